@@ -1,0 +1,1 @@
+"""Geodesics of a learned concentration metric, from measured spectra to honest predictions."""

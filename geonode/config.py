@@ -1,0 +1,274 @@
+"""The parameters of the pipeline: one block per stage, every field with its unit and its range.
+
+`params.yaml` is read into `Parameters`. The library takes the blocks it needs and never reads the
+file itself; stages do.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from geonode.errors import ParameterError
+
+PositiveInt = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Interval = Annotated[tuple[Finite, Finite], Field(strict=False)]  # YAML has lists, no tuples
+
+
+class Block(BaseModel):
+    """A group of parameters; unknown keys are errors and values never change type silently."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class PrecisionParameters(Block):
+    """Floating-point formats."""
+
+    training: Literal["float32", "float64"] = Field(
+        description="format in which metrics and decoders are trained"
+    )
+    geometry: Literal["auto", "float32", "float64"] = Field(
+        description="format in which grids and geodesics are computed; "
+        "auto is float64 where the device has it and float32 on mps"
+    )
+
+
+class AxisParameters(Block):
+    """A uniform axis."""
+
+    start: Finite = Field(description="first wavelength (nm)")
+    stop: Finite = Field(description="last wavelength, included (nm)")
+    step: Positive = Field(description="spacing (nm)")
+
+    @model_validator(mode="after")
+    def _ascending(self) -> "AxisParameters":
+        if self.stop <= self.start:
+            raise ValueError("stop must be greater than start")
+        return self
+
+
+class NoiseParameters(Block):
+    """Instrument noise of the synthetic spectra."""
+
+    detector: NonNegative = Field(description="white noise of every reading (absorbance)")
+    scatter: NonNegative = Field(description="multiplicative error of a spectrum (relative)")
+    offset: NonNegative = Field(description="baseline offset of a spectrum (absorbance)")
+    slope: NonNegative = Field(description="baseline tilt, centre to edge (absorbance)")
+
+
+class GenerateParameters(Block):
+    """Synthetic spectra."""
+
+    seed: Seed = Field(description="seed of the noise")
+    concentrations: Annotated[
+        list[Annotated[float, Field(ge=0, allow_inf_nan=False)]], Field(min_length=4, max_length=50)
+    ] = Field(description="measured levels (ppb)")
+    replicates: PositiveInt = Field(description="scans of every level")
+    wavelengths: AxisParameters
+    noise: NoiseParameters
+
+
+class SpectraParameters(Block):
+    """The measured table and how it is charted."""
+
+    source: str = Field(
+        min_length=1, description="wide CSV: one row a wavelength, one column a spectrum"
+    )
+    quantity: str = Field(min_length=1, description="what was measured, for labels")
+    unit: str = Field(
+        min_length=1, description="unit of the spectra, for labels (1: dimensionless)"
+    )
+    concentration_unit: str = Field(min_length=1, description="unit of the levels, for labels")
+    chart: Literal["linear", "log", "asinh"] = Field(
+        description="concentration chart: c, ln c, or asinh(c / kappa), each scaled to [-1, 1]"
+    )
+    kappa: Positive | None = Field(description="kappa of the asinh chart (concentration unit)")
+    window: Interval | None = Field(description="part of the axis to use [low, high] (axis unit)")
+    missing: Literal["refuse", "mask"] = Field(
+        description="an empty or NaN cell is an error, or its whole wavelength is left out"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "SpectraParameters":
+        if (self.chart == "asinh") != (self.kappa is not None):
+            raise ValueError("kappa must be given for the asinh chart, and for no other")
+        if self.window is not None and self.window[0] >= self.window[1]:
+            raise ValueError("window must be [low, high] with low < high")
+        return self
+
+
+class TrainingParameters(Block):
+    """What the training of metrics and of decoders have in common."""
+
+    seed: Seed = Field(description="seed of the initial weights")
+    members: PositiveInt = Field(description="independent models of every fold (ensemble)")
+    epochs: PositiveInt = Field(description="full-batch steps of Adam")
+    wavelengths: Annotated[int, Field(ge=2)] = Field(
+        description="evenly spaced wavelengths to train on (all, if the axis has fewer)"
+    )
+    gradient_clip: Positive = Field(description="largest norm of the gradient of one model")
+
+
+class MetricParameters(TrainingParameters):
+    """End-to-end learning of the metric, together with a decoder."""
+
+    learning_rate: Positive = Field(description="of the metric network")
+    decoder_learning_rate: Positive = Field(description="of the decoder trained along with it")
+    quadrature_nodes: Annotated[int, Field(ge=2, le=64)] = Field(
+        description="Gauss-Legendre nodes between neighbouring concentrations"
+    )
+    smoothness_weight: NonNegative = Field(description="of the mean squared Christoffel symbol")
+    bounds_weight: NonNegative = Field(description="of the excess of ln g over the bounds")
+    bounds: Annotated[tuple[Positive, Positive], Field(strict=False)] = Field(
+        description="range that g may use freely [low, high]"
+    )
+    length_weight: NonNegative = Field(description="of the mean squared geodesic length")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "MetricParameters":
+        if self.bounds[0] >= self.bounds[1]:
+            raise ValueError("bounds must be [low, high] with low < high")
+        return self
+
+
+class ChristoffelParameters(Block):
+    """The grid of Christoffel symbols."""
+
+    resolution: Annotated[int, Field(ge=4)] = Field(description="concentration nodes of the grid")
+    method: Literal["chebyshev", "direct"] = Field(
+        description="expand the metric in Chebyshev polynomials, or call the network at every node"
+    )
+    tolerance: Positive = Field(
+        description="largest error of the Chebyshev expansion of ln sqrt(g) that is accepted"
+    )
+    largest_degree: Annotated[int, Field(ge=8, le=1024)] = Field(
+        description="degree of the expansion at which a metric is refused as too sharp"
+    )
+    check_positions: PositiveInt = Field(
+        description="random concentrations, per model, at which the grid is checked in float64"
+    )
+
+
+class GeodesicsParameters(Block):
+    """The boundary value problems."""
+
+    tolerance: Positive = Field(
+        description="largest endpoint residual of a solved geodesic (chart)"
+    )
+    time_points: Annotated[int, Field(ge=0)] = Field(
+        description="points of the stored trajectories (0: none are stored, otherwise at least 2)"
+    )
+    check_rows: PositiveInt = Field(
+        description="random geodesics, per model, integrated again on the network in float64"
+    )
+
+    @model_validator(mode="after")
+    def _two_ends(self) -> "GeodesicsParameters":
+        if self.time_points == 1:
+            raise ValueError("time_points must be 0 or at least 2")
+        return self
+
+
+class DecodersParameters(TrainingParameters):
+    """The leave-one-out decoders."""
+
+    learning_rate: Positive = Field(description="first learning rate of the cosine schedule")
+    ridge: Positive = Field(
+        description="ridge of the lift from the training wavelengths to all (standardised signal)"
+    )
+
+
+class ValidateParameters(Block):
+    """Scores."""
+
+    bands: dict[str, Interval] = Field(
+        description="further wavelength bands to score, name: [low, high] (axis unit)"
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "ValidateParameters":
+        for name, (low, high) in self.bands.items():
+            if low >= high:
+                raise ValueError(f"band {name!r} must be [low, high] with low < high")
+        return self
+
+
+class BenchmarkParameters(Block):
+    """Timing."""
+
+    sequential_sample: Annotated[int, Field(ge=2)] = Field(
+        description="geodesics that the sequential way solves for the extrapolation"
+    )
+    repeats: Annotated[int, Field(ge=1)] = Field(description="repetitions of every short timing")
+
+
+class Parameters(Block):
+    """The whole of params.yaml."""
+
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
+        description="where to compute; auto takes cuda, then mps, then cpu"
+    )
+    precision: PrecisionParameters
+    generate: GenerateParameters
+    spectra: SpectraParameters
+    metric: MetricParameters
+    christoffel: ChristoffelParameters
+    geodesics: GeodesicsParameters
+    decoders: DecodersParameters
+    validation: ValidateParameters = Field(alias="validate")
+    benchmark: BenchmarkParameters
+
+
+def parse_yaml(text: str) -> Any:
+    """The value of a YAML 1.2 text, as DVC reads it: 1e-3 is a number.
+
+    Raises:
+        YAMLError: the text is no YAML.
+    """
+    return YAML(typ="safe", pure=True).load(text)
+
+
+def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Parameters:
+    """Read and check a parameter file.
+
+    Args:
+        path: a YAML file with every key of `Parameters`.
+        overrides: values by dotted key, such as `{"decoders.epochs": 10}`, that replace the file's.
+
+    Raises:
+        ParameterError: the file is missing or no YAML mapping, a key is unknown or missing, or a
+            value is of the wrong type or out of range; the message names file, key, what was
+            found and what was expected.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = parse_yaml(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParameterError(str(path), "file", str(error), "a readable YAML file") from error
+    except YAMLError as error:
+        raise ParameterError(str(path), "file", " ".join(str(error).split()), "YAML") from error
+    if not isinstance(content, dict):
+        raise ParameterError(str(path), "file", type(content).__name__, "a mapping of blocks")
+    for key, value in (overrides or {}).items():
+        *blocks, last = key.split(".")
+        node = content
+        for block in blocks:
+            node = node.setdefault(block, {})
+        node[last] = value
+    try:
+        return Parameters.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "file"
+        expected = first["msg"].removeprefix("Value error, ")
+        source = "command line" if key in (overrides or {}) else str(path)
+        if first["type"] == "extra_forbidden":
+            expected = "no such key"
+        found = "nothing" if first["type"] == "missing" else first["input"]
+        raise ParameterError(source, key, found, expected) from error

@@ -1,0 +1,150 @@
+"""The choice of a device and of its precisions, made once and written down.
+
+A device that was named and is absent is an error; only `auto` chooses. The choice is a small
+document (`Device.describe`) that every later stage reads, so that one run never mixes devices.
+"""
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from geonode.config import PrecisionParameters
+from geonode.errors import DeviceError
+
+Kind = Literal["cpu", "cuda", "mps"]
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device, the format in which networks are trained, and that of the geometry."""
+
+    kind: Kind
+    name: str
+    training: torch.dtype
+    geometry: torch.dtype
+
+    @property
+    def place(self) -> torch.device:
+        """The device as torch knows it: where networks are trained and grids are computed."""
+        return torch.device(self.kind)
+
+    @property
+    def has_float64(self) -> bool:
+        """Whether double precision exists on the device."""
+        return self.kind != "mps"
+
+    @property
+    def reference(self) -> torch.device:
+        """Where double-precision reference values are computed: here if possible, or on the CPU."""
+        return self.place if self.has_float64 else torch.device("cpu")
+
+    def synchronise(self) -> None:
+        """Wait until all work given to the device is done."""
+        if self.kind == "cuda":
+            torch.cuda.synchronize()
+        elif self.kind == "mps":
+            torch.mps.synchronize()
+
+    def memory_in_use(self) -> int | None:
+        """Bytes in use on the device by all processes; None where it has no memory to ask for."""
+        if self.kind != "cuda":
+            return None
+        free, total = torch.cuda.mem_get_info()
+        return total - free
+
+    def describe(self) -> dict[str, str]:
+        """The document that `Device.from_description` reads."""
+        return {
+            "device": self.kind,
+            "name": self.name,
+            "training": str(self.training).removeprefix("torch."),
+            "geometry": str(self.geometry).removeprefix("torch."),
+        }
+
+    @classmethod
+    def from_description(cls, description: dict[str, Any]) -> "Device":
+        """The device that `describe` wrote down.
+
+        Raises:
+            DeviceError: this machine does not have it (the document came from another).
+        """
+        kind = description["device"]
+        _require(kind)
+        return cls(
+            kind,
+            description["name"],
+            getattr(torch, description["training"]),
+            getattr(torch, description["geometry"]),
+        )
+
+
+def resolve(
+    device: Literal["auto", "cpu", "cuda", "mps"], precision: PrecisionParameters
+) -> Device:
+    """Choose the device and its formats.
+
+    Args:
+        device: a device, or `auto` for the first of cuda, mps, cpu that is present.
+        precision: formats of training and geometry; `auto` geometry is float64, on mps float32.
+
+    Raises:
+        DeviceError: the device is absent, or has no float64 although it was asked for.
+    """
+    kind: Kind = (
+        next(k for k in ("cuda", "mps", "cpu") if _present(k)) if device == "auto" else device
+    )
+    _require(kind)
+    geometry = precision.geometry
+    if geometry == "auto":
+        geometry = "float32" if kind == "mps" else "float64"
+    if kind == "mps" and "float64" in (precision.training, geometry):
+        raise DeviceError(
+            "device mps has no float64: set precision.training and precision.geometry to float32"
+        )
+    return Device(kind, _name(kind), getattr(torch, precision.training), getattr(torch, geometry))
+
+
+def environment(device: Device) -> dict[str, Any]:
+    """What a timing depends on: device, processor, threads, versions. No dates, no host names."""
+    return {
+        **device.describe(),
+        "processor": _name("cpu"),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+    }
+
+
+def _present(kind: str) -> bool:
+    if kind == "cuda":
+        return torch.cuda.is_available()
+    if kind == "mps":
+        return torch.backends.mps.is_available()
+    return True
+
+
+def _require(kind: str) -> None:
+    if not _present(kind):
+        present = [k for k in ("cpu", "cuda", "mps") if _present(k)]
+        raise DeviceError(
+            f"device {kind!r} is absent on this machine, which has {', '.join(present)}; "
+            "set device to one of these, or to auto"
+        )
+
+
+def _name(kind: str) -> str:
+    if kind == "cuda":
+        return torch.cuda.get_device_name()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

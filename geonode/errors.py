@@ -1,0 +1,55 @@
+"""Every error raised on purpose: what was found, where, what was expected, what to do."""
+
+from pathlib import Path
+
+
+class GeonodeError(Exception):
+    """Root of the hierarchy. Stages print its message as one line and exit with status 2."""
+
+
+class ParameterError(GeonodeError):
+    """A parameter is unknown, of the wrong type, or out of range."""
+
+    def __init__(self, source: str, key: str, found: object, expected: str) -> None:
+        super().__init__(f"{source}: {key}: found {found!r}, expected {expected}")
+        self.key = key
+
+
+class SpectraError(GeonodeError):
+    """A table of spectra cannot be read or is not a concentration series."""
+
+
+class DeviceError(GeonodeError):
+    """A device or a precision was asked for that this machine does not have."""
+
+
+class GeometryError(GeonodeError):
+    """A metric, a grid or a geodesic problem is not well posed, or was not solved."""
+
+
+class TrainingError(GeonodeError):
+    """Training left the finite numbers."""
+
+
+class ArtifactError(GeonodeError):
+    """An artifact of the pipeline cannot be used."""
+
+
+class MissingArtifactError(ArtifactError):
+    """An artifact is absent."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path}: not found; run `dvc repro` (or the stage that writes it) first")
+        self.path = path
+
+
+class CorruptArtifactError(ArtifactError):
+    """An artifact fails its checksums, misses a part, or holds a value it must not hold."""
+
+    def __init__(self, path: Path, reason: str, array: str = "", chunk: str = "") -> None:
+        where = f", array {array!r}" if array else ""
+        where += f", chunk {chunk!r}" if chunk else ""
+        super().__init__(
+            f"{path}{where}: {reason}; remove {path} and run `dvc repro` to write it again"
+        )
+        self.path, self.array, self.chunk = path, array, chunk

@@ -1,0 +1,1 @@
+"""How good predictions are, against measurement and against classical methods."""

@@ -1,0 +1,115 @@
+"""Classical interpolation between measured spectra: what a learned model has to beat.
+
+A baseline takes the chart positions of the training levels (ascending, at least three), their
+spectra and a position, and returns the spectrum it predicts there. Its docstring says what it does
+outside the training levels.
+"""
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+from scipy.interpolate import CubicSpline, PchipInterpolator, make_interp_spline
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from threadpoolctl import threadpool_limits
+
+Positions = Float[np.ndarray, "level"]
+Spectra = Float[np.ndarray, "level wavelength"]
+Spectrum = Float[np.ndarray, "wavelength"]
+Baseline = Callable[[Positions, Spectra, float], Spectrum]
+
+TIE = 1e-12
+"""Distances (chart) that differ by less are equal: levels are charted with rounding."""
+
+
+def linear(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
+    """Straight lines between neighbours; the first and the last line go on outside."""
+    return make_interp_spline(train_positions, train_spectra, k=1)(position)
+
+
+def pchip(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
+    """Monotone cubic Hermite interpolation; the first and the last cubic go on outside.
+
+    Source: Fritsch and Butland, SIAM J. Sci. Stat. Comput. 5, 300 (1984).
+    """
+    return PchipInterpolator(train_positions, train_spectra)(position)
+
+
+def natural_cubic(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
+    """Cubic spline without curvature at its ends; straight lines go on outside."""
+    spline = CubicSpline(train_positions, train_spectra, bc_type="natural")
+    inside = np.clip(position, train_positions[0], train_positions[-1])
+    return spline(inside) + (position - inside) * spline(inside, 1)
+
+
+def nearest(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
+    """The spectrum of the nearest level; of two equally near ones, the lower."""
+    distance = np.abs(train_positions - position)
+    return train_spectra[np.argmax(distance <= distance.min() + TIE)]
+
+
+def mean(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:  # noqa: ARG001
+    """The mean of the training spectra, wherever the position."""
+    return train_spectra.mean(axis=0)
+
+
+def gaussian_process(
+    train_positions: Positions, train_spectra: Spectra, position: float
+) -> Spectrum:
+    """Gaussian process with a constant x RBF + white kernel shared by all wavelengths.
+
+    Every wavelength is centred on the mean of the training spectra, to which the prediction reverts
+    far from them; one scale serves all wavelengths. The three hyper-parameters maximise the
+    marginal likelihood, from a fixed and five random first guesses (fixed seed), as that of few
+    spectra has several maxima.
+
+    Source: Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), chapters 2, 5.
+    """
+    centre = train_spectra.mean(axis=0)
+    # The likelihood knows the spectra by their inner products alone, and so equally by their scores
+    # on an orthonormal basis: at most one output per level, in place of one per wavelength.
+    left, singular, basis = np.linalg.svd(train_spectra - centre, full_matrices=False)
+    scores = left * singular
+    scale = np.sqrt(np.mean(scores**2))
+    if scale == 0:
+        return centre
+    kernel = ConstantKernel(1.0) * RBF(1.0, (1e-2, 1e2)) + WhiteKernel(1e-2, (1e-6, 1e1))
+    process = GaussianProcessRegressor(kernel, n_restarts_optimizer=5, random_state=0)
+    # Threads only slow matrices of this size down, several times so on a busy machine.
+    with threadpool_limits(1), warnings.catch_warnings():
+        # A maximum at a bound is a fair answer here: noise-free, or without correlation.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        process.fit(train_positions[:, None], scores / scale)
+    return centre + scale * process.predict(np.array([[position]]))[0] @ basis
+
+
+BASELINES: dict[str, Baseline] = {
+    baseline.__name__: baseline
+    for baseline in (linear, pchip, natural_cubic, nearest, mean, gaussian_process)
+}
+
+
+def leave_one_out(
+    baseline: Baseline,
+    positions: Float[np.ndarray, "concentration"],
+    spectra: Float[np.ndarray, "concentration wavelength"],
+) -> Float[np.ndarray, "concentration wavelength"]:
+    """Predict every spectrum from the others.
+
+    Args:
+        baseline: one of `BASELINES`. It is handed the rows of the other levels only.
+        positions: chart positions of the levels, ascending, at least four.
+        spectra: the measured spectra.
+
+    Returns:
+        Row i is the spectrum predicted at position i with row i left out.
+    """
+    return np.stack(
+        [
+            baseline(np.delete(positions, fold), np.delete(spectra, fold, axis=0), float(position))
+            for fold, position in enumerate(positions)
+        ]
+    )

@@ -1,0 +1,172 @@
+"""Figures of leave-one-out predictions, drawn without pyplot and written as reproducible PNG.
+
+Figures do not depend on the reader's matplotlib settings: the same numbers give the same bytes.
+Colours are those of Okabe and Ito, Color Universal Design (2008), which colour-blind readers can
+tell apart.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib import style
+from matplotlib.colors import CenteredNorm
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from geonode.evaluation.scores import level_names
+from geonode.storage.atomic import replacing
+
+MEASURED, MODEL, BASELINE = "#000000", "#D55E00", "#0072B2"  # black, vermillion, blue
+
+DPI = 110
+WIDEST = 1200
+"""Pixels: many panels share them at fewer dots per inch, which keeps the files small."""
+
+STYLE = {
+    "figure.dpi": DPI,
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 1.1,
+}
+
+CLIPPED = 99.0
+"""Percentile of the absolute errors at which the colours of the error map saturate."""
+
+_styled = style.context(["default", STYLE])  # a context manager that also decorates functions
+
+
+@_styled
+def folds_figure(
+    axis: Float[np.ndarray, "wavelength"],
+    axis_label: str,
+    signal_label: str,
+    levels: Float[np.ndarray, "concentration"],
+    level_unit: str,
+    measured: Float[np.ndarray, "concentration wavelength"],
+    predicted: Float[np.ndarray, "concentration wavelength"],
+    spread: Float[np.ndarray, "concentration wavelength"],
+    scores_r2: list[float | None],
+) -> Figure:
+    """Draw every left-out spectrum and its prediction, one panel a level.
+
+    Args:
+        axis: spectral axis.
+        axis_label: its name and unit.
+        signal_label: name and unit of the spectra.
+        levels: concentration of every row.
+        level_unit: its unit.
+        measured: the measured spectra.
+        predicted: row i is the spectrum predicted with level i left out.
+        spread: half-width of the band drawn around the prediction (unit of the spectra).
+        scores_r2: R2 of every prediction, None where it is undefined.
+    """
+    columns = math.ceil(math.sqrt(len(levels)))
+    rows = math.ceil(len(levels) / columns)
+    width, height, line_break = (2.9, 2.2, ", ") if columns <= 3 else (1.9, 1.6, "\n")
+    size = (width * columns + 0.4, height * rows + 0.8)
+    layout = ConstrainedLayoutEngine(w_pad=0.1)  # inches: room for the tick labels at the corners
+    figure = Figure(figsize=size, dpi=min(DPI, WIDEST / size[0]), layout=layout)
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    panels = grid.ravel()[: len(levels)]
+    for unused in grid.ravel()[len(levels) :]:
+        unused.remove()
+    for lowest in panels[-columns:]:
+        lowest.tick_params(labelbottom=True)
+    for i, (panel, name, r2) in enumerate(zip(panels, level_names(levels), scores_r2, strict=True)):
+        band = (predicted[i] - spread[i], predicted[i] + spread[i])
+        panel.plot(axis, measured[i], color=MEASURED, lw=2, label="measured")
+        panel.plot(axis, predicted[i], color=MODEL, label="predicted")
+        panel.fill_between(axis, *band, color=MODEL, alpha=0.3, lw=0, label="predicted ± spread")
+        score = "R² undefined" if r2 is None else f"R² = {r2:.3f}".replace("-", "−")
+        panel.set_title(f"left out {name} {level_unit}{line_break}{score}")
+        panel.margins(x=0)
+    figure.supxlabel(axis_label, fontsize=10)
+    figure.supylabel(signal_label, fontsize=10)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return figure
+
+
+@_styled
+def error_figure(
+    axis: Float[np.ndarray, "wavelength"],
+    axis_label: str,
+    signal_label: str,
+    levels: Float[np.ndarray, "concentration"],
+    level_unit: str,
+    measured: Float[np.ndarray, "concentration wavelength"],
+    predicted: Float[np.ndarray, "concentration wavelength"],
+    best_baseline_name: str,
+    best_baseline_predicted: Float[np.ndarray, "concentration wavelength"],
+) -> Figure:
+    """Draw the error by wavelength: of every left-out level, and over all of them.
+
+    Args:
+        axis: spectral axis.
+        axis_label: its name and unit.
+        signal_label: name and unit of the spectra.
+        levels: concentration of every row.
+        level_unit: its unit.
+        measured: the measured spectra.
+        predicted: row i is the spectrum predicted with level i left out.
+        best_baseline_name: the baseline to compare with, a key of `BASELINES`.
+        best_baseline_predicted: its predictions.
+    """
+    error = predicted - measured
+    map_height = min(max(0.3 * len(levels), 2.2), 7.0)
+    figure = Figure(figsize=(7.2, map_height + 2.6), layout="constrained")
+    by_level, over_levels = figure.subplots(
+        2, 1, sharex=True, gridspec_kw={"height_ratios": [map_height, 2.0]}
+    )
+
+    limit = float(np.percentile(np.abs(error), CLIPPED))
+    mesh = by_level.pcolormesh(
+        axis,
+        np.arange(len(levels)),
+        error,
+        shading="nearest",
+        cmap="RdBu_r",
+        norm=CenteredNorm(halfrange=limit),
+    )
+    figure.colorbar(
+        mesh, ax=by_level, extend="both", aspect=7 * map_height, label=f"error, {signal_label}"
+    )
+    by_level.set_yticks(np.arange(len(levels)), level_names(levels))
+    by_level.set_ylabel(f"left-out level ({level_unit})")
+    by_level.set_title("(a) predicted − measured", loc="left")
+
+    for values, name, colour, dashes in (
+        (best_baseline_predicted, best_baseline_name.replace("_", " "), BASELINE, "--"),
+        (predicted, "geonode", MODEL, "-"),
+    ):
+        rmse = np.sqrt(np.mean((values - measured) ** 2, axis=0))
+        over_levels.plot(axis, rmse, color=colour, ls=dashes, label=name)
+    over_levels.set_ylim(bottom=0)
+    over_levels.margins(x=0)
+    over_levels.set_xlabel(axis_label)
+    over_levels.set_ylabel(f"RMSE, {signal_label}")
+    over_levels.set_title("(b) RMSE over the left-out levels", loc="left")
+    over_levels.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0, ncols=2)
+    figure.align_ylabels()
+    return figure
+
+
+@_styled
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, whole or not at all.
+
+    Raises:
+        ArtifactError: the operating system refuses.
+    """
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", metadata={"Software": None})

@@ -1,0 +1,115 @@
+"""Seconds and memory: of commands as a user runs them, and of repeated calls."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import quantiles
+from typing import NamedTuple
+
+from geonode.errors import GeonodeError
+
+
+class CommandTiming(NamedTuple):
+    """Wall-clock seconds and largest resident memory (MB, 10^6 bytes) of one command."""
+
+    seconds: float
+    peak_mb: float
+
+
+class Quartiles(NamedTuple):
+    """Median, first and third quartile of repeated measurements."""
+
+    median: float
+    q25: float
+    q75: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> "Quartiles":
+        """From at least one value."""
+        low, middle, high = quantiles(
+            values * 2 if len(values) == 1 else values, n=4, method="inclusive"
+        )
+        return cls(middle, low, high)
+
+
+def time_command(command: list[str], folder: Path, environment: dict[str, str]) -> CommandTiming:
+    """Run a command to its end in a folder.
+
+    Raises:
+        GeonodeError: it failed; the message ends with the last line it wrote to stderr.
+    """
+    start = time.perf_counter()
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None  # it is a pipe
+        errors = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        last = errors.strip().splitlines()[-1:] or [f"exit status {process.returncode}"]
+        raise GeonodeError(f"{' '.join(command)} failed: {last[0]}")
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss: bytes on macOS, else KiB
+    return CommandTiming(time.perf_counter() - start, usage.ru_maxrss * unit / 1e6)
+
+
+def time_calls(
+    call: Callable[[], object], repeats: int, synchronise: Callable[[], None]
+) -> Quartiles:
+    """Seconds of repeated calls, after one that is not counted.
+
+    Args:
+        call: what to time.
+        repeats: how often.
+        synchronise: waits until the device has done all its work.
+    """
+    call()
+    synchronise()
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        synchronise()
+        seconds.append(time.perf_counter() - start)
+    return Quartiles.of(seconds)
+
+
+@contextmanager
+def watch(
+    memory_in_use: Callable[[], int | None], interval: float = 0.05
+) -> Iterator[Callable[[], int]]:
+    """Watch a device's memory while the body runs.
+
+    Args:
+        memory_in_use: bytes in use on the device.
+        interval: seconds between looks; a peak shorter than this is missed.
+
+    Yields:
+        A function that gives the largest number of bytes seen above those at the start.
+    """
+    before = memory_in_use() or 0
+    largest = before
+    done = threading.Event()
+
+    def look() -> None:
+        nonlocal largest
+        while not done.wait(interval):
+            largest = max(largest, memory_in_use() or 0)
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield lambda: largest - before
+    finally:
+        done.set()
+        watcher.join()

@@ -1,0 +1,148 @@
+"""The boundary value problem in closed form, from a grid.
+
+With S(x) = integral of sqrt(g) dx the geodesic from a to b has speed l = S(b) - S(a), first
+velocity v0 = l / sqrt(g(a)) and position x(t) = S^-1(S(a) + t l). Source: the first integral
+sqrt(g) x' = const of x'' = -G x'^2 with G = d ln sqrt(g) / dx (M. P. do Carmo, Riemannian
+Geometry, chapter 3, in one dimension).
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from geonode.geodesics.problem import BoundaryValueProblem
+from geonode.geometry.antiderivative import Antiderivative
+from geonode.geometry.grid import Grid, hermite
+
+
+class Status(IntEnum):
+    """What became of a row."""
+
+    CONVERGED = 0
+    RESIDUAL_ABOVE_TOLERANCE = 1
+
+
+@dataclass(frozen=True)
+class Geodesics:
+    """Solved geodesics of one grid, one row for every pair and wavelength.
+
+    Attributes:
+        v0: velocity x'(0), chart units.
+        residual: x(1) that v0 leads to minus the target, chart units.
+        status: a `Status` for each row.
+        speed: signed Riemannian speed l; its magnitude is the length.
+        features: in the order of `FEATURES`.
+    """
+
+    v0: Float[Tensor, "pair wavelength"]
+    residual: Float[Tensor, "pair wavelength"]
+    status: Int[Tensor, "pair wavelength"]
+    speed: Float[Tensor, "pair wavelength"]
+    features: Float[Tensor, "pair wavelength feature"]
+
+
+class ClosedForm:
+    """Arc length of one grid and all that follows from it."""
+
+    def __init__(self, grid: Grid) -> None:
+        root = torch.exp(grid.log_sqrt)
+        nodes = grid.positions
+        self.grid = grid
+        self.arc_length = Antiderivative.of(nodes, root, root * grid.symbol)
+        x = nodes[:, None]
+        self._moment = Antiderivative.of(nodes, x * root, root * (1 + x * grid.symbol))
+
+    def solve(
+        self,
+        problem: BoundaryValueProblem,
+        wavelengths: Float[Tensor, "wavelength"],
+        tolerance: float,
+    ) -> Geodesics:
+        """Solve every pair at every wavelength of the grid.
+
+        Args:
+            problem: what to join; its format and device are those of the grid.
+            wavelengths: charted wavelengths of the grid's columns, the last feature.
+            tolerance: largest residual of a converged row, chart units.
+        """
+        stations, source, target = problem.stations, problem.source, problem.target
+        at_stations = self.arc_length.at(stations)
+        root = torch.exp(hermite(self.grid, stations))
+        speed = at_stations[target] - at_stations[source]
+        v0 = speed / root[source]
+        reached, _ = self.arc_length.inverse(at_stations[source] + v0 * root[source])
+        final = stations[target][:, None].expand_as(speed)
+        residual = reached - final
+        moment = self._moment.at(stations)
+        slowest = torch.exp(self._smallest_log_sqrt(problem))
+        features = torch.stack(
+            [
+                final,
+                (moment[target] - moment[source]) / speed,
+                speed.abs(),
+                speed.abs() / slowest,
+                wavelengths.expand_as(speed),
+            ],
+            dim=-1,
+        )
+        status = torch.where(
+            residual.abs() <= tolerance, Status.CONVERGED, Status.RESIDUAL_ABOVE_TOLERANCE
+        )
+        return Geodesics(v0, residual, status.to(torch.uint8), speed, features)
+
+    def trajectories(
+        self,
+        problem: BoundaryValueProblem,
+        geodesics: Geodesics,
+        times: Float[Tensor, "time"],
+    ) -> Float[Tensor, "pair wavelength time"]:
+        """Positions x(t) along every geodesic; the end points are exact."""
+        start = self.arc_length.at(problem.stations)[problem.source]
+        lengths = start[:, None] + times[:, None] * geodesics.speed[:, None]
+        inner = self.arc_length.inverse(lengths.flatten(0, 1))[0].unflatten(0, lengths.shape[:2])
+        ends = (problem.stations[problem.source], problem.stations[problem.target])
+        for time, station in ((0.0, ends[0]), (1.0, ends[1])):
+            inner = torch.where((times == time)[:, None], station[:, None, None], inner)
+        return inner.transpose(1, 2)
+
+    def _smallest_log_sqrt(self, problem: BoundaryValueProblem) -> Float[Tensor, "pair wavelength"]:
+        """Minimum of ln sqrt(g) over every path: a running minimum over gaps between stations."""
+        stations = problem.stations
+        ends = hermite(self.grid, stations)
+        gaps = [
+            torch.minimum(
+                self._minimum_inside(stations[i], stations[i + 1]), ends[i : i + 2].amin(0)
+            )
+            for i in range(len(stations) - 1)
+        ]
+        # from_gap[i][j] is the minimum from station i to station i + 1 + j
+        from_gap = [torch.stack(gaps[i:]).cummin(0).values for i in range(len(gaps))]
+        low = torch.minimum(problem.source, problem.target).tolist()
+        high = torch.maximum(problem.source, problem.target).tolist()
+        return torch.stack([from_gap[i][j - i - 1] for i, j in zip(low, high, strict=True)])
+
+    def _minimum_inside(self, low: Tensor, high: Tensor) -> Float[Tensor, "wavelength"]:
+        """Minimum over the nodes, and the turning points between nodes, strictly inside a gap.
+
+        Between nodes with G0 < 0 < G1 the symbol is taken as linear, so the minimum lies at the
+        fraction -G0 / (G1 - G0) and is h G0^2 / (2 (G1 - G0)) below the first node: error O(h^3).
+        """
+        nodes, value, symbol = self.grid.positions, self.grid.log_sqrt, self.grid.symbol
+        first = max(int(torch.searchsorted(nodes, low)) - 1, 0)
+        last = min(int(torch.searchsorted(nodes, high, right=True)), len(nodes) - 1)
+        x, u, g = (part[first : last + 1] for part in (nodes[:, None], value, symbol))
+        infinite = torch.full_like(u, torch.inf)
+        at_nodes = torch.where((x > low) & (x < high), u, infinite)
+        width = x.diff(dim=0)
+        rise = g[1:] - g[:-1]
+        turns = (g[:-1] < 0) & (g[1:] > 0)
+        at = x[:-1] - width * g[:-1] / rise
+        turning = torch.where(
+            turns & (at > low) & (at < high),
+            u[:-1] - width * g[:-1] ** 2 / (2 * rise),
+            infinite[1:],
+        )
+        return torch.minimum(at_nodes.amin(0), turning.amin(0))

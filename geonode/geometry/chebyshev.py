@@ -1,0 +1,110 @@
+"""Chebyshev expansion of ln sqrt(g): a few thousand network calls instead of one per grid node.
+
+The network is analytic, so its expansion converges geometrically; the grid is then two small
+matrix products, and the Christoffel symbol comes from the derivative of the same polynomials:
+exact for the expansion, no differences. The decay of the coefficients says when to stop.
+
+Source: L. N. Trefethen, Approximation Theory and Approximation Practice, SIAM 2013, chapters 3, 4
+and 8; the stopping rule is that of J. L. Aurentz and L. N. Trefethen, Chopping a Chebyshev
+series, ACM TOMS 43 (2017), reduced to "the last eighth of the coefficients is negligible".
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from geonode.errors import GeometryError
+from geonode.geometry.metric import Metric
+
+FIRST_DEGREE = 24
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """ln sqrt(g) of every model as a product series of Chebyshev polynomials.
+
+    Attributes:
+        coefficients: `(model, degree_x, degree_w)`, float64.
+        tail: largest magnitude of the trailing coefficients that the stopping rule looked at.
+        calls: network calls, per model, that the expansion cost.
+    """
+
+    coefficients: Float[Tensor, "model degree_x degree_w"]
+    tail: float
+    calls: int
+
+
+def expand(metric: Metric, tolerance: float, largest_degree: int) -> Expansion:
+    """Expand ln sqrt(g), raising the degree in either direction until its coefficients decay.
+
+    All models share the degrees that the hardest of them needs.
+
+    Args:
+        metric: float64 metrics.
+        tolerance: largest magnitude of trailing coefficients that is accepted.
+        largest_degree: give up beyond it.
+
+    Raises:
+        GeometryError: the coefficients of some model have not decayed at the largest degree (the
+            message names the model's index), or are not finite.
+    """
+    degrees = [min(FIRST_DEGREE, largest_degree)] * 2
+    calls = 0
+    while True:
+        coefficients = _interpolate(metric, *degrees)
+        calls += degrees[0] * degrees[1]
+        if not torch.isfinite(coefficients).all():
+            bad = int((~torch.isfinite(coefficients).all(-1).all(-1)).nonzero()[0])
+            raise GeometryError(f"the metric of model {bad} is not finite; train it again")
+        tails = [
+            coefficients[:, -max(2, degrees[0] // 8) :].abs().amax((1, 2)),
+            coefficients[:, :, -max(2, degrees[1] // 8) :].abs().amax((1, 2)),
+        ]
+        rough = [float(tail.max()) > tolerance for tail in tails]
+        if not any(rough):
+            return Expansion(coefficients, max(float(tail.max()) for tail in tails), calls)
+        for axis, name in enumerate(("concentration", "wavelength")):
+            if rough[axis] and degrees[axis] == largest_degree:
+                raise GeometryError(
+                    f"the metric of model {int(tails[axis].argmax())} is too sharp in {name}: at "
+                    f"degree {largest_degree} its Chebyshev coefficients are still "
+                    f"{float(tails[axis].max()):.1e}, expected at most {tolerance:g}; set "
+                    "christoffel.method to direct, or raise metric.smoothness_weight"
+                )
+            if rough[axis]:
+                degrees[axis] = min(2 * degrees[axis], largest_degree)
+
+
+def polynomials(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:
+    """T_0 to T_{count-1}: T_k(x) = cos(k arccos x)."""
+    orders = torch.arange(count, device=points.device, dtype=points.dtype)
+    return torch.cos(orders * torch.arccos(points.clamp(-1, 1))[:, None])
+
+
+def derivatives(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:
+    """T_0' to T_{count-1}': T_k' = k U_{k-1}, U by its three-term recurrence."""
+    second_kind = [torch.zeros_like(points), torch.ones_like(points)]  # U_{-1}, U_0
+    for _ in range(count - 2):
+        second_kind.append(2 * points * second_kind[-1] - second_kind[-2])
+    orders = torch.arange(count, device=points.device, dtype=points.dtype)
+    return orders * torch.stack(second_kind[:count], dim=-1)
+
+
+def _interpolate(metric: Metric, in_x: int, in_w: int) -> Tensor:
+    """Coefficients of the interpolant in the Chebyshev points of the first kind."""
+    like = metric.network.parameters[0]
+    x, to_x = _transform(in_x, like)
+    w, to_w = _transform(in_w, like)
+    return to_x @ metric.log_sqrt(x[None], w) @ to_w.T
+
+
+def _transform(count: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Chebyshev points of the first kind and the matrix from values there to coefficients."""
+    angles = (torch.arange(count, device=like.device, dtype=like.dtype) + 0.5) * (math.pi / count)
+    orders = torch.arange(count, device=like.device, dtype=like.dtype)
+    matrix = torch.cos(orders[:, None] * angles) * (2 / count)
+    matrix[0] /= 2
+    return torch.cos(angles), matrix

@@ -1,0 +1,136 @@
+"""Many small multilayer perceptrons evaluated as one batched program.
+
+Metric networks and decoders are both of this kind. The leading dimension counts independent
+models: no operation mixes them, so a model's values do not depend on its neighbours.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """Independent perceptrons with tanh between linear layers.
+
+    Attributes:
+        weights: one tensor a layer, `(model, inputs, outputs)`.
+        biases: one tensor a layer, `(model, 1, outputs)`.
+    """
+
+    weights: tuple[Tensor, ...]
+    biases: tuple[Tensor, ...]
+
+    @classmethod
+    def initial(cls, sizes: Sequence[int], seeds: Sequence[tuple[int, ...]]) -> "Perceptron":
+        """Xavier-uniform weights and zero biases, in float32 on the CPU.
+
+        Args:
+            sizes: width of every layer, inputs first.
+            seeds: one tuple of integers a model. A model's weights depend on its own seed alone
+                and are the same on every device.
+
+        Source: X. Glorot and Y. Bengio, AISTATS 2010, equation 16.
+        """
+        layers = list(itertools.pairwise(sizes))
+        weights: list[list[Tensor]] = [[] for _ in layers]
+        for seed in seeds:
+            state = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+            generator = torch.Generator().manual_seed(int(state >> np.uint64(1)))
+            for layer, (inputs, outputs) in zip(weights, layers, strict=True):
+                uniform = torch.rand(inputs, outputs, generator=generator)
+                layer.append((2 * uniform - 1) * (6 / (inputs + outputs)) ** 0.5)
+        return cls(
+            tuple(torch.stack(layer) for layer in weights),
+            tuple(torch.zeros(len(seeds), 1, outputs) for _, outputs in layers),
+        )
+
+    @classmethod
+    def from_tensors(cls, prefix: str, tensors: dict[str, Tensor]) -> "Perceptron":
+        """The perceptron that `tensors` wrote under this prefix, model dimensions flattened.
+
+        Raises:
+            KeyError: there is none.
+        """
+        layers = range(sum(name.startswith(f"{prefix}.weight") for name in tensors))
+        if not layers:
+            raise KeyError(prefix)
+        return cls(
+            tuple(tensors[f"{prefix}.weight{i}"].flatten(0, -3) for i in layers),
+            tuple(tensors[f"{prefix}.bias{i}"].flatten(0, -3) for i in layers),
+        )
+
+    def tensors(self, prefix: str, *leading: int) -> dict[str, Tensor]:
+        """Named tensors with the model dimension unflattened to `leading` (member, fold)."""
+        named = {}
+        for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            named[f"{prefix}.weight{i}"] = weight.unflatten(0, leading)
+            named[f"{prefix}.bias{i}"] = bias.unflatten(0, leading)
+        return named
+
+    @property
+    def models(self) -> int:
+        """Number of independent models."""
+        return len(self.weights[0])
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """All tensors, each with the leading model dimension."""
+        return [*self.weights, *self.biases]
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> "Perceptron":
+        """A copy on another device or in another format."""
+        return Perceptron(
+            tuple(w.to(device, dtype) for w in self.weights),
+            tuple(b.to(device, dtype) for b in self.biases),
+        )
+
+    def __getitem__(self, models: slice | Sequence[int]) -> "Perceptron":
+        """Some of the models."""
+        return Perceptron(
+            tuple(w[models] for w in self.weights), tuple(b[models] for b in self.biases)
+        )
+
+    def detached(self) -> "Perceptron":
+        """The same values, outside any graph of gradients."""
+        return Perceptron(
+            tuple(w.detach() for w in self.weights), tuple(b.detach() for b in self.biases)
+        )
+
+    def trainable(self) -> "Perceptron":
+        """A copy whose tensors require gradients."""
+        return Perceptron(
+            tuple(w.detach().clone().requires_grad_() for w in self.weights),
+            tuple(b.detach().clone().requires_grad_() for b in self.biases),
+        )
+
+    def __call__(
+        self, inputs: Float[Tensor, "model row input"]
+    ) -> Float[Tensor, "model row output"]:
+        """Values at every row."""
+        hidden = inputs
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            hidden = torch.tanh(torch.baddbmm(bias, hidden, weight))
+        return torch.baddbmm(self.biases[-1], hidden, self.weights[-1])
+
+    def with_derivative(
+        self,
+        inputs: Float[Tensor, "model row input"],
+        tangents: Float[Tensor, "#model #row input"],
+    ) -> tuple[Float[Tensor, "model row output"], Float[Tensor, "model row output"]]:
+        """Values and directional derivatives in the same pass.
+
+        Forward-mode differentiation by hand: with h = tanh(a), dh = (1 - h^2) da.
+        Source: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., chapter 3.
+        """
+        hidden, change = inputs, tangents.expand_as(inputs)
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            hidden = torch.tanh(torch.baddbmm(bias, hidden, weight))
+            change = (1 - hidden**2) * torch.bmm(change, weight)
+        value = torch.baddbmm(self.biases[-1], hidden, self.weights[-1])
+        return value, torch.bmm(change, self.weights[-1])

@@ -1,0 +1,1 @@
+"""Learning without leakage: folds, end-to-end metrics, leave-one-out decoders."""

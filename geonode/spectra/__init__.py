@@ -1,0 +1,1 @@
+"""What is measured: tables of spectra, their charts, and synthetic ones."""

@@ -1,0 +1,112 @@
+"""The concentration chart: concentrations as positions in [-1, 1]."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.errors import SpectraError
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Scaled arc length of the reference metric g0(c) = 1 / (c^2 + kappa^2).
+
+    The arc length from 0 to c is asinh(c / kappa). Scaled to the ends it is linear in c for
+    kappa -> inf and linear in ln c for kappa -> 0; both limits are charts themselves.
+
+    Attributes:
+        kappa: concentration at which the chart turns from linear to logarithmic; inf: linear,
+            0: logarithmic.
+        low: concentration at position -1.
+        high: concentration at position 1.
+
+    Raises:
+        SpectraError: `low` is not below `high`, a logarithmic chart reaches a level that is not
+            positive, or kappa is negative, NaN, or beyond any comparison with the levels.
+    """
+
+    kappa: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not -np.inf < self.low < self.high < np.inf:
+            raise SpectraError(
+                f"found levels from {self.low} to {self.high}, expected at least two finite, "
+                "different ones to chart"
+            )
+        if self.kappa == 0 and self.low <= 0:
+            raise SpectraError(
+                f"level {self.low:g} has no place on a logarithmic chart; use chart asinh with "
+                "a kappa of the size of the smallest level above 0"
+            )
+        # Beyond these ratios c / kappa leaves the floating-point numbers.
+        scale = max(abs(self.low), abs(self.high))
+        if self.kappa not in (0, np.inf) and not 1e-300 <= self.kappa / scale <= 1e290:
+            raise SpectraError(
+                f"found kappa {self.kappa} for levels up to {scale:g}, expected a positive "
+                "number of the size of the levels"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        kind: Literal["linear", "log", "asinh"],
+        kappa: float | None,
+        concentrations: Float[np.ndarray, "concentration"],
+    ) -> "Chart":
+        """Chart that takes the smallest and largest of `concentrations` to -1 and 1.
+
+        Args:
+            kind: name of the chart.
+            kappa: kappa of the asinh chart (concentration unit), None for the others.
+            concentrations: levels, in any order.
+
+        Raises:
+            SpectraError: kappa is missing or not wanted, or the chart does not fit the levels.
+        """
+        if (kind == "asinh") != (kappa is not None):
+            raise SpectraError(
+                f"chart {kind}: found kappa {kappa}, expected one for chart asinh and no other"
+            )
+        limits = {"linear": np.inf, "log": 0.0}
+        return cls(
+            kappa=limits[kind] if kappa is None else kappa,
+            low=float(np.min(concentrations)),
+            high=float(np.max(concentrations)),
+        )
+
+    def position(self, concentration: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+        """Position of concentrations: -1 at `low`, 1 at `high`, beyond them outside of [-1, 1]."""
+        start, stop = self._arc_lengths_of_ends()
+        position = 2 * (self._arc_length(concentration) - start) / (stop - start) - 1
+        # Vectorised functions may differ from scalar ones in the last bit; the ends are exact.
+        return np.where(
+            concentration == self.low, -1.0, np.where(concentration == self.high, 1.0, position)
+        )
+
+    def concentration(self, position: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+        """Concentration at positions: the inverse of `position`, with the same exact ends."""
+        start, stop = self._arc_lengths_of_ends()
+        arc_length = start + (stop - start) * (position + 1) / 2
+        if self.kappa == np.inf:
+            concentration = arc_length
+        elif self.kappa == 0:
+            concentration = np.exp(arc_length)
+        else:
+            concentration = self.kappa * np.sinh(arc_length)
+        return np.where(position == -1, self.low, np.where(position == 1, self.high, concentration))
+
+    def _arc_length(self, concentration: Float[np.ndarray, "*shape"]) -> np.ndarray:
+        """Arc length up to a factor and a constant, which scaling to the ends removes."""
+        if self.kappa == np.inf:
+            return concentration
+        if self.kappa == 0:
+            return np.log(concentration)
+        return np.arcsinh(concentration / self.kappa)
+
+    def _arc_lengths_of_ends(self) -> tuple[float, float]:
+        start, stop = self._arc_length(np.array([self.low, self.high]))
+        return float(start), float(stop)

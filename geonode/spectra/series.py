@@ -1,0 +1,143 @@
+"""The artifact of a charted concentration series: what every later stage starts from."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.config import SpectraParameters
+from geonode.spectra.chart import Chart
+from geonode.spectra.table import SpectraTable
+from geonode.storage.artifact import JSON, ArtifactWriter, artifact_writer, open_artifact
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """A charted concentration series.
+
+    Attributes:
+        concentrations: levels, ascending.
+        axis: spectral axis, ascending.
+        signal: mean spectrum of every level.
+        chart: the concentration chart; its positions are x.
+        labels: `signal`, `signal_unit`, `axis`, `axis_unit` and `concentration_unit`.
+    """
+
+    concentrations: Float[np.ndarray, "concentration"]
+    axis: Float[np.ndarray, "wavelength"]
+    signal: Float[np.ndarray, "concentration wavelength"]
+    chart: Chart
+    labels: dict[str, str]
+
+    @property
+    def positions(self) -> Float[np.ndarray, "concentration"]:
+        """Charted concentrations x, from -1 to 1."""
+        return self.chart.position(self.concentrations)
+
+    @property
+    def wavelengths(self) -> Float[np.ndarray, "wavelength"]:
+        """Charted wavelengths w, linear from -1 to 1."""
+        low, high = self.axis[0], self.axis[-1]
+        return (2 * self.axis - low - high) / (high - low)
+
+    @property
+    def axis_label(self) -> str:
+        """Name and unit of the spectral axis."""
+        return _label(self.labels["axis"].replace("_", " "), self.labels["axis_unit"])
+
+    @property
+    def signal_label(self) -> str:
+        """Name and unit of what was measured."""
+        return _label(self.labels["signal"], self.labels["signal_unit"])
+
+    @contextmanager
+    def artifact_writer(self, path: Path, attributes: dict[str, JSON]) -> Iterator[ArtifactWriter]:
+        """Write an artifact about this series: the wavelength coordinate is there already."""
+        with artifact_writer(path, attributes) as writer:
+            _axis(writer, self.axis, self.labels["axis"], self.labels["axis_unit"])
+            yield writer
+
+
+def write_series(
+    path: Path, table: SpectraTable, chart: Chart, parameters: SpectraParameters
+) -> None:
+    """Write the series as an artifact.
+
+    Raises:
+        ArtifactError: it cannot be written; an older one is then intact.
+    """
+    noise = table.replicate_noise_by_wavelength()
+    quantity, unit = parameters.quantity, parameters.unit
+    attributes = {
+        "chart": {"kappa": repr(chart.kappa), "low": chart.low, "high": chart.high},
+        "labels": {
+            "signal": quantity,
+            "signal_unit": unit,
+            "axis": table.axis_name,
+            "axis_unit": table.axis_unit,
+            "concentration_unit": parameters.concentration_unit,
+        },
+        "masked": table.masked.tolist(),
+    }
+    with artifact_writer(path, attributes) as writer:
+        writer.coordinate(
+            "concentration",
+            table.concentrations,
+            units=parameters.concentration_unit,
+            long_name="concentration",
+        )
+        _axis(writer, table.axis, table.axis_name, table.axis_unit)
+        writer.coordinate(
+            "position",
+            chart.position(table.concentrations),
+            units="1",
+            long_name="charted concentration",
+            dims=("concentration",),
+        )
+        dims = ("concentration", "wavelength")
+        writer.stored("signal", dims, table.spectra, units=unit, long_name=quantity)
+        writer.stored(
+            "scans",
+            ("concentration",),
+            np.array([len(scans) for scans in table.scans]),
+            units="1",
+            long_name="scans behind the mean spectrum",
+        )
+        if noise is not None:
+            writer.stored(
+                "replicate_noise",
+                ("wavelength",),
+                noise,
+                units=unit,
+                long_name="pooled standard deviation of one scan",
+            )
+
+
+def read_series(path: Path) -> Series:
+    """Read what `write_series` wrote.
+
+    Raises:
+        MissingArtifactError, CorruptArtifactError: there is none, or it is damaged.
+    """
+    artifact = open_artifact(path)
+    chart = artifact.attributes["chart"]
+    return Series(
+        artifact["concentration"],
+        artifact["wavelength"],
+        artifact["signal"],
+        Chart(float(chart["kappa"]), chart["low"], chart["high"]),
+        artifact.attributes["labels"],
+    )
+
+
+def _axis(
+    writer: ArtifactWriter, axis: Float[np.ndarray, "wavelength"], name: str, unit: str
+) -> None:
+    writer.coordinate("wavelength", axis, units=unit, long_name=name)
+
+
+def _label(name: str, unit: str) -> str:
+    return name if unit == "1" else f"{name} ({unit})"

@@ -1,0 +1,87 @@
+"""A concentration series: what was measured, and how well it repeats."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.errors import SpectraError
+
+FEWEST_LEVELS = 4
+MOST_LEVELS = 50
+FEWEST_WAVELENGTHS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class SpectraTable:
+    """A validated concentration series on one spectral axis.
+
+    Attributes:
+        axis: spectral axis, ascending; called wavelength whatever its quantity.
+        axis_name: what the axis is, such as "wavelength" or "raman_shift".
+        axis_unit: its unit, such as "nm" or "cm-1"; "1" if unknown.
+        concentrations: levels, ascending, each once, none negative.
+        scans: the scans of every level, which may differ in number.
+        masked: wavelengths that were left out because a cell was missing.
+
+    Raises:
+        SpectraError: too few or too many levels, too few wavelengths, an axis or levels that do
+            not ascend, a negative level, or a number that is not finite.
+    """
+
+    axis: Float[np.ndarray, "wavelength"]
+    axis_name: str
+    axis_unit: str
+    concentrations: Float[np.ndarray, "concentration"]
+    scans: list[Float[np.ndarray, "_scan wavelength"]]
+    masked: Float[np.ndarray, "masked"]
+
+    def __post_init__(self) -> None:
+        levels, wavelengths = len(self.concentrations), len(self.axis)
+        if not FEWEST_LEVELS <= levels <= MOST_LEVELS:
+            raise SpectraError(
+                f"found {levels} concentrations, expected {FEWEST_LEVELS} to {MOST_LEVELS} "
+                "(one column a spectrum, one row a wavelength)"
+            )
+        if wavelengths < FEWEST_WAVELENGTHS:
+            raise SpectraError(
+                f"found {wavelengths} wavelengths, expected at least {FEWEST_WAVELENGTHS} "
+                "(one column a spectrum, one row a wavelength)"
+            )
+        if self.concentrations[0] < 0 or np.any(np.diff(self.concentrations) <= 0):
+            raise SpectraError(
+                f"found concentrations {self.concentrations.tolist()}, expected each once, "
+                "ascending, none negative"
+            )
+        if np.any(np.diff(self.axis) <= 0):
+            raise SpectraError("found an axis that does not ascend, expected every value once")
+        for numbers in (self.axis, self.concentrations, *self.scans):
+            if not np.all(np.isfinite(numbers)):
+                raise SpectraError("found NaN or infinity, expected finite numbers only")
+
+    @property
+    def spectra(self) -> Float[np.ndarray, "concentration wavelength"]:
+        """Mean spectrum of every level."""
+        return np.stack([scans.mean(axis=0) for scans in self.scans])
+
+    def replicate_noise_by_wavelength(self) -> Float[np.ndarray, "wavelength"] | None:
+        """Pooled standard deviation of one scan about the mean of its level, at every wavelength.
+
+        The square root of the summed squared deviations over the summed degrees of freedom
+        (scans - 1) of all levels; two scans differ by sqrt(2) times this. None without replicates.
+        """
+        freedom = sum(len(scans) - 1 for scans in self.scans)
+        if freedom == 0:
+            return None
+        squares = sum(np.sum((scans - scans.mean(axis=0)) ** 2, axis=0) for scans in self.scans)
+        return np.sqrt(squares / freedom)
+
+    def replicate_noise(self) -> float | None:
+        """Root mean square over wavelengths of `replicate_noise_by_wavelength`."""
+        noise = self.replicate_noise_by_wavelength()
+        return None if noise is None else float(np.sqrt(np.mean(noise**2)))
+
+    def non_monotonic_share(self) -> float:
+        """Share of wavelengths at which the mean spectra both rise and fall with concentration."""
+        steps = np.diff(self.spectra, axis=0)
+        return float(np.mean(np.any(steps > 0, axis=0) & np.any(steps < 0, axis=0)))

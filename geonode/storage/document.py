@@ -1,0 +1,91 @@
+"""Small files of text: sealed JSON between stages, plain JSON and text for people and for DVC."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from geonode.errors import ArtifactError
+from geonode.storage.atomic import write_bytes
+from geonode.storage.seal import UNSEALED, read_sealed, seal
+
+_AFTER_SEAL = '"\n}\n'  # the checksum is the last key, so the file ends with its digits and this
+_SEAL_AT = -len(UNSEALED + _AFTER_SEAL)
+
+
+def encode_json(path: Path, content: dict[str, Any]) -> bytes:
+    """Indented UTF-8 JSON that keeps the order of keys and ends with a newline.
+
+    Args:
+        path: where it is going, for the message.
+        content: what JSON can express; NaN and infinity it cannot.
+
+    Raises:
+        ArtifactError: `content` holds something that JSON cannot express.
+    """
+    try:
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        return f"{text}\n".encode()
+    except (TypeError, ValueError) as error:
+        raise ArtifactError(f"{path}: cannot be written as JSON: {error}") from error
+
+
+def write_document(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON object sealed by a last key `checksum`, atomically.
+
+    Raises:
+        ArtifactError: `content` has a key `checksum` or is not JSON, or the file cannot be written.
+    """
+    if "checksum" in content:
+        raise ArtifactError(f"{path}: key 'checksum' is taken by the seal; use another name")
+    write_bytes(path, seal(encode_json(path, {**content, "checksum": UNSEALED}), _SEAL_AT))
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Read what `write_document` wrote, without the checksum.
+
+    Raises:
+        MissingArtifactError: there is no such file.
+        CorruptArtifactError: any byte of it is not what was written.
+        ArtifactError: it cannot be read.
+    """
+    content: dict[str, Any] = json.loads(read_sealed(path, _SEAL_AT))
+    del content["checksum"]
+    return content
+
+
+def write_metrics(path: Path, content: dict[str, Any]) -> None:
+    """Write plain JSON for `dvc metrics`, atomically; NaN and infinity become null.
+
+    Args:
+        path: the file.
+        content: nested mappings and sequences; NumPy scalars and arrays become numbers and lists.
+
+    Raises:
+        ArtifactError: `content` is not JSON otherwise, or the file cannot be written.
+    """
+    write_bytes(path, encode_json(path, _plain(content)))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically, newlines as they are.
+
+    Raises:
+        ArtifactError: the file cannot be written.
+    """
+    write_bytes(path, text.encode())
+
+
+def _plain(value: Any) -> Any:
+    """`value` in types and numbers that JSON has."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,67 @@
+"""Checksums, and byte strings that carry their own.
+
+A seal is eight hexadecimal digits at a known place of a byte string: the checksum of that string
+with zeros in their place. The place is an offset and never the result of a search, so no content,
+whatever it spells, can be taken for the seal.
+
+The checksum is CRC-32 and deliberately not the CRC-32C that Zarr appends to its chunks: any bytes
+followed by their own CRC-32C have one and the same CRC-32C, so two intact chunks of one length
+could be swapped unnoticed. CRC-32 too finds every flipped bit and every burst of up to 32 bits.
+"""
+
+import zlib
+from pathlib import Path
+
+from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
+
+UNSEALED = "00000000"
+_BLOCK = 1 << 20
+
+
+def file_checksum(path: Path) -> str:
+    """CRC-32 of a file, as eight lower-case hexadecimal digits.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    crc = 0
+    with path.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            crc = zlib.crc32(block, crc)
+    return f"{crc:08x}"
+
+
+def seal(content: bytes, at: int) -> bytes:
+    """Put the checksum of `content` into it.
+
+    Args:
+        content: the bytes to seal; what stands in the eight bytes of the seal does not matter.
+        at: offset of the seal, from the end if negative.
+    """
+    head, tail = content[:at], content[at:][len(UNSEALED) :]
+    crc = zlib.crc32(head + UNSEALED.encode() + tail)
+    return head + f"{crc:08x}".encode() + tail
+
+
+def is_sealed(content: bytes, at: int) -> bool:
+    """Whether `content` is, byte for byte, what `seal` returned for the same offset."""
+    return seal(content, at) == content
+
+
+def read_sealed(path: Path, at: int) -> bytes:
+    """Read a file that is sealed as a whole.
+
+    Raises:
+        MissingArtifactError: there is no such file.
+        CorruptArtifactError: any byte of it is not what was written.
+        ArtifactError: it cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise MissingArtifactError(path) from error
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error}") from error
+    if not is_sealed(content, at):
+        raise CorruptArtifactError(path, "the file fails its checksum")
+    return content

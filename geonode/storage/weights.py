@@ -1,0 +1,77 @@
+"""Weights of networks: safetensors files, sealed as a whole."""
+
+import json
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+
+from geonode.errors import ArtifactError
+from geonode.storage.atomic import write_bytes
+from geonode.storage.seal import UNSEALED, read_sealed, seal
+
+_LENGTH = 8  # a safetensors file opens with the length of its JSON header, little-endian
+_SEAL_AT = _LENGTH + len('{"__metadata__":{"checksum":"')
+
+
+def write_weights(
+    path: Path, tensors: dict[str, Shaped[Tensor, "..."]], metadata: dict[str, str]
+) -> None:
+    """Write tensors and their metadata, atomically; the same input gives the same bytes.
+
+    Args:
+        path: the file.
+        tensors: by name, of any shape and device.
+        metadata: what a reader must know to use them.
+
+    Raises:
+        ArtifactError: a tensor holds NaN or infinity, `metadata` has a key `checksum`, or the file
+            cannot be written.
+    """
+    if "checksum" in metadata:
+        raise ArtifactError(f"{path}: metadata 'checksum' is taken by the seal; use another name")
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise ArtifactError(
+                f"{path}: tensor {name!r}: holds NaN or infinity, expected finite numbers; "
+                "look for the step that produced it"
+            )
+    # Each a copy of its own, because safetensors refuses tensors that share memory.
+    encoded = safetensors.torch.save(
+        {
+            name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+            for name, tensor in tensors.items()
+        }
+    )
+    # safetensors writes metadata in random order, so the header is written here: the checksum comes
+    # first, which fixes its place, and spaces align the data to 8 bytes as the format recommends.
+    header, data = _split(encoded)
+    text = json.dumps(
+        {"__metadata__": {"checksum": UNSEALED, **metadata}, **header}, separators=(",", ":")
+    )
+    text += " " * (-len(text) % 8)
+    content = len(text).to_bytes(_LENGTH, "little") + text.encode() + data
+    write_bytes(path, seal(content, _SEAL_AT))
+
+
+def read_weights(path: Path) -> tuple[dict[str, Shaped[Tensor, "..."]], dict[str, str]]:
+    """Read what `write_weights` wrote: tensors on the CPU, and metadata without the checksum.
+
+    Raises:
+        MissingArtifactError: there is no such file.
+        CorruptArtifactError: any byte of it is not what was written.
+        ArtifactError: it cannot be read.
+    """
+    content = read_sealed(path, _SEAL_AT)
+    header, _ = _split(content)
+    metadata = header["__metadata__"]
+    del metadata["checksum"]
+    return safetensors.torch.load(content), metadata
+
+
+def _split(content: bytes) -> tuple[dict, bytes]:
+    """JSON header and tensor data of a safetensors file."""
+    start = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
+    return json.loads(content[_LENGTH:start]), content[start:]

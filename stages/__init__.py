@@ -1,0 +1,1 @@
+"""Stages of the pipeline: thin commands that read artifacts, call geonode, and write artifacts."""

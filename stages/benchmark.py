@@ -1,0 +1,120 @@
+"""Time the whole pipeline on this device, and compare with the sequential way."""
+
+import contextlib
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from geonode.config import Parameters
+from stages.command import progress, stage
+from stages.paths import DEVICE, GEODESICS, METRIC, METRICS, PARAMETERS, SPECTRA, SYNTHETIC
+
+if TYPE_CHECKING:
+    from geonode.devices.device import Device
+    from geonode.evaluation.timing import CommandTiming
+
+PIPELINE = (
+    "probe",
+    "generate",
+    "spectra",
+    "metric",
+    "christoffel",
+    "geodesics",
+    "decoders",
+    "validate",
+)
+
+
+@stage("benchmark")
+def app(parameters: Parameters) -> str:
+    """Run the pipeline once more in an empty folder, and time it against the sequential way."""
+    from geonode.devices.device import Device
+    from geonode.evaluation.benchmark import time_geodesics, time_sequential, time_training
+    from geonode.geodesics.solved import read_features
+    from geonode.geometry.learned import LearnedMetrics
+    from geonode.reference.sequential import published_calls
+    from geonode.spectra.series import read_series
+    from geonode.storage.document import read_document, write_metrics
+
+    block = parameters.benchmark
+    device = Device.from_description(read_document(DEVICE))
+    series = read_series(SPECTRA)
+    learned = LearnedMetrics.read(METRIC)
+    learned.require_levels(METRIC, len(series.concentrations))
+    features = read_features(GEODESICS, series)
+
+    stages, device_peak_mb = _time_pipeline(parameters, device)
+    seconds = sum(timing.seconds for timing in stages.values())
+    with progress("timing the sequential way", block.sequential_sample) as report:
+        call = time_sequential(learned, series, device, block.sequential_sample, report)
+    resolution, repeats = parameters.christoffel.resolution, block.repeats
+    geodesics, solving = time_geodesics(learned, series, device, resolution, repeats)
+    epoch = time_training(series, features, parameters.decoders, device, repeats)
+    extrapolated = call.median * published_calls()
+    write_metrics(
+        METRICS / "benchmark.json",
+        {
+            "device": device.kind,
+            "name": device.name,
+            "precision": str(device.training).removeprefix("torch."),
+            "pipeline": {"seconds": seconds, "speedup": extrapolated / seconds},
+            "stages": {name: timing._asdict() for name, timing in stages.items()},
+            "sequential": {
+                "metric_calls": published_calls(),
+                "sample_geodesics": block.sequential_sample,
+                "seconds_per_call": call._asdict(),
+                "seconds_extrapolated": extrapolated,
+                "days_extrapolated": extrapolated / 86400,
+            },
+            "geodesics": {
+                "rows": geodesics,
+                "seconds": solving._asdict(),
+                "per_second": geodesics / solving.median,
+            },
+            "training": {
+                "models": parameters.decoders.members * (len(series.concentrations) + 1),
+                "epoch_ms": 1e3 * epoch,
+            },
+            "memory": {
+                "peak_mb": max(timing.peak_mb for timing in stages.values()),
+                "device_peak_mb": device_peak_mb,
+            },
+        },
+    )
+    return (
+        f"pipeline {seconds:.1f} s, sequential way {extrapolated / 86400:.1f} days "
+        f"(extrapolated): {extrapolated / seconds:,.0f} times faster"
+    )
+
+
+def _time_pipeline(
+    parameters: Parameters, device: "Device"
+) -> tuple[dict[str, "CommandTiming"], float | None]:
+    """Time every stage as a process of its own in an empty folder, start-up included.
+
+    Returns:
+        Timings by stage, and the peak of the device's memory (MB) if it has one of its own.
+    """
+    from geonode.evaluation.timing import time_command, watch
+
+    source = Path(parameters.spectra.source)
+    project = Path.cwd()
+    timings = {}
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        report = stack.enter_context(progress("timing the pipeline", len(PIPELINE)))
+        used = device.memory_in_use()
+        peak = None if used is None else stack.enter_context(watch(device.memory_in_use))
+        for name in PIPELINE:
+            command = [sys.executable, "-m", f"stages.{name}"]
+            command += ["--params", str(project / PARAMETERS)]
+            if name == "spectra" and source != SYNTHETIC:
+                command += ["--source", str(source.resolve())]
+            timings[name] = time_command(command, Path(folder), {"PYTHONPATH": str(project)})
+            report(1)
+        return timings, None if peak is None else peak() / 1e6
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,33 @@
+"""Solve the boundary value problem of every (source, target, wavelength) of every model."""
+
+from geonode.config import Parameters
+from stages.command import progress, stage
+from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRIC, METRICS, SPECTRA
+
+
+@stage("geodesics")
+def app(parameters: Parameters) -> str:
+    """Solve every geodesic in closed form, and check samples on the network in float64."""
+    from dataclasses import asdict
+
+    from geonode.devices.device import Device
+    from geonode.geodesics.solved import solve_all
+    from geonode.geometry.learned import LearnedMetrics
+    from geonode.geometry.stored import StoredGrids
+    from geonode.spectra.series import read_series
+    from geonode.storage.document import read_document, write_metrics
+
+    device = Device.from_description(read_document(DEVICE))
+    series = read_series(SPECTRA)
+    learned = LearnedMetrics.read(METRIC)
+    learned.require_levels(METRIC, len(series.concentrations))
+    grids = StoredGrids(CHRISTOFFEL, learned, series)
+    with progress("solving geodesics", learned.network.models) as report:
+        summary = solve_all(GEODESICS, grids, learned, series, parameters.geodesics, device, report)
+    write_metrics(METRICS / "geodesics.json", {"method": "closed_form", **asdict(summary)})
+    error = summary.endpoint_error_max
+    return f"{summary.geodesics:,} geodesics, endpoint error {error:.1e} -> {GEODESICS}"
+
+
+if __name__ == "__main__":
+    app()

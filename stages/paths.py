@@ -1,0 +1,16 @@
+"""Where the pipeline keeps what it makes, relative to the folder it runs in."""
+
+from pathlib import Path
+
+PARAMETERS = Path("params.yaml")
+
+DEVICE = Path("data/device.json")
+SYNTHETIC = Path("data/synthetic.csv")
+SPECTRA = Path("data/spectra.zarr")
+METRIC = Path("data/metric.safetensors")
+CHRISTOFFEL = Path("data/christoffel.zarr")
+GEODESICS = Path("data/geodesics.zarr")
+DECODERS = Path("data/decoders.safetensors")
+
+METRICS = Path("metrics")
+PLOTS = Path("metrics/plots")

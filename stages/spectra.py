@@ -1,0 +1,40 @@
+"""Read, validate and chart the measured table."""
+
+from geonode.config import Parameters
+from stages.command import stage
+from stages.paths import METRICS, SPECTRA
+
+
+@stage("spectra")
+def app(parameters: Parameters) -> str:
+    """Read, validate and chart the table of spectra named by spectra.source."""
+    from pathlib import Path
+
+    from geonode.spectra.chart import Chart
+    from geonode.spectra.reading import read_csv
+    from geonode.spectra.series import write_series
+    from geonode.storage.document import write_metrics
+
+    block = parameters.spectra
+    table = read_csv(Path(block.source), window=block.window, missing=block.missing)
+    chart = Chart.of(block.chart, block.kappa, table.concentrations)
+    write_series(SPECTRA, table, chart, block)
+    write_metrics(
+        METRICS / "spectra.json",
+        {
+            "levels": len(table.concentrations),
+            "wavelengths": len(table.axis),
+            "masked_wavelengths": len(table.masked),
+            "scans": sum(len(scans) for scans in table.scans),
+            "replicate_noise": table.replicate_noise(),
+            "non_monotonic_share": table.non_monotonic_share(),
+        },
+    )
+    masked = f", {len(table.masked)} masked" if len(table.masked) else ""
+    return (
+        f"{len(table.concentrations)} levels x {len(table.axis)} wavelengths{masked} -> {SPECTRA}"
+    )
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,74 @@
+"""Score the leave-one-out predictions against the measured spectra and the classical baselines."""
+
+from geonode.config import Parameters
+from stages.command import stage
+from stages.paths import DECODERS, GEODESICS, METRICS, PLOTS, SPECTRA
+
+
+@stage("validate")
+def app(parameters: Parameters) -> str:
+    """Score leave-one-out predictions, compare with classical baselines, draw the figures."""
+    from geonode.evaluation.baselines import BASELINES, leave_one_out
+    from geonode.evaluation.figures import error_figure, folds_figure, save_figure
+    from geonode.evaluation.predictions import predictions_csv
+    from geonode.evaluation.scores import band_scores, level_names, series_scores
+    from geonode.geodesics.solved import read_features
+    from geonode.learning.path_decoder import PathDecoders, predict_left_out
+    from geonode.spectra.series import read_series
+    from geonode.storage.document import write_metrics, write_text
+
+    series = read_series(SPECTRA)
+    decoders = PathDecoders.read(DECODERS)
+    features = read_features(GEODESICS, series)
+    levels = series.concentrations
+    decoders.require_series(DECODERS, len(levels), len(series.axis))
+
+    measured = series.signal
+    predicted, spread = predict_left_out(decoders, features)
+    bands = parameters.validation.bands
+    scores = series_scores(series.axis, levels, measured, predicted)
+    baselines = {
+        name: leave_one_out(baseline, series.positions, measured)
+        for name, baseline in BASELINES.items()
+    }
+    of_baselines = {
+        name: series_scores(series.axis, levels, measured, spectra)
+        for name, spectra in baselines.items()
+    }
+    best = min(of_baselines, key=lambda name: of_baselines[name]["rmse"])
+    summaries = {
+        name: {key: value for key, value in found.items() if key != "folds"}
+        for name, found in of_baselines.items()
+    }
+    write_metrics(
+        METRICS / "validate.json",
+        {
+            **scores,
+            "bands": band_scores(series.axis, levels, measured, predicted, bands),
+            "baselines": summaries,
+            "best_baseline": best,
+            "best_baseline_rmse": of_baselines[best]["rmse"],
+        },
+    )
+    unit = series.labels["concentration_unit"]
+    write_text(
+        PLOTS / "predictions.csv",
+        predictions_csv(series.axis, level_names(levels), measured, predicted, spread),
+    )
+    labels = (series.axis_label, series.signal_label, levels, unit)
+    r2 = [fold["r2"] for fold in scores["folds"].values()]
+    save_figure(
+        folds_figure(series.axis, *labels, measured, predicted, spread, r2), PLOTS / "folds.png"
+    )
+    save_figure(
+        error_figure(series.axis, *labels, measured, predicted, best, baselines[best]),
+        PLOTS / "error.png",
+    )
+    return (
+        f"leave-one-out: pooled R2 {scores['pooled_r2']:.4f}, RMSE {scores['rmse']:.4g}; "
+        f"best baseline {best}: RMSE {of_baselines[best]['rmse']:.4g}"
+    )
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,12 @@
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def measured_data() -> Path:
+    """Folder of measured series beside the project; tests that need it skip without it."""
+    folder = Path(__file__).parents[1].parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("no measured series beside the project")
+    return folder

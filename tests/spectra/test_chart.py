@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from geonode.errors import SpectraError
+from geonode.spectra.chart import Chart
+
+LEVELS = np.array([10.0, 20.0, 30.0, 40.0, 60.0])
+
+kinds = st.one_of(
+    st.tuples(st.just("linear"), st.none()),
+    st.tuples(st.just("log"), st.none()),
+    st.tuples(st.just("asinh"), st.floats(1e-6, 1e6)),
+)
+ends = st.tuples(st.floats(1e-3, 1e4), st.floats(1.01, 1e4)).map(lambda e: (e[0], e[0] * e[1]))
+
+
+@given(kinds, ends)
+def test_ends_are_exact_both_ways(kind, ends):
+    low, high = ends
+    chart = Chart.of(*kind, np.array([high, low]))
+    np.testing.assert_array_equal(chart.position(np.array([low, high])), [-1.0, 1.0])
+    np.testing.assert_array_equal(chart.concentration(np.array([-1.0, 1.0])), [low, high])
+
+
+@given(kinds, ends, st.floats(-1.5, 1.5))
+def test_position_inverts_concentration(kind, ends, position):
+    chart = Chart.of(*kind, np.array(ends))
+    concentration = chart.concentration(np.array([position]))
+    # Rounding of the arc length at the ends, relative to the arc length between them: the charts
+    # of the narrowest series (1.01) are conditioned like 1e3 to 1e4.
+    np.testing.assert_allclose(chart.position(concentration), [position], atol=1e-10)
+
+
+@given(kinds, ends)
+def test_positions_ascend_with_concentration(kind, ends):
+    low, high = ends
+    positions = Chart.of(*kind, np.array(ends)).position(np.linspace(low, 2 * high, 50))
+    assert np.all(np.diff(positions) > 0)
+
+
+def test_linear_chart_is_linear_and_not_clamped():
+    chart = Chart.of("linear", None, np.array([0.0, 10.0, 60.0]))
+    np.testing.assert_allclose(
+        chart.position(np.array([-30.0, 0.0, 15.0, 30.0, 90.0])), [-2.0, -1.0, -0.5, 0.0, 2.0]
+    )
+
+
+def test_log_chart_has_the_geometric_mean_at_its_centre():
+    chart = Chart.of("log", None, np.array([1.0, 100.0]))
+    np.testing.assert_allclose(
+        chart.position(np.array([0.1, 10.0, 1000.0])), [-2.0, 0.0, 2.0], atol=1e-15
+    )
+
+
+def test_asinh_chart_against_numerical_arc_length():
+    kappa, low, high = 7.0, 3.0, 60.0
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+
+    def arc_length(stop):
+        half = (stop - low) / 2
+        c = low + half * (nodes + 1)
+        return half * np.sum(weights / np.sqrt(c**2 + kappa**2))
+
+    chart = Chart.of("asinh", kappa, np.array([low, high]))
+    concentrations = np.array([0.0, 12.0, 47.0, 80.0])
+    expected = [2 * arc_length(c) / arc_length(high) - 1 for c in concentrations]
+    np.testing.assert_allclose(chart.position(concentrations), expected, rtol=1e-12)
+
+
+def test_asinh_chart_is_odd_about_zero():
+    chart = Chart.of("asinh", 5.0, np.array([0.0, 60.0]))
+    c = np.array([4.0, 33.0])
+    np.testing.assert_allclose(chart.position(-c) + 1, -(chart.position(c) + 1))
+
+
+@pytest.mark.parametrize("kappa", [1e4, 1e8, 1e16, 1e100, 1e290])
+def test_huge_kappa_approaches_the_linear_chart(kappa):
+    c = np.linspace(5.0, 70.0, 27)
+    difference = Chart.of("asinh", kappa, LEVELS).position(c) - Chart.of(
+        "linear", None, LEVELS
+    ).position(c)
+    # asinh(u) = u - u^3/6 + ...: a relative error of at most u^2 / 2, and rounding.
+    assert np.max(np.abs(difference)) <= (70 / kappa) ** 2 + 4e-15
+
+
+@pytest.mark.parametrize("kappa", [1e-2, 1e-6, 1e-12, 1e-100, 1e-290])
+def test_tiny_kappa_approaches_the_logarithmic_chart(kappa):
+    c = np.linspace(5.0, 70.0, 27)
+    difference = Chart.of("asinh", kappa, LEVELS).position(c) - Chart.of(
+        "log", None, LEVELS
+    ).position(c)
+    # asinh(c/k) = ln(2c/k) + (k/c)^2/4 - ...; rounding grows with ln(c/k), 670 at 1e-290.
+    assert np.max(np.abs(difference)) <= (kappa / 5) ** 2 + 2e-15 * np.log(70 / kappa)
+
+
+@pytest.mark.parametrize("level", [0.0, -2.0])
+def test_log_chart_refuses_levels_that_are_not_positive(level):
+    with pytest.raises(SpectraError, match=rf"level {level:g} .*use chart asinh with a kappa"):
+        Chart.of("log", None, np.array([10.0, level, 60.0]))
+
+
+@pytest.mark.parametrize("kappa", [-1.0, np.nan, 1e-305, 1e300])
+def test_kappa_beyond_comparison_with_the_levels_is_refused(kappa):
+    with pytest.raises(SpectraError, match=r"found kappa .* for levels up to 60"):
+        Chart.of("asinh", kappa, np.array([0.0, 60.0]))
+
+
+@pytest.mark.parametrize(("kind", "kappa"), [("asinh", None), ("linear", 1.0), ("log", 1.0)])
+def test_kappa_belongs_to_the_asinh_chart(kind, kappa):
+    with pytest.raises(SpectraError, match=f"chart {kind}: found kappa {kappa}"):
+        Chart.of(kind, kappa, LEVELS)
+
+
+@pytest.mark.parametrize("levels", [[5.0, 5.0], [0.0, np.inf], [np.nan, 1.0]])
+def test_chart_needs_two_different_finite_levels(levels):
+    with pytest.raises(SpectraError, match="at least two finite, different"):
+        Chart.of("linear", None, np.array(levels))

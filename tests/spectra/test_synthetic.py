@@ -1,0 +1,189 @@
+import numpy as np
+import pytest
+from scipy.integrate import quad_vec
+from scipy.stats import chi2
+
+from geonode.config import GenerateParameters
+from geonode.errors import ParameterError, SpectraError
+from geonode.spectra.reading import read_csv, to_csv
+from geonode.spectra.synthetic import SyntheticResponse, synthetic_scans
+
+RESPONSE = SyntheticResponse()
+LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 40.0, 60.0])
+WAVELENGTHS = np.arange(200.0, 801.0)
+QUIET = {"detector": 0.0, "scatter": 0.0, "offset": 0.0, "slope": 0.0}
+
+
+def parameters(seed=0, noise=None, axis=(200.0, 800.0, 1.0), **changes):
+    start, stop, step = axis
+    return GenerateParameters(
+        seed=seed,
+        concentrations=changes.pop("concentrations", LEVELS.tolist()),
+        replicates=changes.pop("replicates", 3),
+        wavelengths={"start": start, "stop": stop, "step": step},
+        noise=QUIET | (noise or {}),
+    )
+
+
+def turning_share(concentrations, wavelengths):
+    steps = np.diff(RESPONSE.absorbance(concentrations, wavelengths), axis=0)
+    return np.mean(np.any(steps > 0, axis=0) & np.any(steps < 0, axis=0))
+
+
+def test_response_turns_at_a_majority_of_visible_wavelengths():
+    assert turning_share(LEVELS, np.arange(400.0, 801.0)) > 0.5
+
+
+def test_absorbance_is_of_the_measured_size():
+    absorbance = RESPONSE.absorbance(LEVELS, WAVELENGTHS)
+    assert 0.04 < absorbance.min() < absorbance.max() < 0.5
+
+
+def test_gold_turns_blue_and_back():
+    aggregation = RESPONSE.aggregation(np.array([0.0, 3.0, 12.0, 48.0, 1e12]))
+    # theta = 0, 1/5, 1/2, 4/5, 1 for K = 12 ppb, in 4 theta (1 - theta).
+    np.testing.assert_allclose(aggregation, [0, 0.64, 1, 0.64, 0], atol=1e-10)
+
+
+def test_plasmon_area_is_conserved():
+    # Bands of at most 80 nm about 520 to 670 nm vanish to rounding within these limits.
+    area, _ = quad_vec(
+        lambda w: RESPONSE.plasmon(LEVELS, np.array([w]))[:, 0], -200, 1500, epsabs=1e-10
+    )
+    np.testing.assert_allclose(area, 16.0, rtol=1e-9)
+
+
+def test_dye_turns_from_dimer_to_monomer_as_it_is_displaced():
+    bound, free = RESPONSE.methylene_blue(np.array([0.0, 1e12]), WAVELENGTHS)
+    assert WAVELENGTHS[np.argmax(bound)] == pytest.approx(612, abs=4)
+    assert WAVELENGTHS[np.argmax(free)] == pytest.approx(664, abs=2)
+
+
+def test_plasmon_peaks():
+    dispersed, aggregated = RESPONSE.plasmon(np.array([0.0, 12.0]), WAVELENGTHS)
+    assert WAVELENGTHS[np.argmax(dispersed)] == 520
+    # What is left after the 30 % of the gold that stay dispersed: 650 nm, shifted by 20 nm.
+    assert WAVELENGTHS[np.argmax(aggregated - 0.3 * dispersed)] == 670
+
+
+def test_response_is_smooth_down_to_zero():
+    # A function analytic beyond c = -12 ppb has Chebyshev coefficients on [0, 60] that decay at
+    # least as fast as 2.38^-n: the ellipse through -12 has rho = 1.4 + sqrt(1.4^2 - 1).
+    nodes = np.polynomial.chebyshev.chebpts1(64)
+    absorbance = RESPONSE.absorbance(30 * (nodes + 1), WAVELENGTHS[::50])
+    coefficients = np.abs(np.polynomial.chebyshev.chebfit(nodes, absorbance, 60))
+    assert np.max(coefficients[40:]) < 1e-9
+
+
+def test_without_noise_every_scan_is_the_response_rounded():
+    table = synthetic_scans(parameters())
+    expected = RESPONSE.absorbance(LEVELS, WAVELENGTHS)
+    for scans, absorbance in zip(table.scans, expected, strict=True):
+        np.testing.assert_allclose(scans, np.tile(absorbance, (3, 1)), atol=0.5001e-6)
+    assert table.replicate_noise() == pytest.approx(0, abs=1e-15)
+
+
+def assert_standard_deviation(sample, stated):
+    """Two-sided chi-square test of a zero-mean normal sample at 1e-6."""
+    statistic = np.sum(sample**2) / stated**2
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], sample.size)
+    assert low < statistic < high
+
+
+def noise_of(kind, level, replicates):
+    """Scans minus response, one row a scan, with one kind of noise."""
+    table = synthetic_scans(
+        parameters(noise={kind: level}, replicates=replicates, axis=(300.0, 700.0, 40.0))
+    )
+    response = RESPONSE.absorbance(table.concentrations, table.axis)
+    residuals = [
+        scans - absorbance for scans, absorbance in zip(table.scans, response, strict=True)
+    ]
+    return np.concatenate(residuals), np.repeat(response, replicates, axis=0)
+
+
+def test_detector_noise_is_white_and_of_the_stated_size():
+    noise, _ = noise_of("detector", 0.002, 500)
+    assert_standard_deviation(noise, 0.002)
+    correlation = np.corrcoef(noise.T) - np.eye(noise.shape[1])
+    assert np.max(np.abs(correlation)) < 5 / np.sqrt(len(noise))
+
+
+def test_scatter_multiplies_a_scan():
+    noise, response = noise_of("scatter", 0.05, 500)
+    factor = noise / response
+    np.testing.assert_allclose(factor, np.tile(factor[:, :1], factor.shape[1]), atol=3e-5)
+    assert_standard_deviation(factor[:, 0], 0.05)
+
+
+def test_offset_moves_a_scan():
+    noise, _ = noise_of("offset", 0.01, 500)
+    np.testing.assert_allclose(noise, np.tile(noise[:, :1], noise.shape[1]), atol=2e-6)
+    assert_standard_deviation(noise[:, 0], 0.01)
+
+
+def test_slope_tilts_a_scan_about_the_centre_of_the_axis():
+    noise, _ = noise_of("slope", 0.01, 500)
+    np.testing.assert_allclose(noise, np.outer(noise[:, -1], np.linspace(-1, 1, 11)), atol=2e-6)
+    assert_standard_deviation(noise[:, -1], 0.01)
+
+
+def test_replicate_noise_finds_the_detector():
+    table = synthetic_scans(parameters(noise={"detector": 0.001}, replicates=20))
+    # 601 x 6 x 19 degrees of freedom: a relative standard error of 1 / sqrt(2 x 68514) = 0.0027.
+    assert table.replicate_noise() == pytest.approx(0.001, rel=5 * 0.0027)
+
+
+def test_a_seed_decides_every_byte():
+    noise = {"detector": 0.001, "scatter": 0.005, "offset": 0.001, "slope": 0.001}
+    first, again, other = (
+        to_csv(synthetic_scans(parameters(seed, noise))).encode() for seed in (7, 7, 8)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_generated_file_reads_back_unchanged(tmp_path):
+    table = synthetic_scans(parameters(noise={"detector": 0.001, "scatter": 0.005}))
+    path = tmp_path / "synthetic.csv"
+    path.write_text(to_csv(table), encoding="utf-8")
+    again = read_csv(path)
+    assert (again.axis_name, again.axis_unit) == ("wavelength", "nm")
+    np.testing.assert_array_equal(again.axis, table.axis)
+    np.testing.assert_array_equal(again.concentrations, table.concentrations)
+    np.testing.assert_array_equal(np.stack(again.scans), np.stack(table.scans))
+
+
+@pytest.mark.parametrize(
+    ("levels", "axis", "replicates", "wavelengths"),
+    [
+        ([60.0, 5.0, 0.0, 20.0], (450.0, 451.0, 0.1), 1, 11),
+        (list(np.linspace(0, 60, 50)), (200.0, 800.0, 300.0), 2, 3),
+    ],
+)
+def test_size_follows_the_parameters(levels, axis, replicates, wavelengths):
+    table = synthetic_scans(
+        parameters(
+            concentrations=[float(level) for level in levels], axis=axis, replicates=replicates
+        )
+    )
+    np.testing.assert_array_equal(table.concentrations, sorted(levels))
+    assert np.stack(table.scans).shape == (len(levels), replicates, wavelengths)
+    assert (table.axis[0], table.axis[-1]) == axis[:2]
+    np.testing.assert_allclose(np.diff(table.axis), axis[2], atol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [(100.0, 800.0, 1.0), (200.0, 1200.0, 1.0)])
+def test_axis_outside_of_the_instrument_is_refused(axis):
+    with pytest.raises(ParameterError, match=r"generate: wavelengths: .* within 190 to 1100 nm"):
+        synthetic_scans(parameters(axis=axis))
+
+
+def test_step_must_divide_the_axis():
+    with pytest.raises(ParameterError, match=r"wavelengths.step: found 7\.0, expected a step"):
+        synthetic_scans(parameters(axis=(200.0, 800.0, 7.0)))
+
+
+def test_repeated_levels_are_refused():
+    with pytest.raises(SpectraError, match="expected each once"):
+        synthetic_scans(parameters(concentrations=[0.0, 10.0, 10.0, 20.0]))
