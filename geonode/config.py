@@ -260,6 +260,8 @@ def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Para
         node = content
         for block in blocks:
             node = node.setdefault(block, {})
+            if not isinstance(node, dict):
+                raise ParameterError(str(path), block, node, "a mapping of parameters")
         node[last] = value
     try:
         return Parameters.model_validate(content)
@@ -267,7 +269,8 @@ def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Para
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "file"
         expected = first["msg"].removeprefix("Value error, ")
-        source = "command line" if key in (overrides or {}) else str(path)
+        given = any(f"{key}.".startswith(f"{override}.") for override in overrides or {})
+        source = "command line" if given else str(path)
         if first["type"] == "extra_forbidden":
             expected = "no such key"
         found = "nothing" if first["type"] == "missing" else first["input"]

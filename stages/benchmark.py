@@ -1,6 +1,7 @@
 """Time the whole pipeline on this device, and compare with the sequential way."""
 
 import contextlib
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -100,6 +101,7 @@ def _time_pipeline(
 
     source = Path(parameters.spectra.source)
     project = Path.cwd()
+    modules = os.pathsep.join([str(project), *filter(None, [os.environ.get("PYTHONPATH")])])
     timings = {}
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -111,7 +113,7 @@ def _time_pipeline(
             command += ["--params", str(project / PARAMETERS)]
             if name == "spectra" and source != SYNTHETIC:
                 command += ["--source", str(source.resolve())]
-            timings[name] = time_command(command, Path(folder), {"PYTHONPATH": str(project)})
+            timings[name] = time_command(command, Path(folder), {"PYTHONPATH": modules})
             report(1)
         return timings, None if peak is None else peak() / 1e6
 

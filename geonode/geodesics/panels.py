@@ -50,13 +50,17 @@ class Panels:
     def between(cls, positions: Float[Tensor, "model concentration"], nodes: int) -> "Panels":
         """Gauss-Legendre panels with this many nodes between neighbouring positions."""
         points, weights = np.polynomial.legendre.leggauss(nodes)
+        rule = [
+            torch.tensor(part, dtype=positions.dtype, device=positions.device)
+            for part in (points, weights, _differentiation(points))
+        ]
         half = positions.diff(dim=1)[:, :, None] / 2
         middle = (positions[:, 1:] + positions[:, :-1])[:, :, None] / 2
         return cls(
             positions,
-            middle + half * torch.tensor(points).to(positions),
-            half * torch.tensor(weights).to(positions),
-            torch.tensor(_differentiation(points)).to(positions) / half[..., None],
+            middle + half * rule[0],
+            half * rule[1],
+            rule[2] / half[..., None],
         )
 
     def geometry(

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from geonode.geodesics.closed_form import ClosedForm, Geodesics
 from geonode.geodesics.problem import BoundaryValueProblem
+from geonode.geometry.grid import moved
 from geonode.geometry.metric import Metric
 
 PANELS, NODES, TIMES = 16, 8, 17
@@ -57,25 +58,26 @@ def network_errors(
     generator = torch.Generator().manual_seed(seed)
     pair = torch.randint(len(problem.source), (rows,), generator=generator).to(like.device)
     column = torch.randint(len(wavelengths), (rows,), generator=generator).to(like.device)
-    stations = problem.stations.to(like)
+    stations = moved(problem.stations, like)
     start = stations[problem.source.to(like.device)][pair]
     end = stations[problem.target.to(like.device)][pair]
-    w = wavelengths.to(like)[column]
+    w = moved(wavelengths, like)[column]
 
     points, weights = np.polynomial.legendre.leggauss(NODES)
-    edges = torch.linspace(0, 1, PANELS + 1).to(like)
+    edges = torch.linspace(0, 1, PANELS + 1, dtype=like.dtype, device=like.device)
     half = 0.5 / PANELS
     fractions = ((edges[:-1] + half)[:, None] + half * torch.tensor(points).to(like)).flatten()
     quadrature = (half * torch.tensor(weights).to(like)).repeat(PANELS)
     path = start[:, None] + (end - start)[:, None] * fractions
     length = (end - start) * (_root(metric, path, w) @ quadrature)
-    v0 = geodesics.v0.to(like.device)[pair, column].to(like)
+    v0 = moved(geodesics.v0, like)[pair, column]
     root_start, root_end = _root(metric, torch.stack([start, end], dim=1), w).T
     endpoint = (v0 * root_start - length) / root_end
 
-    times = torch.linspace(0, 1, TIMES).to(problem.stations)
+    grid = closed_form.grid.positions
+    times = torch.linspace(0, 1, TIMES, dtype=grid.dtype, device=grid.device)
     x, velocity = _sampled_trajectories(closed_form, problem, geodesics, pair, column, times)
-    speed = _root(metric, x.to(like), w) * velocity.to(like)
+    speed = _root(metric, moved(x, like), w) * moved(velocity, like)
     drift = (speed / speed[:, :1] - 1).abs().amax(1)
     return NetworkErrors(endpoint, drift)
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.geometry.grid import Grid, hermite, linear
+from geonode.geometry.grid import Grid, hermite, linear, moved
 from geonode.geometry.metric import Metric
 
 CHECK_WAVELENGTHS = 32
@@ -42,7 +42,7 @@ def grid_errors(
     x = (2 * torch.rand(positions, generator=generator, dtype=torch.float64) - 1).to(like)
     columns = torch.randperm(len(wavelengths), generator=generator)[:CHECK_WAVELENGTHS]
     part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
-    truth = metric.with_symbol(x[None], wavelengths.to(like)[columns.to(like.device)])
+    truth = metric.with_symbol(x[None], moved(wavelengths, like)[columns.to(like.device)])
     return GridErrors(hermite(part, x) - truth[0][0], linear(part, x) - truth[1][0])
 
 

@@ -2,8 +2,9 @@
 
 With F' = f known at the nodes, and f' too, the integral over a cell of width h is
 h (f0 + f1) / 2 + h^2 (f0' - f1') / 12 with error O(h^5) (Euler-Maclaurin; P. J. Davis and
-P. Rabinowitz, Methods of Numerical Integration, 2nd ed., section 2.9), and F inside a cell is the
-quintic that matches F, f and f' at both its ends.
+P. Rabinowitz, Methods of Numerical Integration, 2nd ed., section 2.9). That is the integral of the
+cubic that matches f and f' at both ends of the cell, so F inside a cell is the quartic whose
+derivative is that cubic.
 """
 
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ class Antiderivative:
         )
         width = (self.nodes[cell + 1] - self.nodes[cell])[:, None]
         fraction = (points - self.nodes[cell])[:, None] / width
-        return self._quintic(cell[:, None].expand(-1, self.value.shape[1]), width, fraction)[0]
+        cell = cell[:, None].expand(-1, self.value.shape[1])
+        return self.integral.gather(0, cell) + self._within(cell, width, fraction)[0]
 
     def inverse(
         self, integrals: Float[Tensor, "point function"]
@@ -56,7 +58,7 @@ class Antiderivative:
 
         A value that F takes nowhere on the nodes is taken at the nearer end.
 
-        The cell is found by bisection, the point in it by three Newton steps on the quintic from
+        The cell is found by bisection, the point in it by three Newton steps on the quartic from
         the chord: f varies by a factor 1 + O(h) over a cell, so the error shrinks from O(h^2) as
         h^4, h^8. Rows and functions do not influence each other.
         """
@@ -65,26 +67,27 @@ class Antiderivative:
         cell = (torch.searchsorted(table, wanted, right=True).T - 1).clamp(0, len(self.nodes) - 2)
         width = (self.nodes[1:] - self.nodes[:-1])[cell]
         low, high = self.integral.gather(0, cell), self.integral.gather(0, cell + 1)
-        fraction = ((integrals - low) / (high - low)).clamp(0, 1)
+        rise = integrals - low
+        fraction = (rise / (high - low)).clamp(0, 1)
         for _ in range(3):
-            value, slope = self._quintic(cell, width, fraction)
-            fraction = (fraction - (value - integrals) / slope).clamp(0, 1)
-        return self.nodes[cell] + fraction * width, self._quintic(cell, width, fraction)[1] / width
+            value, slope = self._within(cell, width, fraction)
+            fraction = (fraction - (value - rise) / slope).clamp(0, 1)
+        return self.nodes[cell] + fraction * width, self._within(cell, width, fraction)[1] / width
 
-    def _quintic(
+    def _within(
         self, cell: Int[Tensor, "point function"], width: Tensor, t: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Value and derivative with respect to the cell's fraction t of the Hermite quintic."""
-        low = self.integral.gather(0, cell)
-        rise = self.integral.gather(0, cell + 1) - low
+        """Rise of F above the start of its cell, and its derivative, at the cell's fraction t.
+
+        Made of f and f' alone: differences of F itself would cost three digits in float32.
+        """
         v0, v1 = (self.value.gather(0, cell + i) * width for i in (0, 1))
         a0, a1 = (self.slope.gather(0, cell + i) * width**2 for i in (0, 1))
-        # low + v0 t + a0 t^2 / 2 + c3 t^3 + c4 t^4 + c5 t^5, with F, f and f' met at t = 1 too
-        c3 = 10 * rise - 6 * v0 - 4 * v1 - 1.5 * a0 + 0.5 * a1
-        c4 = -15 * rise + 8 * v0 + 7 * v1 + 1.5 * a0 - a1
-        c5 = 6 * rise - 3 * (v0 + v1) - 0.5 * (a0 - a1)
-        value = low + t * (v0 + t * (a0 / 2 + t * (c3 + t * (c4 + t * c5))))
-        slope = v0 + t * (a0 + t * (3 * c3 + t * (4 * c4 + t * (5 * c5))))
+        # v0 t + a0 t^2 / 2 + c3 t^3 + c4 t^4, with f and f' met at t = 1 too
+        c3 = (v1 - v0) - (2 * a0 + a1) / 3
+        c4 = (v0 - v1) / 2 + (a0 + a1) / 4
+        value = t * (v0 + t * (a0 / 2 + t * (c3 + t * c4)))
+        slope = v0 + t * (a0 + t * (3 * c3 + t * (4 * c4)))
         return value, slope
 
 

@@ -35,7 +35,8 @@ class Grid:
 
     def to(self, like: Tensor) -> "Grid":
         """A copy in the format and on the device of a tensor."""
-        return Grid(*(part.to(like) for part in (self.positions, self.log_sqrt, self.symbol)))
+        parts = (self.positions, self.log_sqrt, self.symbol)
+        return Grid(*(moved(part, like) for part in parts))
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def direct_grids(
         one = metric[model]
         like = metric.network.parameters[0]
         parts = [
-            one.with_symbol(rows[None].to(like), wavelengths.to(like))
+            one.with_symbol(moved(rows, like)[None], moved(wavelengths, like))
             for rows in positions.split(128)
         ]
         log_sqrt = torch.cat([part[0][0] for part in parts])
@@ -109,6 +110,14 @@ def direct_grids(
         return Grid(positions, log_sqrt.to(positions), symbol.to(positions))
 
     return Grids(positions, metric.network.models, len(positions) * len(wavelengths), build)
+
+
+def moved(tensor: Float[Tensor, "*shape"], like: Tensor) -> Float[Tensor, "*shape"]:
+    """A copy on the device and in the format of a float64 tensor.
+
+    Moved before it is widened: a device without float64 cannot do both at once.
+    """
+    return tensor.to(like.device).to(like.dtype)
 
 
 def hermite(grid: Grid, points: Float[Tensor, "point"]) -> Float[Tensor, "point wavelength"]:

@@ -44,6 +44,11 @@ class Batch(NamedTuple):
     source: Int[Tensor, "model pair"]
     target: Int[Tensor, "model pair"]
 
+    def name(self, place: int) -> str:
+        """What a message calls one of the models."""
+        member, fold = self.models[place]
+        return f"member {member} of fold {fold.index}"
+
     def initial(self, sizes: tuple[int, ...], *seed: int) -> Perceptron:
         """Networks whose first weights depend on seed, member and fold alone."""
         seeds = [(*seed, model.member, model.fold.index) for model in self.models]

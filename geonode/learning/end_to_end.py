@@ -94,6 +94,7 @@ def fit_metric(
             loss,
             epochs=parameters.epochs,
             gradient_clip=parameters.gradient_clip,
+            name=batch.name,
             report=report,
         )
         return metric.network.detached().to(torch.device("cpu"), dtype), history

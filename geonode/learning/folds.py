@@ -67,7 +67,9 @@ class Standardisation:
     @classmethod
     def of(cls, spectra: Float[np.ndarray, "level wavelength"]) -> "Standardisation":
         """From the training spectra of a fold; a constant series keeps deviation 1."""
-        return cls(float(spectra.mean()), float(spectra.std()) or 1.0)
+        mean, deviation = float(spectra.mean()), float(spectra.std())
+        rounding = 16 * np.finfo(spectra.dtype).eps * abs(mean)  # of the mean of equal numbers
+        return cls(mean, deviation if deviation > rounding else 1.0)
 
     def apply(
         self, spectra: Float[np.ndarray, "level wavelength"]

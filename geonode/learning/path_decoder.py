@@ -197,6 +197,7 @@ def fit_decoders(
             loss,
             epochs=parameters.epochs,
             gradient_clip=parameters.gradient_clip,
+            name=batch.name,
             report=report,
         )
         for place, (member, fold) in enumerate(batch.models):

@@ -8,7 +8,7 @@ rounding.
 from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from geonode.errors import TrainingError
@@ -18,11 +18,12 @@ FINITE_CHECK_EPOCHS = 50
 
 
 def train(
-    groups: Sequence[tuple[list[Tensor], float]],
+    groups: Sequence[tuple[list[Shaped[Tensor, "model ..."]], float]],
     loss: Callable[[], Float[Tensor, "term model"]],
     *,
     epochs: int,
     gradient_clip: float,
+    name: Callable[[int], str] = "model {}".format,
     report: Report = silent,
 ) -> Float[Tensor, "epoch term model"]:
     """Minimise the sum of the loss terms of every model with Adam under a cosine schedule.
@@ -32,6 +33,7 @@ def train(
         loss: the terms for the present parameters; a model's terms depend on its own alone.
         epochs: steps; the learning rate falls to zero over them as a half cosine.
         gradient_clip: largest Euclidean norm of the gradient of one model.
+        name: of a model, by its place along the model dimension, for the message of an error.
         report: told of every step of every model.
 
     Returns:
@@ -56,7 +58,7 @@ def train(
         schedule.step()
         history.append(terms.detach())
         if (epoch + 1) % FINITE_CHECK_EPOCHS == 0 or epoch + 1 == epochs:
-            _require_finite(history)
+            _require_finite(history, name)
         report(terms.shape[1])
     return torch.stack(history).cpu()
 
@@ -70,12 +72,12 @@ def _clip(tensors: list[Tensor], largest: float) -> None:
         gradient.mul_(scale.reshape(-1, *[1] * (gradient.dim() - 1)))
 
 
-def _require_finite(history: list[Tensor]) -> None:
+def _require_finite(history: list[Tensor], name: Callable[[int], str]) -> None:
     recent = torch.stack(history[-FINITE_CHECK_EPOCHS:])
     if not torch.isfinite(recent).all():
         epoch, _, model = torch.nonzero(~torch.isfinite(recent))[0].tolist()
         raise TrainingError(
-            f"the loss of model {model} is not finite at epoch "
+            f"the loss of {name(model)} is not finite at epoch "
             f"{len(history) - len(recent) + epoch}; lower the learning rate"
         )
 

@@ -59,7 +59,7 @@ class SequentialSolver:
 
     def christoffel(self, x: float, w: float) -> float:
         """The Christoffel symbol 1/2 d/dx ln g by a central difference."""
-        at = torch.tensor([[x - DIFFERENCE, x + DIFFERENCE]])
+        at = torch.tensor([[x - DIFFERENCE, x + DIFFERENCE]], dtype=torch.float64)
         below, above = self._log_sqrt(at, w)
         return float(above - below) / (2 * DIFFERENCE)
 
@@ -78,7 +78,10 @@ class SequentialSolver:
             x, v = _advance(x, v, step, STEP_WEIGHTS, stages)
             positions.append(x)
             velocities.append(v)
-        return torch.tensor(positions), torch.tensor(velocities)
+        return (
+            torch.tensor(positions, dtype=torch.float64),
+            torch.tensor(velocities, dtype=torch.float64),
+        )
 
     def solve(self, source: float, target: float, w: float) -> SequentialGeodesic:
         """Find v0 by the secant method on the endpoint, then read the features off the path."""
@@ -98,7 +101,7 @@ class SequentialSolver:
                 torch.trapezoid(trajectory, dx=1 / STEPS),
                 torch.trapezoid(speed, dx=1 / STEPS),
                 velocity.abs().max(),
-                torch.tensor(w),
+                torch.tensor(w, dtype=torch.float64),
             ]
         )
         return SequentialGeodesic(float(velocity[0]), trajectory, velocity, features)
@@ -107,7 +110,11 @@ class SequentialSolver:
         self.calls += 1
         like = self.metric.network.parameters[0]
         with torch.no_grad():
-            return self.metric.log_sqrt(positions.to(like), like.new_tensor([w]))[0, :, 0].double()
+            return (
+                self.metric.log_sqrt(positions.to(like), like.new_tensor([w]))[0, :, 0]
+                .cpu()
+                .double()
+            )
 
 
 def _advance(
