@@ -1,0 +1,62 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from geonode.config import parse_yaml
+
+ROOT = Path(__file__).parents[2]
+
+SMALL = {
+    "epochs: 500": "epochs: 3",
+    "members: 4": "members: 1",
+    "wavelengths: 31": "wavelengths: 8",
+    "step: 1.0": "step: 20.0",
+    "resolution: 2000": "resolution: 200",
+    "time_points: 11": "time_points: 3",
+    "sequential_sample: 12": "sequential_sample: 2",
+    "repeats: 5": "repeats: 1",
+}
+
+
+def small_parameters() -> str:
+    """params.yaml of the project, cut down to seconds."""
+    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
+    for found, smaller in SMALL.items():
+        assert found in text
+        text = text.replace(found, smaller)
+    return text
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project folder with small parameters, which is the working folder."""
+    (tmp_path / "params.yaml").write_text(small_parameters(), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(project: Path) -> Callable[..., Result]:
+    """Run a stage by name in the project."""
+
+    def invoke(name: str, *options: str) -> Result:
+        module = __import__(f"stages.{name}", fromlist=["app"])
+        return CliRunner().invoke(module.app, options)
+
+    return invoke
+
+
+def refused(result: Result, *parts: str) -> None:
+    """The command ended with status 2 and one line on stderr that says all the parts."""
+    assert result.exit_code == 2, result.output
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    for part in parts:
+        assert part in lines[0]
+
+
+def parameter_blocks() -> set[str]:
+    return set(parse_yaml((ROOT / "params.yaml").read_text(encoding="utf-8")))

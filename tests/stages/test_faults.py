@@ -1,0 +1,155 @@
+"""Damage and bad tables, met by the stages as a user runs them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.stages.conftest import refused, small_parameters
+
+PIPELINE = ["probe", "generate", "spectra", "metric", "christoffel", "geodesics", "decoders"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder in which all stages up to the decoders have run."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "params.yaml").write_text(small_parameters(), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name in PIPELINE:
+            module = __import__(f"stages.{name}", fromlist=["app"])
+            result = CliRunner().invoke(module.app, [])
+            assert result.exit_code == 0, result.output
+    return folder
+
+
+@pytest.fixture
+def damaged(finished, project) -> Path:
+    """A copy of the finished folder, to damage."""
+    shutil.copytree(finished, project, dirs_exist_ok=True)
+    return project
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    file.write_bytes(content)
+
+
+def snapshot(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("stage", "file", "named"),
+    [
+        ("metric", "data/device.json", ["data/device.json"]),
+        ("metric", "data/spectra.zarr/signal/c/0/0", ["data/spectra.zarr", "'signal'"]),
+        ("metric", "data/spectra.zarr/signal/zarr.json", ["data/spectra.zarr", "'signal'"]),
+        ("metric", "data/spectra.zarr/zarr.json", ["data/spectra.zarr"]),
+        ("christoffel", "data/metric.safetensors", ["data/metric.safetensors"]),
+        (
+            "geodesics",
+            "data/christoffel.zarr/ln_sqrt_g/c/0/3/0/0",
+            ["data/christoffel.zarr", "'ln_sqrt_g'", "0/3/0/0"],
+        ),
+        (
+            "decoders",
+            "data/geodesics.zarr/features/c/0/0/0/0/0",
+            ["data/geodesics.zarr", "'features'"],
+        ),
+        ("validate", "data/decoders.safetensors", ["data/decoders.safetensors"]),
+    ],
+)
+def test_a_flipped_byte_is_refused_by_the_next_stage(stage, file, named, damaged, run):
+    flip(damaged / file)
+    before = snapshot(damaged)
+    refused(run(stage), *named)
+    assert snapshot(damaged) == before
+
+
+@pytest.mark.parametrize(
+    ("stage", "file"),
+    [
+        ("geodesics", "data/christoffel.zarr/christoffel/c/0/6/0/0"),
+        ("validate", "data/geodesics.zarr/features/c/0/0/0/0/0"),
+    ],
+)
+def test_a_missing_chunk_is_refused_by_the_next_stage(stage, file, damaged, run):
+    (damaged / file).unlink()
+    artifact, array, *_ = Path(file).parts[1:]
+    refused(run(stage), artifact, f"'{array}'", "missing")
+
+
+def test_artifacts_of_another_series_are_refused(damaged, run):
+    assert run("generate", "--concentrations", "[0, 5, 10, 20]").exit_code == 0
+    assert run("spectra").exit_code == 0
+    refused(run("christoffel"), "data/metric.safetensors", "6 levels", "4")
+    refused(run("decoders"), "data/geodesics.zarr", "'features'", "30", "12")
+    refused(run("validate"), "data/geodesics.zarr", "'features'", "30", "12")
+
+
+def test_all_stages_write_the_same_bytes_again(damaged, run):
+    before = snapshot(damaged / "data")
+    for name in PIPELINE:
+        assert run(name).exit_code == 0
+    assert snapshot(damaged / "data") == before
+
+
+def test_unsolved_geodesics_leave_the_old_artifact(damaged, run):
+    before = snapshot(damaged / "data")
+    refused(run("geodesics", "--tolerance", "1e-300"), "geodesics", "1e-300")
+    assert snapshot(damaged / "data") == before
+
+
+def test_too_sharp_a_metric_is_refused_and_direct_evaluation_agrees(damaged, run):
+    refused(
+        run("christoffel", "--largest-degree", "8", "--tolerance", "1e-14"),
+        "christoffel.method",
+        "degree 8",
+    )
+    result = run("christoffel", "--method", "direct")
+    assert result.exit_code == 0
+    assert "network calls each" in result.stdout
+
+
+GOOD = "wavelength_nm,0,10,20,40\n" + "".join(f"{w},1,2,3,{w}\n" for w in range(400, 410))
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (GOOD.replace(",", ";"), ["row 1", "semicolon", "comma"]),
+        (GOOD.replace("403,1,2", "403,1,abc"), ["row 5", "10", "'abc'"]),
+        (GOOD.replace("403,1,2", "403,1,nan"), ["row 5", "10"]),
+        (GOOD.replace("403,1,2", "403,1,"), ["row 5", "10"]),
+        (GOOD.replace("0,10,20,40", "0,10,10.0,40", 1), ["10.0", "__r2"]),
+        (GOOD.replace("0,10,20,40", "0,10,blank,40", 1), ["blank"]),
+        (GOOD.replace("405,", "403,"), ["403"]),
+        (GOOD.replace("405,", "300,"), ["300"]),
+        ("", ["empty"]),
+        ("wavelength_nm,0,10,20\n1,1,1,1\n2,1,1,1\n3,1,1,1\n", ["3", "4"]),
+    ],
+)
+def test_a_bad_table_is_refused_and_the_old_artifact_kept(text, parts, damaged, run):
+    (damaged / "mine.csv").write_text(text, encoding="utf-8")
+    before = snapshot(damaged)
+    refused(run("spectra", "--source", "mine.csv"), "mine.csv", *parts)
+    assert snapshot(damaged) == before
+
+
+def test_a_missing_table_is_refused(run):
+    refused(run("spectra", "--source", "nowhere.csv"), "nowhere.csv")
+
+
+def test_a_log_chart_of_a_blank_is_refused(damaged, run):
+    refused(run("spectra", "--chart", "log"), "level 0", "asinh")
+
+
+def test_masked_wavelengths_are_reported(damaged, run):
+    (damaged / "mine.csv").write_text(GOOD.replace("403,1,2", "403,1,"), encoding="utf-8")
+    result = run("spectra", "--source", "mine.csv", "--missing", "mask")
+    assert result.exit_code == 0
+    assert "9 wavelengths, 1 masked" in result.stdout

@@ -1,0 +1,116 @@
+"""The pipeline as a user runs it: DVC, in a copy of the project."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray
+
+from tests.stages.conftest import ROOT, small_parameters
+
+STAGES = [
+    "probe",
+    "generate",
+    "spectra",
+    "metric",
+    "christoffel",
+    "geodesics",
+    "decoders",
+    "validate",
+    "benchmark",
+]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory) -> Path:
+    """A git repository with the project's files and small parameters, reproduced once."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("needs the git repository of the project")
+    folder = tmp_path_factory.mktemp("clone")
+    for name in listed.stdout.decode().split("\0"):
+        if (ROOT / name).is_file() and not name.startswith(("metrics/", "tests/")):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes((ROOT / name).read_bytes())
+    (folder / "dvc.lock").unlink(missing_ok=True)
+    (folder / "params.yaml").write_text(small_parameters(), encoding="utf-8")
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "small"]):
+        git = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", *command]
+        subprocess.run(git, cwd=folder, check=True)
+    assert reproduce(folder) == STAGES
+    return folder
+
+
+def reproduce(folder: Path) -> list[str]:
+    """Run `dvc repro`; the stages that it executed."""
+    bin_folder = str(Path(sys.executable).parent)
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([bin_folder, os.environ["PATH"]]),
+        "PYTHONPATH": str(folder),
+        "DVC_NO_ANALYTICS": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "dvc", "repro"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [line.split("'")[1] for line in done.stdout.splitlines() if line.startswith("Running")]
+
+
+@pytest.mark.slow
+def test_scores_and_figures_are_written(clone):
+    scores = json.loads((clone / "metrics/validate.json").read_text(encoding="utf-8"))
+    assert {"mean_r2", "pooled_r2", "interior_pooled_r2", "rmse", "best_baseline"} <= set(scores)
+    assert list(scores["folds"]) == ["0", "10", "20", "30", "40", "60"]
+    benchmark = json.loads((clone / "metrics/benchmark.json").read_text(encoding="utf-8"))
+    assert set(benchmark["stages"]) == set(STAGES[:-1])
+    assert benchmark["sequential"]["metric_calls"] == 162_270_000_000
+    for figure in ("folds.png", "error.png"):
+        content = (clone / "metrics/plots" / figure).read_bytes()
+        assert content.startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_predictions_agree_with_their_scores(clone):
+    """R2 recomputed from the table of predictions, by numpy, is the reported one."""
+    rows = np.genfromtxt(clone / "metrics/plots/predictions.csv", delimiter=",", names=True)
+    scores = json.loads((clone / "metrics/validate.json").read_text(encoding="utf-8"))
+    for level, fold in scores["folds"].items():
+        part = rows[rows["left_out"] == float(level)]
+        error = np.sum((part["measured"] - part["predicted"]) ** 2)
+        total = np.sum((part["measured"] - part["measured"].mean()) ** 2)
+        assert 1 - error / total == pytest.approx(fold["r2"], abs=1e-3)
+
+
+@pytest.mark.slow
+def test_artifacts_open_in_xarray(clone):
+    geodesics = xarray.open_zarr(clone / "data/geodesics.zarr", consolidated=False)
+    assert geodesics.v0.dims == ("member", "fold", "pair", "wavelength")
+    assert geodesics.sizes["pair"] == 30
+    assert {"source", "target", "wavelength"} <= set(geodesics.coords)
+    assert geodesics.source.attrs["units"] == "ppb"
+    # a geodesic moves towards its target, and ends there
+    forward = (geodesics.target > geodesics.source).values
+    assert np.array_equal(
+        np.sign(geodesics.v0.values) > 0,
+        np.broadcast_to(forward[None, None, :, None], geodesics.v0.shape),
+    )
+
+
+@pytest.mark.slow
+def test_only_what_changed_runs_again(clone):
+    assert reproduce(clone) == ["probe"]
+    parameters = (clone / "params.yaml").read_text(encoding="utf-8")
+    changed = parameters.replace("ridge: 0.001", "ridge: 0.002")
+    assert changed != parameters
+    (clone / "params.yaml").write_text(changed, encoding="utf-8")
+    assert reproduce(clone) == ["probe", "decoders", "validate", "benchmark"]
