@@ -145,7 +145,7 @@ class ChristoffelParameters(Block):
         description="expand the metric in Chebyshev polynomials, or call the network at every node"
     )
     tolerance: Positive = Field(
-        description="largest error of the Chebyshev expansion of ln sqrt(g) that is accepted"
+        description="largest trailing coefficient of the Chebyshev expansion of ln sqrt(g)"
     )
     largest_degree: Annotated[int, Field(ge=8, le=1024)] = Field(
         description="degree of the expansion at which a metric is refused as too sharp"
@@ -179,9 +179,6 @@ class DecodersParameters(TrainingParameters):
     """The leave-one-out decoders."""
 
     learning_rate: Positive = Field(description="first learning rate of the cosine schedule")
-    ridge: Positive = Field(
-        description="ridge of the lift from the training wavelengths to all (standardised signal)"
-    )
 
 
 class ValidateParameters(Block):

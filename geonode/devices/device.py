@@ -6,6 +6,8 @@ document (`Device.describe`) that every later stage reads, so that one run never
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -119,6 +121,17 @@ def environment(device: Device) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": str(torch.__version__),
     }
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch operations on the CPU do not fan out over cores, whichever thread calls them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _present(kind: str) -> bool:

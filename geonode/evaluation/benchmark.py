@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 
 from geonode.config import DecodersParameters
-from geonode.devices.device import Device
+from geonode.devices.device import Device, one_thread
 from geonode.evaluation.timing import Quartiles, time_calls
 from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.problem import BoundaryValueProblem
@@ -17,7 +17,7 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.learning.path_decoder import fit_decoders
 from geonode.progress import Report, silent
-from geonode.reference.sequential import SequentialSolver
+from geonode.reference.sequential import MetricModule, SequentialSolver
 from geonode.spectra.series import Series
 
 SHORT_TRAINING, LONG_TRAINING = 5, 25
@@ -28,6 +28,9 @@ def time_sequential(
 ) -> Quartiles:
     """Seconds per metric call of the sequential way.
 
+    On a CPU it has one thread, at its best: networks of one row at a time gain nothing from several
+    and on a busy machine lose much waiting for each other.
+
     Args:
         learned: trained metrics, of which the first is used.
         series: levels and wavelengths to choose from.
@@ -35,16 +38,17 @@ def time_sequential(
         sample: how many random geodesics are solved; the quartiles are over them.
         report: told of every geodesic.
     """
-    metric = Metric(learned.network.to(device.place, device.training))[0]
+    metric = MetricModule(Metric(learned.network.to(device.place, device.training)), 0)
     positions = learned.positions(series.concentrations)[0]
     random = np.random.default_rng(0)
     seconds = []
     for _ in range(sample):
         source, target = random.choice(positions, 2, replace=False).tolist()
         solver = SequentialSolver(metric)
-        start = time.perf_counter()
-        solver.solve(source, target, float(random.choice(series.wavelengths)))
-        seconds.append((time.perf_counter() - start) / solver.calls)
+        with one_thread():
+            start = time.perf_counter()
+            solver.solve(source, target, float(random.choice(series.wavelengths)))
+            seconds.append((time.perf_counter() - start) / solver.calls)
         report(1)
     return Quartiles.of(seconds)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from geonode.geodesics.problem import BoundaryValueProblem
@@ -40,7 +40,7 @@ class Geodesics:
 
     v0: Float[Tensor, "pair wavelength"]
     residual: Float[Tensor, "pair wavelength"]
-    status: Int[Tensor, "pair wavelength"]
+    status: UInt8[Tensor, "pair wavelength"]
     speed: Float[Tensor, "pair wavelength"]
     features: Float[Tensor, "pair wavelength feature"]
 

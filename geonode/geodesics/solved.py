@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import Tensor
 
 from geonode.config import GeodesicsParameters
 from geonode.devices.device import Device
 from geonode.errors import GeometryError
-from geonode.geodesics.closed_form import ClosedForm, Status
+from geonode.geodesics.closed_form import ClosedForm, Geodesics, Status
 from geonode.geodesics.features import FEATURES
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
 from geonode.geodesics.verification import network_errors
@@ -21,9 +22,11 @@ from geonode.spectra.series import Series
 from geonode.storage.artifact import ArtifactWriter, open_artifact
 
 DIMS = ("member", "fold", "pair", "wavelength")
+# Endpoint errors on the network include the rounding of long sums, in units of the last place.
+ROUNDINGS = 32
 
 
-@dataclass
+@dataclass(frozen=True)
 class Summary:
     """Counts and worst cases over all geodesics.
 
@@ -36,12 +39,31 @@ class Summary:
         checked_on_network: rows checked on the network in float64.
     """
 
-    geodesics: int = 0
-    unconverged: int = 0
-    residual_max: float = 0.0
-    endpoint_error_max: float = 0.0
-    speed_drift_max: float = 0.0
-    checked_on_network: int = 0
+    geodesics: int
+    unconverged: int
+    residual_max: float
+    endpoint_error_max: float
+    speed_drift_max: float
+    checked_on_network: int
+
+    def require(self, tolerance: float, rounding: float) -> None:
+        """Refuse geodesics that miss their target, on the grid or on the network.
+
+        Raises:
+            GeometryError: with the count and the worst case.
+        """
+        if self.unconverged:
+            raise GeometryError(
+                f"{self.unconverged} of {self.geodesics} geodesics miss their target by more than "
+                f"{tolerance:g} (worst {self.residual_max:.1e}); raise christoffel.resolution or "
+                "geodesics.tolerance"
+            )
+        if not self.endpoint_error_max <= tolerance + rounding:
+            raise GeometryError(
+                f"geodesics miss their target by {self.endpoint_error_max:.1e} on the network, "
+                f"expected at most {tolerance + rounding:.1e}; write the grid of these metrics "
+                "again, raise christoffel.resolution, or raise geodesics.tolerance"
+            )
 
 
 def solve_all(
@@ -65,15 +87,18 @@ def solve_all(
         report: told of every model.
 
     Raises:
-        GeometryError: a geodesic misses its target by more than the tolerance.
+        GeometryError: a geodesic misses its target by more than the tolerance, on the grid or,
+            beyond rounding, on the network.
         ArtifactError: the artifact cannot be written. An older one is intact in both cases.
     """
     like = torch.empty(0, device=device.place, dtype=device.geometry)
     wavelengths = torch.from_numpy(series.wavelengths).to(like)
     positions = torch.from_numpy(learned.positions(series.concentrations)).to(like)
+    times = torch.linspace(0, 1, max(2, parameters.time_points), dtype=like.dtype).to(like.device)
     metric = learned.metric(device.reference)
     models = metric.network.models
-    summary = Summary()
+    geodesics = unconverged = 0
+    worst = []
     with series.artifact_writer(
         path, {"method": "closed_form", "members": learned.members}
     ) as writer:
@@ -83,14 +108,9 @@ def solve_all(
             closed_form = ClosedForm(grids.grid(index, like))
             problem = BoundaryValueProblem.all_pairs(positions[index[1]])
             solved = closed_form.solve(problem, wavelengths, parameters.tolerance)
-            arrays.v0[index] = solved.v0.cpu()
-            arrays.residual[index] = solved.residual.cpu()
-            arrays.status[index] = solved.status.cpu()
-            arrays.features[index] = solved.features.cpu()
+            arrays.write(index, solved)
             if parameters.time_points:
-                times = torch.linspace(0, 1, parameters.time_points).to(like)
-                paths = closed_form.trajectories(problem, solved, times)
-                arrays.trajectory[index] = paths.float().cpu().numpy()
+                arrays.write_trajectories(index, closed_form.trajectories(problem, solved, times))
             checked = network_errors(
                 metric[model],
                 closed_form,
@@ -100,21 +120,15 @@ def solve_all(
                 rows=parameters.check_rows,
                 seed=model,
             )
-            summary = Summary(
-                summary.geodesics + solved.v0.numel(),
-                summary.unconverged + int((solved.status != Status.CONVERGED).sum()),
-                max(summary.residual_max, float(solved.residual.abs().max())),
-                max(summary.endpoint_error_max, float(checked.endpoint.abs().max())),
-                max(summary.speed_drift_max, float(checked.drift.max())),
-                summary.checked_on_network + parameters.check_rows,
-            )
+            geodesics += solved.v0.numel()
+            unconverged += int((solved.status != Status.CONVERGED).sum())
+            errors = (solved.residual, checked.endpoint, checked.drift)
+            worst.append([float(error.abs().max()) for error in errors])
             report(1)
-        if summary.unconverged:
-            raise GeometryError(
-                f"{summary.unconverged} of {summary.geodesics} geodesics miss their target by more "
-                f"than {parameters.tolerance:g} (worst {summary.residual_max:.1e}); raise "
-                "christoffel.resolution or geodesics.tolerance"
-            )
+        residual, endpoint, drift = np.max(worst, axis=0).tolist()  # NaN, if there is one
+        checks = models * parameters.check_rows
+        summary = Summary(geodesics, unconverged, residual, endpoint, drift, checks)
+        summary.require(parameters.tolerance, ROUNDINGS * torch.finfo(like.dtype).eps)
     return summary
 
 
@@ -130,7 +144,9 @@ def read_features(
     artifact = open_artifact(path)
     levels = len(series.concentrations)
     shape = (levels + 1, levels * (levels - 1), len(series.axis), len(FEATURES))
-    artifact.require_shape("features", (artifact.attributes["members"], *shape), "the spectra")
+    artifact.require_shape(
+        "features", (artifact.attributes.get("members", 0), *shape), "the spectra"
+    )
     return artifact["features"]
 
 
@@ -179,3 +195,14 @@ class _Arrays:
                 long_name="charted concentration x(t)",
                 block_dims=2,
             )
+
+    def write(self, index: tuple[int, int], solved: Geodesics) -> None:
+        """The geodesics of one (member, fold)."""
+        self.v0[index] = solved.v0.cpu()
+        self.residual[index] = solved.residual.cpu()
+        self.status[index] = solved.status.cpu()
+        self.features[index] = solved.features.cpu()
+
+    def write_trajectories(self, index: tuple[int, int], positions: Tensor) -> None:
+        """Their positions at the time points."""
+        self.trajectory[index] = positions.float().cpu().numpy()

@@ -58,9 +58,9 @@ def network_errors(
     generator = torch.Generator().manual_seed(seed)
     pair = torch.randint(len(problem.source), (rows,), generator=generator).to(like.device)
     column = torch.randint(len(wavelengths), (rows,), generator=generator).to(like.device)
-    stations = moved(problem.stations, like)
-    start = stations[problem.source.to(like.device)][pair]
-    end = stations[problem.target.to(like.device)][pair]
+    ends = moved(problem.stations, like)
+    start = ends[problem.source.to(like.device)][pair]
+    end = ends[problem.target.to(like.device)][pair]
     w = moved(wavelengths, like)[column]
 
     points, weights = np.polynomial.legendre.leggauss(NODES)
@@ -74,8 +74,8 @@ def network_errors(
     root_start, root_end = _root(metric, torch.stack([start, end], dim=1), w).T
     endpoint = (v0 * root_start - length) / root_end
 
-    grid = closed_form.grid.positions
-    times = torch.linspace(0, 1, TIMES, dtype=grid.dtype, device=grid.device)
+    stations = problem.stations
+    times = torch.linspace(0, 1, TIMES, dtype=stations.dtype, device=stations.device)
     x, velocity = _sampled_trajectories(closed_form, problem, geodesics, pair, column, times)
     speed = _root(metric, moved(x, like), w) * moved(velocity, like)
     drift = (speed / speed[:, :1] - 1).abs().amax(1)

@@ -33,7 +33,7 @@ class Grid:
         """The grid of some of the wavelengths, by index."""
         return Grid(self.positions, self.log_sqrt[:, columns], self.symbol[:, columns])
 
-    def to(self, like: Tensor) -> "Grid":
+    def to(self, like: Float[Tensor, "..."]) -> "Grid":
         """A copy in the format and on the device of a tensor."""
         parts = (self.positions, self.log_sqrt, self.symbol)
         return Grid(*(moved(part, like) for part in parts))
@@ -112,7 +112,7 @@ def direct_grids(
     return Grids(positions, metric.network.models, len(positions) * len(wavelengths), build)
 
 
-def moved(tensor: Float[Tensor, "*shape"], like: Tensor) -> Float[Tensor, "*shape"]:
+def moved(tensor: Float[Tensor, "*shape"], like: Float[Tensor, "..."]) -> Float[Tensor, "*shape"]:
     """A copy on the device and in the format of a float64 tensor.
 
     Moved before it is widened: a device without float64 cannot do both at once.

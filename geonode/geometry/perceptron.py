@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 
@@ -51,7 +51,7 @@ class Perceptron:
         )
 
     @classmethod
-    def from_tensors(cls, prefix: str, tensors: dict[str, Tensor]) -> "Perceptron":
+    def from_tensors(cls, prefix: str, tensors: dict[str, Shaped[Tensor, "..."]]) -> "Perceptron":
         """The perceptron that `tensors` wrote under this prefix, model dimensions flattened.
 
         Raises:
@@ -65,7 +65,7 @@ class Perceptron:
             tuple(tensors[f"{prefix}.bias{i}"].flatten(0, -3) for i in layers),
         )
 
-    def tensors(self, prefix: str, *leading: int) -> dict[str, Tensor]:
+    def tensors(self, prefix: str, *leading: int) -> dict[str, Shaped[Tensor, "..."]]:
         """Named tensors with the model dimension unflattened to `leading` (member, fold)."""
         named = {}
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
@@ -79,7 +79,7 @@ class Perceptron:
         return len(self.weights[0])
 
     @property
-    def parameters(self) -> list[Tensor]:
+    def parameters(self) -> list[Float[Tensor, "model ..."]]:
         """All tensors, each with the leading model dimension."""
         return [*self.weights, *self.biases]
 

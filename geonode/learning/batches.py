@@ -7,9 +7,8 @@ thread, so that the number of cores changes the time and not a bit of the result
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from geonode.devices.device import one_thread
 from geonode.geodesics.problem import ordered_pairs
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.folds import Fold, Standardisation, leave_one_out
@@ -86,7 +86,7 @@ def fit_batches(
     """
     batches = _batches(members, leave_one_out(levels), rows_per_pair, device)
     if device.type == "cpu":
-        with _one_thread_each(), ThreadPoolExecutor(os.cpu_count()) as cores:
+        with one_thread(), ThreadPoolExecutor(os.cpu_count()) as cores:
             fitted = list(cores.map(fit, batches))
     else:
         fitted = [fit(batch) for batch in batches]
@@ -123,14 +123,3 @@ def _batches(
             pairs = torch.stack([model.fold.training_pairs for model in part])
             batches.append(Batch(part, source[pairs].to(device), target[pairs].to(device)))
     return batches
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Torch operations in this block do not fan out over cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -1,9 +1,10 @@
 """Decoders: from the features of a geodesic to the signal at its target.
 
 A decoder is a perceptron 5 -> 64 -> 128 -> 1 on standardised path features. It is trained on
-evenly spaced wavelengths; its predictions there are lifted to all wavelengths by ridge regression
-onto the singular vectors of the fold's training spectra. The prediction of a fold is the mean over
-all training concentrations as sources and over all members.
+evenly spaced wavelengths. Its predictions there are read as noisy samples of a spectrum that varies
+like the fold's training spectra, with the decoder's own training error as the noise, which gives
+the spectrum at all wavelengths. The prediction of a fold is the mean over all training
+concentrations as sources and over all members.
 """
 
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from geonode.progress import Report, silent
 from geonode.storage.weights import read_weights, write_weights
 
 DECODER_SIZES = (len(FEATURES), 64, 128, 1)
+SMALLEST_NOISE = 1e-10  # variance of the standardised signal; keeps the lift solvable
 
 
 @dataclass(frozen=True)
@@ -206,41 +208,41 @@ def fit_decoders(
 
     network, history = fit_batches(parameters.members, len(spectra), len(chosen), device, fit)
     ordered = [scales[member, fold.index] for member in range(parameters.members) for fold in folds]
+    errors = history[-1, 0].unflatten(0, (parameters.members, -1)).mean(0).tolist()
+    lifts = [
+        lift(signal.apply(spectra[fold.training]), chosen, max(error, SMALLEST_NOISE))
+        for fold, signal, error in zip(folds, signals, errors, strict=True)
+    ]
     return PathDecoders(
         network,
         FeatureScale(*(torch.stack(parts) for parts in zip(*ordered, strict=True))),
         signals,
         torch.from_numpy(chosen),
-        torch.from_numpy(
-            np.stack(
-                [
-                    lift(signal.apply(spectra[fold.training]), chosen, parameters.ridge)
-                    for fold, signal in zip(folds, signals, strict=True)
-                ]
-            )
-        ).to(dtype),
+        torch.from_numpy(np.stack(lifts)).to(dtype),
     ), history
 
 
 def lift(
     spectra: Float[np.ndarray, "level wavelength"],
     chosen: Int[np.ndarray, "training"],
-    ridge: float,
+    noise: float,
 ) -> Float[np.ndarray, "training wavelength"]:
-    """Matrix from a spectrum at some wavelengths to the spectrum at all of them.
+    """Matrix from noisy readings at some wavelengths to the whole spectrum.
 
-    Ridge regression onto the right singular vectors V of the training spectra: with B the rows of
-    V^T at the chosen wavelengths, scores = (B B^T + ridge)^-1 B y and the spectrum is V scores.
-    Source: A. E. Hoerl and R. W. Kennard, Technometrics 12 (1970).
+    The conditional mean of a Gaussian process over wavelength whose covariance is the second
+    moment of the training spectra, C = Z^T Z / n: with K the chosen wavelengths, the matrix is
+    (C_KK + noise)^-1 C_K. Directions in which the training spectra hardly vary, such as their
+    own noise, are damped accordingly. Source: C. E. Rasmussen and C. K. I. Williams, Gaussian
+    Processes for Machine Learning, MIT Press 2006, equation 2.23.
 
     Args:
         spectra: standardised training spectra of a fold.
-        chosen: indices of the wavelengths that are known.
-        ridge: in units of the standardised signal.
+        chosen: indices of the wavelengths that are read.
+        noise: variance of a reading (standardised signal squared).
     """
-    basis = np.linalg.svd(spectra, full_matrices=False)[2]
-    known = basis[:, chosen]
-    return np.linalg.solve(known @ known.T + ridge * np.eye(len(basis)), known).T @ basis
+    covariance = spectra[:, chosen].T @ spectra / len(spectra)
+    among_chosen = covariance[:, chosen] + noise * np.eye(len(chosen))
+    return np.linalg.solve(among_chosen, covariance)
 
 
 def predict_left_out(

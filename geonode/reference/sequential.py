@@ -5,13 +5,17 @@ integrates 50 steps with 6 metric-network calls, for 30 ordered pairs of 6 conce
 wavelengths, in every one of 500 epochs of 6 leave-one-out models: 162.27 billion calls.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.geometry.metric import Metric
+from geonode.geometry.metric import FLOOR, Metric
+
+MetricFunction = Callable[[Float[Tensor, "point 2"]], Float[Tensor, "point"]]
+"""g at points (x, w)."""
 
 SHOOTING_ITERATIONS = 10
 STEPS = 50
@@ -47,21 +51,21 @@ class SequentialGeodesic:
 
 
 class SequentialSolver:
-    """Shooting for one geodesic at a time, on one metric.
+    """Shooting for one geodesic at a time.
 
     Attributes:
+        metric: g at points (x, w).
         calls: metric-network calls so far; the two points of a central difference are one call.
     """
 
-    def __init__(self, metric: Metric) -> None:
+    def __init__(self, metric: MetricFunction) -> None:
         self.metric = metric
         self.calls = 0
 
     def christoffel(self, x: float, w: float) -> float:
         """The Christoffel symbol 1/2 d/dx ln g by a central difference."""
-        at = torch.tensor([[x - DIFFERENCE, x + DIFFERENCE]], dtype=torch.float64)
-        below, above = self._log_sqrt(at, w)
-        return float(above - below) / (2 * DIFFERENCE)
+        below, above = self._metric([x - DIFFERENCE, x + DIFFERENCE], w).log().tolist()
+        return (above - below) / (4 * DIFFERENCE)
 
     def integrate(
         self, start: float, velocity: float, w: float
@@ -93,8 +97,7 @@ class SequentialSolver:
             if miss != earlier_miss:  # equal once converged to rounding; all iterations are run
                 secant = (v0 - earlier) / (miss - earlier_miss)
                 v0, earlier, earlier_miss = v0 - miss * secant, v0, miss
-        root = self._log_sqrt(trajectory[None], w).exp()
-        speed = root * velocity.abs()
+        speed = self._metric(trajectory.tolist(), w).sqrt() * velocity.abs()
         features = torch.stack(
             [
                 trajectory[-1],
@@ -106,15 +109,31 @@ class SequentialSolver:
         )
         return SequentialGeodesic(float(velocity[0]), trajectory, velocity, features)
 
-    def _log_sqrt(self, positions: Float[Tensor, "1 point"], w: float) -> Float[Tensor, "point"]:
+    def _metric(self, positions: list[float], w: float) -> Float[Tensor, "point"]:
+        """The metric g at some positions, in float64 on the CPU: one call."""
         self.calls += 1
-        like = self.metric.network.parameters[0]
+        points = torch.tensor([(x, w) for x in positions], dtype=torch.float64)
         with torch.no_grad():
-            return (
-                self.metric.log_sqrt(positions.to(like), like.new_tensor([w]))[0, :, 0]
-                .cpu()
-                .double()
-            )
+            return self.metric(points).to("cpu", torch.float64)
+
+
+class MetricModule(torch.nn.Module):
+    """One learned metric as anyone would write it, with the layers of `torch.nn`."""
+
+    def __init__(self, metric: Metric, model: int) -> None:
+        super().__init__()
+        layers: list[torch.nn.Module] = []
+        network = metric.network
+        for weight, bias in zip(network.weights, network.biases, strict=True):
+            linear = torch.nn.Linear(*weight.shape[1:]).to(weight)
+            linear.weight.data, linear.bias.data = weight[model].T.contiguous(), bias[model, 0]
+            layers += [linear, torch.nn.Tanh()]
+        self.layers = torch.nn.Sequential(*layers[:-1], torch.nn.Softplus())
+        self.like = network.weights[0]
+
+    def forward(self, points: Float[Tensor, "point 2"]) -> Float[Tensor, "point"]:
+        """The metric g at points (x, w)."""
+        return self.layers(points.to(self.like)).squeeze(-1) + FLOOR
 
 
 def _advance(

@@ -41,7 +41,7 @@ class Series:
     def wavelengths(self) -> Float[np.ndarray, "wavelength"]:
         """Charted wavelengths w, linear from -1 to 1."""
         low, high = self.axis[0], self.axis[-1]
-        return (2 * self.axis - low - high) / (high - low)
+        return 2 * ((self.axis - low) / (high - low)) - 1  # exact at both ends
 
     @property
     def axis_label(self) -> str:
@@ -121,12 +121,14 @@ def read_series(path: Path) -> Series:
 
     Raises:
         MissingArtifactError, CorruptArtifactError: there is none, or it is damaged.
+        ArtifactError: it is about something else.
     """
     artifact = open_artifact(path)
+    concentrations, axis = artifact["concentration"], artifact["wavelength"]
     chart = artifact.attributes["chart"]
     return Series(
-        artifact["concentration"],
-        artifact["wavelength"],
+        concentrations,
+        axis,
         artifact["signal"],
         Chart(float(chart["kappa"]), chart["low"], chart["high"]),
         artifact.attributes["labels"],

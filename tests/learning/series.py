@@ -5,6 +5,11 @@ import numpy as np
 from geonode.config import DecodersParameters, MetricParameters
 
 
+def ordered_pairs(levels):
+    """Pairs of different levels, sources outermost."""
+    return [(s, t) for s in range(levels) for t in range(levels) if s != t]
+
+
 def positions(levels):
     """The same uneven chart for every fold."""
     x = np.linspace(-1, 1, levels)
@@ -19,10 +24,8 @@ def spectra(levels, wavelengths):
 
 def flat_features(levels, wavelengths, members=1):
     """Features of the straight geodesics of g = 1 + member, for every fold."""
-    x = positions(levels)[0]
-    pairs = [(x[s], x[t]) for s in range(levels) for t in range(levels) if s != t]
-    source, target = np.array(pairs).T
-    w = np.broadcast_to(np.linspace(-1, 1, wavelengths), (len(pairs), wavelengths))
+    source, target = positions(levels)[0][np.array(ordered_pairs(levels)).T]
+    w = np.broadcast_to(np.linspace(-1, 1, wavelengths), (len(source), wavelengths))
     models = []
     for member in range(members):
         length = (1 + member) ** 0.5 * np.abs(target - source)
@@ -60,6 +63,5 @@ def decoder_parameters(**changes):
         "wavelengths": 5,
         "gradient_clip": 1.0,
         "learning_rate": 0.01,
-        "ridge": 1e-3,
     }
     return DecodersParameters(**(values | changes))

@@ -14,6 +14,7 @@ from tests.learning.series import (
     decoder_parameters,
     flat_features,
     metric_parameters,
+    ordered_pairs,
     positions,
     spectra,
 )
@@ -65,11 +66,8 @@ def test_batches_hold_what_fits_and_the_training_pairs_of_their_models(monkeypat
     sizes = []
 
     def fake(batch):
-        for (_, fold), source, target in zip(
-            batch.models, batch.source, batch.target, strict=True
-        ):
-            every = [(s, t) for s in range(LEVELS) for t in range(LEVELS) if s != t]
-            wanted = [pair for pair in every if fold.index not in pair]
+        for (_, fold), source, target in zip(batch.models, batch.source, batch.target, strict=True):
+            wanted = [pair for pair in ordered_pairs(LEVELS) if fold.index not in pair]
             assert list(zip(source.tolist(), target.tolist(), strict=True)) == wanted
         sizes.append(len(batch.models))
         return recognisable(batch)

@@ -1,17 +1,12 @@
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from geonode.learning.folds import Fold, Standardisation, leave_one_out, training_wavelengths
+from tests.learning.series import ordered_pairs
 
 LEVELS = range(4, 9)
-
-
-def pair_list(levels):
-    """Ordered pairs of different levels, sources outermost."""
-    return [(s, t) for s in range(levels) for t in range(levels) if s != t]
 
 
 @pytest.mark.parametrize("levels", LEVELS)
@@ -34,7 +29,7 @@ def test_training_levels_and_pairs_are_all_that_avoid_the_left_out_level(levels)
 @given(st.integers(4, 50), st.data())
 def test_no_training_pair_touches_the_left_out_level(levels, data):
     k = data.draw(st.integers(0, levels - 1))
-    pairs = pair_list(levels)
+    pairs = ordered_pairs(levels)
     training = {pairs[place] for place in Fold(k, levels).training_pairs.tolist()}
     assert training == {(s, t) for s, t in pairs if k not in (s, t)}
 
@@ -44,7 +39,7 @@ def test_prediction_pairs_lead_from_every_training_level_to_the_target(levels, d
     index = data.draw(st.integers(0, levels))
     target = data.draw(st.integers(0, levels - 1))
     places = Fold(index, levels).prediction_pairs(target).tolist()
-    found = [pair_list(levels)[place] for place in places]
+    found = [ordered_pairs(levels)[place] for place in places]
     assert found == [(s, target) for s in range(levels) if s not in (index, target)]
 
 
@@ -54,7 +49,9 @@ def test_standardised_spectra_have_zero_mean_and_unit_deviation():
     # By hand: one mean and one deviation over all levels and wavelengths.
     mean = sum(spectra.flat) / 200
     assert scale.mean == pytest.approx(mean)
-    assert scale.deviation == pytest.approx((sum((v - mean) ** 2 for v in spectra.flat) / 200) ** 0.5)
+    assert scale.deviation == pytest.approx(
+        (sum((v - mean) ** 2 for v in spectra.flat) / 200) ** 0.5
+    )
     standardised = scale.apply(spectra)
     assert standardised.mean() == pytest.approx(0, abs=1e-12)
     assert standardised.std() == pytest.approx(1)
@@ -91,8 +88,3 @@ def test_training_wavelengths_are_spread_evenly_ends_included(count, wanted):
 def test_training_wavelengths_of_the_published_axis():
     np.testing.assert_array_equal(training_wavelengths(601, 31), np.arange(0, 601, 20))
     np.testing.assert_array_equal(training_wavelengths(3, 31), [0, 1, 2])
-
-
-def test_pairs_index_the_order_of_ordered_pairs():
-    # Three levels, level 1 left out: of 01 02 10 12 20 21 only 02 and 20 remain.
-    assert torch.equal(Fold(1, 3).training_pairs, torch.tensor([1, 4]))

@@ -14,6 +14,7 @@ from tests.learning.series import (
     decoder_parameters,
     flat_features,
     metric_parameters,
+    ordered_pairs,
     positions,
     spectra,
 )
@@ -100,7 +101,7 @@ def test_a_fit_is_reproduced_bit_by_bit(fitted):
     assert all(torch.equal(before[name], again[name]) for name in before)
 
 
-class Captured(Exception):
+class CapturedError(Exception):
     """Carries the result of one fold out of a fit whose other folds cannot be finite."""
 
 
@@ -108,15 +109,14 @@ class Captured(Exception):
 @pytest.mark.parametrize("fit", [metric, decoders])
 def test_a_fold_trains_though_its_left_out_spectrum_is_nan(monkeypatch, fit, k):
     def one_fold(members, levels, rows_per_pair, device, train):
-        places = Fold(k, levels).training_pairs
-        pairs = torch.tensor([(s, t) for s in range(levels) for t in range(levels) if s != t])
-        source, target = pairs[places].T
-        raise Captured(*train(Batch([Model(0, Fold(k, levels))], source[None], target[None])))
+        pairs = [pair for pair in ordered_pairs(levels) if k not in pair]
+        source, target = torch.tensor(pairs).T
+        raise CapturedError(*train(Batch([Model(0, Fold(k, levels))], source[None], target[None])))
 
     def parameters(signal):
         for module in (end_to_end, path_decoder):
             monkeypatch.setattr(module, "fit_batches", one_fold)
-        with pytest.raises(Captured) as caught:
+        with pytest.raises(CapturedError) as caught:
             fit(signal)
         network, history = caught.value.args
         return [*network.parameters, history]

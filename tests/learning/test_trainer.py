@@ -12,7 +12,7 @@ RATES = (0.05, 0.2)
 SCALES = (1e3, 1.0, 1e-3)  # of the loss: always, sometimes and never clipped
 
 
-def problem(models=len(SCALES)):
+def problem(models=3):
     """First values of two groups of parameters, and data for a nonlinear regression."""
     random = torch.Generator().manual_seed(0)
     normal = [torch.randn(models, *shape, generator=random).double() for shape in ((4, 3), (1, 3))]

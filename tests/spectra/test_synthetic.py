@@ -40,8 +40,8 @@ def test_absorbance_is_of_the_measured_size():
 
 
 def test_gold_turns_blue_and_back():
-    aggregation = RESPONSE.aggregation(np.array([0.0, 3.0, 12.0, 48.0, 1e12]))
-    # theta = 0, 1/5, 1/2, 4/5, 1 for K = 12 ppb, in 4 theta (1 - theta).
+    aggregation = RESPONSE.aggregation(np.array([0.0, 12.5, 25.0, 50.0, 1e12]))
+    # theta = 0, 1/5, 1/2, 4/5, 1 for K = 25 ppb and n = 2, in 4 theta (1 - theta).
     np.testing.assert_allclose(aggregation, [0, 0.64, 1, 0.64, 0], atol=1e-10)
 
 
@@ -60,15 +60,15 @@ def test_dye_turns_from_dimer_to_monomer_as_it_is_displaced():
 
 
 def test_plasmon_peaks():
-    dispersed, aggregated = RESPONSE.plasmon(np.array([0.0, 12.0]), WAVELENGTHS)
+    dispersed, aggregated = RESPONSE.plasmon(np.array([0.0, 25.0]), WAVELENGTHS)
     assert WAVELENGTHS[np.argmax(dispersed)] == 520
     # What is left after the 30 % of the gold that stay dispersed: 650 nm, shifted by 20 nm.
     assert WAVELENGTHS[np.argmax(aggregated - 0.3 * dispersed)] == 670
 
 
 def test_response_is_smooth_down_to_zero():
-    # A function analytic beyond c = -12 ppb has Chebyshev coefficients on [0, 60] that decay at
-    # least as fast as 2.38^-n: the ellipse through -12 has rho = 1.4 + sqrt(1.4^2 - 1).
+    # The isotherm's poles are at c = +-25i ppb, that is -1 +- 0.83i when [0, 60] is [-1, 1]. The
+    # ellipse through them has rho = |z| + |sqrt(z^2 - 1)| = 2.6, and coefficients decay as 2.6^-n.
     nodes = np.polynomial.chebyshev.chebpts1(64)
     absorbance = RESPONSE.absorbance(30 * (nodes + 1), WAVELENGTHS[::50])
     coefficients = np.abs(np.polynomial.chebyshev.chebfit(nodes, absorbance, 60))

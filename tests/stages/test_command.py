@@ -14,7 +14,7 @@ STAGES = {
     "metric": ["members", "epochs", "wavelengths", "learning-rate", "smoothness-weight"],
     "christoffel": ["resolution", "method", "tolerance"],
     "geodesics": ["tolerance", "time-points"],
-    "decoders": ["members", "epochs", "wavelengths", "ridge"],
+    "decoders": ["members", "epochs", "wavelengths", "learning-rate"],
     "validate": ["bands"],
     "benchmark": ["sequential-sample", "repeats"],
 }

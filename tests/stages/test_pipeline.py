@@ -110,7 +110,7 @@ def test_artifacts_open_in_xarray(clone):
 def test_only_what_changed_runs_again(clone):
     assert reproduce(clone) == ["probe"]
     parameters = (clone / "params.yaml").read_text(encoding="utf-8")
-    changed = parameters.replace("ridge: 0.001", "ridge: 0.002")
+    changed = parameters.replace("  learning_rate: 0.01\n", "  learning_rate: 0.02\n")
     assert changed != parameters
     (clone / "params.yaml").write_text(changed, encoding="utf-8")
     assert reproduce(clone) == ["probe", "decoders", "validate", "benchmark"]

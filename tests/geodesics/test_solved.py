@@ -1,0 +1,143 @@
+import numpy as np
+import pytest
+import torch
+import xarray
+
+from geonode.config import GeodesicsParameters
+from geonode.devices.device import Device
+from geonode.errors import ArtifactError, GeometryError, MissingArtifactError
+from geonode.geodesics.closed_form import ClosedForm
+from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
+from geonode.geodesics.solved import read_features, solve_all
+from geonode.geometry.grid import direct_grids
+from geonode.geometry.stored import StoredGrids, write_grids
+from tests.geometry.closed_forms import CPU, nodes
+from tests.geometry.small_series import LEVELS, MEMBERS, WAVELENGTHS, small_metrics, small_series
+
+SERIES = small_series()
+LEARNED = small_metrics(SERIES)
+PAIRS = LEVELS * (LEVELS - 1)
+SHAPE = (MEMBERS, LEVELS + 1, PAIRS, WAVELENGTHS)
+DOUBLE = Device("cpu", "test", torch.float32, torch.float64)
+SINGLE = Device("cpu", "test", torch.float32, torch.float32)
+
+
+def stored(path, resolution=200, learned=LEARNED):
+    """Grids of some metrics, read back."""
+    metric = learned.metric(CPU)
+    grids = direct_grids(metric, torch.from_numpy(SERIES.wavelengths), nodes(resolution))
+    write_grids(path, grids, learned, metric, SERIES, check_positions=1)
+    return StoredGrids(path, learned, SERIES)
+
+
+@pytest.fixture(scope="module")
+def grids(tmp_path_factory):
+    return stored(tmp_path_factory.mktemp("grids") / "grids.zarr")
+
+
+def parameters(tolerance=1e-6, time_points=5, check_rows=20):
+    return GeodesicsParameters(tolerance=tolerance, time_points=time_points, check_rows=check_rows)
+
+
+def test_what_is_solved_is_read(tmp_path, grids):
+    path, told = tmp_path / "geodesics.zarr", []
+    summary = solve_all(path, grids, LEARNED, SERIES, parameters(), DOUBLE, told.append)
+    assert told == [1] * 10
+    features = read_features(path, SERIES)
+    assert features.shape == (*SHAPE, 5)
+    assert features.dtype == np.float32
+    assert not features.flags.writeable
+    wavelengths = torch.from_numpy(SERIES.wavelengths)
+    residuals = []
+    with xarray.open_zarr(path, consolidated=False) as dataset:
+        for member, fold in ((0, 0), (1, 2), (0, 4)):
+            closed_form = ClosedForm(grids.grid((member, fold), torch.empty(0).double()))
+            stations = torch.from_numpy(LEARNED.positions(SERIES.concentrations)[fold])
+            problem = BoundaryValueProblem.all_pairs(stations)
+            solved = closed_form.solve(problem, wavelengths, 1e-6)
+            times = torch.linspace(0, 1, 5, dtype=torch.float64)
+            expected = {
+                "v0": solved.v0,
+                "residual": solved.residual,
+                "features": solved.features.float(),
+                "trajectory": closed_form.trajectories(problem, solved, times).float(),
+            }
+            for name, values in expected.items():
+                np.testing.assert_array_equal(dataset[name][member, fold], values)
+            residuals.append(float(solved.residual.abs().max()))
+        assert not dataset["status"].any()
+        source, target = ordered_pairs(LEVELS)
+        np.testing.assert_array_equal(dataset["source"], SERIES.concentrations[source])
+        np.testing.assert_array_equal(dataset["target"], SERIES.concentrations[target])
+        np.testing.assert_array_equal(dataset["time"], [0, 0.25, 0.5, 0.75, 1])
+    assert (summary.geodesics, summary.unconverged) == (np.prod(SHAPE), 0)
+    assert summary.checked_on_network == 10 * 20
+    assert max(residuals) <= summary.residual_max <= 1e-9
+    assert 0 < summary.endpoint_error_max <= 3e-7  # grids are stored in float32
+    assert 0 < summary.speed_drift_max <= 3e-7
+
+
+def test_float32_geometry_and_no_trajectories(tmp_path, grids):
+    path = tmp_path / "geodesics.zarr"
+    summary = solve_all(path, grids, LEARNED, SERIES, parameters(time_points=0), SINGLE)
+    assert summary.unconverged == 0
+    assert summary.endpoint_error_max <= 1e-6
+    assert summary.speed_drift_max <= 1e-6
+    with xarray.open_zarr(path, consolidated=False) as dataset:
+        assert "trajectory" not in dataset
+        assert dataset["v0"].dtype == np.float64
+    double = tmp_path / "double.zarr"
+    solve_all(double, grids, LEARNED, SERIES, parameters(), DOUBLE)
+    np.testing.assert_allclose(
+        read_features(path, SERIES), read_features(double, SERIES), rtol=2e-6, atol=1e-6
+    )
+
+
+def test_geodesics_that_miss_leave_no_artifact(tmp_path, grids):
+    message = r"[0-9]+ of 600 geodesics miss their target by more than 1e-300 \(worst [0-9.]+e-1"
+    with pytest.raises(GeometryError, match=message) as caught:
+        solve_all(tmp_path / "geodesics.zarr", grids, LEARNED, SERIES, parameters(1e-300), DOUBLE)
+    assert "\n" not in str(caught.value)
+    assert not any(tmp_path.iterdir())
+
+
+def test_geodesics_that_miss_leave_an_older_artifact_as_it_was(tmp_path, grids):
+    path = tmp_path / "geodesics.zarr"
+    solve_all(path, grids, LEARNED, SERIES, parameters(), DOUBLE)
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    with pytest.raises(GeometryError):
+        solve_all(path, grids, LEARNED, SERIES, parameters(1e-300), DOUBLE)
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+    assert [file.name for file in tmp_path.iterdir()] == ["geodesics.zarr"]
+
+
+@pytest.mark.parametrize("device", [DOUBLE, SINGLE], ids=["float64", "float32"])
+def test_a_grid_that_is_too_coarse_is_refused(tmp_path, device):
+    sharp = small_metrics(SERIES, gain=3.0)
+    coarse = stored(tmp_path / "grids.zarr", 12, sharp)
+    with pytest.raises(
+        GeometryError, match=r"of 600 geodesics miss .*raise christoffel\.resolution"
+    ):
+        solve_all(tmp_path / "geodesics.zarr", coarse, sharp, SERIES, parameters(), device)
+    assert [file.name for file in tmp_path.iterdir()] == ["grids.zarr"]
+
+
+@pytest.mark.parametrize("device", [DOUBLE, SINGLE], ids=["float64", "float32"])
+def test_grids_of_other_metrics_are_refused(tmp_path, grids, device):
+    other = small_metrics(SERIES, seed=1)
+    with pytest.raises(GeometryError, match=r"on the network, expected at most .*write the grid"):
+        solve_all(tmp_path / "geodesics.zarr", grids, other, SERIES, parameters(), device)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("levels", "wavelengths"), [(LEVELS, 6), (5, WAVELENGTHS)])
+def test_features_of_another_series_are_refused(tmp_path, grids, levels, wavelengths):
+    path = tmp_path / "geodesics.zarr"
+    solve_all(path, grids, LEARNED, SERIES, parameters(time_points=0), DOUBLE)
+    with pytest.raises(ArtifactError, match=r"geodesics\.zarr.*features.*the spectra"):
+        read_features(path, small_series(levels, wavelengths))
+
+
+def test_absent_geodesics_are_named(tmp_path):
+    with pytest.raises(MissingArtifactError, match="none"):
+        read_features(tmp_path / "none", SERIES)

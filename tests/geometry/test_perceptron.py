@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+import torch
+
+from geonode.geometry.perceptron import Perceptron
+
+SIZES = (3, 8, 5, 2)
+SEEDS = [(7, 1, 0), (7, 1, 1), (8,)]
+
+
+@pytest.fixture
+def perceptron():
+    """Three models in float64 with biases that are not zero."""
+    network = Perceptron.initial(SIZES, SEEDS).to(torch.device("cpu"), torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    return Perceptron(
+        network.weights,
+        tuple(torch.randn(b.shape, generator=generator, dtype=b.dtype) for b in network.biases),
+    )
+
+
+@pytest.fixture
+def rows():
+    return torch.randn(3, 11, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def assert_same(a, b):
+    for one, other in zip(a, b, strict=True):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("model", range(3))
+def test_first_weights_depend_on_the_models_own_seed_alone(model):
+    torch.manual_seed(99)
+    together = Perceptron.initial(SIZES, SEEDS)[model : model + 1]
+    alone = Perceptron.initial(SIZES, [SEEDS[model]])
+    elsewhere = Perceptron.initial(SIZES, [(3, 3), SEEDS[model]])[1:]
+    assert_same(together.parameters, alone.parameters)
+    assert_same(together.parameters, elsewhere.parameters)
+
+
+def test_first_weights_of_different_seeds_differ():
+    first = Perceptron.initial(SIZES, SEEDS).weights[0]
+    assert len({tuple(weights.flatten().tolist()) for weights in first}) == len(SEEDS)
+
+
+def test_first_weights_are_xavier_uniform_and_biases_zero():
+    inputs, outputs = 100, 200
+    network = Perceptron.initial((inputs, outputs), [(0,), (1,)])
+    weights = network.weights[0].double()
+    bound = (6 / (inputs + outputs)) ** 0.5
+    deviation = bound / 3**0.5
+    assert 0.999 * bound < weights.abs().max() <= bound
+    assert abs(weights.mean()) < 5 * deviation / weights.numel() ** 0.5
+    # The variance of n squares of a uniform variable is 4/5 of its squared variance, over n.
+    assert abs(weights.var() / deviation**2 - 1) < 5 * (0.8 / weights.numel()) ** 0.5
+    assert not network.biases[0].any()
+    assert weights.shape == (2, inputs, outputs)
+
+
+def test_values_against_plain_numpy(perceptron, rows):
+    values = perceptron(rows).numpy()
+    for model in range(3):
+        hidden = rows[model].numpy()
+        for layer in range(3):
+            weight, bias = perceptron.weights[layer][model], perceptron.biases[layer][model]
+            hidden = hidden @ weight.numpy() + bias.numpy()
+            hidden = np.tanh(hidden) if layer < 2 else hidden
+        np.testing.assert_allclose(values[model], hidden, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("model", range(3))
+def test_models_do_not_influence_each_other(perceptron, rows, model):
+    changed = perceptron.trainable().detached()
+    others = [other for other in range(3) if other != model]
+    for tensor in changed.parameters:
+        tensor[others] = 1e3 * torch.rand_like(tensor[others])
+    inputs = rows.clone()
+    inputs[others] = torch.nan
+    tangents = torch.ones_like(rows[:1, :1])
+    assert torch.equal(changed(inputs)[model], perceptron(rows)[model])
+    assert_same(
+        [part[model] for part in changed.with_derivative(inputs, tangents)],
+        [part[model] for part in perceptron.with_derivative(rows, tangents)],
+    )
+
+
+def test_derivatives_against_automatic_differentiation(perceptron, rows):
+    tangents = torch.randn_like(rows)
+    expected = torch.func.jvp(perceptron, (rows,), (tangents,))
+    for found, truth in zip(perceptron.with_derivative(rows, tangents), expected, strict=True):
+        assert (found - truth).abs().max() <= 1e-12 * truth.abs().max()
+
+
+def test_named_tensors_come_back(perceptron):
+    network = perceptron[[0, 1, 2, 0, 1, 2]]
+    tensors = network.tensors("metric", 2, 3)
+    assert tensors["metric.weight1"].shape == (2, 3, 8, 5)
+    assert tensors["metric.bias2"].shape == (2, 3, 1, 2)
+    both = {**Perceptron.initial((1, 1), [(0,)]).tensors("other", 1, 1), **tensors}
+    assert_same(Perceptron.from_tensors("metric", both).parameters, network.parameters)
+
+
+def test_absent_tensors_are_named(perceptron):
+    with pytest.raises(KeyError, match="decoder"):
+        Perceptron.from_tensors("decoder", perceptron.tensors("metric", 3, 1))
+    tensors = perceptron.tensors("metric", 3, 1)
+    del tensors["metric.bias1"]
+    with pytest.raises(KeyError, match=r"metric\.bias1"):
+        Perceptron.from_tensors("metric", tensors)
+
+
+def test_trainable_copy_leaves_the_original_alone(perceptron):
+    copy = perceptron.trainable()
+    assert all(tensor.requires_grad for tensor in copy.parameters)
+    with torch.no_grad():
+        copy.weights[0].zero_()
+    assert perceptron.weights[0].any()
+    assert not any(tensor.requires_grad for tensor in copy.detached().parameters)

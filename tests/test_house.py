@@ -1,0 +1,306 @@
+"""Rules that no linter knows: layers, shapes, sizes, and what the pipeline declares."""
+
+import ast
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from geonode.config import parse_yaml
+
+ROOT = Path(__file__).parents[1]
+
+
+def files(folder):
+    return [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+LIBRARY, STAGES, TESTS = files("geonode"), files("stages"), files("tests")
+
+
+@cache
+def tree(file):
+    return ast.parse((ROOT / file).read_text(encoding="utf-8"), file)
+
+
+def imports(file):
+    """Modules that a file imports anywhere, and the modules that names are imported from."""
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno}: relative import"
+            found = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if module_file(name) else node.module for name in found)
+
+
+def module_file(module):
+    """File of a module of the project, None for any other."""
+    path = module.replace(".", "/")
+    candidates = (f"{path}.py", f"{path}/__init__.py")
+    return next((file for file in candidates if (ROOT / file).is_file()), None)
+
+
+def functions(file):
+    return [node for node in ast.walk(tree(file)) if isinstance(node, ast.FunctionDef)]
+
+
+# layers: every room, and the rooms that it may look into besides itself
+
+GROUND = {"errors", "config", "progress", "storage", "devices"}
+ALLOWED = dict.fromkeys(GROUND, GROUND) | {
+    "spectra": GROUND,
+    "geometry": GROUND | {"spectra"},
+    "geodesics": GROUND | {"spectra", "geometry"},
+    "learning": GROUND | {"spectra", "geometry", "geodesics"},
+    "reference": GROUND | {"geometry"},
+    "evaluation": GROUND | {"spectra", "geometry", "geodesics", "learning", "reference"},
+}
+
+
+def room(module):
+    return module.split(".")[1] if "." in module else ""
+
+
+@pytest.mark.parametrize("file", LIBRARY)
+def test_imports_run_downward(file):
+    own = file.removesuffix(".py").split("/")[1]
+    for module in imports(file):
+        assert module.split(".")[0] != "stages", f"{file} imports {module}"
+        if module.split(".")[0] == "geonode" and own != "__init__":
+            assert room(module) in ALLOWED[own] | {own}, f"{file} imports {module}"
+
+
+def test_every_room_has_its_place():
+    rooms = {file.removesuffix(".py").split("/")[1] for file in LIBRARY} - {"__init__"}
+    assert rooms == set(ALLOWED)
+
+
+@pytest.mark.parametrize("file", LIBRARY)
+def test_matplotlib_is_for_figures_alone(file):
+    found = {module.split(".")[0] for module in imports(file)}
+    assert ("matplotlib" in found) == (file == "geonode/evaluation/figures.py")
+
+
+WITHOUT_TORCH = [
+    file
+    for file in LIBRARY
+    if file.startswith("geonode/spectra/")
+    or file in ("geonode/config.py", "geonode/errors.py", "geonode/progress.py")
+    or file in {f"geonode/storage/{name}.py" for name in ("artifact", "document", "seal", "atomic")}
+]
+
+
+def test_what_needs_no_tensors_starts_without_torch():
+    modules = [file.removesuffix(".py").replace("/", ".") for file in WITHOUT_TORCH]
+    commands = [file.removesuffix(".py").replace("/", ".") for file in STAGES]
+    code = (
+        f"import sys, {', '.join(modules + commands)}\n"
+        "print(sorted({'torch', 'matplotlib', 'sklearn', 'scipy'} & set(sys.modules)))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "[]"
+    assert len(WITHOUT_TORCH) >= 12
+
+
+# shapes
+
+
+def arrays_without_shape(annotation):
+    """Nodes of an annotation that are an array type and not the first argument of a shape."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return
+    if isinstance(annotation, ast.Subscript) and isinstance(annotation.slice, ast.Tuple):
+        first, *rest = annotation.slice.elts
+        is_shape = len(rest) == 1 and isinstance(rest[0], ast.Constant)
+        if is_shape and isinstance(rest[0].value, str) and ast.unparse(first) in ARRAYS:
+            return
+    if isinstance(annotation, ast.Name | ast.Attribute):
+        if ast.unparse(annotation) in ARRAYS:
+            yield annotation
+        return
+    for child in ast.iter_child_nodes(annotation):
+        yield from arrays_without_shape(child)
+
+
+ARRAYS = {"Tensor", "torch.Tensor", "np.ndarray"}
+
+
+def public_functions(node, public=True):
+    """Functions and methods that a user of a module may call; not what is defined inside them."""
+    for child in ast.iter_child_nodes(node):
+        named = isinstance(child, ast.FunctionDef | ast.ClassDef)
+        shown = public and named and (not child.name.startswith("_") or child.name.endswith("__"))
+        if isinstance(child, ast.ClassDef):
+            yield from public_functions(child, shown)
+        elif isinstance(child, ast.FunctionDef) and shown:
+            yield child
+
+
+@pytest.mark.parametrize("file", LIBRARY)
+def test_arrays_of_public_functions_have_shapes(file):
+    bare = []
+    for function in public_functions(tree(file)):
+        arguments = function.args
+        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        every += [extra for extra in (arguments.vararg, arguments.kwarg) if extra]
+        for annotation in [function.returns, *(argument.annotation for argument in every)]:
+            if annotation is not None and any(arrays_without_shape(annotation)):
+                bare.append(f"{file}:{function.lineno}: {function.name}: {ast.unparse(annotation)}")
+    assert not bare, "\n".join(bare)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "bare"),
+    [
+        ("Tensor", 1),
+        ("np.ndarray | None", 1),
+        ("list[Tensor]", 1),
+        ("dict[str, torch.Tensor]", 1),
+        ("tuple[Tensor, ...]", 1),
+        ('tuple[Tensor, Float[Tensor, "row"]]', 1),
+        ('Float[Tensor, "row"]', 0),
+        ('tuple[Float[np.ndarray, "a b"], Int[torch.Tensor, "c"]]', 0),
+        ("Literal['Tensor', 'row']", 0),
+        ('"Perceptron"', 0),
+    ],
+)
+def test_the_rule_about_shapes_can_tell(annotation, bare):
+    assert len(list(arrays_without_shape(ast.parse(annotation, mode="eval").body))) == bare
+
+
+# habits
+
+
+@pytest.mark.parametrize("file", LIBRARY)
+def test_the_library_does_not_print_and_runs_no_data(file):
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in {
+                "print",
+                "eval",
+                "exec",
+                "torch.load",
+                "torch.save",
+                "breakpoint",
+            }, f"{file}:{node.lineno}: {called}"
+    assert not {"pickle", "joblib", "dill"} & {module.split(".")[0] for module in imports(file)}
+
+
+@pytest.mark.parametrize("file", LIBRARY + STAGES)
+def test_the_project_knows_no_parameter_file_but_in_its_commands(file):
+    text = {
+        node.value
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert ("params.yaml" in text) == (file == "stages/paths.py")
+
+
+def code_lines(file, function):
+    """Lines of a function, signature included, that are neither blank nor its docstring."""
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+    body = set(range(function.lineno, function.end_lineno + 1))
+    if ast.get_docstring(function) is not None:
+        body -= set(range(function.body[0].lineno, function.body[0].end_lineno + 1))
+    return sum(bool(lines[number - 1].strip()) for number in body)
+
+
+@pytest.mark.parametrize("file", LIBRARY + STAGES)
+def test_functions_fit_on_a_screen(file):
+    for function in functions(file):
+        assert code_lines(file, function) <= 60, f"{file}:{function.lineno}: {function.name}"
+
+
+def can_fail(function, helpers=frozenset()):
+    """Whether a function asserts, expects an error, or calls a helper that does."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert):
+            return True
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func).split(".")[-1]
+            if called.startswith("assert") or called == "raises" or called in helpers:
+                return True
+    return False
+
+
+HELPERS = {
+    function.name
+    for file in TESTS
+    for function in functions(file)
+    if not function.name.startswith("test_") and can_fail(function)
+}
+
+
+@pytest.mark.parametrize("file", TESTS)
+def test_every_test_can_fail(file):
+    for function in functions(file):
+        if function.name.startswith("test_"):
+            assert can_fail(function, HELPERS), f"{file}:{function.lineno}: {function.name}"
+
+
+@pytest.mark.parametrize("file", [file for file in TESTS if Path(file).name.startswith("test_")])
+def test_test_files_mirror_the_package(file):
+    assert (ROOT / file).parent.joinpath("__init__.py").is_file()
+
+
+# the pipeline
+
+PIPELINE = parse_yaml((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+PARAMETERS = parse_yaml((ROOT / "params.yaml").read_text(encoding="utf-8"))
+# Read by everything and deciding no result: what they hand on are parameters, which are declared.
+UNDECLARED = {"geonode.config", "geonode.errors", "geonode.progress"}
+
+
+def outputs():
+    """Every path that some stage writes."""
+    for declared in PIPELINE.values():
+        for kind in ("outs", "metrics", "plots"):
+            for out in declared.get(kind, ()):
+                yield out if isinstance(out, str) else next(iter(out))
+
+
+@pytest.mark.parametrize("name", PIPELINE)
+def test_stages_explain_themselves_and_have_a_script(name):
+    declared = PIPELINE[name]
+    assert declared.get("desc")
+    assert declared["cmd"] == f"python -m stages.{name}"
+    assert (ROOT / f"stages/{name}.py").is_file()
+    assert f"stages/{name}.py" in declared["deps"] or "stages" in declared["deps"]
+
+
+@pytest.mark.parametrize("name", PIPELINE)
+def test_dependencies_exist_or_are_made(name):
+    made = set(outputs())
+    for declared in PIPELINE[name]["deps"]:
+        path = re.sub(r"\$\{(\w+)\.(\w+)\}", lambda key: PARAMETERS[key[1]][key[2]], declared)
+        assert path in made or (ROOT / path).exists(), f"{name}: {declared}"
+
+
+def test_every_script_is_a_stage():
+    scripts = {Path(file).stem for file in STAGES} - {"__init__", "command", "paths"}
+    assert scripts == set(PIPELINE)
+
+
+def test_every_block_of_parameters_is_used():
+    declared = [key.split(".")[0] for stage in PIPELINE.values() for key in stage.get("params", ())]
+    assert set(declared) == set(PARAMETERS)
+
+
+@pytest.mark.parametrize("name", PIPELINE)
+def test_a_stage_depends_on_the_modules_that_it_imports(name):
+    dependencies = PIPELINE[name]["deps"]
+    modules = {module for module in imports(f"stages/{name}.py") if module.startswith("geonode.")}
+    wanted = {module_file(module) for module in modules - UNDECLARED}
+    missing = {
+        file
+        for file in wanted
+        if not any(file == path or file.startswith(f"{path}/") for path in dependencies)
+    }
+    assert not missing, f"{name}: add to its deps in dvc.yaml: {', '.join(sorted(missing))}"
