@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
 
 from geonode.config import PrecisionParameters
 from geonode.errors import DeviceError
@@ -121,6 +124,16 @@ def environment(device: Device) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": str(torch.__version__),
     }
+
+
+def on_device(
+    array: Shaped[np.ndarray, "*shape"], device: torch.device, dtype: torch.dtype
+) -> Float[Tensor, "*shape"]:
+    """A tensor on a device, from an array on the host.
+
+    Cast before it is moved: a device without float64 cannot take a double to cast it.
+    """
+    return torch.from_numpy(array).to(dtype).to(device)
 
 
 @contextmanager

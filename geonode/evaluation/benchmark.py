@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from geonode.config import DecodersParameters
-from geonode.devices.device import Device, one_thread
+from geonode.devices.device import Device, on_device, one_thread
 from geonode.evaluation.timing import Quartiles, time_calls
 from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.problem import BoundaryValueProblem
@@ -62,8 +61,9 @@ def time_geodesics(
         How many geodesics, and the seconds that all of them take.
     """
     nodes = uniform_nodes(resolution, device.place, device.geometry)
-    wavelengths = torch.from_numpy(series.wavelengths).to(nodes)
-    stations = torch.from_numpy(learned.positions(series.concentrations)[0]).to(nodes)
+    wavelengths = on_device(series.wavelengths, device.place, device.geometry)
+    levels = learned.positions(series.concentrations)[0]
+    stations = on_device(levels, device.place, device.geometry)
     problem = BoundaryValueProblem.all_pairs(stations)
     grid = direct_grids(learned.metric(device.reference)[0], wavelengths, nodes).build(0)
     seconds = time_calls(

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.config import GeodesicsParameters
-from geonode.devices.device import Device
+from geonode.devices.device import Device, on_device
 from geonode.errors import GeometryError
 from geonode.geodesics.closed_form import ClosedForm, Geodesics, Status
 from geonode.geodesics.features import FEATURES
@@ -92,8 +92,8 @@ def solve_all(
         ArtifactError: the artifact cannot be written. An older one is intact in both cases.
     """
     like = torch.empty(0, device=device.place, dtype=device.geometry)
-    wavelengths = torch.from_numpy(series.wavelengths).to(like)
-    positions = torch.from_numpy(learned.positions(series.concentrations)).to(like)
+    wavelengths = on_device(series.wavelengths, device.place, device.geometry)
+    positions = on_device(learned.positions(series.concentrations), device.place, device.geometry)
     times = torch.linspace(0, 1, max(2, parameters.time_points), dtype=like.dtype).to(like.device)
     metric = learned.metric(device.reference)
     models = metric.network.models

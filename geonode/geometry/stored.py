@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from geonode.devices.device import on_device
 from geonode.geometry.accuracy import GridErrors, grid_errors
 from geonode.geometry.grid import Grid, Grids
 from geonode.geometry.learned import LearnedMetrics
@@ -100,4 +101,4 @@ class StoredGrids:
             self._artifact.read("ln_sqrt_g", index),
             self._artifact.read("christoffel", index),
         )
-        return Grid(*(torch.from_numpy(part.copy()).to(like) for part in parts))
+        return Grid(*(on_device(part.copy(), like.device, like.dtype) for part in parts))

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from geonode.devices.device import one_thread
+from geonode.devices.device import on_device, one_thread
 from geonode.geodesics.problem import ordered_pairs
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.folds import Fold, Standardisation, leave_one_out
@@ -55,16 +55,20 @@ class Batch(NamedTuple):
         return Perceptron.initial(sizes, seeds)
 
     def signals(
-        self, scales: list[Standardisation], spectra: Float[np.ndarray, "level training"]
+        self,
+        scales: list[Standardisation],
+        spectra: Float[np.ndarray, "level training"],
+        dtype: torch.dtype,
     ) -> Float[Tensor, "model pair training"]:
         """Standardised signal at the target of every training pair.
 
         Args:
             scales: of every fold.
             spectra: at the training wavelengths.
+            dtype: of the result.
         """
         scaled = [scales[model.fold.index].apply(spectra) for model in self.models]
-        every = torch.from_numpy(np.stack(scaled)).to(self.target.device)
+        every = on_device(np.stack(scaled), self.target.device, dtype)
         return every.gather(1, self.target[..., None].expand(-1, -1, every.shape[2]))
 
 

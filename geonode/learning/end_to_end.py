@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import relu
 
 from geonode.config import MetricParameters
+from geonode.devices.device import on_device
 from geonode.geodesics.panels import PanelGeometry, Panels
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
@@ -59,16 +60,14 @@ def fit_metric(
     folds = leave_one_out(len(spectra))
     scales = [Standardisation.of(spectra[fold.training]) for fold in folds]
     chosen = training_wavelengths(len(wavelengths), parameters.wavelengths)
-    charted = torch.from_numpy(wavelengths[chosen]).to(device, dtype)
+    charted = on_device(wavelengths[chosen], device, dtype)
     levels = len(spectra)
     points = (levels - 1) * parameters.quadrature_nodes + levels
 
     def fit(batch: Batch) -> tuple[Perceptron, Tensor]:
         charts = np.stack([positions[model.fold.index] for model in batch.models])
-        panels = Panels.between(
-            torch.from_numpy(charts).to(device, dtype), parameters.quadrature_nodes
-        )
-        targets = batch.signals(scales, spectra[:, chosen]).to(dtype)
+        panels = Panels.between(on_device(charts, device, dtype), parameters.quadrature_nodes)
+        targets = batch.signals(scales, spectra[:, chosen], dtype)
         seed = parameters.seed
         metric = Metric(batch.initial(SIZES, seed, METRIC_STREAM).to(device, dtype).trainable())
         decoder = batch.initial(DECODER_SIZES, seed, DECODER_STREAM).to(device, dtype).trainable()

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from geonode.config import DecodersParameters
+from geonode.devices.device import on_device
 from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.geodesics.features import FEATURES
 from geonode.geometry.perceptron import Perceptron
@@ -185,8 +186,8 @@ def fit_decoders(
             features[member % len(features), fold.index, fold.training_pairs][:, chosen]
             for member, fold in batch.models
         ]
-        inputs = torch.from_numpy(np.stack(of_model)).to(device, dtype)
-        targets = batch.signals(signals, spectra[:, chosen].astype(np.float64)).to(dtype)
+        inputs = on_device(np.stack(of_model), device, dtype)
+        targets = batch.signals(signals, spectra[:, chosen], dtype)
         scale = FeatureScale.of(inputs)
         rows = scale.apply(inputs)
         network = batch.initial(DECODER_SIZES, parameters.seed).to(device, dtype).trainable()

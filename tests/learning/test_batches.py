@@ -98,7 +98,7 @@ def test_signals_are_those_of_the_targets_on_the_scale_of_the_fold():
     )
     expected = [[[-0.7, -0.6], [-0.9, -0.8]], [[24.5, 29.5], [0.0, 0.5]]]
     torch.testing.assert_close(
-        batch.signals(scales, values), torch.tensor(expected, dtype=torch.float64)
+        batch.signals(scales, values, torch.float64), torch.tensor(expected, dtype=torch.float64)
     )
 
 
