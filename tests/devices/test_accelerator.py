@@ -1,0 +1,73 @@
+"""The same numbers on an accelerator as on the CPU, up to rounding. Skipped where there is none."""
+
+import pytest
+import torch
+
+from geonode.geodesics.closed_form import ClosedForm
+from geonode.geodesics.problem import BoundaryValueProblem
+from geonode.geometry.grid import chebyshev_grids, uniform_nodes
+from geonode.learning.end_to_end import fit_metric
+from geonode.learning.path_decoder import fit_decoders, predict_left_out
+from tests.geometry.small_series import small_metrics, small_series
+from tests.learning.series import (
+    decoder_parameters,
+    flat_features,
+    metric_parameters,
+    positions,
+    spectra,
+)
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+LEVELS, WAVELENGTHS = 5, 11
+
+
+def largest_difference(found: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((found.cpu() - expected).abs().max())
+
+
+def test_metrics_are_trained_alike():
+    w = positions(WAVELENGTHS)[0]
+    signal, charts = spectra(LEVELS, WAVELENGTHS), positions(LEVELS)
+    parameters = metric_parameters(members=2, epochs=20)
+    (on_cpu, history), (on_cuda, other) = (
+        fit_metric(signal, charts, w, parameters, device=device, dtype=torch.float64)
+        for device in (CPU, CUDA)
+    )
+    assert largest_difference(other, history) < 1e-9
+    for found, expected in zip(on_cuda.parameters, on_cpu.parameters, strict=True):
+        assert largest_difference(found, expected) < 1e-8
+
+
+def test_decoders_are_trained_alike():
+    signal, features = spectra(LEVELS, WAVELENGTHS), flat_features(LEVELS, WAVELENGTHS)
+    parameters = decoder_parameters(members=2, epochs=20)
+    (on_cpu, _), (on_cuda, _) = (
+        fit_decoders(signal, features, parameters, device=device, dtype=torch.float64)
+        for device in (CPU, CUDA)
+    )
+    expected, _ = predict_left_out(on_cpu, features)
+    found, _ = predict_left_out(on_cuda, features)
+    assert abs(found - expected).max() < 1e-8
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 5e-6)])
+def test_grids_and_geodesics_agree(dtype, tolerance):
+    series = small_series()
+    learned = small_metrics(series, gain=2.0)
+    solved = []
+    for device in (CPU, CUDA):
+        metric = learned.metric(device)
+        w = torch.from_numpy(series.wavelengths).to(device, dtype)
+        nodes = uniform_nodes(500, device, dtype)
+        grids = chebyshev_grids(metric, w, nodes, tolerance=1e-10, largest_degree=192)
+        stations = torch.from_numpy(series.positions).to(device, dtype)
+        problem = BoundaryValueProblem.all_pairs(stations)
+        closed_form = ClosedForm(grids.build(0))
+        geodesics = closed_form.solve(problem, w, 1e-5)
+        times = torch.linspace(0, 1, 7, dtype=dtype, device=device)
+        paths = closed_form.trajectories(problem, geodesics, times)
+        solved.append((geodesics.v0, geodesics.features, paths))
+        assert not geodesics.status.any()
+    for expected, found in zip(*solved, strict=True):
+        assert largest_difference(found, expected) < tolerance
