@@ -192,7 +192,7 @@ class ValidateParameters(Block):
     def _ordered(self) -> "ValidateParameters":
         for name, (low, high) in self.bands.items():
             if low >= high:
-                raise ValueError(f"band {name!r} must be [low, high] with low < high")
+                raise ValueError(f"band {name!r} of bands must be [low, high] with low < high")
         return self
 
 
@@ -266,9 +266,12 @@ def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Para
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "file"
         expected = first["msg"].removeprefix("Value error, ")
-        given = any(f"{key}.".startswith(f"{override}.") for override in overrides or {})
-        source = "command line" if given else str(path)
+        found: Any = "nothing" if first["type"] == "missing" else first["input"]
         if first["type"] == "extra_forbidden":
             expected = "no such key"
-        found = "nothing" if first["type"] == "missing" else first["input"]
+        if first["type"] == "value_error":  # of a whole block, whose values contradict each other
+            found = {name: value for name, value in found.items() if name in expected}
+        whole, parts = f"{key}.", [f"{override}." for override in overrides or {}]
+        given = any(whole.startswith(part) or part.startswith(whole) for part in parts)
+        source = "command line" if given else str(path)
         raise ParameterError(source, key, found, expected) from error

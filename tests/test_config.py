@@ -122,12 +122,15 @@ ERRORS = {
     "kappa of another": ({"spectra.kappa": 3.0}, "spectra: .*kappa must be given for the asinh"),
     "window": ({"spectra.window": [500, 400]}, r"spectra: .*window must be \[low, high\] with low"),
     "empty window": ({"spectra.window": [500, 500]}, r"spectra: .*window must be \[low, high\]"),
-    "bounds": ({"metric.bounds": [5, 0.2]}, r"metric: .*bounds must be \[low, high\] with low"),
+    "bounds": (
+        {"metric.bounds": [5, 0.2]},
+        r"metric: found {'bounds': \[5, 0\.2\]}, expected bounds must be \[low, high\]",
+    ),
     "time points": (
         {"geodesics.time_points": 1},
         "geodesics: .*time_points must be 0 or at least 2",
     ),
-    "band": ({"validate.bands": {"red": [700, 600]}}, "validate: .*band 'red' must be"),
+    "band": ({"validate.bands": {"red": [700, 600]}}, "validate: .*band 'red' of bands must be"),
     "two wavelengths": ({"decoders.wavelengths": 1}, r"decoders\.wavelengths: found 1, expected"),
 }
 
