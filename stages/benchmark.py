@@ -50,8 +50,11 @@ def app(parameters: Parameters) -> str:
     with progress("timing the sequential way", block.sequential_sample) as report:
         call = time_sequential(learned, series, device, block.sequential_sample, report)
     resolution, repeats = parameters.christoffel.resolution, block.repeats
-    geodesics, solving = time_geodesics(learned, series, device, resolution, repeats)
-    epoch = time_training(series, features, parameters.decoders, device, repeats)
+    with progress("timing geodesics and training", 2) as report:
+        geodesics, solving = time_geodesics(learned, series, device, resolution, repeats)
+        report(1)
+        epoch = time_training(series, features, parameters.decoders, device, repeats)
+        report(1)
     extrapolated = call.median * published_calls()
     write_metrics(
         METRICS / "benchmark.json",

@@ -1,7 +1,7 @@
 """Score the leave-one-out predictions against the measured spectra and the classical baselines."""
 
 from geonode.config import Parameters
-from stages.command import stage
+from stages.command import progress, stage
 from stages.paths import DECODERS, GEODESICS, METRICS, PLOTS, SPECTRA
 
 
@@ -27,10 +27,11 @@ def app(parameters: Parameters) -> str:
     predicted, spread = predict_left_out(decoders, features)
     bands = parameters.validation.bands
     scores = series_scores(series.axis, levels, measured, predicted)
-    baselines = {
-        name: leave_one_out(baseline, series.positions, measured)
-        for name, baseline in BASELINES.items()
-    }
+    baselines = {}
+    with progress("predicting with the baselines", len(BASELINES)) as report:
+        for name, baseline in BASELINES.items():
+            baselines[name] = leave_one_out(baseline, series.positions, measured)
+            report(1)
     of_baselines = {
         name: series_scores(series.axis, levels, measured, spectra)
         for name, spectra in baselines.items()
