@@ -109,12 +109,20 @@ class ClosedForm:
     ) -> Float[Tensor, "pair wavelength time"]:
         """Positions x(t) along every geodesic; the end points are exact."""
         start = self.arc_length.at(problem.stations)[problem.source]
-        lengths = start[:, None] + times[:, None] * geodesics.speed[:, None]
-        inner = self.arc_length.inverse(lengths.flatten(0, 1))[0].unflatten(0, lengths.shape[:2])
-        ends = (problem.stations[problem.source], problem.stations[problem.target])
-        for time, station in ((0.0, ends[0]), (1.0, ends[1])):
-            inner = torch.where((times == time)[:, None], station[:, None, None], inner)
-        return inner.transpose(1, 2)
+        ends = {
+            0.0: problem.stations[problem.source][:, None].expand_as(start),
+            1.0: problem.stations[problem.target][:, None].expand_as(start),
+        }
+        # one time after the other: what one needs stays in cache
+        return torch.stack(
+            [
+                ends[time]
+                if time in ends
+                else self.arc_length.inverse(start + time * geodesics.speed)[0]
+                for time in times.tolist()
+            ],
+            dim=-1,
+        )
 
     def _smallest_log_sqrt(self, problem: BoundaryValueProblem) -> Float[Tensor, "pair wavelength"]:
         """Minimum of ln sqrt(g) over every path: a running minimum over gaps between stations."""

@@ -8,9 +8,11 @@ derivative is that cubic.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 
@@ -43,13 +45,13 @@ class Antiderivative:
     def at(self, points: Float[Tensor, "point"]) -> Float[Tensor, "point function"]:
         """F at points that all functions share; a point beyond the nodes is taken at the end."""
         points = points.clamp(self.nodes[0], self.nodes[-1])
-        cell = (torch.searchsorted(self.nodes, points, right=True) - 1).clamp(
-            0, len(self.nodes) - 2
-        )
+        last = len(self.nodes) - 2
+        cell = (torch.searchsorted(self.nodes, points, right=True) - 1).clamp(0, last)
         width = (self.nodes[cell + 1] - self.nodes[cell])[:, None]
         fraction = (points - self.nodes[cell])[:, None] / width
-        cell = cell[:, None].expand(-1, self.value.shape[1])
-        return self.integral.gather(0, cell) + self._within(cell, width, fraction)[0]
+        value, slope = ((part[cell], part[cell + 1]) for part in (self.value, self.slope))
+        rise = _Quartic.of(value, slope, width)
+        return self.integral[cell] + rise(fraction)[0]
 
     def inverse(
         self, integrals: Float[Tensor, "point function"]
@@ -62,32 +64,57 @@ class Antiderivative:
         the chord: f varies by a factor 1 + O(h) over a cell, so the error shrinks from O(h^2) as
         h^4, h^8. Rows and functions do not influence each other.
         """
-        table = self.integral.T.contiguous()
+        integral, value, slope = self._by_function
         wanted = integrals.T.contiguous()
-        cell = (torch.searchsorted(table, wanted, right=True).T - 1).clamp(0, len(self.nodes) - 2)
-        width = (self.nodes[1:] - self.nodes[:-1])[cell]
-        low, high = self.integral.gather(0, cell), self.integral.gather(0, cell + 1)
-        rise = integrals - low
-        fraction = (rise / (high - low)).clamp(0, 1)
+        last = len(self.nodes) - 2
+        cell = (torch.searchsorted(integral, wanted, right=True) - 1).clamp(0, last)
+        width = self.nodes.diff()[cell]
+        low, high = integral.gather(1, cell), integral.gather(1, cell + 1)
+        values, slopes = (
+            (part.gather(1, cell), part.gather(1, cell + 1)) for part in (value, slope)
+        )
+        rise = _Quartic.of(values, slopes, width)
+        fraction = ((wanted - low) / (high - low)).clamp(0, 1)
         for _ in range(3):
-            value, slope = self._within(cell, width, fraction)
-            fraction = (fraction - (value - rise) / slope).clamp(0, 1)
-        return self.nodes[cell] + fraction * width, self._within(cell, width, fraction)[1] / width
+            found, density = rise(fraction)
+            fraction = (fraction - (found - (wanted - low)) / density).clamp(0, 1)
+        points = self.nodes[cell] + fraction * width
+        return points.T, (rise(fraction)[1] / width).T
 
-    def _within(
-        self, cell: Int[Tensor, "point function"], width: Tensor, t: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Rise of F above the start of its cell, and its derivative, at the cell's fraction t.
+    @cached_property
+    def _by_function(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The tables with the nodes of one function side by side, so that lookups stay in cache."""
+        integral, value, slope = (
+            part.T.contiguous() for part in (self.integral, self.value, self.slope)
+        )
+        return integral, value, slope
 
-        Made of f and f' alone: differences of F itself would cost three digits in float32.
-        """
-        v0, v1 = (self.value.gather(0, cell + i) * width for i in (0, 1))
-        a0, a1 = (self.slope.gather(0, cell + i) * width**2 for i in (0, 1))
-        # v0 t + a0 t^2 / 2 + c3 t^3 + c4 t^4, with f and f' met at t = 1 too
-        c3 = (v1 - v0) - (2 * a0 + a1) / 3
-        c4 = (v0 - v1) / 2 + (a0 + a1) / 4
-        value = t * (v0 + t * (a0 / 2 + t * (c3 + t * c4)))
-        slope = v0 + t * (a0 + t * (3 * c3 + t * (4 * c4)))
+
+class _Quartic(NamedTuple):
+    """Rise of F above the start of a cell, c1 t + c2 t^2 + c3 t^3 + c4 t^4 at its fraction t.
+
+    Made of f and f' alone: differences of F itself would cost three digits in float32.
+    """
+
+    c1: Tensor
+    c2: Tensor
+    c3: Tensor
+    c4: Tensor
+
+    @classmethod
+    def of(
+        cls, value: tuple[Tensor, Tensor], slope: tuple[Tensor, Tensor], width: Tensor
+    ) -> "_Quartic":
+        """From f and f', each at both ends of the cell."""
+        v0, v1 = (part * width for part in value)
+        a0, a1 = (part * width**2 for part in slope)
+        return cls(v0, a0 / 2, (v1 - v0) - (2 * a0 + a1) / 3, (v0 - v1) / 2 + (a0 + a1) / 4)
+
+    def __call__(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        """Rise and its derivative with respect to t."""
+        c1, c2, c3, c4 = self
+        value = t * (c1 + t * (c2 + t * (c3 + t * c4)))
+        slope = c1 + t * (2 * c2 + t * (3 * c3 + t * (4 * c4)))
         return value, slope
 
 
