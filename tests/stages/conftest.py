@@ -5,8 +5,6 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from geonode.config import parse_yaml
-
 ROOT = Path(__file__).parents[2]
 
 SMALL = {
@@ -49,14 +47,10 @@ def run(project: Path) -> Callable[..., Result]:
     return invoke
 
 
-def refused(result: Result, *parts: str) -> None:
+def assert_refused(result: Result, *parts: str) -> None:
     """The command ended with status 2 and one line on stderr that says all the parts."""
     assert result.exit_code == 2, result.output
     lines = result.stderr.strip().splitlines()
     assert len(lines) == 1, result.stderr
     for part in parts:
         assert part in lines[0]
-
-
-def parameter_blocks() -> set[str]:
-    return set(parse_yaml((ROOT / "params.yaml").read_text(encoding="utf-8")))

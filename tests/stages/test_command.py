@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from geonode.config import Parameters, read_parameters
-from tests.stages.conftest import ROOT, refused
+from tests.stages.conftest import ROOT, assert_refused
 
 STAGES = {
     "probe": ["device", "precision-training", "precision-geometry"],
@@ -42,21 +42,23 @@ def test_option_overrides_the_file(run, project):
 
 
 def test_option_of_the_wrong_type_is_named(run):
-    refused(run("generate", "--seed", "many"), "command line", "generate.seed", "'many'", "integer")
+    assert_refused(
+        run("generate", "--seed", "many"), "command line", "generate.seed", "'many'", "integer"
+    )
 
 
 def test_option_that_is_no_yaml_is_named(run):
-    refused(run("generate", "--concentrations", "[0, 1"), "concentrations", "[0, 1", "YAML")
+    assert_refused(run("generate", "--concentrations", "[0, 1"), "concentrations", "[0, 1", "YAML")
 
 
 def test_missing_parameter_file_is_named(run):
-    refused(run("generate", "--params", "absent.yaml"), "absent.yaml")
+    assert_refused(run("generate", "--params", "absent.yaml"), "absent.yaml")
 
 
 def test_unknown_key_in_the_file_is_named(run, project):
     text = (project / "params.yaml").read_text(encoding="utf-8")
     (project / "params.yaml").write_text(text + "surprise: 1\n", encoding="utf-8")
-    refused(run("generate"), "params.yaml", "surprise")
+    assert_refused(run("generate"), "params.yaml", "surprise")
 
 
 def test_every_parameter_is_an_option_of_some_stage():
@@ -84,11 +86,11 @@ def test_progress_is_silent_without_a_terminal(run):
     ],
 )
 def test_a_stage_before_its_inputs_says_what_is_missing(name, missing, run, project):
-    refused(run(name), missing)
-    assert not list((project / "data").glob("*")) if (project / "data").exists() else True
+    assert_refused(run(name), missing)
+    assert not any(project.glob("data/*"))
 
 
 def test_an_absent_device_is_refused(run, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    refused(run("probe", "--device", "cuda"), "'cuda'", "absent", "cpu")
+    assert_refused(run("probe", "--device", "cuda"), "'cuda'", "absent", "cpu")
     assert not Path("data/device.json").exists()

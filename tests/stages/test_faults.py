@@ -1,12 +1,13 @@
 """Damage and bad tables, met by the stages as a user runs them."""
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from tests.stages.conftest import refused, small_parameters
+from tests.stages.conftest import ROOT, assert_refused, small_parameters
 
 PIPELINE = ["probe", "generate", "spectra", "metric", "christoffel", "geodesics", "decoders"]
 
@@ -66,7 +67,7 @@ def snapshot(folder: Path) -> dict[Path, bytes]:
 def test_a_flipped_byte_is_refused_by_the_next_stage(stage, file, named, damaged, run):
     flip(damaged / file)
     before = snapshot(damaged)
-    refused(run(stage), *named)
+    assert_refused(run(stage), *named)
     assert snapshot(damaged) == before
 
 
@@ -80,15 +81,22 @@ def test_a_flipped_byte_is_refused_by_the_next_stage(stage, file, named, damaged
 def test_a_missing_chunk_is_refused_by_the_next_stage(stage, file, damaged, run):
     (damaged / file).unlink()
     artifact, array, *_ = Path(file).parts[1:]
-    refused(run(stage), artifact, f"'{array}'", "missing")
+    assert_refused(run(stage), artifact, f"'{array}'", "missing")
 
 
 def test_artifacts_of_another_series_are_refused(damaged, run):
     assert run("generate", "--concentrations", "[0, 5, 10, 20]").exit_code == 0
     assert run("spectra").exit_code == 0
-    refused(run("christoffel"), "data/metric.safetensors", "6 levels", "4")
-    refused(run("decoders"), "data/geodesics.zarr", "'features'", "30", "12")
-    refused(run("validate"), "data/geodesics.zarr", "'features'", "30", "12")
+    assert_refused(run("christoffel"), "data/metric.safetensors", "6 levels", "4")
+    assert_refused(run("decoders"), "data/geodesics.zarr", "'features'", "30", "12")
+    assert_refused(run("validate"), "data/geodesics.zarr", "'features'", "30", "12")
+
+
+def test_the_example_of_the_documentation_runs(damaged, capsys):
+    page = (ROOT / "docs" / "artifacts.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
+    exec(compile(example, "docs/artifacts.md", "exec"), {})
+    assert "absorbance" in capsys.readouterr().out
 
 
 def test_all_stages_write_the_same_bytes_again(damaged, run):
@@ -100,12 +108,12 @@ def test_all_stages_write_the_same_bytes_again(damaged, run):
 
 def test_unsolved_geodesics_leave_the_old_artifact(damaged, run):
     before = snapshot(damaged / "data")
-    refused(run("geodesics", "--tolerance", "1e-300"), "geodesics", "1e-300")
+    assert_refused(run("geodesics", "--tolerance", "1e-300"), "geodesics", "1e-300")
     assert snapshot(damaged / "data") == before
 
 
 def test_too_sharp_a_metric_is_refused_and_direct_evaluation_agrees(damaged, run):
-    refused(
+    assert_refused(
         run("christoffel", "--largest-degree", "8", "--tolerance", "1e-14"),
         "christoffel.method",
         "degree 8",
@@ -136,16 +144,16 @@ GOOD = "wavelength_nm,0,10,20,40\n" + "".join(f"{w},1,2,3,{w}\n" for w in range(
 def test_a_bad_table_is_refused_and_the_old_artifact_kept(text, parts, damaged, run):
     (damaged / "mine.csv").write_text(text, encoding="utf-8")
     before = snapshot(damaged)
-    refused(run("spectra", "--source", "mine.csv"), "mine.csv", *parts)
+    assert_refused(run("spectra", "--source", "mine.csv"), "mine.csv", *parts)
     assert snapshot(damaged) == before
 
 
 def test_a_missing_table_is_refused(run):
-    refused(run("spectra", "--source", "nowhere.csv"), "nowhere.csv")
+    assert_refused(run("spectra", "--source", "nowhere.csv"), "nowhere.csv")
 
 
 def test_a_log_chart_of_a_blank_is_refused(damaged, run):
-    refused(run("spectra", "--chart", "log"), "level 0", "asinh")
+    assert_refused(run("spectra", "--chart", "log"), "level 0", "asinh")
 
 
 def test_masked_wavelengths_are_reported(damaged, run):
