@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.geometry.grid import Grid, hermite, linear, moved
+from geonode.geometry.grid import Grid, moved
+from geonode.geometry.lookup import Lookup
 from geonode.geometry.metric import Metric
 
 CHECK_WAVELENGTHS = 32
@@ -23,6 +24,7 @@ def grid_errors(
     grid: Grid,
     metric: Metric,
     wavelengths: Float[Tensor, "wavelength"],
+    lookup: Lookup,
     *,
     positions: int,
     seed: int,
@@ -33,6 +35,7 @@ def grid_errors(
         grid: as the geodesics will see it.
         metric: that one model, in float64.
         wavelengths: charted wavelengths of the grid's columns.
+        lookup: how the grid is read.
         positions: how many random positions, which are not nodes, to look at, each at the same
             `CHECK_WAVELENGTHS` random wavelengths.
         seed: of the random choice.
@@ -43,7 +46,9 @@ def grid_errors(
     columns = torch.randperm(len(wavelengths), generator=generator)[:CHECK_WAVELENGTHS]
     part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
     truth = metric.with_symbol(x[None], moved(wavelengths, like)[columns.to(like.device)])
-    return GridErrors(hermite(part, x) - truth[0][0], linear(part, x) - truth[1][0])
+    all_columns = torch.arange(len(columns), device=like.device)
+    log_sqrt, symbol = lookup(part, x.expand(len(columns), -1), all_columns)
+    return GridErrors(log_sqrt.T - truth[0][0], symbol.T - truth[1][0])
 
 
 def error_statistics(errors: list[Float[Tensor, "..."]]) -> dict[str, float]:

@@ -45,6 +45,13 @@ class Metric:
         """Ln sqrt(g) on the product of positions and wavelengths."""
         return 0.5 * torch.log(self(positions, wavelengths))
 
+    def log_sqrt_at(
+        self, positions: Float[Tensor, "model row"], wavelengths: Float[Tensor, "model row"]
+    ) -> Float[Tensor, "model row"]:
+        """Ln sqrt(g) at scattered points."""
+        value = self.network(torch.stack([positions, wavelengths], dim=-1)).squeeze(-1)
+        return 0.5 * torch.log(softplus(value) + FLOOR)
+
     def at_points(
         self, positions: Float[Tensor, "model row"], wavelengths: Float[Tensor, "model row"]
     ) -> tuple[Float[Tensor, "model row"], Float[Tensor, "model row"]]:

@@ -1,5 +1,6 @@
 """The artifact of grids: ln sqrt(g) and Christoffel symbols of every (member, fold)."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,82 +8,90 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from geonode.arguments import choose
 from geonode.devices.device import on_device
-from geonode.geometry.accuracy import GridErrors, grid_errors
-from geonode.geometry.grid import Grid, Grids
+from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.metric import Metric
+from geonode.geometry.lookup import LOOKUPS, Lookup
+from geonode.geometry.sources import GridSource
 from geonode.progress import Report, silent
 from geonode.spectra.series import Series
 from geonode.storage.artifact import open_artifact
 
 DIMS = ("member", "fold", "node", "wavelength")
+STORAGE = {"float32": torch.float32, "float16": torch.float16}
 
 
 def write_grids(
     path: Path,
-    grids: Grids,
+    source: GridSource,
+    positions: Float[Tensor, "node"],
     learned: LearnedMetrics,
-    metric: Metric,
     series: Series,
     *,
-    check_positions: int,
+    storage: str,
+    lookup: str,
+    check: Callable[[int, Grid], None],
     report: Report = silent,
-) -> list[GridErrors]:
-    """Evaluate grids one by one, store them in float32, and check what was stored.
+) -> None:
+    """Evaluate grids one by one, store them, and hand on what was stored.
 
     Args:
         path: of the artifact.
-        grids: of all models, in the order (member, fold).
+        source: of all models, in the order (member, fold).
+        positions: nodes of the grids.
         learned: where they come from.
-        metric: all of them in float64, for the check.
         series: for the coordinates.
-        check_positions: random concentrations at which every grid is checked.
+        storage: format of the stored values, a key of `STORAGE`.
+        lookup: how the grids are to be read, a key of `LOOKUPS`.
+        check: called with every model and its grid, rounded as it was stored.
         report: told of every grid.
 
     Raises:
-        ArtifactError: it cannot be written; an older one is then intact.
+        ParameterError: there is no such format or lookup.
+        ArtifactError: it cannot be written, or a value is not finite in that format; an older one
+            is then intact.
     """
-    wavelengths = torch.from_numpy(series.wavelengths)
-    errors = []
-    with series.artifact_writer(path, {"calls_per_model": grids.calls}) as writer:
-        nodes = grids.positions.cpu().double().numpy()
+    stored_format = choose(STORAGE, storage, "storage")
+    choose(LOOKUPS, lookup, "lookup")
+    with series.artifact_writer(path, {"lookup": lookup}) as writer:
+        nodes = positions.cpu().double().numpy()
         writer.coordinate(
             "fold", np.arange(len(learned.charts)), units="1", long_name="level left out (index)"
         )
         writer.coordinate(
             "position", nodes, units="1", long_name="charted concentration", dims=("node",)
         )
-        shape = (learned.members, len(learned.charts), len(nodes), len(wavelengths))
+        shape = (learned.members, len(learned.charts), len(nodes), len(series.axis))
         blocks = {
             name: writer.stored_blocks(
-                name, DIMS, shape, "float32", units="1", long_name=long_name, block_dims=2
+                name, DIMS, shape, storage, units="1", long_name=long_name, block_dims=2
             )
             for name, long_name in (
                 ("ln_sqrt_g", "ln sqrt(g)"),
                 ("christoffel", "Christoffel symbol d ln sqrt(g) / dx"),
             )
         }
-        for model, grid in enumerate(grids):
-            stored = Grid(grid.positions, grid.log_sqrt.float(), grid.symbol.float())
+        for model in range(source.models):
+            grid = source.grid(model, positions)
+            tables = [part.to(stored_format) for part in (grid.log_sqrt, grid.symbol)]
             index = learned.index(model)
-            blocks["ln_sqrt_g"][index] = stored.log_sqrt.cpu().numpy()
-            blocks["christoffel"][index] = stored.symbol.cpu().numpy()
-            errors.append(
-                grid_errors(
-                    stored, metric[model], wavelengths, positions=check_positions, seed=model
-                )
-            )
+            for name, table in zip(blocks, tables, strict=True):
+                blocks[name][index] = table.cpu().numpy()
+            check(model, Grid(positions, *(table.to(positions) for table in tables)))
             report(1)
-    return errors
 
 
 class StoredGrids:
     """Grids of an artifact, read one at a time.
 
+    Attributes:
+        lookup: how they are to be read between their nodes.
+
     Raises:
         MissingArtifactError, CorruptArtifactError: there is no artifact, or it is damaged.
         ArtifactError: it was made of other metrics or spectra than those at hand.
+        GeometryError: it names no lookup that there is.
     """
 
     def __init__(self, path: Path, learned: LearnedMetrics, series: Series) -> None:
@@ -93,6 +102,8 @@ class StoredGrids:
             (learned.members, len(learned.charts), len(self._nodes), len(series.axis)),
             "the metrics and the spectra",
         )
+        name = self._artifact.attributes.get("lookup")
+        self.lookup: Lookup = choose(LOOKUPS, str(name), f"{path}: attribute lookup")
 
     def grid(self, index: tuple[int, int], like: Float[Tensor, "..."]) -> Grid:
         """The grid of one (member, fold), in the format and on the device of a tensor."""

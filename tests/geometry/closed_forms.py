@@ -81,6 +81,12 @@ def nodes(resolution: int, dtype: torch.dtype = torch.float64) -> Tensor:
     return uniform_nodes(resolution, CPU, dtype)
 
 
+def stretched(resolution: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Nodes from -1 to 1 whose cells differ by up to a factor of about 5."""
+    x = nodes(resolution)
+    return (x + 0.2 * torch.sin(torch.pi * x)).to(dtype)
+
+
 def columns(functions: Sequence[Callable[[Tensor], Tensor]], x: Tensor) -> Tensor:
     """One column for each function, evaluated in float64 and rounded to the format of x."""
     return torch.stack([function(x.double()) for function in functions], dim=-1).to(x.dtype)

@@ -6,16 +6,18 @@ from hypothesis import strategies as st
 from scipy.interpolate import CubicHermiteSpline
 
 from geonode.geometry.antiderivative import Antiderivative
-from tests.geometry.closed_forms import KNOWN, columns, constant, nodes, order, valley
+from tests.geometry.closed_forms import (
+    KNOWN,
+    columns,
+    constant,
+    nodes,
+    order,
+    stretched,
+    valley,
+)
 
 POINTS = torch.rand(400, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2 - 1
 INVERTIBLE = [metric for metric in KNOWN if metric.inverse]
-
-
-def stretched(resolution, dtype=torch.float64):
-    """Nodes of which cells differ by up to a factor of about 5."""
-    x = nodes(resolution)
-    return (x + 0.2 * torch.sin(torch.pi * x)).to(dtype)
 
 
 def arc_length(metrics, positions):
@@ -169,7 +171,8 @@ def test_functions_do_not_influence_each_other():
 
 @pytest.mark.parametrize("resolution", [2, 3, 4, 5, 12])
 def test_any_number_of_nodes_is_summed_whole(resolution):
-    integral = arc_length([constant(4.0)], nodes(resolution))
+    positions = torch.linspace(-1, 1, resolution, dtype=torch.float64)
+    integral = arc_length([constant(4.0)], positions)
     torch.testing.assert_close(
         integral.integral[:, 0], 2 * (integral.nodes + 1), rtol=1e-14, atol=1e-15
     )

@@ -1,0 +1,135 @@
+"""Where grids come from: an expansion of the network, or the network itself."""
+
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from geonode.config import ChristoffelParameters
+from geonode.geometry.chebyshev import derivatives, expand, polynomials
+from geonode.geometry.grid import Grid, moved
+from geonode.geometry.metric import Metric
+
+ROWS = 128  # nodes in one call of the network, so that memory does not grow with the grid
+
+
+@runtime_checkable
+class GridSource(Protocol):
+    """Makes the grid of any model at any nodes."""
+
+    @property
+    def models(self) -> int:
+        """How many models there are."""
+
+    @property
+    def calls(self) -> int:
+        """Network calls so far, per model."""
+
+    def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
+        """The grid of one model, in the format and on the device of its nodes."""
+
+
+def grid_source(
+    parameters: ChristoffelParameters, metric: Metric, wavelengths: Float[Tensor, "wavelength"]
+) -> GridSource:
+    """Grids of float64 metrics by the method of the block `christoffel`.
+
+    Raises:
+        GeometryError: a metric is not finite, or too sharp for `chebyshev`.
+    """
+    if parameters.method == "direct":
+        return DirectSource(metric, wavelengths)
+    return ChebyshevSource.of(
+        metric,
+        wavelengths,
+        tolerance=parameters.expansion_tolerance,
+        largest_degree=parameters.largest_degree,
+    )
+
+
+@dataclass(frozen=True)
+class ChebyshevSource:
+    """Grids from a Chebyshev expansion: two small matrix products, however many nodes.
+
+    Attributes:
+        coefficients: of ln sqrt(g), float64.
+        in_w: Chebyshev polynomials at the wavelengths of the series, float64.
+        calls: network calls, per model, that the expansion cost.
+    """
+
+    coefficients: Float[Tensor, "model degree_x degree_w"]
+    in_w: Float[Tensor, "degree_w wavelength"]
+    calls: int
+
+    @classmethod
+    def of(
+        cls,
+        metric: Metric,
+        wavelengths: Float[Tensor, "wavelength"],
+        *,
+        tolerance: float,
+        largest_degree: int,
+    ) -> "ChebyshevSource":
+        """Expand float64 metrics.
+
+        Raises:
+            GeometryError: a metric is not finite, or too sharp for the largest degree.
+        """
+        expansion = expand(metric, tolerance, largest_degree)
+        w = moved(wavelengths, expansion.coefficients)
+        in_w = polynomials(w, expansion.coefficients.shape[2]).T
+        return cls(expansion.coefficients, in_w, expansion.calls)
+
+    @property
+    def models(self) -> int:
+        """How many models there are."""
+        return len(self.coefficients)
+
+    def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
+        """Sums of polynomials and of their derivatives."""
+        lines = (self.coefficients[model] @ self.in_w).to(positions.dtype).to(positions.device)
+        return Grid(
+            positions,
+            polynomials(positions, len(lines)) @ lines,
+            derivatives(positions, len(lines)) @ lines,
+        )
+
+
+@dataclass
+class DirectSource:
+    """Grids from one network call a node and wavelength: slow, readable, right for any metric.
+
+    Attributes:
+        metric: float64 metrics.
+        wavelengths: charted wavelengths of the series.
+    """
+
+    metric: Metric
+    wavelengths: Float[Tensor, "wavelength"]
+    _points: int = field(default=0, init=False)
+
+    @property
+    def models(self) -> int:
+        """How many models there are."""
+        return self.metric.network.models
+
+    @property
+    def calls(self) -> int:
+        """Network calls so far, per model."""
+        return self._points // self.models
+
+    def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
+        """Values and derivatives on the network."""
+        one, like = self.metric[model], self.metric.network.parameters[0]
+        wavelengths = moved(self.wavelengths, like)
+        self._points += len(positions) * len(wavelengths)
+        parts = [
+            one.with_symbol(moved(rows, like)[None], wavelengths) for rows in positions.split(ROWS)
+        ]
+        log_sqrt, symbol = (
+            torch.cat([part[i][0] for part in parts]).to(positions.dtype).to(positions.device)
+            for i in (0, 1)
+        )
+        return Grid(positions, log_sqrt, symbol)
