@@ -6,109 +6,103 @@ sqrt(g) x' = const of x'' = -G x'^2 with G = d ln sqrt(g) / dx (M. P. do Carmo, 
 Geometry, chapter 3, in one dimension).
 """
 
-from dataclasses import dataclass
-from enum import IntEnum
-
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from torch import Tensor
 
+from geonode.arguments import require_above
 from geonode.geodesics.problem import BoundaryValueProblem
+from geonode.geodesics.solution import Solution, judge
 from geonode.geometry.antiderivative import Antiderivative
-from geonode.geometry.grid import Grid, hermite
+from geonode.geometry.grid import Grid
+from geonode.geometry.lookup import hermite
 
-
-class Status(IntEnum):
-    """What became of a row."""
-
-    CONVERGED = 0
-    RESIDUAL_ABOVE_TOLERANCE = 1
-
-
-@dataclass(frozen=True)
-class Geodesics:
-    """Solved geodesics of one grid, one row for every pair and wavelength.
-
-    Attributes:
-        v0: velocity x'(0), chart units.
-        residual: x(1) that v0 leads to minus the target, chart units: an estimate, from the grid
-            and from every second of its nodes, that grows with the error of the grid.
-        status: a `Status` for each row.
-        speed: signed Riemannian speed l; its magnitude is the length.
-        features: in the order of `FEATURES`.
-    """
-
-    v0: Float[Tensor, "pair wavelength"]
-    residual: Float[Tensor, "pair wavelength"]
-    status: UInt8[Tensor, "pair wavelength"]
-    speed: Float[Tensor, "pair wavelength"]
-    features: Float[Tensor, "pair wavelength feature"]
+EVALUATIONS = 2  # a row looks up its two ends; the integrals between them are tables of the grid
 
 
 class ClosedForm:
-    """Arc length of one grid and all that follows from it."""
+    """Arc length of one grid and all that follows from it.
+
+    Raises:
+        GeometryError: the grid is not finite, or its nodes do not ascend.
+    """
 
     def __init__(self, grid: Grid) -> None:
+        grid.require_valid()
         root = torch.exp(grid.log_sqrt)
         nodes = grid.positions
         slope = root * grid.symbol
         self.grid = grid
         self.arc_length = Antiderivative.of(nodes, root, slope)
         some = torch.arange(0, len(nodes) + 1, 2, device=nodes.device).clamp(max=len(nodes) - 1)
+        some = some.unique()
         self._coarse = Antiderivative.of(nodes[some], root[some], slope[some])
         x = nodes[:, None]
         self._moment = Antiderivative.of(nodes, x * root, root * (1 + x * grid.symbol))
 
-    def solve(
-        self,
-        problem: BoundaryValueProblem,
-        wavelengths: Float[Tensor, "wavelength"],
-        tolerance: float,
-    ) -> Geodesics:
-        """Solve every pair at every wavelength of the grid.
+    def solve(self, problem: BoundaryValueProblem, tolerance: float) -> Solution:
+        """Solve every pair at every wavelength of the grid, as rows (pair, wavelength).
+
+        The residual is an estimate, from the grid and from every second of its nodes, that grows
+        with the error of the grid.
 
         Args:
             problem: what to join; its format and device are those of the grid.
-            wavelengths: charted wavelengths of the grid's columns, the last feature.
             tolerance: largest residual of a converged row, chart units.
+
+        Raises:
+            GeometryError: the tolerance is not positive.
         """
+        require_above("tolerance", tolerance, 0)
         stations, source, target = problem.stations, problem.source, problem.target
-        at_stations = self.arc_length.at(stations)
-        root = torch.exp(hermite(self.grid, stations))
-        speed = at_stations[target] - at_stations[source]
-        v0 = speed / root[source]
-        final = stations[target][:, None].expand_as(speed)
+        root = torch.exp(self._log_sqrt_at(stations))[source]
+        v0 = self.speed(problem) / root
+        final = stations[target][:, None].expand_as(v0)
         reached, on_coarse = (
-            length.inverse(length.at(stations)[source] + v0 * root[source])[0]
+            length.inverse(length.at(stations)[source] + v0 * root)[0]
             for length in (self.arc_length, self._coarse)
         )
         # Richardson extrapolation: halving a grid divides its error, of order 4, by 16
         residual = (reached - final) + (reached - on_coarse) / 15
-        moment = self._moment.at(stations)
+        once = torch.ones_like(v0, dtype=torch.int64)
+        return Solution(v0, residual, judge(v0, residual, tolerance), 0 * once, EVALUATIONS * once)
+
+    def speed(self, problem: BoundaryValueProblem) -> Float[Tensor, "pair wavelength"]:
+        """Signed Riemannian speed l of every geodesic; its magnitude is the length."""
+        at_stations = self.arc_length.at(problem.stations)
+        return at_stations[problem.target] - at_stations[problem.source]
+
+    def features(
+        self, problem: BoundaryValueProblem, wavelengths: Float[Tensor, "wavelength"]
+    ) -> Float[Tensor, "pair wavelength feature"]:
+        """Path features in the order of `FEATURES`.
+
+        Args:
+            problem: which geodesics.
+            wavelengths: charted wavelengths of the grid's columns, the last feature.
+        """
+        speed = self.speed(problem)
+        moment = self._moment.at(problem.stations)
         slowest = torch.exp(self._smallest_log_sqrt(problem))
-        features = torch.stack(
+        return torch.stack(
             [
-                final,
-                (moment[target] - moment[source]) / speed,
+                problem.stations[problem.target][:, None].expand_as(speed),
+                (moment[problem.target] - moment[problem.source]) / speed,
                 speed.abs(),
                 speed.abs() / slowest,
                 wavelengths.expand_as(speed),
             ],
             dim=-1,
         )
-        status = torch.where(
-            residual.abs() <= tolerance, Status.CONVERGED, Status.RESIDUAL_ABOVE_TOLERANCE
-        )
-        return Geodesics(v0, residual, status.to(torch.uint8), speed, features)
 
     def trajectories(
         self,
         problem: BoundaryValueProblem,
-        geodesics: Geodesics,
         times: Float[Tensor, "time"],
     ) -> Float[Tensor, "pair wavelength time"]:
         """Positions x(t) along every geodesic; the end points are exact."""
         start = self.arc_length.at(problem.stations)[problem.source]
+        speed = self.speed(problem)
         ends = {
             0.0: problem.stations[problem.source][:, None].expand_as(start),
             1.0: problem.stations[problem.target][:, None].expand_as(start),
@@ -116,18 +110,22 @@ class ClosedForm:
         # one time after the other: what one needs stays in cache
         return torch.stack(
             [
-                ends[time]
-                if time in ends
-                else self.arc_length.inverse(start + time * geodesics.speed)[0]
+                ends[time] if time in ends else self.arc_length.inverse(start + time * speed)[0]
                 for time in times.tolist()
             ],
             dim=-1,
         )
 
+    def _log_sqrt_at(
+        self, stations: Float[Tensor, "station"]
+    ) -> Float[Tensor, "station wavelength"]:
+        columns = torch.arange(self.grid.log_sqrt.shape[1], device=stations.device)
+        return hermite(self.grid, stations.expand(len(columns), -1), columns)[0].T
+
     def _smallest_log_sqrt(self, problem: BoundaryValueProblem) -> Float[Tensor, "pair wavelength"]:
         """Minimum of ln sqrt(g) over every path: a running minimum over gaps between stations."""
         stations = problem.stations
-        ends = hermite(self.grid, stations)
+        ends = self._log_sqrt_at(stations)
         gaps = [
             torch.minimum(
                 self._minimum_inside(stations[i], stations[i + 1]), ends[i : i + 2].amin(0)

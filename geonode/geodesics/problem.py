@@ -40,6 +40,10 @@ class BoundaryValueProblem:
         if (self.source == self.target).any():
             raise GeometryError("source and target of a geodesic are equal; expected two stations")
 
+    def part(self, pairs: slice) -> "BoundaryValueProblem":
+        """The problem of some neighbouring pairs."""
+        return BoundaryValueProblem(self.stations, self.source[pairs], self.target[pairs])
+
     @classmethod
     def all_pairs(cls, stations: Float[Tensor, "station"]) -> "BoundaryValueProblem":
         """Every ordered pair of different stations, sources outermost."""

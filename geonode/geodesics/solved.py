@@ -1,5 +1,7 @@
 """The artifact of solved geodesics: every (source, target, wavelength) of every model."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,20 +10,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from geonode.arguments import choose
 from geonode.config import GeodesicsParameters
 from geonode.devices.device import Device, on_device
 from geonode.errors import GeometryError
-from geonode.geodesics.closed_form import ClosedForm, Geodesics, Status
+from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.features import FEATURES
+from geonode.geodesics.methods import METHODS, Settings
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
-from geonode.geodesics.verification import network_errors
+from geonode.geodesics.product import Product, Tile, rows_within
+from geonode.geodesics.solution import Solution
+from geonode.geodesics.verification import NetworkErrors, network_errors
+from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.stored import StoredGrids
 from geonode.progress import Report, silent
 from geonode.spectra.series import Series
-from geonode.storage.artifact import ArtifactWriter, open_artifact
+from geonode.storage.artifact import JSON, ArtifactWriter, open_artifact
 
 DIMS = ("member", "fold", "pair", "wavelength")
+WORST = 3  # rows that an error names
+BYTES_PER_ROW = 1024  # of a row in closed form with its trajectory, measured below that
 # Endpoint errors on the network include the rounding of long sums, in units of the last place.
 ROUNDINGS = 32
 
@@ -31,39 +40,84 @@ class Summary:
     """Counts and worst cases over all geodesics.
 
     Attributes:
+        method: that solved them.
         geodesics: rows solved.
-        unconverged: rows whose residual exceeds the tolerance.
+        unconverged: rows whose residual exceeds the tolerance, or is not finite.
+        evaluations: positions at which the method asked for the geometry.
         residual_max: largest endpoint residual on the grid (chart units).
         endpoint_error_max: largest endpoint error of the checked rows on the network.
         speed_drift_max: largest relative drift of their speed on the network.
-        checked_on_network: rows checked on the network in float64.
+        checked_on_network: converged rows checked on the network in float64.
     """
 
+    method: str
     geodesics: int
     unconverged: int
+    evaluations: int
     residual_max: float
     endpoint_error_max: float
     speed_drift_max: float
     checked_on_network: int
 
-    def require(self, tolerance: float, rounding: float) -> None:
-        """Refuse geodesics that miss their target, on the grid or on the network.
 
-        Raises:
-            GeometryError: with the count and the worst case.
-        """
-        if self.unconverged:
-            raise GeometryError(
-                f"{self.unconverged} of {self.geodesics} geodesics miss their target by more than "
-                f"{tolerance:g} (worst {self.residual_max:.1e}); raise christoffel.resolution or "
-                "geodesics.tolerance"
-            )
-        if not self.endpoint_error_max <= tolerance + rounding:
-            raise GeometryError(
-                f"geodesics miss their target by {self.endpoint_error_max:.1e} on the network, "
-                f"expected at most {tolerance + rounding:.1e}; write the grid of these metrics "
-                "again, raise christoffel.resolution, or raise geodesics.tolerance"
-            )
+class _Tally:
+    """Counts, worst cases and the rows behind them, tile after tile."""
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+        self._counts = np.zeros(4, dtype=np.int64)  # rows, missed, evaluations, checked
+        self._worst = np.zeros(3)  # residual, endpoint, drift
+        self._rows: list[tuple[float, tuple[int, ...]]] = []
+
+    def add(
+        self, at: tuple[int, int], tile: Tile, solution: Solution, errors: NetworkErrors
+    ) -> None:
+        """One tile of one (member, fold)."""
+        missed = ~solution.converged
+        counts = (
+            solution.v0.numel(),
+            int(missed.sum()),
+            int(solution.evaluations.sum()),
+            len(errors.endpoint),
+        )
+        self._counts += counts
+        residual = solution.residual.abs().cpu()
+        found = (residual, errors.endpoint.abs().cpu(), errors.drift.cpu())
+        worst = [float(part.max()) if part.numel() else 0.0 for part in found]
+        self._worst = np.maximum(self._worst, worst)  # NaN, if there is one
+        if counts[1]:
+            size = torch.where(missed.cpu(), residual.nan_to_num(torch.inf), -torch.inf).flatten()
+            for row in size.topk(min(WORST, counts[1])).indices.tolist():
+                pair, wavelength = divmod(row, residual.shape[1])
+                place = (*at, tile.pairs.start + pair, tile.wavelengths.start + wavelength)
+                self._rows.append((float(size[row]), place))
+            self._rows = sorted(self._rows, reverse=True)[:WORST]
+
+    def summary(self) -> Summary:
+        """What was found until now."""
+        geodesics, unconverged, evaluations, checked = self._counts.tolist()
+        residual, endpoint, drift = self._worst.tolist()
+        return Summary(
+            method=self._method,
+            geodesics=geodesics,
+            unconverged=unconverged,
+            evaluations=evaluations,
+            residual_max=residual,
+            endpoint_error_max=endpoint,
+            speed_drift_max=drift,
+            checked_on_network=checked,
+        )
+
+    def worst_rows(self, series: Series) -> str:
+        """The rows that miss most, in the reader's units."""
+        source, target = (index.tolist() for index in ordered_pairs(len(series.concentrations)))
+        levels, unit = series.concentrations, series.labels["concentration_unit"]
+        return "; ".join(
+            f"{levels[source[pair]]:g} to {levels[target[pair]]:g} {unit} at "
+            f"{series.axis[wavelength]:g} {series.labels['axis_unit']} (member {member}, fold "
+            f"{fold}): {size:.1e}"
+            for size, (member, fold, pair, wavelength) in self._rows
+        )
 
 
 def solve_all(
@@ -77,6 +131,9 @@ def solve_all(
 ) -> Summary:
     """Solve every ordered pair of concentrations at every wavelength for every (member, fold).
 
+    First velocities, residuals and statuses are those of the method; path features and trajectories
+    are those of the closed form.
+
     Args:
         path: of the artifact.
         grids: of the metrics.
@@ -87,49 +144,79 @@ def solve_all(
         report: told of every model.
 
     Raises:
-        GeometryError: a geodesic misses its target by more than the tolerance, on the grid or,
-            beyond rounding, on the network.
+        GeometryError: more geodesics than allowed miss their target by more than the tolerance on
+            the grid, or one that does not misses it on the network, beyond rounding.
         ArtifactError: the artifact cannot be written. An older one is intact in both cases.
     """
     like = torch.empty(0, device=device.place, dtype=device.geometry)
     wavelengths = on_device(series.wavelengths, device.place, device.geometry)
     positions = on_device(learned.positions(series.concentrations), device.place, device.geometry)
-    times = torch.linspace(0, 1, max(2, parameters.time_points), dtype=like.dtype).to(like.device)
     metric = learned.metric(device.reference)
-    models = metric.network.models
-    geodesics = unconverged = 0
-    worst = []
-    with series.artifact_writer(
-        path, {"method": "closed_form", "members": learned.members}
-    ) as writer:
+    method = choose(METHODS, parameters.method, "geodesics.method")
+    settings = Settings(parameters.tolerance, grids.lookup, parameters.patience, parameters.steps)
+    tally = _Tally(parameters.method)
+    attributes: dict[str, JSON] = {"method": parameters.method, "members": learned.members}
+    with series.artifact_writer(path, attributes) as writer:
         arrays = _Arrays(writer, learned, series, parameters.time_points)
-        for model in range(models):
+        for model in range(metric.network.models):
             index = learned.index(model)
-            closed_form = ClosedForm(grids.grid(index, like))
             problem = BoundaryValueProblem.all_pairs(positions[index[1]])
-            solved = closed_form.solve(problem, wavelengths, parameters.tolerance)
-            arrays.write(index, solved)
-            if parameters.time_points:
-                arrays.write_trajectories(index, closed_form.trajectories(problem, solved, times))
-            checked = network_errors(
-                metric[model],
-                closed_form,
-                problem,
-                solved,
-                wavelengths,
-                rows=parameters.check_rows,
-                seed=model,
-            )
-            geodesics += solved.v0.numel()
-            unconverged += int((solved.status != Status.CONVERGED).sum())
-            errors = (solved.residual, checked.endpoint, checked.drift)
-            worst.append([float(error.abs().max()) for error in errors])
+            grid = grids.grid(index, like)
+            for tile, part, closed_form in _tiles(grid, problem, parameters.memory_mb):
+                solution = method(closed_form, part, settings)
+                arrays.write(index, tile, solution, part, closed_form, wavelengths)
+                errors = network_errors(
+                    metric[model],
+                    closed_form,
+                    part,
+                    solution,
+                    wavelengths[tile.wavelengths],
+                    rows=math.ceil(parameters.check_rows * tile.rows / arrays.rows),
+                    seed=model,
+                )
+                tally.add(index, tile, solution, errors)
+            arrays.finish(index)
             report(1)
-        residual, endpoint, drift = np.max(worst, axis=0).tolist()  # NaN, if there is one
-        checks = models * parameters.check_rows
-        summary = Summary(geodesics, unconverged, residual, endpoint, drift, checks)
-        summary.require(parameters.tolerance, ROUNDINGS * torch.finfo(like.dtype).eps)
+        summary = tally.summary()
+        _require(summary, tally.worst_rows(series), parameters, torch.finfo(device.geometry).eps)
     return summary
+
+
+def _tiles(
+    grid: Grid, problem: BoundaryValueProblem, memory_mb: int
+) -> Iterator[tuple[Tile, BoundaryValueProblem, ClosedForm]]:
+    """Parts of a problem that fit into memory, each with the closed form at its wavelengths."""
+    product = Product(len(problem.source), grid.log_sqrt.shape[1])
+    known: tuple[slice, ClosedForm] | None = None
+    for tile in product.tiles(rows_within(memory_mb * 2**20, BYTES_PER_ROW)):
+        if known is None or known[0] != tile.wavelengths:
+            known = tile.wavelengths, ClosedForm(grid.at_wavelengths(tile.wavelengths))
+        yield tile, problem.part(tile.pairs), known[1]
+
+
+def _require(
+    summary: Summary, worst_rows: str, parameters: GeodesicsParameters, eps: float
+) -> None:
+    """Refuse geodesics that miss their target, on the grid or on the network.
+
+    Raises:
+        GeometryError: with the count and the worst cases.
+    """
+    tolerance = parameters.tolerance
+    bound = 2 * tolerance + ROUNDINGS * eps  # of the residual on the grid, and of the grid itself
+    if summary.unconverged > parameters.allow_unconverged:
+        raise GeometryError(
+            f"{summary.unconverged} of {summary.geodesics} geodesics miss their target by more "
+            f"than {tolerance:g}, expected at most {parameters.allow_unconverged}. Worst: "
+            f"{worst_rows}. Raise christoffel.resolution, geodesics.steps or geodesics.tolerance, "
+            "or permit them with --allow-unconverged"
+        )
+    if not summary.endpoint_error_max <= bound:
+        raise GeometryError(
+            f"geodesics miss their target by {summary.endpoint_error_max:.1e} on the network, "
+            f"expected at most {bound:.1e}; write the grid of these metrics again, or raise "
+            "christoffel.resolution, geodesics.steps or geodesics.tolerance"
+        )
 
 
 def read_features(
@@ -182,10 +269,10 @@ class _Arrays:
             units="1",
             long_name=", ".join(FEATURES),
         )
+        self.rows = len(source) * len(series.axis)
+        self.times = np.linspace(0, 1, time_points)
         if time_points:
-            writer.coordinate(
-                "time", np.linspace(0, 1, time_points), units="1", long_name="affine parameter"
-            )
+            writer.coordinate("time", self.times, units="1", long_name="affine parameter")
             self.trajectory = writer.stored_blocks(
                 "trajectory",
                 (*DIMS, "time"),
@@ -195,14 +282,30 @@ class _Arrays:
                 long_name="charted concentration x(t)",
                 block_dims=2,
             )
+            self._block = np.empty((*shape[2:], time_points), dtype=np.float32)
 
-    def write(self, index: tuple[int, int], solved: Geodesics) -> None:
-        """The geodesics of one (member, fold)."""
-        self.v0[index] = solved.v0.cpu()
-        self.residual[index] = solved.residual.cpu()
-        self.status[index] = solved.status.cpu()
-        self.features[index] = solved.features.cpu()
+    def write(
+        self,
+        index: tuple[int, int],
+        tile: Tile,
+        solution: Solution,
+        problem: BoundaryValueProblem,
+        closed_form: ClosedForm,
+        wavelengths: Float[Tensor, "wavelength"],
+    ) -> None:
+        """A tile of one (member, fold): its solution, and what the closed form knows of it."""
+        at = (*index, tile.pairs, tile.wavelengths)
+        self.v0[at] = solution.v0.cpu()
+        self.residual[at] = solution.residual.cpu()
+        self.status[at] = solution.status.cpu()
+        features = closed_form.features(problem, wavelengths[tile.wavelengths])
+        self.features[at] = features.cpu()
+        if len(self.times):
+            times = torch.from_numpy(self.times).to(wavelengths.dtype).to(wavelengths.device)
+            positions = closed_form.trajectories(problem, times)
+            self._block[tile.pairs, tile.wavelengths] = positions.float().cpu()
 
-    def write_trajectories(self, index: tuple[int, int], positions: Tensor) -> None:
-        """Their positions at the time points."""
-        self.trajectory[index] = positions.float().cpu().numpy()
+    def finish(self, index: tuple[int, int]) -> None:
+        """Store the trajectories of one (member, fold), now that all tiles are there."""
+        if len(self.times):
+            self.trajectory[index] = self._block

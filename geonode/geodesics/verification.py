@@ -1,24 +1,28 @@
 """Solved geodesics against the network itself: independent of the grid they came from.
 
-For sampled rows sqrt(g) is integrated along the path by composite Gauss-Legendre quadrature with
-float64 network calls. The endpoint that v0 leads to on the true metric is found by a Newton step
-with the exact sensitivity dx(1)/dv0 = sqrt(g_s / g_1); the conserved speed sqrt(g) x' is compared
-along the trajectory that the grid gives.
+For sampled rows sqrt(g) is integrated along the path by quadrature with float64 network calls. The
+endpoint that v0 leads to on the true metric is found by a Newton step with the exact sensitivity
+dx(1)/dv0 = sqrt(g_s / g_1); the conserved speed sqrt(g) x' is compared along the trajectory that
+the grid gives.
 """
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from geonode.geodesics.closed_form import ClosedForm, Geodesics
+from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geometry.grid import moved
+from geonode.geodesics.quadrature import arc_length
+from geonode.geodesics.solution import Solution
+from geonode.geometry.antiderivative import Antiderivative
+from geonode.geometry.field import NetworkField
+from geonode.geometry.grid import Grid, moved
+from geonode.geometry.lookup import hermite
 from geonode.geometry.metric import Metric
 
-PANELS, NODES, TIMES = 16, 8, 17
+TIMES = 17
 
 
 class NetworkErrors(NamedTuple):
@@ -33,75 +37,107 @@ class NetworkErrors(NamedTuple):
     drift: Float[Tensor, "row"]
 
 
+class GridGeodesicErrors(NamedTuple):
+    """Errors, on the true metric, of geodesics in closed form from a grid.
+
+    Attributes:
+        v0: minus that of the network, chart units.
+        endpoint: x(1) minus the target, chart units.
+    """
+
+    v0: Float[Tensor, "row"]
+    endpoint: Float[Tensor, "row"]
+
+
 def network_errors(
     metric: Metric,
     closed_form: ClosedForm,
     problem: BoundaryValueProblem,
-    geodesics: Geodesics,
+    solution: Solution,
     wavelengths: Float[Tensor, "wavelength"],
     *,
     rows: int,
     seed: int,
 ) -> NetworkErrors:
-    """Check random rows of one model.
+    """Check random rows of one model, of those that have converged.
 
     Args:
         metric: that one model, in float64.
         closed_form: of the model's grid.
         problem: what was solved.
-        geodesics: its solution.
+        solution: of the problem, by any method.
         wavelengths: charted wavelengths.
-        rows: how many random (pair, wavelength) to check.
+        rows: how many random (pair, wavelength) to check; none if no row has converged.
         seed: of the choice.
     """
     like = metric.network.parameters[0]
+    device = problem.source.device
+    converged = solution.converged.flatten().nonzero()[:, 0]
     generator = torch.Generator().manual_seed(seed)
-    pair = torch.randint(len(problem.source), (rows,), generator=generator).to(like.device)
-    column = torch.randint(len(wavelengths), (rows,), generator=generator).to(like.device)
-    ends = moved(problem.stations, like)
-    start = ends[problem.source.to(like.device)][pair]
-    end = ends[problem.target.to(like.device)][pair]
-    w = moved(wavelengths, like)[column]
+    chosen = torch.randint(max(len(converged), 1), (rows,), generator=generator)
+    chosen = converged[chosen[: len(converged) and rows].to(device)]
+    pair, column = chosen // len(wavelengths), chosen % len(wavelengths)
+    start, end = (problem.stations[index[pair]] for index in (problem.source, problem.target))
+    v0 = solution.v0[pair, column]
+    field = NetworkField(metric, moved(wavelengths[column], like))
+    endpoint = _endpoint(field, *(moved(part, like) for part in (start, end, v0)))
 
-    points, weights = np.polynomial.legendre.leggauss(NODES)
-    edges = torch.linspace(0, 1, PANELS + 1, dtype=like.dtype, device=like.device)
-    half = 0.5 / PANELS
-    fractions = ((edges[:-1] + half)[:, None] + half * torch.tensor(points).to(like)).flatten()
-    quadrature = (half * torch.tensor(weights).to(like)).repeat(PANELS)
-    path = start[:, None] + (end - start)[:, None] * fractions
-    length = (end - start) * (_root(metric, path, w) @ quadrature)
-    v0 = moved(geodesics.v0, like)[pair, column]
-    root_start, root_end = _root(metric, torch.stack([start, end], dim=1), w).T
-    endpoint = (v0 * root_start - length) / root_end
-
-    stations = problem.stations
-    times = torch.linspace(0, 1, TIMES, dtype=stations.dtype, device=stations.device)
-    x, velocity = _sampled_trajectories(closed_form, problem, geodesics, pair, column, times)
-    speed = _root(metric, moved(x, like), w) * moved(velocity, like)
+    grid = closed_form.grid.at_wavelengths(column)
+    times = torch.linspace(0, 1, TIMES, dtype=start.dtype).to(device)
+    x, velocity = _trajectories(ClosedForm(grid).arc_length, start, end, times)
+    speed = moved(velocity, like) * field(moved(x, like))[0].exp()
     drift = (speed / speed[:, :1] - 1).abs().amax(1)
     return NetworkErrors(endpoint, drift)
 
 
-def _root(
-    metric: Metric, positions: Float[Tensor, "row point"], wavelengths: Float[Tensor, "row"]
-) -> Float[Tensor, "row point"]:
-    """sqrt(g) on the network."""
-    w = wavelengths[:, None].expand_as(positions).reshape(1, -1)
-    return metric.at_points(positions.reshape(1, -1), w)[0].exp().reshape(positions.shape)
+def grid_geodesic_errors(
+    metric: Metric, grid: Grid, wavelengths: Float[Tensor, "wavelength"], *, rows: int, seed: int
+) -> GridGeodesicErrors:
+    """Check geodesics in closed form between random positions, which are not nodes.
+
+    Args:
+        metric: one model, in float64.
+        grid: of that model.
+        wavelengths: charted wavelengths of the grid's columns.
+        rows: how many random (source, target, wavelength) to check.
+        seed: of the choice.
+    """
+    like = metric.network.parameters[0]
+    generator = torch.Generator().manual_seed(seed)
+    ends = 2 * torch.rand(2, rows, generator=generator, dtype=torch.float64) - 1
+    start, end = ends.to(grid.positions.dtype).to(grid.positions.device)
+    column = torch.randint(len(wavelengths), (rows,), generator=generator)
+    columns = column.to(grid.positions.device)
+    part = grid.at_wavelengths(columns)
+    arc = ClosedForm(part).arc_length
+    log_sqrt = hermite(part, start[:, None], torch.arange(rows, device=columns.device))[0][:, 0]
+    v0 = moved((arc.at(end) - arc.at(start)).diagonal() / log_sqrt.exp(), like)
+
+    field = NetworkField(metric, moved(wavelengths, like)[column.to(like.device)])
+    start, end = moved(start, like), moved(end, like)
+    exact = arc_length(field, start, end) / field(start[:, None])[0][:, 0].exp()
+    return GridGeodesicErrors(v0 - exact, _endpoint(field, start, end, v0))
 
 
-def _sampled_trajectories(
-    closed_form: ClosedForm,
-    problem: BoundaryValueProblem,
-    geodesics: Geodesics,
-    pair: Int[Tensor, "row"],
-    column: Int[Tensor, "row"],
+def _endpoint(
+    field: NetworkField,
+    start: Float[Tensor, "row"],
+    end: Float[Tensor, "row"],
+    v0: Float[Tensor, "row"],
+) -> Float[Tensor, "row"]:
+    """x(1) minus the target, to first order in it."""
+    root_start, root_end = field(torch.stack([start, end], dim=1))[0].exp().unbind(1)
+    return (v0 * root_start - arc_length(field, start, end)) / root_end
+
+
+def _trajectories(
+    arc_length: Antiderivative,
+    start: Float[Tensor, "row"],
+    end: Float[Tensor, "row"],
     times: Float[Tensor, "time"],
 ) -> tuple[Float[Tensor, "row time"], Float[Tensor, "row time"]]:
-    """Position and velocity x' = l / sqrt(g) of some rows, as the grid has them."""
-    pair, column = pair.to(problem.source.device), column.to(problem.source.device)
-    row_by_row = ClosedForm(closed_form.grid.at_wavelengths(column)).arc_length
-    speed = geodesics.speed[pair, column]
-    start = row_by_row.at(problem.stations)[problem.source[pair], torch.arange(len(pair))]
-    x, root = row_by_row.inverse(start + times[:, None] * speed)
+    """Position and velocity x' = l / sqrt(g) of rows, each in a column of its own."""
+    first, last = (arc_length.at(points).diagonal() for points in (start, end))
+    speed = last - first
+    x, root = arc_length.inverse(first + times[:, None] * speed)
     return x.T, (speed / root).T

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -5,10 +7,13 @@ from hypothesis import strategies as st
 from scipy.integrate import quad, solve_bvp, solve_ivp
 from torchdiffeq import odeint
 
-from geonode.geodesics.closed_form import ClosedForm, Status
+from geonode.errors import GeometryError
+from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.features import FEATURES
 from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geometry.grid import Grid, direct_grids
+from geonode.geodesics.solution import Status
+from geonode.geometry.grid import Grid
+from geonode.geometry.sources import DirectSource
 from tests.geometry.closed_forms import (
     KNOWN,
     columns,
@@ -30,12 +35,28 @@ SMOOTH, SHARP = random_metric(41, 2.0), random_metric(41, 4.0)
 NETWORK_WAVELENGTHS = torch.tensor([-0.8, 0.1, 0.7], dtype=torch.float64)
 
 
+def everything(closed_form, problem, wavelengths, tolerance=TOLERANCE):
+    """Solution, speed and features."""
+    solution = closed_form.solve(problem, tolerance)
+    return SimpleNamespace(
+        v0=solution.v0,
+        residual=solution.residual,
+        status=solution.status,
+        speed=closed_form.speed(problem),
+        features=closed_form.features(problem, wavelengths),
+    )
+
+
 def solve(grid, stations=STATIONS, tolerance=TOLERANCE):
-    """Closed form, problem of all pairs, and its solution."""
+    """Closed form, problem of all pairs, and what is known of its geodesics."""
     closed_form = ClosedForm(grid)
     problem = BoundaryValueProblem.all_pairs(stations)
     wavelengths = torch.linspace(-1, 1, grid.log_sqrt.shape[1], dtype=stations.dtype)
-    return closed_form, problem, closed_form.solve(problem, wavelengths, tolerance)
+    return closed_form, problem, everything(closed_form, problem, wavelengths, tolerance)
+
+
+def direct_grid(metric, wavelengths, positions):
+    return DirectSource(metric, wavelengths).grid(0, positions)
 
 
 def expected_features(metrics, problem):
@@ -77,10 +98,10 @@ def test_velocity_and_features_against_closed_forms(dtype, bound):
 
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-10), (torch.float32, 1e-6)])
 def test_trajectories_against_closed_forms(dtype, bound):
-    closed_form, problem, solved = solve(
+    closed_form, problem, _solved = solve(
         grid_of(INVERTIBLE, nodes(2000, dtype)), STATIONS.to(dtype)
     )
-    paths = closed_form.trajectories(problem, solved, TIMES.to(dtype))
+    paths = closed_form.trajectories(problem, TIMES.to(dtype))
     a, b = (problem.stations.double()[i][:, None] for i in (problem.source, problem.target))
     times = TIMES.to(dtype).double()
     for i, metric in enumerate(INVERTIBLE):
@@ -150,8 +171,8 @@ def test_scaling_the_metric_changes_neither_path_nor_velocity(a, factor):
     other, _, again = solve(scaled)
     torch.testing.assert_close(again.v0, solved.v0, rtol=1e-12, atol=0)
     torch.testing.assert_close(
-        other.trajectories(problem, again, TIMES),
-        closed_form.trajectories(problem, solved, TIMES),
+        other.trajectories(problem, TIMES),
+        closed_form.trajectories(problem, TIMES),
         rtol=0,
         atol=1e-12,
     )
@@ -175,7 +196,7 @@ def test_a_reversed_geodesic_is_the_reverse_path(positions):
     assert torch.equal(solved.speed[back], -solved.speed)
     same = [1, 2, 3, 4]
     assert torch.equal(solved.features[back][..., same], solved.features[..., same])
-    paths = closed_form.trajectories(problem, solved, TIMES)
+    paths = closed_form.trajectories(problem, TIMES)
     torch.testing.assert_close(paths[back].flip(-1), paths, rtol=0, atol=1e-12)
 
 
@@ -184,8 +205,8 @@ def test_a_reversed_geodesic_is_the_reverse_path(positions):
 def test_invariants_of_untrained_networks(seed):
     metric = random_metric(seed, 2.0)
     w = NETWORK_WAVELENGTHS
-    closed_form, problem, solved = solve(direct_grids(metric, w, nodes(150)).build(0))
-    paths = closed_form.trajectories(problem, solved, TIMES)
+    closed_form, problem, solved = solve(direct_grid(metric, w, nodes(150)))
+    paths = closed_form.trajectories(problem, TIMES)
     forward = (problem.target > problem.source)[:, None, None]
     assert (torch.where(forward, paths.diff(dim=-1), -paths.diff(dim=-1)) > 0).all()
     # Lengths of the parts of a path add up to its length.
@@ -208,10 +229,8 @@ def test_speed_is_constant_along_trajectories():
     offsets = torch.tensor([-2, -1, 1, 2], dtype=torch.float64) * h
     weights = torch.tensor([1, -8, 8, -1], dtype=torch.float64) / (12 * h)
     for time in (0.1, 0.5, 0.9):
-        around = closed_form.trajectories(problem, solved, time + offsets)
-        x = closed_form.trajectories(problem, solved, torch.tensor([time], dtype=torch.float64))[
-            ..., 0
-        ]
+        around = closed_form.trajectories(problem, time + offsets)
+        x = closed_form.trajectories(problem, torch.tensor([time], dtype=torch.float64))[..., 0]
         for i, metric in enumerate(KNOWN):
             speed = torch.exp(metric.log_sqrt(x[:, i])) * (around[:, i] @ weights)
             torch.testing.assert_close(speed, solved.speed[:, i], rtol=1e-8, atol=0)
@@ -219,20 +238,20 @@ def test_speed_is_constant_along_trajectories():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_bits_do_not_depend_on_what_else_is_solved(dtype):
-    grid = direct_grids(SMOOTH, nodes(13), nodes(200, dtype)).build(0)
+    grid = direct_grid(SMOOTH, nodes(13), nodes(200, dtype))
     stations = STATIONS.to(dtype)
     closed_form, problem, solved = solve(grid, stations)
     wavelengths = torch.linspace(-1, 1, 13, dtype=dtype)
-    paths = closed_form.trajectories(problem, solved, TIMES.to(dtype))
+    paths = closed_form.trajectories(problem, TIMES.to(dtype))
 
     def assert_same(rows, chosen):
         part = BoundaryValueProblem(stations, problem.source[rows], problem.target[rows])
         one = ClosedForm(grid.at_wavelengths(chosen))
-        again = one.solve(part, wavelengths[chosen], TOLERANCE)
+        again = everything(one, part, wavelengths[chosen])
         for name in ("v0", "residual", "status", "speed", "features"):
             expected = getattr(solved, name)[rows][:, chosen]
             assert torch.equal(getattr(again, name), expected), name
-        assert torch.equal(one.trajectories(part, again, TIMES.to(dtype)), paths[rows][:, chosen])
+        assert torch.equal(one.trajectories(part, TIMES.to(dtype)), paths[rows][:, chosen])
 
     shuffle = torch.Generator().manual_seed(0)
     for row in (0, 7, 29):
@@ -247,8 +266,8 @@ def test_bits_do_not_depend_on_what_else_is_solved(dtype):
 def test_a_grid_that_is_too_coarse_is_reported(metric, coarse):
     """The residual is of the size of the true error of the endpoint, by integrating the network."""
     w = NETWORK_WAVELENGTHS
-    _, problem, solved = solve(direct_grids(metric, w, nodes(coarse)).build(0))
-    _, _, truth = solve(direct_grids(metric, w, nodes(1500)).build(0))
+    _, problem, solved = solve(direct_grid(metric, w, nodes(coarse)))
+    _, _, truth = solve(direct_grid(metric, w, nodes(1500)))
     roots = metric.log_sqrt(STATIONS[None], w)[0].exp()
     endpoint = solved.v0 * roots[problem.source] - truth.speed
     endpoint = (endpoint / roots[problem.target]).abs()
@@ -261,7 +280,7 @@ def test_a_grid_that_is_too_coarse_is_reported(metric, coarse):
 
 @pytest.mark.parametrize("resolution", [2000, 1001])
 def test_residual_of_a_fine_grid_is_small_and_falls_below_any_sane_tolerance(resolution):
-    grid = direct_grids(SHARP, NETWORK_WAVELENGTHS, nodes(resolution)).build(0)
+    grid = direct_grid(SHARP, NETWORK_WAVELENGTHS, nodes(resolution))
     assert solve(grid, tolerance=1e-9)[2].residual.abs().max() <= 1e-9
 
 
@@ -274,12 +293,19 @@ def test_a_symbol_that_contradicts_the_metric_is_reported():
 
 
 @pytest.mark.parametrize("part", ["log_sqrt", "symbol"])
-def test_a_value_that_is_not_a_number_is_no_converged_row(part):
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_a_grid_that_is_not_finite_is_refused(part, value):
     grid = grid_of(KNOWN, nodes(200))
-    getattr(grid, part)[5, 2] = torch.nan
-    _, _, solved = solve(grid)
-    assert (solved.status[:, 2] == Status.RESIDUAL_ABOVE_TOLERANCE).all()
-    assert (solved.status[:, [0, 1, 3]] == Status.CONVERGED).all()
+    getattr(grid, part)[5, 2] = value
+    with pytest.raises(GeometryError, match=rf"{part}: found {value} at node 5, wavelength 2"):
+        ClosedForm(grid)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1e-6, torch.nan])
+def test_a_tolerance_that_is_not_positive_is_refused(tolerance):
+    closed_form = ClosedForm(grid_of(KNOWN, nodes(20)))
+    with pytest.raises(GeometryError, match=r"tolerance: found .*above 0"):
+        closed_form.solve(BoundaryValueProblem.all_pairs(STATIONS), tolerance)
 
 
 ROWS = [(0, 5, 0), (5, 0, 1), (1, 4, 2), (4, 3, 0)]
@@ -289,7 +315,7 @@ ROWS = [(0, 5, 0), (5, 0, 1), (1, 4, 2), (4, 3, 0)]
 def on_network():
     """A sharp untrained network, solved on the usual grid."""
     metric = SHARP
-    return metric, *solve(direct_grids(metric, NETWORK_WAVELENGTHS, nodes(2000)).build(0))
+    return metric, *solve(direct_grid(metric, NETWORK_WAVELENGTHS, nodes(2000)))
 
 
 def symbol(metric, x, w):
@@ -312,13 +338,13 @@ def test_endpoint_by_integrating_the_geodesic_equation(on_network, source, targe
         acceleration, (0, 1), start, method="DOP853", rtol=1e-12, atol=1e-13, t_eval=TIMES.numpy()
     )
     assert abs(path.y[0, -1] - STATIONS[target]) <= 1e-9
-    found = closed_form.trajectories(problem, solved, TIMES)[row, column]
+    found = closed_form.trajectories(problem, TIMES)[row, column]
     torch.testing.assert_close(found, torch.from_numpy(path.y[0]), rtol=0, atol=1e-9)
 
 
 def test_velocity_and_features_by_boundary_value_solver_and_quadrature():
     metric, w = SMOOTH, NETWORK_WAVELENGTHS[1:2]
-    _, problem, solved = solve(direct_grids(metric, w, nodes(2000)).build(0))
+    _, problem, solved = solve(direct_grid(metric, w, nodes(2000)))
     row = int(((problem.source == 0) & (problem.target == 5)).nonzero())
     v0, features = float(solved.v0[row, 0]), solved.features[row, 0].tolist()
 
@@ -346,7 +372,7 @@ def test_velocity_and_features_by_boundary_value_solver_and_quadrature():
 
 def test_endpoints_of_a_batch_by_torchdiffeq():
     metric, w = SMOOTH, NETWORK_WAVELENGTHS
-    closed_form, problem, solved = solve(direct_grids(metric, w, nodes(2000)).build(0))
+    closed_form, problem, solved = solve(direct_grid(metric, w, nodes(2000)))
     at = w.expand(30, -1)
 
     def geodesic(_, state):
@@ -361,7 +387,7 @@ def test_endpoints_of_a_batch_by_torchdiffeq():
     ]
     final = STATIONS[problem.target][:, None].expand(-1, 3)
     torch.testing.assert_close(x[-1], final, rtol=0, atol=1e-8)
-    found = closed_form.trajectories(problem, solved, times)
+    found = closed_form.trajectories(problem, times)
     torch.testing.assert_close(found[..., 1], x[1], rtol=0, atol=1e-8)
 
 
@@ -370,7 +396,7 @@ def test_float32_needs_no_double_precision():
     stations, times = STATIONS.float(), TIMES.float()
     with NoFloat64():
         closed_form, problem, solved = solve(grid, stations)
-        paths = closed_form.trajectories(problem, solved, times)
+        paths = closed_form.trajectories(problem, times)
         with pytest.raises(TypeError, match="on float64"):
             paths.double()
     assert solved.v0.dtype == solved.features.dtype == paths.dtype == torch.float32

@@ -5,9 +5,9 @@ import torch
 from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.panels import Panels
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
-from geonode.geometry.grid import direct_grids
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.sources import DirectSource
 from tests.geometry.closed_forms import CPU, nodes, order, random_metric
 from tests.geometry.precision import NoFloat64
 
@@ -46,9 +46,11 @@ def test_differentiation_is_exact_for_polynomials(quadrature):
 def test_features_against_the_closed_form_on_charts_of_their_own():
     metric = random_metric(52, 3.0, models=2)
     found = geometry(metric, 24).features
-    for model, grid in enumerate(direct_grids(metric, WAVELENGTHS, nodes(2000))):
+    source = DirectSource(metric, WAVELENGTHS)
+    for model in range(2):
+        closed_form = ClosedForm(source.grid(model, nodes(2000)))
         problem = BoundaryValueProblem.all_pairs(POSITIONS[model])
-        expected = ClosedForm(grid).solve(problem, WAVELENGTHS, 1e-6).features
+        expected = closed_form.features(problem, WAVELENGTHS)
         smooth = [FINAL, MEAN, LENGTH, WAVELENGTH]
         error = (found[model] - expected).abs()
         assert error[..., smooth].max() <= 1e-11
@@ -63,7 +65,9 @@ def test_features_against_the_closed_form_on_charts_of_their_own():
         assert (fastest <= expected[..., FASTEST] * (1 + 1e-8)).all()
         # It is missed by at most half a step times the largest symbol.
         missed = (expected[..., FASTEST] / fastest).log()
-        assert (missed <= 0.5 * at.sort().values.diff().max() * grid.symbol.abs().max()).all()
+        assert (
+            missed <= 0.5 * at.sort().values.diff().max() * closed_form.grid.symbol.abs().max()
+        ).all()
         assert missed.max() > 1e-7
 
 
