@@ -140,16 +140,26 @@ class MetricParameters(TrainingParameters):
 class ChristoffelParameters(Block):
     """The grid of Christoffel symbols."""
 
-    resolution: Annotated[int, Field(ge=4)] = Field(description="concentration nodes of the grid")
+    resolution: Annotated[int, Field(ge=4)] = Field(
+        description="evenly spaced concentration nodes, before refinement"
+    )
+    tolerance: Positive = Field(
+        description="largest error of ln sqrt(g) and of the Christoffel symbol between nodes; "
+        "cells with a larger one are halved"
+    )
     method: Literal["chebyshev", "direct"] = Field(
         description="expand the metric in Chebyshev polynomials, or call the network at every node"
     )
-    tolerance: Positive = Field(
+    expansion_tolerance: Positive = Field(
         description="largest trailing coefficient of the Chebyshev expansion of ln sqrt(g)"
     )
-    largest_degree: Annotated[int, Field(ge=8, le=1024)] = Field(
+    largest_degree: Annotated[int, Field(ge=8, le=2048)] = Field(
         description="degree of the expansion at which a metric is refused as too sharp"
     )
+    lookup: Literal["hermite", "linear", "grid_sample"] = Field(
+        description="interpolation between nodes, for the tolerance and for iterative methods"
+    )
+    storage: Literal["float32", "float16"] = Field(description="format of the stored grid")
     check_positions: PositiveInt = Field(
         description="random concentrations, per model, at which the grid is checked in float64"
     )
@@ -158,15 +168,26 @@ class ChristoffelParameters(Block):
 class GeodesicsParameters(Block):
     """The boundary value problems."""
 
+    method: Literal["closed_form", "newton", "lbfgs", "adam", "scipy"] = Field(
+        description="how first velocities are found"
+    )
     tolerance: Positive = Field(
         description="largest endpoint residual of a solved geodesic (chart)"
     )
+    patience: PositiveInt = Field(
+        description="successive shots within the tolerance, after which a row is left alone"
+    )
+    steps: PositiveInt = Field(description="in time, of every shot of an iterative method")
     time_points: Annotated[int, Field(ge=0)] = Field(
         description="points of the stored trajectories (0: none are stored, otherwise at least 2)"
     )
     check_rows: PositiveInt = Field(
         description="random geodesics, per model, integrated again on the network in float64"
     )
+    allow_unconverged: Annotated[int, Field(ge=0)] = Field(
+        description="geodesics that may miss their target"
+    )
+    memory_mb: PositiveInt = Field(description="memory that the rows solved at once may take (MiB)")
 
     @model_validator(mode="after")
     def _two_ends(self) -> "GeodesicsParameters":

@@ -2,7 +2,7 @@
 
 from geonode.config import Parameters
 from stages.command import progress, stage
-from stages.paths import CHRISTOFFEL, DEVICE, METRIC, METRICS, SPECTRA
+from stages.paths import CHRISTOFFEL, DEVICE, METRIC, METRICS, PLOTS, SPECTRA
 
 
 @stage("christoffel")
@@ -11,9 +11,13 @@ def app(parameters: Parameters) -> str:
     import torch
 
     from geonode.devices.device import Device
-    from geonode.geometry.accuracy import error_statistics
-    from geonode.geometry.grid import chebyshev_grids, direct_grids, uniform_nodes
+    from geonode.evaluation.figures import metric_figure, save_figure
+    from geonode.evaluation.grid_report import GridReport
+    from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.learned import LearnedMetrics
+    from geonode.geometry.lookup import LOOKUPS
+    from geonode.geometry.refinement import refine, smallest_resolution
+    from geonode.geometry.sources import grid_source
     from geonode.geometry.stored import write_grids
     from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics
@@ -25,37 +29,43 @@ def app(parameters: Parameters) -> str:
     learned.require_levels(METRIC, len(series.concentrations))
     metric = learned.metric(device.reference)
     wavelengths = torch.from_numpy(series.wavelengths)
+    source = grid_source(block, metric, wavelengths)
+    lookup = LOOKUPS[block.lookup]
     nodes = uniform_nodes(block.resolution, device.place, device.geometry)
-    if block.method == "chebyshev":
-        tolerance, largest = block.tolerance, block.largest_degree
-        grids = chebyshev_grids(
-            metric, wavelengths, nodes, tolerance=tolerance, largest_degree=largest
-        )
-    else:
-        grids = direct_grids(metric, wavelengths, nodes)
-    with progress("evaluating grids", grids.models) as report:
-        errors = write_grids(
+    grid_report = GridReport(learned, metric, wavelengths, lookup, block.check_positions)
+    with progress("evaluating grids", 3 * source.models) as report:
+        nodes = refine(source, nodes, lookup, block.tolerance, report)
+        smallest = smallest_resolution(source, nodes, lookup, block.tolerance, report)
+        write_grids(
             CHRISTOFFEL,
-            grids,
+            source,
+            nodes,
             learned,
-            metric,
             series,
-            check_positions=block.check_positions,
+            storage=block.storage,
+            lookup=block.lookup,
+            check=grid_report.add,
             report=report,
         )
     write_metrics(
         METRICS / "christoffel.json",
         {
-            "models": grids.models,
+            "models": source.models,
             "method": block.method,
-            "resolution": block.resolution,
+            "lookup": block.lookup,
+            "resolution": len(nodes),
+            "nodes_added": len(nodes) - block.resolution,
+            "smallest_uniform_resolution": smallest,
             "wavelengths": len(wavelengths),
-            "network_calls_per_model": grids.calls,
-            "ln_sqrt_g_error": error_statistics([error.log_sqrt for error in errors]),
-            "christoffel_error": error_statistics([error.symbol for error in errors]),
+            "network_calls_per_model": source.calls,
+            **grid_report.errors(),
+            "metrics": grid_report.statistics(series.concentrations),
         },
     )
-    return f"{grids.models} grids, {grids.calls} network calls each -> {CHRISTOFFEL}"
+    labels = (series.axis_label, series.labels["concentration_unit"])
+    figure = metric_figure(series.axis, *labels, *grid_report.mean_map(), series.concentrations)
+    save_figure(figure, PLOTS / "metric.png")
+    return f"{source.models} grids, {source.calls} network calls each -> {CHRISTOFFEL}"
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def functions(file):
 
 # layers: every room, and the rooms that it may look into besides itself
 
-GROUND = {"errors", "config", "progress", "storage", "devices"}
+GROUND = {"arguments", "errors", "config", "progress", "storage", "devices"}
 ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "spectra": GROUND,
     "geometry": GROUND | {"spectra"},
@@ -255,7 +255,7 @@ def test_test_files_mirror_the_package(file):
 PIPELINE = parse_yaml((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
 PARAMETERS = parse_yaml((ROOT / "params.yaml").read_text(encoding="utf-8"))
 # Read by everything and deciding no result: what they hand on are parameters, which are declared.
-UNDECLARED = {"geonode.config", "geonode.errors", "geonode.progress"}
+UNDECLARED = {"geonode.arguments", "geonode.config", "geonode.errors", "geonode.progress"}
 
 
 def outputs():

@@ -11,9 +11,10 @@ from geonode.devices.device import Device, on_device, one_thread
 from geonode.evaluation.timing import Quartiles, time_calls
 from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geometry.grid import direct_grids, uniform_nodes
+from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
+from geonode.geometry.sources import DirectSource
 from geonode.learning.path_decoder import fit_decoders
 from geonode.progress import Report, silent
 from geonode.reference.sequential import MetricModule, SequentialSolver
@@ -65,12 +66,13 @@ def time_geodesics(
     levels = learned.positions(series.concentrations)[0]
     stations = on_device(levels, device.place, device.geometry)
     problem = BoundaryValueProblem.all_pairs(stations)
-    grid = direct_grids(learned.metric(device.reference)[0], wavelengths, nodes).build(0)
-    seconds = time_calls(
-        lambda: ClosedForm(grid).solve(problem, wavelengths, tolerance=1e-6),
-        repeats,
-        device.synchronise,
-    )
+    grid = DirectSource(learned.metric(device.reference), wavelengths).grid(0, nodes)
+
+    def solve() -> tuple[object, object]:
+        closed_form = ClosedForm(grid)
+        return closed_form.solve(problem, 1e-6), closed_form.features(problem, wavelengths)
+
+    seconds = time_calls(solve, repeats, device.synchronise)
     return len(problem.source) * len(wavelengths), seconds
 
 

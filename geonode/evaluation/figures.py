@@ -7,13 +7,15 @@ tell apart.
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib import style
-from matplotlib.colors import CenteredNorm
+from matplotlib.colors import CenteredNorm, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import NullFormatter
 
 from geonode.evaluation.scores import level_names
 from geonode.storage.atomic import replacing
@@ -42,6 +44,9 @@ STYLE = {
 
 CLIPPED = 99.0
 """Percentile of the absolute errors at which the colours of the error map saturate."""
+
+ROWS = 400
+"""Most rows of a heat map of the metric: more than there are pixels would not be seen."""
 
 _styled = style.context(["default", STYLE])  # a context manager that also decorates functions
 
@@ -158,6 +163,54 @@ def error_figure(
     over_levels.set_title("(b) RMSE over the left-out levels", loc="left")
     over_levels.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0, ncols=2)
     figure.align_ylabels()
+    return figure
+
+
+@_styled
+def metric_figure(
+    axis: Float[np.ndarray, "wavelength"],
+    axis_label: str,
+    level_unit: str,
+    concentrations: Float[np.ndarray, "node"],
+    metric: Float[np.ndarray, "node wavelength"],
+    symbol: Float[np.ndarray, "node wavelength"],
+    levels: Float[np.ndarray, "concentration"],
+) -> Figure:
+    """Draw heat maps of a metric and of its Christoffel symbol.
+
+    Args:
+        axis: spectral axis.
+        axis_label: its name and unit.
+        level_unit: unit of concentrations.
+        concentrations: of the rows, ascending.
+        metric: g in chart units.
+        symbol: Christoffel symbol in chart units.
+        levels: measured concentrations, marked at the edge.
+    """
+    figure = Figure(figsize=(7.2, 5.4), layout="constrained")
+    panels = figure.subplots(2, 1, sharex=True, sharey=True)
+    rows = np.unique(np.linspace(0, len(concentrations) - 1, ROWS).astype(int))
+    limit = float(np.percentile(np.abs(symbol), CLIPPED)) or 1.0  # of a flat metric all are zero
+    low, high = float(metric.min()), float(metric.max())
+    scales: tuple[dict[str, Any], ...] = (
+        {"cmap": "cividis", "norm": LogNorm(low, high if high > low else 2 * low)},
+        {"cmap": "RdBu_r", "norm": CenteredNorm(halfrange=limit)},
+    )
+    titles = ("(a) metric g", "(b) Christoffel symbol G = ½ ∂ ln g / ∂x")
+    for panel, values, scale, title in zip(panels, (metric, symbol), scales, titles, strict=True):
+        mesh = panel.pcolormesh(
+            axis, concentrations[rows], values[rows], shading="nearest", **scale
+        )
+        extend = "both" if values is symbol else "neither"
+        bar = figure.colorbar(mesh, ax=panel, aspect=14, extend=extend, label="chart units")
+        if values is metric:
+            bar.ax.yaxis.set_major_formatter("{x:g}")
+            bar.ax.yaxis.set_minor_formatter("{x:g}" if high < 20 * low else NullFormatter())
+        panel.set_title(title, loc="left")
+        panel.set_ylabel(f"concentration ({level_unit})")
+        panel.margins(0)
+        panel.plot(np.full(len(levels), axis[-1]), levels, "<", color="black", ms=5, clip_on=False)
+    panels[1].set_xlabel(axis_label)
     return figure
 
 

@@ -4,8 +4,11 @@ import pytest
 import torch
 
 from geonode.geodesics.closed_form import ClosedForm
+from geonode.geodesics.methods import METHODS, Settings
 from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geometry.grid import chebyshev_grids, uniform_nodes
+from geonode.geometry.grid import uniform_nodes
+from geonode.geometry.lookup import hermite
+from geonode.geometry.sources import ChebyshevSource
 from geonode.learning.end_to_end import fit_metric
 from geonode.learning.path_decoder import fit_decoders, predict_left_out
 from tests.geometry.small_series import small_metrics, small_series
@@ -60,14 +63,16 @@ def test_grids_and_geodesics_agree(dtype, tolerance):
         metric = learned.metric(device)
         w = torch.from_numpy(series.wavelengths).to(device, dtype)
         nodes = uniform_nodes(500, device, dtype)
-        grids = chebyshev_grids(metric, w, nodes, tolerance=1e-10, largest_degree=192)
+        source = ChebyshevSource.of(metric, w, tolerance=1e-10, largest_degree=192)
         stations = torch.from_numpy(series.positions).to(device, dtype)
         problem = BoundaryValueProblem.all_pairs(stations)
-        closed_form = ClosedForm(grids.build(0))
-        geodesics = closed_form.solve(problem, w, 1e-5)
+        closed_form = ClosedForm(source.grid(0, nodes))
         times = torch.linspace(0, 1, 7, dtype=dtype, device=device)
-        paths = closed_form.trajectories(problem, geodesics, times)
-        solved.append((geodesics.v0, geodesics.features, paths))
-        assert not geodesics.status.any()
+        parts = [closed_form.trajectories(problem, times), closed_form.features(problem, w)]
+        for name in ("closed_form", "newton", "lbfgs"):
+            solution = METHODS[name](closed_form, problem, Settings(1e-5, hermite))
+            assert solution.converged.all()
+            parts.append(solution.v0)
+        solved.append(parts)
     for expected, found in zip(*solved, strict=True):
         assert largest_difference(found, expected) < tolerance

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from geonode.errors import ArtifactError
-from geonode.evaluation.figures import error_figure, folds_figure, save_figure
+from geonode.evaluation.figures import error_figure, folds_figure, metric_figure, save_figure
 
 AXIS = np.linspace(300.0, 700.0, 41)
 LABELS = ("wavelength (nm)", "absorbance")
@@ -33,13 +33,20 @@ def errors_of(count):
     )
 
 
+def metric_of(count, flat=False):
+    levels = np.linspace(0.0, 60.0, count)
+    nodes = np.linspace(0.0, 60.0, 1001)
+    symbol = 0 * (nodes[:, None] + AXIS) if flat else np.sin(nodes[:, None] / 9 + AXIS / 50)
+    return metric_figure(AXIS, "wavelength (nm)", "ppb", nodes, np.exp(2 * symbol), symbol, levels)
+
+
 @pytest.mark.parametrize("count", [4, 6, 15, 50])
 def test_a_panel_for_every_level(count):
     assert len(folds_of(count).axes) == count
 
 
 @pytest.mark.parametrize("count", [4, 15])
-@pytest.mark.parametrize("figure_of", [folds_of, errors_of])
+@pytest.mark.parametrize("figure_of", [folds_of, errors_of, metric_of])
 def test_nothing_overlaps_and_nothing_is_cut_off(figure_of, count):
     figure = figure_of(count)
     figure.draw_without_rendering()
@@ -129,3 +136,22 @@ def test_folder_in_the_way(tmp_path):
     (tmp_path / "folds.png").mkdir()
     with pytest.raises(ArtifactError, match=r"folds\.png"):
         save_figure(folds_of(4), tmp_path / "folds.png")
+
+
+def test_heat_maps_of_the_metric_span_its_range():
+    figure = metric_of(6)
+    metric, symbol = (panel.collections[0] for panel in figure.axes[:2])
+    assert metric.norm.vmin == pytest.approx(np.exp(-2), rel=1e-3)
+    assert metric.norm.vmax == pytest.approx(np.exp(2), rel=1e-3)
+    assert -symbol.norm.vmin == symbol.norm.vmax == pytest.approx(1, rel=1e-3)
+    shown = metric.get_array()
+    assert shown.shape == (400, len(AXIS))  # not all 1001 nodes
+    assert np.exp(2 * np.sin(AXIS[0] / 50)) == pytest.approx(shown[0, 0], rel=1e-12)
+    assert np.exp(2 * np.sin(60 / 9 + AXIS[-1] / 50)) == pytest.approx(shown[-1, -1], rel=1e-12)
+    marks = figure.axes[0].get_lines()[0].get_ydata()
+    np.testing.assert_array_equal(marks, np.linspace(0.0, 60.0, 6))
+
+
+def test_a_flat_metric_has_a_figure(tmp_path):
+    save_figure(metric_of(4, flat=True), tmp_path / "flat.png")
+    assert (tmp_path / "flat.png").stat().st_size > 5_000

@@ -1,0 +1,1 @@
+"""Comparisons that are run by hand; what they found is in docs/."""

@@ -1,0 +1,92 @@
+"""How accurate stored grids are, and what the metrics in them look like."""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from geonode.evaluation.scores import level_names
+from geonode.geodesics.verification import grid_geodesic_errors
+from geonode.geometry.accuracy import error_statistics, grid_errors
+from geonode.geometry.grid import Grid
+from geonode.geometry.learned import LearnedMetrics
+from geonode.geometry.lookup import Lookup
+from geonode.geometry.metric import Metric
+from geonode.geometry.statistics import MetricStatistics, metric_statistics, over_models
+
+ERRORS = ("ln_sqrt_g_error", "christoffel_error", "v0_error", "endpoint_error")
+
+
+class GridReport:
+    """Collects, grid by grid, what there is to say of them.
+
+    Args:
+        learned: the metrics that the grids were made of.
+        metric: the same in float64.
+        wavelengths: charted wavelengths of the grids' columns.
+        lookup: how the grids are read.
+        positions: random concentrations at which every grid is checked, and random geodesics.
+    """
+
+    def __init__(
+        self,
+        learned: LearnedMetrics,
+        metric: Metric,
+        wavelengths: Float[Tensor, "wavelength"],
+        lookup: Lookup,
+        positions: int,
+    ) -> None:
+        self._learned, self._metric, self._wavelengths = learned, metric, wavelengths
+        self._lookup, self._positions = lookup, positions
+        self._errors: dict[str, list[Tensor]] = {name: [] for name in ERRORS}
+        self._statistics: dict[int, list[MetricStatistics]] = {}
+        self._last: list[Grid] = []
+
+    def add(self, model: int, grid: Grid) -> None:
+        """Check one grid, as it was stored, against its network."""
+        at_nodes = grid_errors(
+            grid,
+            self._metric[model],
+            self._wavelengths,
+            self._lookup,
+            positions=self._positions,
+            seed=model,
+        )
+        geodesics = grid_geodesic_errors(
+            self._metric[model], grid, self._wavelengths, rows=self._positions, seed=model
+        )
+        for name, found in zip(ERRORS, (*at_nodes, *geodesics), strict=True):
+            self._errors[name].append(found)
+        _, fold = self._learned.index(model)
+        self._statistics.setdefault(fold, []).append(metric_statistics(grid))
+        if fold == len(self._learned.charts) - 1:
+            self._last.append(grid)
+
+    def errors(self) -> dict[str, dict[str, float]]:
+        """Statistics of the errors of all grids, by name."""
+        return {name: error_statistics(found) for name, found in self._errors.items()}
+
+    def statistics(self, levels: Float[np.ndarray, "concentration"]) -> dict[str, dict[str, float]]:
+        """Statistics of the metrics of every fold, by the level that it leaves out."""
+        names = [*(f"without {name}" for name in level_names(levels)), "all levels"]
+        return {
+            names[fold]: over_models(found)._asdict() for fold, found in self._statistics.items()
+        }
+
+    def mean_map(
+        self,
+    ) -> tuple[
+        Float[np.ndarray, "node"],
+        Float[np.ndarray, "node wavelength"],
+        Float[np.ndarray, "node wavelength"],
+    ]:
+        """Concentrations, g and G of the fold that leaves nothing out, averaged over its members.
+
+        Of g the geometric mean: its symbol is the mean of the symbols.
+        """
+        positions = self._last[0].positions.cpu().double().numpy()
+        log_sqrt, symbol = (
+            torch.stack([getattr(grid, name) for grid in self._last]).mean(0).cpu().double().numpy()
+            for name in ("log_sqrt", "symbol")
+        )
+        return self._learned.charts[-1].concentration(positions), np.exp(2 * log_sqrt), symbol
