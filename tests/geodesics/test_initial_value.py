@@ -8,9 +8,9 @@ from scipy.integrate import solve_ivp
 from geonode.errors import GeometryError
 from geonode.geodesics import initial_value
 from geonode.geodesics.initial_value import INTEGRATORS, final_positions, integrate
+from geonode.geodesics.quadrature import initial_value_positions
 from geonode.geometry.field import GridField, NetworkField
 from geonode.geometry.metric import Metric
-from geonode.geometry.perceptron import Perceptron
 from tests.geodesics.fields import FormulaField
 from tests.geometry.closed_forms import (
     RECIPROCAL,
@@ -161,13 +161,17 @@ def test_rows_by_rk4_are_on_their_own_and_by_dopri5_within_the_tolerance():
             torch.testing.assert_close(*parts["dopri5"], rtol=1e-4, atol=1e-6)
 
 
-def gradients(gain, adjoint, weights):
-    metric = random_metric(5, gain)
-    parts = ((*metric.network.weights,), (*metric.network.biases,))
-    parts = [tuple(part.clone().requires_grad_() for part in kind) for kind in parts]
-    field = NetworkField(Metric(Perceptron(*parts)), torch.linspace(-1, 1, 3).double())
+def leaves_of_network(gain):
+    """Three rows of a network, and what gradients are taken with respect to."""
+    network = random_metric(5, gain).network.trainable()
+    field = NetworkField(Metric(network), torch.linspace(-1, 1, 3).double())
     _, start, velocity = network_rows(gain, 3)
-    leaves = (start.requires_grad_(), velocity.requires_grad_(), *field.parameters)
+    rows = field, start.requires_grad_(), velocity.requires_grad_()
+    return rows, (*rows[1:], *field.parameters)
+
+
+def gradients(gain, adjoint, weights):
+    (field, start, velocity), leaves = leaves_of_network(gain)
 
     def loss():
         path = integrate(field, start, velocity, TIMES[::3], rtol=1e-9, atol=1e-11, adjoint=adjoint)
@@ -194,6 +198,22 @@ def test_gradients_by_adjoint_by_backpropagation_and_by_differences_agree(gain):
                 losses.append(loss())
         slope = float((losses[0] - losses[1]) / 2e-4)
         assert slope == pytest.approx(float((gradient * towards).sum()), rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("options", [{"rtol": 1e-10, "atol": 1e-12}, {"method": "rk4"}])
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_gradients_through_integrators_are_those_of_the_closed_form(options, adjoint):
+    (field, start, velocity), leaves = leaves_of_network(1.5)
+    weights = torch.randn(3, 2, generator=torch.Generator().manual_seed(4)).double()
+    times = TIMES[::3]
+    path = integrate(field, start, velocity, times, adjoint=adjoint, **options).positions
+    closed_form = initial_value_positions(field, start, velocity, times)
+    found, expected = (
+        torch.autograd.grad((weights * positions[:, 1:]).sum(), leaves)
+        for positions in (path, closed_form)
+    )
+    for one, other in zip(found, expected, strict=True):
+        assert largest(one - other) <= 1e-6 * largest(other)
 
 
 def test_gradients_by_adjoint_of_a_field_without_parameters():
