@@ -13,10 +13,9 @@ def app(parameters: Parameters) -> str:
     from geonode.devices.device import Device
     from geonode.evaluation.figures import metric_figure, save_figure
     from geonode.evaluation.grid_report import GridReport
-    from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.lookup import LOOKUPS
-    from geonode.geometry.refinement import refine, smallest_resolution
+    from geonode.geometry.refinement import sufficient_nodes
     from geonode.geometry.sources import grid_source
     from geonode.geometry.stored import write_grids
     from geonode.spectra.series import read_series
@@ -31,11 +30,12 @@ def app(parameters: Parameters) -> str:
     wavelengths = torch.from_numpy(series.wavelengths)
     source = grid_source(block, metric, wavelengths)
     lookup = LOOKUPS[block.lookup]
-    nodes = uniform_nodes(block.resolution, device.place, device.geometry)
+    like = torch.empty(0, device=device.place, dtype=device.geometry)
     grid_report = GridReport(learned, metric, wavelengths, lookup, block.check_positions)
     with progress("evaluating grids", 3 * source.models) as report:
-        nodes = refine(source, nodes, lookup, block.tolerance, report)
-        smallest = smallest_resolution(source, nodes, lookup, block.tolerance, report)
+        nodes, smallest = sufficient_nodes(
+            source, block.resolution, like, lookup, block.tolerance, report
+        )
         write_grids(
             CHRISTOFFEL,
             source,

@@ -120,7 +120,7 @@ class ClosedForm:
         self, stations: Float[Tensor, "station"]
     ) -> Float[Tensor, "station wavelength"]:
         columns = torch.arange(self.grid.log_sqrt.shape[1], device=stations.device)
-        return hermite(self.grid, stations.expand(len(columns), -1), columns)[0].T
+        return hermite(self.grid, stations[None], columns)[0].T
 
     def _smallest_log_sqrt(self, problem: BoundaryValueProblem) -> Float[Tensor, "pair wavelength"]:
         """Minimum of ln sqrt(g) over every path: a running minimum over gaps between stations."""

@@ -47,7 +47,7 @@ def grid_errors(
     part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
     truth = metric.with_symbol(x[None], moved(wavelengths, like)[columns.to(like.device)])
     all_columns = torch.arange(len(columns), device=like.device)
-    log_sqrt, symbol = lookup(part, x.expand(len(columns), -1), all_columns)
+    log_sqrt, symbol = lookup(part, x[None], all_columns)
     return GridErrors(log_sqrt.T - truth[0][0], symbol.T - truth[1][0])
 
 

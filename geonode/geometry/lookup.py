@@ -1,7 +1,7 @@
 """Values between the nodes of a grid: three lookups, which all take any ascending axis.
 
-Every row reads its own column. A position beyond the nodes is taken at the nearer end: nothing is
-ever extrapolated.
+Every row reads its own column; positions that all rows share may be given once. A position beyond
+the nodes is taken at the nearer end: nothing is ever extrapolated.
 """
 
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from torch.nn import functional
 from geonode.geometry.grid import Grid
 
 Lookup = Callable[
-    [Grid, Float[Tensor, "row point"], Int[Tensor, "row"]],
+    [Grid, Float[Tensor, "#row point"], Int[Tensor, "row"]],
     tuple[Float[Tensor, "row point"], Float[Tensor, "row point"]],
 ]
 """(grid, positions, columns) to (ln sqrt(g), Christoffel symbol)."""
 
 
 def hermite(
-    grid: Grid, positions: Float[Tensor, "row point"], columns: Int[Tensor, "row"]
+    grid: Grid, positions: Float[Tensor, "#row point"], columns: Int[Tensor, "row"]
 ) -> tuple[Float[Tensor, "row point"], Float[Tensor, "row point"]]:
     """Cubics that match values and slopes at both ends of a cell.
 
@@ -40,7 +40,7 @@ def hermite(
 
 
 def linear(
-    grid: Grid, positions: Float[Tensor, "row point"], columns: Int[Tensor, "row"]
+    grid: Grid, positions: Float[Tensor, "#row point"], columns: Int[Tensor, "row"]
 ) -> tuple[Float[Tensor, "row point"], Float[Tensor, "row point"]]:
     """Both by linear interpolation: errors of h^2 / 8 times their second derivatives."""
     cells = _Cells.of(grid, positions, columns)
@@ -51,7 +51,7 @@ def linear(
 
 
 def grid_sample(
-    grid: Grid, positions: Float[Tensor, "row point"], columns: Int[Tensor, "row"]
+    grid: Grid, positions: Float[Tensor, "#row point"], columns: Int[Tensor, "row"]
 ) -> tuple[Float[Tensor, "row point"], Float[Tensor, "row point"]]:
     """The same values as `linear`, by bilinear sampling of the grid as an image.
 
@@ -62,7 +62,8 @@ def grid_sample(
     cells = _Cells.of(grid, positions, columns)
     count, width = grid.log_sqrt.shape
     x = 2 * (cells.cell + cells.fraction) / (count - 1) - 1
-    w = (2 * columns.to(x) / max(width - 1, 1) - 1)[:, None].expand_as(x)
+    w = (2 * columns.to(x) / max(width - 1, 1) - 1)[:, None]
+    w, x = torch.broadcast_tensors(w, x)
     image = torch.stack([grid.log_sqrt, grid.symbol])[None]
     at = torch.stack([w, x], dim=-1)[None]
     log_sqrt, symbol = functional.grid_sample(image, at, align_corners=True)[0]

@@ -23,8 +23,41 @@ SHARE = 9 / 16
 value of a cubic. A straight line shows 0.75 of its error, a symbol by `hermite` 0.85 or more; the
 rest makes up for slopes that change when a neighbour is halved later."""
 MOST_NODES = 65_536
+BLOCK = 4_096  # cells looked into at once, so that memory does not grow with the nodes
 NARROWEST = 2**-20
 """Width of a cell that is not halved any more: float32 has 16 positions in it."""
+
+
+def sufficient_nodes(
+    source: GridSource,
+    resolution: int,
+    like: Float[Tensor, "..."],
+    lookup: Lookup,
+    tolerance: float,
+    report: Report = silent,
+) -> tuple[Float[Tensor, "node"], int | None]:
+    """Evenly spaced nodes, refined if they are fewer than would do.
+
+    Args:
+        source: of all models.
+        resolution: how many nodes to begin with.
+        like: format and device of the nodes.
+        lookup: that is to be accurate.
+        tolerance: largest estimated error of ln sqrt(g) and of the Christoffel symbol.
+        report: told of every model, twice.
+
+    Returns:
+        The nodes, and the `smallest_resolution`.
+
+    Raises:
+        GeometryError: the resolution is below 4, or as for `refine`.
+    """
+    nodes = uniform_nodes(resolution, like.device, like.dtype)
+    smallest = smallest_resolution(source, like, lookup, tolerance, report)
+    if smallest is None or smallest > resolution:
+        return refine(source, nodes, lookup, tolerance, report), smallest
+    report(source.models)
+    return nodes, smallest
 
 
 def refine(
@@ -110,6 +143,7 @@ def smallest_resolution(
         too_few = found - 1
         while not enough(model, found):
             if found == MOST_NODES:
+                report(source.models - model)
                 return None
             too_few, found = found, min(2 * found, MOST_NODES)
         while found - too_few > 1:
@@ -133,6 +167,9 @@ def cell_errors(
 
     Of ln sqrt(g) or of the Christoffel symbol, whichever is larger.
     """
+    if len(cells) > BLOCK:
+        blocks = cells.split(BLOCK)
+        return torch.cat([cell_errors(source, model, positions, part, lookup) for part in blocks])
     # lookups use the ends of a cell, and slopes there that depend on the nodes beyond
     touched = (cells[:, None] + torch.arange(-1, 3, device=cells.device)).flatten()
     touched = touched.clamp(0, len(positions) - 1).unique()
@@ -141,6 +178,6 @@ def cell_errors(
     grid = source.grid(model, positions[touched])
     truth = source.grid(model, points)
     columns = torch.arange(truth.log_sqrt.shape[1], device=positions.device)
-    log_sqrt, symbol = lookup(grid, points.expand(len(columns), -1), columns)
+    log_sqrt, symbol = lookup(grid, points[None], columns)
     error = torch.maximum((log_sqrt.T - truth.log_sqrt).abs(), (symbol.T - truth.symbol).abs())
     return error.amax(1).reshape(len(CHECKS), -1).amax(0) / SHARE

@@ -9,7 +9,12 @@ from geonode.errors import GeometryError
 from geonode.geometry import refinement
 from geonode.geometry.grid import Grid
 from geonode.geometry.lookup import LOOKUPS, hermite, linear
-from geonode.geometry.refinement import cell_errors, refine, smallest_resolution
+from geonode.geometry.refinement import (
+    cell_errors,
+    refine,
+    smallest_resolution,
+    sufficient_nodes,
+)
 from geonode.geometry.sources import DirectSource
 from tests.geometry.closed_forms import (
     CPU,
@@ -280,3 +285,25 @@ def test_every_model_is_reported_once(lookup, coarse):
     told.clear()
     smallest_resolution(source, nodes(4, torch.float64).to(CPU), lookup, 1e-2, told.append)
     assert told == [1, 1, 1]
+
+
+@BOTH
+def test_evenly_spaced_nodes_are_left_alone_if_they_suffice(lookup):
+    told, source = [], FormulaSource([[GENTLE], [SHARP]])
+    smallest = smallest_resolution(source, LIKE, lookup, TOLERANCE)
+    enough, found = sufficient_nodes(source, smallest, LIKE, lookup, TOLERANCE, told.append)
+    assert (sum(told), found) == (4, smallest)
+    assert torch.equal(enough, nodes(smallest))
+    told.clear()
+    refined, found = sufficient_nodes(source, 30, LIKE, lookup, TOLERANCE, told.append)
+    assert (sum(told), found) == (4, smallest)
+    assert torch.equal(refined, refine(source, nodes(30), lookup, TOLERANCE))
+    assert 30 < len(refined) < smallest
+
+
+def test_many_cells_are_looked_into_a_part_at_a_time(monkeypatch):
+    cells = torch.tensor([0, 1, 5, 6, 7, 19, 28])
+    source = FormulaSource([[SHARP]])
+    whole = cell_errors(source, 0, nodes(30), cells, hermite)
+    monkeypatch.setattr(refinement, "BLOCK", 2)
+    assert torch.equal(cell_errors(source, 0, nodes(30), cells, hermite), whole)
