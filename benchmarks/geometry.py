@@ -84,8 +84,8 @@ def grids(
             {
                 "method": name,
                 "network calls": source.calls,
-                "ln sqrt(g)": max(largest(a.log_sqrt - b.log_sqrt) for a, b in pairs),
-                "symbol": max(largest(a.symbol - b.symbol) for a, b in pairs),
+                "ln sqrt(g), from direct": max(largest(a.log_sqrt - b.log_sqrt) for a, b in pairs),
+                "symbol, from direct": max(largest(a.symbol - b.symbol) for a, b in pairs),
                 "seconds a model": seconds,
             }
         )
@@ -244,9 +244,9 @@ def markdown(table: Table) -> str:
     """A table as Markdown: counts whole, sizes to three digits, errors to two."""
 
     def cell(value: Any) -> str:
-        if isinstance(value, float):
+        if isinstance(value, float) and value < 1000:
             return f"{value:.3g}" if value >= 0.01 or not value else f"{value:.1e}"
-        return f"{value:,}" if isinstance(value, int) else str(value)
+        return f"{value:,.0f}" if isinstance(value, int | float) else str(value)
 
     lines: Iterable[Iterable[str]] = [
         table[0],

@@ -73,7 +73,7 @@ def integrate(
     times: Float[Tensor, "time"],
     *,
     method: str = "dopri5",
-    steps: int = 50,
+    steps: int = 100,
     rtol: float = 1e-5,
     atol: float = 1e-7,
     adjoint: bool = False,

@@ -37,7 +37,7 @@ class Settings:
     tolerance: float
     lookup: Lookup
     patience: int = 2
-    steps: int = 50
+    steps: int = 100
 
 
 Method = Callable[[ClosedForm, BoundaryValueProblem, Settings], Solution]
@@ -77,8 +77,6 @@ def _by_rows(solve: Callable[[Field, Tensor, Tensor, Settings], Solution]) -> Me
 
 def _shooting(method: ShootingMethod) -> Method:
     def solve(field: Field, start: Tensor, end: Tensor, settings: Settings) -> Solution:
-        # elsewhere, asking which rows are left would have the device wait for the answer
-        compact = start.device.type == "cpu"
         return shoot(
             field,
             start,
@@ -87,7 +85,6 @@ def _shooting(method: ShootingMethod) -> Method:
             tolerance=settings.tolerance,
             patience=settings.patience,
             steps=settings.steps,
-            compact=compact,
         )
 
     return _by_rows(solve)

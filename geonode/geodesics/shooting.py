@@ -64,7 +64,7 @@ def shoot(
     *,
     tolerance: float,
     patience: int = 2,
-    steps: int = 50,
+    steps: int = 100,
     compact: bool = True,
 ) -> Solution:
     """Find the first velocity of the path from `start` at time 0 to `end` at time 1.

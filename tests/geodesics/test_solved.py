@@ -179,7 +179,7 @@ def test_tiles_change_no_bit(tmp_path, grids, monkeypatch):
     solve_all(tmp_path / "whole.zarr", grids, LEARNED, SERIES, parameters(), DOUBLE)
     whole = contents(tmp_path / "whole.zarr")
     for bytes_per_row in (2**20 // 20, 2**20 // 3):  # 20 rows: 4 pairs; 3 of 5 wavelengths
-        monkeypatch.setattr(solved, "BYTES_PER_ROW", bytes_per_row)
+        monkeypatch.setattr(solved, "BYTES_PER_ROW", bytes_per_row - 5 * solved.BYTES_PER_TIME)
         path = tmp_path / f"{bytes_per_row}.zarr"
         summary = solve_all(path, grids, LEARNED, SERIES, parameters(memory_mb=1), DOUBLE)
         assert (summary.geodesics, summary.evaluations) == (600, 1200)
