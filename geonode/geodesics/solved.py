@@ -30,8 +30,8 @@ from geonode.storage.artifact import JSON, ArtifactWriter, open_artifact
 
 DIMS = ("member", "fold", "pair", "wavelength")
 WORST = 3  # rows that an error names
-# Memory of a row while it is solved in float64: 710 bytes measured by Newton's method, less in closed
-# form. Of every time point of its trajectory there are two copies in float64 and one in float32.
+# Memory of a row while it is solved in float64: 710 bytes measured by Newton's method, less in
+# closed form. Of every time point there are two copies in float64 and one in float32.
 BYTES_PER_ROW, BYTES_PER_TIME = 800, 20
 # Endpoint errors on the network include the rounding of long sums, in units of the last place.
 ROUNDINGS = 32

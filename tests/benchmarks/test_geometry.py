@@ -66,9 +66,7 @@ def test_integrators_are_judged_by_the_conserved_speed():
 
 
 def test_tables_are_markdown():
-    table = [
-        {"name": "a", "rows": 18030, "error": 1.234e-7, "us": 12.345, "many": 7931.5, "none": 0.0}
-    ]
+    row = {"name": "a", "rows": 18030, "error": 1.234e-7, "us": 12.345, "many": 7931.5, "none": 0.0}
     assert benchmark.markdown([row]) == (
         "| name | rows | error | us | many | none |\n"
         "| --- | --- | --- | --- | --- | --- |\n"
