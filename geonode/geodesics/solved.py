@@ -117,7 +117,7 @@ class _Tally:
         return "; ".join(
             f"{levels[source[pair]]:g} to {levels[target[pair]]:g} {unit} at "
             f"{series.axis[wavelength]:g} {series.labels['axis_unit']} (member {member}, fold "
-            f"{fold}): {size:.1e}"
+            f"{fold}): {f'{size:.1e}' if math.isfinite(size) else 'not finite'}"
             for size, (member, fold, pair, wavelength) in self._rows
         )
 
