@@ -19,7 +19,7 @@ from geonode.geodesics.features import FEATURES
 from geonode.geodesics.methods import METHODS, Settings
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
 from geonode.geodesics.product import Product, Tile, rows_within
-from geonode.geodesics.solution import Solution
+from geonode.geodesics.solution import Solution, Status
 from geonode.geodesics.verification import NetworkErrors, network_errors
 from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
@@ -88,7 +88,9 @@ class _Tally:
         worst = [float(part.max()) if part.numel() else 0.0 for part in found]
         self._worst = np.maximum(self._worst, worst)  # NaN, if there is one
         if counts[1]:
-            size = torch.where(missed.cpu(), residual.nan_to_num(torch.inf), -torch.inf).flatten()
+            lost = (solution.status == Status.NOT_FINITE).cpu()
+            size = torch.where(missed.cpu(), residual.masked_fill(lost, torch.inf), -torch.inf)
+            size = size.flatten()
             for row in size.topk(min(WORST, counts[1])).indices.tolist():
                 pair, wavelength = divmod(row, residual.shape[1])
                 place = (*at, tile.pairs.start + pair, tile.wavelengths.start + wavelength)
