@@ -113,11 +113,32 @@ class TrainingParameters(Block):
         description="evenly spaced wavelengths to train on (all, if the axis has fewer)"
     )
     gradient_clip: Positive = Field(description="largest norm of the gradient of one model")
+    schedule: Literal["cosine", "constant", "warmup_cosine"] = Field(
+        description="learning rate over the epochs: half a cosine wave to zero, constant, or a "
+        "tenth of the epochs rising evenly and then the half wave"
+    )
+    weight_decay: NonNegative = Field(
+        description="of the sum of the squared weights of a model in its loss (L2; no biases)"
+    )
+    accumulation: PositiveInt = Field(
+        description="parts of the training pairs whose gradients are added up to one step; more "
+        "take less memory and change the result by rounding alone"
+    )
+    checkpoint_every: Annotated[int, Field(ge=0)] = Field(
+        description="epochs from one checkpoint of the training to the next (0: none)"
+    )
 
 
 class MetricParameters(TrainingParameters):
-    """End-to-end learning of the metric, together with a decoder."""
+    """Learning of the metric; all but the first two belong to end_to_end."""
 
+    learning: Literal["flat", "evidence", "end_to_end"] = Field(
+        description="straight geodesics on the given chart, a chart chosen by the evidence of a "
+        "Gaussian process, or a network trained together with a decoder"
+    )
+    evidence_margin: NonNegative = Field(
+        description="log likelihood, per wavelength, by which a chart must beat the given one"
+    )
     learning_rate: Positive = Field(description="of the metric network")
     decoder_learning_rate: Positive = Field(description="of the decoder trained along with it")
     quadrature_nodes: Annotated[int, Field(ge=2, le=64)] = Field(
@@ -199,7 +220,7 @@ class GeodesicsParameters(Block):
 class DecodersParameters(TrainingParameters):
     """The leave-one-out decoders."""
 
-    learning_rate: Positive = Field(description="first learning rate of the cosine schedule")
+    learning_rate: Positive = Field(description="at the height of the schedule")
 
 
 class ValidateParameters(Block):

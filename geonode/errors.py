@@ -28,7 +28,7 @@ class GeometryError(GeonodeError):
 
 
 class TrainingError(GeonodeError):
-    """Training left the finite numbers."""
+    """Training left the finite numbers, or cannot begin or go on as it was asked to."""
 
 
 class ArtifactError(GeonodeError):

@@ -2,7 +2,7 @@
 
 from geonode.config import Parameters
 from stages.command import progress, stage
-from stages.paths import DECODERS, DEVICE, GEODESICS, METRICS, PLOTS, SPECTRA
+from stages.paths import CHECKPOINTS, DECODERS, DEVICE, GEODESICS, METRICS, PLOTS, SPECTRA
 
 
 @stage("decoders")
@@ -29,9 +29,10 @@ def app(parameters: Parameters) -> str:
             device=device.place,
             dtype=device.training,
             report=report,
+            scratch=CHECKPOINTS / "decoders",
         )
     decoders.write(DECODERS)
-    write_text(PLOTS / "training.csv", history_csv(history, ("loss",), folds))
+    write_text(PLOTS / "training.csv", history_csv(history, ("loss",), folds, block))
     last = float(history[-1].mean())
     write_metrics(METRICS / "decoders.json", {"models": models, "loss": last})
     return f"{models} decoders, loss {last:.4f} -> {DECODERS}"

@@ -11,6 +11,7 @@ METRIC = Path("data/metric.safetensors")
 CHRISTOFFEL = Path("data/christoffel.zarr")
 GEODESICS = Path("data/geodesics.zarr")
 DECODERS = Path("data/decoders.safetensors")
+CHECKPOINTS = Path("data/checkpoints")  # of trainings that are not done
 
 METRICS = Path("metrics")
 PLOTS = Path("metrics/plots")

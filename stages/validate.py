@@ -8,13 +8,13 @@ from stages.paths import DECODERS, GEODESICS, METRICS, PLOTS, SPECTRA
 @stage("validate")
 def app(parameters: Parameters) -> str:
     """Score leave-one-out predictions, compare with classical baselines, draw the figures."""
-    from geonode.evaluation.baselines import BASELINES, leave_one_out
+    from geonode.evaluation.comparison import Comparison
     from geonode.evaluation.figures import error_figure, folds_figure, save_figure
     from geonode.evaluation.predictions import predictions_csv
-    from geonode.evaluation.scores import band_scores, level_names, series_scores
+    from geonode.evaluation.scores import band_scores, series_scores
     from geonode.geodesics.solved import read_features
     from geonode.learning.path_decoder import PathDecoders, predict_left_out
-    from geonode.spectra.series import read_series
+    from geonode.spectra.series import level_names, read_series
     from geonode.storage.document import write_metrics, write_text
 
     series = read_series(SPECTRA)
@@ -27,30 +27,17 @@ def app(parameters: Parameters) -> str:
     predicted, spread = predict_left_out(decoders, features)
     bands = parameters.validation.bands
     scores = series_scores(series.axis, levels, measured, predicted)
-    baselines = {}
-    with progress("predicting with the baselines", len(BASELINES)) as report:
-        for name, baseline in BASELINES.items():
-            baselines[name] = leave_one_out(baseline, series.positions, measured)
-            report(1)
-    of_baselines = {
-        name: series_scores(series.axis, levels, measured, spectra)
-        for name, spectra in baselines.items()
-    }
-    best = min(of_baselines, key=lambda name: of_baselines[name]["rmse"])
-    summaries = {
-        name: {key: value for key, value in found.items() if key != "folds"}
-        for name, found in of_baselines.items()
-    }
+    with progress("predicting with the baselines", 2 * len(levels)) as report:
+        baselines = Comparison.of(series, report)
     write_metrics(
         METRICS / "validate.json",
         {
             **scores,
             "bands": band_scores(series.axis, levels, measured, predicted, bands),
-            "baselines": summaries,
-            "best_baseline": best,
-            "best_baseline_rmse": of_baselines[best]["rmse"],
+            **baselines.summary(scores["rmse"]),
         },
     )
+    best = baselines.best
     unit = series.labels["concentration_unit"]
     write_text(
         PLOTS / "predictions.csv",
@@ -62,12 +49,13 @@ def app(parameters: Parameters) -> str:
         folds_figure(series.axis, *labels, measured, predicted, spread, r2), PLOTS / "folds.png"
     )
     save_figure(
-        error_figure(series.axis, *labels, measured, predicted, best, baselines[best]),
+        error_figure(series.axis, *labels, measured, predicted, best, baselines.predictions[best]),
         PLOTS / "error.png",
     )
+    pooled = "undefined" if scores["pooled_r2"] is None else f"{scores['pooled_r2']:.4f}"
     return (
-        f"leave-one-out: pooled R2 {scores['pooled_r2']:.4f}, RMSE {scores['rmse']:.4g}; "
-        f"best baseline {best}: RMSE {of_baselines[best]['rmse']:.4g}"
+        f"leave-one-out: pooled R2 {pooled}, RMSE {scores['rmse']:.4g}; "
+        f"best baseline {best}: RMSE {baselines.scores[best]['rmse']:.4g}"
     )
 
 

@@ -87,6 +87,22 @@ ERRORS = {
         {"metric.epochs": 0},
         r"metric\.epochs: found 0, expected .*greater than or equal to 1",
     ),
+    "unknown schedule": (
+        {"decoders.schedule": "linear"},
+        r"decoders\.schedule: found 'linear', expected .*'cosine', 'constant' or 'warmup_cosine'",
+    ),
+    "negative decay": (
+        {"metric.weight_decay": -0.1},
+        r"metric\.weight_decay: found -0\.1, expected .*greater than or equal to 0",
+    ),
+    "no parts": (
+        {"metric.accumulation": 0},
+        r"metric\.accumulation: found 0, expected .*greater than or equal to 1",
+    ),
+    "negative interval": (
+        {"decoders.checkpoint_every": -1},
+        r"decoders\.checkpoint_every: found -1, expected .*greater than or equal to 0",
+    ),
     "negative": (
         {"decoders.learning_rate": -1.0},
         r"decoders\.learning_rate: found -1\.0, expected .*greater than 0",

@@ -16,10 +16,16 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from threadpoolctl import threadpool_limits
 
+from geonode.learning.process import fit_process
+from geonode.progress import Report, silent
+
 Positions = Float[np.ndarray, "level"]
 Spectra = Float[np.ndarray, "level wavelength"]
 Spectrum = Float[np.ndarray, "wavelength"]
 Baseline = Callable[[Positions, Spectra, float], Spectrum]
+
+FEWEST_TO_CHOOSE = 5
+"""Levels of a series with which baselines can be compared inside every fold."""
 
 TIE = 1e-12
 """Distances (chart) that differ by less are equal: levels are charted with rounding."""
@@ -86,9 +92,63 @@ def gaussian_process(
     return centre + scale * process.predict(np.array([[position]]))[0] @ basis
 
 
+def process_with_trend(
+    train_positions: Positions, train_spectra: Spectra, position: float
+) -> Spectrum:
+    """Gaussian process about a straight line, to which the prediction reverts far outside.
+
+    Length and noise maximise the restricted likelihood (`geonode.learning.process`).
+    """
+    centre = train_spectra.mean(axis=0)  # the weights add up to one, but for rounding
+    process, _ = fit_process(train_positions, train_spectra - centre, "linear")
+    weights = process.weights(train_positions, np.array([position]))[0]
+    return centre + weights @ (train_spectra - centre)
+
+
+def low_rank_pchip(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
+    """PCHIP of the leading scores of the training spectra, which leaves their noise out.
+
+    Scores belong to the singular vectors of the spectra about their mean. How many are kept is
+    what predicts the training spectra themselves best when each is left out in turn.
+    """
+    ranks = range(1, len(train_positions) - 1)
+    errors = [
+        np.sum((_left_out(train_positions, train_spectra, rank) - train_spectra) ** 2)
+        for rank in ranks
+    ]
+    best = ranks[int(np.argmin(errors))]
+    return _truncated_pchip(train_positions, train_spectra, position, best)
+
+
+def _left_out(train_positions: Positions, train_spectra: Spectra, rank: int) -> Spectra:
+    return leave_one_out(
+        lambda positions, spectra, at: _truncated_pchip(positions, spectra, at, rank),
+        train_positions,
+        train_spectra,
+    )
+
+
+def _truncated_pchip(
+    train_positions: Positions, train_spectra: Spectra, position: float, rank: int
+) -> Spectrum:
+    centre = train_spectra.mean(axis=0)
+    left, singular, basis = np.linalg.svd(train_spectra - centre, full_matrices=False)
+    scores = (left * singular)[:, :rank]
+    return centre + PchipInterpolator(train_positions, scores)(position) @ basis[:rank]
+
+
 BASELINES: dict[str, Baseline] = {
     baseline.__name__: baseline
-    for baseline in (linear, pchip, natural_cubic, nearest, mean, gaussian_process)
+    for baseline in (
+        linear,
+        pchip,
+        natural_cubic,
+        nearest,
+        mean,
+        low_rank_pchip,
+        gaussian_process,
+        process_with_trend,
+    )
 }
 
 
@@ -101,7 +161,7 @@ def leave_one_out(
 
     Args:
         baseline: one of `BASELINES`. It is handed the rows of the other levels only.
-        positions: chart positions of the levels, ascending, at least four.
+        positions: chart positions of the levels, ascending, one more than the baseline takes.
         spectra: the measured spectra.
 
     Returns:
@@ -113,3 +173,34 @@ def leave_one_out(
             for fold, position in enumerate(positions)
         ]
     )
+
+
+def chosen_inside(
+    positions: Float[np.ndarray, "concentration"],
+    spectra: Float[np.ndarray, "concentration wavelength"],
+    report: Report = silent,
+) -> tuple[Float[np.ndarray, "concentration wavelength"], list[str]]:
+    """Predict every spectrum by the baseline that predicts the others best among themselves.
+
+    That is what a careful reader could have done without the method under test: for every fold the
+    baseline with the least squared error when each training spectrum is left out in turn.
+
+    Args:
+        positions: chart positions of the levels, ascending, at least five.
+        spectra: the measured spectra.
+        report: told of every fold.
+
+    Returns:
+        The predictions, and the name of the baseline chosen in every fold.
+    """
+    predictions, names = [], []
+    for fold, position in enumerate(positions):
+        training, known = np.delete(positions, fold), np.delete(spectra, fold, axis=0)
+        errors = {
+            name: np.sum((leave_one_out(baseline, training, known) - known) ** 2)
+            for name, baseline in BASELINES.items()
+        }
+        names.append(min(errors, key=lambda name: errors[name]))
+        predictions.append(BASELINES[names[-1]](training, known, float(position)))
+        report(1)
+    return np.stack(predictions), names

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import NullFormatter
 
-from geonode.evaluation.scores import level_names
+from geonode.spectra.series import level_names
 from geonode.storage.atomic import replacing
 
 MEASURED, MODEL, BASELINE = "#000000", "#D55E00", "#0072B2"  # black, vermillion, blue

@@ -5,7 +5,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.evaluation.scores import level_names
 from geonode.geodesics.verification import grid_geodesic_errors
 from geonode.geometry.accuracy import error_statistics, grid_errors
 from geonode.geometry.grid import Grid
@@ -13,6 +12,7 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.lookup import Lookup
 from geonode.geometry.metric import Metric
 from geonode.geometry.statistics import MetricStatistics, metric_statistics, over_models
+from geonode.learning.folds import fold_names
 
 ERRORS = ("ln_sqrt_g_error", "christoffel_error", "v0_error", "endpoint_error")
 
@@ -68,7 +68,7 @@ class GridReport:
 
     def statistics(self, levels: Float[np.ndarray, "concentration"]) -> dict[str, dict[str, float]]:
         """Statistics of the metrics of every fold, by the level that it leaves out."""
-        names = [*(f"without {name}" for name in level_names(levels)), "all levels"]
+        names = fold_names(levels)
         return {
             names[fold]: over_models(found)._asdict() for fold, found in self._statistics.items()
         }

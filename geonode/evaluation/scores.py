@@ -1,58 +1,43 @@
-"""Scores of predicted spectra against measured ones: of a spectrum, of a series, of a band.
+"""Scores of a series of left-out spectra, band by band, and against another method.
 
-Every score is a plain number, or None where it is undefined, so that scores go into JSON as they
-are. R2 = 1 - SSE / SST, with SST taken over wavelengths about the mean of each measured spectrum.
+Every score is a plain number, or None where it is undefined or says nothing, so that scores go into
+JSON as they are.
 """
 
-from collections import Counter
 from typing import TypedDict
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
+
+from geonode.evaluation.spectrum_scores import (
+    SpectrumScores,
+    point_scores,
+    pooled_r2,
+    spectrum_scores,
+    variances,
+)
+from geonode.spectra.series import level_names
 
 SMALLEST_BAND = 3
 """Wavelengths that a band must cover to be scored."""
 
-SpectrumScores = dict[str, float | None]
+FAINT = 0.01
+"""Of the mean variance of the other measured spectra: one that varies less is faint."""
+
+MEANINGLESS_IF_FAINT = ("r2", "peak_position_error", "fwhm_error")
+"""Scores relative to the variance of the measured spectrum, or of a peak that may be noise."""
 
 
 class SeriesScores(TypedDict):
     """Scores of a series of left-out spectra."""
 
     mean_r2: float | None
+    undefined_r2: list[str]
     pooled_r2: float | None
     interior_pooled_r2: float | None
     rmse: float
+    pooled: SpectrumScores
     folds: dict[str, SpectrumScores]
-
-
-def spectrum_scores(
-    axis: Float[np.ndarray, "wavelength"],
-    measured: Float[np.ndarray, "wavelength"],
-    predicted: Float[np.ndarray, "wavelength"],
-) -> SpectrumScores:
-    """Score one predicted spectrum.
-
-    Args:
-        axis: spectral axis.
-        measured: the measured spectrum.
-        predicted: the predicted spectrum, in the unit of the measured one.
-
-    Returns:
-        `r2` over wavelengths, None if the measured spectrum is constant; `rmse`, `mae` and
-        `max_error` (largest absolute error) in the unit of the spectra; `spectral_angle` between
-        the two as vectors (rad), which ignores a common factor, None if one of them is zero;
-        `peak_position_error`, the distance between the two maxima (unit of the axis).
-    """
-    error = predicted - measured
-    return {
-        "r2": _pooled_r2(measured[None], predicted[None]),
-        "rmse": float(np.sqrt(np.mean(error**2))),
-        "mae": float(np.mean(np.abs(error))),
-        "max_error": float(np.max(np.abs(error))),
-        "spectral_angle": _angle(measured, predicted),
-        "peak_position_error": float(abs(axis[measured.argmax()] - axis[predicted.argmax()])),
-    }
 
 
 def series_scores(
@@ -63,29 +48,46 @@ def series_scores(
 ) -> SeriesScores:
     """Score the left-out spectra of a series, each by itself and all together.
 
+    A measured spectrum whose variance over wavelengths is zero, or below `FAINT` of the mean
+    variance of the others, is faint: a blank, as a rule. An error that costs a typical spectrum of
+    the series 0.01 of its R2 already leaves a faint one an R2 below zero, and a peak may be noise.
+    So its `MEANINGLESS_IF_FAINT` scores are None, whatever the prediction.
+
     Args:
-        axis: spectral axis.
+        axis: spectral axis, ascending.
         levels: concentration of every row.
         measured: the measured spectra.
         predicted: row i is the spectrum predicted with level i left out.
 
     Returns:
-        `mean_r2`, the mean over the folds that have an R2; `pooled_r2` = 1 - sum SSE / sum SST over
-        folds; `interior_pooled_r2`, the same without the lowest and the highest level, which are
-        extrapolated; `rmse` over all points; `folds`, the `spectrum_scores` by `level_names`. An R2
-        is None where no spectrum varies.
+        `mean_r2`, the mean over the folds that have an R2, None if none has; `undefined_r2`, the
+        names of the others; `pooled_r2` = 1 - sum SSE / sum SST over all folds, faint ones too;
+        `interior_pooled_r2`, the same without the lowest and the highest level, which are
+        extrapolated; both are None if no spectrum varies; `rmse` over all points; `pooled`, the
+        `point_scores` over all points, and of the `shape_scores` the means over the folds that have
+        them, None if none has; `folds`, the `spectrum_scores` by `level_names`.
+
+    Raises:
+        SpectraError: the axis does not ascend, or a value is not finite.
     """
-    interior = (levels > levels.min()) & (levels < levels.max())
+    names = level_names(levels)
     folds = {
         name: spectrum_scores(axis, *spectra)
-        for name, *spectra in zip(level_names(levels), measured, predicted, strict=True)
+        for name, *spectra in zip(names, measured, predicted, strict=True)
     }
-    defined = [fold["r2"] for fold in folds.values() if fold["r2"] is not None]
+    for name, faint in zip(names, _is_faint(measured), strict=True):
+        if faint:
+            folds[name] |= dict.fromkeys(MEANINGLESS_IF_FAINT)
+    means = {key: _mean(folds, key) for key in folds[names[0]]}
+    points = point_scores(measured.ravel(), predicted.ravel())
+    interior = (levels > levels.min()) & (levels < levels.max())
     return {
-        "mean_r2": float(np.mean(defined)) if defined else None,
-        "pooled_r2": _pooled_r2(measured, predicted),
-        "interior_pooled_r2": _pooled_r2(measured[interior], predicted[interior]),
+        "mean_r2": means.pop("r2"),
+        "undefined_r2": [name for name in names if folds[name]["r2"] is None],
+        "pooled_r2": pooled_r2(measured, predicted),
+        "interior_pooled_r2": pooled_r2(measured[interior], predicted[interior]),
         "rmse": float(np.sqrt(np.mean((predicted - measured) ** 2))),
+        "pooled": means | points,
         "folds": folds,
     }
 
@@ -120,32 +122,25 @@ def band_scores(
     return scores
 
 
-def level_names(levels: Float[np.ndarray, "concentration"]) -> list[str]:
-    """Name levels for keys and labels: six digits, or all of them where six do not tell apart."""
-    short = [f"{level:g}" for level in levels]
-    count = Counter(short)
-    return [
-        name if count[name] == 1 else repr(float(level))
-        for name, level in zip(short, levels, strict=True)
-    ]
+def skill(rmse: float, best_classical_rmse: float) -> float | None:
+    """Share of the error of the best classical method that a prediction does without.
 
-
-def _pooled_r2(
-    measured: Float[np.ndarray, "fold wavelength"], predicted: Float[np.ndarray, "fold wavelength"]
-) -> float | None:
-    """1 - sum SSE / sum SST over folds, None if no measured spectrum varies."""
-    # Counted from its first value, a constant spectrum has a variance of exactly zero.
-    shifted = measured - measured[:, :1]
-    sst = np.sum((shifted - shifted.mean(axis=1, keepdims=True)) ** 2)
-    return float(1 - np.sum((predicted - measured) ** 2) / sst) if sst > 0 else None
-
-
-def _angle(a: Float[np.ndarray, "wavelength"], b: Float[np.ndarray, "wavelength"]) -> float | None:
-    """Angle between two vectors (rad), accurate for small angles too, where arccos is not.
-
-    Source: W. Kahan, How Futile are Mindless Assessments of Roundoff, section 12 (2006).
+    1 - rmse / best_classical_rmse: 1 is a perfect prediction, 0 one as good as the classical, below
+    zero a worse one. None if the classical one is perfect.
     """
-    if not (a.any() and b.any()):
-        return None
-    a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
-    return float(2 * np.arctan2(np.linalg.norm(a - b), np.linalg.norm(a + b)))
+    return 1 - rmse / best_classical_rmse if best_classical_rmse > 0 else None
+
+
+def _is_faint(
+    measured: Float[np.ndarray, "concentration wavelength"],
+) -> Bool[np.ndarray, "concentration"]:
+    """Whether a spectrum varies too little beside the others for a score of its own shape."""
+    variance = variances(measured)
+    others = (variance.sum() - variance) / max(len(variance) - 1, 1)
+    return (variance == 0) | (variance < FAINT * others)
+
+
+def _mean(folds: dict[str, SpectrumScores], key: str) -> float | None:
+    """Mean of a score over the folds that have it, None if none has."""
+    defined = [value for fold in folds.values() if (value := fold[key]) is not None]
+    return float(np.mean(defined)) if defined else None

@@ -44,6 +44,12 @@ class Batch(NamedTuple):
     source: Int[Tensor, "model pair"]
     target: Int[Tensor, "model pair"]
 
+    @property
+    def label(self) -> str:
+        """Name of a folder for what belongs to these models."""
+        ends = (self.models[0], self.models[-1])
+        return "-to-".join(f"member{model.member}-fold{model.fold.index}" for model in ends)
+
     def name(self, place: int) -> str:
         """What a message calls one of the models."""
         member, fold = self.models[place]

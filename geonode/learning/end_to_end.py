@@ -4,9 +4,16 @@ For every (member, fold) a metric and a decoder are trained together. The decode
 of the geodesics between training concentrations and must give the target's signal; gradients
 reach the metric through the closed form of the features. The decoder is then discarded: the
 weights of the metric are what this produces.
+
+Gradients may be accumulated over parts of the pairs. Every part then evaluates the metric at all
+quadrature nodes again, for they serve all pairs; the penalties on the nodes are the same for every
+part and count once, because parts are weighted by their share of the pairs. Memory falls for what
+belongs to pairs, which grow with the square of the number of concentrations, and not for the nodes,
+which grow with the number itself.
 """
 
 import math
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,6 +27,7 @@ from geonode.geodesics.panels import PanelGeometry, Panels
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.batches import Batch, fit_batches
+from geonode.learning.checkpoint import open_checkpoints
 from geonode.learning.folds import Standardisation, leave_one_out, training_wavelengths
 from geonode.learning.path_decoder import DECODER_SIZES, FeatureScale
 from geonode.learning.trainer import train
@@ -38,6 +46,7 @@ def fit_metric(
     device: torch.device,
     dtype: torch.dtype,
     report: Report = silent,
+    scratch: Path | None = None,
 ) -> tuple[Perceptron, Float[Tensor, "epoch term model"]]:
     """Learn the metric of every (member, fold).
 
@@ -49,13 +58,16 @@ def fit_metric(
         device: where to train.
         dtype: format to train in.
         report: told of every step.
+        scratch: folder of this training's checkpoints, removed when it is done; None for none.
 
     Returns:
         The metric networks in the order (member, fold), on the CPU, and the `TERMS` of the loss
         (weighted; the reconstruction is a standardised mean squared error) before every step.
 
     Raises:
-        TrainingError: a loss is not finite.
+        TrainingError: a loss is not finite, there are fewer training pairs than parts to
+            accumulate, or the checkpoints are of another training.
+        CorruptArtifactError: a checkpoint is damaged.
     """
     folds = leave_one_out(len(spectra))
     scales = [Standardisation.of(spectra[fold.training]) for fold in folds]
@@ -63,6 +75,9 @@ def fit_metric(
     charted = on_device(wavelengths[chosen], device, dtype)
     levels = len(spectra)
     points = (levels - 1) * parameters.quadrature_nodes + levels
+    checkpoints = open_checkpoints(
+        scratch, parameters, device, dtype, [spectra, positions, wavelengths]
+    )
 
     def fit(batch: Batch) -> tuple[Perceptron, Tensor]:
         charts = np.stack([positions[model.fold.index] for model in batch.models])
@@ -72,34 +87,38 @@ def fit_metric(
         metric = Metric(batch.initial(SIZES, seed, METRIC_STREAM).to(device, dtype).trainable())
         decoder = batch.initial(DECODER_SIZES, seed, DECODER_STREAM).to(device, dtype).trainable()
 
-        def geometry() -> PanelGeometry:
-            return panels.geometry(metric, charted, batch.source, batch.target)
+        def geometry(part: slice) -> PanelGeometry:
+            return panels.geometry(metric, charted, batch.source[:, part], batch.target[:, part])
 
         with torch.no_grad():
-            scale = FeatureScale.of(geometry().features)
+            scale = FeatureScale.of(geometry(slice(None)).features)
 
-        def loss() -> Tensor:
-            paths = geometry()
-            values = decoder(scale.apply(paths.features)).reshape(targets.shape)
+        def loss(part: slice) -> Tensor:
+            paths, wanted = geometry(part), targets[:, part]
+            values = decoder(scale.apply(paths.features)).reshape(wanted.shape)
             return torch.stack(
-                [(values - targets).square().mean((1, 2)), *penalties(paths, parameters)]
+                [(values - wanted).square().mean((1, 2)), *penalties(paths, parameters)]
             )
 
         history = train(
             [
-                (metric.network.parameters, parameters.learning_rate),
-                (decoder.parameters, parameters.decoder_learning_rate),
+                (metric.network, parameters.learning_rate),
+                (decoder, parameters.decoder_learning_rate),
             ],
             loss,
-            epochs=parameters.epochs,
-            gradient_clip=parameters.gradient_clip,
+            targets.shape[1],
+            parameters,
             name=batch.name,
             report=report,
+            checkpoints=checkpoints and checkpoints.of_batch(batch.label),
         )
         return metric.network.detached().to(torch.device("cpu"), dtype), history
 
     rows_per_pair = math.ceil(points * len(chosen) / (levels * (levels - 1)))
-    return fit_batches(parameters.members, levels, rows_per_pair, device, fit)
+    fitted = fit_batches(parameters.members, levels, rows_per_pair, device, fit)
+    if checkpoints is not None:
+        checkpoints.discard()
+    return fitted
 
 
 def penalties(

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from geonode.geodesics.problem import ordered_pairs
+from geonode.spectra.series import level_names
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class Fold:
 def leave_one_out(levels: int) -> list[Fold]:
     """A fold for every level left out, and a last one that leaves nothing out."""
     return [Fold(index, levels) for index in range(levels + 1)]
+
+
+def fold_names(levels: Float[np.ndarray, "level"]) -> list[str]:
+    """Name every fold by the level that it leaves out."""
+    return [*(f"without {name}" for name in level_names(levels)), "all levels"]
 
 
 @dataclass(frozen=True)

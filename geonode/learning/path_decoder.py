@@ -21,6 +21,7 @@ from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.geodesics.features import FEATURES
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.batches import Batch, fit_batches
+from geonode.learning.checkpoint import open_checkpoints
 from geonode.learning.folds import Standardisation, leave_one_out, training_wavelengths
 from geonode.learning.trainer import train
 from geonode.progress import Report, silent
@@ -158,6 +159,7 @@ def fit_decoders(
     device: torch.device,
     dtype: torch.dtype,
     report: Report = silent,
+    scratch: Path | None = None,
 ) -> tuple[PathDecoders, Float[Tensor, "epoch term model"]]:
     """Train the decoders of every (member, fold).
 
@@ -169,17 +171,21 @@ def fit_decoders(
         device: where to train.
         dtype: format to train in.
         report: told of every step.
+        scratch: folder of this training's checkpoints, removed when it is done; None for none.
 
     Returns:
         The decoders, on the CPU, and the mean squared error (standardised) before every step.
 
     Raises:
-        TrainingError: a loss is not finite.
+        TrainingError: a loss is not finite, there are fewer training pairs than parts to
+            accumulate, or the checkpoints are of another training.
+        CorruptArtifactError: a checkpoint is damaged.
     """
     folds = leave_one_out(len(spectra))
     signals = [Standardisation.of(spectra[fold.training]) for fold in folds]
     chosen = training_wavelengths(spectra.shape[1], parameters.wavelengths)
     scales: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+    checkpoints = open_checkpoints(scratch, parameters, device, dtype, [spectra, features])
 
     def fit(batch: Batch) -> tuple[Perceptron, Tensor]:
         of_model = [
@@ -192,22 +198,27 @@ def fit_decoders(
         rows = scale.apply(inputs)
         network = batch.initial(DECODER_SIZES, parameters.seed).to(device, dtype).trainable()
 
-        def loss() -> Tensor:
-            return (network(rows).reshape(targets.shape) - targets).square().mean((1, 2))[None]
+        def loss(part: slice) -> Tensor:
+            wanted = targets[:, part]
+            read = rows.unflatten(1, targets.shape[1:])[:, part].flatten(1, 2)
+            return (network(read).reshape(wanted.shape) - wanted).square().mean((1, 2))[None]
 
         history = train(
-            [(network.parameters, parameters.learning_rate)],
+            [(network, parameters.learning_rate)],
             loss,
-            epochs=parameters.epochs,
-            gradient_clip=parameters.gradient_clip,
+            targets.shape[1],
+            parameters,
             name=batch.name,
             report=report,
+            checkpoints=checkpoints and checkpoints.of_batch(batch.label),
         )
         for place, (member, fold) in enumerate(batch.models):
             scales[member, fold.index] = (scale.mean[place].cpu(), scale.deviation[place].cpu())
         return network.detached().to(torch.device("cpu"), dtype), history
 
     network, history = fit_batches(parameters.members, len(spectra), len(chosen), device, fit)
+    if checkpoints is not None:
+        checkpoints.discard()
     ordered = [scales[member, fold.index] for member in range(parameters.members) for fold in folds]
     errors = history[-1, 0].unflatten(0, (parameters.members, -1)).mean(0).tolist()
     lifts = [

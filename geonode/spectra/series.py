@@ -1,5 +1,6 @@
 """The artifact of a charted concentration series: what every later stage starts from."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -133,6 +134,16 @@ def read_series(path: Path) -> Series:
         Chart(float(chart["kappa"]), chart["low"], chart["high"]),
         artifact.attributes["labels"],
     )
+
+
+def level_names(levels: Float[np.ndarray, "concentration"]) -> list[str]:
+    """Name levels for keys and labels: six digits, or all of them where six do not tell apart."""
+    short = [f"{level:g}" for level in levels]
+    count = Counter(short)
+    return [
+        name if count[name] == 1 else repr(float(level))
+        for name, level in zip(short, levels, strict=True)
+    ]
 
 
 def _axis(

@@ -129,4 +129,8 @@ def decoder_parameters(epochs=3):
         wavelengths=WAVELENGTHS,
         learning_rate=0.01,
         gradient_clip=1.0,
+        schedule="cosine",
+        weight_decay=0.0,
+        accumulation=1,
+        checkpoint_every=0,
     )

@@ -3,79 +3,20 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from geonode.evaluation.scores import band_scores, level_names, series_scores, spectrum_scores
-
-AXIS = np.linspace(200.0, 800.0, 601)
-PEAK = np.exp(-0.5 * ((AXIS - 500.0) / 40.0) ** 2)
-
-
-def test_perfect_prediction():
-    assert spectrum_scores(AXIS, PEAK, PEAK.copy()) == {
-        "r2": 1.0,
-        "rmse": 0.0,
-        "mae": 0.0,
-        "max_error": 0.0,
-        "spectral_angle": 0.0,
-        "peak_position_error": 0.0,
-    }
-
-
-def test_predicting_the_mean_of_the_spectrum_has_r2_zero():
-    scores = spectrum_scores(AXIS, PEAK, np.full_like(PEAK, PEAK.mean()))
-    assert scores["r2"] == pytest.approx(0.0, abs=1e-12)
-
-
-def test_errors_by_hand():
-    scores = spectrum_scores(np.arange(4.0), np.zeros(4), np.array([1.0, -3.0, 0.0, 0.0]))
-    assert scores["rmse"] == pytest.approx(math.sqrt(2.5))
-    assert scores["mae"] == pytest.approx(1.0)
-    assert scores["max_error"] == 3.0
-    assert scores["peak_position_error"] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "angle"),
-    [
-        ((3.0, 4.0), (6.0, 8.0), 0.0),
-        ((1.0, 0.0), (0.0, 2.0), math.pi / 2),
-        ((1.0, 1.0), (-2.0, -2.0), math.pi),
-        ((1.0, 0.0), (1.0, 1e-10), 1e-10),  # an arccosine of the cosine gives 0
-    ],
-)
-def test_spectral_angle(a, b, angle):
-    scores = spectrum_scores(np.arange(2.0), np.array(a), np.array(b))
-    assert scores["spectral_angle"] == pytest.approx(angle, rel=1e-9, abs=1e-15)
-
-
-def test_scaled_spectrum_has_no_angle_and_no_peak_shift():
-    scores = spectrum_scores(AXIS, PEAK, 2.5 * PEAK)
-    assert scores["spectral_angle"] == pytest.approx(0.0, abs=1e-14)
-    assert scores["peak_position_error"] == 0.0
-    assert scores["r2"] < 0.0
-
-
-@pytest.mark.parametrize("shift", [-17.0, 17.0])
-def test_shifted_peak(shift):
-    shifted = np.exp(-0.5 * ((AXIS - 500.0 - shift) / 40.0) ** 2)
-    assert spectrum_scores(AXIS, PEAK, shifted)["peak_position_error"] == pytest.approx(17.0)
-
-
-def test_constant_spectrum_has_no_r2():
-    # The rounded mean of 601 values of 0.1 is not 0.1.
-    scores = spectrum_scores(AXIS, np.full(601, 0.1), PEAK)
-    assert scores["r2"] is None
-    assert scores["rmse"] > 0.0
-
-
-def test_zero_spectrum_has_no_angle():
-    assert spectrum_scores(AXIS, np.zeros(601), PEAK)["spectral_angle"] is None
-
+from geonode.evaluation.scores import band_scores, series_scores, skill
 
 # By hand: SST = 2, 8, 18; SSE = 1, 1, 18.
 LEVELS = np.array([0.0, 0.5, 60.0])
 MEASURED = np.array([[0.0, 2.0], [0.0, 4.0], [0.0, 6.0]])
 PREDICTED = np.array([[1.0, 2.0], [0.0, 5.0], [3.0, 3.0]])
+FOLD_KEYS = (
+    *("rmse", "mae", "mape", "max_error", "pearson", "spectral_angle", "cosine", "ssim"),
+    *("wasserstein", "jensen_shannon", "peak_position_error", "peak_height_error", "fwhm_error"),
+    *("area_error", "derivative_rmse"),
+)
 
 
 def test_series_by_hand():
@@ -86,6 +27,26 @@ def test_series_by_hand():
     assert scores["pooled_r2"] == pytest.approx(1 - 20 / 28)
     assert scores["interior_pooled_r2"] == pytest.approx(7 / 8)
     assert scores["rmse"] == pytest.approx(math.sqrt(20 / 6))
+    assert scores["undefined_r2"] == []
+
+
+def test_pooled_scores_are_of_all_points_or_means_over_the_folds_that_have_them():
+    pooled = series_scores(np.arange(2.0), LEVELS, MEASURED, PREDICTED)["pooled"]
+    assert pooled["rmse"] == pytest.approx(math.sqrt(20 / 6))
+    assert pooled["mae"] == pytest.approx(8 / 6)
+    assert pooled["max_error"] == 3.0
+    assert pooled["mape"] is pooled["ssim"] is pooled["fwhm_error"] is None
+    correlation = np.corrcoef(MEASURED.ravel(), PREDICTED.ravel())[0, 1]
+    assert pooled["pearson"] == pytest.approx(correlation)
+    cosine = 42 / math.sqrt(56 * 48)  # 4 + 20 + 18; 4 + 16 + 36; 1 + 4 + 25 + 9 + 9
+    assert pooled["cosine"] == pytest.approx(cosine)
+    assert pooled["spectral_angle"] == pytest.approx(math.acos(cosine))
+    assert pooled["peak_position_error"] == pytest.approx(1 / 3)
+    assert pooled["peak_height_error"] == pytest.approx(4 / 3)  # 0, 1, 3
+    assert pooled["area_error"] == pytest.approx(1 / 3)  # 1/2, 1/2, 0
+    assert pooled["derivative_rmse"] == pytest.approx(8 / 3)  # 1, 1, 6
+    assert pooled["wasserstein"] == pytest.approx(5 / 18)  # 1/3, 0, 1/2 of the area move by 1
+    assert list(pooled) == list(FOLD_KEYS)
 
 
 def test_ends_are_the_extreme_levels_whatever_the_order():
@@ -99,6 +60,7 @@ def test_constant_spectrum_counts_in_the_pool_alone():
     predicted = np.array([[1.0, 3.0], [0.0, 5.0], [3.0, 3.0]])  # SSE 4, 1, 18; SST 0, 8, 18
     scores = series_scores(np.arange(2.0), LEVELS, measured, predicted)
     assert scores["folds"]["0"]["r2"] is None
+    assert scores["undefined_r2"] == ["0"]
     assert scores["mean_r2"] == pytest.approx(7 / 16)
     assert scores["pooled_r2"] == pytest.approx(1 - 23 / 26)
 
@@ -106,13 +68,90 @@ def test_constant_spectrum_counts_in_the_pool_alone():
 def test_series_of_constant_spectra_has_no_r2():
     scores = series_scores(np.arange(2.0), LEVELS, np.ones((3, 2)), PREDICTED)
     assert scores["mean_r2"] is scores["pooled_r2"] is scores["interior_pooled_r2"] is None
+    assert scores["undefined_r2"] == list(scores["folds"])
+    assert scores["pooled"]["peak_position_error"] is None
     json.dumps(scores, allow_nan=False)
+
+
+# A blank whose R2 is a large negative number, among spectra with a band.
+WAVELENGTHS = np.linspace(300.0, 500.0, 201)
+CONCENTRATIONS = np.array([0.0, 1.0, 2.0, 3.0])
+
+
+def with_blank(amplitude):
+    """Bands of height 1, 2, 3 below a blank of the shape of a band `amplitude` high."""
+    shape = np.exp(-0.5 * ((WAVELENGTHS - 400.0) / 20.0) ** 2)
+    return np.array([amplitude, 1.0, 2.0, 3.0])[:, None] * shape
+
+
+# The mean variance of the others is (1 + 4 + 9) / 3 of that of a band of height one.
+@pytest.mark.parametrize(("amplitude", "faint"), [(0.0, True), (0.99, True), (1.01, False)])
+def test_below_a_hundredth_of_the_mean_variance_of_the_others_there_is_no_r2(amplitude, faint):
+    measured = with_blank(amplitude * math.sqrt(0.01 * 14 / 3))
+    predicted = measured + 0.3 * np.sin(WAVELENGTHS)
+    scores = series_scores(WAVELENGTHS, CONCENTRATIONS, measured, predicted)
+    for key in ("r2", "peak_position_error", "fwhm_error"):
+        assert (scores["folds"]["0"][key] is None) == faint
+    assert scores["undefined_r2"] == ["0"] * faint
+    sst = np.sum((measured - measured.mean(axis=1, keepdims=True)) ** 2, axis=1)
+    sse = np.sum((predicted - measured) ** 2, axis=1)
+    with np.errstate(divide="ignore"):
+        r2 = 1 - sse / sst
+    assert scores["mean_r2"] == pytest.approx(r2[faint:].mean())
+    assert scores["pooled_r2"] == pytest.approx(1 - sse.sum() / sst.sum())  # all the same
+    assert scores["rmse"] == pytest.approx(math.sqrt(np.mean((predicted - measured) ** 2)))
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.floats(1e-6, 1e6))
+def test_what_is_marked_depends_on_the_measured_spectra_alone(seed, factor):
+    random = np.random.default_rng(seed)
+    measured = random.normal(size=(5, 20)) * 10.0 ** random.uniform(-2.0, 0.0, (5, 1))
+    levels, axis = np.arange(5.0), np.arange(20.0)
+    plain, other = (
+        series_scores(axis, levels, rows * scale, random.normal(size=(5, 20)) * scale)
+        for rows, scale in ((measured, 1.0), (measured + 3.0, factor))
+    )
+    assert plain["undefined_r2"] == other["undefined_r2"]
+    variance = np.var(measured, axis=1)
+    others = [np.delete(variance, i).mean() for i in range(5)]
+    expected = [f"{i}" for i in range(5) if variance[i] < 0.01 * others[i]]
+    assert plain["undefined_r2"] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "blanks"),
+    [
+        ("aunp_as_030mb", []),
+        ("quinine_flu", []),  # the lowest varies 0.05 times as much as the others
+        ("aunp_mb_coarse", []),
+        ("raman_glucose_a", []),
+        ("pmppp_sync_dl15", ["31"]),  # no band above its noise; the next one has 0.013
+    ],
+)
+def test_only_blanks_of_measured_series_are_marked(name, blanks, measured_data):
+    file = measured_data / f"{name}.csv"
+    with file.open(encoding="utf-8") as lines:
+        levels = np.array([float(level) for level in next(lines).split(",")[1:]])
+    axis, *measured = np.loadtxt(file, delimiter=",", skiprows=1, unpack=True)
+    mean = np.broadcast_to(np.mean(measured, axis=0), np.shape(measured))
+    scores = series_scores(axis, levels, np.array(measured), mean)
+    assert scores["undefined_r2"] == blanks
+    json.dumps(scores, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("rmse", "best", "expected"),
+    [(0.0, 2.0, 1.0), (1.5, 2.0, 0.25), (2.0, 2.0, 0.0), (5.0, 2.0, -1.5), (1.0, 0.0, None)],
+)
+def test_skill(rmse, best, expected):
+    assert skill(rmse, best) == expected
 
 
 def test_levels_that_agree_in_six_digits_keep_their_own_keys():
     levels = np.array([0.1, 1234567.0, 1234568.0])
-    assert level_names(levels) == ["0.1", "1234567.0", "1234568.0"]
-    assert len(series_scores(np.arange(2.0), levels, MEASURED, PREDICTED)["folds"]) == 3
+    scores = series_scores(np.arange(2.0), levels, MEASURED, PREDICTED)
+    assert list(scores["folds"]) == ["0.1", "1234567.0", "1234568.0"]
 
 
 def test_bands_include_their_edges_and_nothing_else():

@@ -37,13 +37,23 @@ def flat_features(levels, wavelengths, members=1):
     return np.ascontiguousarray(folds)
 
 
+TRAINING = {
+    "seed": 0,
+    "members": 1,
+    "epochs": 3,
+    "wavelengths": 5,
+    "gradient_clip": 1.0,
+    "schedule": "cosine",
+    "weight_decay": 0.0,
+    "accumulation": 1,
+    "checkpoint_every": 0,
+}
+
+
 def metric_parameters(**changes):
     values = {
-        "seed": 0,
-        "members": 1,
-        "epochs": 3,
-        "wavelengths": 5,
-        "gradient_clip": 1.0,
+        "learning": "end_to_end",
+        "evidence_margin": 1.0,
         "learning_rate": 0.005,
         "decoder_learning_rate": 0.01,
         "quadrature_nodes": 3,
@@ -52,16 +62,8 @@ def metric_parameters(**changes):
         "bounds_weight": 0.1,
         "length_weight": 1e-4,
     }
-    return MetricParameters(**(values | changes))
+    return MetricParameters(**(TRAINING | values | changes))
 
 
 def decoder_parameters(**changes):
-    values = {
-        "seed": 0,
-        "members": 1,
-        "epochs": 3,
-        "wavelengths": 5,
-        "gradient_clip": 1.0,
-        "learning_rate": 0.01,
-    }
-    return DecodersParameters(**(values | changes))
+    return DecodersParameters(**(TRAINING | {"learning_rate": 0.01} | changes))

@@ -76,6 +76,22 @@ def test_batches_hold_what_fits_and_the_training_pairs_of_their_models(monkeypat
     assert sizes == expected
 
 
+def test_other_models_have_another_label(monkeypatch):
+    labels = {}
+    for rows in (1, 167, 168, 300, 10**9):
+        monkeypatch.setattr(batches, "CPU_BATCH_ROWS", rows)
+
+        def fake(batch):
+            labels.setdefault(batch.label, []).append(
+                [(member, fold.index) for member, fold in batch.models]
+            )
+            return recognisable(batch)
+
+        fit(CPU, fake)
+    assert all(models == same[0] for same in labels.values() for models in same)
+    assert {"member0-fold0-to-member0-fold0", "member0-fold5-to-member2-fold5"} <= set(labels)
+
+
 def test_an_accelerator_takes_all_folds_at_once():
     sizes = []
 

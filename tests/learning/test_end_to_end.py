@@ -9,6 +9,7 @@ from geonode.geodesics.panels import PanelGeometry
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.end_to_end import METRIC_STREAM, TERMS, fit_metric, penalties
+from geonode.learning.path_decoder import DECODER_SIZES
 from tests.learning.series import metric_parameters, positions, spectra
 
 LEVELS, WAVELENGTHS = 4, 9
@@ -125,6 +126,41 @@ def test_every_fold_has_its_own_chart():
         not torch.equal(*pair) for pair in zip(same.weights[0], charted.weights[0], strict=True)
     ]
     assert changed == [False, False, True, False, False]
+
+
+@pytest.mark.parametrize("parts", [2, 6])
+def test_accumulation_changes_rounding_alone(parts):
+    # Weights that let every term, the penalties too, decide where the training goes.
+    options = {"dtype": torch.float64, "epochs": 5, "bounds": (1.0, 1.0001), "weight_decay": 0.01}
+    options |= {"smoothness_weight": 0.1, "length_weight": 0.1}
+    whole, history = fit(**options)
+    added, terms = fit(**options, accumulation=parts)
+    torch.testing.assert_close(terms, history, rtol=1e-9, atol=0)
+    for expected, found in zip(whole.parameters, added.parameters, strict=True):
+        # Adam moves a weight even by a gradient that is rounding alone.
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+
+
+def test_accumulation_holds_the_decoder_rows_of_one_part(monkeypatch):
+    rows = []
+    call = Perceptron.__call__
+
+    def spy(network, inputs):
+        if inputs.shape[2] == DECODER_SIZES[0]:
+            rows.append(inputs.shape[1])
+        return call(network, inputs)
+
+    monkeypatch.setattr(Perceptron, "__call__", spy)
+    fit(epochs=1)
+    assert set(rows) == {6 * 5, 12 * 5}  # three or four levels, five wavelengths
+    rows.clear()
+    fit(epochs=1, accumulation=6)
+    assert set(rows) == {5, 2 * 5}
+
+
+def test_more_parts_than_training_pairs_are_refused():
+    with pytest.raises(TrainingError, match="accumulation: found 7, expected at most 6, which"):
+        fit(accumulation=7)
 
 
 def test_training_that_diverges_is_an_error():

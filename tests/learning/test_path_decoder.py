@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
+from geonode.geometry.perceptron import Perceptron
 from geonode.learning.path_decoder import (
     FeatureScale,
     PathDecoders,
@@ -188,6 +189,44 @@ def test_a_series_that_the_features_determine_is_learned():
         of_mean = np.sqrt(np.mean((mean - signal[level]) ** 2))
         assert error < 0.25 * of_mean
     assert np.all(spread > 0)
+
+
+@pytest.mark.parametrize("parts", [2, 5, 12])
+def test_accumulation_changes_rounding_alone(parts):
+    options = {"dtype": torch.float64, "epochs": 5, "weight_decay": 0.01}
+    whole, history, _ = fit(**options)
+    added, losses, _ = fit(**options, accumulation=parts)
+    torch.testing.assert_close(losses, history, rtol=1e-9, atol=0)
+    for expected, found in zip(whole.network.parameters, added.network.parameters, strict=True):
+        # Adam moves a weight even by a gradient that is rounding alone.
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+
+
+def test_accumulation_holds_the_rows_of_one_part(monkeypatch):
+    rows = []
+    call = Perceptron.__call__
+
+    def spy(network, inputs):
+        rows.append(inputs.shape[1])
+        return call(network, inputs)
+
+    monkeypatch.setattr(Perceptron, "__call__", spy)
+    fit(epochs=1)
+    assert set(rows) == {12 * 5, 20 * 5}  # four or five levels, five wavelengths
+    rows.clear()
+    fit(epochs=1, accumulation=4)
+    assert set(rows) == {3 * 5, 5 * 5}
+
+
+def test_decay_shrinks_the_weights_and_is_no_part_of_the_loss_that_is_told():
+    free, history, _ = fit(dtype=torch.float64, epochs=60)
+    held, losses, _ = fit(dtype=torch.float64, epochs=60, weight_decay=0.1)
+    torch.testing.assert_close(losses[0], history[0], rtol=1e-12, atol=0)
+    norms = [
+        sum(weight.square().sum((1, 2)) for weight in decoders.network.weights)
+        for decoders in (free, held)
+    ]
+    assert torch.all(norms[1] < 0.5 * norms[0])
 
 
 def test_a_seed_decides_every_bit():

@@ -4,19 +4,26 @@ from itertools import count
 import pytest
 import torch
 
+from geonode.config import TrainingParameters
 from geonode.errors import TrainingError
+from geonode.geometry.perceptron import Perceptron
 from geonode.learning.trainer import history_csv, train
+from tests.learning.series import TRAINING, decoder_parameters
 
-EPOCHS, CLIP = 40, 1.0
+EPOCHS, CLIP, ROWS = 40, 1.0, 20
 RATES = (0.05, 0.2)
 SCALES = (1e3, 1.0, 1e-3)  # of the loss: always, sometimes and never clipped
+
+
+def parameters(**changes):
+    return TrainingParameters(**(TRAINING | {"epochs": EPOCHS, "gradient_clip": CLIP} | changes))
 
 
 def problem(models=3):
     """First values of two groups of parameters, and data for a nonlinear regression."""
     random = torch.Generator().manual_seed(0)
     normal = [torch.randn(models, *shape, generator=random).double() for shape in ((4, 3), (1, 3))]
-    return normal, torch.randn(models, 20, 4, generator=random).double()
+    return normal, torch.randn(models, ROWS, 4, generator=random).double()
 
 
 def terms_of(weight, bias, data, scale):
@@ -25,20 +32,22 @@ def terms_of(weight, bias, data, scale):
     return scale * (hidden.sum(-1) - data[:, 0]).square().mean(), scale * 0.1 * bias.square().sum()
 
 
-def train_together(first, data, scales, **options):
+def train_together(first, data, scales, report=lambda _: None, **changes):
     """Trained weights, biases and history, all with the model first."""
     weight, bias = (tensor.clone().requires_grad_() for tensor in first)
 
-    def loss():
-        each = [terms_of(weight[m], bias[m], data[m], scale) for m, scale in enumerate(scales)]
+    def loss(part):
+        each = [
+            terms_of(weight[m], bias[m], data[m, part], scale) for m, scale in enumerate(scales)
+        ]
         return torch.stack([torch.stack(terms) for terms in each], dim=1)
 
-    groups = [([weight], RATES[0]), ([bias], RATES[1])]
-    history = train(groups, loss, **({"epochs": EPOCHS, "gradient_clip": CLIP} | options))
+    groups = [(Perceptron((weight,), ()), RATES[0]), (Perceptron((), (bias,)), RATES[1])]
+    history = train(groups, loss, ROWS, parameters(**changes), report=report)
     return weight.detach(), bias.detach(), history.movedim(2, 0)
 
 
-def train_alone(weight, bias, data, scale):
+def train_alone(weight, bias, data, scale, decay=0.0):
     """The same model by itself, on torch's plain Adam and the cosine written out."""
     weight, bias = (tensor.clone().requires_grad_() for tensor in (weight, bias))
     optimiser = torch.optim.Adam(
@@ -50,7 +59,7 @@ def train_alone(weight, bias, data, scale):
             group["lr"] = rate * (1 + math.cos(math.pi * epoch / EPOCHS)) / 2
         optimiser.zero_grad()
         terms = terms_of(weight, bias, data, scale)
-        sum(terms).backward()
+        (sum(terms) + decay * sum(number**2 for number in weight.flatten())).backward()
         norm = torch.nn.utils.clip_grad_norm_([weight, bias], CLIP)
         clipped.append(bool(norm > CLIP))
         optimiser.step()
@@ -103,6 +112,50 @@ def test_a_clipped_gradient_keeps_its_direction_and_has_the_largest_norm():
     torch.testing.assert_close(bias[0], bias[1], rtol=1e-8, atol=1e-10)
 
 
+def test_decay_is_the_squared_norm_of_the_weights_in_the_loss_of_every_model():
+    # Clipped or not, and in the moments of Adam: decoupled decay would differ, and so would a bias.
+    first, data = problem()
+    weight, bias, history = train_together(first, data, SCALES, weight_decay=0.3)
+    free, *_ = train_together(first, data, SCALES)
+    assert not torch.allclose(weight, free, rtol=0.01)
+    for model, scale in enumerate(SCALES):
+        alone = train_alone(first[0][model], first[1][model], data[model], scale, decay=0.3)
+        torch.testing.assert_close(weight[model], alone[0], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(bias[model], alone[1], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(history[model], alone[2], rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("parts", [2, 3, ROWS])
+def test_accumulated_gradients_are_those_of_all_rows(parts):
+    first, data = problem()
+    options = {"weight_decay": 0.1}
+    whole = train_together(first, data, SCALES, **options)
+    added = train_together(first, data, SCALES, accumulation=parts, **options)
+    for expected, found in zip(whole, added, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("parts", "largest"), [(1, 20), (3, 7), (7, 3), (20, 1)])
+def test_parts_are_even_and_cover_every_row_once(parts, largest):
+    value = torch.zeros(2, 1, 1, requires_grad=True)
+    seen = []
+
+    def loss(part):
+        seen.append(range(ROWS)[part])
+        return value.square().sum((1, 2))[None]
+
+    block = parameters(epochs=1, accumulation=parts)
+    train([(Perceptron((value,), ()), 0.1)], loss, ROWS, block)
+    assert [row for rows in seen for row in rows] == list(range(ROWS))
+    assert len(seen) == parts
+    assert {len(rows) for rows in seen} <= {largest, largest - 1}
+
+
+def test_more_parts_than_pairs_are_refused():
+    with pytest.raises(TrainingError, match="accumulation: found 21, expected at most 20, which"):
+        train_together(*problem(), SCALES, accumulation=21)
+
+
 def test_history_holds_the_terms_before_every_step():
     first, data = problem()
     *_, history = train_together(first, data, SCALES)
@@ -115,30 +168,48 @@ def test_history_holds_the_terms_before_every_step():
 
 @pytest.mark.parametrize(("epochs", "bad"), [(7, 3), (120, 3), (60, 57), (60, 59)])
 def test_a_loss_that_is_not_finite_names_epoch_and_model(epochs, bad):
-    value = torch.zeros(4, 1, requires_grad=True)
+    value = torch.zeros(4, 1, 1, requires_grad=True)
     epoch = count()
     steps = []
 
-    def loss():
-        terms = (value - 1).square().sum(1)
+    def loss(part):
+        terms = (value - 1).square().sum((1, 2))
         if next(epoch) >= bad:
             terms = torch.where(torch.arange(4) == 2, terms * torch.nan, terms)
         return torch.stack([torch.zeros(4), terms])
 
     with pytest.raises(TrainingError, match=f"loss of model 2 is not finite at epoch {bad}; "):
-        train([([value], 0.1)], loss, epochs=epochs, gradient_clip=1.0, report=steps.append)
+        train(
+            [(Perceptron((value,), ()), 0.1)],
+            loss,
+            ROWS,
+            parameters(epochs=epochs),
+            report=steps.append,
+        )
     # It stops at the next look, within 50 epochs, and says nothing of the rest.
     assert bad < len(steps) + 1 <= bad + 50
 
 
+def test_a_parameter_that_is_not_finite_after_the_last_step_is_named():
+    # The root of zero has no slope: a finite loss, and a gradient that is infinite.
+    value = torch.tensor([4.0, 0.0, 4.0]).reshape(3, 1, 1).requires_grad_()
+    with pytest.raises(TrainingError, match="a parameter of model 1 is not finite after epoch 0; "):
+        train(
+            [(Perceptron((value,), ()), 0.1)],
+            lambda part: value.sqrt().sum((1, 2))[None],
+            ROWS,
+            parameters(epochs=1),
+        )
+
+
 def test_the_error_calls_the_model_what_the_caller_calls_it():
-    value = torch.zeros(2, 1, requires_grad=True)
+    value = torch.zeros(2, 1, 1, requires_grad=True)
     with pytest.raises(TrainingError, match="the loss of number 1 is not"):
         train(
-            [([value], 0.1)],
-            lambda: (value / torch.tensor([[1.0], [0.0]])).sum(1)[None],
-            epochs=1,
-            gradient_clip=1.0,
+            [(Perceptron((value,), ()), 0.1)],
+            lambda part: (value / torch.tensor([1.0, 0.0]).reshape(2, 1, 1)).sum((1, 2))[None],
+            ROWS,
+            parameters(epochs=1),
             name="number {}".format,
         )
 
@@ -149,12 +220,19 @@ def test_reports_add_up():
     assert sum(done) == EPOCHS * len(SCALES)
 
 
-def test_history_table():
+@pytest.mark.parametrize(("schedule", "second"), [("cosine", "0.25"), ("constant", "0.5")])
+def test_history_table(schedule, second):
     # Two members of three folds, two epochs, two terms.
     values = torch.arange(24.0).reshape(2, 2, 6)
+    block = decoder_parameters(epochs=2, learning_rate=0.5, schedule=schedule)
     # By hand: model member * 3 + fold, so fold 0 of epoch 0, term 0 is the mean of 0 and 3.
-    assert history_csv(values, ("reconstruction", "length"), 3) == (
-        "epoch,fold,reconstruction,length\n"
-        "0,0,1.5,7.5\n0,1,2.5,8.5\n0,2,3.5,9.5\n"
-        "1,0,13.5,19.5\n1,1,14.5,20.5\n1,2,15.5,21.5\n"
+    assert history_csv(values, ("reconstruction", "length"), 3, block) == (
+        "epoch,fold,reconstruction,length,learning_rate\n"
+        "0,0,1.5,7.5,0.5\n0,1,2.5,8.5,0.5\n0,2,3.5,9.5,0.5\n"
+        f"1,0,13.5,19.5,{second}\n1,1,14.5,20.5,{second}\n1,2,15.5,21.5,{second}\n"
     )
+
+
+def test_a_history_without_epochs_is_a_table_without_rows():
+    table = history_csv(torch.zeros(0, 1, 6), ("loss",), 3, decoder_parameters())
+    assert table == "epoch,fold,loss,learning_rate\n"

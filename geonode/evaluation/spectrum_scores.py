@@ -1,0 +1,241 @@
+"""Scores of one predicted spectrum against the measured one.
+
+Every score is a plain number, or None where it is undefined or says nothing, so that scores go into
+JSON as they are. Errors are distances: they are zero for equal spectra and have no sign.
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import rel_entr
+from scipy.stats import pearsonr, wasserstein_distance
+from skimage.metrics import structural_similarity
+
+from geonode.errors import SpectraError
+
+SSIM_WINDOW = 7
+"""Wavelengths that structural similarity looks at together, the default of scikit-image."""
+
+SMALLEST_SHARE = 0.01
+"""Of the range of a spectrum: relative errors of smaller values are errors of the baseline."""
+
+NEGATIVE_SHARE = 0.05
+"""Of the positive area of a spectrum: so much below zero is noise around it and may count as zero.
+
+Measured fluorescence with clear bands has up to 0.03, without a band 0.09.
+"""
+
+ROUNDING = 1e-12
+"""Of the largest absolute value: a spectrum that varies no more is constant."""
+
+SpectrumScores = dict[str, float | None]
+
+
+def spectrum_scores(
+    axis: Float[np.ndarray, "wavelength"],
+    measured: Float[np.ndarray, "wavelength"],
+    predicted: Float[np.ndarray, "wavelength"],
+) -> SpectrumScores:
+    """Score one predicted spectrum.
+
+    Args:
+        axis: spectral axis, ascending, at least two wavelengths, evenly spaced or not.
+        measured: the measured spectrum.
+        predicted: the predicted spectrum, in the unit of the measured one.
+
+    Returns:
+        `r2` = 1 - SSE / SST over wavelengths, None if the measured spectrum is constant; the
+        `point_scores`; the `shape_scores`.
+
+    Raises:
+        SpectraError: the axis does not ascend, or a value is not finite.
+    """
+    if not (np.diff(axis) > 0).all():
+        raise SpectraError("axis: found values that do not ascend, expected every value once")
+    for name, spectrum in (("measured", measured), ("predicted", predicted)):
+        if not np.isfinite(spectrum).all():
+            raise SpectraError(f"{name}: found NaN or infinity, expected finite numbers only")
+    return {
+        "r2": pooled_r2(measured[None], predicted[None]),
+        **point_scores(measured, predicted),
+        **shape_scores(axis, measured, predicted),
+    }
+
+
+def pooled_r2(
+    measured: Float[np.ndarray, "fold wavelength"], predicted: Float[np.ndarray, "fold wavelength"]
+) -> float | None:
+    """1 - sum SSE / sum SST over folds, None if no measured spectrum varies.
+
+    SST is taken over wavelengths about the mean of each measured spectrum.
+    """
+    sst = np.sum(variances(measured)) * measured.shape[1]
+    return float(1 - np.sum((predicted - measured) ** 2) / sst) if sst > 0 else None
+
+
+def variances(spectra: Float[np.ndarray, "fold wavelength"]) -> Float[np.ndarray, "fold"]:
+    """Variance over wavelengths of every spectrum, exactly zero for a constant one."""
+    # Counted from its first value, a constant spectrum is exactly zero.
+    return np.var(spectra - spectra[:, :1], axis=1)
+
+
+def point_scores(
+    measured: Float[np.ndarray, "point"], predicted: Float[np.ndarray, "point"]
+) -> SpectrumScores:
+    """Scores that compare point by point, wherever the points lie on an axis.
+
+    Args:
+        measured: values of one spectrum, or of several in a row.
+        predicted: the same of the predictions.
+
+    Returns:
+        `rmse`, `mae` and `max_error` (largest absolute error) in the unit of the spectra; `mape`,
+        the mean of |error / measured| (a fraction), None if measured values touch or cross zero, or
+        one is smaller than `SMALLEST_SHARE` of their range; `pearson`, the correlation, None if
+        measured or predicted values are constant; `spectral_angle` between the two as vectors (rad)
+        and `cosine`, its cosine, which ignore a common factor, None if one of them is zero.
+    """
+    error = np.abs(predicted - measured)
+    smallest = np.min(np.abs(measured))
+    one_sign = measured.min() > 0 or measured.max() < 0
+    relative = one_sign and smallest >= SMALLEST_SHARE * np.ptp(measured)
+    varied = not (_is_constant(measured) or _is_constant(predicted))
+    angle = _angle(measured, predicted)
+    return {
+        "rmse": float(np.sqrt(np.mean(error**2))),
+        "mae": float(np.mean(error)),
+        "mape": float(np.mean(error / np.abs(measured))) if relative else None,
+        "max_error": float(np.max(error)),
+        "pearson": float(pearsonr(measured, predicted).statistic) if varied else None,
+        "spectral_angle": angle,
+        "cosine": None if angle is None else math.cos(angle),
+    }
+
+
+def shape_scores(
+    axis: Float[np.ndarray, "wavelength"],
+    measured: Float[np.ndarray, "wavelength"],
+    predicted: Float[np.ndarray, "wavelength"],
+) -> SpectrumScores:
+    """Scores that know where on the axis a point lies.
+
+    `wasserstein` and `jensen_shannon` take the spectra as distributions over the axis. Each is
+    divided by its area, values below zero count as zero. They are None if one of the spectra has
+    no positive area, or more than `NEGATIVE_SHARE` of that below zero.
+
+    Args:
+        axis: spectral axis, ascending, at least two wavelengths.
+        measured: the measured spectrum.
+        predicted: the predicted spectrum.
+
+    Returns:
+        `ssim`, the mean structural similarity over windows of `SSIM_WINDOW` neighbouring
+        wavelengths, whatever their distance, in the range of the measured spectrum, None if there
+        are fewer wavelengths or the measured spectrum is constant; `wasserstein`, the earth mover's
+        distance (unit of the axis); `jensen_shannon`, the distance to base 2, from 0 to 1;
+        `peak_position_error` between the two maxima (unit of the axis); `peak_height_error` between
+        them (unit of the spectra); `fwhm_error` between the full widths of the highest peaks,
+        halfway from the minimum of the spectrum to its maximum (unit of the axis), None if one of
+        the spectra does not fall below that on both sides; `area_error` between the integrals, by
+        the trapezoid rule (unit of the spectra times unit of the axis); `derivative_rmse` between
+        the derivatives, by second-order differences (unit of the spectra per unit of the axis).
+
+    Source: Z. Wang et al., IEEE Trans. Image Process. 13, 600 (2004) for the similarity; D. M.
+    Endres and J. E. Schindelin, IEEE Trans. Inf. Theory 49, 1858 (2003) for the distance.
+    """
+    error = predicted - measured
+    return {
+        "ssim": _similarity(measured, predicted),
+        **_distribution_scores(axis, measured, predicted),
+        "peak_position_error": float(abs(axis[measured.argmax()] - axis[predicted.argmax()])),
+        "peak_height_error": float(abs(measured.max() - predicted.max())),
+        "fwhm_error": _width_error(axis, measured, predicted),
+        "area_error": float(abs(np.trapezoid(error, axis))),
+        "derivative_rmse": float(np.sqrt(np.mean(np.gradient(error, axis) ** 2))),
+    }
+
+
+def _is_constant(values: Float[np.ndarray, "point"]) -> bool:
+    return bool(np.ptp(values) <= ROUNDING * np.max(np.abs(values)))
+
+
+def _angle(a: Float[np.ndarray, "point"], b: Float[np.ndarray, "point"]) -> float | None:
+    """Angle between two vectors (rad), accurate for small angles too, where arccos is not.
+
+    Source: W. Kahan, How Futile are Mindless Assessments of Roundoff, section 12 (2006).
+    """
+    if not (a.any() and b.any()):
+        return None
+    a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
+    return float(2 * np.arctan2(np.linalg.norm(a - b), np.linalg.norm(a + b)))
+
+
+def _similarity(
+    measured: Float[np.ndarray, "wavelength"], predicted: Float[np.ndarray, "wavelength"]
+) -> float | None:
+    if len(measured) < SSIM_WINDOW or _is_constant(measured):
+        return None
+    extent = float(np.ptp(measured))
+    return float(
+        structural_similarity(measured, predicted, win_size=SSIM_WINDOW, data_range=extent)
+    )
+
+
+def _distribution_scores(
+    axis: Float[np.ndarray, "wavelength"],
+    measured: Float[np.ndarray, "wavelength"],
+    predicted: Float[np.ndarray, "wavelength"],
+) -> SpectrumScores:
+    """`wasserstein` and `jensen_shannon`."""
+    p, q = _distribution(axis, measured), _distribution(axis, predicted)
+    if p is None or q is None:
+        return {"wasserstein": None, "jensen_shannon": None}
+    # Not by scipy.spatial.distance.jensenshannon: between distributions that are equal but for
+    # rounding it takes the root of a divergence that is rounded to below zero.
+    middle = (p + q) / 2
+    divergence = np.sum(rel_entr(p, middle) + rel_entr(q, middle)) / 2
+    return {
+        "wasserstein": float(wasserstein_distance(axis, axis, p, q)),
+        "jensen_shannon": math.sqrt(min(max(divergence / math.log(2), 0.0), 1.0)),
+    }
+
+
+def _distribution(
+    axis: Float[np.ndarray, "wavelength"], spectrum: Float[np.ndarray, "wavelength"]
+) -> Float[np.ndarray, "wavelength"] | None:
+    """Share of the area that lies at every wavelength, by the weights of the trapezoid rule."""
+    weights = np.zeros_like(axis)
+    weights[:-1] += np.diff(axis) / 2
+    weights[1:] += np.diff(axis) / 2
+    positive = np.sum(weights * spectrum.clip(min=0))
+    negative = np.sum(weights * -spectrum.clip(max=0))
+    if positive == 0 or negative > NEGATIVE_SHARE * positive:
+        return None
+    return weights * spectrum.clip(min=0) / positive
+
+
+def _width_error(
+    axis: Float[np.ndarray, "wavelength"],
+    measured: Float[np.ndarray, "wavelength"],
+    predicted: Float[np.ndarray, "wavelength"],
+) -> float | None:
+    found, expected = _width(axis, predicted), _width(axis, measured)
+    return None if found is None or expected is None else abs(found - expected)
+
+
+def _width(
+    axis: Float[np.ndarray, "wavelength"], spectrum: Float[np.ndarray, "wavelength"]
+) -> float | None:
+    """Full width at half height above the minimum, by straight lines between wavelengths."""
+    half = (spectrum.max() + spectrum.min()) / 2
+    top = int(spectrum.argmax())
+    below = spectrum < half
+    if not (below[:top].any() and below[top:].any()):
+        return None
+    left = int(np.flatnonzero(below[:top])[-1])
+    right = top + int(np.flatnonzero(below[top:])[0])
+    rise, fall = slice(left, left + 2), slice(right, right - 2, -1)
+    start = np.interp(half, spectrum[rise], axis[rise])
+    stop = np.interp(half, spectrum[fall], axis[fall])
+    return float(stop - start)

@@ -1,0 +1,135 @@
+"""Gaussian processes over geodesic distance: the spectra of a series as smooth functions on a line.
+
+One-dimensional manifolds are isometric to the line, so a kernel of geodesic distance is a valid
+kernel of arc length, k(s, s') = exp(-(s - s')^2 / (2 length^2)). One process serves all
+wavelengths. Its two hyper-parameters maximise the restricted likelihood, in which the mean function
+(a constant, or a straight line) is integrated out with a flat prior.
+
+Source: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning, MIT Press
+2006, section 2.7; D. A. Harville, Maximum likelihood approaches to variance component estimation,
+J. Am. Stat. Assoc. 72 (1977) 320.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+LENGTHS = np.geomspace(0.1, 20, 40)  # in units of the chart, which is 2 long
+NOISES = np.geomspace(1e-6, 1, 13)  # variance, relative to that of the process
+MEANS = {"constant": 1, "linear": 2}
+"""Mean functions by name, with how many coefficients they have."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A Gaussian process with given hyper-parameters.
+
+    Attributes:
+        length: of the kernel, chart units.
+        noise: variance of a reading, relative to that of the process.
+        mean: name of the mean function.
+    """
+
+    length: float
+    noise: float
+    mean: str
+
+    def weights(
+        self, training: Float[np.ndarray, "level"], positions: Float[np.ndarray, "target"]
+    ) -> Float[np.ndarray, "target level"]:
+        """What every training spectrum counts for in the best linear unbiased prediction."""
+        return self._predict(training, positions)[0]
+
+    def deviation(
+        self,
+        training: Float[np.ndarray, "level"],
+        spectra: Float[np.ndarray, "level wavelength"],
+        positions: Float[np.ndarray, "target"],
+    ) -> Float[np.ndarray, "target wavelength"]:
+        """Standard deviation of a new reading about the prediction, in the unit of the spectra.
+
+        The variance of the process at a wavelength is that of its training spectra about the mean
+        function, in the metric of the kernel. What is not known of the mean function counts.
+        """
+        projection = _projection(self._covariance(training), _basis(training, self.mean))
+        freedom = len(training) - MEANS[self.mean]
+        scale = np.einsum("iw,ij,jw->w", spectra, projection, spectra).clip(min=0) / freedom
+        return np.sqrt(np.outer(self._predict(training, positions)[1], scale))
+
+    def _predict(
+        self, training: np.ndarray, positions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Weights, and the variance of a new reading relative to that of the process."""
+        basis, wanted = _basis(training, self.mean), _basis(positions, self.mean)
+        inverse = np.linalg.inv(self._covariance(training))
+        among = basis.T @ inverse @ basis
+        cross = _kernel(positions, training, self.length)
+        unexplained = wanted - cross @ inverse @ basis
+        weights = cross @ inverse + unexplained @ np.linalg.solve(among, basis.T @ inverse)
+        known = np.einsum("ti,ij,tj->t", cross, inverse, cross)
+        of_mean = np.einsum("ti,it->t", unexplained, np.linalg.solve(among, unexplained.T))
+        return weights, (1 - known).clip(min=0) + of_mean + self.noise
+
+    def _covariance(self, training: np.ndarray) -> np.ndarray:
+        kernel = _kernel(training, training, self.length)
+        return kernel + self.noise * np.eye(len(training))
+
+
+def fit_process(
+    training: Float[np.ndarray, "level"], spectra: Float[np.ndarray, "level wavelength"], mean: str
+) -> tuple[Process, float]:
+    """The process of the largest restricted likelihood, and its logarithm per wavelength.
+
+    Args:
+        training: arc length of the training levels, all different; more levels than the mean
+            function has coefficients.
+        spectra: their spectra.
+        mean: name of the mean function.
+    """
+    evidence = restricted_likelihood(training, spectra, mean)
+    length, noise = np.unravel_index(evidence.argmax(), evidence.shape)
+    best = Process(float(LENGTHS[length]), float(NOISES[noise]), mean)
+    return best, float(evidence[length, noise])
+
+
+def restricted_likelihood(
+    training: Float[np.ndarray, "level"], spectra: Float[np.ndarray, "level wavelength"], mean: str
+) -> Float[np.ndarray, "length noise"]:
+    """Logarithm of the restricted likelihood per wavelength, up to a constant.
+
+    The scale of the process, one for all wavelengths, is at its maximum for every pair of `LENGTHS`
+    and `NOISES`: with P = K^-1 - K^-1 H (H^T K^-1 H)^-1 H^T K^-1 and n - p degrees of freedom,
+    -1/2 ((n - p) ln tr(Y^T P Y) + ln |K| + ln |H^T K^-1 H|). The basis H of the mean function is
+    orthonormal, so that the likelihood of a chart does not depend on its scale.
+    """
+    basis = np.linalg.qr(_basis(training, mean))[0]
+    levels, coefficients = basis.shape
+    kernels = np.stack([_kernel(training, training, length) for length in LENGTHS])
+    covariance = kernels[:, None] + NOISES[:, None, None] * np.eye(levels)
+    among = basis.T @ np.linalg.inv(covariance) @ basis
+    projection = _projection(covariance, basis)
+    residual = np.einsum("lnij,ij->ln", projection, spectra @ spectra.T)
+    smallest = np.finfo(float).tiny  # spectra that the mean function fits exactly
+    return -0.5 * (
+        (levels - coefficients) * np.log(np.maximum(residual, smallest))
+        + np.linalg.slogdet(covariance)[1]
+        + np.linalg.slogdet(among)[1]
+    )
+
+
+def _basis(positions: np.ndarray, mean: str) -> np.ndarray:
+    """Values of the mean function's terms, one column each."""
+    return positions[:, None] ** np.arange(MEANS[mean])
+
+
+def _projection(covariance: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """P = K^-1 - K^-1 H (H^T K^-1 H)^-1 H^T K^-1, which takes the mean function out."""
+    inverse = np.linalg.inv(covariance)
+    inverse_basis = inverse @ basis
+    among = basis.T @ inverse_basis
+    return inverse - inverse_basis @ np.linalg.solve(among, inverse_basis.swapaxes(-2, -1))
+
+
+def _kernel(positions: np.ndarray, others: np.ndarray, length: float) -> np.ndarray:
+    return np.exp(-((positions[:, None] - others) ** 2) / (2 * length**2))
