@@ -218,8 +218,12 @@ class GeodesicsParameters(Block):
 
 
 class DecodersParameters(TrainingParameters):
-    """The leave-one-out decoders."""
+    """The leave-one-out decoders; all but the kind belongs to path."""
 
+    kind: Literal["path", "process_constant", "process_linear"] = Field(
+        description="perceptrons on path features, or a Gaussian process over arc length that "
+        "reverts to a constant or to a straight line"
+    )
     learning_rate: Positive = Field(description="at the height of the schedule")
 
 

@@ -8,26 +8,27 @@ from stages.paths import DECODERS, GEODESICS, METRICS, PLOTS, SPECTRA
 @stage("validate")
 def app(parameters: Parameters) -> str:
     """Score leave-one-out predictions, compare with classical baselines, draw the figures."""
+    from geonode.evaluation.baselines import BASELINES
     from geonode.evaluation.comparison import Comparison
     from geonode.evaluation.figures import error_figure, folds_figure, save_figure
     from geonode.evaluation.predictions import predictions_csv
     from geonode.evaluation.scores import band_scores, series_scores
     from geonode.geodesics.solved import read_features
-    from geonode.learning.path_decoder import PathDecoders, predict_left_out
+    from geonode.learning.decoders import read_decoders
     from geonode.spectra.series import level_names, read_series
     from geonode.storage.document import write_metrics, write_text
 
     series = read_series(SPECTRA)
-    decoders = PathDecoders.read(DECODERS)
+    decoders = read_decoders(DECODERS)
     features = read_features(GEODESICS, series)
     levels = series.concentrations
     decoders.require_series(DECODERS, len(levels), len(series.axis))
 
     measured = series.signal
-    predicted, spread = predict_left_out(decoders, features)
+    predicted, spread = decoders.left_out(series.signal, features)
     bands = parameters.validation.bands
     scores = series_scores(series.axis, levels, measured, predicted)
-    with progress("predicting with the baselines", 2 * len(levels)) as report:
+    with progress("predicting with the baselines", len(BASELINES) + len(levels)) as report:
         baselines = Comparison.of(series, report)
     write_metrics(
         METRICS / "validate.json",

@@ -95,6 +95,29 @@ class PathDecoders:
         scaled = values.reshape(at_training.shape[:-1]) @ self.lift[fold].to(values)
         return scaled * self.signals[fold].deviation + self.signals[fold].mean
 
+    def left_out(
+        self,
+        spectra: Float[np.ndarray, "level wavelength"],  # noqa: ARG002
+        features: Float[np.ndarray, "member fold pair wavelength feature"],
+    ) -> tuple[Float[np.ndarray, "level wavelength"], Float[np.ndarray, "level wavelength"]]:
+        """Prediction of every level by the fold that left it out, and its spread.
+
+        The mean and the standard deviation over sources and members.
+
+        Args:
+            spectra: not looked at: what they say is in the weights.
+            features: of all geodesics.
+        """
+        members = [member % len(features) for member in range(self.members)]
+        means, spreads = [], []
+        for fold in leave_one_out(len(self.signals) - 1)[:-1]:
+            pairs = fold.prediction_pairs(fold.index)
+            of_fold = features[:, fold.index][:, pairs][members]
+            predicted = self.predict(fold.index, torch.from_numpy(of_fold)).flatten(0, 1)
+            means.append(predicted.mean(0).numpy())
+            spreads.append(predicted.std(0).numpy())
+        return np.stack(means), np.stack(spreads)
+
     def require_series(self, path: Path, levels: int, wavelengths: int) -> None:
         """Refuse decoders of another series than the one at hand.
 
@@ -124,7 +147,7 @@ class PathDecoders:
             "wavelengths": self.wavelengths,
             "lift": self.lift,
         }
-        write_weights(path, tensors, {})
+        write_weights(path, tensors, {"kind": "path"})
 
     @classmethod
     def read(cls, path: Path) -> "PathDecoders":
@@ -255,23 +278,3 @@ def lift(
     covariance = spectra[:, chosen].T @ spectra / len(spectra)
     among_chosen = covariance[:, chosen] + noise * np.eye(len(chosen))
     return np.linalg.solve(among_chosen, covariance)
-
-
-def predict_left_out(
-    decoders: PathDecoders, features: Float[np.ndarray, "member fold pair wavelength feature"]
-) -> tuple[Float[np.ndarray, "level wavelength"], Float[np.ndarray, "level wavelength"]]:
-    """Prediction of every level by the fold that left it out, and its spread.
-
-    Returns:
-        The mean and the standard deviation over sources and members.
-    """
-    levels = len(decoders.signals) - 1
-    members = [member % len(features) for member in range(decoders.members)]
-    means, spreads = [], []
-    for fold in leave_one_out(levels)[:-1]:
-        pairs = fold.prediction_pairs(fold.index)
-        of_fold = features[:, fold.index][:, pairs][members]
-        spectra = decoders.predict(fold.index, torch.from_numpy(of_fold)).flatten(0, 1)
-        means.append(spectra.mean(0).numpy())
-        spreads.append(spectra.std(0).numpy())
-    return np.stack(means), np.stack(spreads)

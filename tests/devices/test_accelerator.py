@@ -10,7 +10,7 @@ from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.lookup import hermite
 from geonode.geometry.sources import ChebyshevSource
 from geonode.learning.end_to_end import fit_metric
-from geonode.learning.path_decoder import fit_decoders, predict_left_out
+from geonode.learning.path_decoder import fit_decoders
 from tests.geometry.small_series import small_metrics, small_series
 from tests.learning.series import (
     decoder_parameters,
@@ -49,8 +49,8 @@ def test_decoders_are_trained_alike():
         fit_decoders(signal, features, parameters, device=device, dtype=torch.float64)
         for device in (CPU, CUDA)
     )
-    expected, _ = predict_left_out(on_cpu, features)
-    found, _ = predict_left_out(on_cuda, features)
+    expected, _ = on_cpu.left_out(signal, features)
+    found, _ = on_cuda.left_out(signal, features)
     assert abs(found - expected).max() < 1e-8
 
 

@@ -66,4 +66,4 @@ def metric_parameters(**changes):
 
 
 def decoder_parameters(**changes):
-    return DecodersParameters(**(TRAINING | {"learning_rate": 0.01} | changes))
+    return DecodersParameters(**(TRAINING | {"kind": "path", "learning_rate": 0.01} | changes))

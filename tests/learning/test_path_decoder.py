@@ -14,7 +14,6 @@ from geonode.learning.path_decoder import (
     PathDecoders,
     fit_decoders,
     lift,
-    predict_left_out,
 )
 from geonode.storage.weights import write_weights
 from tests.learning.series import decoder_parameters, flat_features, ordered_pairs, spectra
@@ -141,7 +140,7 @@ def by_hand(decoders, fold, features, member=0):
 
 def test_prediction_is_the_mean_over_sources_and_members():
     decoders, _, features = fit(members=3, geometries=2, dtype=torch.float64)
-    predicted, spread = predict_left_out(decoders, features)
+    predicted, spread = decoders.left_out(spectra(LEVELS, WAVELENGTHS), features)
     chosen = decoders.wavelengths.numpy()
     for level in range(LEVELS):
         scale = decoders.signals[level]
@@ -180,7 +179,7 @@ def test_a_series_that_the_features_determine_is_learned():
     features = flat_features(levels, wavelengths)
     parameters = decoder_parameters(epochs=300, wavelengths=7)
     decoders, history = fit_decoders(signal, features, parameters, **OPTIONS)
-    predicted, spread = predict_left_out(decoders, features)
+    predicted, spread = decoders.left_out(signal, features)
     assert torch.all(history[-1] < 1e-3)
     # Inside the series; a level at its end is extrapolated.
     for level in range(1, levels - 1):
@@ -250,8 +249,9 @@ def test_written_decoders_predict_the_same(trained, tmp_path):
     decoders.write(tmp_path / "decoders.safetensors")
     again = PathDecoders.read(tmp_path / "decoders.safetensors")
     assert again.members == 2
+    signal = spectra(LEVELS, WAVELENGTHS)
     for before, after in zip(
-        predict_left_out(decoders, features), predict_left_out(again, features), strict=True
+        decoders.left_out(signal, features), again.left_out(signal, features), strict=True
     ):
         np.testing.assert_array_equal(before, after)
 
