@@ -15,8 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from geonode.errors import TrainingError
+
 LENGTHS = np.geomspace(0.1, 20, 40)  # in units of the chart, which is 2 long
 NOISES = np.geomspace(1e-6, 1, 13)  # variance, relative to that of the process
+TIE = 1e-6  # of the logarithm of the likelihood per wavelength
 MEANS = {"constant": 1, "linear": 2}
 """Mean functions by name, with how many coefficients they have."""
 
@@ -81,14 +84,31 @@ def fit_process(
 ) -> tuple[Process, float]:
     """The process of the largest restricted likelihood, and its logarithm per wavelength.
 
+    With one level more than the mean function has coefficients all hyper-parameters are equally
+    likely, as the scale alone fits the only contrast there is. Of hyper-parameters that differ by
+    less than `TIE`, those nearest to the middle of both ranges are taken, not those that rounding
+    favours.
+
     Args:
         training: arc length of the training levels, all different; more levels than the mean
             function has coefficients.
         spectra: their spectra.
         mean: name of the mean function.
+
+    Raises:
+        TrainingError: the spectra are not finite, or two levels are equal.
     """
     evidence = restricted_likelihood(training, spectra, mean)
-    length, noise = np.unravel_index(evidence.argmax(), evidence.shape)
+    if not np.isfinite(evidence).all():
+        raise TrainingError(
+            "a Gaussian process: found spectra that are not finite or levels that are equal, "
+            "expected finite spectra of different levels"
+        )
+    middle_length, middle_noise = (len(LENGTHS) - 1) / 2, (len(NOISES) - 1) / 2
+    length, noise = min(
+        np.argwhere(evidence >= evidence.max() - TIE).tolist(),
+        key=lambda place: abs(place[0] - middle_length) + abs(place[1] - middle_noise),
+    )
     best = Process(float(LENGTHS[length]), float(NOISES[noise]), mean)
     return best, float(evidence[length, noise])
 

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from scipy.linalg import null_space
 from scipy.stats import multivariate_normal, t
 
+from geonode.errors import TrainingError
 from geonode.learning.process import (
     LENGTHS,
     MEANS,
@@ -138,3 +139,22 @@ def test_intervals_of_simulated_spectra_hold():
     # by wavelength the scale has ten degrees of freedom: Student's law
     covered = np.abs(spectra[5] - predicted[0]) <= t.ppf(0.95, 10) * deviation[0]
     assert covered.mean() == pytest.approx(0.9, abs=0.02)
+
+
+def test_hyper_parameters_that_one_contrast_cannot_tell_apart_are_not_left_to_rounding():
+    positions, generator = np.array([-1.0, -0.2, 1.0]), np.random.default_rng(5)
+    middle = LENGTHS[[19, 20]].tolist()  # of forty
+    for _ in range(20):
+        spectra = generator.normal(size=(3, 7))
+        evidence = restricted_likelihood(positions, spectra, "linear")
+        assert np.ptp(evidence) < 1e-8
+        process, _ = fit_process(positions, spectra, "linear")
+        assert process.length in middle
+        assert process.noise == NOISES[6]
+
+
+def test_spectra_that_are_not_finite_are_refused():
+    broken = SPECTRA.copy()
+    broken[2, 3] = np.nan
+    with pytest.raises(TrainingError, match=r"found spectra that are not finite.*expected finite"):
+        fit_process(POSITIONS, broken, "constant")
