@@ -29,6 +29,7 @@ FIRST_DEGREE = 24
 LINES = 5  # along which a degree is found
 RANDOM_POINTS = 8  # in each direction
 SLACK = 10
+LARGEST_DEGREE = 4096  # of an exponential
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,49 @@ def derivatives(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "po
         second_kind.append(2 * points * second_kind[-1] - second_kind[-2])
     orders = torch.arange(count, device=points.device, dtype=points.dtype)
     return orders * torch.stack(second_kind[:count], dim=-1)
+
+
+def integrals(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:
+    """Integrals of T_0 to T_{count-1} from -1 to every point, for at least two of them.
+
+    That of T_k is (T_{k+1} / (k + 1) - T_{k-1} / (k - 1)) / 2 for k > 1 (Trefethen, chapter 19).
+    """
+    values = polynomials(points, count + 1)
+    orders = torch.arange(2, count, device=points.device, dtype=points.dtype)
+    higher = (values[:, 3:] / (orders + 1) - values[:, 1:-2] / (orders - 1)) / 2
+    low = torch.stack([points, points.square() / 2], dim=-1)
+    start = torch.where(orders % 2 == 0, 1, -1) / (orders.square() - 1)  # minus those at -1
+    return torch.cat([low - low.new_tensor([-1.0, 0.5]), higher - start], dim=-1)
+
+
+def integral_of_exponential(
+    lines: Float[Tensor, "degree function"], points: Float[Tensor, "point"], tolerance: float
+) -> Float[Tensor, "point function"]:
+    """Integrals, from -1 to every point, of the exponential of Chebyshev series.
+
+    The exponential is expanded in turn, from values of the series and so without a network call,
+    to twice the degree again and again until its coefficients have decayed.
+
+    Args:
+        lines: coefficients of every series.
+        points: where to, from -1 to 1.
+        tolerance: of trailing coefficients, relative to the largest.
+
+    Raises:
+        GeometryError: the coefficients do not decay.
+    """
+    degree = 2 * max(len(lines), FIRST_DEGREE // 2)
+    while True:
+        at, transform = _transform(degree, lines)
+        coefficients = transform @ torch.exp(polynomials(at, len(lines)) @ lines)
+        if float(_tail(coefficients.T[None])) <= tolerance * float(coefficients.abs().max()):
+            return integrals(points, degree) @ coefficients
+        if degree > LARGEST_DEGREE:
+            raise GeometryError(
+                f"tolerance: found {tolerance:g}, but at degree {degree} the expansion of the "
+                "exponential has not decayed so far, expected a larger tolerance"
+            )
+        degree *= 2
 
 
 def _interpolate(metric: Metric, in_x: int, in_w: int) -> Tensor:

@@ -8,7 +8,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.config import ChristoffelParameters
-from geonode.geometry.chebyshev import derivatives, expand, polynomials
+from geonode.geometry.chebyshev import (
+    derivatives,
+    expand,
+    integral_of_exponential,
+    polynomials,
+)
 from geonode.geometry.grid import Grid, moved
 from geonode.geometry.metric import Metric
 
@@ -87,9 +92,29 @@ class ChebyshevSource:
         """How many models there are."""
         return len(self.coefficients)
 
+    def arc_length(
+        self, model: int, positions: Float[Tensor, "node"], tolerance: float
+    ) -> Float[Tensor, "node wavelength"]:
+        """The integral S of sqrt(g) from -1, from the coefficients: no grid, no quadrature.
+
+        Args:
+            model: which metric.
+            positions: where to.
+            tolerance: of trailing coefficients of sqrt(g), relative to the largest.
+
+        Raises:
+            GeometryError: sqrt(g) is too sharp for the tolerance.
+        """
+        lines = self._lines(model, positions)
+        return integral_of_exponential(lines, positions, tolerance)
+
+    def _lines(self, model: int, like: Tensor) -> Tensor:
+        """Series in position alone, one for every wavelength."""
+        return (self.coefficients[model] @ self.in_w).to(like.dtype).to(like.device)
+
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """Sums of polynomials and of their derivatives."""
-        lines = (self.coefficients[model] @ self.in_w).to(positions.dtype).to(positions.device)
+        lines = self._lines(model, positions)
         return Grid(
             positions,
             polynomials(positions, len(lines)) @ lines,

@@ -13,7 +13,7 @@ from geonode.geodesics.features import FEATURES
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.solution import Status
 from geonode.geometry.grid import Grid
-from geonode.geometry.sources import DirectSource
+from geonode.geometry.sources import ChebyshevSource, DirectSource
 from tests.geometry.closed_forms import (
     KNOWN,
     columns,
@@ -368,6 +368,17 @@ def test_velocity_and_features_by_boundary_value_solver_and_quadrature():
     assert features[1] == pytest.approx(moment / length, abs=1e-9)
     assert features[2] == pytest.approx(length, rel=1e-9)
     assert features[3] == pytest.approx(length / slowest, rel=1e-5)
+
+
+@pytest.mark.parametrize(("metric", "bound"), [(SMOOTH, 1e-11), (SHARP, 1e-8)])
+def test_arc_length_of_the_grid_and_of_the_chebyshev_coefficients_agree(metric, bound):
+    """Two ways that share the expansion of ln sqrt(g) and nothing after it."""
+    source = ChebyshevSource.of(metric, NETWORK_WAVELENGTHS, tolerance=1e-12, largest_degree=512)
+    at = torch.linspace(-1, 1, 77, dtype=torch.float64)
+    found = ClosedForm(source.grid(0, nodes(2000))).arc_length.at(at)
+    expected = source.arc_length(0, at, 1e-13)
+    assert (found - expected).abs().max() <= bound
+    assert expected[-1].min() > 0.5
 
 
 def test_endpoints_of_a_batch_by_torchdiffeq():

@@ -4,7 +4,13 @@ import torch
 from numpy.polynomial import chebyshev
 
 from geonode.errors import GeometryError
-from geonode.geometry.chebyshev import derivatives, expand, polynomials
+from geonode.geometry.chebyshev import (
+    derivatives,
+    expand,
+    integral_of_exponential,
+    integrals,
+    polynomials,
+)
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.sources import ChebyshevSource
@@ -40,6 +46,30 @@ def test_polynomials_and_derivatives_against_numpy(count):
         np.testing.assert_allclose(values[:, degree], chebyshev.chebval(x, unit), atol=1e-12)
         expected = chebyshev.chebval(x, chebyshev.chebder(unit))
         np.testing.assert_allclose(slopes[:, degree], expected, atol=1e-12 * max(1, degree**2))
+
+
+@pytest.mark.parametrize("count", [2, 3, 31])
+def test_integrals_against_numpy(count):
+    x = np.concatenate([[-1, 1, 0], np.random.default_rng(1).uniform(-1, 1, 50)])
+    found = integrals(torch.from_numpy(x), count)
+    assert found.shape == (53, count)
+    for degree in range(count):
+        antiderivative = chebyshev.chebint(np.eye(count)[degree], lbnd=-1)
+        expected = chebyshev.chebval(x, antiderivative)
+        np.testing.assert_allclose(found[:, degree], expected, atol=1e-14)
+
+
+def test_integral_of_an_exponential_of_known_series():
+    """exp(a x + b): (exp(a x + b) - exp(b - a)) / a; and 1 integrates to x + 1."""
+    x = torch.linspace(-1, 1, 41, dtype=torch.float64)
+    a, b = torch.tensor([[3.0, -0.7], [0.2, 1.5]], dtype=torch.float64)
+    lines = torch.stack([torch.cat([b, b[:1] * 0]), torch.cat([a, a[:1] * 0])])
+    found = integral_of_exponential(lines, x, 1e-14)
+    expected = (torch.exp(a * x[:, None] + b) - torch.exp(b - a)) / a
+    torch.testing.assert_close(found[:, :2], expected, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(found[:, 2], x + 1, rtol=0, atol=1e-14)
+    with pytest.raises(GeometryError, match=r"tolerance: found 1e-30, but at degree"):
+        integral_of_exponential(lines, x, 1e-30)
 
 
 def test_slopes_at_the_ends_are_the_squares_of_the_degrees():
