@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.config import DecodersParameters, PrecisionParameters
+from geonode.config import PrecisionParameters
 from geonode.devices.device import resolve
 from geonode.evaluation import benchmark
 from geonode.evaluation.benchmark import time_geodesics, time_sequential, time_training
@@ -12,6 +12,7 @@ from geonode.geometry.perceptron import Perceptron
 from geonode.reference.sequential import MetricModule, SequentialSolver
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
+from tests.learning.series import decoder_parameters
 
 LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 60.0])
 WAVELENGTHS = 7
@@ -100,7 +101,7 @@ def test_an_epoch_is_the_difference_of_two_trainings(monkeypatch, series, device
     monkeypatch.setattr(benchmark, "fit_decoders", fit)
     monkeypatch.setattr(benchmark, "time_calls", timed)
     features = np.zeros((1, 6, 20, WAVELENGTHS, 5))
-    parameters = decoder_parameters(epochs=500)
+    parameters = decoder_parameters(wavelengths=WAVELENGTHS, epochs=500)
     assert time_training(series, features, parameters, device, 2) == pytest.approx(0.25)
     assert epochs == [5, 25]
     assert parameters.epochs == 500
@@ -116,21 +117,8 @@ def test_all_decoders_are_trained_before_and_in_every_repetition(monkeypatch, se
         trained.append(train(*arguments, **options)[0])
 
     monkeypatch.setattr(benchmark, "fit_decoders", fit)
-    seconds = time_training(series, features, decoder_parameters(), device, 2)
+    seconds = time_training(
+        series, features, decoder_parameters(wavelengths=WAVELENGTHS), device, 2
+    )
     assert np.isfinite(seconds)  # a difference of timings: on a busy machine it may be negative
     assert [decoders.network.models for decoders in trained] == [6] * (2 * 3)
-
-
-def decoder_parameters(epochs=3):
-    return DecodersParameters(
-        seed=0,
-        members=1,
-        epochs=epochs,
-        wavelengths=WAVELENGTHS,
-        learning_rate=0.01,
-        gradient_clip=1.0,
-        schedule="cosine",
-        weight_decay=0.0,
-        accumulation=1,
-        checkpoint_every=0,
-    )
