@@ -99,10 +99,8 @@ def process_with_trend(
 
     Length and noise maximise the restricted likelihood (`geonode.learning.process`).
     """
-    centre = train_spectra.mean(axis=0)  # the weights add up to one, but for rounding
-    process, _ = fit_process(train_positions, train_spectra - centre, "linear")
-    weights = process.weights(train_positions, np.array([position]))[0]
-    return centre + weights @ (train_spectra - centre)
+    process, _ = fit_process(train_positions, train_spectra, "linear")
+    return process.predict(train_positions, train_spectra, np.array([position]))[0]
 
 
 def low_rank_pchip(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:

@@ -208,7 +208,8 @@ def _require(
         GeometryError: with the count and the worst cases.
     """
     tolerance = parameters.tolerance
-    bound = 2 * tolerance + ROUNDINGS * eps  # of the residual on the grid, and of the grid itself
+    # what is left on the grid leads astray on the network too; beside that the grid may be off
+    bound = tolerance + min(tolerance, summary.residual_max) + ROUNDINGS * eps
     if summary.unconverged > parameters.allow_unconverged:
         raise GeometryError(
             f"{summary.unconverged} of {summary.geodesics} geodesics miss their target by more "

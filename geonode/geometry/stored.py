@@ -10,6 +10,7 @@ from torch import Tensor
 
 from geonode.arguments import choose
 from geonode.devices.device import on_device
+from geonode.errors import CorruptArtifactError
 from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.lookup import LOOKUPS, Lookup
@@ -89,9 +90,9 @@ class StoredGrids:
         lookup: how they are to be read between their nodes.
 
     Raises:
-        MissingArtifactError, CorruptArtifactError: there is no artifact, or it is damaged.
+        MissingArtifactError, CorruptArtifactError: there is no artifact, it is damaged, or it
+            names no lookup that there is.
         ArtifactError: it was made of other metrics or spectra than those at hand.
-        GeometryError: it names no lookup that there is.
     """
 
     def __init__(self, path: Path, learned: LearnedMetrics, series: Series) -> None:
@@ -103,7 +104,9 @@ class StoredGrids:
             "the metrics and the spectra",
         )
         name = self._artifact.attributes.get("lookup")
-        self.lookup: Lookup = choose(LOOKUPS, str(name), f"{path}: attribute lookup")
+        if name not in LOOKUPS:
+            raise CorruptArtifactError(path, f"names the lookup {name}, not one of {list(LOOKUPS)}")
+        self.lookup: Lookup = LOOKUPS[name]
 
     def grid(self, index: tuple[int, int], like: Float[Tensor, "..."]) -> Grid:
         """The grid of one (member, fold), in the format and on the device of a tensor."""

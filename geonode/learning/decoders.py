@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.arguments import choose
 from geonode.config import DecodersParameters
 from geonode.devices.device import Device
+from geonode.errors import CorruptArtifactError
 from geonode.learning.path_decoder import PathDecoders, fit_decoders
 from geonode.learning.process_decoder import ProcessDecoders, fit_processes
 from geonode.progress import Report
@@ -95,8 +95,11 @@ def read_decoders(path: Path) -> Decoders:
     """Read decoders of whatever kind.
 
     Raises:
-        MissingArtifactError, CorruptArtifactError: there are none, or they are damaged.
-        GeometryError: they are of no kind that there is.
+        MissingArtifactError, CorruptArtifactError: there are none, they are damaged, or they are
+            of no kind that there is.
     """
     _, metadata = read_weights(path)
-    return choose(READERS, metadata.get("kind", ""), f"{path}: kind")(path)
+    kind = metadata.get("kind")
+    if kind not in READERS:
+        raise CorruptArtifactError(path, f"holds decoders of kind {kind}, not of {list(READERS)}")
+    return READERS[kind](path)

@@ -42,7 +42,17 @@ class Process:
         self, training: Float[np.ndarray, "level"], positions: Float[np.ndarray, "target"]
     ) -> Float[np.ndarray, "target level"]:
         """What every training spectrum counts for in the best linear unbiased prediction."""
-        return self._predict(training, positions)[0]
+        return self._weights_and_variance(training, positions)[0]
+
+    def predict(
+        self,
+        training: Float[np.ndarray, "level"],
+        spectra: Float[np.ndarray, "level wavelength"],
+        positions: Float[np.ndarray, "target"],
+    ) -> Float[np.ndarray, "target wavelength"]:
+        """The best linear unbiased prediction at some positions."""
+        centre = spectra.mean(axis=0)  # the weights add up to one, but for rounding
+        return centre + self.weights(training, positions) @ (spectra - centre)
 
     def deviation(
         self,
@@ -58,9 +68,9 @@ class Process:
         projection = _projection(self._covariance(training), _basis(training, self.mean))
         freedom = len(training) - MEANS[self.mean]
         scale = np.einsum("iw,ij,jw->w", spectra, projection, spectra).clip(min=0) / freedom
-        return np.sqrt(np.outer(self._predict(training, positions)[1], scale))
+        return np.sqrt(np.outer(self._weights_and_variance(training, positions)[1], scale))
 
-    def _predict(
+    def _weights_and_variance(
         self, training: np.ndarray, positions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Weights, and the variance of a new reading relative to that of the process."""

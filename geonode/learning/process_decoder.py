@@ -49,8 +49,7 @@ class ProcessDecoders:
             process, positions = self.processes[fold.index], self.positions[fold.index]
             training, target = positions[fold.training], positions[[fold.index]]
             known = spectra[fold.training]
-            centre = known.mean(axis=0)  # the weights add up to one, but for rounding
-            predictions.append(centre + process.weights(training, target)[0] @ (known - centre))
+            predictions.append(process.predict(training, known, target)[0])
             deviations.append(process.deviation(training, known, target)[0])
         return np.stack(predictions), np.stack(deviations)
 

@@ -148,6 +148,14 @@ def test_a_grid_that_is_too_coarse_is_refused(tmp_path, device):
     assert [file.name for file in tmp_path.iterdir()] == ["grids.zarr"]
 
 
+def test_in_closed_form_the_network_must_agree_within_the_tolerance_itself(tmp_path, grids):
+    path = tmp_path / "geodesics.zarr"
+    error = solve_all(path, grids, LEARNED, SERIES, parameters(), DOUBLE).endpoint_error_max
+    solve_all(path, grids, LEARNED, SERIES, parameters(1.1 * error), DOUBLE)
+    with pytest.raises(GeometryError, match="on the network"):
+        solve_all(path, grids, LEARNED, SERIES, parameters(0.9 * error), DOUBLE)
+
+
 @pytest.mark.parametrize("device", [DOUBLE, SINGLE], ids=["float64", "float32"])
 def test_grids_of_other_metrics_are_refused(tmp_path, grids, device):
     other = small_metrics(SERIES, seed=1)

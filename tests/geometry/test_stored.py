@@ -3,7 +3,13 @@ import pytest
 import torch
 import xarray
 
-from geonode.errors import ArtifactError, GeometryError, GeonodeError, MissingArtifactError
+from geonode.errors import (
+    ArtifactError,
+    CorruptArtifactError,
+    GeometryError,
+    GeonodeError,
+    MissingArtifactError,
+)
 from geonode.geometry.grid import Grid
 from geonode.geometry.lookup import LOOKUPS
 from geonode.geometry.sources import DirectSource
@@ -130,3 +136,10 @@ def test_grids_of_another_series_are_refused(tmp_path, levels, wavelengths):
 def test_absent_grids_are_named(tmp_path):
     with pytest.raises(MissingArtifactError, match="none"):
         StoredGrids(tmp_path / "none", LEARNED, SERIES)
+
+
+def test_a_grid_that_names_no_lookup_is_refused(tmp_path, monkeypatch):
+    write(tmp_path / "grids.zarr", lookup="linear")
+    monkeypatch.delitem(LOOKUPS, "linear")
+    with pytest.raises(CorruptArtifactError, match=r"names the lookup linear.*dvc repro"):
+        StoredGrids(tmp_path / "grids.zarr", LEARNED, SERIES)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from geonode.devices.device import Device
-from geonode.errors import GeometryError
+from geonode.errors import CorruptArtifactError
 from geonode.learning.decoders import KINDS, Decoders, read_decoders
 from geonode.progress import silent
 from geonode.storage.weights import write_weights
@@ -34,5 +34,5 @@ def test_every_kind_is_written_read_and_predicts(kind, tmp_path):
 
 def test_decoders_of_no_known_kind_are_refused(tmp_path):
     write_weights(tmp_path / "other.safetensors", {"a": torch.zeros(1)}, {"kind": "oracle"})
-    with pytest.raises(GeometryError, match=r"kind: found 'oracle', expected one of path, process"):
+    with pytest.raises(CorruptArtifactError, match=r"decoders of kind oracle, not of .*dvc repro"):
         read_decoders(tmp_path / "other.safetensors")
