@@ -1,5 +1,6 @@
 # make repro: install, then run whatever of the pipeline is out of date
 # make test:  install with the test extras, then run the tests
+# make ablation: what every part of the learning buys, on the series in data/series (hours on a CPU)
 # make lint:  formatter, linter, type checker, house rules (docstrings, shapes, layers)
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -7,13 +8,16 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: repro test lint clean
+.PHONY: repro test ablation lint clean
 
 repro: .venv/installed
 	dvc repro
 
 test: .venv/installed-test
 	python -m pytest
+
+ablation: .venv/installed
+	dvc repro --force --single-item ablation
 
 lint: .venv/installed-test
 	ruff check .

@@ -103,6 +103,16 @@ class SpectraParameters(Block):
         return self
 
 
+class AugmentationParameters(Block):
+    """Disturbances of the training spectra: the standard deviation of each (0: none)."""
+
+    shift: NonNegative = Field(description="of the wavelength scale (axis unit)")
+    scatter: NonNegative = Field(description="of the factor of a spectrum (relative)")
+    offset: NonNegative = Field(description="of the baseline of a spectrum (signal unit)")
+    slope: NonNegative = Field(description="of its tilt, from the middle to an end (signal unit)")
+    detector: NonNegative = Field(description="of every reading (signal unit)")
+
+
 class TrainingParameters(Block):
     """What the training of metrics and of decoders have in common."""
 
@@ -124,20 +134,32 @@ class TrainingParameters(Block):
         description="parts of the training pairs whose gradients are added up to one step; more "
         "take less memory and change the result by rounding alone"
     )
+    augmentation: AugmentationParameters
     checkpoint_every: Annotated[int, Field(ge=0)] = Field(
         description="epochs from one checkpoint of the training to the next (0: none)"
     )
 
 
 class MetricParameters(TrainingParameters):
-    """Learning of the metric; all but the first two belong to end_to_end."""
+    """Learning of the metric."""
 
-    learning: Literal["flat", "evidence", "end_to_end"] = Field(
-        description="straight geodesics on the given chart, a chart chosen by the evidence of a "
-        "Gaussian process, or a network trained together with a decoder"
+    learning: Literal[
+        "flat",
+        "evidence",
+        "evidence_network",
+        "evidence_by_wavelength",
+        "end_to_end",
+        "pullback",
+        "shared",
+    ] = Field(
+        description="straight geodesics on the given chart; a chart chosen by the evidence of a "
+        "Gaussian process; on that chart a network, one for all wavelengths or not, trained by the "
+        "same evidence, together with a decoder, or after the slopes of the spectra; or one metric "
+        "for all folds, which leaks"
     )
-    evidence_margin: NonNegative = Field(
-        description="log likelihood, per wavelength, by which a chart must beat the given one"
+    evidence_margin: NonNegative | None = Field(
+        description="log likelihood, per wavelength, by which a chart must beat the given one "
+        "(null: none does)"
     )
     learning_rate: Positive = Field(description="of the metric network")
     decoder_learning_rate: Positive = Field(description="of the decoder trained along with it")
@@ -156,6 +178,17 @@ class MetricParameters(TrainingParameters):
         if self.bounds[0] >= self.bounds[1]:
             raise ValueError("bounds must be [low, high] with low < high")
         return self
+
+
+class InnerParameters(Block):
+    """Leave-one-out inside every fold: it weighs kinds of decoders and calibrates intervals."""
+
+    members: Annotated[int, Field(ge=0)] = Field(
+        description="models of every inner fold; 0: no inner folds, no blend and no intervals"
+    )
+    levels: Annotated[int, Field(ge=2)] | None = Field(
+        description="levels that are left out in turn inside every fold (null: all)"
+    )
 
 
 class ChristoffelParameters(Block):
@@ -220,11 +253,26 @@ class GeodesicsParameters(Block):
 class DecodersParameters(TrainingParameters):
     """The leave-one-out decoders; all but the kind belongs to path."""
 
-    kind: Literal["path", "process_constant", "process_linear"] = Field(
-        description="perceptrons on path features, or a Gaussian process over arc length that "
-        "reverts to a constant or to a straight line"
+    kind: Literal[
+        "blend",
+        "blend_scores",
+        "path",
+        "scores",
+        "process_constant",
+        "process_linear",
+        "evidence_process",
+        "mean",
+    ] = Field(
+        description="perceptrons on path features, onto signals or onto singular scores; a "
+        "Gaussian process over the arc length of the metric, about a constant or a straight line, "
+        "or over that of a metric of its own evidence; the mean; or a blend, weighed by inner "
+        "leave-one-out"
     )
     learning_rate: Positive = Field(description="at the height of the schedule")
+    evidence_margin: NonNegative | None = Field(
+        description="log likelihood, per wavelength, by which a learned metric must beat the "
+        "chart; evidence_process (null: none does)"
+    )
 
 
 class ValidateParameters(Block):
@@ -251,21 +299,49 @@ class BenchmarkParameters(Block):
     repeats: Annotated[int, Field(ge=1)] = Field(description="repetitions of every short timing")
 
 
+class AblationParameters(Block):
+    """What the ablation runs over."""
+
+    folder: str = Field(min_length=1, description="of wide CSV files, one a series")
+    seeds: Annotated[list[Seed], Field(min_length=1)] = Field(
+        description="of metrics and decoders, one run each"
+    )
+    members: Annotated[list[PositiveInt], Field(min_length=1)] = Field(
+        description="sizes of the ensembles"
+    )
+
+
 class Parameters(Block):
     """The whole of params.yaml."""
 
+    preset: str = Field(description="one of presets: what it says takes the place of the blocks")
+    presets: dict[str, dict[str, Any]] = Field(
+        description="by name: values by dotted key, such as {decoders.members: 16}"
+    )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
         description="where to compute; auto takes cuda, then mps, then cpu"
     )
     precision: PrecisionParameters
     generate: GenerateParameters
     spectra: SpectraParameters
+    inner: InnerParameters
     metric: MetricParameters
     christoffel: ChristoffelParameters
     geodesics: GeodesicsParameters
     decoders: DecodersParameters
     validation: ValidateParameters = Field(alias="validate")
     benchmark: BenchmarkParameters
+    ablation: AblationParameters
+
+    def seeded(self, seed: int) -> "Parameters":
+        """The same with another seed of metrics and decoders."""
+        metric = self.metric.model_copy(update={"seed": seed})
+        decoders = self.decoders.model_copy(update={"seed": seed})
+        return self.model_copy(update={"metric": metric, "decoders": decoders})
+
+
+PRESET = ("inner", "metric", "decoders")
+"""Blocks that a preset may change: those whose stages depend on it."""
 
 
 def parse_yaml(text: str) -> Any:
@@ -282,7 +358,8 @@ def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Para
 
     Args:
         path: a YAML file with every key of `Parameters`.
-        overrides: values by dotted key, such as `{"decoders.epochs": 10}`, that replace the file's.
+        overrides: values by dotted key, such as `{"decoders.epochs": 10}`, that replace the file's
+            and those of its preset.
 
     Raises:
         ParameterError: the file is missing or no YAML mapping, a key is unknown or missing, or a
@@ -298,7 +375,8 @@ def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Para
         raise ParameterError(str(path), "file", " ".join(str(error).split()), "YAML") from error
     if not isinstance(content, dict):
         raise ParameterError(str(path), "file", type(content).__name__, "a mapping of blocks")
-    for key, value in (overrides or {}).items():
+    given = overrides or {}
+    for key, value in (_preset(path, content, given) | given).items():
         *blocks, last = key.split(".")
         node = content
         for block in blocks:
@@ -317,7 +395,22 @@ def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Para
             expected = "no such key"
         if first["type"] == "value_error":  # of a whole block, whose values contradict each other
             found = {name: value for name, value in found.items() if name in expected}
-        whole, parts = f"{key}.", [f"{override}." for override in overrides or {}]
-        given = any(whole.startswith(part) or part.startswith(whole) for part in parts)
-        source = "command line" if given else str(path)
+        whole, parts = f"{key}.", [f"{override}." for override in given]
+        by_hand = any(whole.startswith(part) or part.startswith(whole) for part in parts)
+        source = "command line" if by_hand else str(path)
         raise ParameterError(source, key, found, expected) from error
+
+
+def _preset(path: Path, content: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Values of the preset that is asked for, by dotted key."""
+    presets, name = content.get("presets"), given.get("preset", content.get("preset"))
+    if not isinstance(presets, dict) or not isinstance(name, str):
+        return {}  # the validation of the whole says what is wrong
+    if not isinstance(presets.get(name), dict):
+        source = "command line" if "preset" in given else str(path)
+        raise ParameterError(source, "preset", name, f"one of {', '.join(map(str, presets))}")
+    for key in presets[name]:
+        if str(key).split(".")[0] not in PRESET:
+            expected = f"parameters of {', '.join(PRESET)}"
+            raise ParameterError(str(path), f"presets.{name}", key, expected)
+    return presets[name]

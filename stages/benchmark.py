@@ -34,6 +34,7 @@ def app(parameters: Parameters) -> str:
     from geonode.evaluation.benchmark import time_geodesics, time_sequential, time_training
     from geonode.geodesics.solved import read_features
     from geonode.geometry.learned import LearnedMetrics
+    from geonode.learning.folds import training_wavelengths
     from geonode.reference.sequential import published_calls
     from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics
@@ -43,7 +44,8 @@ def app(parameters: Parameters) -> str:
     series = read_series(SPECTRA)
     learned = LearnedMetrics.read(METRIC)
     learned.require_levels(METRIC, len(series.concentrations))
-    features = read_features(GEODESICS, series)
+    chosen = training_wavelengths(len(series.axis), parameters.decoders.wavelengths)
+    features = read_features(GEODESICS, series)[..., chosen, :]
 
     stages, device_peak_mb = _time_pipeline(parameters, device)
     seconds = sum(timing.seconds for timing in stages.values())

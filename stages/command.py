@@ -6,9 +6,7 @@ YAML, so a list is written as in the file: --concentrations "[0, 10, 20, 40]".
 """
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -19,22 +17,26 @@ from ruamel.yaml.error import YAMLError
 
 from geonode.config import Parameters, parse_yaml, read_parameters
 from geonode.errors import GeonodeError, ParameterError
+from geonode.progress import bar as progress  # noqa: F401 - for the stages
 from stages.paths import PARAMETERS
 
 
-def stage(*blocks: str) -> Callable[[Callable[[Parameters], str]], typer.Typer]:
+def stage(
+    *blocks: str, also: tuple[str, ...] = ()
+) -> Callable[[Callable[[Parameters], str]], typer.Typer]:
     """Make a command of a stage.
 
     Args:
         blocks: keys of params.yaml whose parameters become options. With one block its name is
             left out of theirs.
+        also: further keys; theirs are named in full.
     """
 
     def decorate(run: Callable[[Parameters], str]) -> typer.Typer:
         options = {
-            "_".join(path[1:] if len(blocks) == 1 else path): (path, field)
+            "_".join(path[1:] if len(blocks) == 1 and path[0] in blocks else path): (path, field)
             for path, field in _leaves(Parameters, ())
-            if path[0] in blocks
+            if path[0] in (*blocks, *also)
         }
 
         def command(params: Path, **given: str | None) -> None:
@@ -80,24 +82,6 @@ def stage(*blocks: str) -> Callable[[Callable[[Parameters], str]], typer.Typer]:
         return application
 
     return decorate
-
-
-@contextmanager
-def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, silent when stderr is no terminal.
-
-    Yields:
-        A function to call with the number of units done since the last call.
-    """
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda done: bar.advance(task, done)
 
 
 def _leaves(

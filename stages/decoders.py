@@ -2,35 +2,56 @@
 
 from geonode.config import Parameters
 from stages.command import progress, stage
-from stages.paths import CHECKPOINTS, DECODERS, DEVICE, GEODESICS, METRICS, PLOTS, SPECTRA
+from stages.paths import CHECKPOINTS, DECODERS, DEVICE, GEODESICS, METRIC, METRICS, PLOTS, SPECTRA
 
 
-@stage("decoders")
+@stage("decoders", also=("preset", "inner"))
 def app(parameters: Parameters) -> str:
-    """Train the decoders of all folds and members, from path features to the measured signal."""
+    """Train the decoders of all folds, weigh their kinds and calibrate their intervals."""
     from geonode.devices.device import Device
     from geonode.geodesics.solved import read_features
-    from geonode.learning.decoders import KINDS
+    from geonode.geometry.learned import LearnedMetrics
+    from geonode.learning.blend import fit_blend
+    from geonode.learning.folds import fold_names, training_wavelengths
+    from geonode.learning.path_features import path_features
+    from geonode.learning.run import Runs
     from geonode.learning.trainer import history_csv
     from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics, write_text
 
-    block = parameters.decoders
+    block, inner = parameters.decoders, parameters.inner
     device = Device.from_description(read_document(DEVICE))
     series = read_series(SPECTRA)
-    features = read_features(GEODESICS, series)
-    folds = len(series.concentrations) + 1
-    with progress("training decoders", block.members * folds * block.epochs) as report:
-        decoders, history = KINDS[block.kind](
-            series.signal, features, block, device, CHECKPOINTS / "decoders", report
-        )
-    decoders.write(DECODERS)
-    write_text(PLOTS / "training.csv", history_csv(history, ("loss",), folds, block))
-    models = history.shape[2]
+    learned = LearnedMetrics.read(METRIC)
+    learned.require_levels(METRIC, len(series.concentrations))
+    chosen = training_wavelengths(len(series.axis), block.wavelengths)
+    features = read_features(GEODESICS, series)[..., chosen, :]
+    runs = Runs.of(
+        len(series.concentrations), block.members, inner, device, CHECKPOINTS / "decoders"
+    )
+    left_out = () if runs.inner is None else tuple(f.left_out for f in runs.inner.folds)
+    learned.require_inner(METRIC, left_out)
+    inner_metrics = learned.inner
+    inner_features = None if inner_metrics is None else path_features(inner_metrics, series, chosen)
+    with progress("training decoders", runs.models * block.epochs) as report:
+        blend, history = fit_blend(series, features, inner_features, block, runs.telling(report))
+    blend.write(DECODERS)
+    names = fold_names(series.concentrations)
+    write_text(PLOTS / "training.csv", history_csv(history, ("loss",), len(names), block))
     last = float(history[-1].mean()) if len(history) else None
-    write_metrics(METRICS / "decoders.json", {"kind": block.kind, "models": models, "loss": last})
+    write_metrics(
+        METRICS / "decoders.json",
+        {
+            "kind": block.kind,
+            "loss": last,
+            "weights": {
+                name: dict(zip(blend.decoders, weights.tolist(), strict=True))
+                for name, weights in zip(names, blend.weights_of_folds(), strict=True)
+            },
+        },
+    )
     trained = "" if last is None else f", loss {last:.4f}"
-    return f"{models} decoders ({block.kind}){trained} -> {DECODERS}"
+    return f"decoders ({block.kind}) of {len(names)} folds{trained} -> {DECODERS}"
 
 
 if __name__ == "__main__":

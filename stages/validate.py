@@ -10,22 +10,26 @@ def app(parameters: Parameters) -> str:
     """Score leave-one-out predictions, compare with classical baselines, draw the figures."""
     from geonode.evaluation.baselines import BASELINES
     from geonode.evaluation.comparison import Comparison
+    from geonode.evaluation.coverage import coverage
     from geonode.evaluation.figures import error_figure, folds_figure, save_figure
     from geonode.evaluation.predictions import predictions_csv
     from geonode.evaluation.scores import band_scores, series_scores
     from geonode.geodesics.solved import read_features
-    from geonode.learning.decoders import read_decoders
+    from geonode.learning.blend import Blend
     from geonode.spectra.series import level_names, read_series
     from geonode.storage.document import write_metrics, write_text
 
     series = read_series(SPECTRA)
-    decoders = read_decoders(DECODERS)
-    features = read_features(GEODESICS, series)
+    blend = Blend.read(DECODERS)
+    blend.require_series(DECODERS, series)
+    features = read_features(GEODESICS, series)[..., blend.training, :]
     levels = series.concentrations
-    decoders.require_series(DECODERS, len(levels), len(series.axis))
 
     measured = series.signal
-    predicted, spread = decoders.left_out(series.signal, features)
+    prediction = blend.left_out(series, features)
+    predicted = prediction.spectra
+    half_width = prediction.half_width
+    held = None if half_width is None else coverage(measured, predicted, half_width)
     bands = parameters.validation.bands
     scores = series_scores(series.axis, levels, measured, predicted)
     with progress("predicting with the baselines", len(BASELINES) + len(levels)) as report:
@@ -36,18 +40,21 @@ def app(parameters: Parameters) -> str:
             **scores,
             "bands": band_scores(series.axis, levels, measured, predicted, bands),
             **baselines.summary(scores["rmse"]),
+            "coverage": held,
+            "coverage90": held["90"]["all"] if held else None,
         },
     )
     best = baselines.best
     unit = series.labels["concentration_unit"]
     write_text(
         PLOTS / "predictions.csv",
-        predictions_csv(series.axis, level_names(levels), measured, predicted, spread),
+        predictions_csv(series.axis, level_names(levels), measured, predicted, prediction.band),
     )
     labels = (series.axis_label, series.signal_label, levels, unit)
     r2 = [fold["r2"] for fold in scores["folds"].values()]
     save_figure(
-        folds_figure(series.axis, *labels, measured, predicted, spread, r2), PLOTS / "folds.png"
+        folds_figure(series.axis, *labels, measured, predicted, prediction.band, r2),
+        PLOTS / "folds.png",
     )
     save_figure(
         error_figure(series.axis, *labels, measured, predicted, best, baselines.predictions[best]),

@@ -44,6 +44,62 @@ def test_the_parameters_of_the_repository_are_valid():
     assert "220-800" in parameters.validation.bands
 
 
+def test_a_preset_takes_the_place_of_the_file_and_the_command_line_of_both(read):
+    thorough = {"metric.members": 7, "decoders.kind": "mean", "inner.members": 0}
+    changes = {"presets": {"standard": {}, "thorough": thorough}, "metric.members": 2}
+    assert read(changes).metric.members == 2
+    for found in (
+        read(changes | {"preset": "thorough"}),
+        read(changes, {"preset": "thorough"}),
+        read(changes | {"preset": "standard"}, {"preset": "thorough"}),
+    ):
+        assert (found.metric.members, found.decoders.kind, found.inner.members) == (7, "mean", 0)
+        assert found.preset == "thorough"
+    mixed = read(changes, {"preset": "thorough", "metric.members": 5})
+    assert (mixed.metric.members, mixed.decoders.kind) == (5, "mean")
+
+
+def test_the_presets_of_the_repository_are_valid():
+    standard = read_parameters(FILE)
+    assert standard.preset == "standard"
+    assert standard.presets["standard"] == {}
+    for name in standard.presets:
+        found = read_parameters(FILE, {"preset": name})
+        assert (found.metric, found.decoders, found.inner) != (
+            standard.metric,
+            standard.decoders,
+            standard.inner,
+        ) or name == "standard"
+
+
+@pytest.mark.parametrize(
+    ("changes", "overrides", "message"),
+    [
+        ({"preset": "slow"}, None, r"params\.yaml: preset: found 'slow', expected one of fast,"),
+        ({}, {"preset": "slow"}, r"command line: preset: found 'slow', expected one of fast,"),
+        (
+            {"presets": {"standard": {"generate.seed": 1}}},
+            None,
+            r"presets\.standard: found 'generate\.seed', expected parameters of inner, metric, dec",
+        ),
+        ({"presets": {"standard": {"metric.epoch": 1}}}, None, r"metric\.epoch: .* no such key"),
+        ({"presets": {"standard": {"metric.epochs": 0}}}, None, r"metric\.epochs: found 0, "),
+        ({"presets": 3}, None, r"presets: found 3, "),
+        ({"preset": 3}, None, r"preset: found 3, "),
+        ({"inner.members": -1}, None, r"inner\.members: found -1, "),
+        ({"inner.levels": 1}, None, r"inner\.levels: found 1, "),
+    ],
+)
+def test_a_preset_that_cannot_be_meant_is_named(read, changes, overrides, message):
+    with pytest.raises(ParameterError, match=message):
+        read(changes, overrides)
+
+
+def test_a_margin_may_be_none(read):
+    found = read({"metric.evidence_margin": None, "decoders.evidence_margin": None})
+    assert (found.metric.evidence_margin, found.decoders.evidence_margin) == (None, None)
+
+
 def test_every_parameter_has_a_description():
     def check(block):
         for name, field in block.model_fields.items():

@@ -1,12 +1,14 @@
 """Classical interpolation between measured spectra: what a learned model has to beat.
 
-A baseline takes the chart positions of the training levels (ascending, at least three), their
-spectra and a position, and returns the spectrum it predicts there. Its docstring says what it does
-outside the training levels.
+A baseline takes the chart of the series, the concentrations of the training levels (ascending, at
+least three), their spectra and a concentration, and returns the spectrum it predicts there. Most
+predict from positions on the given chart; the three that bring a chart of their own predict from
+concentrations. The docstring of each says what it does outside the training levels.
 """
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -18,11 +20,16 @@ from threadpoolctl import threadpool_limits
 
 from geonode.learning.process import fit_process
 from geonode.progress import Report, silent
+from geonode.spectra.chart import Chart
 
 Positions = Float[np.ndarray, "level"]
+Concentrations = Float[np.ndarray, "level"]
 Spectra = Float[np.ndarray, "level wavelength"]
 Spectrum = Float[np.ndarray, "wavelength"]
-Baseline = Callable[[Positions, Spectra, float], Spectrum]
+Predictor = Callable[[Float[np.ndarray, "level"], Spectra, float], Spectrum]
+"""From training levels, their spectra and a level, all positions or all concentrations."""
+
+Baseline = Callable[[Chart, Concentrations, Spectra, float], Spectrum]
 
 FEWEST_TO_CHOOSE = 5
 """Levels of a series with which baselines can be compared inside every fold."""
@@ -135,9 +142,92 @@ def _truncated_pchip(
     return centre + PchipInterpolator(train_positions, scores)(position) @ basis[:rank]
 
 
+def process_on_linear_chart(
+    given: Chart,  # noqa: ARG001
+    concentrations: Concentrations,
+    spectra: Spectra,
+    concentration: float,
+) -> Spectrum:
+    """Gaussian process about a constant, to which it reverts far outside, on the linear chart.
+
+    Length and noise maximise the restricted likelihood (`geonode.learning.process`). The chart
+    takes the ends of the training levels and the one to predict to -1 and 1.
+    """
+    chart = _linear_chart(np.append(concentrations, concentration))
+    return _process_on(chart, concentrations, spectra, concentration)[0]
+
+
+def process_on_log_chart(
+    given: Chart,  # noqa: ARG001
+    concentrations: Concentrations,
+    spectra: Spectra,
+    concentration: float,
+) -> Spectrum:
+    """As `process_on_linear_chart`, on the logarithmic chart.
+
+    A level of zero has no logarithm: with one the chart is asinh(c / kappa), with half the smallest
+    positive level as kappa. With a negative level it is the linear chart.
+    """
+    chart = _log_chart(np.append(concentrations, concentration))
+    return _process_on(chart, concentrations, spectra, concentration)[0]
+
+
+def process_on_chart_by_evidence(
+    given: Chart,  # noqa: ARG001
+    concentrations: Concentrations,
+    spectra: Spectra,
+    concentration: float,
+) -> Spectrum:
+    """`process_on_linear_chart` or `process_on_log_chart`, whichever the training spectra prefer.
+
+    That is the one with the larger restricted likelihood; if it is the same, the linear one.
+    """
+    levels = np.append(concentrations, concentration)
+    candidates = [
+        _process_on(chart, concentrations, spectra, concentration)
+        for chart in (_linear_chart(levels), _log_chart(levels))
+    ]
+    return max(candidates, key=lambda candidate: candidate[1])[0]
+
+
+def _linear_chart(levels: np.ndarray) -> Chart:
+    return Chart.of("linear", None, levels)
+
+
+def _log_chart(levels: np.ndarray) -> Chart:
+    """The logarithmic chart, or what comes nearest to it where a level has no logarithm."""
+    lowest = levels.min()
+    if lowest > 0:
+        return Chart.of("log", None, levels)
+    if lowest == 0:
+        return Chart.of("asinh", float(levels[levels > 0].min()) / 2, levels)
+    return _linear_chart(levels)
+
+
+def _process_on(
+    chart: Chart, concentrations: np.ndarray, spectra: np.ndarray, concentration: float
+) -> tuple[np.ndarray, float]:
+    """Prediction of the process on a chart, and its evidence: the log restricted likelihood."""
+    training, target = chart.position(concentrations), chart.position(np.array([concentration]))
+    process, evidence = fit_process(training, spectra, "constant")
+    return process.predict(training, spectra, target)[0], evidence
+
+
+def _on_given_chart(predict: Predictor) -> Baseline:
+    """The baseline that predicts from positions on the given chart."""
+
+    def baseline(
+        given: Chart, concentrations: np.ndarray, spectra: np.ndarray, concentration: float
+    ) -> np.ndarray:
+        target = float(given.position(np.array([concentration]))[0])
+        return predict(given.position(concentrations), spectra, target)
+
+    return baseline
+
+
 BASELINES: dict[str, Baseline] = {
-    baseline.__name__: baseline
-    for baseline in (
+    predict.__name__: _on_given_chart(predict)
+    for predict in (
         linear,
         pchip,
         natural_cubic,
@@ -147,34 +237,39 @@ BASELINES: dict[str, Baseline] = {
         gaussian_process,
         process_with_trend,
     )
+} | {
+    baseline.__name__: baseline
+    for baseline in (process_on_linear_chart, process_on_log_chart, process_on_chart_by_evidence)
 }
 
 
 def leave_one_out(
-    baseline: Baseline,
-    positions: Float[np.ndarray, "concentration"],
+    predict: Predictor,
+    levels: Float[np.ndarray, "concentration"],
     spectra: Float[np.ndarray, "concentration wavelength"],
 ) -> Float[np.ndarray, "concentration wavelength"]:
     """Predict every spectrum from the others.
 
     Args:
-        baseline: one of `BASELINES`. It is handed the rows of the other levels only.
-        positions: chart positions of the levels, ascending, one more than the baseline takes.
+        predict: one of `BASELINES` on a chart, `partial(baseline, chart)`. It is handed the rows of
+            the other levels only.
+        levels: concentrations, ascending, one more than a baseline takes.
         spectra: the measured spectra.
 
     Returns:
-        Row i is the spectrum predicted at position i with row i left out.
+        Row i is the spectrum predicted at level i with row i left out.
     """
     return np.stack(
         [
-            baseline(np.delete(positions, fold), np.delete(spectra, fold, axis=0), float(position))
-            for fold, position in enumerate(positions)
+            predict(np.delete(levels, fold), np.delete(spectra, fold, axis=0), float(level))
+            for fold, level in enumerate(levels)
         ]
     )
 
 
 def chosen_inside(
-    positions: Float[np.ndarray, "concentration"],
+    chart: Chart,
+    concentrations: Float[np.ndarray, "concentration"],
     spectra: Float[np.ndarray, "concentration wavelength"],
     report: Report = silent,
 ) -> tuple[Float[np.ndarray, "concentration wavelength"], list[str]]:
@@ -184,21 +279,23 @@ def chosen_inside(
     baseline with the least squared error when each training spectrum is left out in turn.
 
     Args:
-        positions: chart positions of the levels, ascending, at least five.
+        chart: of the series.
+        concentrations: levels, ascending, at least five.
         spectra: the measured spectra.
         report: told of every fold.
 
     Returns:
         The predictions, and the name of the baseline chosen in every fold.
     """
+    predictors = {name: partial(baseline, chart) for name, baseline in BASELINES.items()}
     predictions, names = [], []
-    for fold, position in enumerate(positions):
-        training, known = np.delete(positions, fold), np.delete(spectra, fold, axis=0)
+    for fold, concentration in enumerate(concentrations):
+        training, known = np.delete(concentrations, fold), np.delete(spectra, fold, axis=0)
         errors = {
-            name: np.sum((leave_one_out(baseline, training, known) - known) ** 2)
-            for name, baseline in BASELINES.items()
+            name: np.sum((leave_one_out(predict, training, known) - known) ** 2)
+            for name, predict in predictors.items()
         }
         names.append(min(errors, key=lambda name: errors[name]))
-        predictions.append(BASELINES[names[-1]](training, known, float(position)))
+        predictions.append(predictors[names[-1]](training, known, float(concentration)))
         report(1)
     return np.stack(predictions), names

@@ -15,7 +15,9 @@ from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.sources import DirectSource
+from geonode.learning.folds import leave_one_out
 from geonode.learning.path_decoder import fit_decoders
+from geonode.learning.run import Run
 from geonode.progress import Report, silent
 from geonode.reference.sequential import MetricModule, SequentialSolver
 from geonode.spectra.series import Series
@@ -78,7 +80,7 @@ def time_geodesics(
 
 def time_training(
     series: Series,
-    features: Float[np.ndarray, "member fold pair wavelength feature"],
+    features: Float[np.ndarray, "member fold pair training feature"],
     parameters: DecodersParameters,
     device: Device,
     repeats: int,
@@ -88,12 +90,11 @@ def time_training(
     A long training less a short one, divided by the epochs between: what comes before the first
     epoch cancels.
     """
+    run = Run(leave_one_out(len(series.concentrations)), parameters.members, device)
 
     def fit(epochs: int) -> Callable[[], object]:
         block = parameters.model_copy(update={"epochs": epochs})
-        return lambda: fit_decoders(
-            series.signal, features, block, device=device.place, dtype=device.training
-        )
+        return lambda: fit_decoders(series, features, block, run)
 
     short, long = (
         time_calls(fit(epochs), repeats, device.synchronise).median

@@ -1,6 +1,7 @@
 """All baselines on one series: what a prediction is compared with."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,18 +38,18 @@ class Comparison:
             series: on its given chart.
             report: told of every baseline and, while choosing among them, of every fold.
         """
-        measured, positions = series.signal, series.positions
+        measured, levels = series.signal, series.concentrations
         predictions = {}
         for name, baseline in BASELINES.items():
-            predictions[name] = leave_one_out(baseline, positions, measured)
+            predictions[name] = leave_one_out(partial(baseline, series.chart), levels, measured)
             report(1)
         scores = {
-            name: series_scores(series.axis, series.concentrations, measured, predicted)
+            name: series_scores(series.axis, levels, measured, predicted)
             for name, predicted in predictions.items()
         }
         chosen_rmse = None
-        if len(positions) >= FEWEST_TO_CHOOSE:
-            chosen, _ = chosen_inside(positions, measured, report)
+        if len(levels) >= FEWEST_TO_CHOOSE:
+            chosen, _ = chosen_inside(series.chart, levels, measured, report)
             chosen_rmse = float(np.sqrt(np.mean((chosen - measured) ** 2)))
         best = min(scores, key=lambda name: scores[name]["rmse"])
         return cls(predictions, scores, best, chosen_rmse)

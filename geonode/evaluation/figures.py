@@ -60,7 +60,7 @@ def folds_figure(
     level_unit: str,
     measured: Float[np.ndarray, "concentration wavelength"],
     predicted: Float[np.ndarray, "concentration wavelength"],
-    spread: Float[np.ndarray, "concentration wavelength"],
+    band: tuple[str, Float[np.ndarray, "concentration wavelength"]],
     scores_r2: list[float | None],
 ) -> Figure:
     """Draw every left-out spectrum and its prediction, one panel a level.
@@ -73,9 +73,10 @@ def folds_figure(
         level_unit: its unit.
         measured: the measured spectra.
         predicted: row i is the spectrum predicted with level i left out.
-        spread: half-width of the band drawn around the prediction (unit of the spectra).
+        band: name and half width of the band about the prediction (unit of the spectra).
         scores_r2: R2 of every prediction, None where it is undefined.
     """
+    name_of_band, half_width = band
     columns = math.ceil(math.sqrt(len(levels)))
     rows = math.ceil(len(levels) / columns)
     width, height, line_break = (2.9, 2.2, ", ") if columns <= 3 else (1.9, 1.6, "\n")
@@ -89,10 +90,10 @@ def folds_figure(
     for lowest in panels[-columns:]:
         lowest.tick_params(labelbottom=True)
     for i, (panel, name, r2) in enumerate(zip(panels, level_names(levels), scores_r2, strict=True)):
-        band = (predicted[i] - spread[i], predicted[i] + spread[i])
+        edges = (predicted[i] - half_width[i], predicted[i] + half_width[i])
         panel.plot(axis, measured[i], color=MEASURED, lw=2, label="measured")
         panel.plot(axis, predicted[i], color=MODEL, label="predicted")
-        panel.fill_between(axis, *band, color=MODEL, alpha=0.3, lw=0, label="predicted ± spread")
+        panel.fill_between(axis, *edges, color=MODEL, alpha=0.3, lw=0, label=name_of_band)
         score = "R² undefined" if r2 is None else f"R² = {r2:.3f}".replace("-", "−")
         panel.set_title(f"left out {name} {level_unit}{line_break}{score}")
         panel.margins(x=0)

@@ -12,16 +12,17 @@ def predictions_csv(
     level_names: list[str],
     measured: Float[np.ndarray, "concentration wavelength"],
     predicted: Float[np.ndarray, "concentration wavelength"],
-    spread: Float[np.ndarray, "concentration wavelength"],
+    band: tuple[str, Float[np.ndarray, "concentration wavelength"]],
 ) -> str:
     """A CSV with one row for every left-out level and wavelength.
 
-    Columns: left_out, wavelength, measured, predicted, spread; six significant digits.
+    Columns: left_out, wavelength, measured, predicted, and the half width of the band about the
+    prediction under its name; six significant digits.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("left_out", "wavelength", "measured", "predicted", "spread"))
-    for name, *rows in zip(level_names, measured, predicted, spread, strict=True):
+    writer.writerow(("left_out", "wavelength", "measured", "predicted", band[0]))
+    for name, *rows in zip(level_names, measured, predicted, band[1], strict=True):
         for wavelength, *values in zip(axis, *rows, strict=True):
             writer.writerow((name, f"{wavelength:g}", *(f"{value:.6g}" for value in values)))
     return text.getvalue()

@@ -1,12 +1,13 @@
 """The artifact of learned metrics: networks and charts of every fold."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import Tensor
 
 from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.geometry.metric import Metric
@@ -22,10 +23,14 @@ class LearnedMetrics:
     Attributes:
         network: metric networks in the order (member, fold).
         charts: the concentration chart of every fold, on which its metrics live.
+        inner: metrics of the inner folds; None without them.
+        left_out: levels that every fold leaves out, of inner folds.
     """
 
     network: Perceptron
     charts: list[Chart]
+    inner: "LearnedMetrics | None" = None
+    left_out: tuple[tuple[int, ...], ...] = ()
 
     @property
     def members(self) -> int:
@@ -58,15 +63,37 @@ class LearnedMetrics:
                 f"{levels}; run `dvc repro`"
             )
 
+    def require_inner(self, path: Path, left_out: tuple[tuple[int, ...], ...]) -> None:
+        """Refuse metrics of other inner folds than those at hand.
+
+        Args:
+            path: of the artifact, for the message.
+            left_out: levels that every inner fold leaves out; none without inner folds.
+
+        Raises:
+            ArtifactError: naming the artifact.
+        """
+        found = () if self.inner is None else self.inner.left_out
+        if found != left_out:
+            raise ArtifactError(
+                f"{path}: holds metrics of {len(found)} inner folds, expected those of the "
+                f"{len(left_out)} that the block inner of the parameters asks for; run `dvc repro`"
+            )
+
     def write(self, path: Path) -> None:
         """Write as an artifact.
 
         Raises:
             ArtifactError: it cannot be written; an older one is then intact.
         """
-        charts = [[chart.kappa, chart.low, chart.high] for chart in self.charts]
-        tensors = self.network.tensors("metric", self.members, len(self.charts))
-        write_weights(path, tensors, {"charts": json.dumps(charts)})
+        tensors: dict[str, Tensor] = {}
+        metadata: dict[str, str] = {}
+        for name, metrics in (("metric", self), ("inner", self.inner)):
+            if metrics is not None:
+                charts = [[chart.kappa, chart.low, chart.high] for chart in metrics.charts]
+                tensors |= metrics.network.tensors(name, metrics.members, len(charts))
+                metadata[name] = json.dumps([charts, metrics.left_out])
+        write_weights(path, tensors, metadata)
 
     @classmethod
     def read(cls, path: Path) -> "LearnedMetrics":
@@ -78,8 +105,18 @@ class LearnedMetrics:
         """
         tensors, metadata = read_weights(path)
         try:
-            network = Perceptron.from_tensors("metric", tensors)
-            charts = [Chart(*chart) for chart in json.loads(metadata["charts"])]
+            inner = _from_tensors("inner", tensors, metadata) if "inner" in metadata else None
+            return replace(_from_tensors("metric", tensors, metadata), inner=inner)
         except KeyError as error:
             raise CorruptArtifactError(path, f"holds no metrics: {error} is absent") from error
-        return cls(network, charts)
+
+
+def _from_tensors(
+    name: str, tensors: dict[str, Tensor], metadata: dict[str, str]
+) -> LearnedMetrics:
+    charts, left_out = json.loads(metadata[name])
+    return LearnedMetrics(
+        Perceptron.from_tensors(name, tensors),
+        [Chart(*chart) for chart in charts],
+        left_out=tuple(tuple(levels) for levels in left_out),
+    )

@@ -6,20 +6,21 @@ few at a time keep their activations in cache; there each core takes a batch of 
 thread, so that the number of cores changes the time and not a bit of the result.
 """
 
+import itertools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from geonode.devices.device import on_device, one_thread
+from geonode.devices.device import one_thread
 from geonode.geodesics.problem import ordered_pairs
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.folds import Fold, Standardisation, leave_one_out
+from geonode.learning.folds import Fold
+from geonode.learning.run import Run
 
 CPU_BATCH_ROWS = 1_500
 ACCELERATOR_BATCH_ROWS = 4_000_000
@@ -53,56 +54,39 @@ class Batch(NamedTuple):
     def name(self, place: int) -> str:
         """What a message calls one of the models."""
         member, fold = self.models[place]
-        return f"member {member} of fold {fold.index}"
+        left_out = " and ".join(map(str, fold.left_out))
+        return f"member {member} of the fold " + (f"without {left_out}" if left_out else "of all")
 
     def initial(self, sizes: tuple[int, ...], *seed: int) -> Perceptron:
         """Networks whose first weights depend on seed, member and fold alone."""
-        seeds = [(*seed, model.member, model.fold.index) for model in self.models]
-        return Perceptron.initial(sizes, seeds)
+        return Perceptron.initial(sizes, self.seeds(*seed))
 
-    def signals(
-        self,
-        scales: list[Standardisation],
-        spectra: Float[np.ndarray, "level training"],
-        dtype: torch.dtype,
-    ) -> Float[Tensor, "model pair training"]:
-        """Standardised signal at the target of every training pair.
-
-        Args:
-            scales: of every fold.
-            spectra: at the training wavelengths.
-            dtype: of the result.
-        """
-        scaled = [scales[model.fold.index].apply(spectra) for model in self.models]
-        every = on_device(np.stack(scaled), self.target.device, dtype)
-        return every.gather(1, self.target[..., None].expand(-1, -1, every.shape[2]))
+    def seeds(self, *seed: int) -> list[tuple[int, ...]]:
+        """One for every model, of seed, member and fold."""
+        return [(*seed, model.member, *model.fold.seed) for model in self.models]
 
 
 def fit_batches(
-    members: int,
-    levels: int,
+    run: Run,
     rows_per_pair: int,
-    device: torch.device,
     fit: Callable[[Batch], tuple[Perceptron, Float[Tensor, "epoch term model"]]],
 ) -> tuple[Perceptron, Float[Tensor, "epoch term model"]]:
     """Fit every (member, fold) batch by batch and return all models in the order (member, fold).
 
     Args:
-        members: models of every fold.
-        levels: of the series; there is a fold for each and one that leaves nothing out.
+        run: which models, and where.
         rows_per_pair: network rows that one training pair costs in one step.
-        device: where the training runs.
         fit: trains the models of a batch side by side; returns their networks and loss terms.
     """
-    batches = _batches(members, leave_one_out(levels), rows_per_pair, device)
-    if device.type == "cpu":
+    batches = _batches(run, rows_per_pair)
+    if run.device.kind == "cpu":
         with one_thread(), ThreadPoolExecutor(os.cpu_count()) as cores:
             fitted = list(cores.map(fit, batches))
     else:
         fitted = [fit(batch) for batch in batches]
     networks = [network for network, _ in fitted]
     order = [
-        model.member * (levels + 1) + model.fold.index
+        model.member * len(run.folds) + model.fold.index
         for batch in batches
         for model in batch.models
     ]
@@ -118,15 +102,15 @@ def fit_batches(
     return joined, torch.cat([history for _, history in fitted], dim=-1)[..., places]
 
 
-def _batches(
-    members: int, folds: list[Fold], rows_per_pair: int, device: torch.device
-) -> list[Batch]:
+def _batches(run: Run, rows_per_pair: int) -> list[Batch]:
     """All models, those with equally many training pairs together, as many as a batch holds."""
-    source, target = ordered_pairs(folds[0].levels)
+    device = run.device.place
+    source, target = ordered_pairs(run.folds[0].levels)
     largest = CPU_BATCH_ROWS if device.type == "cpu" else ACCELERATOR_BATCH_ROWS
     batches = []
-    for group in (folds[:-1], folds[-1:]):
-        models = [Model(member, fold) for member in range(members) for fold in group]
+    for _, alike in itertools.groupby(run.folds, key=lambda fold: len(fold.left_out)):
+        group = list(alike)
+        models = [Model(member, fold) for member in range(run.members) for fold in group]
         size = max(1, largest // (rows_per_pair * len(group[0].training_pairs)))
         for first in range(0, len(models), size):
             part = models[first : first + size]

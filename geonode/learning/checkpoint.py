@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
 from geonode.config import TrainingParameters
 from geonode.errors import ArtifactError, TrainingError
+from geonode.learning.run import Run
 from geonode.storage.weights import read_weights, write_weights
 
 KEPT = 2
@@ -94,20 +94,16 @@ class Checkpoints:
 
 
 def open_checkpoints(
-    folder: Path | None,
     parameters: TrainingParameters,
-    device: torch.device,
-    dtype: torch.dtype,
+    run: Run,
     data: Sequence[Shaped[np.ndarray, "..."]],
 ) -> Checkpoints | None:
     """Checkpoints of a training; None if none are to be written and there are none to take up.
 
     Args:
-        folder: of this training alone; None for no checkpoints.
         parameters: of the training. How often a checkpoint is written decides no result and may
             change from one run to the next.
-        device: where it is trained.
-        dtype: format it is trained in.
+        run: which models are trained, and where.
         data: all arrays that it reads.
 
     Raises:
@@ -116,6 +112,7 @@ def open_checkpoints(
             differs.
         ArtifactError: a checkpoint cannot be read.
     """
+    folder = run.scratch
     if folder is None or not (parameters.checkpoint_every or folder.exists()):
         return None
     values = parameters.model_dump(mode="json", exclude={"checkpoint_every"})
@@ -124,8 +121,9 @@ def open_checkpoints(
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     key = {name: json.dumps(value) for name, value in values.items()} | {
-        "device": device.type,
-        "format": str(dtype).removeprefix("torch."),
+        "models": f"{run.members} of {[fold.left_out for fold in run.folds]}",
+        "device": run.device.kind,
+        "format": str(run.device.training).removeprefix("torch."),
         "data": digest.hexdigest()[:16],
     }
     checkpoints = Checkpoints(folder, key)

@@ -1,105 +1,81 @@
 """Every kind of decoder, by name: from the geodesics of a series to left-out spectra."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Protocol, runtime_checkable
+from functools import partial
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from geonode.config import DecodersParameters
-from geonode.devices.device import Device
-from geonode.errors import CorruptArtifactError
-from geonode.learning.path_decoder import PathDecoders, fit_decoders
-from geonode.learning.process_decoder import ProcessDecoders, fit_processes
-from geonode.progress import Report
-from geonode.storage.weights import read_weights
+from geonode.learning.folds import Fold
+from geonode.learning.mean_decoder import MeanDecoders, fit_means
+from geonode.learning.path_decoder import PathDecoders, fit_decoders, fit_score_decoders
+from geonode.learning.process_decoder import (
+    Positions,
+    ProcessDecoders,
+    arc_lengths,
+    fit_processes,
+    positions_by_evidence,
+)
+from geonode.learning.run import Run
+from geonode.spectra.series import Series
 
-Spectra = Float[np.ndarray, "level wavelength"]
-Features = Float[np.ndarray, "member fold pair wavelength feature"]
+Features = Float[np.ndarray, "member fold pair training feature"]
 
 
 @runtime_checkable
 class Decoders(Protocol):
-    """Decoders of every fold."""
+    """Decoders of every fold of a run."""
 
-    def left_out(
+    def predict(
         self,
-        spectra: Float[np.ndarray, "level wavelength"],
-        features: Float[np.ndarray, "member fold pair wavelength feature"],
-    ) -> tuple[Float[np.ndarray, "level wavelength"], Float[np.ndarray, "level wavelength"]]:
-        """Prediction of every level by the fold that left it out, and its spread."""
+        fold: Fold,
+        target: int,
+        series: Series,
+        features: Float[np.ndarray, "member fold pair training feature"],
+    ) -> tuple[Float[np.ndarray, "wavelength"], Float[np.ndarray, "wavelength"]]:
+        """Prediction of a level by a fold that leaves it out, and its standard deviation.
 
-    def require_series(self, path: Path, levels: int, wavelengths: int) -> None:
-        """Refuse decoders of another series than the one at hand."""
+        Args:
+            fold: one of the run.
+            target: index of the level.
+            series: the measured series. The spectra that the fold leaves out are not read.
+            features: of all geodesics, at the training wavelengths.
+        """
 
-    def write(self, path: Path) -> None:
-        """Write as an artifact."""
-
-
-Fit = Callable[
-    [Spectra, Features, DecodersParameters, Device, Path, Report],
-    tuple[Decoders, Float[Tensor, "epoch term model"]],
-]
-"""(spectra, features, parameters, device, scratch, report) to decoders and history of training."""
+    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
+        """All that an artifact has to keep, by name."""
 
 
-def _path(
-    spectra: Spectra,
-    features: Features,
-    parameters: DecodersParameters,
-    device: Device,
-    scratch: Path,
-    report: Report,
-) -> tuple[Decoders, Tensor]:
-    return fit_decoders(
-        spectra,
-        features,
-        parameters,
-        device=device.place,
-        dtype=device.training,
-        report=report,
-        scratch=scratch,
+class Kind(NamedTuple):
+    """How decoders come to be.
+
+    Attributes:
+        fit: (series, features, parameters, run) to decoders and the history of their training.
+        from_tensors: from what `Decoders.tensors` gave; raises KeyError where one is absent.
+    """
+
+    fit: Callable[
+        [Series, Features, DecodersParameters, Run],
+        tuple[Decoders, Float[Tensor, "epoch term model"]],
+    ]
+    from_tensors: Callable[[dict[str, Shaped[Tensor, "..."]]], Decoders]
+
+
+def _process(mean: str, positions_of: Positions) -> Kind:
+    return Kind(
+        partial(fit_processes, mean=mean, positions_of=positions_of),
+        partial(ProcessDecoders.from_tensors, mean=mean),
     )
 
 
-def _process(mean: str) -> Fit:
-    def fit(
-        spectra: Spectra,
-        features: Features,
-        parameters: DecodersParameters,  # noqa: ARG001
-        device: Device,  # noqa: ARG001
-        scratch: Path,  # noqa: ARG001
-        report: Report,  # noqa: ARG001
-    ) -> tuple[Decoders, Tensor]:
-        return fit_processes(spectra, features, mean), torch.zeros(0, 1, len(spectra) + 1)
-
-    return fit
-
-
-KINDS: dict[str, Fit] = {
-    "path": _path,
-    "process_constant": _process("constant"),
-    "process_linear": _process("linear"),
+KINDS: dict[str, Kind] = {
+    "path": Kind(fit_decoders, PathDecoders.from_tensors),
+    "scores": Kind(fit_score_decoders, PathDecoders.from_tensors),
+    "process_constant": _process("constant", arc_lengths),
+    "process_linear": _process("linear", arc_lengths),
+    "evidence_process": _process("linear", positions_by_evidence),
+    "mean": Kind(fit_means, lambda _: MeanDecoders()),
 }
-
-READERS: dict[str, Callable[[Path], Decoders]] = {
-    "path": PathDecoders.read,
-    "process": ProcessDecoders.read,
-}
-
-
-def read_decoders(path: Path) -> Decoders:
-    """Read decoders of whatever kind.
-
-    Raises:
-        MissingArtifactError, CorruptArtifactError: there are none, they are damaged, or they are
-            of no kind that there is.
-    """
-    _, metadata = read_weights(path)
-    kind = metadata.get("kind")
-    if kind not in READERS:
-        raise CorruptArtifactError(path, f"holds decoders of kind {kind}, not of {list(READERS)}")
-    return READERS[kind](path)

@@ -13,7 +13,6 @@ which grow with the number itself.
 """
 
 import math
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,37 +27,30 @@ from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.batches import Batch, fit_batches
 from geonode.learning.checkpoint import open_checkpoints
-from geonode.learning.folds import Standardisation, leave_one_out, training_wavelengths
+from geonode.learning.folds import Standardisation, training_wavelengths
 from geonode.learning.path_decoder import DECODER_SIZES, FeatureScale
+from geonode.learning.run import Run
+from geonode.learning.targets import Targets
 from geonode.learning.trainer import train
-from geonode.progress import Report, silent
+from geonode.spectra.series import Series
 
 TERMS = ("reconstruction", "smoothness", "bounds", "length")
 METRIC_STREAM, DECODER_STREAM = 1, 2
 
 
 def fit_metric(
-    spectra: Float[np.ndarray, "level wavelength"],
+    series: Series,
     positions: Float[np.ndarray, "fold level"],
-    wavelengths: Float[np.ndarray, "wavelength"],
     parameters: MetricParameters,
-    *,
-    device: torch.device,
-    dtype: torch.dtype,
-    report: Report = silent,
-    scratch: Path | None = None,
+    run: Run,
 ) -> tuple[Perceptron, Float[Tensor, "epoch term model"]]:
     """Learn the metric of every (member, fold).
 
     Args:
-        spectra: the measured series, levels ascending. Fold k never reads row k.
+        series: the measured series. A fold never reads the spectra that it leaves out.
         positions: charted concentrations, for every fold.
-        wavelengths: charted wavelengths.
         parameters: the block `metric` of the parameters.
-        device: where to train.
-        dtype: format to train in.
-        report: told of every step.
-        scratch: folder of this training's checkpoints, removed when it is done; None for none.
+        run: which metrics to learn, and where.
 
     Returns:
         The metric networks in the order (member, fold), on the CPU, and the `TERMS` of the loss
@@ -69,20 +61,19 @@ def fit_metric(
             accumulate, or the checkpoints are of another training.
         CorruptArtifactError: a checkpoint is damaged.
     """
-    folds = leave_one_out(len(spectra))
-    scales = [Standardisation.of(spectra[fold.training]) for fold in folds]
+    device, dtype = run.device.place, run.device.training
+    spectra, wavelengths = series.signal, series.wavelengths
+    scales = [Standardisation.of(spectra[fold.training]) for fold in run.folds]
     chosen = training_wavelengths(len(wavelengths), parameters.wavelengths)
     charted = on_device(wavelengths[chosen], device, dtype)
     levels = len(spectra)
     points = (levels - 1) * parameters.quadrature_nodes + levels
-    checkpoints = open_checkpoints(
-        scratch, parameters, device, dtype, [spectra, positions, wavelengths]
-    )
+    checkpoints = open_checkpoints(parameters, run, [spectra, positions, wavelengths])
 
     def fit(batch: Batch) -> tuple[Perceptron, Tensor]:
         charts = np.stack([positions[model.fold.index] for model in batch.models])
         panels = Panels.between(on_device(charts, device, dtype), parameters.quadrature_nodes)
-        targets = batch.signals(scales, spectra[:, chosen], dtype)
+        targets = Targets(batch, scales, series, parameters, dtype)
         seed = parameters.seed
         metric = Metric(batch.initial(SIZES, seed, METRIC_STREAM).to(device, dtype).trainable())
         decoder = batch.initial(DECODER_SIZES, seed, DECODER_STREAM).to(device, dtype).trainable()
@@ -93,8 +84,8 @@ def fit_metric(
         with torch.no_grad():
             scale = FeatureScale.of(geometry(slice(None)).features)
 
-        def loss(part: slice) -> Tensor:
-            paths, wanted = geometry(part), targets[:, part]
+        def loss(part: slice, epoch: int) -> Tensor:
+            paths, wanted = geometry(part), targets.at(part, epoch)
             values = decoder(scale.apply(paths.features)).reshape(wanted.shape)
             return torch.stack(
                 [(values - wanted).square().mean((1, 2)), *penalties(paths, parameters)]
@@ -106,16 +97,16 @@ def fit_metric(
                 (decoder, parameters.decoder_learning_rate),
             ],
             loss,
-            targets.shape[1],
+            targets.pairs,
             parameters,
             name=batch.name,
-            report=report,
+            report=run.report,
             checkpoints=checkpoints and checkpoints.of_batch(batch.label),
         )
         return metric.network.detached().to(torch.device("cpu"), dtype), history
 
     rows_per_pair = math.ceil(points * len(chosen) / (levels * (levels - 1)))
-    fitted = fit_batches(parameters.members, levels, rows_per_pair, device, fit)
+    fitted = fit_batches(run, rows_per_pair, fit)
     if checkpoints is not None:
         checkpoints.discard()
     return fitted

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import TrainingError
-from geonode.learning.folds import leave_one_out
+from geonode.learning.folds import Fold
 from geonode.learning.process import fit_process
 from geonode.spectra.chart import Chart
 
@@ -22,14 +22,16 @@ def charts_by_evidence(
     given: Chart,
     concentrations: Float[np.ndarray, "level"],
     spectra: Float[np.ndarray, "level wavelength"],
+    folds: list[Fold],
     margin: float,
 ) -> list[Chart]:
-    """The chart of every fold, the last of which leaves nothing out.
+    """The chart of every fold.
 
     Args:
         given: chart to be left only for good reason.
         concentrations: all levels, ascending. That of a left-out level is known to its fold.
-        spectra: the measured series. Fold k never reads row k.
+        spectra: the measured series. A fold never reads the rows that it leaves out.
+        folds: what to leave out.
         margin: by how much the logarithm of the likelihood, per wavelength, must exceed that of
             the given chart.
 
@@ -42,10 +44,7 @@ def charts_by_evidence(
             "0 or more; use flat or end_to_end"
         )
     candidates = [given, *_candidates(concentrations)]
-    return [
-        _best(candidates, concentrations, spectra, fold.training, margin)
-        for fold in leave_one_out(len(concentrations))
-    ]
+    return [_best(candidates, concentrations, spectra, fold.training, margin) for fold in folds]
 
 
 def _candidates(concentrations: np.ndarray) -> list[Chart]:

@@ -1,7 +1,7 @@
-"""Folds: which concentration is left out, and what the others say about scale.
+"""Folds: which concentrations are left out, and what the others say about scale.
 
-A fold's left-out spectrum reaches nothing that belongs to the fold. Its concentration is known:
-the question is which spectrum belongs to it.
+No left-out spectrum of a fold reaches anything that belongs to the fold. Its concentration is
+known: the question is which spectrum belongs to it.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from geonode.errors import TrainingError
 from geonode.geodesics.problem import ordered_pairs
 from geonode.spectra.series import level_names
 
@@ -21,38 +22,78 @@ class Fold:
     """One fold of a series.
 
     Attributes:
-        index: place of the fold; fold k leaves out level k, the last leaves nothing out.
+        index: place of the fold among those that it is one of.
         levels: number of levels of the series.
+        left_out: indices of the levels whose spectra are not used, ascending.
     """
 
     index: int
     levels: int
-
-    @property
-    def left_out(self) -> int | None:
-        """Index of the level that is left out."""
-        return self.index if self.index < self.levels else None
+    left_out: tuple[int, ...]
 
     @property
     def training(self) -> list[int]:
         """Indices of the levels whose spectra may be used."""
-        return [level for level in range(self.levels) if level != self.index]
+        return [level for level in range(self.levels) if level not in self.left_out]
+
+    @property
+    def seed(self) -> tuple[int, ...]:
+        """What tells the random numbers of this fold from those of others."""
+        return self.left_out or (self.levels,)
+
+    def is_inside(self, level: int) -> bool:
+        """Whether a level is between those that are trained on."""
+        return self.training[0] < level < self.training[-1]
+
+    def without(self, level: int) -> "Fold":
+        """The fold that leaves one more level out; it has the same index."""
+        return Fold(self.index, self.levels, tuple(sorted({*self.left_out, level})))
 
     @cached_property
     def training_pairs(self) -> Int[Tensor, "pair"]:
         """Places, in the order of `ordered_pairs`, of the pairs between training levels."""
         source, target = ordered_pairs(self.levels)
-        return torch.nonzero((source != self.index) & (target != self.index)).squeeze(1)
+        return torch.nonzero(self._is_used(source) & self._is_used(target)).squeeze(1)
 
     def prediction_pairs(self, target_level: int) -> Int[Tensor, "pair"]:
         """Places of the pairs from every training level to one level."""
         source, target = ordered_pairs(self.levels)
-        return torch.nonzero((target == target_level) & (source != self.index)).squeeze(1)
+        return torch.nonzero((target == target_level) & self._is_used(source)).squeeze(1)
+
+    def _is_used(self, level: Tensor) -> Tensor:
+        return ~torch.isin(level, torch.tensor(self.left_out, dtype=level.dtype))
 
 
 def leave_one_out(levels: int) -> list[Fold]:
     """A fold for every level left out, and a last one that leaves nothing out."""
-    return [Fold(index, levels) for index in range(levels + 1)]
+    return [Fold(k, levels, (k,)) for k in range(levels)] + [Fold(levels, levels, ())]
+
+
+def leave_two_out(levels: int, inner: int | None) -> list[Fold]:
+    """A fold for every two levels of which one is left out inside the fold without the other.
+
+    A model of the fold without j and k serves two purposes: inside the fold without k it predicts
+    j, and inside the fold without j it predicts k.
+
+    Args:
+        levels: number of levels of the series.
+        inner: levels to leave out in turn inside every fold, evenly spaced with the lowest and the
+            highest among them; None for all. Where k is chosen for j, j is used for k as well.
+
+    Raises:
+        TrainingError: a fold has fewer levels than that.
+    """
+    if inner is not None and inner > levels - 1:
+        raise TrainingError(
+            f"inner.levels: found {inner}, expected at most {levels - 1}, as a fold of {levels} "
+            "levels trains on no more"
+        )
+    pairs = set()
+    for left_out in range(levels):
+        others = [level for level in range(levels) if level != left_out]
+        chosen = np.linspace(0, len(others) - 1, inner or len(others)).round().astype(int)
+        pairs |= {tuple(sorted((left_out, others[place]))) for place in chosen.tolist()}
+    return [Fold(index, levels, pair) for index, pair in enumerate(sorted(pairs))]
 
 
 def fold_names(levels: Float[np.ndarray, "level"]) -> list[str]:

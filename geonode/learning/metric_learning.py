@@ -1,11 +1,11 @@
 """Every way to learn the metrics of a series, by name.
 
 All of them take the same series and give one metric network for every (member, fold) on a chart
-for every fold. None lets a left-out spectrum reach its fold.
+for every fold. None but those in `LEAKING` lets a left-out spectrum reach its fold.
 """
 
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,14 +13,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from geonode.arguments import choose
 from geonode.config import MetricParameters
-from geonode.devices.device import Device
+from geonode.errors import TrainingError
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.end_to_end import TERMS, fit_metric
 from geonode.learning.evidence import charts_by_evidence
-from geonode.progress import Report
+from geonode.learning.evidence_network import TERMS as EVIDENCE_TERMS
+from geonode.learning.evidence_network import fit_evidence_network
+from geonode.learning.folds import Fold
+from geonode.learning.pullback import TERMS as PULLBACK_TERMS
+from geonode.learning.pullback import fit_pullback
+from geonode.learning.run import Run, Runs
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
 
@@ -31,71 +37,142 @@ class MetricFit(NamedTuple):
     Attributes:
         metrics: of every (member, fold).
         history: the terms of the loss before every step; no steps where nothing is trained.
+        terms: names of the terms.
     """
 
     metrics: LearnedMetrics
     history: Float[Tensor, "epoch term model"]
+    terms: tuple[str, ...]
 
 
-LearningMethod = Callable[[Series, MetricParameters, Device, Path, Report], MetricFit]
+LearningMethod = Callable[[Series, MetricParameters, Run], MetricFit]
 
 
-def flat(
-    series: Series,
-    parameters: MetricParameters,  # noqa: ARG001
-    device: Device,  # noqa: ARG001
-    scratch: Path,  # noqa: ARG001
-    report: Report,  # noqa: ARG001
-) -> MetricFit:
+def flat(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:  # noqa: ARG001
     """The same metric everywhere: geodesics are straight lines on the given chart."""
-    return _flat([series.chart] * (len(series.concentrations) + 1))
+    return _flat([series.chart] * len(run.folds))
 
 
-def evidence(
-    series: Series,
-    parameters: MetricParameters,
-    device: Device,  # noqa: ARG001
-    scratch: Path,  # noqa: ARG001
-    report: Report,  # noqa: ARG001
-) -> MetricFit:
+def evidence(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:
     """A reference metric 1 / (c^2 + kappa^2) for every fold, whose arc length is its chart.
 
     Raises:
         TrainingError: a level is negative.
     """
-    margin = parameters.evidence_margin
-    return _flat(charts_by_evidence(series.chart, series.concentrations, series.signal, margin))
+    return _flat(_charts(series, parameters, run))
 
 
-def end_to_end(
-    series: Series, parameters: MetricParameters, device: Device, scratch: Path, report: Report
-) -> MetricFit:
-    """Metric networks on the given chart, each trained together with a decoder.
+def evidence_network(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:
+    """Metric networks on charts by evidence, under which the training spectra are most likely.
 
-    Checkpoints of the training, if the parameters ask for them, are kept in `scratch`.
+    They are a Gaussian process on geodesic distance. One metric serves all wavelengths.
+    """
+    return _by_evidence(series, parameters, run, shared=True)
+
+
+def evidence_by_wavelength(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:
+    """The same with a metric, and so distances, for every wavelength."""
+    return _by_evidence(series, parameters, run, shared=False)
+
+
+def pullback(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:
+    """Metric networks on charts by evidence, fitted to how fast the training spectra change."""
+    charts = _charts(series, parameters, run)
+    data = (series.signal, _positions(series, charts), series.wavelengths)
+    network, history = fit_pullback(*data, parameters, run)
+    return MetricFit(LearnedMetrics(network, charts), history, PULLBACK_TERMS)
+
+
+def end_to_end(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:
+    """Metric networks on charts by evidence, each trained together with a decoder.
 
     Raises:
         TrainingError: a loss is not finite, or a checkpoint is of another training.
     """
-    charts = [series.chart] * (len(series.concentrations) + 1)
-    network, history = fit_metric(
-        series.signal,
-        np.stack([chart.position(series.concentrations) for chart in charts]),
-        series.wavelengths,
-        parameters,
-        device=device.place,
-        dtype=device.training,
-        report=report,
-        scratch=scratch,
-    )
-    return MetricFit(LearnedMetrics(network, charts), history)
+    charts = _charts(series, parameters, run)
+    network, history = fit_metric(series, _positions(series, charts), parameters, run)
+    return MetricFit(LearnedMetrics(network, charts), history, TERMS)
+
+
+def shared(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:
+    """One metric for all folds, trained end to end on all spectra. It leaks.
+
+    What a fold leaves out has shaped the metric by which the fold predicts it. This is how the
+    published procedure does it; its scores are no estimate of how well a new spectrum is predicted.
+    """
+    levels = len(series.concentrations)
+    whole = replace(run, folds=[Fold(0, levels, ())])
+    metrics, history, terms = end_to_end(series, parameters, whole)
+    folds = len(run.folds)
+    copies = [member for member in range(metrics.members) for _ in range(folds)]
+    learned = LearnedMetrics(metrics.network[copies], metrics.charts * folds)
+    return MetricFit(learned, history[..., copies], terms)
 
 
 LEARNING: dict[str, LearningMethod] = {
     "flat": flat,
     "evidence": evidence,
+    "evidence_network": evidence_network,
+    "evidence_by_wavelength": evidence_by_wavelength,
     "end_to_end": end_to_end,
+    "pullback": pullback,
+    "shared": shared,
 }
+
+LEAKING = {"shared"}
+"""Methods that let a left-out spectrum reach its fold."""
+
+
+def learn(series: Series, parameters: MetricParameters, runs: Runs) -> MetricFit:
+    """Learn the metrics of all folds and inner folds; the history is that of the folds.
+
+    Raises:
+        TrainingError: all spectra are equal, a loss is not finite, a level is not in the domain of
+            the method, or a checkpoint is of another training.
+    """
+    require_variation(series)
+    method = choose(LEARNING, parameters.learning, "metric.learning")
+    fit = method(series, parameters, runs.outer)
+    if runs.inner is None:
+        return fit
+    left_out = tuple(fold.left_out for fold in runs.inner.folds)
+    inner = replace(method(series, parameters, runs.inner).metrics, left_out=left_out)
+    return fit._replace(metrics=replace(fit.metrics, inner=inner))
+
+
+def require_variation(series: Series) -> None:
+    """Refuse a series from which nothing can be learned.
+
+    Raises:
+        TrainingError: all spectra are equal.
+    """
+    if (series.signal == series.signal[0]).all():
+        value = "zero" if not series.signal.any() else "the same at every concentration"
+        raise TrainingError(
+            f"spectra: found spectra that are {value}, expected a signal that depends on "
+            "concentration"
+        )
+
+
+def _charts(series: Series, parameters: MetricParameters, run: Run) -> list[Chart]:
+    if parameters.evidence_margin is None:
+        return [series.chart] * len(run.folds)
+    return charts_by_evidence(
+        series.chart, series.concentrations, series.signal, run.folds, parameters.evidence_margin
+    )
+
+
+def _positions(series: Series, charts: list[Chart]) -> np.ndarray:
+    return np.stack([chart.position(series.concentrations) for chart in charts])
+
+
+def _by_evidence(
+    series: Series, parameters: MetricParameters, run: Run, *, shared: bool
+) -> MetricFit:
+    charts = _charts(series, parameters, run)
+    data = (series.signal, _positions(series, charts), series.wavelengths)
+    network, history = fit_evidence_network(*data, parameters, run, shared=shared)
+    return MetricFit(LearnedMetrics(network, charts), history, EVIDENCE_TERMS)
 
 
 def _flat(charts: list[Chart]) -> MetricFit:
@@ -103,4 +180,4 @@ def _flat(charts: list[Chart]) -> MetricFit:
     network = Perceptron.initial(SIZES, [(0,)] * len(charts))
     for parameter in network.parameters:
         parameter.zero_()
-    return MetricFit(LearnedMetrics(network, charts), torch.zeros(0, len(TERMS), len(charts)))
+    return MetricFit(LearnedMetrics(network, charts), torch.zeros(0, 0, len(charts)), ())

@@ -63,10 +63,11 @@ class Process:
         """Standard deviation of a new reading about the prediction, in the unit of the spectra.
 
         The variance of the process at a wavelength is that of its training spectra about the mean
-        function, in the metric of the kernel. What is not known of the mean function counts.
+        function, in the metric of the kernel. What is not known of the mean function counts. As
+        many levels as the mean function has coefficients say nothing of the scale, which is then 0.
         """
         projection = _projection(self._covariance(training), _basis(training, self.mean))
-        freedom = len(training) - MEANS[self.mean]
+        freedom = max(1, len(training) - MEANS[self.mean])
         scale = np.einsum("iw,ij,jw->w", spectra, projection, spectra).clip(min=0) / freedom
         return np.sqrt(np.outer(self._weights_and_variance(training, positions)[1], scale))
 
@@ -94,20 +95,25 @@ def fit_process(
 ) -> tuple[Process, float]:
     """The process of the largest restricted likelihood, and its logarithm per wavelength.
 
-    With one level more than the mean function has coefficients all hyper-parameters are equally
-    likely, as the scale alone fits the only contrast there is. Of hyper-parameters that differ by
-    less than `TIE`, those nearest to the middle of both ranges are taken, not those that rounding
-    favours.
+    With one level more than the mean function has coefficients, or none, all hyper-parameters are
+    equally likely, as the scale alone fits the only contrast there is. Of hyper-parameters that
+    differ by less than `TIE`, those nearest to the middle of both ranges are taken, not those that
+    rounding favours.
 
     Args:
-        training: arc length of the training levels, all different; more levels than the mean
+        training: arc length of the training levels, all different; at least as many as the mean
             function has coefficients.
         spectra: their spectra.
         mean: name of the mean function.
 
     Raises:
-        TrainingError: the spectra are not finite, or two levels are equal.
+        TrainingError: the spectra are not finite, two levels are equal, or there are too few.
     """
+    if len(training) < MEANS[mean]:
+        raise TrainingError(
+            f"a process about a {mean} mean: found {len(training)} training levels, expected "
+            f"{MEANS[mean]} or more"
+        )
     evidence = restricted_likelihood(training, spectra, mean)
     if not np.isfinite(evidence).all():
         raise TrainingError(

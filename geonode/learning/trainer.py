@@ -25,7 +25,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, as torch names them
 
 def train(
     groups: Sequence[tuple[Perceptron, float]],
-    loss: Callable[[slice], Float[Tensor, "term model"]],
+    loss: Callable[[slice, int], Float[Tensor, "term model"]],
     pairs: int,
     parameters: TrainingParameters,
     *,
@@ -41,8 +41,8 @@ def train(
 
     Args:
         groups: networks, which are trained in place, and the rate before the schedule.
-        loss: the terms for the present parameters, as means over some of the training pairs; a
-            model's terms depend on its own parameters alone.
+        loss: the terms for the present parameters, as means over some of the training pairs, in a
+            certain epoch; a model's terms depend on its own parameters alone.
         pairs: number of training pairs of a model. An epoch is one step, whose gradient is the
             mean over all pairs; with `accumulation` it is summed over that many parts of them, each
             weighted by its share, so that only the activations of one part are held.
@@ -76,7 +76,7 @@ def train(
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate[epoch]
         optimiser.zero_grad()
-        history.append(_differentiate(loss, parts))
+        history.append(_differentiate(loss, parts, epoch))
         if parameters.weight_decay:
             (parameters.weight_decay * _squares(networks)).backward()
         _clip(tensors, parameters.gradient_clip)
@@ -102,12 +102,12 @@ def _parts(pairs: int, count: int) -> list[slice]:
     return [slice(*between) for between in itertools.pairwise(ends)]
 
 
-def _differentiate(loss: Callable[[slice], Tensor], parts: list[slice]) -> Tensor:
+def _differentiate(loss: Callable[[slice, int], Tensor], parts: list[slice], epoch: int) -> Tensor:
     """Add the gradient of the mean over all pairs to that of the parameters; return the terms."""
     pairs = parts[-1].stop
     done = []
     for part in parts:
-        terms = loss(part) * ((part.stop - part.start) / pairs)
+        terms = loss(part, epoch) * ((part.stop - part.start) / pairs)
         terms.sum().backward()
         done.append(terms.detach())
     return sum(done[1:], done[0])

@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from geonode.config import SpectraParameters
 from geonode.spectra.chart import Chart
+from geonode.spectra.reading import read_csv
 from geonode.spectra.table import SpectraTable
 from geonode.storage.artifact import JSON, ArtifactWriter, artifact_writer, open_artifact
 
@@ -74,13 +75,7 @@ def write_series(
     quantity, unit = parameters.quantity, parameters.unit
     attributes = {
         "chart": {"kappa": repr(chart.kappa), "low": chart.low, "high": chart.high},
-        "labels": {
-            "signal": quantity,
-            "signal_unit": unit,
-            "axis": table.axis_name,
-            "axis_unit": table.axis_unit,
-            "concentration_unit": parameters.concentration_unit,
-        },
+        "labels": _labels(table, parameters),
         "masked": table.masked.tolist(),
     }
     with artifact_writer(path, attributes) as writer:
@@ -136,6 +131,19 @@ def read_series(path: Path) -> Series:
     )
 
 
+def read_series_csv(parameters: SpectraParameters) -> Series:
+    """The series of a measured table, without an artifact between.
+
+    Raises:
+        SpectraError: the table cannot be right, or the chart does not fit its levels.
+    """
+    source = Path(parameters.source)
+    table = read_csv(source, window=parameters.window, missing=parameters.missing)
+    chart = Chart.of(parameters.chart, parameters.kappa, table.concentrations)
+    labels = _labels(table, parameters)
+    return Series(table.concentrations, table.axis, table.spectra, chart, labels)
+
+
 def level_names(levels: Float[np.ndarray, "concentration"]) -> list[str]:
     """Name levels for keys and labels: six digits, or all of them where six do not tell apart."""
     short = [f"{level:g}" for level in levels]
@@ -144,6 +152,16 @@ def level_names(levels: Float[np.ndarray, "concentration"]) -> list[str]:
         name if count[name] == 1 else repr(float(level))
         for name, level in zip(short, levels, strict=True)
     ]
+
+
+def _labels(table: SpectraTable, parameters: SpectraParameters) -> dict[str, str]:
+    return {
+        "signal": parameters.quantity,
+        "signal_unit": parameters.unit,
+        "axis": table.axis_name,
+        "axis_unit": table.axis_unit,
+        "concentration_unit": parameters.concentration_unit,
+    }
 
 
 def _axis(

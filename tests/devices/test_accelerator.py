@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from geonode.devices.device import Device
 from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.methods import METHODS, Settings
 from geonode.geodesics.problem import BoundaryValueProblem
@@ -10,19 +11,27 @@ from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.lookup import hermite
 from geonode.geometry.sources import ChebyshevSource
 from geonode.learning.end_to_end import fit_metric
+from geonode.learning.folds import leave_one_out
 from geonode.learning.path_decoder import fit_decoders
+from geonode.learning.run import Run
 from tests.geometry.small_series import small_metrics, small_series
 from tests.learning.series import (
     decoder_parameters,
     flat_features,
+    left_out,
     metric_parameters,
     positions,
-    spectra,
+    series,
 )
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 LEVELS, WAVELENGTHS = 5, 11
+SERIES = series(LEVELS, WAVELENGTHS)
+RUNS = [
+    Run(leave_one_out(LEVELS), 2, Device(kind, "test", torch.float64, torch.float64))
+    for kind in ("cpu", "cuda")
+]
 
 
 def largest_difference(found: torch.Tensor, expected: torch.Tensor) -> float:
@@ -30,12 +39,9 @@ def largest_difference(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def test_metrics_are_trained_alike():
-    w = positions(WAVELENGTHS)[0]
-    signal, charts = spectra(LEVELS, WAVELENGTHS), positions(LEVELS)
     parameters = metric_parameters(members=2, epochs=20)
     (on_cpu, history), (on_cuda, other) = (
-        fit_metric(signal, charts, w, parameters, device=device, dtype=torch.float64)
-        for device in (CPU, CUDA)
+        fit_metric(SERIES, positions(LEVELS), parameters, run) for run in RUNS
     )
     assert largest_difference(other, history) < 1e-9
     for found, expected in zip(on_cuda.parameters, on_cpu.parameters, strict=True):
@@ -43,14 +49,11 @@ def test_metrics_are_trained_alike():
 
 
 def test_decoders_are_trained_alike():
-    signal, features = spectra(LEVELS, WAVELENGTHS), flat_features(LEVELS, WAVELENGTHS)
+    features = flat_features(LEVELS, WAVELENGTHS)
     parameters = decoder_parameters(members=2, epochs=20)
-    (on_cpu, _), (on_cuda, _) = (
-        fit_decoders(signal, features, parameters, device=device, dtype=torch.float64)
-        for device in (CPU, CUDA)
-    )
-    expected, _ = on_cpu.left_out(signal, features)
-    found, _ = on_cuda.left_out(signal, features)
+    (on_cpu, _), (on_cuda, _) = (fit_decoders(SERIES, features, parameters, run) for run in RUNS)
+    expected, _ = left_out(on_cpu, SERIES, features)
+    found, _ = left_out(on_cuda, SERIES, features)
     assert abs(found - expected).max() < 1e-8
 
 

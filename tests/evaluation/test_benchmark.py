@@ -90,7 +90,7 @@ def test_the_sequential_way_runs_in_the_training_format_on_one_thread(
 def test_an_epoch_is_the_difference_of_two_trainings(monkeypatch, series, device):
     epochs = []
 
-    def fit(signal, features, block, *, device, dtype):
+    def fit(series, features, block, run):
         epochs.append(block.epochs)
 
     def timed(call, repeats, synchronise):
@@ -113,8 +113,8 @@ def test_all_decoders_are_trained_before_and_in_every_repetition(monkeypatch, se
     trained = []
     train = benchmark.fit_decoders
 
-    def fit(*arguments, **options):
-        trained.append(train(*arguments, **options)[0])
+    def fit(*arguments):
+        trained.append(train(*arguments)[0])
 
     monkeypatch.setattr(benchmark, "fit_decoders", fit)
     seconds = time_training(

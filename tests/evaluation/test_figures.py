@@ -20,9 +20,9 @@ def series(count):
 
 def folds_of(count, scores_r2=None):
     levels, measured, predicted = series(count)
-    spread = np.full_like(measured, 0.05)
+    band = ("90% interval", np.full_like(measured, 0.05))
     return folds_figure(
-        AXIS, *LABELS, levels, "ppb", measured, predicted, spread, scores_r2 or [0.953] * count
+        AXIS, *LABELS, levels, "ppb", measured, predicted, band, scores_r2 or [0.953] * count
     )
 
 
@@ -59,7 +59,7 @@ def test_nothing_overlaps_and_nothing_is_cut_off(figure_of, count):
         assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
 
 
-def test_panels_show_measured_predicted_and_spread():
+def test_panels_show_measured_predicted_and_the_band():
     _, measured, predicted = series(4)
     figure = folds_of(4)
     for i, panel in enumerate(figure.axes):
@@ -67,9 +67,16 @@ def test_panels_show_measured_predicted_and_spread():
         np.testing.assert_array_equal(lines["measured"], measured[i])
         np.testing.assert_array_equal(lines["predicted"], predicted[i])
         (band,) = panel.collections
+        assert band.get_label() == "90% interval"
         heights = band.get_paths()[0].vertices[:, 1]
         assert heights.min() == pytest.approx(predicted[i].min() - 0.05)
         assert heights.max() == pytest.approx(predicted[i].max() + 0.05)
+
+
+def test_the_legend_names_the_band():
+    (legend,) = folds_of(4).legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["measured", "predicted", "90% interval"]
 
 
 def test_titles_name_the_level_and_its_score():

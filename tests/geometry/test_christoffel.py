@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 import torch
 
@@ -8,7 +7,7 @@ from geonode.geometry.perceptron import Perceptron
 from geonode.learning.end_to_end import fit_metric
 from tests.geometry.closed_forms import CPU, random_metric
 from tests.geometry.precision import NoFloat64
-from tests.learning.series import metric_parameters, positions, spectra
+from tests.learning.series import metric_parameters, positions, run, series
 
 ROWS = 60
 BOUNDS = {torch.float32: 1e-6, torch.float64: 1e-12}
@@ -17,14 +16,7 @@ BOUNDS = {torch.float32: 1e-6, torch.float64: 1e-12}
 @pytest.fixture(scope="module")
 def trained():
     """Metrics of five folds after 30 epochs."""
-    return fit_metric(
-        spectra(4, 9),
-        positions(4),
-        np.linspace(-1, 1, 9),
-        metric_parameters(epochs=30),
-        device=CPU,
-        dtype=torch.float32,
-    )[0]
+    return fit_metric(series(4, 9), positions(4), metric_parameters(epochs=30), run(4))[0]
 
 
 @pytest.fixture(params=["as drawn", "sharper", "many", "trained"])

@@ -24,6 +24,21 @@ def test_what_is_written_is_read(tmp_path):
         assert torch.equal(one, other)
 
 
+def test_inner_metrics_are_written_beside_them(tmp_path):
+    charts = [Chart(2.0, 0.0, 30.0), Chart(np.inf, 0.0, 30.0)]
+    inner = LearnedMetrics(LEARNED.network[[7, 2]], charts)
+    dataclasses.replace(LEARNED, inner=inner).write(tmp_path / "metric.safetensors")
+    read = LearnedMetrics.read(tmp_path / "metric.safetensors")
+    assert read.charts == LEARNED.charts
+    assert read.inner.charts == charts
+    assert read.inner.inner is None
+    for found, expected in ((read, LEARNED), (read.inner, inner)):
+        for one, other in zip(found.network.parameters, expected.network.parameters, strict=True):
+            assert torch.equal(one, other)
+    LEARNED.write(tmp_path / "metric.safetensors")
+    assert LearnedMetrics.read(tmp_path / "metric.safetensors").inner is None
+
+
 def test_models_are_in_the_order_member_fold():
     assert LEARNED.members == MEMBERS
     assert [LEARNED.index(model) for model in (0, 4, 5, 9)] == [(0, 0), (0, 4), (1, 0), (1, 4)]
@@ -54,11 +69,14 @@ def test_absent_and_foreign_files_are_named(tmp_path):
     with pytest.raises(MissingArtifactError, match="none"):
         LearnedMetrics.read(tmp_path / "none")
     decoders = LEARNED.network.tensors("decoder", MEMBERS, 5)
-    write_weights(tmp_path / "decoders", decoders, {"charts": "[]"})
-    with pytest.raises(
-        CorruptArtifactError, match="decoders: holds no metrics: 'metric' is absent"
+    metrics = LEARNED.network.tensors("metric", MEMBERS, 5)
+    for tensors, metadata, absent in (
+        (decoders, {"kinds": "[]"}, "metric"),
+        (decoders, {"metric": "[]"}, "metric"),
+        (metrics, {}, "metric"),
+        (metrics, {"metric": "[]", "inner": "[]"}, "inner"),
     ):
-        LearnedMetrics.read(tmp_path / "decoders")
-    write_weights(tmp_path / "bare", LEARNED.network.tensors("metric", MEMBERS, 5), {})
-    with pytest.raises(CorruptArtifactError, match="bare: holds no metrics: 'charts' is absent"):
-        LearnedMetrics.read(tmp_path / "bare")
+        write_weights(tmp_path / "other", tensors, metadata)
+        message = f"other: holds no metrics: '{absent}' is absent"
+        with pytest.raises(CorruptArtifactError, match=message):
+            LearnedMetrics.read(tmp_path / "other")

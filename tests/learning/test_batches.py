@@ -1,26 +1,39 @@
 import threading
 
-import numpy as np
 import pytest
 import torch
 
+from geonode.devices.device import Device
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning import batches
 from geonode.learning.batches import Batch, Model, fit_batches
 from geonode.learning.end_to_end import fit_metric
-from geonode.learning.folds import Fold, Standardisation
+from geonode.learning.folds import Fold, leave_one_out, leave_two_out
 from geonode.learning.path_decoder import fit_decoders
+from geonode.learning.run import Run
 from tests.learning.series import (
+    cpu,
     decoder_parameters,
     flat_features,
     metric_parameters,
     ordered_pairs,
     positions,
-    spectra,
+    run,
+    series,
 )
 
-CPU = torch.device("cpu")
 MEMBERS, LEVELS = 3, 5
+OUTER, INNER = leave_one_out(LEVELS), leave_two_out(LEVELS, None)
+
+
+class Elsewhere(Device):
+    """Stands for any accelerator."""
+
+    place = torch.device("meta")
+
+
+CPU = cpu()
+ACCELERATOR = Elsewhere("cuda", "test", torch.float32, torch.float64)
 
 
 def recognisable(batch):
@@ -31,13 +44,14 @@ def recognisable(batch):
     return network, history
 
 
-def fit(device, fake, rows_per_pair=7):
-    return fit_batches(MEMBERS, LEVELS, rows_per_pair, device, fake)
+def fit(device, fake, rows_per_pair=7, folds=OUTER):
+    return fit_batches(Run(folds, MEMBERS, device), rows_per_pair, fake)
 
 
-@pytest.mark.parametrize("device", ["cpu", "meta"])  # meta stands for any accelerator
+@pytest.mark.parametrize("device", [CPU, ACCELERATOR], ids=lambda device: device.place.type)
 @pytest.mark.parametrize("rows", [1, 100, 250, 10**9])
-def test_every_model_once_and_in_order(monkeypatch, device, rows):
+@pytest.mark.parametrize("folds", [OUTER, INNER, INNER[3:4]], ids=len)
+def test_every_model_once_and_in_order(monkeypatch, device, rows, folds):
     for name in ("CPU_BATCH_ROWS", "ACCELERATOR_BATCH_ROWS"):
         monkeypatch.setattr(batches, name, rows)
     seen = []
@@ -46,33 +60,45 @@ def test_every_model_once_and_in_order(monkeypatch, device, rows):
         seen.extend(batch.models)
         return recognisable(batch)
 
-    network, history = fit(torch.device(device), fake)
-    expected = [(member, fold) for member in range(MEMBERS) for fold in range(LEVELS + 1)]
-    assert sorted((member, fold.index) for member, fold in seen) == expected
-    labels = torch.tensor([100.0 * member + fold for member, fold in expected])
+    network, history = fit(device, fake, folds=folds)
+    expected = [(member, fold) for member in range(MEMBERS) for fold in folds]
+    assert sorted(seen, key=lambda model: (model.member, model.fold.index)) == expected
+    labels = torch.tensor([100.0 * member + fold.index for member, fold in expected])
     assert torch.equal(network.weights[0].flatten(), labels)
     assert torch.equal(network.biases[0].flatten(), -labels)
     assert torch.equal(history, torch.stack([labels, 0.5 + labels])[None].expand(4, -1, -1))
 
 
-# A model costs 4 x 3 pairs of 7 rows, or 5 x 4 where nothing is left out: 84 and 140 rows.
+# A model costs 4 x 3 pairs of 7 rows, or 5 x 4 where nothing is left out: 84 and 140 rows. Inside
+# the folds it costs 3 x 2 pairs: 42 rows.
 @pytest.mark.parametrize(
-    ("rows", "expected"),
-    [(1, [1] * 18), (167, [1] * 18), (168, [2] * 7 + [1] + [1] * 3), (10**9, [15, 3])],
+    ("folds", "rows", "expected"),
+    [
+        (OUTER, 1, [1] * 18),
+        (OUTER, 167, [1] * 18),
+        (OUTER, 168, [2] * 7 + [1] + [1] * 3),
+        (OUTER, 10**9, [15, 3]),
+        (INNER, 41, [1] * 30),
+        (INNER, 168, [4] * 7 + [2]),
+        (INNER, 10**9, [30]),
+    ],
 )
-def test_batches_hold_what_fits_and_the_training_pairs_of_their_models(monkeypatch, rows, expected):
+def test_batches_hold_what_fits_and_the_training_pairs_of_their_models(
+    monkeypatch, folds, rows, expected
+):
     monkeypatch.setattr(batches, "CPU_BATCH_ROWS", rows)
     monkeypatch.setattr(batches.os, "cpu_count", lambda: 1)  # so that they come in order
     sizes = []
 
     def fake(batch):
         for (_, fold), source, target in zip(batch.models, batch.source, batch.target, strict=True):
-            wanted = [pair for pair in ordered_pairs(LEVELS) if fold.index not in pair]
+            unused = set(fold.left_out)
+            wanted = [pair for pair in ordered_pairs(LEVELS) if not unused & set(pair)]
             assert list(zip(source.tolist(), target.tolist(), strict=True)) == wanted
         sizes.append(len(batch.models))
         return recognisable(batch)
 
-    fit(CPU, fake)
+    fit(CPU, fake, folds=folds)
     assert sizes == expected
 
 
@@ -99,37 +125,40 @@ def test_an_accelerator_takes_all_folds_at_once():
         sizes.append(len(batch.models))
         return recognisable(batch)
 
-    fit(torch.device("meta"), fake)
+    fit(ACCELERATOR, fake)
     # One program for the folds that leave a level out, one for the fold that does not.
     assert sizes == [MEMBERS * LEVELS, MEMBERS]
 
 
-def test_signals_are_those_of_the_targets_on_the_scale_of_the_fold():
-    values = np.array([[1.0, 2.0], [3.0, 4.0], [50.0, 60.0]])
-    scales = [Standardisation(0.0, 1.0), Standardisation(1.0, 2.0), Standardisation(10.0, 10.0)]
-    batch = Batch(
-        [Model(0, Fold(2, 3)), Model(0, Fold(1, 3))],
-        torch.tensor([[0, 1], [0, 2]]),
-        torch.tensor([[1, 0], [2, 0]]),
-    )
-    expected = [[[-0.7, -0.6], [-0.9, -0.8]], [[24.5, 29.5], [0.0, 0.5]]]
-    torch.testing.assert_close(
-        batch.signals(scales, values, torch.float64), torch.tensor(expected, dtype=torch.float64)
-    )
-
-
-def test_first_weights_depend_on_seed_member_and_fold_alone():
-    def model(member, fold):
-        return Model(member, Fold(fold, LEVELS))
+def test_first_weights_depend_on_seed_member_and_what_is_left_out_alone():
+    def model(member, *left_out, index=0):
+        return Model(member, Fold(index, LEVELS, left_out))
 
     def weights(*models, seed=0):
         none = torch.zeros(len(models), 1, dtype=torch.int64)
         return Batch(list(models), none, none).initial((2, 3, 1), seed).weights[0]
 
-    one = weights(model(1, 2))[0]
-    assert torch.equal(weights(model(0, 0), model(1, 2), model(2, 4))[1], one)
-    others = [weights(model(2, 1))[0], weights(model(1, 3))[0], weights(model(1, 2), seed=1)[0]]
-    assert not any(torch.equal(other, one) for other in others)
+    for left_out, others in (
+        ((2,), [(1,), (3,), (), (1, 2), (2, 3)]),
+        ((1, 3), [(1,), (3,), (), (1, 2), (2, 3), (0, 1)]),
+    ):
+        one = weights(model(1, *left_out))[0]
+        among = weights(model(0, 0), model(1, *left_out, index=7), model(2, 4))
+        assert torch.equal(among[1], one)
+        different = [weights(model(1, *other))[0] for other in others]
+        different += [weights(model(2, *left_out))[0], weights(model(1, *left_out), seed=1)[0]]
+        assert not any(torch.equal(other, one) for other in different)
+
+
+def test_a_message_names_member_and_what_is_left_out():
+    none = torch.zeros(3, 1, dtype=torch.int64)
+    models = [Model(m, Fold(7, LEVELS, left)) for m, left in enumerate([(3,), (1, 4), ()])]
+    batch = Batch(models, none, none)
+    assert [batch.name(place) for place in range(3)] == [
+        "member 0 of the fold without 3",
+        "member 1 of the fold without 1 and 4",
+        "member 2 of the fold of all",
+    ]
 
 
 @pytest.fixture
@@ -165,13 +194,12 @@ def test_the_thread_count_is_restored_after_a_failure(two_threads):
 
 def both(dtype):
     """A short training of metrics and of decoders, as one list of tensors."""
-    signal, x = spectra(LEVELS, 9), positions(LEVELS)
-    options = {"device": CPU, "dtype": dtype}
+    measured, both_members = series(LEVELS, 9), run(LEVELS, 2, dtype)
     network, history = fit_metric(
-        signal, x, np.linspace(-1, 1, 9), metric_parameters(members=2), **options
+        measured, positions(LEVELS), metric_parameters(members=2), both_members
     )
     decoders, losses = fit_decoders(
-        signal, flat_features(LEVELS, 9), decoder_parameters(members=2), **options
+        measured, flat_features(LEVELS, 9), decoder_parameters(members=2), both_members
     )
     scales = [decoders.features.mean, decoders.features.deviation]
     return [*network.parameters, history, *decoders.network.parameters, losses, *scales]

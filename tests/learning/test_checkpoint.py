@@ -8,16 +8,22 @@ import numpy as np
 import pytest
 import torch
 
+from geonode.devices.device import Device
 from geonode.errors import ArtifactError, CorruptArtifactError, TrainingError
 from geonode.learning import batches
+from geonode.learning.augmentation import KINDS
 from geonode.learning.checkpoint import Checkpoints, open_checkpoints
 from geonode.learning.end_to_end import fit_metric
+from geonode.learning.folds import leave_one_out, leave_two_out
 from geonode.learning.path_decoder import fit_decoders
+from geonode.learning.run import Run
 from tests.learning.series import (
     decoder_parameters,
     flat_features,
     metric_parameters,
     positions,
+    run,
+    series,
     spectra,
 )
 from tests.storage.damage import DAMAGES, contents
@@ -26,36 +32,33 @@ ROOT = Path(__file__).parents[2]
 LEVELS, WAVELENGTHS, EPOCHS = 4, 9, 12
 MODELS = 2 * (LEVELS + 1)
 LARGEST_BATCH = 5  # models
-CPU = torch.device("cpu")
-OPTIONS = {"device": CPU, "dtype": torch.float32}
-RUN = {"members": 2, "epochs": EPOCHS, "checkpoint_every": 5, "weight_decay": 0.01}
+FOLDS = leave_one_out(LEVELS)
+PARAMETERS = {"members": 2, "epochs": EPOCHS, "checkpoint_every": 5, "weight_decay": 0.01}
+PARAMETERS |= {"augmentation": dict.fromkeys(KINDS, 0.01)}
 
 
 def metric(scratch, report=lambda _: None, signal=None, **changes):
     """All that the learning of metrics produces."""
+    parameters = metric_parameters(**(PARAMETERS | changes))
     network, history = fit_metric(
-        spectra(LEVELS, WAVELENGTHS) if signal is None else signal,
+        series(LEVELS, WAVELENGTHS, signal),
         positions(LEVELS),
-        np.linspace(-1, 1, WAVELENGTHS),
-        metric_parameters(**(RUN | changes)),
-        report=report,
-        scratch=scratch,
-        **OPTIONS,
+        parameters,
+        run(LEVELS, parameters.members, scratch=scratch, report=report),
     )
     return [*network.parameters, history]
 
 
 def decoders(scratch, report=lambda _: None, signal=None, **changes):
     """All that the training of decoders produces."""
+    parameters = decoder_parameters(**(PARAMETERS | changes))
     trained, history = fit_decoders(
-        spectra(LEVELS, WAVELENGTHS) if signal is None else signal,
+        series(LEVELS, WAVELENGTHS, signal),
         flat_features(LEVELS, WAVELENGTHS),
-        decoder_parameters(**(RUN | changes)),
-        report=report,
-        scratch=scratch,
-        **OPTIONS,
+        parameters,
+        run(LEVELS, parameters.members, scratch=scratch, report=report),
     )
-    return [*trained.network.parameters, trained.lift, trained.features.mean, history]
+    return [*trained.network.parameters, trained.matrix, trained.features.mean, history]
 
 
 class StoppedError(Exception):
@@ -195,9 +198,12 @@ def test_a_flipped_byte_is_refused_and_the_one_before_is_taken_up_without_it(fit
 # the files
 
 
-def opened(folder, data=(1.0, 2.0), device=CPU, dtype=torch.float32, **changes):
+def opened(folder, data=(1.0, 2.0), kind="cpu", dtype=torch.float32, folds=FOLDS, **changes):
     block = decoder_parameters(**({"checkpoint_every": 1} | changes))
-    return open_checkpoints(folder, block, device, dtype, [np.array(data), np.zeros((2, 3))])
+    device = Device(kind, "test", dtype, torch.float64)
+    return open_checkpoints(
+        block, Run(folds, 2, device, folder), [np.array(data), np.zeros((2, 3))]
+    )
 
 
 def saved(folder):
@@ -231,7 +237,12 @@ def test_damaged_files_are_refused_when_the_folder_is_opened(tmp_path, damage):
         ({"data": (2.0, 1.0)}, "data .*, expected data "),
         ({"data": ((1.0, 2.0),)}, "data .*, expected data "),
         ({"data": np.array((1, 2), np.float32)}, "data .*, expected data "),
-        ({"device": torch.device("cuda")}, "device cpu, expected device cuda;"),
+        (
+            {"folds": leave_two_out(LEVELS, None)},
+            r"models 2 of .*, expected models 2 of .*\(0, 1\)",
+        ),
+        ({"folds": FOLDS[:-1]}, r"models 2 of .*\(\)\], expected models 2 of .*\(3,\)\];"),
+        ({"kind": "cuda"}, "device cpu, expected device cuda;"),
         ({"dtype": torch.float64}, "format float32, expected format float64;"),
     ],
 )

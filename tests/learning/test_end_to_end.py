@@ -10,17 +10,17 @@ from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.end_to_end import METRIC_STREAM, TERMS, fit_metric, penalties
 from geonode.learning.path_decoder import DECODER_SIZES
-from tests.learning.series import metric_parameters, positions, spectra
+from tests.learning.series import metric_parameters, positions, run, series
 
 LEVELS, WAVELENGTHS = 4, 9
-CHARTED = np.linspace(-1, 1, WAVELENGTHS)
+SERIES = series(LEVELS, WAVELENGTHS)
 NO_PENALTY = {"smoothness_weight": 0.0, "bounds_weight": 0.0, "length_weight": 0.0}
 
 
-def fit(dtype=torch.float32, **changes):
+def fit(dtype=torch.float32, charts=None, report=lambda _: None, **changes):
     parameters = metric_parameters(**changes)
-    signal, x = spectra(LEVELS, WAVELENGTHS), positions(LEVELS)
-    return fit_metric(signal, x, CHARTED, parameters, device=torch.device("cpu"), dtype=dtype)
+    models = run(LEVELS, parameters.members, dtype, report=report)
+    return fit_metric(SERIES, positions(LEVELS) if charts is None else charts, parameters, models)
 
 
 def initial(members=1, seed=0):
@@ -117,11 +117,8 @@ def test_more_members_leave_the_first_ones_as_they_were():
 def test_every_fold_has_its_own_chart():
     x = positions(LEVELS)
     x[2] = np.sign(x[2]) * np.abs(x[2]) ** 1.5
-    options = {"device": torch.device("cpu"), "dtype": torch.float32}
     same, _ = fit()
-    charted, _ = fit_metric(
-        spectra(LEVELS, WAVELENGTHS), x, CHARTED, metric_parameters(), **options
-    )
+    charted, _ = fit(charts=x)
     changed = [
         not torch.equal(*pair) for pair in zip(same.weights[0], charted.weights[0], strict=True)
     ]
@@ -170,13 +167,5 @@ def test_training_that_diverges_is_an_error():
 
 def test_reports_add_up():
     done = []
-    fit_metric(
-        spectra(LEVELS, WAVELENGTHS),
-        positions(LEVELS),
-        CHARTED,
-        metric_parameters(members=2),
-        device=torch.device("cpu"),
-        dtype=torch.float32,
-        report=done.append,
-    )
+    fit(members=2, report=done.append)
     assert sum(done) == 3 * 2 * (LEVELS + 1)

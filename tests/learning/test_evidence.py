@@ -5,6 +5,7 @@ import pytest
 
 from geonode.errors import TrainingError
 from geonode.learning.evidence import charts_by_evidence
+from geonode.learning.folds import leave_one_out, leave_two_out
 from geonode.spectra.chart import Chart
 
 WIDE = np.array([1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0])
@@ -24,7 +25,8 @@ def kappas(levels, spectra, margin=1.0):
 
 
 def charts(levels, spectra, margin=1.0):
-    return charts_by_evidence(Chart.of("linear", None, levels), levels, spectra, margin)
+    folds = leave_one_out(len(levels))
+    return charts_by_evidence(Chart.of("linear", None, levels), levels, spectra, folds, margin)
 
 
 def test_spectra_smooth_in_the_logarithm_ask_for_a_logarithmic_chart():
@@ -49,8 +51,9 @@ def test_a_blank_has_a_place_on_the_chart():
 def test_the_chart_that_is_given_stays_where_the_evidence_is_weak():
     given = Chart.of("asinh", 20.0, WIDE)
     spectra = smooth(np.log(WIDE))
-    assert charts_by_evidence(given, WIDE, spectra, 1e3) == [given] * 8
-    assert all(chart.kappa < 3.0 for chart in charts_by_evidence(given, WIDE, spectra, 0.1))
+    folds = leave_one_out(7)
+    assert charts_by_evidence(given, WIDE, spectra, folds, 1e3) == [given] * 8
+    assert all(chart.kappa < 3.0 for chart in charts_by_evidence(given, WIDE, spectra, folds, 0.1))
 
 
 def test_a_large_margin_leaves_everything_linear():
@@ -65,6 +68,17 @@ def test_a_left_out_spectrum_does_not_reach_the_chart_of_its_fold(erased):
         without = spectra.copy()
         without[fold] = erased
         assert charts(WIDE, without, 0.0)[fold] == found[fold]
+
+
+def test_the_chart_of_an_inner_fold_is_that_of_its_own_spectra():
+    given, folds = Chart.of("linear", None, WIDE), leave_two_out(7, 3)
+    spectra = smooth(np.log(WIDE)) + 0.1 * np.random.default_rng(1).normal(size=(7, 40))
+    found = charts_by_evidence(given, WIDE, spectra, folds, 0.0)
+    assert len(set(found)) > 1
+    for fold, chart in zip(folds, found, strict=True):
+        unknown = spectra.copy()
+        unknown[list(fold.left_out)] = np.nan
+        assert charts_by_evidence(given, WIDE, unknown, [fold], 0.0) == [chart]
 
 
 def test_negative_levels_are_refused():

@@ -1,149 +1,293 @@
-"""No bit of a left-out spectrum reaches anything that belongs to its fold."""
+"""No bit of a left-out spectrum reaches anything that belongs to its fold, or to one inside it."""
 
 import numpy as np
 import pytest
 import torch
 
+from geonode.config import InnerParameters
 from geonode.errors import TrainingError
-from geonode.learning import end_to_end, path_decoder
-from geonode.learning.batches import Batch, Model
-from geonode.learning.end_to_end import fit_metric
-from geonode.learning.folds import Fold
+from geonode.learning.augmentation import KINDS as DISTURBANCES
+from geonode.learning.blend import BLENDS, InnerPredictions, fit_blend
+from geonode.learning.decoders import KINDS
+from geonode.learning.folds import Fold, leave_one_out, leave_two_out, training_wavelengths
+from geonode.learning.metric_learning import LEAKING, LEARNING, learn
 from geonode.learning.path_decoder import fit_decoders
+from geonode.learning.path_features import path_features
+from geonode.learning.run import Runs
 from tests.learning.series import (
+    TRAINING_WAVELENGTHS,
+    cpu,
     decoder_parameters,
     flat_features,
     metric_parameters,
-    ordered_pairs,
-    positions,
+    run,
+    series,
     spectra,
 )
 
 LEVELS, WAVELENGTHS, MEMBERS = 4, 9, 2
-FOLDS = LEVELS + 1
-OPTIONS = {"device": torch.device("cpu"), "dtype": torch.float32}
+OUTER, INNER = leave_one_out(LEVELS), leave_two_out(LEVELS, None)
+BOTH_RUNS = pytest.mark.parametrize("folds", [OUTER, INNER], ids=["folds", "inner folds"])
+CHANGES = [1.0, 1e9]
+SETTINGS = {"members": MEMBERS, "augmentation": dict.fromkeys(DISTURBANCES, 0.01)}
 
 
-def with_row(k, row):
-    changed = spectra(LEVELS, WAVELENGTHS)
-    changed[k] = row
-    return changed
+def measured(row=None, k=None):
+    """The series, or with one of its spectra replaced."""
+    signal = spectra(LEVELS, WAVELENGTHS)
+    if k is not None:
+        signal[k] = row
+    return series(LEVELS, WAVELENGTHS, signal)
 
 
-def noise(k):
-    return with_row(k, np.random.default_rng(k).normal(size=WAVELENGTHS))
+def noise(k, scale):
+    """The series with noise in place of spectrum k."""
+    return measured(np.random.default_rng(k).normal(0, scale, WAVELENGTHS), k)
 
 
-def huge(k):
-    return with_row(k, np.random.default_rng(k).normal(0, 1e9, WAVELENGTHS))
-
-
-def by_fold(tensor):
+def by_fold(tensor, folds, members=MEMBERS):
     """The same with the fold first: models come in the order (member, fold)."""
-    return tensor.unflatten(0, (MEMBERS, FOLDS)).transpose(0, 1)
+    return tensor.unflatten(0, (members, folds)).transpose(0, 1)
 
 
-def metric(signal):
-    """All that the learning of metrics produces, each with the fold first."""
-    x, w = positions(LEVELS), np.linspace(-1, 1, WAVELENGTHS)
-    network, history = fit_metric(signal, x, w, metric_parameters(members=MEMBERS), **OPTIONS)
-    return {
-        **{f"parameter {i}": by_fold(tensor) for i, tensor in enumerate(network.parameters)},
-        "history": by_fold(history.movedim(2, 0)),
-    }
+def of_metrics(metrics):
+    """All that belongs to learned metrics, each with the fold first."""
+    folds, members = len(metrics.charts), metrics.members
+    charts = [[chart.kappa, chart.low, chart.high] for chart in metrics.charts]
+    parts = {"charts": torch.tensor(charts, dtype=torch.float64)}
+    for place, part in enumerate(metrics.network.parameters):
+        parts[f"parameter {place}"] = by_fold(part, folds, members)
+    return parts
 
 
-def decoders(signal):
-    """All that the training of decoders produces, each with the fold first."""
-    features = flat_features(LEVELS, WAVELENGTHS, MEMBERS)
-    trained, history = fit_decoders(
-        signal, features, decoder_parameters(members=MEMBERS), **OPTIONS
-    )
-    scales = [[scale.mean, scale.deviation] for scale in trained.signals]
-    return {
-        **{f"parameter {i}": by_fold(part) for i, part in enumerate(trained.network.parameters)},
-        "feature mean": by_fold(trained.features.mean),
-        "feature deviation": by_fold(trained.features.deviation),
-        "history": by_fold(history.movedim(2, 0)),
-        "signal scale": torch.tensor(scales, dtype=torch.float64),
-        "lift": trained.lift,
-    }
+def metric(name, measured, folds):
+    """All that one way to learn metrics produces, each with the fold first."""
+    parameters = metric_parameters(learning=name, evidence_margin=0.0, **SETTINGS)
+    metrics, history, _ = LEARNING[name](measured, parameters, run(folds, MEMBERS))
+    parts = of_metrics(metrics)
+    if len(history):
+        parts["history"] = by_fold(history.movedim(2, 0), len(folds))
+    return parts
 
 
-# The scale of features knows geodesics alone: no spectrum can change it.
-WITHOUT_SPECTRA = {"feature mean", "feature deviation"}
+def predictions(decoders, folds, measured, features):
+    """What decoders say of every level that a fold leaves out, with the fold first."""
+    said = [
+        [decoders.predict(fold, k, measured, features) for k in fold.left_out]
+        for fold in folds
+        if fold.left_out
+    ]
+    return torch.from_numpy(np.array(said))
 
 
-@pytest.fixture(scope="module", params=[metric, decoders], ids=lambda fit: fit.__name__)
-def fitted(request):
-    """A fit, and what it makes of the series as it is."""
-    return request.param, request.param(spectra(LEVELS, WAVELENGTHS))
+def of_decoders(decoders, folds, measured, features):
+    """All that belongs to decoders of one kind, each with the fold first."""
+    count, parts = len(folds), {"predictions": predictions(decoders, folds, measured, features)}
+    for name, tensor in decoders.tensors().items():
+        # Of every fold, or of every member and fold.
+        leading = tensor.shape[:1] if len(tensor) == count else tensor.shape[:2]
+        assert leading in ((count,), (MEMBERS, count)), name
+        parts[name] = tensor if len(leading) == 1 else tensor.transpose(0, 1)
+    return parts
 
 
-@pytest.mark.parametrize("change", [noise, huge])
-@pytest.mark.parametrize("k", range(LEVELS))
-def test_a_left_out_spectrum_changes_not_one_bit_of_its_fold(fitted, change, k):
-    fit, before = fitted
-    after = fit(change(k))
+def decode(name, measured, folds):
+    """All that decoders of one kind produce, each with the fold first."""
+    features = flat_features(LEVELS, WAVELENGTHS, MEMBERS, len(folds))
+    parameters = decoder_parameters(**SETTINGS)
+    decoders, history = KINDS[name].fit(measured, features, parameters, run(folds, MEMBERS))
+    parts = of_decoders(decoders, folds, measured, features)
+    if len(history):
+        parts["history"] = by_fold(history.movedim(2, 0), len(folds))
+    return parts
+
+
+def assert_fold_is_untouched(before, after, fold):
     assert before.keys() == after.keys()
     for name, result in before.items():
-        assert torch.isfinite(result).all()
-        assert torch.equal(result[k], after[name][k]), name
-    # Every other fold is trained on that spectrum, so that the test can fail.
-    for name in before.keys() - WITHOUT_SPECTRA:
-        for other in set(range(FOLDS)) - {k}:
-            assert not torch.equal(before[name][other], after[name][other]), (name, other)
+        if fold.index < len(result):  # nothing is predicted where nothing is left out
+            assert torch.isfinite(result[fold.index]).all() or name.endswith("charts")
+            assert torch.equal(result[fold.index], after[name][fold.index]), (name, fold)
 
 
-def test_a_fit_is_reproduced_bit_by_bit(fitted):
-    fit, before = fitted
-    again = fit(spectra(LEVELS, WAVELENGTHS))
-    assert all(torch.equal(before[name], again[name]) for name in before)
+def changed(before, after, fold):
+    """What differs of a fold."""
+    return {
+        name
+        for name, result in before.items()
+        if fold.index < len(result) and not torch.equal(result[fold.index], after[name][fold.index])
+    }
 
 
-class CapturedError(Exception):
-    """Carries the result of one fold out of a fit whose other folds cannot be finite."""
+TIGHT = [name for name in LEARNING if name not in LEAKING]
+EVERY_FIT = [(metric, name) for name in TIGHT] + [(decode, name) for name in KINDS]
+
+# Spectra have no say in these at all; those of evidence move a chart from one candidate to another.
+BLIND = {(metric, "flat")}
+COARSE = {(metric, "evidence")}
 
 
-@pytest.mark.parametrize("k", range(LEVELS))
-@pytest.mark.parametrize("fit", [metric, decoders])
-def test_a_fold_trains_though_its_left_out_spectrum_is_nan(monkeypatch, fit, k):
-    def one_fold(members, levels, rows_per_pair, device, train):
-        pairs = [pair for pair in ordered_pairs(levels) if k not in pair]
-        source, target = torch.tensor(pairs).T
-        raise CapturedError(*train(Batch([Model(0, Fold(k, levels))], source[None], target[None])))
+@pytest.fixture(scope="module", params=EVERY_FIT, ids=lambda way: f"{way[0].__name__}-{way[1]}")
+def way(request):
+    return request.param
 
-    def parameters(signal):
-        for module in (end_to_end, path_decoder):
-            monkeypatch.setattr(module, "fit_batches", one_fold)
-        with pytest.raises(CapturedError) as caught:
-            fit(signal)
-        network, history = caught.value.args
-        return [*network.parameters, history]
 
+@pytest.fixture(scope="module")
+def fitted(way):
+    """What a fit makes of the series as it is, by the number of folds."""
+    fit, name = way
+    return {len(folds): fit(name, measured(), folds) for folds in (OUTER, INNER)}
+
+
+@BOTH_RUNS
+@pytest.mark.parametrize("scale", CHANGES)
+def test_a_left_out_spectrum_changes_not_one_bit_of_its_folds(way, fitted, folds, scale):
+    fit, name = way
+    before, moved = fitted[len(folds)], 0
+    for k in range(LEVELS):
+        after = fit(name, noise(k, scale), folds)
+        for fold in folds:
+            if k in fold.left_out:
+                assert_fold_is_untouched(before, after, fold)
+            elif fold.left_out or fit is metric:
+                found = changed(before, after, fold)
+                # Every other fold is trained on that spectrum, so that the test can fail.
+                assert found or way in BLIND | COARSE, (name, k, fold)
+                moved += bool(found)
+    assert (moved > 0) == (way not in BLIND)
+
+
+def test_what_is_trained_differs_in_every_parameter():
+    """Of the networks themselves nothing but what knows geodesics alone stays as it was."""
+    without_spectra = {"feature_mean", "feature_deviation", "charts"}
+    for fit, name in ((metric, "end_to_end"), (decode, "path"), (decode, "scores")):
+        before, after = (fit(name, change, OUTER) for change in (measured(), noise(1, 1.0)))
+        for fold in OUTER:
+            if fold.left_out not in ((), (1,)):
+                found = changed(before, after, fold)
+                assert found | without_spectra == before.keys() | without_spectra, (name, fold)
+
+
+@pytest.mark.parametrize("name", LEAKING)
+@pytest.mark.parametrize("folds", [OUTER, INNER], ids=["folds", "inner folds"])
+def test_what_is_said_to_leak_does(name, folds):
+    before, after = (metric(name, change, folds) for change in (measured(), noise(1, 1.0)))
+    assert all(changed(before, after, fold) for fold in folds)
+
+
+def test_a_fit_is_reproduced_bit_by_bit(way, fitted):
+    fit, name = way
+    again = fit(name, measured(), OUTER)
+    assert all(torch.equal(again[part], was) for part, was in fitted[len(OUTER)].items())
+
+
+@pytest.mark.parametrize("left_out", [(0,), (2,), (3,), (1, 3), (0, 3)])
+def test_a_fold_is_fitted_though_what_it_leaves_out_is_not_known(way, left_out):
+    fit, name = way
+    alone = [Fold(0, LEVELS, left_out)]
     clean, unknown = (
-        parameters(signal) for signal in (spectra(LEVELS, WAVELENGTHS), with_row(k, np.nan))
+        fit(name, change, alone) for change in (measured(), measured(np.nan, list(left_out)))
     )
-    for tensor, again in zip(clean, unknown, strict=True):
-        assert torch.isfinite(again).all()
-        assert torch.equal(tensor, again)
+    assert_fold_is_untouched(clean, unknown, alone[0])
 
 
-@pytest.mark.parametrize("fit", [metric, decoders])
-def test_a_nan_that_is_trained_on_is_an_error(fit):
-    with pytest.raises(TrainingError, match="member 0 of fold 0 is not finite at epoch 0"):
-        fit(with_row(1, np.nan))
+@BOTH_RUNS
+def test_a_nan_that_is_trained_on_is_an_error(folds):
+    """The first fold leaves out 0, or 0 and 1; the spectrum that is not known is the third."""
+    unknown, models = measured(np.nan, 2), run(folds, MEMBERS)
+    without = "0 and 1" if folds is INNER else "0"
+    message = f"member 0 of the fold without {without} is not finite at epoch 0"
+    features = flat_features(LEVELS, WAVELENGTHS, MEMBERS, len(folds))
+    with pytest.raises(TrainingError, match=message):
+        fit_decoders(unknown, features, decoder_parameters(), models)
+    with pytest.raises(TrainingError, match=message):
+        LEARNING["end_to_end"](unknown, metric_parameters(evidence_margin=None), models)
 
 
-@pytest.mark.parametrize("k", range(FOLDS))
+@pytest.mark.parametrize("k", range(LEVELS + 1))
 def test_a_decoder_reads_the_geometry_of_its_own_fold(k):
-    signal, features = spectra(LEVELS, WAVELENGTHS), flat_features(LEVELS, WAVELENGTHS)
+    features = flat_features(LEVELS, WAVELENGTHS)
     changed = features + np.random.default_rng(0).normal(size=features.shape)
     changed[:, k] = features[:, k]
     networks = [
-        fit_decoders(signal, of_folds, decoder_parameters(), **OPTIONS)[0].network
+        fit_decoders(measured(), of_folds, decoder_parameters(), run(LEVELS))[0].network
         for of_folds in (features, changed)
     ]
     for before, after in zip(*(network.parameters for network in networks), strict=True):
         assert torch.equal(before[k], after[k])
         assert not torch.equal(before[k - 1], after[k - 1])
+
+
+# from spectra to intervals
+
+
+def whole(kind, measured, inner_levels, monkeypatch):
+    """All that learning produces of a series, each with the fold or the inner fold first.
+
+    The outer and the inner parts are apart: of the latter, metrics, geodesics and predictions.
+    """
+    runs = Runs.of(LEVELS, MEMBERS, InnerParameters(members=1, levels=inner_levels), cpu())
+    metrics = metric_parameters(evidence_margin=0.0, **SETTINGS)
+    learned, history, _ = learn(measured, metrics, runs)
+    chosen = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
+    features = path_features(learned, measured, chosen)
+    inner_features = path_features(learned.inner, measured, chosen)
+    inside, enter = {}, InnerPredictions.predict
+
+    def spy(entered, kind, decoders, folds, features):
+        if len(folds) == len(runs.inner.folds):
+            inside[kind] = predictions(decoders, folds, measured, features)
+        enter(entered, kind, decoders, folds, features)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(InnerPredictions, "predict", spy)
+        blend, losses = fit_blend(
+            measured, features, inner_features, decoder_parameters(kind=kind, **SETTINGS), runs
+        )
+    outer = {f"metric: {name}": part for name, part in of_metrics(learned).items()}
+    for name, decoders in blend.decoders.items():
+        parts = of_decoders(decoders, OUTER, measured, features)
+        outer |= {f"{name}: {of}": part for of, part in parts.items()}
+    predicted = blend.left_out(measured, features)
+    outer |= {
+        "features": torch.from_numpy(features).transpose(0, 1),
+        "metric history": by_fold(history.movedim(2, 0), len(OUTER)),
+        "decoder history": by_fold(losses.movedim(2, 0), len(OUTER)),
+        "weights": torch.from_numpy(blend.weights),
+        "residual": torch.from_numpy(blend.calibration.residual),
+        "factors": torch.from_numpy(blend.calibration.factors),
+        "spectra": torch.from_numpy(predicted.spectra),
+        "deviation": torch.from_numpy(predicted.deviation),
+        "half width": torch.from_numpy(predicted.half_width.swapaxes(0, 1)),
+    }
+    inside |= {f"metric: {name}": part for name, part in of_metrics(learned.inner).items()}
+    inside["features"] = torch.from_numpy(inner_features).transpose(0, 1)
+    return outer, inside, runs
+
+
+SEVERAL = [kind for kind, parts in BLENDS.items() if len(parts) > 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "inner_levels", "scale"),
+    [(kind, None, 1e9) for kind in SEVERAL] + [("blend", None, 1.0), ("blend", 2, 1.0)],
+)
+def test_from_the_spectra_to_the_intervals_nothing_leaks(kind, inner_levels, scale, monkeypatch):
+    outer, inside, runs = whole(kind, measured(), inner_levels, monkeypatch)
+    by_evidence = {"weights", "residual", "factors", "spectra", "deviation", "half width"}
+    assert by_evidence < outer.keys()
+    for k in range(LEVELS):
+        after, after_inside, _ = whole(kind, noise(k, scale), inner_levels, monkeypatch)
+        for before, other, folds in (
+            (outer, after, runs.outer.folds),
+            (inside, after_inside, runs.inner.folds),
+        ):
+            for fold in folds:
+                if k in fold.left_out:
+                    assert_fold_is_untouched(before, other, fold)
+                else:
+                    found = changed(before, other, fold)
+                    wanted = by_evidence & before.keys()
+                    wanted = wanted if fold.left_out else wanted & {"residual", "factors"}
+                    assert found >= wanted, (k, fold, wanted - found)
+                    assert "features" in found

@@ -1,91 +1,120 @@
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from geonode.devices.device import Device
+from geonode.config import InnerParameters
+from geonode.errors import GeonodeError, TrainingError
 from geonode.geometry.metric import Metric
 from geonode.learning.end_to_end import fit_metric
-from geonode.learning.metric_learning import LEARNING
-from geonode.progress import silent
+from geonode.learning.evidence import charts_by_evidence
+from geonode.learning.folds import leave_one_out, leave_two_out
+from geonode.learning.metric_learning import LEARNING, learn
+from geonode.learning.run import Run, Runs
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
 from tests.geometry.closed_forms import nodes
 from tests.geometry.small_series import LABELS
-from tests.learning.series import metric_parameters, spectra
+from tests.learning.series import cpu, metric_parameters, spectra
 
-CPU = Device("cpu", "test", torch.float64, torch.float64)
+CPU = cpu(torch.float64)
 LEVELS = np.array([1.0, 4.0, 16.0, 64.0, 256.0])
-PARAMETERS = metric_parameters(members=2, epochs=5)
 SERIES = Series(
     LEVELS, np.linspace(400, 700, 11), spectra(5, 11), Chart.of("linear", None, LEVELS), LABELS
 )
+BENT = replace(SERIES, signal=np.sin(np.log(LEVELS)[:, None] / 3 + SERIES.axis / 100))
+RUNS = Runs.of(5, 2, InnerParameters(members=1, levels=None), CPU)
 
 
-def learn(name, tmp_path, series=SERIES, **changes):
-    parameters = PARAMETERS.model_copy(update={"learning": name, **changes})
-    return LEARNING[name](series, parameters, CPU, tmp_path / "scratch", silent)
+def parameters(**changes):
+    return metric_parameters(members=2, epochs=5, **changes)
 
 
-def of_fold(fit, fold):
-    """Every number that belongs to one fold."""
-    network, charts = fit.metrics.network, fit.metrics.charts
-    models = range(fold, network.models, len(charts))
-    return charts[fold], [p[model].tolist() for p in network.parameters for model in models]
-
-
-@pytest.mark.parametrize("name", LEARNING)
-def test_a_left_out_spectrum_does_not_reach_the_metric_of_its_fold(name, tmp_path):
-    expected = learn(name, tmp_path, evidence_margin=0.0)
-    noise = 5 * np.random.default_rng(9).normal(size=(5, 11))
-    for fold in range(5):
-        signal = SERIES.signal.copy()
-        signal[fold] = noise[fold]
-        again = learn(name, tmp_path, replace(SERIES, signal=signal), evidence_margin=0.0)
-        assert of_fold(again, fold) == of_fold(expected, fold)
-    assert expected.metrics.charts[0].low == 1.0
+def fit(name, series=SERIES, run=RUNS.outer, **changes):
+    return LEARNING[name](series, parameters(learning=name, **changes), run)
 
 
 @pytest.mark.parametrize("name", ["flat", "evidence"])
-def test_flat_networks_have_no_curvature(name, tmp_path):
-    fit = learn(name, tmp_path)
-    assert (fit.metrics.members, len(fit.metrics.charts)) == (1, 6)
-    metric = Metric(fit.metrics.network.to(torch.device("cpu"), torch.float64))
+def test_flat_networks_have_no_curvature(name):
+    found = fit(name)
+    assert (found.metrics.members, len(found.metrics.charts)) == (1, 6)
+    metric = Metric(found.metrics.network.to(torch.device("cpu"), torch.float64))
     log_sqrt, symbol = metric.with_symbol(nodes(7)[None], nodes(4))
     assert not symbol.any()
     assert torch.equal(log_sqrt, log_sqrt[:1, :1, :1].expand(6, 7, 4))
-    assert fit.history.shape[0] == 0
+    assert found.history.shape[0] == 0
 
 
-def test_flat_keeps_the_given_chart(tmp_path):
-    series = replace(SERIES, chart=Chart.of("asinh", 3.0, LEVELS))
-    assert learn("flat", tmp_path, series).metrics.charts == [series.chart] * 6
+def test_flat_keeps_the_given_chart():
+    series = replace(BENT, chart=Chart.of("asinh", 3.0, LEVELS))
+    assert fit("flat", series, evidence_margin=0.0).metrics.charts == [series.chart] * 6
 
 
-def test_evidence_follows_its_margin(tmp_path):
-    positions = np.log(LEVELS)[:, None] / 3
-    signal = np.sin(positions + SERIES.axis / 100)
-    series = replace(SERIES, signal=signal)
-    bent = learn("evidence", tmp_path, series, evidence_margin=0.0).metrics.charts
+BY_EVIDENCE = sorted(LEARNING.keys() - {"flat", "shared"})
+
+
+@pytest.mark.parametrize("name", BY_EVIDENCE)
+def test_charts_follow_the_margin(name):
+    bent = fit(name, BENT, evidence_margin=0.0).metrics.charts
     assert bent[-1].kappa < 16.0
-    stiff = learn("evidence", tmp_path, series, evidence_margin=1e6).metrics.charts
-    assert stiff == [series.chart] * 6
+    stiff = fit(name, BENT, evidence_margin=1e6).metrics.charts
+    assert stiff == [BENT.chart] * 6
 
 
-def test_end_to_end_is_the_fit_of_the_given_chart(tmp_path):
-    fit = learn("end_to_end", tmp_path)
-    positions = np.tile(SERIES.chart.position(LEVELS), (6, 1))
-    network, history = fit_metric(
-        SERIES.signal,
-        positions,
-        SERIES.wavelengths,
-        PARAMETERS,
-        device=torch.device("cpu"),
-        dtype=torch.float64,
-    )
-    assert torch.equal(fit.history, history)
-    for found, expected in zip(fit.metrics.network.parameters, network.parameters, strict=True):
-        assert torch.equal(found, expected)
-    assert fit.metrics.charts == [SERIES.chart] * 6
-    assert fit.metrics.members == 2
+@pytest.mark.parametrize("name", BY_EVIDENCE)
+def test_without_a_margin_the_given_chart_is_kept(name):
+    given = replace(BENT, chart=Chart.of("asinh", 20.0, LEVELS))
+    assert fit(name, given, evidence_margin=None).metrics.charts == [given.chart] * 6
+    # Nothing is asked of the spectra, so that a level may be negative.
+    levels = LEVELS - 2
+    below = replace(BENT, concentrations=levels, chart=Chart.of("linear", None, levels))
+    assert fit(name, below, evidence_margin=None).metrics.charts == [below.chart] * 6
+    with pytest.raises(TrainingError, match="found the level -1"):
+        fit(name, below)
+
+
+@pytest.mark.parametrize("folds", [leave_one_out(5), leave_two_out(5, 3)], ids=len)
+def test_end_to_end_is_the_fit_on_the_charts_by_evidence(folds):
+    run = Run(folds, 2, CPU)
+    found = fit("end_to_end", BENT, run, evidence_margin=0.0)
+    charts = charts_by_evidence(BENT.chart, LEVELS, BENT.signal, folds, 0.0)
+    positions = np.stack([chart.position(LEVELS) for chart in charts])
+    network, history = fit_metric(BENT, positions, parameters(), run)
+    assert torch.equal(found.history, history)
+    for one, other in zip(found.metrics.network.parameters, network.parameters, strict=True):
+        assert torch.equal(one, other)
+    assert found.metrics.charts == charts
+    assert found.metrics.members == 2
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_inner_metrics_are_those_of_the_inner_folds(name):
+    block = parameters(learning=name)
+    metrics, history, terms = learn(SERIES, block, RUNS)
+    outer = LEARNING[name](SERIES, block, RUNS.outer)
+    inner = LEARNING[name](SERIES, block, RUNS.inner).metrics
+    assert torch.equal(history, outer.history)
+    assert terms == outer.terms
+    assert history.shape[1] == len(terms)
+    for found, expected in ((metrics, outer.metrics), (metrics.inner, inner)):
+        assert found.charts == expected.charts
+        for one, other in zip(found.network.parameters, expected.network.parameters, strict=True):
+            assert torch.equal(one, other)
+    assert len(metrics.inner.charts) == 10
+    assert metrics.inner.inner is None
+    assert learn(SERIES, block, Runs(RUNS.outer, None)).metrics.inner is None
+
+
+@pytest.mark.parametrize(("value", "named"), [(0.0, "zero"), (2.5, "same at every concentration")])
+def test_a_series_that_does_not_vary_is_refused(value, named):
+    constant = replace(SERIES, signal=np.full_like(SERIES.signal, value))
+    with pytest.raises(TrainingError, match=rf"spectra: found .*{named}"):
+        learn(constant, parameters(), RUNS)
+
+
+def test_an_unknown_way_of_learning_is_refused():
+    unknown = parameters().model_copy(update={"learning": "guess"})
+    with pytest.raises(GeonodeError, match=r"metric\.learning.*guess.*" + re.escape("end_to_end")):
+        learn(SERIES, unknown, RUNS)

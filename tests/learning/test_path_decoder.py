@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -7,26 +5,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
 from geonode.geometry.perceptron import Perceptron
+from geonode.learning.folds import leave_two_out, training_wavelengths
 from geonode.learning.path_decoder import (
     FeatureScale,
     PathDecoders,
+    ScoreBasis,
     fit_decoders,
+    fit_score_decoders,
     lift,
 )
-from geonode.storage.weights import write_weights
-from tests.learning.series import decoder_parameters, flat_features, ordered_pairs, spectra
+from tests.learning.series import (
+    TRAINING_WAVELENGTHS,
+    decoder_parameters,
+    flat_features,
+    left_out,
+    ordered_pairs,
+    run,
+    series,
+    spectra,
+)
 
 LEVELS, WAVELENGTHS = 5, 11
-OPTIONS = {"device": torch.device("cpu"), "dtype": torch.float32}
+SERIES = series(LEVELS, WAVELENGTHS)
+TRAINED_AT = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
+BOTH = pytest.mark.parametrize("fitting", [fit_decoders, fit_score_decoders])
 
 
-def fit(members=1, geometries=1, dtype=torch.float32, **changes):
+def fit(members=1, geometries=1, dtype=torch.float32, fitting=fit_decoders, **changes):
     features = flat_features(LEVELS, WAVELENGTHS, geometries)
     parameters = decoder_parameters(members=members, **changes)
-    options = OPTIONS | {"dtype": dtype}
-    return *fit_decoders(spectra(LEVELS, WAVELENGTHS), features, parameters, **options), features
+    return *fitting(SERIES, features, parameters, run(LEVELS, members, dtype)), features
 
 
 # feature scale
@@ -109,18 +118,17 @@ def test_lift_survives_equal_spectra():
 
 
 def test_loss_is_the_mean_squared_error_of_the_standardised_signal():
-    decoders, history, features = fit(dtype=torch.float64, epochs=1)
+    _, history, features = fit(dtype=torch.float64, epochs=1)
     # Adam's first step is at most the learning rate, so a second fit of one epoch with a vanishing
     # rate leaves the first weights, whose predictions the history must describe.
     still, _, _ = fit(dtype=torch.float64, epochs=1, learning_rate=1e-300)
     signal = spectra(LEVELS, WAVELENGTHS)
-    chosen = decoders.wavelengths.numpy()
     for fold in range(LEVELS + 1):
-        values = by_hand(still, fold, features[0, fold][:, chosen])
+        values = by_hand(still, fold, features[0, fold])[..., 0]
         levels = [level for level in range(LEVELS) if level != fold]
         scaled = (signal - signal[levels].mean()) / signal[levels].std()
         squares = [
-            (values[place] - scaled[t, chosen]) ** 2
+            (values[place] - scaled[t, TRAINED_AT]) ** 2
             for place, (s, t) in enumerate(ordered_pairs(LEVELS))
             if fold not in (s, t)
         ]
@@ -128,33 +136,54 @@ def test_loss_is_the_mean_squared_error_of_the_standardised_signal():
 
 
 def by_hand(decoders, fold, features, member=0):
-    """Standardised values of one decoder at (pair, wavelength), written out in NumPy."""
-    model = member * len(decoders.signals) + fold
+    """Values of one decoder at (pair, row), written out in NumPy."""
+    model = member * len(decoders.matrix) + fold
     mean, deviation = decoders.features.mean[model], decoders.features.deviation[model]
     hidden = (features - mean.numpy()) / deviation.numpy()
     *inner, last = zip(decoders.network.weights, decoders.network.biases, strict=True)
     for weight, bias in inner:
         hidden = np.tanh(hidden @ weight[model].numpy() + bias[model].numpy())
-    return (hidden @ last[0][model].numpy() + last[1][model].numpy())[..., 0]
+    return hidden @ last[0][model].numpy() + last[1][model].numpy()
 
 
 def test_prediction_is_the_mean_over_sources_and_members():
-    decoders, _, features = fit(members=3, geometries=2, dtype=torch.float64)
-    predicted, spread = decoders.left_out(spectra(LEVELS, WAVELENGTHS), features)
-    chosen = decoders.wavelengths.numpy()
+    decoders, history, features = fit(members=3, geometries=2, dtype=torch.float64)
+    predicted, spread = left_out(decoders, SERIES, features)
     for level in range(LEVELS):
-        scale = decoders.signals[level]
+        training = np.delete(SERIES.signal, level, axis=0)
+        standardised = (training - training.mean()) / training.std()
+        error = float(history[-1, 0, [level, level + 6, level + 12]].mean())
+        matrix = lift(standardised, TRAINED_AT, error)
         found = []
         for place, (_, target) in enumerate(ordered_pairs(LEVELS)):
             if target != level:
                 continue
             for member in range(3):
-                rows = features[member % 2, level, place][chosen]
-                values = by_hand(decoders, level, rows, member) @ decoders.lift[level].numpy()
-                found.append(values * scale.deviation + scale.mean)
+                rows = features[member % 2, level, place]
+                values = by_hand(decoders, level, rows, member)[..., 0] @ matrix
+                found.append(values * training.std() + training.mean())
         assert len(found) == 3 * (LEVELS - 1)
         np.testing.assert_allclose(predicted[level], np.mean(found, axis=0))
         np.testing.assert_allclose(spread[level], np.std(found, axis=0, ddof=1))
+
+
+@BOTH
+def test_both_levels_that_a_fold_leaves_out_are_predicted_from_those_it_does_not(fitting):
+    """Whatever leads to the one from the other, or from it, says nothing."""
+    folds = leave_two_out(LEVELS, None)
+    features = flat_features(LEVELS, WAVELENGTHS, folds=len(folds))
+    decoders, _ = fitting(SERIES, features, decoder_parameters(), run(folds))
+    for fold in folds:
+        for target in fold.left_out:
+            expected = decoders.predict(fold, target, SERIES, features)
+            spoilt = np.full_like(features, np.nan)
+            for place, (source, end) in enumerate(ordered_pairs(LEVELS)):
+                if end == target and source not in fold.left_out:
+                    spoilt[:, fold.index, place] = features[:, fold.index, place]
+            found = decoders.predict(fold, target, SERIES, spoilt)
+            for one, other in zip(found, expected, strict=True):
+                assert np.isfinite(one).all()
+                np.testing.assert_array_equal(one, other)
 
 
 def test_a_decoder_walks_the_geometry_of_its_member_modulo_their_number():
@@ -166,20 +195,22 @@ def test_a_decoder_walks_the_geometry_of_its_member_modulo_their_number():
             training = [
                 place for place, pair in enumerate(ordered_pairs(LEVELS)) if fold not in pair
             ]
-            rows = features[geometry, fold][training][:, decoders.wavelengths]
+            rows = features[geometry, fold][training]
             np.testing.assert_allclose(means[member, fold], rows.mean((0, 1)), atol=1e-12)
     # And members that share a geometry are still different networks.
     weights = decoders.network.weights[0].unflatten(0, (3, LEVELS + 1))
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_a_series_that_the_features_determine_is_learned():
+@BOTH
+def test_a_series_that_the_features_determine_is_learned(fitting):
     levels, wavelengths = 7, 15
-    signal = spectra(levels, wavelengths)
-    features = flat_features(levels, wavelengths)
+    measured = series(levels, wavelengths)
+    signal = measured.signal
+    features = flat_features(levels, wavelengths, training=7)
     parameters = decoder_parameters(epochs=300, wavelengths=7)
-    decoders, history = fit_decoders(signal, features, parameters, **OPTIONS)
-    predicted, spread = decoders.left_out(signal, features)
+    decoders, history = fitting(measured, features, parameters, run(levels))
+    predicted, spread = left_out(decoders, measured, features)
     assert torch.all(history[-1] < 1e-3)
     # Inside the series; a level at its end is extrapolated.
     for level in range(1, levels - 1):
@@ -235,42 +266,106 @@ def test_a_seed_decides_every_bit():
         assert not torch.equal(first, other)
 
 
+# scores
+
+
+def random_spectra(levels=6, wavelengths=40):
+    return 3 + np.random.default_rng(0).normal(size=(levels, wavelengths)).cumsum(axis=1)
+
+
+@pytest.mark.parametrize("outputs", [5, 7])
+def test_training_spectra_are_their_scores_exactly(outputs):
+    """Of as many spectra as scores and one, or fewer; at wavelengths that are not read, too."""
+    training = random_spectra()
+    basis = ScoreBasis.of(training, CHOSEN, outputs)
+    projection, centre = basis.training
+    standardised = (training[:, CHOSEN] - training.mean()) / training.std()
+    scores = (standardised - centre) @ projection
+    assert scores.shape == (6, outputs)
+    np.testing.assert_allclose(scores @ basis.matrix + basis.offset, training, atol=1e-9)
+    # Uncorrelated, in falling order, of mean square one over those that there are.
+    moments = scores.T @ scores / 6
+    np.testing.assert_allclose(moments, np.diag(np.diag(moments)), atol=1e-12)
+    assert (np.diff(np.diag(moments)) <= 1e-12).all()
+    assert np.trace(moments) == pytest.approx(5)
+
+
+def test_directions_of_rounding_are_no_scores():
+    shape = np.sin(np.arange(40))
+    training = 1e6 + np.array([1.0, 2.0, 4.0, 8.0])[:, None] * shape
+    basis = ScoreBasis.of(training, CHOSEN, 3)
+    assert (np.abs(basis.matrix).max(axis=1) > 0).tolist() == [True, False, False]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("levels", [3, 4, 7])  # the mean of three equal numbers may be rounded
+def test_equal_spectra_have_no_scores(levels):
+    basis = ScoreBasis.of(np.repeat(random_spectra()[:1], levels, axis=0), CHOSEN, levels - 1)
+    assert not basis.training[0].any()
+    assert not basis.matrix.any()
+    np.testing.assert_allclose(basis.offset, random_spectra()[0])
+
+
+def test_loss_of_scores_is_their_mean_squared_error():
+    still, history, features = fit(
+        dtype=torch.float64, epochs=1, learning_rate=1e-300, fitting=fit_score_decoders
+    )
+    for fold in range(LEVELS + 1):
+        levels = [level for level in range(LEVELS) if level != fold]
+        training = SERIES.signal[levels]
+        basis = ScoreBasis.of(training, TRAINED_AT, LEVELS - 1)
+        standardised = (SERIES.signal[:, TRAINED_AT] - training.mean()) / training.std()
+        scores = (standardised - basis.training[1]) @ basis.training[0]
+        mean = features[0, fold].mean(axis=1, keepdims=True)[..., :4]
+        values = by_hand(still, fold, mean)[:, 0]
+        squares = [
+            (values[place] - scores[t]) ** 2
+            for place, (s, t) in enumerate(ordered_pairs(LEVELS))
+            if fold not in (s, t)
+        ]
+        assert float(history[0, 0, fold]) == pytest.approx(np.mean(squares), rel=1e-9)
+
+
+def test_prediction_of_scores_is_a_spectrum_at_once():
+    decoders, _, features = fit(
+        members=3, geometries=2, dtype=torch.float64, fitting=fit_score_decoders
+    )
+    predicted, spread = left_out(decoders, SERIES, features)
+    for level in range(LEVELS):
+        training = np.delete(SERIES.signal, level, axis=0)
+        basis = ScoreBasis.of(training, TRAINED_AT, LEVELS - 1)
+        places = [p for p, (_, target) in enumerate(ordered_pairs(LEVELS)) if target == level]
+        found = [
+            by_hand(decoders, level, features[m % 2, level, p].mean(axis=0)[:4], m)[0]
+            @ basis.matrix
+            + training.mean(axis=0)
+            for m in range(3)
+            for p in places
+        ]
+        np.testing.assert_allclose(predicted[level], np.mean(found, axis=0))
+        np.testing.assert_allclose(spread[level], np.std(found, axis=0, ddof=1))
+
+
 # artifact
 
 
-@pytest.fixture(scope="module")
-def trained():
-    decoders, _, features = fit(members=2, geometries=2)
-    return decoders, features
-
-
-def test_written_decoders_predict_the_same(trained, tmp_path):
-    decoders, features = trained
-    decoders.write(tmp_path / "decoders.safetensors")
-    again = PathDecoders.read(tmp_path / "decoders.safetensors")
+@BOTH
+def test_written_decoders_predict_the_same(fitting):
+    decoders, _, features = fit(members=2, geometries=2, fitting=fitting)
+    again = PathDecoders.from_tensors(decoders.tensors())
     assert again.members == 2
-    signal = spectra(LEVELS, WAVELENGTHS)
     for before, after in zip(
-        decoders.left_out(signal, features), again.left_out(signal, features), strict=True
+        left_out(decoders, SERIES, features), left_out(again, SERIES, features), strict=True
     ):
         np.testing.assert_array_equal(before, after)
 
 
-def test_decoders_of_another_series_are_refused(trained):
-    decoders, _ = trained
-    decoders.require_series(Path("d"), LEVELS, WAVELENGTHS)
-    for shape in ((LEVELS + 1, WAVELENGTHS), (LEVELS, WAVELENGTHS + 1)):
-        with pytest.raises(
-            ArtifactError,
-            match=f"d: holds decoders of 5 levels at 11 wavelengths, but the spectra have "
-            f"{shape[0]} at {shape[1]}; run",
-        ):
-            decoders.require_series(Path("d"), *shape)
-
-
-def test_a_file_without_decoders(tmp_path):
-    with pytest.raises(MissingArtifactError):
-        PathDecoders.read(tmp_path / "absent.safetensors")
-    write_weights(tmp_path / "other.safetensors", {"metric.weight0": torch.ones(1)}, {})
-    with pytest.raises(CorruptArtifactError, match="holds no decoders: 'feature_mean' is absent"):
-        PathDecoders.read(tmp_path / "other.safetensors")
+def test_what_holds_no_decoders_is_named():
+    tensors = fit()[0].tensors()
+    for absent in ("feature_mean", "feature_deviation", "matrix", "offset"):
+        rest = {name: part for name, part in tensors.items() if name != absent}
+        with pytest.raises(KeyError, match=absent):
+            PathDecoders.from_tensors(rest)
+    networks = {name: part for name, part in tensors.items() if not name.startswith("decoder")}
+    with pytest.raises(KeyError, match="decoder"):
+        PathDecoders.from_tensors(networks)

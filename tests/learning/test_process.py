@@ -158,3 +158,24 @@ def test_spectra_that_are_not_finite_are_refused():
     broken[2, 3] = np.nan
     with pytest.raises(TrainingError, match=r"found spectra that are not finite.*expected finite"):
         fit_process(POSITIONS, broken, "constant")
+
+
+@BOTH
+def test_as_many_levels_as_the_mean_has_coefficients_are_followed_exactly(mean):
+    """The mean goes through them, whatever the hyper-parameters; they say nothing of the scale."""
+    few, known = POSITIONS[: MEANS[mean]], SPECTRA[: MEANS[mean]]
+    process, evidence = fit_process(few, known, mean)
+    assert np.isfinite(evidence)
+    expected = np.stack(
+        [np.polyval(np.polyfit(few, row, len(few) - 1), TARGETS) for row in known.T]
+    )
+    np.testing.assert_allclose(process.predict(few, known, TARGETS), expected.T, atol=1e-9)
+    np.testing.assert_array_equal(process.deviation(few, known, TARGETS) < 1e-6, True)
+
+
+@BOTH
+def test_fewer_levels_than_coefficients_are_refused(mean):
+    few = MEANS[mean] - 1
+    message = rf"{mean} mean: found {few} training levels, expected {few + 1} or more"
+    with pytest.raises(TrainingError, match=message):
+        fit_process(POSITIONS[:few], SPECTRA[:few], mean)

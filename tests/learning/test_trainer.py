@@ -1,5 +1,4 @@
 import math
-from itertools import count
 
 import pytest
 import torch
@@ -36,7 +35,7 @@ def train_together(first, data, scales, report=lambda _: None, **changes):
     """Trained weights, biases and history, all with the model first."""
     weight, bias = (tensor.clone().requires_grad_() for tensor in first)
 
-    def loss(part):
+    def loss(part, epoch):
         each = [
             terms_of(weight[m], bias[m], data[m, part], scale) for m, scale in enumerate(scales)
         ]
@@ -140,7 +139,7 @@ def test_parts_are_even_and_cover_every_row_once(parts, largest):
     value = torch.zeros(2, 1, 1, requires_grad=True)
     seen = []
 
-    def loss(part):
+    def loss(part, epoch):
         seen.append(range(ROWS)[part])
         return value.square().sum((1, 2))[None]
 
@@ -149,6 +148,20 @@ def test_parts_are_even_and_cover_every_row_once(parts, largest):
     assert [row for rows in seen for row in rows] == list(range(ROWS))
     assert len(seen) == parts
     assert {len(rows) for rows in seen} <= {largest, largest - 1}
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_every_part_of_an_epoch_is_told_its_number(parts):
+    value = torch.zeros(2, 1, 1, requires_grad=True)
+    seen = []
+
+    def loss(part, epoch):
+        seen.append(epoch)
+        return value.square().sum((1, 2))[None]
+
+    block = parameters(epochs=4, accumulation=parts)
+    train([(Perceptron((value,), ()), 0.1)], loss, ROWS, block)
+    assert seen == [epoch for epoch in range(4) for _ in range(parts)]
 
 
 def test_more_parts_than_pairs_are_refused():
@@ -169,12 +182,11 @@ def test_history_holds_the_terms_before_every_step():
 @pytest.mark.parametrize(("epochs", "bad"), [(7, 3), (120, 3), (60, 57), (60, 59)])
 def test_a_loss_that_is_not_finite_names_epoch_and_model(epochs, bad):
     value = torch.zeros(4, 1, 1, requires_grad=True)
-    epoch = count()
     steps = []
 
-    def loss(part):
+    def loss(part, epoch):
         terms = (value - 1).square().sum((1, 2))
-        if next(epoch) >= bad:
+        if epoch >= bad:
             terms = torch.where(torch.arange(4) == 2, terms * torch.nan, terms)
         return torch.stack([torch.zeros(4), terms])
 
@@ -196,7 +208,7 @@ def test_a_parameter_that_is_not_finite_after_the_last_step_is_named():
     with pytest.raises(TrainingError, match="a parameter of model 1 is not finite after epoch 0; "):
         train(
             [(Perceptron((value,), ()), 0.1)],
-            lambda part: value.sqrt().sum((1, 2))[None],
+            lambda part, epoch: value.sqrt().sum((1, 2))[None],
             ROWS,
             parameters(epochs=1),
         )
@@ -207,7 +219,9 @@ def test_the_error_calls_the_model_what_the_caller_calls_it():
     with pytest.raises(TrainingError, match="the loss of number 1 is not"):
         train(
             [(Perceptron((value,), ()), 0.1)],
-            lambda part: (value / torch.tensor([1.0, 0.0]).reshape(2, 1, 1)).sum((1, 2))[None],
+            lambda part, epoch: (value / torch.tensor([1.0, 0.0]).reshape(2, 1, 1)).sum((1, 2))[
+                None
+            ],
             ROWS,
             parameters(epochs=1),
             name="number {}".format,

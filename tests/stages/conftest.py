@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 ROOT = Path(__file__).parents[2]
 
 SMALL = {
-    "epochs: 500": "epochs: 3",
+    "epochs: 300": "epochs: 3",
     "members: 4": "members: 1",
     "wavelengths: 31": "wavelengths: 8",
     "step: 1.0": "step: 20.0",

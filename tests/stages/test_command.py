@@ -11,12 +11,13 @@ STAGES = {
     "probe": ["device", "precision-training", "precision-geometry"],
     "generate": ["seed", "concentrations", "replicates", "wavelengths-start", "noise-detector"],
     "spectra": ["source", "chart", "kappa", "window", "missing", "concentration-unit"],
-    "metric": ["members", "epochs", "wavelengths", "learning-rate", "smoothness-weight"],
+    "metric": ["members", "epochs", "wavelengths", "learning-rate", "preset", "inner-members"],
     "christoffel": ["resolution", "method", "tolerance"],
     "geodesics": ["tolerance", "time-points"],
-    "decoders": ["members", "epochs", "wavelengths", "learning-rate"],
+    "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],
     "validate": ["bands"],
     "benchmark": ["sequential-sample", "repeats"],
+    "ablation": ["folder", "seeds", "members"],
 }
 
 
@@ -63,8 +64,8 @@ def test_unknown_key_in_the_file_is_named(run, project):
 
 def test_every_parameter_is_an_option_of_some_stage():
     fields = set(Parameters.model_json_schema()["properties"])
-    blocks = {"device", "precision", *STAGES} - {"probe"}
-    assert fields == blocks
+    blocks = {"device", "precision", "inner", "preset", *STAGES} - {"probe"}
+    assert fields - {"presets"} == blocks  # these name values of the others
     assert read_parameters(ROOT / "params.yaml").device == "auto"
 
 
@@ -83,6 +84,7 @@ def test_progress_is_silent_without_a_terminal(run):
         ("decoders", "data/device.json"),
         ("validate", "data/spectra.zarr"),
         ("benchmark", "data/device.json"),
+        ("ablation", "data/device.json"),
     ],
 )
 def test_a_stage_before_its_inputs_says_what_is_missing(name, missing, run, project):

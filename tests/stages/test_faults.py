@@ -1,5 +1,6 @@
 """Damage and bad tables, met by the stages as a user runs them."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -88,8 +89,45 @@ def test_artifacts_of_another_series_are_refused(damaged, run):
     assert run("generate", "--concentrations", "[0, 5, 10, 20]").exit_code == 0
     assert run("spectra").exit_code == 0
     assert_refused(run("christoffel"), "data/metric.safetensors", "6 levels", "4")
+    assert_refused(run("geodesics"), "data/metric.safetensors", "6 levels", "4")
+    assert_refused(run("decoders"), "data/metric.safetensors", "6 levels", "4")
+    assert_refused(run("validate"), "data/decoders.safetensors", "6 levels", "4")
+
+
+def test_geodesics_of_another_series_are_refused(damaged, run):
+    assert run("generate", "--concentrations", "[0, 5, 10, 20]").exit_code == 0
+    assert run("spectra").exit_code == 0
+    assert run("metric").exit_code == 0
     assert_refused(run("decoders"), "data/geodesics.zarr", "'features'", "30", "12")
-    assert_refused(run("validate"), "data/geodesics.zarr", "'features'", "30", "12")
+
+
+@pytest.mark.parametrize(
+    ("of_metric", "of_decoders"),
+    [
+        ((), ("--inner-levels", "2")),
+        (("--inner-levels", "2"), ()),
+        (("--inner-members", "0"), ()),
+        (("--inner-members", "0"), ("--kind", "path")),
+    ],
+)
+def test_inner_metrics_of_other_inner_folds_are_refused(of_metric, of_decoders, damaged, run):
+    """Six levels have 15 pairs, of which two a fold are 9."""
+    assert run("metric", *of_metric).exit_code == 0
+    before = snapshot(damaged / "data")
+    assert_refused(run("decoders", *of_decoders), "data/metric.safetensors", "inner")
+    assert snapshot(damaged / "data") == before
+
+
+def test_a_blend_without_inner_folds_is_refused_and_a_single_kind_has_no_intervals(damaged, run):
+    none = ("--inner-members", "0")
+    assert run("metric", *none).exit_code == 0
+    assert_refused(run("decoders", *none), "decoders.kind blend", "inner.members 0")
+    assert run("decoders", *none, "--kind", "mean").exit_code == 0
+    assert run("validate").exit_code == 0
+    scores = json.loads((damaged / "metrics/validate.json").read_text(encoding="utf-8"))
+    assert (scores["coverage"], scores["coverage90"]) == (None, None)
+    header = (damaged / "metrics/plots/predictions.csv").read_text(encoding="utf-8")
+    assert header.startswith("left_out,wavelength,measured,predicted,standard deviation\n")
 
 
 def test_the_example_of_the_documentation_runs(damaged, capsys):

@@ -1,0 +1,58 @@
+"""Whether one method is better than another over several series."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import t, wilcoxon
+
+
+class PairedTest(NamedTuple):
+    """Errors of one method relative to those of another, series by series.
+
+    Attributes:
+        series: number of series.
+        ratio: geometric mean of the ratios of their errors; below 1 the first method is better.
+        low, high: 95% confidence interval of that, from Student's distribution of the logarithms.
+        p: of Wilcoxon's signed-rank test of the logarithms, two-sided; NaN if all are zero.
+        effect: mean over standard deviation of the logarithms (Cohen's d of paired samples).
+        better: number of series on which the first method has the smaller error.
+        worst: the largest ratio.
+    """
+
+    series: int
+    ratio: float
+    low: float
+    high: float
+    p: float
+    effect: float
+    better: int
+    worst: float
+
+
+def paired_test(
+    errors: Float[np.ndarray, "series"], others: Float[np.ndarray, "series"]
+) -> PairedTest:
+    """Compare two methods.
+
+    Source: F. Wilcoxon, Individual comparisons by ranking methods, Biometrics Bulletin 1 (1945) 80.
+
+    Args:
+        errors: of the first method, above zero, on two series or more.
+        others: of the second method on the same series.
+    """
+    logarithms = np.log(errors / others)
+    count, mean = len(logarithms), float(logarithms.mean())
+    deviation = float(logarithms.std(ddof=1))
+    half = float(t.ppf(0.975, count - 1)) * deviation / math.sqrt(count)
+    return PairedTest(
+        series=count,
+        ratio=math.exp(mean),
+        low=math.exp(mean - half),
+        high=math.exp(mean + half),
+        p=float(wilcoxon(logarithms).pvalue) if logarithms.any() else math.nan,
+        effect=mean / deviation if deviation else math.nan,
+        better=int((logarithms < 0).sum()),
+        worst=float(np.exp(logarithms.max())),
+    )

@@ -1,0 +1,388 @@
+"""What one or more kinds of decoders say together, and how far off they may be.
+
+Both are learned from leave-one-out inside every fold: each of the fold's training levels is left
+out in turn, predicted from the rest, and compared with its spectrum. The fold's own left-out
+spectrum takes no part. A level between the others is predicted better than one at an end, so what
+is inside the training range is judged by the inner levels that are inside too. What is outside is
+judged by all of them, as only two are at an end.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy.stats import binomtest
+from torch import Tensor
+
+from geonode.config import DecodersParameters
+from geonode.errors import ArtifactError, CorruptArtifactError, TrainingError
+from geonode.learning.calibration import PROBABILITIES, Calibration
+from geonode.learning.decoders import KINDS, Decoders
+from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
+from geonode.learning.run import Runs
+from geonode.spectra.series import Series
+from geonode.storage.weights import read_weights, write_weights
+
+BLENDS: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
+    "blend": ("evidence_process", "path", "mean"),
+    "blend_scores": ("evidence_process", "scores", "mean"),
+}
+"""The kinds of decoders behind every value of the parameter `decoders.kind`."""
+
+POWER = 2
+"""A kind's weight falls with this power of its mean squared error."""
+
+FEWEST_JUDGES = 3
+"""Inner levels without which an interval is calibrated by those at the ends as well."""
+
+SHOWN = 0.9
+"""Probability of the interval that is drawn."""
+
+SIGNIFICANCE = 0.05
+"""Of the sign test by which the mean must beat the other kinds before it has any weight."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predicted spectra and how far off they may be.
+
+    Attributes:
+        spectra: the predictions.
+        deviation: standard deviation over sources, members and kinds.
+        half_width: half the width of the intervals of `PROBABILITIES`; None without inner folds.
+    """
+
+    spectra: Float[np.ndarray, "target wavelength"]
+    deviation: Float[np.ndarray, "target wavelength"]
+    half_width: Float[np.ndarray, "probability target wavelength"] | None
+
+    @property
+    def band(self) -> tuple[str, Float[np.ndarray, "target wavelength"]]:
+        """What to draw about the predictions: its name, and its half width."""
+        if self.half_width is None:
+            return "standard deviation", self.deviation
+        return f"{SHOWN:.0%} interval", self.half_width[PROBABILITIES.index(SHOWN)]
+
+
+@dataclass(frozen=True)
+class Blend:
+    """Decoders of some kinds, and what each counts for in every fold.
+
+    Attributes:
+        decoders: by kind.
+        weights: of every kind, for targets inside and outside of the training range; they add up
+            to one.
+        calibration: of the intervals; None without inner folds.
+        training: indices of the training wavelengths.
+        wavelengths: number of wavelengths of a prediction.
+    """
+
+    decoders: dict[str, Decoders]
+    weights: Float[np.ndarray, "fold side kind"]
+    calibration: Calibration | None
+    training: Int[np.ndarray, "training"]
+    wavelengths: int
+
+    def predict(
+        self,
+        fold: Fold,
+        target: int,
+        series: Series,
+        features: Float[np.ndarray, "member fold pair training feature"],
+    ) -> Prediction:
+        """Prediction of a level by a fold that leaves it out.
+
+        Args:
+            fold: one of `leave_one_out`.
+            target: index of the level.
+            series: the measured series. The spectra that the fold leaves out are not read.
+            features: of all geodesics, at the training wavelengths.
+        """
+        parts = [d.predict(fold, target, series, features) for d in self.decoders.values()]
+        spectra, deviations = (np.stack(part)[:, None] for part in zip(*parts, strict=True))
+        side = int(not fold.is_inside(target))
+        spectrum, deviation = mixture(self.weights[fold.index, side], spectra, deviations)
+        if self.calibration is None:
+            return Prediction(spectrum, deviation, None)
+        return Prediction(
+            spectrum, deviation, self.calibration.half_width(fold.index, side, deviation)
+        )
+
+    def left_out(
+        self,
+        series: Series,
+        features: Float[np.ndarray, "member fold pair training feature"],
+    ) -> Prediction:
+        """Prediction of every level by the fold that left it out."""
+        parts = [
+            self.predict(fold, level, series, features)
+            for level, fold in enumerate(leave_one_out(len(series.concentrations))[:-1])
+        ]
+        half_widths = [part.half_width for part in parts if part.half_width is not None]
+        return Prediction(
+            np.concatenate([part.spectra for part in parts]),
+            np.concatenate([part.deviation for part in parts]),
+            np.concatenate(half_widths, axis=1) if half_widths else None,
+        )
+
+    def weights_of_folds(self) -> Float[np.ndarray, "fold kind"]:
+        """What every kind counts for where a fold predicts what it leaves out.
+
+        The last fold leaves nothing out: its weights are those inside the training range.
+        """
+        folds = leave_one_out(len(self.weights) - 1)
+        sides = [int(fold.index in (0, fold.levels - 1)) for fold in folds]
+        return self.weights[range(len(folds)), sides]
+
+    def require_series(self, path: Path, series: Series) -> None:
+        """Refuse decoders of another series than the one at hand.
+
+        Raises:
+            ArtifactError: naming the artifact.
+        """
+        found = (len(self.weights) - 1, self.wavelengths)
+        expected = (len(series.concentrations), len(series.axis))
+        if found != expected:
+            raise ArtifactError(
+                f"{path}: holds decoders of {found[0]} levels at {found[1]} wavelengths, but the "
+                f"spectra have {expected[0]} at {expected[1]}; run `dvc repro`"
+            )
+
+    def write(self, path: Path) -> None:
+        """Write as an artifact.
+
+        Raises:
+            ArtifactError: it cannot be written; an older one is then intact.
+        """
+        tensors = {
+            "weights": torch.from_numpy(self.weights),
+            "training": torch.from_numpy(self.training),
+        }
+        if self.calibration is not None:
+            tensors |= self.calibration.tensors()
+        for kind, decoders in self.decoders.items():
+            tensors |= {f"{kind}/{name}": part for name, part in decoders.tensors().items()}
+        metadata = {
+            "kinds": json.dumps(list(self.decoders)),
+            "wavelengths": str(self.wavelengths),
+        }
+        write_weights(path, tensors, metadata)
+
+    @classmethod
+    def read(cls, path: Path) -> "Blend":
+        """Read what `write` wrote.
+
+        Raises:
+            MissingArtifactError, CorruptArtifactError: there is none, it is damaged, or it holds
+                no decoders.
+        """
+        tensors, metadata = read_weights(path)
+        try:
+            decoders = {
+                kind: KINDS[kind].from_tensors(_under(kind, tensors))
+                for kind in json.loads(metadata["kinds"])
+            }
+            calibration = Calibration.from_tensors(tensors) if "factors" in tensors else None
+            return cls(
+                decoders,
+                tensors["weights"].numpy(),
+                calibration,
+                tensors["training"].numpy(),
+                int(metadata["wavelengths"]),
+            )
+        except KeyError as error:
+            raise CorruptArtifactError(path, f"holds no decoders: {error} is absent") from error
+
+
+def fit_blend(
+    series: Series,
+    features: Float[np.ndarray, "member fold pair training feature"],
+    inner_features: Float[np.ndarray, "inner_member inner pair training feature"] | None,
+    parameters: DecodersParameters,
+    runs: Runs,
+) -> tuple[Blend, Float[Tensor, "epoch term model"]]:
+    """Fit every kind of decoder that the parameters name, and weigh and calibrate them.
+
+    Args:
+        series: the measured series. A fold never reads the spectra that it leaves out.
+        features: of all geodesics of the folds of `leave_one_out`, at the training wavelengths.
+        inner_features: the same of the inner folds; None without them.
+        parameters: the block `decoders` of the parameters.
+        runs: the folds and the inner folds, where to train, and who is told.
+
+    Returns:
+        The decoders, and the history of those that are trained; without steps if there are none.
+
+    Raises:
+        TrainingError: a loss is not finite, or there are several kinds and no inner folds.
+        CorruptArtifactError: a checkpoint is damaged.
+    """
+    kinds = BLENDS[parameters.kind]
+    outer, inner = runs
+    training = training_wavelengths(len(series.axis), parameters.wavelengths)
+    if inner is None and len(kinds) > 1:
+        raise TrainingError(
+            f"decoders.kind {parameters.kind}: found inner.members 0, expected 1 or more, as its "
+            "weights come from inner folds; or name one of " + ", ".join(KINDS)
+        )
+    fitted = {
+        kind: KINDS[kind].fit(series, features, parameters, outer.of_kind(kind)) for kind in kinds
+    }
+    decoders = {kind: part for kind, (part, _) in fitted.items()}
+    history = max((steps for _, steps in fitted.values()), key=len)
+    if inner is None or inner_features is None:
+        weights = np.ones((len(outer.folds), 2, 1))
+        return Blend(decoders, weights, None, training, len(series.axis)), history
+    inside = InnerPredictions.of(series, kinds, outer.folds)
+    for kind in kinds:
+        of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, inner.of_kind(kind))
+        inside.predict(kind, of_inner, inner.folds, inner_features)
+        inside.predict(kind, decoders[kind], outer.folds[:-1], features)
+    weights = inside.weights(outer.folds)
+    calibration = inside.calibration(outer.folds, weights)
+    return Blend(decoders, weights, calibration, training, len(series.axis)), history
+
+
+@dataclass(frozen=True)
+class InnerPredictions:
+    """What every fold predicts of its own training levels when each is left out as well.
+
+    Attributes:
+        series: the measured series.
+        kinds: names of the kinds.
+        predicted, deviation: by every kind.
+        known: where there is a prediction.
+    """
+
+    series: Series
+    kinds: tuple[str, ...]
+    predicted: Float[np.ndarray, "kind fold level wavelength"]
+    deviation: Float[np.ndarray, "kind fold level wavelength"]
+    known: Bool[np.ndarray, "fold level"]
+
+    @classmethod
+    def of(cls, series: Series, kinds: tuple[str, ...], folds: list[Fold]) -> "InnerPredictions":
+        """Without any prediction yet."""
+        shape = (len(kinds), len(folds), *series.signal.shape)
+        known = np.zeros(shape[1:3], dtype=bool)
+        return cls(series, kinds, np.zeros(shape), np.zeros(shape), known)
+
+    def predict(
+        self,
+        kind: str,
+        decoders: Decoders,
+        folds: list[Fold],
+        features: Float[np.ndarray, "member fold pair training feature"],
+    ) -> None:
+        """Enter the predictions of one kind.
+
+        Args:
+            kind: one of `kinds`.
+            decoders: of the folds.
+            folds: with two levels left out, each of which is predicted inside the fold without the
+                other; or with one, which is predicted inside the fold that leaves nothing out.
+            features: of all geodesics of these folds.
+        """
+        place, whole = self.kinds.index(kind), len(self.known) - 1
+        for fold in folds:
+            for target in fold.left_out:
+                others = [level for level in fold.left_out if level != target]
+                at = (others[0] if others else whole, target)
+                predicted = decoders.predict(fold, target, self.series, features)
+                self.predicted[place, *at], self.deviation[place, *at] = predicted
+                self.known[at] = True
+
+    def of_kinds(self, kinds: tuple[str, ...]) -> "InnerPredictions":
+        """Those of some of the kinds."""
+        places = [self.kinds.index(kind) for kind in kinds]
+        parts = (self.predicted[places], self.deviation[places])
+        return InnerPredictions(self.series, kinds, *parts, self.known)
+
+    def weights(self, folds: list[Fold]) -> Float[np.ndarray, "fold side kind"]:
+        """Weights of the kinds for targets inside and outside of the training range.
+
+        The mean of the spectra has none unless it predicts significantly more of the inner levels
+        better than the others do together: then nothing has been learned that it does not know.
+        """
+        return np.stack([self._weights(fold) for fold in folds])
+
+    def calibration(
+        self, folds: list[Fold], weights: Float[np.ndarray, "fold side kind"]
+    ) -> Calibration:
+        """Calibration of the intervals of predictions by these weights."""
+        sides = []
+        for fold in folds:
+            known = self._levels(fold, outside=True)
+            spectra, deviation = self._blended(fold, known, weights[fold.index])
+            errors = spectra - self.series.signal[known]
+            every = list(range(len(known)))
+            inside = [known.index(level) for level in self._levels(fold, outside=False)]
+            judges = (inside if len(inside) >= FEWEST_JUDGES else every, every)
+            sides.append([Calibration.of(errors, deviation, of_side) for of_side in judges])
+        return Calibration.stack(sides)
+
+    def _levels(self, fold: Fold, *, outside: bool) -> list[int]:
+        """Levels by which targets inside or outside of the training range of a fold are judged."""
+        known = np.flatnonzero(self.known[fold.index]).tolist()
+        inside = [level for level in known if fold.without(level).is_inside(level)]
+        return known if outside or not inside else inside
+
+    def _squared_errors(self, fold: Fold, levels: list[int]) -> np.ndarray:
+        """Of every kind, level and wavelength."""
+        return (self.predicted[:, fold.index, levels] - self.series.signal[levels]) ** 2
+
+    def _weights(self, fold: Fold) -> np.ndarray:
+        others = np.array([kind != "mean" or self.kinds == ("mean",) for kind in self.kinds])
+        weights = self._by_error(fold, others)
+        if others.all():
+            return weights
+        levels = self._levels(fold, outside=True)
+        blended, _ = self._blended(fold, levels, weights)
+        error = ((blended - self.series.signal[levels]) ** 2).mean(axis=1)
+        of_mean = self._squared_errors(fold, levels)[~others][0].mean(axis=1)
+        wins = int((of_mean < error).sum())
+        if binomtest(wins, len(levels), alternative="greater").pvalue > SIGNIFICANCE:
+            return weights
+        return self._by_error(fold, np.ones_like(others))
+
+    def _by_error(self, fold: Fold, taken: np.ndarray) -> np.ndarray:
+        """Weights of the kinds that are taken by their mean squared error on either side."""
+        sides = []
+        for outside in (False, True):
+            errors = self._squared_errors(fold, self._levels(fold, outside=outside)).mean((1, 2))
+            smallest = max(errors[taken].min(), np.finfo(float).tiny)
+            weights = np.where(taken, (np.maximum(errors, smallest) / smallest) ** -POWER, 0.0)
+            sides.append(weights / weights.sum())
+        return np.stack(sides)
+
+    def _blended(
+        self, fold: Fold, levels: list[int], weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mixtures of what the kinds predict inside a fold, each by the weights of its side."""
+        parts = []
+        for level in levels:
+            side = int(not fold.without(level).is_inside(level))
+            at = (slice(None), fold.index, [level])
+            parts.append(mixture(weights[side], self.predicted[at], self.deviation[at]))
+        means, deviations = zip(*parts, strict=True)
+        return np.concatenate(means), np.concatenate(deviations)
+
+
+def mixture(
+    weights: Float[np.ndarray, "kind"],
+    spectra: Float[np.ndarray, "kind target wavelength"],
+    deviations: Float[np.ndarray, "kind target wavelength"],
+) -> tuple[Float[np.ndarray, "target wavelength"], Float[np.ndarray, "target wavelength"]]:
+    """Mean and standard deviation of a mixture of distributions, by theirs."""
+    mean = np.tensordot(weights, spectra, 1)
+    variance = np.tensordot(weights, deviations**2 + (spectra - mean) ** 2, 1)
+    return mean, np.sqrt(variance)
+
+
+def _under(kind: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of one kind, without the kind in their names."""
+    start = f"{kind}/"
+    return {k.removeprefix(start): part for k, part in tensors.items() if k.startswith(start)}

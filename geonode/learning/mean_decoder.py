@@ -1,0 +1,47 @@
+"""The decoder that knows no concentration: the mean of the training spectra."""
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from geonode.config import DecodersParameters
+from geonode.learning.folds import Fold
+from geonode.learning.run import Run
+from geonode.spectra.series import Series
+
+
+class MeanDecoders:
+    """The mean of the training spectra, whichever level is asked for."""
+
+    def predict(
+        self,
+        fold: Fold,
+        target: int,  # noqa: ARG002
+        series: Series,
+        features: Float[np.ndarray, "member fold pair training feature"],  # noqa: ARG002
+    ) -> tuple[Float[np.ndarray, "wavelength"], Float[np.ndarray, "wavelength"]]:
+        """The mean of the training spectra, and the standard deviation of a further one.
+
+        Args:
+            fold: one that leaves the level out.
+            target: not looked at.
+            series: the measured series. The spectra that the fold leaves out are not read.
+            features: not looked at.
+        """
+        spectra = series.signal[fold.training]
+        return spectra.mean(axis=0), spectra.std(axis=0, ddof=1) * (1 + 1 / len(spectra)) ** 0.5
+
+    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
+        """Nothing: the spectra say it all."""
+        return {}
+
+
+def fit_means(
+    series: Series,  # noqa: ARG001
+    features: Float[np.ndarray, "member fold pair training feature"],  # noqa: ARG001
+    parameters: DecodersParameters,  # noqa: ARG001
+    run: Run,
+) -> tuple[MeanDecoders, Float[Tensor, "epoch term model"]]:
+    """Nothing is fitted; the history has no steps."""
+    return MeanDecoders(), torch.zeros(0, 1, len(run.folds))

@@ -1,0 +1,52 @@
+"""A folder of series: one wide CSV each, with parameters of its own beside it where it needs them.
+
+Beside `NAME.csv` there may be a `NAME.yaml` with values of the block `spectra` that differ from the
+common ones, such as `chart: log` or `window: [220, 800]`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ruamel.yaml.error import YAMLError
+
+from geonode.config import SpectraParameters, parse_yaml
+from geonode.errors import ParameterError, SpectraError
+
+
+def parameters_of_folder(folder: Path, common: SpectraParameters) -> dict[str, SpectraParameters]:
+    """The block `spectra` of every series of a folder, by the name of its file.
+
+    Raises:
+        SpectraError: the folder does not exist or holds no CSV.
+        ParameterError: a file of parameters cannot be read, or a value in it is wrong.
+    """
+    files = sorted(folder.glob("*.csv")) if folder.is_dir() else []
+    if not files:
+        found = "no file *.csv" if folder.is_dir() else "no such folder"
+        raise SpectraError(f"{folder}: found {found}, expected a folder of wide CSV files")
+    return {file.stem: _of_file(file, common) for file in files}
+
+
+def _of_file(file: Path, common: SpectraParameters) -> SpectraParameters:
+    values = common.model_dump() | {"source": str(file)} | _own(file.with_suffix(".yaml"))
+    try:
+        return SpectraParameters.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "file"
+        expected = first["msg"].removeprefix("Value error, ")
+        name = str(file.with_suffix(".yaml"))
+        raise ParameterError(name, key, first["input"], expected) from error
+
+
+def _own(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        content = parse_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise ParameterError(str(path), "file", " ".join(str(error).split()), "YAML") from error
+    if not isinstance(content, dict) or "source" in content:
+        raise ParameterError(str(path), "file", content, "a mapping of parameters but source")
+    return content
