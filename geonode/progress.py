@@ -19,7 +19,7 @@ def bar(label: str, total: int) -> Iterator[Report]:
     Yields:
         A function to call with the number of units done since the last call.
     """
-    if True:
+    if not sys.stderr.isatty():
         yield silent
         return
     from rich.console import Console  # noqa: PLC0415 - only where there is someone to look

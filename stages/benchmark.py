@@ -39,7 +39,7 @@ def app(parameters: Parameters) -> str:
     from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics
 
-    block = parameters.benchmark
+    block, resolution = parameters.benchmark, parameters.christoffel.resolution
     device = Device.from_description(read_document(DEVICE))
     series = read_series(SPECTRA)
     learned = LearnedMetrics.read(METRIC)
@@ -51,11 +51,10 @@ def app(parameters: Parameters) -> str:
     seconds = sum(timing.seconds for timing in stages.values())
     with progress("timing the sequential way", block.sequential_sample) as report:
         call = time_sequential(learned, series, device, block.sequential_sample, report)
-    resolution, repeats = parameters.christoffel.resolution, block.repeats
     with progress("timing geodesics and training", 2) as report:
-        geodesics, solving = time_geodesics(learned, series, device, resolution, repeats)
+        geodesics, solving = time_geodesics(learned, series, device, resolution, block.repeats)
         report(1)
-        epoch = time_training(series, features, parameters.decoders, device, repeats)
+        epoch = time_training(series, features, parameters.decoders, device, block.repeats)
         report(1)
     extrapolated = call.median * published_calls()
     write_metrics(
