@@ -1,5 +1,6 @@
 """The artifact of learned metrics: networks and charts of every fold."""
 
+import dataclasses
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -90,7 +91,7 @@ class LearnedMetrics:
         metadata: dict[str, str] = {}
         for name, metrics in (("metric", self), ("inner", self.inner)):
             if metrics is not None:
-                charts = [[chart.kappa, chart.low, chart.high] for chart in metrics.charts]
+                charts = [dataclasses.astuple(chart) for chart in metrics.charts]
                 tensors |= metrics.network.tensors(name, metrics.members, len(charts))
                 metadata[name] = json.dumps([charts, metrics.left_out])
         write_weights(path, tensors, metadata)
@@ -117,6 +118,9 @@ def _from_tensors(
     charts, left_out = json.loads(metadata[name])
     return LearnedMetrics(
         Perceptron.from_tensors(name, tensors),
-        [Chart(*chart) for chart in charts],
+        [
+            Chart(kappa, low, high, None if known is None else tuple(known))
+            for kappa, low, high, known in charts
+        ],
         left_out=tuple(tuple(levels) for levels in left_out),
     )

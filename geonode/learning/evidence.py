@@ -43,15 +43,25 @@ def charts_by_evidence(
             f"metric.learning evidence: found the level {concentrations[0]:g}, expected levels of "
             "0 or more; use flat or end_to_end"
         )
-    candidates = [given, *_candidates(concentrations)]
-    return [_best(candidates, concentrations, spectra, fold.training, margin) for fold in folds]
+    return [
+        _best(
+            [given, *_candidates(concentrations, fold)],
+            concentrations,
+            spectra,
+            fold.training,
+            margin,
+        )
+        for fold in folds
+    ]
 
 
-def _candidates(concentrations: np.ndarray) -> list[Chart]:
+def _candidates(concentrations: np.ndarray, fold: Fold) -> list[Chart]:
+    """Charts that are known from the lowest to the highest level of a fold's training."""
     low, high = float(concentrations[0]), float(concentrations[-1])
+    known = (float(concentrations[fold.training[0]]), float(concentrations[fold.training[-1]]))
     smallest = float(concentrations[concentrations > 0].min())
-    kappas = [np.inf, *np.geomspace(smallest / 5, 3 * high, KAPPAS)] + [0.0] * (low > 0)
-    return [Chart(float(kappa), low, high) for kappa in kappas]
+    kappas = [np.inf, *np.geomspace(smallest / 5, 3 * high, KAPPAS)] + [0.0] * (known[0] > 0)
+    return [Chart(float(kappa), low, high, known) for kappa in kappas]
 
 
 def _best(

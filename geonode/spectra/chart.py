@@ -16,11 +16,15 @@ class Chart:
     The arc length from 0 to c is asinh(c / kappa). Scaled to the ends it is linear in c for
     kappa -> inf and linear in ln c for kappa -> 0; both limits are charts themselves.
 
+    A chart may be known in a part of its range only. Beyond that part nothing speaks for a metric
+    that changes: it goes on as it is at the end of the part, and the chart is linear there.
+
     Attributes:
         kappa: concentration at which the chart turns from linear to logarithmic; inf: linear,
             0: logarithmic.
         low: concentration at position -1.
         high: concentration at position 1.
+        known: the part in which it is known (concentrations); None: all of it.
 
     Raises:
         SpectraError: `low` is not below `high`, a logarithmic chart reaches a level that is not
@@ -30,6 +34,7 @@ class Chart:
     kappa: float
     low: float
     high: float
+    known: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if not -np.inf < self.low < self.high < np.inf:
@@ -37,7 +42,7 @@ class Chart:
                 f"found levels from {self.low} to {self.high}, expected at least two finite, "
                 "different ones to chart"
             )
-        if self.kappa == 0 and self.low <= 0:
+        if self.kappa == 0 and self._start <= 0:
             raise SpectraError(
                 f"level {self.low:g} has no place on a logarithmic chart; use chart asinh with "
                 "a kappa of the size of the smallest level above 0"
@@ -93,19 +98,36 @@ class Chart:
         arc_length = start + (stop - start) * (position + 1) / 2
         if self.kappa == np.inf:
             concentration = arc_length
-        elif self.kappa == 0:
-            concentration = np.exp(arc_length)
         else:
-            concentration = self.kappa * np.sinh(arc_length)
+            known = self._known_arc_length(np.array([self._start, self._stop]))
+            inside = np.clip(arc_length, *known)
+            concentration = np.exp(inside) if self.kappa == 0 else self.kappa * np.sinh(inside)
+            concentration += (arc_length - inside) * np.hypot(concentration, self.kappa)
         return np.where(position == -1, self.low, np.where(position == 1, self.high, concentration))
 
     def _arc_length(self, concentration: Float[np.ndarray, "*shape"]) -> np.ndarray:
         """Arc length up to a factor and a constant, which scaling to the ends removes."""
         if self.kappa == np.inf:
             return concentration
+        inside = np.clip(concentration, self._start, self._stop)
+        beyond = (concentration - inside) / np.hypot(inside, self.kappa)
+        return self._known_arc_length(inside) + beyond
+
+    def _known_arc_length(self, concentration: np.ndarray) -> np.ndarray:
+        """The same where the chart is known and not linear."""
         if self.kappa == 0:
             return np.log(concentration)
         return np.arcsinh(concentration / self.kappa)
+
+    @property
+    def _start(self) -> float:
+        if self.known is not None:
+            return self.known[0]
+        return -np.inf if self.kappa else self.low
+
+    @property
+    def _stop(self) -> float:
+        return np.inf if self.known is None else self.known[1]
 
     def _arc_lengths_of_ends(self) -> tuple[float, float]:
         start, stop = self._arc_length(np.array([self.low, self.high]))

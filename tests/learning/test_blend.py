@@ -256,30 +256,44 @@ def test_the_history_is_that_of_the_decoders_that_are_trained():
 # intervals
 
 
-def test_intervals_are_calibrated_on_what_is_left_out_inside(told):
-    """Of fold 2: levels 0, 1, 3 and 4, of which 1 and 3 are inside. Of all: 0 to 4."""
-    error = np.random.default_rng(0).normal(size=(LEVELS + 1, LEVELS))
+@pytest.mark.parametrize("levels", [5, 6])
+def test_intervals_are_calibrated_on_what_is_left_out_inside(told, levels):
+    """Two that are inside are too few to judge, three are not.
+
+    Of five levels, fold 2 knows 0, 1, 3 and 4, of which 1 and 3 are inside. The last fold knows
+    all, of which 1, 2 and 3 are inside. Of six levels every fold has three inside or more.
+    """
+    error = np.random.default_rng(0).normal(size=(levels + 1, levels))
 
     def of_pair(fold, target):
-        (other,) = [*(level for level in fold.left_out if level != target)] or [LEVELS]
+        (other,) = [*(level for level in fold.left_out if level != target)] or [levels]
         return error[other, target]
 
     told({"path": of_pair}, deviation=0.3)
-    measured = series(LEVELS, WAVELENGTHS)
+    measured = series(levels, WAVELENGTHS)
     blend, features = fit(measured, "blend")
-    for fold, known, inside in (
-        (2, [0, 1, 3, 4], [1, 2]),
-        (0, [1, 2, 3, 4], [1, 2]),
-        (4, [0, 1, 2, 3], [1, 2]),
-        (5, [0, 1, 2, 3, 4], [1, 2, 3]),
-    ):
+    folds = {
+        5: (
+            (2, [0, 1, 3, 4], [0, 1, 2, 3]),
+            (0, [1, 2, 3, 4], [0, 1, 2, 3]),
+            (4, [0, 1, 2, 3], [0, 1, 2, 3]),
+            (5, [0, 1, 2, 3, 4], [1, 2, 3]),
+        ),
+        6: (
+            (2, [0, 1, 3, 4, 5], [1, 2, 3]),
+            (0, [1, 2, 3, 4, 5], [1, 2, 3]),
+            (5, [0, 1, 2, 3, 4], [1, 2, 3]),
+            (6, [0, 1, 2, 3, 4, 5], [1, 2, 3, 4]),
+        ),
+    }
+    for fold, known, inside in folds[levels]:
         errors = np.repeat(error[fold, known][:, None], WAVELENGTHS, axis=1)
         for side, judges in enumerate((inside, list(range(len(known))))):
             expected = Calibration.of(errors, np.full_like(errors, 0.3), judges)
             np.testing.assert_allclose(blend.calibration.residual[fold, side], expected.residual)
             np.testing.assert_allclose(blend.calibration.factors[fold, side], expected.factors)
     found = blend.left_out(measured, features).half_width
-    for fold, side in ((0, 1), (1, 0), (2, 0), (4, 1)):
+    for fold, side in ((0, 1), (1, 0), (2, 0), (levels - 1, 1)):
         scale = np.sqrt(0.3**2 + blend.calibration.residual[fold, side])
         expected = np.outer(blend.calibration.factors[fold, side], scale)
         np.testing.assert_allclose(found[:, fold], expected)
@@ -289,8 +303,11 @@ def test_intervals_are_calibrated_on_the_blend_of_the_side_of_each_level(told):
     told({"path": ONE_OR_THREE, "process_linear": TWO_OR_ONE})
     residual = fit(series(LEVELS, WAVELENGTHS))[0].calibration.residual
     middle, end = (18 / 17) ** 2, 1.4**2
-    np.testing.assert_allclose(residual[:5, 0], middle)
-    np.testing.assert_allclose(residual[:5, 1], (2 * middle + 2 * end) / 4)
+    # Two inside of a fold are too few to judge alone; of all levels there are three.
+    np.testing.assert_allclose(residual[:5], (2 * middle + 2 * end) / 4)
+    of_all = (3 * 4 / 13 + 1 * 9 / 13) ** 2
+    np.testing.assert_allclose(residual[5, 0], middle)
+    np.testing.assert_allclose(residual[5, 1], (3 * middle + 2 * of_all) / 5)
 
 
 def coverage_of_noisy_lines(kind, levels, repetitions):
