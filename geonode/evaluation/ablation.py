@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from geonode.config import DecodersParameters, InnerParameters, MetricParameters, Parameters
 from geonode.devices.device import Device
+from geonode.errors import TrainingError
 from geonode.evaluation.comparison import Comparison
 from geonode.evaluation.coverage import coverage
 from geonode.evaluation.scores import series_scores
@@ -29,7 +30,10 @@ PREDICTORS = BLENDS | {
 """Kinds of decoders, alone and together."""
 
 AUGMENTATION = {"shift": 0.001, "scatter": 0.01, "offset": 0.01, "slope": 0.01, "detector": 0.005}
-"""Disturbances, relative to the span of the axis, to one, and to the deviation of the signal."""
+"""Disturbances, relative to the span of the axis, to one, and to the deviation of the signal.
+
+It is the deviation of the whole series, as it would be who chose them by eye.
+"""
 
 PLAIN, AUGMENTED = "none", "all kinds"
 BASELINE = "baseline"
@@ -169,7 +173,11 @@ def baselines(name: str, series: Series, report: Report = silent) -> list[Row]:
 def steps(series: Series, members: int, parameters: Parameters, device: Device) -> int:
     """Steps of training of one geometry: of its metrics, and of two trained kinds of decoders."""
     runs = Runs.of(len(series.concentrations), members, parameters.inner, device)
-    return runs.models * (parameters.metric.epochs + 2 * parameters.decoders.epochs)
+    epochs = parameters.decoders.epochs
+    total = runs.models * (parameters.metric.epochs + 2 * epochs)
+    if parameters.decoders.evidence_margin is not None:
+        total += epochs * sum(len(run.folds) for run in runs if run is not None)
+    return total
 
 
 def _blocks(
@@ -214,7 +222,7 @@ class _Fitted:
         runs = Runs.of(levels, metric.members, inner, device).telling(report)
         learned = learn(series, metric, runs).metrics
         if runs.inner is None or learned.inner is None:
-            raise ValueError("an ablation needs inner folds")
+            raise TrainingError("inner.members: found 0, expected 1 or more for an ablation")
         chosen = training_wavelengths(len(series.axis), parameters.wavelengths)
         features, inner_features = (
             path_features(metrics, series, chosen) for metrics in (learned, learned.inner)
@@ -256,6 +264,6 @@ def _scores(series: Series, predicted: np.ndarray) -> dict[str, Any]:
 
 def _coverage(series: Series, prediction: Prediction) -> dict[str, Any]:
     if prediction.half_width is None:
-        raise ValueError("an ablation needs inner folds")
+        raise TrainingError("inner.members: found 0, expected 1 or more for an ablation")
     held = coverage(series.signal, prediction.spectra, prediction.half_width)["90"]
     return {"interior90": held["interior"], "ends90": held["ends"]}

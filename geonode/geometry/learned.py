@@ -115,7 +115,10 @@ class LearnedMetrics:
 def _from_tensors(
     name: str, tensors: dict[str, Tensor], metadata: dict[str, str]
 ) -> LearnedMetrics:
-    charts, left_out = json.loads(metadata[name])
+    found = json.loads(metadata[name])
+    if len(found) != 2:
+        raise KeyError(name)
+    charts, left_out = found
     return LearnedMetrics(
         Perceptron.from_tensors(name, tensors),
         [

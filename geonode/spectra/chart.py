@@ -42,7 +42,8 @@ class Chart:
                 f"found levels from {self.low} to {self.high}, expected at least two finite, "
                 "different ones to chart"
             )
-        if self.kappa == 0 and self._start <= 0:
+        lowest = self.low if self.known is None else self.known[0]
+        if self.kappa == 0 and lowest <= 0:
             raise SpectraError(
                 f"level {self.low:g} has no place on a logarithmic chart; use chart asinh with "
                 "a kappa of the size of the smallest level above 0"
@@ -99,17 +100,21 @@ class Chart:
         if self.kappa == np.inf:
             concentration = arc_length
         else:
-            known = self._known_arc_length(np.array([self._start, self._stop]))
-            inside = np.clip(arc_length, *known)
+            inside = arc_length
+            if self.known is not None:
+                inside = np.clip(arc_length, *self._known_arc_length(np.array(self.known)))
             concentration = np.exp(inside) if self.kappa == 0 else self.kappa * np.sinh(inside)
-            concentration += (arc_length - inside) * np.hypot(concentration, self.kappa)
+            if self.known is not None:
+                concentration += (arc_length - inside) * np.hypot(concentration, self.kappa)
         return np.where(position == -1, self.low, np.where(position == 1, self.high, concentration))
 
     def _arc_length(self, concentration: Float[np.ndarray, "*shape"]) -> np.ndarray:
         """Arc length up to a factor and a constant, which scaling to the ends removes."""
         if self.kappa == np.inf:
             return concentration
-        inside = np.clip(concentration, self._start, self._stop)
+        if self.known is None:
+            return self._known_arc_length(concentration)
+        inside = np.clip(concentration, *self.known)
         beyond = (concentration - inside) / np.hypot(inside, self.kappa)
         return self._known_arc_length(inside) + beyond
 
@@ -118,16 +123,6 @@ class Chart:
         if self.kappa == 0:
             return np.log(concentration)
         return np.arcsinh(concentration / self.kappa)
-
-    @property
-    def _start(self) -> float:
-        if self.known is not None:
-            return self.known[0]
-        return -np.inf if self.kappa else self.low
-
-    @property
-    def _stop(self) -> float:
-        return np.inf if self.known is None else self.known[1]
 
     def _arc_lengths_of_ends(self) -> tuple[float, float]:
         start, stop = self._arc_length(np.array([self.low, self.high]))

@@ -117,3 +117,26 @@ def test_kappa_belongs_to_the_asinh_chart(kind, kappa):
 def test_chart_needs_two_different_finite_levels(levels):
     with pytest.raises(SpectraError, match="at least two finite, different"):
         Chart.of("linear", None, np.array(levels))
+
+
+@pytest.mark.parametrize("kappa", [0.0, 7.0, np.inf])
+def test_beyond_what_is_known_a_chart_goes_on_as_it_is_at_the_end(kappa):
+    chart = Chart(kappa, 0.0, 60.0, (10.0, 40.0))
+    whole = Chart(kappa, 10.0, 40.0)
+    below, known, above = np.linspace(0, 10, 6), np.linspace(10, 40, 9), np.linspace(40, 60, 6)
+    # inside it is the chart of that part, scaled
+    inside = chart.position(known)
+    share = (inside - inside[0]) / (inside[-1] - inside[0])
+    np.testing.assert_allclose(share, (whole.position(known) + 1) / 2, atol=1e-14)
+    # outside it is straight, with the slope 1 / sqrt(c^2 + kappa^2) of the end
+    step = 1e-6
+    for part, end, towards in ((below, 10.0, step), (above, 40.0, -step)):
+        slopes = np.diff(chart.position(part)) / np.diff(part)
+        near = np.diff(chart.position(np.array([end, end + towards])))[0] / towards
+        np.testing.assert_allclose(slopes, near, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 7.0, np.inf])
+def test_a_chart_that_is_known_in_part_is_inverted(kappa):
+    chart, c = Chart(kappa, 0.0, 60.0, (10.0, 40.0)), np.linspace(0, 60, 31)
+    np.testing.assert_allclose(chart.concentration(chart.position(c)), c, atol=1e-12)

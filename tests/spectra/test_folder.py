@@ -1,0 +1,159 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from geonode.config import SpectraParameters
+from geonode.errors import ParameterError, SpectraError
+from geonode.spectra.chart import Chart
+from geonode.spectra.folder import parameters_of_folder
+from geonode.spectra.reading import read_csv
+from geonode.spectra.series import read_series, read_series_csv, write_series
+
+TABLE = """\
+raman_shift_cm-1,5,5__r2,20,60,1
+450,2.0,2.1,2.4,2.8,2.9
+430,1.3,1.4,1.5,1.6,1.7
+420,0.9,1.0,1.1,,1.3
+410,0.5,0.6,0.7,0.8,0.9
+400,0.1,0.2,0.3,0.4,0.5
+"""
+COMMON = SpectraParameters(
+    source="other.csv",
+    quantity="intensity",
+    unit="counts",
+    concentration_unit="ppb",
+    chart="linear",
+    kappa=None,
+    window=None,
+    missing="mask",
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Write files into a folder of its own, by name."""
+
+    def write(**files):
+        place = tmp_path / "series"
+        place.mkdir(exist_ok=True)
+        for name, text in files.items():
+            file = place / name.replace("__", ".")
+            file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return place
+
+    return write
+
+
+def test_every_series_has_the_common_parameters_but_for_its_own(folder):
+    place = folder(
+        b__csv=TABLE,
+        a__csv=TABLE,
+        c__csv=TABLE,
+        a__yaml="chart: asinh\nkappa: 3.5\nwindow: [405, 450]\n",
+        c__yaml="{unit: '1', missing: refuse}",
+        notes__txt="no series",
+    )
+    found = parameters_of_folder(place, COMMON)
+    assert list(found) == ["a", "b", "c"]
+    for name, own in (
+        ("a", {"chart": "asinh", "kappa": 3.5, "window": (405.0, 450.0)}),
+        ("b", {}),
+        ("c", {"unit": "1", "missing": "refuse"}),
+    ):
+        source = {"source": str(place / f"{name}.csv")}
+        assert found[name].model_dump() == COMMON.model_dump() | source | own
+    # A name may have dots of its own.
+    more = folder(**{"a__b__csv": TABLE, "a__b__yaml": "chart: log"})
+    assert parameters_of_folder(more, COMMON)["a.b"].chart == "log"
+    assert parameters_of_folder(more, COMMON)["a"].chart == "asinh"
+
+
+def test_what_is_common_can_be_taken_back(folder):
+    common = SpectraParameters(
+        **(COMMON.model_dump() | {"chart": "asinh", "kappa": 2.0, "window": (400.0, 500.0)})
+    )
+    place = folder(a__csv=TABLE, a__yaml="{chart: linear, kappa: null, window: null}")
+    found = parameters_of_folder(place, common)["a"]
+    assert (found.chart, found.kappa, found.window) == ("linear", None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("chart: [1, 2", "file: found .*expected YAML"),
+        ("chart: log\nchart: log\n", "file: found .*duplicate key.*expected YAML"),
+        (b"\xff\xfe\x00", "file: found .*expected YAML"),
+        ("- chart\n", r"file: found \['chart'\], expected a mapping of parameters but source"),
+        ("", "file: found None, expected a mapping of parameters but source"),
+        ("source: a.csv", "file: found .*'a.csv'.*, expected a mapping of parameters but source"),
+        ("charts: log", "charts: found 'log', expected "),
+        ("chart: cubic", "chart: found 'cubic', expected .*'linear', 'log' or 'asinh'"),
+        ("window: [400, x]", r"window\.1: found 'x', expected "),
+        ("window: [450, 400]", r"found .*, expected window must be \[low, high\] with low < high"),
+        ("chart: asinh", "found .*, expected kappa must be given for the asinh chart"),
+    ],
+)
+def test_a_wrong_file_of_parameters_is_named(folder, text, message):
+    place = folder(a__csv=TABLE, b__csv=TABLE, b__yaml=text)
+    with pytest.raises(ParameterError, match=message) as caught:
+        parameters_of_folder(place, COMMON)
+    assert str(caught.value).startswith(f"{place / 'b.yaml'}: ")
+    assert "\n" not in str(caught.value)
+    assert "Value error" not in str(caught.value)
+
+
+def test_a_file_of_parameters_that_is_a_folder(folder):
+    place = folder(a__csv=TABLE)
+    (place / "a.yaml").mkdir()
+    with pytest.raises(ParameterError, match=r"a\.yaml: file: found .*directory.*expected YAML"):
+        parameters_of_folder(place, COMMON)
+
+
+def test_a_folder_without_series_and_no_folder(folder, tmp_path):
+    place = folder(a__txt=TABLE, a__yaml="chart: log")
+    with pytest.raises(SpectraError, match=r"series: found no file \*\.csv, expected a folder of"):
+        parameters_of_folder(place, COMMON)
+    for path in (tmp_path / "absent", place / "a.txt"):
+        with pytest.raises(SpectraError, match=f"{path}: found no such folder, expected a folder"):
+            parameters_of_folder(path, COMMON)
+
+
+@pytest.mark.parametrize(
+    "own", ["missing: mask", "chart: log", "{chart: asinh, kappa: 0.3, window: [400, 430]}"]
+)
+def test_a_table_and_its_artifact_are_the_same_series(folder, tmp_path, own):
+    parameters = parameters_of_folder(folder(a__csv=TABLE, a__yaml=own), COMMON)["a"]
+    # As the stage `spectra` writes it.
+    table = read_csv(Path(parameters.source), window=parameters.window, missing=parameters.missing)
+    chart = Chart.of(parameters.chart, parameters.kappa, table.concentrations)
+    write_series(tmp_path / "spectra.zarr", table, chart, parameters)
+    stored, found = read_series(tmp_path / "spectra.zarr"), read_series_csv(parameters)
+    for name in ("concentrations", "axis", "signal", "positions", "wavelengths"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(stored, name))
+    assert found.chart == stored.chart == chart
+    assert found.labels == stored.labels
+
+
+def test_a_table_is_read_sorted_averaged_and_masked(folder):
+    own = "{chart: log, window: [400, 440]}"
+    found = read_series_csv(parameters_of_folder(folder(a__csv=TABLE, a__yaml=own), COMMON)["a"])
+    np.testing.assert_array_equal(found.concentrations, [1, 5, 20, 60])
+    np.testing.assert_array_equal(found.axis, [400, 410, 430])
+    expected = [[0.5, 0.9, 1.7], [0.15, 0.55, 1.35], [0.3, 0.7, 1.5], [0.4, 0.8, 1.6]]
+    np.testing.assert_allclose(found.signal, expected)
+    ratios = np.log([1, 5, 20, 60]) / np.log(60)
+    np.testing.assert_allclose(found.positions, 2 * ratios - 1, atol=1e-15)
+    assert found.labels == {
+        "signal": "intensity",
+        "signal_unit": "counts",
+        "axis": "raman_shift",
+        "axis_unit": "cm-1",
+        "concentration_unit": "ppb",
+    }
+
+
+def test_an_empty_cell_may_be_refused(folder):
+    place = folder(a__csv=TABLE, a__yaml="missing: refuse")
+    with pytest.raises(SpectraError, match=r"a\.csv"):
+        read_series_csv(parameters_of_folder(place, COMMON)["a"])
