@@ -7,6 +7,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import t, wilcoxon
 
+ROUNDING = 1e-12
+"""Of logarithms that are all equal: their deviation is none."""
+
 
 class PairedTest(NamedTuple):
     """Errors of one method relative to those of another, series by series.
@@ -16,7 +19,8 @@ class PairedTest(NamedTuple):
         ratio: geometric mean of the ratios of their errors; below 1 the first method is better.
         low, high: 95% confidence interval of that, from Student's distribution of the logarithms.
         p: of Wilcoxon's signed-rank test of the logarithms, two-sided; NaN if all are zero.
-        effect: mean over standard deviation of the logarithms (Cohen's d of paired samples).
+        effect: mean over standard deviation of the logarithms (Cohen's d of paired samples); NaN if
+            they are all equal.
         better: number of series on which the first method has the smaller error.
         worst: the largest ratio.
     """
@@ -52,7 +56,7 @@ def paired_test(
         low=math.exp(mean - half),
         high=math.exp(mean + half),
         p=float(wilcoxon(logarithms).pvalue) if logarithms.any() else math.nan,
-        effect=mean / deviation if deviation else math.nan,
+        effect=mean / deviation if deviation > ROUNDING else math.nan,
         better=int((logarithms < 0).sum()),
         worst=float(np.exp(logarithms.max())),
     )

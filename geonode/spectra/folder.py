@@ -36,11 +36,13 @@ def _of_file(file: Path, common: SpectraParameters) -> SpectraParameters:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "file"
         expected = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            expected = "no such key"
         name = str(file.with_suffix(".yaml"))
         raise ParameterError(name, key, first["input"], expected) from error
 
 
-def _own(path: Path) -> dict[str, Any]:
+def _own(path: Path) -> dict[Any, Any]:
     if not path.exists():
         return {}
     try:
