@@ -228,6 +228,10 @@ def fit_blend(
             f"decoders.kind {parameters.kind}: found inner.members 0, expected 1 or more, as its "
             "weights come from inner folds; or name one of " + ", ".join(KINDS)
         )
+    if (inner is None) != (inner_features is None):
+        raise TrainingError(
+            "inner folds: found a run without features or features without a run, expected both"
+        )
     fitted = {
         kind: KINDS[kind].fit(series, features, parameters, outer.of_kind(kind)) for kind in kinds
     }

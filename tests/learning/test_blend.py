@@ -433,3 +433,17 @@ def test_decoders_of_another_series_are_refused(written, shape):
         f"{shape[1]}; run `dvc repro`",
     ):
         blend.require_series(written, series(*shape))
+
+
+@pytest.mark.parametrize("members", [0, 1])
+def test_inner_folds_and_their_features_come_together(members):
+    runs = Runs.of(LEVELS, 1, InnerParameters(members=members, levels=None), cpu())
+    inner = flat_features(LEVELS, WAVELENGTHS, folds=10) if members == 0 else None
+    with pytest.raises(TrainingError, match="inner folds"):
+        fit_blend(
+            series(LEVELS, WAVELENGTHS),
+            flat_features(LEVELS, WAVELENGTHS),
+            inner,
+            decoder_parameters(kind="mean"),
+            runs,
+        )
