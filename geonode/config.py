@@ -134,7 +134,9 @@ class TrainingParameters(Block):
         description="parts of the training pairs whose gradients are added up to one step; more "
         "take less memory and change the result by rounding alone"
     )
-    augmentation: AugmentationParameters
+    augmentation: AugmentationParameters = Field(
+        description="of the spectra that path decoders, and metrics together with one, train on"
+    )
     checkpoint_every: Annotated[int, Field(ge=0)] = Field(
         description="epochs from one checkpoint of the training to the next (0: none)"
     )

@@ -1,6 +1,7 @@
 """What every part of the learning buys, on every series of a folder. Frozen: it takes long."""
 
 from geonode.config import Parameters
+from geonode.errors import ParameterError
 from stages.command import progress, stage
 from stages.paths import DEVICE, METRICS
 
@@ -21,6 +22,9 @@ def app(parameters: Parameters) -> str:
     block = parameters.ablation
     device = Device.from_description(read_document(DEVICE))
     members = sorted(block.members)
+    if parameters.decoders.members not in members:
+        expected = f"decoders.members, {parameters.decoders.members}, among them"
+        raise ParameterError("parameters", "ablation.members", members, expected)
     common = parameters.spectra
     found = {
         name: read_series_csv(own)

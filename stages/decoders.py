@@ -11,7 +11,7 @@ def app(parameters: Parameters) -> str:
     from geonode.devices.device import Device
     from geonode.geodesics.solved import read_features
     from geonode.geometry.learned import LearnedMetrics
-    from geonode.learning.blend import fit_blend
+    from geonode.learning.blend import BLENDS, fit_blend, training_steps
     from geonode.learning.folds import fold_names, training_wavelengths
     from geonode.learning.path_features import path_features
     from geonode.learning.run import Runs
@@ -33,7 +33,7 @@ def app(parameters: Parameters) -> str:
     learned.require_inner(METRIC, left_out)
     inner_metrics = learned.inner
     inner_features = None if inner_metrics is None else path_features(inner_metrics, series, chosen)
-    with progress("training decoders", runs.models * block.epochs) as report:
+    with progress("training decoders", training_steps(BLENDS[block.kind], block, runs)) as report:
         blend, history = fit_blend(series, features, inner_features, block, runs.telling(report))
     blend.write(DECODERS)
     names = fold_names(series.concentrations)

@@ -13,7 +13,7 @@ from geonode.errors import TrainingError
 from geonode.evaluation.comparison import Comparison
 from geonode.evaluation.coverage import coverage
 from geonode.evaluation.scores import series_scores
-from geonode.learning.blend import BLENDS, Blend, InnerPredictions, Prediction
+from geonode.learning.blend import BLENDS, Blend, InnerPredictions, Prediction, training_steps
 from geonode.learning.decoders import KINDS, Decoders
 from geonode.learning.folds import training_wavelengths
 from geonode.learning.metric_learning import LEARNING, learn
@@ -173,11 +173,8 @@ def baselines(name: str, series: Series, report: Report = silent) -> list[Row]:
 def steps(series: Series, members: int, parameters: Parameters, device: Device) -> int:
     """Steps of training of one geometry: of its metrics, and of two trained kinds of decoders."""
     runs = Runs.of(len(series.concentrations), members, parameters.inner, device)
-    epochs = parameters.decoders.epochs
-    total = runs.models * (parameters.metric.epochs + 2 * epochs)
-    if parameters.decoders.evidence_margin is not None:
-        total += epochs * sum(len(run.folds) for run in runs if run is not None)
-    return total
+    of_metric = runs.models * parameters.metric.epochs
+    return of_metric + training_steps(KINDS, parameters.decoders, runs)
 
 
 def _blocks(

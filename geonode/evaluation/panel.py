@@ -25,7 +25,7 @@ from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.comparison import Comparison
 from geonode.evaluation.coverage import coverage
 from geonode.evaluation.scores import series_scores
-from geonode.learning.blend import BLENDS, fit_blend
+from geonode.learning.blend import BLENDS, fit_blend, training_steps
 from geonode.learning.folds import training_wavelengths
 from geonode.learning.metric_learning import learn
 from geonode.learning.path_features import path_features
@@ -304,10 +304,9 @@ def _runs(series: Series, parameters: Parameters, device: Device) -> tuple[Runs,
 
 def _steps(series: Series, parameters: Parameters, device: Device) -> int:
     metric, decoders = _runs(series, parameters, device)
-    single = sum(len(run.folds) for run in decoders if run is not None)  # one model a fold
-    models = {"path": decoders.models, "scores": decoders.models, "evidence_process": single}
-    trained = sum(models.get(kind, 0) for kind in BLENDS[parameters.decoders.kind])
-    steps = metric.models * parameters.metric.epochs + trained * parameters.decoders.epochs
+    block = parameters.decoders
+    steps = metric.models * parameters.metric.epochs
+    steps += training_steps(BLENDS[block.kind], block, decoders)
     return steps + len(BASELINES) + len(series.concentrations)
 
 

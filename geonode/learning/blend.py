@@ -8,6 +8,7 @@ judged by all of them, as only two are at an end.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,9 +134,9 @@ class Blend:
 
         The last fold leaves nothing out: its weights are those inside the training range.
         """
-        folds = leave_one_out(len(self.weights) - 1)
-        sides = [int(fold.index in (0, fold.levels - 1)) for fold in folds]
-        return self.weights[range(len(folds)), sides]
+        *outer, whole = leave_one_out(len(self.weights) - 1)
+        sides = [int(not fold.is_inside(fold.index)) for fold in outer]
+        return self.weights[range(whole.index + 1), [*sides, 0]]
 
     def require_series(self, path: Path, series: Series) -> None:
         """Refuse decoders of another series than the one at hand.
@@ -195,6 +196,21 @@ class Blend:
             )
         except KeyError as error:
             raise CorruptArtifactError(path, f"holds no decoders: {error} is absent") from error
+
+
+def training_steps(kinds: Iterable[str], parameters: DecodersParameters, runs: Runs) -> int:
+    """Steps of training that `fit_blend` tells of: those of all models of the kinds that train.
+
+    Args:
+        kinds: of decoders.
+        parameters: the block `decoders` of the parameters.
+        runs: the folds and the inner folds.
+    """
+    single = sum(len(run.folds) for run in runs if run is not None)  # one metric a fold
+    models = {"path": runs.models, "scores": runs.models}
+    if parameters.evidence_margin is not None:
+        models["evidence_process"] = single
+    return parameters.epochs * sum(models.get(kind, 0) for kind in kinds)
 
 
 def fit_blend(

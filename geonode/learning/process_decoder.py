@@ -145,11 +145,10 @@ def positions_by_evidence(
     if parameters.evidence_margin is None:
         return charted
     spectra, margin = series.signal, parameters.evidence_margin
-    slower = parameters.model_copy(update={"learning_rate": METRIC_RATE})
+    # One likelihood of all training spectra: there are no parts to accumulate.
+    own = parameters.model_copy(update={"learning_rate": METRIC_RATE, "accumulation": 1})
     one = replace(run, members=1)
-    network, _ = fit_evidence_network(
-        spectra, charted, series.wavelengths, slower, one, shared=True
-    )
+    network, _ = fit_evidence_network(spectra, charted, series.wavelengths, own, one, shared=True)
     learned = shared_arc_lengths(network, charted)
     positions = charted.copy()
     for fold in run.folds:

@@ -7,7 +7,7 @@ import torch
 
 from geonode.config import DecodersParameters, InnerParameters
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError, TrainingError
-from geonode.learning.blend import BLENDS, Blend, Prediction, fit_blend, mixture
+from geonode.learning.blend import BLENDS, Blend, Prediction, fit_blend, mixture, training_steps
 from geonode.learning.calibration import PROBABILITIES, Calibration
 from geonode.learning.decoders import KINDS, Kind
 from geonode.learning.folds import leave_one_out
@@ -447,3 +447,20 @@ def test_inner_folds_and_their_features_come_together(members):
             decoder_parameters(kind="mean"),
             runs,
         )
+
+
+@pytest.mark.parametrize("margin", [0.5, None])
+@pytest.mark.parametrize("kind", BLENDS)
+def test_as_many_steps_are_told_as_announced(kind, margin):
+    told = []
+    runs = Runs.of(LEVELS, 2, InnerParameters(members=1, levels=None), cpu()).telling(told.append)
+    parameters = decoder_parameters(kind=kind, evidence_margin=margin)
+    features = flat_features(LEVELS, WAVELENGTHS)
+    inner = flat_features(LEVELS, WAVELENGTHS, folds=10)
+    fit_blend(series(LEVELS, WAVELENGTHS), features, inner, parameters, runs)
+    assert sum(told) == training_steps(BLENDS[kind], parameters, runs)
+
+
+def test_accumulated_gradients_change_a_blend_by_rounding():
+    one, two = (fit(series(LEVELS, WAVELENGTHS), accumulation=parts)[0].weights for parts in (1, 2))
+    np.testing.assert_allclose(two, one, rtol=1e-3)
