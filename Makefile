@@ -17,7 +17,9 @@ test: .venv/installed-test
 	python -m pytest
 
 ablation: .venv/installed
-	dvc repro --force --single-item ablation
+	dvc repro --single-item probe
+	python -m stages.ablation
+	dvc commit --force ablation
 
 lint: .venv/installed-test
 	ruff check .
