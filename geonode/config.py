@@ -271,6 +271,11 @@ class DecodersParameters(TrainingParameters):
         "leave-one-out"
     )
     learning_rate: Positive = Field(description="at the height of the schedule")
+    patience: PositiveInt | None = Field(
+        description="epochs without a smaller error of the inner folds, looked at every tenth, "
+        "after which the perceptrons of a fold stop, as they were at the smallest (null: they "
+        "train to the end)"
+    )
     evidence_margin: NonNegative | None = Field(
         description="log likelihood, per wavelength, by which a learned metric must beat the "
         "chart; evidence_process (null: none does)"

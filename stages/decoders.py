@@ -15,7 +15,7 @@ def app(parameters: Parameters) -> str:
     from geonode.learning.folds import fold_names, training_wavelengths
     from geonode.learning.path_features import path_features
     from geonode.learning.run import Runs
-    from geonode.learning.trainer import history_csv
+    from geonode.learning.trainer import history_csv, last_losses
     from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics, write_text
 
@@ -38,7 +38,7 @@ def app(parameters: Parameters) -> str:
     blend.write(DECODERS)
     names = fold_names(series.concentrations)
     write_text(PLOTS / "training.csv", history_csv(history, ("loss",), len(names), block))
-    last = float(history[-1].mean()) if len(history) else None
+    last = float(last_losses(history).mean()) if len(history) else None
     write_metrics(
         METRICS / "decoders.json",
         {

@@ -15,8 +15,8 @@ from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.sources import DirectSource
+from geonode.learning.decoders import KINDS
 from geonode.learning.folds import leave_one_out
-from geonode.learning.path_decoder import fit_decoders
 from geonode.learning.run import Run
 from geonode.progress import Report, silent
 from geonode.reference.sequential import MetricModule, SequentialSolver
@@ -94,7 +94,7 @@ def time_training(
 
     def fit(epochs: int) -> Callable[[], object]:
         block = parameters.model_copy(update={"epochs": epochs})
-        return lambda: fit_decoders(series, features, block, run)
+        return lambda: KINDS["path"].fit(series, features, block, run)
 
     short, long = (
         time_calls(fit(epochs), repeats, device.synchronise).median

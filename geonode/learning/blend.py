@@ -9,7 +9,7 @@ judged by all of them, as only two are at an end.
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +21,9 @@ from torch import Tensor
 from geonode.config import DecodersParameters
 from geonode.errors import ArtifactError, CorruptArtifactError, TrainingError
 from geonode.learning.calibration import PROBABILITIES, Calibration
-from geonode.learning.decoders import KINDS, Decoders
+from geonode.learning.decoders import KINDS, Decoders, Predictor
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
-from geonode.learning.run import Runs
+from geonode.learning.run import Run, Runs
 from geonode.spectra.series import Series
 from geonode.storage.weights import read_weights, write_weights
 
@@ -248,22 +248,50 @@ def fit_blend(
         raise TrainingError(
             "inner folds: found a run without features or features without a run, expected both"
         )
-    fitted = {
-        kind: KINDS[kind].fit(series, features, parameters, outer.of_kind(kind)) for kind in kinds
-    }
-    decoders = {kind: part for kind, (part, _) in fitted.items()}
-    history = max((steps for _, steps in fitted.values()), key=len)
-    if inner is None or inner_features is None:
+    if inner is None and parameters.patience is not None:
+        raise TrainingError(
+            f"decoders.patience: found {parameters.patience} and inner.members 0, expected inner "
+            "folds, as they say when to stop"
+        )
+    inside = InnerPredictions.of(series, kinds, outer.folds)
+    decoders: dict[str, Decoders] = {}
+    histories = []
+    for kind in kinds:
+        fold_epochs = None
+        if inner is not None and inner_features is not None:
+            of_inner, fold_epochs = _fit_inner(
+                kind, series, inner_features, parameters, inner.of_kind(kind), outer.folds
+            )
+            inside.predict(kind, of_inner, inner.folds, inner_features)
+        run = replace(outer.of_kind(kind), epochs=fold_epochs)
+        decoders[kind], history = KINDS[kind].fit(series, features, parameters, run)
+        histories.append(history)
+        if inner is not None:
+            inside.predict(kind, decoders[kind], outer.folds[:-1], features)
+    history = max(histories, key=len)
+    if inner is None:
         weights = np.ones((len(outer.folds), 2, 1))
         return Blend(decoders, weights, None, training, len(series.axis)), history
-    inside = InnerPredictions.of(series, kinds, outer.folds)
-    for kind in kinds:
-        of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, inner.of_kind(kind))
-        inside.predict(kind, of_inner, inner.folds, inner_features)
-        inside.predict(kind, decoders[kind], outer.folds[:-1], features)
     weights = inside.weights(outer.folds)
     calibration = inside.calibration(outer.folds, weights)
     return Blend(decoders, weights, calibration, training, len(series.axis)), history
+
+
+def _fit_inner(
+    kind: str,
+    series: Series,
+    features: np.ndarray,
+    parameters: DecodersParameters,
+    run: Run,
+    folds: list[Fold],
+) -> tuple[Predictor, tuple[int, ...] | None]:
+    """Decoders of the inner folds, and after how many epochs those of the folds stop."""
+    watch = KINDS[kind].watch
+    if parameters.patience is None or watch is None:
+        return KINDS[kind].fit(series, features, parameters, run)[0], None
+    watched = watch(series, features, parameters, run)
+    evaluations = watched.evaluations(folds, parameters.patience)
+    return watched.stopped(evaluations), tuple(watched.epochs[e] for e in evaluations)
 
 
 @dataclass(frozen=True)
@@ -293,7 +321,7 @@ class InnerPredictions:
     def predict(
         self,
         kind: str,
-        decoders: Decoders,
+        decoders: Predictor,
         folds: list[Fold],
         features: Float[np.ndarray, "member fold pair training feature"],
     ) -> None:

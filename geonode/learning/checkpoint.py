@@ -122,6 +122,7 @@ def open_checkpoints(
         digest.update(np.ascontiguousarray(array).data)
     key = {name: json.dumps(value) for name, value in values.items()} | {
         "models": f"{run.members} of {[fold.left_out for fold in run.folds]}",
+        "stops": json.dumps(run.epochs),
         "device": run.device.kind,
         "format": str(run.device.training).removeprefix("torch."),
         "data": digest.hexdigest()[:16],

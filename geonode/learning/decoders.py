@@ -9,9 +9,11 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from geonode.config import DecodersParameters
+from geonode.learning.decoder_tasks import MakeTask, ScoreTask, SignalTask
+from geonode.learning.early_stopping import WatchedDecoders
 from geonode.learning.folds import Fold
 from geonode.learning.mean_decoder import MeanDecoders, fit_means
-from geonode.learning.path_decoder import PathDecoders, fit_decoders, fit_score_decoders
+from geonode.learning.path_decoder import PathDecoders, fit_path_decoders, watch_path_decoders
 from geonode.learning.process_decoder import (
     Positions,
     ProcessDecoders,
@@ -26,8 +28,8 @@ Features = Float[np.ndarray, "member fold pair training feature"]
 
 
 @runtime_checkable
-class Decoders(Protocol):
-    """Decoders of every fold of a run."""
+class Predictor(Protocol):
+    """What predicts levels that folds leave out."""
 
     def predict(
         self,
@@ -45,6 +47,11 @@ class Decoders(Protocol):
             features: of all geodesics, at the training wavelengths.
         """
 
+
+@runtime_checkable
+class Decoders(Predictor, Protocol):
+    """Decoders of every fold of a run."""
+
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """All that an artifact has to keep, by name."""
 
@@ -55,6 +62,8 @@ class Kind(NamedTuple):
     Attributes:
         fit: (series, features, parameters, run) to decoders and the history of their training.
         from_tensors: from what `Decoders.tensors` gave; raises KeyError where one is absent.
+        watch: the same as `fit` for inner folds, keeping what is said in training; None where
+            nothing is trained that could stop early.
     """
 
     fit: Callable[
@@ -62,6 +71,7 @@ class Kind(NamedTuple):
         tuple[Decoders, Float[Tensor, "epoch term model"]],
     ]
     from_tensors: Callable[[dict[str, Shaped[Tensor, "..."]]], Decoders]
+    watch: Callable[[Series, Features, DecodersParameters, Run], WatchedDecoders] | None = None
 
 
 def _process(mean: str, positions_of: Positions) -> Kind:
@@ -71,9 +81,17 @@ def _process(mean: str, positions_of: Positions) -> Kind:
     )
 
 
+def _path(make_task: MakeTask) -> Kind:
+    return Kind(
+        partial(fit_path_decoders, make_task=make_task),
+        PathDecoders.from_tensors,
+        partial(watch_path_decoders, make_task=make_task),
+    )
+
+
 KINDS: dict[str, Kind] = {
-    "path": Kind(fit_decoders, PathDecoders.from_tensors),
-    "scores": Kind(fit_score_decoders, PathDecoders.from_tensors),
+    "path": _path(SignalTask),
+    "scores": _path(ScoreTask),
     "process_constant": _process("constant", arc_lengths),
     "process_linear": _process("linear", arc_lengths),
     "evidence_process": _process("linear", positions_by_evidence),

@@ -1,11 +1,8 @@
 """Decoders: from the features of a geodesic to the spectrum at its target.
 
-There are two. One is a perceptron 5 -> 64 -> 128 -> 1 on the features of a geodesic at one
-wavelength; it gives the signal there. It is trained on evenly spaced wavelengths. Its predictions
-are read as noisy samples of a spectrum that varies like the fold's training spectra, with the
-decoder's own training error as the noise, which gives the spectrum at all wavelengths. The other is
-a perceptron 4 -> 64 -> 128 -> r on features averaged over wavelengths; it gives the whole spectrum
-at once, as scores on the r singular vectors of the training spectra about their mean.
+A decoder is a perceptron with hidden layers of 64 and 128: 5 -> 64 -> 128 -> 1 on the features of
+a geodesic at one wavelength, or 4 -> 64 -> 128 -> r on features averaged over wavelengths. What it
+is trained to give, and how a spectrum is made of it, is its task.
 
 Features are standardised. The prediction of a fold is the mean over all training concentrations as
 sources and over all members.
@@ -13,7 +10,6 @@ sources and over all members.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,26 +18,20 @@ from torch import Tensor
 
 from geonode.config import DecodersParameters
 from geonode.devices.device import on_device
-from geonode.errors import TrainingError
 from geonode.geodesics.features import FEATURES
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.batches import Batch, fit_batches
 from geonode.learning.checkpoint import open_checkpoints
-from geonode.learning.folds import Fold, Standardisation, training_wavelengths
+from geonode.learning.decoder_tasks import FEATURES_OF_SCORES, MakeTask, Task, without_wavelength
+from geonode.learning.early_stopping import WatchedDecoders
+from geonode.learning.folds import Fold, Standardisation
 from geonode.learning.run import Run
 from geonode.learning.targets import Targets
-from geonode.learning.trainer import train
+from geonode.learning.trainer import Watch, last_losses, train, watched_epochs
 from geonode.spectra.series import Series
 
 HIDDEN = (64, 128)
 DECODER_SIZES = (len(FEATURES), *HIDDEN, 1)
-FEATURES_OF_SCORES = FEATURES[:-1]  # all but the wavelength
-RANK_TOLERANCE = 1e-10  # of singular values, relative to the largest and to the signal
-SMALLEST_NOISE = 1e-10  # variance of the standardised signal; keeps the lift solvable
-
-
-Target = Callable[[slice, int], Float[Tensor, "model pair output"]]
-"""What is wanted of some training pairs in an epoch."""
 
 
 @dataclass(frozen=True)
@@ -158,13 +148,14 @@ class PathDecoders:
         return cls(network, scale, tensors["matrix"], tensors["offset"])
 
 
-def fit_decoders(
+def fit_path_decoders(
     series: Series,
     features: Float[np.ndarray, "member fold pair training feature"],
     parameters: DecodersParameters,
     run: Run,
+    make_task: MakeTask,
 ) -> tuple[PathDecoders, Float[Tensor, "epoch term model"]]:
-    """Train decoders onto the signal at the training wavelengths, for every (member, fold).
+    """Train perceptrons of every (member, fold).
 
     Args:
         series: the measured series. A fold never reads the spectra that it leaves out.
@@ -172,6 +163,7 @@ def fit_decoders(
             of member i modulo their number.
         parameters: the block `decoders` of the parameters.
         run: which decoders to train, and where.
+        make_task: what they are trained to give.
 
     Returns:
         The decoders, on the CPU, and the mean squared error (standardised) before every step.
@@ -181,147 +173,77 @@ def fit_decoders(
             accumulate, or the checkpoints are of another training.
         CorruptArtifactError: a checkpoint is damaged.
     """
-
-    def wanted(batch: Batch, signals: Targets) -> Target:  # noqa: ARG001
-        return signals.at
-
-    network, scale, history = _train(series, features, (1, wanted), parameters, run)
-    errors = history[-1, 0].unflatten(0, (run.members, -1)).mean(0).tolist()
-    chosen = training_wavelengths(len(series.axis), parameters.wavelengths)
-    matrices, offsets = [], []
-    for fold, error in zip(run.folds, errors, strict=True):
-        spectra = series.signal[fold.training]
-        signal = Standardisation.of(spectra)
-        lifted = lift(signal.apply(spectra), chosen, max(error, SMALLEST_NOISE))
-        matrices.append(torch.from_numpy(lifted * signal.deviation))
-        offsets.append(torch.full((len(series.axis),), signal.mean, dtype=torch.float64))
-    return PathDecoders(network, scale, torch.stack(matrices), torch.stack(offsets)), history
+    task = make_task(series, parameters, run)
+    network, scale, history, _ = _train(series, features, task, parameters, run, watched=False)
+    errors = last_losses(history).unflatten(0, (run.members, -1)).mean(0).tolist()
+    spectra = [task.to_spectrum(fold, error) for fold, error in enumerate(errors)]
+    matrix, offset = (torch.from_numpy(np.stack(part)) for part in zip(*spectra, strict=True))
+    return PathDecoders(network, scale, matrix, offset), history
 
 
-def fit_score_decoders(
+def watch_path_decoders(
     series: Series,
     features: Float[np.ndarray, "member fold pair training feature"],
     parameters: DecodersParameters,
     run: Run,
-) -> tuple[PathDecoders, Float[Tensor, "epoch term model"]]:
-    """Train decoders onto the singular scores of the training spectra, for every (member, fold).
+    make_task: MakeTask,
+) -> WatchedDecoders:
+    """Train perceptrons of folds inside folds, and keep what they say of what is left out.
 
-    The scores are those at the training wavelengths; a training spectrum is the mean and its scores
-    times the basis, exactly, at all wavelengths. Arguments, results and errors are those of
-    `fit_decoders`.
+    Arguments and errors are those of `fit_path_decoders`.
     """
-    outputs = len(series.concentrations) - 1
-    chosen = training_wavelengths(len(series.axis), parameters.wavelengths)
-    scores = [ScoreBasis.of(series.signal[f.training], chosen, outputs) for f in run.folds]
-
-    def wanted(batch: Batch, signals: Targets) -> Target:
-        parts = zip(*(scores[model.fold.index].training for model in batch.models), strict=True)
-        projection, centre = (
-            on_device(np.stack(part), run.device.place, run.device.training) for part in parts
-        )
-
-        def at(pairs: slice, epoch: int) -> Tensor:
-            return (signals.at(pairs, epoch) - centre[:, None]) @ projection
-
-        return at
-
-    inputs = without_wavelength(torch.from_numpy(features)).numpy()
-    network, scale, history = _train(series, inputs, (outputs, wanted), parameters, run)
-    return PathDecoders(
-        network,
-        scale,
-        torch.from_numpy(np.stack([basis.matrix for basis in scores])),
-        torch.from_numpy(np.stack([basis.offset for basis in scores])),
-    ), history
-
-
-class ScoreBasis(NamedTuple):
-    """Singular scores of the training spectra of a fold, scaled to a mean square of one.
-
-    Attributes:
-        training: from standardised signals at the training wavelengths to scores: the projection
-            (training, score), and the centre (training) to be taken off before.
-        matrix: from scores to spectra about their mean, (score, wavelength).
-        offset: the mean spectrum.
-    """
-
-    training: tuple[Float[np.ndarray, "training score"], Float[np.ndarray, "training"]]
-    matrix: Float[np.ndarray, "score wavelength"]
-    offset: Float[np.ndarray, "wavelength"]
-
-    @classmethod
-    def of(
-        cls,
-        spectra: Float[np.ndarray, "level wavelength"],
-        chosen: Int[np.ndarray, "training"],
-        outputs: int,
-    ) -> "ScoreBasis":
-        """From the training spectra of a fold.
-
-        Args:
-            spectra: theirs, at all wavelengths.
-            chosen: indices of the training wavelengths.
-            outputs: number of scores, at least one less than there are spectra; those that there
-                are not, and those of rounding errors, are zero.
-
-        Raises:
-            TrainingError: a spectrum is not finite.
-        """
-        signal, offset = Standardisation.of(spectra), spectra.mean(axis=0)
-        centred = (spectra - offset) / signal.deviation
-        if not np.isfinite(centred).all():
-            raise TrainingError("scores: found spectra that are not finite, expected finite ones")
-        left, singular, right = np.linalg.svd(centred[:, chosen], full_matrices=False)
-        rounding = RANK_TOLERANCE * (1 + float(np.abs(spectra).max()) / signal.deviation)
-        kept = singular > max(rounding, RANK_TOLERANCE * singular[0])
-        left, singular, right = left[:, kept], singular[kept], right[kept]
-        scale = np.sqrt(np.mean(singular**2)) / np.sqrt(len(spectra)) if kept.any() else 1.0
-        projection, matrix = np.zeros((len(chosen), outputs)), np.zeros((outputs, len(offset)))
-        projection[:, : len(right)] = right.T / scale
-        matrix[: len(right)] = (left / singular).T @ (spectra - offset) * scale
-        centre = signal.apply(offset[None, chosen])[0]
-        return cls((projection, centre), matrix, offset)
-
-
-def without_wavelength(
-    features: Float[Tensor, "*path training feature"],
-) -> Float[Tensor, "*path 1 4"]:
-    """Features averaged over wavelengths, without the wavelength itself."""
-    return features[..., : len(FEATURES_OF_SCORES)].mean(-2, keepdim=True)
+    task = make_task(series, parameters, run)
+    _, _, history, seen = _train(series, features, task, parameters, run, watched=True)
+    epochs = watched_epochs(parameters.epochs)
+    errors = history[[epoch - 1 for epoch in epochs], 0].unflatten(1, (run.members, -1)).mean(1)
+    return WatchedDecoders(epochs, run.folds, seen, errors.numpy(), task.to_spectrum, series.signal)
 
 
 def _train(
     series: Series,
-    features: Float[np.ndarray, "member fold pair row feature"],
-    task: tuple[int, Callable[[Batch, Targets], Target]],
+    features: Float[np.ndarray, "member fold pair training feature"],
+    task: Task,
     parameters: DecodersParameters,
     run: Run,
-) -> tuple[Perceptron, FeatureScale, Float[Tensor, "epoch term model"]]:
-    """Train networks of so many outputs a row to give what is wanted of a pair."""
-    outputs, wanted = task
-    sizes = (features.shape[-1], *HIDDEN, outputs)
+    *,
+    watched: bool,
+) -> tuple[Perceptron, FeatureScale, Tensor, Tensor]:
+    """Train networks to give what is wanted of a pair.
+
+    Returns the networks, their feature scales, the history and, if they are watched, what they
+    said of the levels that they leave out (evaluation, member, fold, target, source, output).
+    """
+    rows_of = task.rows(features)
+    sizes = (rows_of.shape[-1], *HIDDEN, task.outputs)
     device, dtype = run.device.place, run.device.training
     signals = [Standardisation.of(series.signal[fold.training]) for fold in run.folds]
     scales: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+    seen: dict[tuple[int, int], Tensor] = {}
     checkpoints = open_checkpoints(parameters, run, [series.signal, features])
 
-    def fit(batch: Batch) -> tuple[Perceptron, Tensor]:
+    def read(batch: Batch, pairs: Callable[[Fold], Int[Tensor, "pair"]]) -> Tensor:
         of_model = [
-            features[member % len(features), fold.index, fold.training_pairs]
-            for member, fold in batch.models
+            rows_of[member % len(rows_of), fold.index, pairs(fold)] for member, fold in batch.models
         ]
-        inputs = on_device(np.stack(of_model), device, dtype)
+        return on_device(np.stack(of_model), device, dtype)
+
+    def fit(batch: Batch) -> tuple[Perceptron, Tensor]:
+        inputs = read(batch, lambda fold: fold.training_pairs)
         targets = Targets(batch, signals, series, parameters, dtype)
-        target = wanted(batch, targets)
+        target = task.target(batch, targets)
         scale = FeatureScale.of(inputs)
         rows = scale.apply(inputs)
         network = batch.initial(sizes, parameters.seed).to(device, dtype).trainable()
 
         def loss(part: slice, epoch: int) -> Tensor:
             goal = target(part, epoch)
-            read = rows.unflatten(1, (targets.pairs, -1))[:, part].flatten(1, 2)
-            return (network(read).reshape(goal.shape) - goal).square().mean((1, 2))[None]
+            given = rows.unflatten(1, (targets.pairs, -1))[:, part].flatten(1, 2)
+            return (network(given).reshape(goal.shape) - goal).square().mean((1, 2))[None]
 
+        watch = None
+        if watched:
+            left_out = scale.apply(read(batch, _pairs_to_left_out))
+            watch = Watch(lambda: network(left_out))
         history = train(
             [(network, parameters.learning_rate)],
             loss,
@@ -330,37 +252,27 @@ def _train(
             name=batch.name,
             report=run.report,
             checkpoints=checkpoints and checkpoints.of_batch(batch.label),
+            epochs=run.epochs and [run.epochs[model.fold.index] for model in batch.models],
+            watch=watch,
         )
         for place, (member, fold) in enumerate(batch.models):
             scales[member, fold.index] = (scale.mean[place].cpu(), scale.deviation[place].cpu())
+            if watch is not None:
+                said = torch.stack([outputs[place] for outputs in watch.seen]).cpu()
+                seen[member, fold.index] = said.reshape(
+                    len(said), len(fold.left_out), len(fold.training), -1
+                )
         return network.detached().to(torch.device("cpu"), dtype), history
 
     network, history = fit_batches(run, features.shape[3], fit)
     if checkpoints is not None:
         checkpoints.discard()
-    ordered = [scales[member, fold.index] for member in range(run.members) for fold in run.folds]
-    scale = FeatureScale(*(torch.stack(parts) for parts in zip(*ordered, strict=True)))
-    return network, scale, history
+    models = [(member, fold.index) for member in range(run.members) for fold in run.folds]
+    of_models = (torch.stack(parts) for parts in zip(*(scales[m] for m in models), strict=True))
+    said = torch.stack([seen[m] for m in models], 1) if watched else torch.empty(0, len(models))
+    return network, FeatureScale(*of_models), history, said.unflatten(1, (run.members, -1))
 
 
-def lift(
-    spectra: Float[np.ndarray, "level wavelength"],
-    chosen: Int[np.ndarray, "training"],
-    noise: float,
-) -> Float[np.ndarray, "training wavelength"]:
-    """Matrix from noisy readings at some wavelengths to the whole spectrum.
-
-    The conditional mean of a Gaussian process over wavelength whose covariance is the second
-    moment of the training spectra, C = Z^T Z / n: with K the chosen wavelengths, the matrix is
-    (C_KK + noise)^-1 C_K. Directions in which the training spectra hardly vary, such as their
-    own noise, are damped accordingly. Source: C. E. Rasmussen and C. K. I. Williams, Gaussian
-    Processes for Machine Learning, MIT Press 2006, equation 2.23.
-
-    Args:
-        spectra: standardised training spectra of a fold.
-        chosen: indices of the wavelengths that are read.
-        noise: variance of a reading (standardised signal squared).
-    """
-    covariance = spectra[:, chosen].T @ spectra / len(spectra)
-    among_chosen = covariance[:, chosen] + noise * np.eye(len(chosen))
-    return np.linalg.solve(among_chosen, covariance)
+def _pairs_to_left_out(fold: Fold) -> Int[Tensor, "pair"]:
+    """Places of the pairs to the levels that a fold leaves out, targets outermost."""
+    return torch.cat([fold.prediction_pairs(target) for target in fold.left_out])

@@ -20,6 +20,7 @@ class Run:
         device: where to train, and in which format.
         scratch: folder of the training's checkpoints, removed when it is done; None for none.
         report: told of every step of every model.
+        epochs: after which the models of each fold stop; None: after all.
     """
 
     folds: list[Fold]
@@ -27,6 +28,7 @@ class Run:
     device: Device
     scratch: Path | None = None
     report: Report = silent
+    epochs: tuple[int, ...] | None = None
 
     def of_kind(self, kind: str) -> "Run":
         """The same with checkpoints of its own, for one of several trainings."""

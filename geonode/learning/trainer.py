@@ -7,9 +7,10 @@ rounding.
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from geonode.config import DecodersParameters, MetricParameters, TrainingParameters
@@ -21,6 +22,26 @@ from geonode.progress import Report, silent
 
 FINITE_CHECK_EPOCHS = 50
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, as torch names them
+WATCHED_EPOCHS = 10  # from one look at models in training to the next
+LOGGED_EPOCHS = 5  # from one line in the log of a model to the next
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is to be known of models while they are trained.
+
+    Attributes:
+        look: says it, after every one of `watched_epochs`.
+        seen: what it said, in this order.
+    """
+
+    look: Callable[[], Shaped[Tensor, "..."]]
+    seen: list[Tensor] = field(default_factory=list)
+
+
+def watched_epochs(epochs: int) -> list[int]:
+    """Numbers of epochs after which models are looked at, the last one among them."""
+    return [*range(WATCHED_EPOCHS, epochs, WATCHED_EPOCHS), epochs]
 
 
 def train(
@@ -32,6 +53,8 @@ def train(
     name: Callable[[int], str] = "model {}".format,
     report: Report = silent,
     checkpoints: Checkpoints | None = None,
+    epochs: Sequence[int] | None = None,
+    watch: Watch | None = None,
 ) -> Float[Tensor, "epoch term model"]:
     """Minimise the sum of the loss terms of every model, and of its decay, with Adam.
 
@@ -51,9 +74,11 @@ def train(
         report: told of every step of every model.
         checkpoints: where the state is kept every `checkpoint_every` epochs and after the last;
             training goes on from the newest one and ends in the same bits.
+        epochs: after which each model is left as it is, on the schedule of all; None: after all.
+        watch: what to look at.
 
     Returns:
-        The terms before every step, without the decay, on the CPU.
+        The terms before every step, without the decay, on the CPU; NaN where a model has stopped.
 
     Raises:
         TrainingError: a loss or a parameter is not finite, and the message names epoch and model;
@@ -66,13 +91,15 @@ def train(
         [{"params": network.parameters, "lr": rate} for network, rate in groups],
         fused=tensors[0].device.type != "mps",
     )
-    epochs, every = parameters.epochs, parameters.checkpoint_every
-    rates = [learning_rates(parameters.schedule, rate, epochs) for _, rate in groups]
+    every = parameters.checkpoint_every
+    rates = [learning_rates(parameters.schedule, rate, parameters.epochs) for _, rate in groups]
     parts = _parts(pairs, parameters.accumulation)
-    history = [] if checkpoints is None else _resume(checkpoints, optimiser, tensors)
+    ends = torch.tensor(epochs or [parameters.epochs] * len(tensors[0]))
+    last = int(ends.max())
+    history = [] if checkpoints is None else _resume(checkpoints, optimiser, tensors, watch)
     if history:
         report(len(history) * len(tensors[0]))
-    for epoch in range(len(history), epochs):
+    for epoch in range(len(history), last):
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate[epoch]
         optimiser.zero_grad()
@@ -80,15 +107,21 @@ def train(
         if parameters.weight_decay:
             (parameters.weight_decay * _squares(networks)).backward()
         _clip(tensors, parameters.gradient_clip)
-        optimiser.step()
+        _step(optimiser, tensors, ends > epoch)
         done = epoch + 1
-        keeps = every > 0 and (done % every == 0 or done == epochs)
-        if keeps or done % FINITE_CHECK_EPOCHS == 0 or done == epochs:
+        if watch is not None and (done % WATCHED_EPOCHS == 0 or done == parameters.epochs):
+            with torch.no_grad():
+                watch.seen.append(watch.look())
+        keeps = every > 0 and (done % every == 0 or done == last)
+        if keeps or done % FINITE_CHECK_EPOCHS == 0 or done == last:
             _require_finite(history, tensors, name)
         if checkpoints is not None and keeps:
-            checkpoints.save(done, _state(optimiser, tensors, history))
+            checkpoints.save(done, _state(optimiser, tensors, history, watch))
         report(len(tensors[0]))
-    return torch.stack(history).cpu()
+    report((parameters.epochs - last) * len(tensors[0]))
+    terms = torch.full((parameters.epochs, *history[0].shape), torch.nan, dtype=history[0].dtype)
+    terms[:last] = torch.stack(history).cpu()
+    return terms.where(torch.arange(parameters.epochs)[:, None, None] < ends, torch.nan)
 
 
 def _parts(pairs: int, count: int) -> list[slice]:
@@ -113,16 +146,34 @@ def _differentiate(loss: Callable[[slice, int], Tensor], parts: list[slice], epo
     return sum(done[1:], done[0])
 
 
+def _step(optimiser: torch.optim.Adam, tensors: list[Tensor], going: Tensor) -> None:
+    """One step of the models that are going on; the others keep their parameters."""
+    if going.all():
+        optimiser.step()
+        return
+    before = [tensor.detach().clone() for tensor in tensors]
+    optimiser.step()
+    stopped = torch.nonzero(~going).squeeze(1).to(tensors[0].device)
+    with torch.no_grad():
+        for tensor, old in zip(tensors, before, strict=True):
+            tensor[stopped] = old[stopped]
+
+
 def _squares(networks: list[Perceptron]) -> Tensor:
     """Sum of the squares of all weights. A weight's gradient is that of its own square alone."""
     return torch.stack([weight.square().sum() for n in networks for weight in n.weights]).sum()
 
 
 def _state(
-    optimiser: torch.optim.Adam, tensors: list[Tensor], history: list[Tensor]
+    optimiser: torch.optim.Adam,
+    tensors: list[Tensor],
+    history: list[Tensor],
+    watch: Watch | None,
 ) -> dict[str, Tensor]:
     """All that the steps to come depend on, and what is returned of those that are done."""
     state = {"history": torch.stack(history)}
+    if watch is not None and watch.seen:
+        state["seen"] = torch.stack(watch.seen)
     for place, tensor in enumerate(tensors):
         state[f"parameter{place}"] = tensor
         for moment in MOMENTS:
@@ -131,13 +182,18 @@ def _state(
 
 
 def _resume(
-    checkpoints: Checkpoints, optimiser: torch.optim.Adam, tensors: list[Tensor]
+    checkpoints: Checkpoints,
+    optimiser: torch.optim.Adam,
+    tensors: list[Tensor],
+    watch: Watch | None,
 ) -> list[Tensor]:
     """Take up the newest checkpoint, if there is one; return the history up to it."""
     state = checkpoints.latest()
     if state is None:
         return []
     history = state["history"].to(tensors[0].device)
+    if watch is not None and "seen" in state:
+        watch.seen.extend(state["seen"].to(tensors[0].device))
     moments = {}
     for place, tensor in enumerate(tensors):
         with torch.no_grad():
@@ -184,20 +240,29 @@ def history_csv(
     folds: int,
     parameters: MetricParameters | DecodersParameters,
 ) -> str:
-    """Loss terms and learning rate by epoch and fold, as a table for `dvc plots`.
+    """Loss terms and learning rate of every model, as a table for `dvc plots`.
 
     Args:
-        history: what `train` returned for the models in the order (member, fold).
+        history: what `train` returned for the models in the order (member, fold). Every
+            `LOGGED_EPOCHS`th epoch is written, and the last one of a model.
         terms: their names.
-        folds: number of folds; the mean over members is written.
+        folds: number of folds.
         parameters: of the training. The rate is that of the metric, or of the decoder if decoders
             are trained alone; all models have the same.
     """
-    by_fold = history.unflatten(-1, (-1, folds)).mean(2).tolist()
     rates = learning_rates(parameters.schedule, parameters.learning_rate, parameters.epochs)
-    lines = [",".join(("epoch", "fold", *terms, "learning_rate"))]
-    for epoch, values in enumerate(by_fold):
-        for fold in range(folds):
-            numbers = ",".join(f"{n:.6g}" for n in (*(term[fold] for term in values), rates[epoch]))
-            lines.append(f"{epoch},{fold},{numbers}")
+    lines = [",".join(("epoch", "fold", "member", *terms, "learning_rate"))]
+    for model, of_model in enumerate(history.movedim(2, 0)):
+        trained = of_model[~of_model.isnan().any(1)].tolist()
+        for epoch, values in enumerate(trained):
+            if epoch % LOGGED_EPOCHS == 0 or epoch == len(trained) - 1:
+                numbers = ",".join(f"{number:.6g}" for number in (*values, rates[epoch]))
+                lines.append(f"{epoch},{model % folds},{model // folds},{numbers}")
     return "\n".join(lines) + "\n"
+
+
+def last_losses(history: Float[Tensor, "epoch term model"]) -> Float[Tensor, "model"]:
+    """The loss of every model before its last step."""
+    losses = history.sum(1)
+    last = (~losses.isnan()).sum(0) - 1
+    return losses.gather(0, last[None])[0]

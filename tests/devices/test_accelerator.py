@@ -10,9 +10,9 @@ from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.lookup import hermite
 from geonode.geometry.sources import ChebyshevSource
+from geonode.learning.decoders import KINDS
 from geonode.learning.end_to_end import fit_metric
 from geonode.learning.folds import leave_one_out
-from geonode.learning.path_decoder import fit_decoders
 from geonode.learning.run import Run
 from tests.geometry.small_series import small_metrics, small_series
 from tests.learning.series import (
@@ -51,7 +51,9 @@ def test_metrics_are_trained_alike():
 def test_decoders_are_trained_alike():
     features = flat_features(LEVELS, WAVELENGTHS)
     parameters = decoder_parameters(members=2, epochs=20)
-    (on_cpu, _), (on_cuda, _) = (fit_decoders(SERIES, features, parameters, run) for run in RUNS)
+    (on_cpu, _), (on_cuda, _) = (
+        KINDS["path"].fit(SERIES, features, parameters, run) for run in RUNS
+    )
     expected, _ = left_out(on_cpu, SERIES, features)
     found, _ = left_out(on_cuda, SERIES, features)
     assert abs(found - expected).max() < 1e-8

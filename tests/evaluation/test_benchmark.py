@@ -9,6 +9,7 @@ from geonode.evaluation.benchmark import time_geodesics, time_sequential, time_t
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
+from geonode.learning.decoders import KINDS
 from geonode.reference.sequential import MetricModule, SequentialSolver
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
@@ -98,7 +99,7 @@ def test_an_epoch_is_the_difference_of_two_trainings(monkeypatch, series, device
         # 3 s to begin with, and 0.25 s an epoch.
         return benchmark.Quartiles.of([3 + 0.25 * epochs[-1]] * repeats)
 
-    monkeypatch.setattr(benchmark, "fit_decoders", fit)
+    monkeypatch.setitem(KINDS, "path", KINDS["path"]._replace(fit=fit))
     monkeypatch.setattr(benchmark, "time_calls", timed)
     features = np.zeros((1, 6, 20, WAVELENGTHS, 5))
     parameters = decoder_parameters(wavelengths=WAVELENGTHS, epochs=500)
@@ -111,12 +112,12 @@ def test_all_decoders_are_trained_before_and_in_every_repetition(monkeypatch, se
     random = np.random.default_rng(0)
     features = random.normal(size=(1, 6, 20, WAVELENGTHS, 5))
     trained = []
-    train = benchmark.fit_decoders
+    train = KINDS["path"].fit
 
     def fit(*arguments):
         trained.append(train(*arguments)[0])
 
-    monkeypatch.setattr(benchmark, "fit_decoders", fit)
+    monkeypatch.setitem(KINDS, "path", KINDS["path"]._replace(fit=fit))
     seconds = time_training(
         series, features, decoder_parameters(wavelengths=WAVELENGTHS), device, 2
     )

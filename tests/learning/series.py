@@ -107,5 +107,5 @@ def metric_parameters(**changes):
 
 
 def decoder_parameters(**changes):
-    values = {"kind": "path", "evidence_margin": 0.0, "learning_rate": 0.01}
+    values = {"kind": "path", "evidence_margin": 0.0, "learning_rate": 0.01, "patience": None}
     return DecodersParameters(**(TRAINING | values | changes))

@@ -7,9 +7,9 @@ from geonode.devices.device import Device
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning import batches
 from geonode.learning.batches import Batch, Model, fit_batches
+from geonode.learning.decoders import KINDS
 from geonode.learning.end_to_end import fit_metric
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out
-from geonode.learning.path_decoder import fit_decoders
 from geonode.learning.run import Run
 from tests.learning.series import (
     cpu,
@@ -198,7 +198,7 @@ def both(dtype):
     network, history = fit_metric(
         measured, positions(LEVELS), metric_parameters(members=2), both_members
     )
-    decoders, losses = fit_decoders(
+    decoders, losses = KINDS["path"].fit(
         measured, flat_features(LEVELS, 9), decoder_parameters(members=2), both_members
     )
     scales = [decoders.features.mean, decoders.features.deviation]

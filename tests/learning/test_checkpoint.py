@@ -11,11 +11,11 @@ import torch
 from geonode.devices.device import Device
 from geonode.errors import ArtifactError, CorruptArtifactError, TrainingError
 from geonode.learning import batches
-from geonode.learning.augmentation import KINDS
+from geonode.learning.augmentation import KINDS as DISTURBANCES
 from geonode.learning.checkpoint import Checkpoints, open_checkpoints
+from geonode.learning.decoders import KINDS
 from geonode.learning.end_to_end import fit_metric
 from geonode.learning.folds import leave_one_out, leave_two_out
-from geonode.learning.path_decoder import fit_decoders
 from geonode.learning.run import Run
 from tests.learning.series import (
     decoder_parameters,
@@ -34,7 +34,7 @@ MODELS = 2 * (LEVELS + 1)
 LARGEST_BATCH = 5  # models
 FOLDS = leave_one_out(LEVELS)
 PARAMETERS = {"members": 2, "epochs": EPOCHS, "checkpoint_every": 5, "weight_decay": 0.01}
-PARAMETERS |= {"augmentation": dict.fromkeys(KINDS, 0.01)}
+PARAMETERS |= {"augmentation": dict.fromkeys(DISTURBANCES, 0.01)}
 
 
 def metric(scratch, report=lambda _: None, signal=None, **changes):
@@ -52,7 +52,7 @@ def metric(scratch, report=lambda _: None, signal=None, **changes):
 def decoders(scratch, report=lambda _: None, signal=None, **changes):
     """All that the training of decoders produces."""
     parameters = decoder_parameters(**(PARAMETERS | changes))
-    trained, history = fit_decoders(
+    trained, history = KINDS["path"].fit(
         series(LEVELS, WAVELENGTHS, signal),
         flat_features(LEVELS, WAVELENGTHS),
         parameters,

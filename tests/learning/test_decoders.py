@@ -54,7 +54,7 @@ def test_kinds_read_the_features_that_they_are_named_after():
     speeds[..., 3] **= 1.5
     block = decoder_parameters(evidence_margin=None)
     reads = {}
-    for kind, (fit, _) in KINDS.items():
+    for kind, (fit, *_) in KINDS.items():
         said = [
             left_out(fit(SERIES, features, block, run(LEVELS))[0], SERIES, features)[0]
             for features in (plain, lengths, speeds)

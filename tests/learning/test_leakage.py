@@ -11,7 +11,6 @@ from geonode.learning.blend import BLENDS, InnerPredictions, fit_blend
 from geonode.learning.decoders import KINDS
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out, training_wavelengths
 from geonode.learning.metric_learning import LEAKING, LEARNING, learn
-from geonode.learning.path_decoder import fit_decoders
 from geonode.learning.path_features import path_features
 from geonode.learning.run import Runs
 from tests.learning.series import (
@@ -199,7 +198,7 @@ def test_a_nan_that_is_trained_on_is_an_error(folds):
     message = f"member 0 of the fold without {without} is not finite at epoch 0"
     features = flat_features(LEVELS, WAVELENGTHS, MEMBERS, len(folds))
     with pytest.raises(TrainingError, match=message):
-        fit_decoders(unknown, features, decoder_parameters(), models)
+        KINDS["path"].fit(unknown, features, decoder_parameters(), models)
     with pytest.raises(TrainingError, match=message):
         LEARNING["end_to_end"](unknown, metric_parameters(evidence_margin=None), models)
 
@@ -210,7 +209,7 @@ def test_a_decoder_reads_the_geometry_of_its_own_fold(k):
     changed = features + np.random.default_rng(0).normal(size=features.shape)
     changed[:, k] = features[:, k]
     networks = [
-        fit_decoders(measured(), of_folds, decoder_parameters(), run(LEVELS))[0].network
+        KINDS["path"].fit(measured(), of_folds, decoder_parameters(), run(LEVELS))[0].network
         for of_folds in (features, changed)
     ]
     for before, after in zip(*(network.parameters for network in networks), strict=True):
@@ -221,7 +220,7 @@ def test_a_decoder_reads_the_geometry_of_its_own_fold(k):
 # from spectra to intervals
 
 
-def whole(kind, measured, inner_levels, monkeypatch):
+def whole(kind, measured, inner_levels, monkeypatch, **changes):
     """All that learning produces of a series, each with the fold or the inner fold first.
 
     The outer and the inner parts are apart: of the latter, metrics, geodesics and predictions.
@@ -242,7 +241,11 @@ def whole(kind, measured, inner_levels, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(InnerPredictions, "predict", spy)
         blend, losses = fit_blend(
-            measured, features, inner_features, decoder_parameters(kind=kind, **SETTINGS), runs
+            measured,
+            features,
+            inner_features,
+            decoder_parameters(kind=kind, **SETTINGS, **changes),
+            runs,
         )
     outer = {f"metric: {name}": part for name, part in of_metrics(learned).items()}
     for name, decoders in blend.decoders.items():
@@ -291,3 +294,24 @@ def test_from_the_spectra_to_the_intervals_nothing_leaks(kind, inner_levels, sca
                     wanted = wanted if fold.left_out else wanted & {"residual", "factors"}
                     assert found >= wanted, (k, fold, wanted - found)
                     assert "features" in found
+
+
+@pytest.mark.parametrize(("kind", "rate"), [("path", 0.05), ("scores", 0.003)])
+def test_a_left_out_spectrum_does_not_say_when_its_fold_stops(kind, rate, monkeypatch):
+    changes = {"epochs": 60, "patience": 10, "learning_rate": rate}
+    outer, inside, runs = whole(kind, measured(), None, monkeypatch, **changes)
+    stops = (~outer["decoder history"].isnan()).sum((1, 2, 3))
+    assert len(set(stops.tolist())) > 1
+    moved = 0
+    for k in range(LEVELS):
+        after, after_inside, _ = whole(kind, noise(k, 1.0), None, monkeypatch, **changes)
+        moved += not torch.equal((~after["decoder history"].isnan()).sum((1, 2, 3)), stops)
+        for name, part in outer.items():
+            if k < len(part):
+                assert torch.equal(part[k].nan_to_num(), after[name][k].nan_to_num()), (name, k)
+        for fold in runs.inner.folds:
+            if k in fold.left_out:  # inside fold k the other level is predicted
+                place = 1 - fold.left_out.index(k)
+                before, now = (part[kind][fold.index, place] for part in (inside, after_inside))
+                assert torch.equal(before, now), (k, fold)
+    assert moved

@@ -3,18 +3,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.linear_model import Ridge
 
 from geonode.geometry.perceptron import Perceptron
+from geonode.learning.decoder_tasks import ScoreBasis, lift
+from geonode.learning.decoders import KINDS
 from geonode.learning.folds import leave_two_out, training_wavelengths
-from geonode.learning.path_decoder import (
-    FeatureScale,
-    PathDecoders,
-    ScoreBasis,
-    fit_decoders,
-    fit_score_decoders,
-    lift,
-)
+from geonode.learning.path_decoder import FeatureScale, PathDecoders
 from tests.learning.series import (
     TRAINING_WAVELENGTHS,
     decoder_parameters,
@@ -29,13 +23,13 @@ from tests.learning.series import (
 LEVELS, WAVELENGTHS = 5, 11
 SERIES = series(LEVELS, WAVELENGTHS)
 TRAINED_AT = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
-BOTH = pytest.mark.parametrize("fitting", [fit_decoders, fit_score_decoders])
+BOTH = pytest.mark.parametrize("kind", ["path", "scores"])
 
 
-def fit(members=1, geometries=1, dtype=torch.float32, fitting=fit_decoders, **changes):
+def fit(members=1, geometries=1, dtype=torch.float32, kind="path", **changes):
     features = flat_features(LEVELS, WAVELENGTHS, geometries)
     parameters = decoder_parameters(members=members, **changes)
-    return *fitting(SERIES, features, parameters, run(LEVELS, members, dtype)), features
+    return *KINDS[kind].fit(SERIES, features, parameters, run(LEVELS, members, dtype)), features
 
 
 # feature scale
@@ -62,56 +56,6 @@ def test_a_constant_feature_keeps_deviation_one(dtype, value, pairs, wavelengths
     scale = FeatureScale.of(features)
     assert torch.all(scale.deviation == 1)
     assert torch.all(scale.apply(features).abs() < 1e-3)
-
-
-# lift
-
-
-def standardised(levels=5, wavelengths=40):
-    return np.random.default_rng(0).normal(size=(levels, wavelengths))
-
-
-CHOSEN = np.arange(0, 40, 3)
-
-
-def test_a_spectrum_in_the_span_of_the_training_spectra_is_reproduced_without_noise():
-    training = standardised()
-    spectrum = np.array([0.3, -1.0, 2.0, 0.0, 0.7]) @ training
-    errors = [
-        np.abs(spectrum[CHOSEN] @ lift(training, CHOSEN, noise) - spectrum).max()
-        for noise in (1e-2, 1e-4, 1e-10)
-    ]
-    # Linear in a small noise.
-    assert errors[1] == pytest.approx(errors[0] / 100, rel=0.2)
-    assert errors[2] < 1e-6
-
-
-@pytest.mark.parametrize("noise", [1e-3, 1.0, 100.0])
-def test_lift_is_bayesian_regression_on_the_training_spectra(noise):
-    """Spectra that are sums of the n training spectra with weights of variance 1/n."""
-    training = standardised()
-    known = np.random.default_rng(1).normal(size=(3, len(CHOSEN)))
-    alpha = noise * len(training)
-    weights = Ridge(alpha=alpha, fit_intercept=False).fit(training[:, CHOSEN].T, known.T).coef_
-    matrix = lift(training, CHOSEN, noise)
-    assert matrix.shape == (len(CHOSEN), 40)
-    np.testing.assert_allclose(known @ matrix, weights @ training, rtol=1e-8, atol=1e-12)
-
-
-def test_lift_damps_a_direction_that_is_mostly_noise():
-    rng = np.random.default_rng(0)
-    smooth = np.linspace(-1, 1, 40)
-    training = np.array([1.0, -0.5, 0.8])[:, None] * smooth + 0.01 * rng.normal(size=(3, 40))
-    readings = 0.6 * smooth[CHOSEN] + 0.1 * rng.normal(size=len(CHOSEN))
-    error = readings @ lift(training, CHOSEN, 0.01) - 0.6 * smooth
-    assert np.sqrt(np.mean(error**2)) < 0.05  # half the noise of a reading
-
-
-def test_lift_survives_equal_spectra():
-    matrix = lift(np.repeat(standardised()[:1], 5, axis=0), CHOSEN, 1e-3)
-    spectrum = standardised()[0]
-    error = np.abs(spectrum[CHOSEN] @ matrix - spectrum)
-    assert error.max() < 0.01 * np.abs(spectrum).max()
 
 
 # training
@@ -168,11 +112,11 @@ def test_prediction_is_the_mean_over_sources_and_members():
 
 
 @BOTH
-def test_both_levels_that_a_fold_leaves_out_are_predicted_from_those_it_does_not(fitting):
+def test_both_levels_that_a_fold_leaves_out_are_predicted_from_those_it_does_not(kind):
     """Whatever leads to the one from the other, or from it, says nothing."""
     folds = leave_two_out(LEVELS, None)
     features = flat_features(LEVELS, WAVELENGTHS, folds=len(folds))
-    decoders, _ = fitting(SERIES, features, decoder_parameters(), run(folds))
+    decoders, _ = KINDS[kind].fit(SERIES, features, decoder_parameters(), run(folds))
     for fold in folds:
         for target in fold.left_out:
             expected = decoders.predict(fold, target, SERIES, features)
@@ -203,13 +147,13 @@ def test_a_decoder_walks_the_geometry_of_its_member_modulo_their_number():
 
 
 @BOTH
-def test_a_series_that_the_features_determine_is_learned(fitting):
+def test_a_series_that_the_features_determine_is_learned(kind):
     levels, wavelengths = 7, 15
     measured = series(levels, wavelengths)
     signal = measured.signal
     features = flat_features(levels, wavelengths, training=7)
     parameters = decoder_parameters(epochs=300, wavelengths=7)
-    decoders, history = fitting(measured, features, parameters, run(levels))
+    decoders, history = KINDS[kind].fit(measured, features, parameters, run(levels))
     predicted, spread = left_out(decoders, measured, features)
     assert torch.all(history[-1] < 1e-3)
     # Inside the series; a level at its end is extrapolated.
@@ -269,46 +213,9 @@ def test_a_seed_decides_every_bit():
 # scores
 
 
-def random_spectra(levels=6, wavelengths=40):
-    return 3 + np.random.default_rng(0).normal(size=(levels, wavelengths)).cumsum(axis=1)
-
-
-@pytest.mark.parametrize("outputs", [5, 7])
-def test_training_spectra_are_their_scores_exactly(outputs):
-    """Of as many spectra as scores and one, or fewer; at wavelengths that are not read, too."""
-    training = random_spectra()
-    basis = ScoreBasis.of(training, CHOSEN, outputs)
-    projection, centre = basis.training
-    standardised = (training[:, CHOSEN] - training.mean()) / training.std()
-    scores = (standardised - centre) @ projection
-    assert scores.shape == (6, outputs)
-    np.testing.assert_allclose(scores @ basis.matrix + basis.offset, training, atol=1e-9)
-    # Uncorrelated, in falling order, of mean square one over those that there are.
-    moments = scores.T @ scores / 6
-    np.testing.assert_allclose(moments, np.diag(np.diag(moments)), atol=1e-12)
-    assert (np.diff(np.diag(moments)) <= 1e-12).all()
-    assert np.trace(moments) == pytest.approx(5)
-
-
-def test_directions_of_rounding_are_no_scores():
-    shape = np.sin(np.arange(40))
-    training = 1e6 + np.array([1.0, 2.0, 4.0, 8.0])[:, None] * shape
-    basis = ScoreBasis.of(training, CHOSEN, 3)
-    assert (np.abs(basis.matrix).max(axis=1) > 0).tolist() == [True, False, False]
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("levels", [3, 4, 7])  # the mean of three equal numbers may be rounded
-def test_equal_spectra_have_no_scores(levels):
-    basis = ScoreBasis.of(np.repeat(random_spectra()[:1], levels, axis=0), CHOSEN, levels - 1)
-    assert not basis.training[0].any()
-    assert not basis.matrix.any()
-    np.testing.assert_allclose(basis.offset, random_spectra()[0])
-
-
 def test_loss_of_scores_is_their_mean_squared_error():
     still, history, features = fit(
-        dtype=torch.float64, epochs=1, learning_rate=1e-300, fitting=fit_score_decoders
+        dtype=torch.float64, epochs=1, learning_rate=1e-300, kind="scores"
     )
     for fold in range(LEVELS + 1):
         levels = [level for level in range(LEVELS) if level != fold]
@@ -327,9 +234,7 @@ def test_loss_of_scores_is_their_mean_squared_error():
 
 
 def test_prediction_of_scores_is_a_spectrum_at_once():
-    decoders, _, features = fit(
-        members=3, geometries=2, dtype=torch.float64, fitting=fit_score_decoders
-    )
+    decoders, _, features = fit(members=3, geometries=2, dtype=torch.float64, kind="scores")
     predicted, spread = left_out(decoders, SERIES, features)
     for level in range(LEVELS):
         training = np.delete(SERIES.signal, level, axis=0)
@@ -350,8 +255,8 @@ def test_prediction_of_scores_is_a_spectrum_at_once():
 
 
 @BOTH
-def test_written_decoders_predict_the_same(fitting):
-    decoders, _, features = fit(members=2, geometries=2, fitting=fitting)
+def test_written_decoders_predict_the_same(kind):
+    decoders, _, features = fit(members=2, geometries=2, kind=kind)
     again = PathDecoders.from_tensors(decoders.tensors())
     assert again.members == 2
     for before, after in zip(
