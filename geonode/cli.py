@@ -1,72 +1,63 @@
-"""The command `geonode`: what needs no pipeline."""
+"""The command `geonode`: what its commands are and how they are grouped."""
 
-from pathlib import Path
+from importlib.metadata import version
+from inspect import getdoc
 from typing import Annotated
 
 import typer
 
-from geonode.config import read_parameters
-from geonode.errors import GeonodeError
-from geonode.progress import bar
+from geonode.commands.artifacts import info, verify
+from geonode.commands.common import Commands
+from geonode.commands.devices import devices
+from geonode.commands.inspect import inspect
+from geonode.commands.panel import panel
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
+_SPECTRA, _PIPELINE, _MACHINE = "Your spectra", "The pipeline", "This machine"
+
+app = typer.Typer(cls=Commands, pretty_exceptions_enable=False, no_args_is_help=True)
 
 
-@app.callback()
-def main() -> None:
-    """Geodesics of a learned concentration metric, from measured spectra to predictions."""
+def _version(wanted: bool) -> bool:
+    if wanted:
+        typer.echo(f"geonode {version('geonode')}")
+        raise typer.Exit
+    return wanted
 
 
-@app.command()
-def panel(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR",
-            help="Folder of wide CSV files, one a series; NAME.yaml beside NAME.csv has its own "
-            "values of the block spectra.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Table of the scores, .json or .csv.")],
-    params: Annotated[Path, typer.Option(help="Parameter file.")] = Path("params.yaml"),
-    preset: Annotated[str | None, typer.Option(help="In place of that of the file.")] = None,
-    device: Annotated[str | None, typer.Option(help="In place of that of the file.")] = None,
+@app.callback(
+    epilog="Exit status: 0 done; 1 done, but something was found wrong; 2 could not begin, "
+    "nothing was written; 130 interrupted."
+)
+def main(
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Results and errors only: no progress, no notes.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="A log on stderr, and where errors come from.")
+    ] = False,
+    _: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+    ] = False,
 ) -> None:
-    """Predict every spectrum of every series of a folder from the others, and score them.
-
-    The table is written after every series. Started again, series whose file and parameters have
-    not changed are left as they are. The exit status is 1 if some series could not be scored, 2 if
-    nothing could begin.
-    """
-    from geonode.evaluation.panel import Panel, table  # noqa: PLC0415 - so that --help is quick
-
-    given = {"preset": preset, "device": device}
-    overrides = {key: value for key, value in given.items() if value is not None}
-    try:
-        found = Panel.of(folder, out, read_parameters(params, overrides))
-        found.write()
-        for name, row in found.rows.items():
-            _say(f"{name}: {row.error or 'unchanged, skipped'}")
-        for place, (name, task) in enumerate(found.tasks.items(), 1):
-            with bar(f"{name} ({place} of {len(found.tasks)})", task.steps) as report:
-                row = found.score(name, report)
-            _say(f"{name}: {row.error or f'scored in {row.seconds:.0f} s'}")
-    except GeonodeError as error:
-        _refuse(str(error))
-        raise typer.Exit(2) from error
-    typer.echo(table(found.rows))
-    if found.failed:
-        names = ", ".join(found.failed)
-        _refuse(f"{len(found.failed)} of {len(found.rows)} series have no scores: {names}")
-        raise typer.Exit(1)
+    """Geodesics of a learned concentration metric, from measured spectra to predictions."""
+    if quiet and verbose:
+        raise typer.BadParameter("found --quiet and --verbose, expected one of them")
 
 
-def _say(line: str) -> None:
-    typer.echo(line, err=True)
-
-
-def _refuse(line: str) -> None:
-    typer.secho(f"error: {line}", err=True, fg=typer.colors.RED)
+for command, group, example in (
+    (inspect, _SPECTRA, "geonode inspect spectra.csv"),
+    (panel, _SPECTRA, "geonode panel DIR --out scores.json"),
+    (info, _PIPELINE, "geonode info --json"),
+    (verify, _PIPELINE, "geonode verify --root ."),
+    (devices, _MACHINE, "geonode devices"),
+):
+    paragraphs = str(getdoc(command)).split("\n\n")
+    app.command(
+        help="\n\n".join(" ".join(text.split()) for text in paragraphs),  # as wide as the terminal
+        rich_help_panel=group,
+        epilog=f"Example: {example}",
+    )(command)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ class SpectraParameters(Block):
     """The measured table and how it is charted."""
 
     source: str = Field(
-        min_length=1, description="wide CSV: one row a wavelength, one column a spectrum"
+        min_length=1, description="file of spectra: text, Excel, JCAMP-DX, NetCDF or Zarr"
     )
     quantity: str = Field(min_length=1, description="what was measured, for labels")
     unit: str = Field(
@@ -309,7 +309,7 @@ class BenchmarkParameters(Block):
 class AblationParameters(Block):
     """What the ablation runs over."""
 
-    folder: str = Field(min_length=1, description="of wide CSV files, one a series")
+    folder: str = Field(min_length=1, description="of files of spectra, one a series")
     seeds: Annotated[list[Seed], Field(min_length=1)] = Field(
         description="of metrics and decoders, one run each"
     )

@@ -3,9 +3,12 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 Report = Callable[[int], None]
 """Called with the number of units of work done since the last call."""
+
+_QUIET = ContextVar("quiet", default=False)
 
 
 def silent(_: int) -> None:
@@ -13,13 +16,28 @@ def silent(_: int) -> None:
 
 
 @contextmanager
+def quietly() -> Iterator[None]:
+    """Whatever is run inside shows no progress."""
+    token = _QUIET.set(True)
+    try:
+        yield
+    finally:
+        _QUIET.reset(token)
+
+
+def is_quiet() -> bool:
+    """Whether this is run inside `quietly`."""
+    return _QUIET.get()
+
+
+@contextmanager
 def bar(label: str, total: int) -> Iterator[Report]:
-    """A progress bar on stderr, silent when stderr is no terminal.
+    """A progress bar on stderr, silent when stderr is no terminal or inside `quietly`.
 
     Yields:
         A function to call with the number of units done since the last call.
     """
-    if not sys.stderr.isatty():
+    if is_quiet() or not sys.stderr.isatty():
         yield silent
         return
     from rich.console import Console  # noqa: PLC0415 - only where there is someone to look

@@ -8,15 +8,12 @@ from stages.paths import METRICS, SPECTRA
 @stage("spectra")
 def app(parameters: Parameters) -> str:
     """Read, validate and chart the table of spectra named by spectra.source."""
-    from pathlib import Path
-
     from geonode.spectra.chart import Chart
-    from geonode.spectra.reading import read_csv
-    from geonode.spectra.series import write_series
+    from geonode.spectra.series import measured_table, write_series
     from geonode.storage.document import write_metrics
 
     block = parameters.spectra
-    table = read_csv(Path(block.source), window=block.window, missing=block.missing)
+    table = measured_table(block)
     chart = Chart.of(block.chart, block.kappa, table.concentrations)
     write_series(SPECTRA, table, chart, block)
     write_metrics(

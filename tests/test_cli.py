@@ -1,204 +1,178 @@
-import io
 import json
+import logging
+import re
 import subprocess
 import sys
 
 import pytest
-from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
-from geonode import cli
-from geonode.config import parse_yaml
-from geonode.evaluation import panel
-from geonode.progress import bar
-from tests.evaluation.test_panel import ROOT, TINY, write_series
-from tests.stages.conftest import assert_refused
+from geonode import cli, progress
+from geonode.commands import common
+from geonode.errors import GeonodeError
+from tests.stages.conftest import ROOT
+from tests.storage.pipelines import write_pipeline
 
-
-@pytest.fixture
-def project(tmp_path, monkeypatch):
-    """A working folder with two series and tiny parameters."""
-    (tmp_path / "series").mkdir()
-    write_series(tmp_path / "series/a.csv", levels=4)
-    write_series(tmp_path / "series/b.csv")
-    write_parameters(tmp_path / "params.yaml")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def write_parameters(file, **changes):
-    content = parse_yaml((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    for key, value in (TINY | changes).items():
-        *blocks, last = key.split(".")
-        (content[blocks[0]] if blocks else content)[last] = value
-    with file.open("w", encoding="utf-8") as stream:
-        YAML(typ="safe", pure=True).dump(content, stream)
+COMMANDS = [command.callback.__name__ for command in cli.app.registered_commands]
+LIBRARIES = {"torch", "zarr", "numpy", "scipy", "sklearn", "matplotlib"}
 
 
 def call(*arguments):
-    return CliRunner().invoke(cli.app, ["panel", *arguments])
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
-def quick(monkeypatch):
-    """Scoring without any learning; the parameters and devices that it was called with."""
-    calls = []
+def extra(monkeypatch):
+    """Add a command that calls a function; its name is `extra`."""
 
-    def score(series, parameters, device, report):
-        calls.append(parameters)
-        return panel.Row(rmse=1.0, best_baseline="mean", best_baseline_rmse=2.0, seconds=0.0)
+    def add(function):
+        def extra() -> None:
+            function()
 
-    monkeypatch.setattr(panel, "score", score)
-    return calls
+        monkeypatch.setattr(cli.app, "registered_commands", [*cli.app.registered_commands])
+        cli.app.command()(extra)
 
-
-def test_a_folder_is_scored_and_left_alone_the_second_time(project, monkeypatch):
-    first = call("series", "--out", "out.json")
-    assert first.exit_code == 0, first.output
-    series = json.loads((project / "out.json").read_text(encoding="utf-8"))["series"]
-    assert list(series) == ["a", "b"]
-    assert (series["a"]["skill"], series["a"]["levels"]) == (None, 4)
-    assert 0 <= series["b"]["coverage90"] <= 1
-    *lines, last = first.stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["series", "a", "b"]
-    ratios = [row["rmse"] / row["best_baseline_rmse"] for row in series.values()]
-    assert float(last.split()[-1]) == pytest.approx((ratios[0] * ratios[1]) ** 0.5, rel=1e-3)
-    assert [line.split(" in ")[0] for line in first.stderr.splitlines()] == [
-        "a: scored",
-        "b: scored",
-    ]
-
-    before = (project / "out.json").read_bytes()
-    monkeypatch.setattr(panel, "learn", None)  # nobody calls it
-    second = call("series", "--out", "out.json")
-    assert (second.exit_code, second.stdout) == (0, first.stdout)
-    assert second.stderr.splitlines() == ["a: unchanged, skipped", "b: unchanged, skipped"]
-    assert (project / "out.json").read_bytes() == before
+    return add
 
 
-def test_options_stand_in_for_the_file(project, quick):
-    write_parameters(project / "other.yaml", device="auto", preset="thorough")
-    options = ["--params", "other.yaml", "--preset", "fast", "--device", "cpu"]
-    assert call("series", "--out", "out.csv", *options).exit_code == 0
-    assert {(p.device, p.preset, p.metric.learning) for p in quick} == {("cpu", "fast", "evidence")}
-
-
-def test_a_bad_series_among_good_ones_is_named_and_ends_in_status_1(project, quick):
-    write_series(project / "series/few.csv", levels=2)
-    result = call("series", "--out", "out.json")
-    assert result.exit_code == 1
-    assert len(quick) == 2
-    told = result.stderr.splitlines()
-    assert told[0].startswith("few: series/few.csv: found 2 concentrations")
-    assert told[-1] == "error: 1 of 3 series have no scores: few"
-    series = json.loads((project / "out.json").read_text(encoding="utf-8"))["series"]
-    assert series["few"]["error"] in told[0]
-    assert result.stdout.splitlines()[-1].endswith(": 0.5")
-    again = call("series", "--out", "out.json")  # has not gone away
-    assert (again.exit_code, len(quick)) == (1, 2)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["absent", "--out", "out.json"], ["absent", "no such folder"]),
-        (["params.yaml", "--out", "out.json"], ["params.yaml", "no such folder"]),
-        (["empty", "--out", "out.json"], ["empty", "no file *.csv"]),
-        (["series", "--out", "out.txt"], ["--out", "'out.txt'", ".json or .csv"]),
-        (["series", "--out", "series/out.csv"], ["--out", "every CSV is a series"]),
-        (["series", "--out", "empty.json"], ["empty.json", "Is a directory"]),
-        (["series", "--out", "params.yaml/out.json"], ["params.yaml/out.json", "Not a directory"]),
-        (["series", "--out", "notes.json"], ["notes.json", "no table of a panel"]),
-        (["series", "--out", "out.json", "--params", "absent.yaml"], ["absent.yaml"]),
-        (["series", "--out", "out.json", "--params", "wrong.yaml"], ["wrong.yaml", "epochs", "-3"]),
-        (["series", "--out", "out.json", "--preset", "slow"], ["preset", "'slow'", "fast"]),
-        (["series", "--out", "out.json", "--device", "abacus"], ["device", "'abacus'"]),
-        (["series", "--out", "out.json", "--device", "cuda"], ["'cuda' is absent"]),
-    ],
-)
-def test_what_cannot_begin_is_one_line_and_status_2(project, quick, monkeypatch, arguments, parts):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    for name in ("empty", "empty.json"):
-        (project / name).mkdir()
-    (project / "notes.json").write_text('{"mine": 1}', encoding="utf-8")
-    write_parameters(project / "wrong.yaml", **{"metric.epochs": -3})
-    before = {path: path.is_file() and path.read_bytes() for path in project.rglob("*")}
-    result = call(*arguments)
-    assert_refused(result, "error: ", *parts)
-    assert result.stdout == ""
-    assert not quick
-    assert {path: path.is_file() and path.read_bytes() for path in project.rglob("*")} == before
-
-
-@pytest.mark.parametrize("after", [0, 1])
-def test_a_table_that_cannot_be_written_is_refused(project, quick, monkeypatch, after):
-    """Before anything is scored, where it never could; else when it happens."""
-
-    def full(path, content):
-        if len(quick) >= after:
-            raise panel.ArtifactError(f"{path}: cannot be written: disk full")
-
-    monkeypatch.setattr(panel, "write_bytes", full)
-    result = call("series", "--out", "out.json")
-    assert_refused(result, "out.json: cannot be written: disk full")
-    assert len(quick) == after
-
-
-def test_an_interrupted_run_goes_on_where_it_was(project, quick, monkeypatch):
-    score = panel.score
-
-    def stops(*arguments):
-        if quick:
-            raise KeyboardInterrupt
-        return score(*arguments)
-
-    monkeypatch.setattr(panel, "score", stops)
-    assert call("series", "--out", "out.csv").exit_code not in (0, 1, 2)
-    monkeypatch.setattr(panel, "score", score)
-    result = call("series", "--out", "out.csv")
-    assert result.stderr.splitlines() == ["a: unchanged, skipped", "b: scored in 0 s"]
-    assert len(quick) == 2
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["panel", "--help"]])
-def test_help_needs_no_torch(arguments):
+@pytest.mark.parametrize("arguments", [[], *([command] for command in COMMANDS)])
+def test_help_needs_no_library(arguments):
     code = (
         "import sys\nfrom geonode import cli\n"
-        f"cli.app({arguments}, standalone_mode=False)\n"
-        "print(sorted({'torch', 'scipy', 'sklearn', 'matplotlib'} & set(sys.modules)))"
+        f"cli.app({[*arguments, '--help']}, standalone_mode=False)\n"
+        f"print(sorted({LIBRARIES} & set(sys.modules)))"
     )
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert "panel" in run.stdout
+    assert "Usage" in run.stdout
     assert run.stdout.splitlines()[-1] == "[]"
 
 
-def test_the_module_is_the_command(project):
-    arguments = ["panel", "absent", "--out", "out.json"]
+def test_help_groups_the_commands_and_says_what_the_exit_status_means():
+    text = call("--help").stdout
+    titles = ["Your spectra", "The pipeline", "This machine"]
+    groups = re.split("|".join(titles), text)[1:]
+    assert [re.findall(r"^│ (\w+) ", group, re.MULTILINE) for group in groups] == [
+        [command for command in COMMANDS if command not in ("info", "verify", "devices")],
+        ["info", "verify"],
+        ["devices"],
+    ]
+    told = " ".join(text.split())
+    for part in ("0 done;", "1 done, but", "2 could not begin", "130 interrupted"):
+        assert part in told
+    assert "--install-completion" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_has_an_example(command):
+    text = " ".join(call(command, "--help").stdout.split())
+    assert f"Example: geonode {command}" in text
+
+
+def test_completion_is_offered():
     run = subprocess.run(
-        [sys.executable, "-m", "geonode.cli", *arguments],
+        [sys.executable, "-m", "geonode.cli", "--show-completion", "bash"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "COMPLETE" in run.stdout
+
+
+def test_the_version_is_that_of_the_package():
+    result = call("--version")
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    version = re.search(r'^version = "(.*)"$', text, re.MULTILINE)[1]
+    assert (result.exit_code, result.stdout) == (0, f"geonode {version}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--quiet", "--verbose", "devices"], ["--loud", "devices"], ["nothing"], []]
+)
+def test_a_line_that_cannot_be_understood_is_status_2(arguments):
+    assert call(*arguments).exit_code == 2
+
+
+def test_an_expected_error_is_one_red_line_and_with_verbose_says_where(extra):
+    def fail():
+        raise GeonodeError("something is wrong")
+
+    extra(fail)
+    result = call("extra")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "error: something is wrong\n"
+    assert call("--quiet", "extra").stderr == result.stderr
+    coloured = CliRunner().invoke(cli.app, ["extra"], color=True)
+    assert coloured.stderr == "\x1b[31merror: something is wrong\x1b[0m\n"
+    verbose = call("--verbose", "extra")
+    assert verbose.exit_code == 2
+    first, *_, last = verbose.stderr.splitlines()
+    assert first.startswith("Traceback")
+    assert ", in fail" in verbose.stderr
+    assert last == "error: something is wrong"
+
+
+def test_what_nobody_expected_is_not_hidden(extra):
+    def fail():
+        raise ZeroDivisionError
+
+    extra(fail)
+    result = call("extra")
+    assert isinstance(result.exception, ZeroDivisionError)
+    assert "error:" not in result.stderr
+
+
+def test_an_interruption_is_one_line_and_status_130(extra):
+    def stop():
+        raise KeyboardInterrupt
+
+    extra(stop)
+    result = call("extra")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "error: interrupted\n")
+
+
+def test_quiet_keeps_results_and_leaves_out_notes(extra):
+    def work():
+        common.note("half way")
+        common.echo_json({"quiet": progress.is_quiet(), "missing": float("nan")})
+
+    extra(work)
+    assert call("extra").stderr == "half way\n"
+    assert json.loads(call("extra").stdout) == {"quiet": False, "missing": None}
+    result = call("--quiet", "extra")
+    assert (result.stderr, json.loads(result.stdout)["quiet"]) == ("", True)
+    assert not progress.is_quiet()
+
+
+def test_finding_something_wrong_is_status_1(extra):
+    extra(lambda: common.found_wrong("two are bad"))
+    result = call("extra")
+    assert (result.exit_code, result.stderr) == (1, "error: two are bad\n")
+
+
+def test_verbose_shows_the_log(tmp_path):
+    write_pipeline(tmp_path)
+    path = tmp_path / "data/table.csv"
+    assert str(path) not in call("info", "--root", tmp_path).stderr
+    result = call("--verbose", "info", "--root", tmp_path)
+    assert f"geonode.storage.inventory: looking at {path}" in result.stderr.splitlines()
+    assert not logging.getLogger("geonode").handlers
+    assert logging.getLogger("geonode").level == logging.NOTSET
+
+
+def test_columns_are_as_wide_as_they_must_be():
+    assert common.aligned([("a", "", "b"), ("long", "c", "")]) == ["a        b", "long  c"]
+
+
+def test_the_module_is_the_command(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-m", "geonode.cli", "info"],
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
     assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr == (
-        "error: absent: found no such folder, expected a folder of wide CSV files\n"
-    )
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_how_far_it_is_shows_on_a_terminal_alone(monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
-        monkeypatch.setattr(sys, "stderr", stream)
-        with bar("my series", 4) as report:
-            report(1)
-            report(2)
-        assert ("my series" in stream.getvalue()) == shown
-        assert ("75%" in stream.getvalue()) == shown
+    assert run.stderr == "error: .: found no dvc.yaml, expected a pipeline; give its folder\n"

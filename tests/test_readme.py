@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from geonode.config import parse_yaml, read_parameters
-from geonode.spectra.reading import read_csv
+from geonode.spectra.reading import read_table
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -20,7 +20,7 @@ def test_the_example_table_is_read(tmp_path):
     (example,) = [block for block in blocks(ROOT / "README.md") if block.startswith("wavelength")]
     path = tmp_path / "my_spectra.csv"
     path.write_text(example, encoding="utf-8")
-    table = read_csv(path)
+    table = read_table(path)
     assert table.concentrations.tolist() == [0, 10, 20, 30, 40, 60]
     assert [len(scans) for scans in table.scans] == [1, 1, 1, 2, 1, 1]
 

@@ -13,7 +13,14 @@ from geonode.errors import TrainingError
 from geonode.evaluation.comparison import Comparison
 from geonode.evaluation.coverage import coverage
 from geonode.evaluation.scores import series_scores
-from geonode.learning.blend import BLENDS, Blend, InnerPredictions, Prediction, training_steps
+from geonode.learning.blend import (
+    BLENDS,
+    Blend,
+    InnerPredictions,
+    Prediction,
+    left_out_by,
+    training_steps,
+)
 from geonode.learning.decoders import KINDS, Decoders
 from geonode.learning.folds import training_wavelengths
 from geonode.learning.metric_learning import LEARNING, learn
@@ -103,7 +110,8 @@ def ablate(
 ) -> list[Row]:
     """Score every predictor on one geometry, with ensembles of several sizes.
 
-    A smaller ensemble is the first part of the largest.
+    A smaller ensemble is the first part of the largest. All are trained to the end: no fold stops
+    early, whatever `decoders.patience` says.
 
     Args:
         name: of the series.
@@ -229,7 +237,7 @@ class _Fitted:
         for name, kind in KINDS.items():
             decoders[name], _ = kind.fit(series, features, parameters, runs.outer)
             of_inner, _ = kind.fit(series, inner_features, parameters, runs.inner)
-            inside.predict(name, of_inner, runs.inner.folds, inner_features)
+            inside.enter(name, runs.inner.folds, left_out_by(of_inner, series, inner_features))
         return cls(series, runs, features, decoders, inside)
 
     def left_out(self, kinds: tuple[str, ...], members: int) -> Prediction:

@@ -32,6 +32,7 @@ from geonode.learning.path_features import path_features
 from geonode.learning.run import Runs
 from geonode.progress import Report, silent
 from geonode.spectra.folder import parameters_of_folder
+from geonode.spectra.reading import files_of
 from geonode.spectra.series import Series, read_series_csv
 from geonode.storage.atomic import write_bytes
 from geonode.storage.document import encode_json
@@ -339,9 +340,9 @@ def _digest(parameters: Parameters, device: Device) -> str:
 def _fingerprint(own: SpectraParameters, digest: str) -> str:
     """SHA-256 of all that decides the scores of a series: also its file, its own parameters."""
     try:
-        content = Path(own.source).read_bytes()
+        content = b"".join(file.read_bytes() for file in files_of(Path(own.source)))
     except OSError as error:
-        raise SpectraError(f"{own.source}: {error.strerror}; expected a CSV file") from error
+        raise SpectraError(f"{own.source}: {error.strerror}; expected a file") from error
     values = own.model_dump(mode="json", exclude={"source"})
     head = json.dumps([values, digest, version("geonode")], sort_keys=True)
     return hashlib.sha256(head.encode() + b"\0" + content).hexdigest()

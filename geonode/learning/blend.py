@@ -8,7 +8,7 @@ judged by all of them, as only two are at an end.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,8 +21,9 @@ from torch import Tensor
 from geonode.config import DecodersParameters
 from geonode.errors import ArtifactError, CorruptArtifactError, TrainingError
 from geonode.learning.calibration import PROBABILITIES, Calibration
-from geonode.learning.decoders import KINDS, Decoders, Predictor
+from geonode.learning.decoders import KINDS, Decoders
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
+from geonode.learning.predicted import Predicted, mixture
 from geonode.learning.run import Run, Runs
 from geonode.spectra.series import Series
 from geonode.storage.weights import read_weights, write_weights
@@ -46,19 +47,31 @@ SIGNIFICANCE = 0.05
 """Of the sign test by which the mean must beat the other kinds before it has any weight."""
 
 
+LeftOut = Callable[[Fold, int], Predicted]
+"""Prediction of a level that a fold leaves out."""
+
+
 @dataclass(frozen=True)
 class Prediction:
     """Predicted spectra and how far off they may be.
 
     Attributes:
-        spectra: the predictions.
-        deviation: standard deviation over sources, members and kinds.
+        predicted: the predictions, and their covariance over sources, members and kinds.
         half_width: half the width of the intervals of `PROBABILITIES`; None without inner folds.
     """
 
-    spectra: Float[np.ndarray, "target wavelength"]
-    deviation: Float[np.ndarray, "target wavelength"]
+    predicted: Predicted
     half_width: Float[np.ndarray, "probability target wavelength"] | None
+
+    @property
+    def spectra(self) -> Float[np.ndarray, "target wavelength"]:
+        """The predictions."""
+        return self.predicted.spectra
+
+    @property
+    def deviation(self) -> Float[np.ndarray, "target wavelength"]:
+        """Standard deviation over sources, members and kinds."""
+        return self.predicted.deviation
 
     @property
     def band(self) -> tuple[str, Float[np.ndarray, "target wavelength"]]:
@@ -90,27 +103,26 @@ class Blend:
     def predict(
         self,
         fold: Fold,
-        target: int,
         series: Series,
-        features: Float[np.ndarray, "member fold pair training feature"],
+        features: Float[np.ndarray, "member source target training feature"],
+        inside: Bool[np.ndarray, "target"],
     ) -> Prediction:
-        """Prediction of a level by a fold that leaves it out.
+        """Predicted spectra.
 
         Args:
             fold: one of `leave_one_out`.
-            target: index of the level.
             series: the measured series. The spectra that the fold leaves out are not read.
-            features: of all geodesics, at the training wavelengths.
+            features: of the geodesics from the fold's training levels to the targets, at the
+                training wavelengths.
+            inside: whether the targets are in the training range.
         """
-        parts = [d.predict(fold, target, series, features) for d in self.decoders.values()]
-        spectra, deviations = (np.stack(part)[:, None] for part in zip(*parts, strict=True))
-        side = int(not fold.is_inside(target))
-        spectrum, deviation = mixture(self.weights[fold.index, side], spectra, deviations)
+        parts = [decoders.predict(fold, series, features) for decoders in self.decoders.values()]
+        side = 1 - inside.astype(int)
+        predicted = mixture(self.weights[fold.index, side], parts)
         if self.calibration is None:
-            return Prediction(spectrum, deviation, None)
-        return Prediction(
-            spectrum, deviation, self.calibration.half_width(fold.index, side, deviation)
-        )
+            return Prediction(predicted, None)
+        half_width = self.calibration.half_width(fold.index, side, predicted.deviation)
+        return Prediction(predicted, half_width)
 
     def left_out(
         self,
@@ -119,13 +131,17 @@ class Blend:
     ) -> Prediction:
         """Prediction of every level by the fold that left it out."""
         parts = [
-            self.predict(fold, level, series, features)
+            self.predict(
+                fold, series, fold.paths_to(level, features), np.array([fold.is_inside(level)])
+            )
             for level, fold in enumerate(leave_one_out(len(series.concentrations))[:-1])
         ]
         half_widths = [part.half_width for part in parts if part.half_width is not None]
         return Prediction(
-            np.concatenate([part.spectra for part in parts]),
-            np.concatenate([part.deviation for part in parts]),
+            Predicted(
+                np.concatenate([part.spectra for part in parts]),
+                np.concatenate([part.predicted.factors for part in parts]),
+            ),
             np.concatenate(half_widths, axis=1) if half_widths else None,
         )
 
@@ -262,12 +278,12 @@ def fit_blend(
             of_inner, fold_epochs = _fit_inner(
                 kind, series, inner_features, parameters, inner.of_kind(kind), outer.folds
             )
-            inside.predict(kind, of_inner, inner.folds, inner_features)
+            inside.enter(kind, inner.folds, of_inner)
         run = replace(outer.of_kind(kind), epochs=fold_epochs)
         decoders[kind], history = KINDS[kind].fit(series, features, parameters, run)
         histories.append(history)
         if inner is not None:
-            inside.predict(kind, decoders[kind], outer.folds[:-1], features)
+            inside.enter(kind, outer.folds[:-1], left_out_by(decoders[kind], series, features))
     history = max(histories, key=len)
     if inner is None:
         weights = np.ones((len(outer.folds), 2, 1))
@@ -284,14 +300,24 @@ def _fit_inner(
     parameters: DecodersParameters,
     run: Run,
     folds: list[Fold],
-) -> tuple[Predictor, tuple[int, ...] | None]:
-    """Decoders of the inner folds, and after how many epochs those of the folds stop."""
+) -> tuple[LeftOut, tuple[int, ...] | None]:
+    """What decoders of the inner folds say, and after how many epochs those of the folds stop."""
     watch = KINDS[kind].watch
     if parameters.patience is None or watch is None:
-        return KINDS[kind].fit(series, features, parameters, run)[0], None
+        decoders, _ = KINDS[kind].fit(series, features, parameters, run)
+        return left_out_by(decoders, series, features), None
     watched = watch(series, features, parameters, run)
     evaluations = watched.evaluations(folds, parameters.patience)
-    return watched.stopped(evaluations), tuple(watched.epochs[e] for e in evaluations)
+    return watched.stopped(evaluations).predict, tuple(watched.epochs[e] for e in evaluations)
+
+
+def left_out_by(
+    decoders: Decoders,
+    series: Series,
+    features: Float[np.ndarray, "member fold pair training feature"],
+) -> LeftOut:
+    """How decoders predict levels that their folds leave out."""
+    return lambda fold, target: decoders.predict(fold, series, fold.paths_to(target, features))
 
 
 @dataclass(frozen=True)
@@ -318,29 +344,23 @@ class InnerPredictions:
         known = np.zeros(shape[1:3], dtype=bool)
         return cls(series, kinds, np.zeros(shape), np.zeros(shape), known)
 
-    def predict(
-        self,
-        kind: str,
-        decoders: Predictor,
-        folds: list[Fold],
-        features: Float[np.ndarray, "member fold pair training feature"],
-    ) -> None:
+    def enter(self, kind: str, folds: list[Fold], left_out: LeftOut) -> None:
         """Enter the predictions of one kind.
 
         Args:
             kind: one of `kinds`.
-            decoders: of the folds.
             folds: with two levels left out, each of which is predicted inside the fold without the
                 other; or with one, which is predicted inside the fold that leaves nothing out.
-            features: of all geodesics of these folds.
+            left_out: the predictions.
         """
         place, whole = self.kinds.index(kind), len(self.known) - 1
         for fold in folds:
             for target in fold.left_out:
                 others = [level for level in fold.left_out if level != target]
                 at = (others[0] if others else whole, target)
-                predicted = decoders.predict(fold, target, self.series, features)
-                self.predicted[place, *at], self.deviation[place, *at] = predicted
+                predicted = left_out(fold, target)
+                self.predicted[place, *at] = predicted.spectra[0]
+                self.deviation[place, *at] = predicted.deviation[0]
                 self.known[at] = True
 
     def of_kinds(self, kinds: tuple[str, ...]) -> "InnerPredictions":
@@ -413,21 +433,13 @@ class InnerPredictions:
         parts = []
         for level in levels:
             side = int(not fold.without(level).is_inside(level))
-            at = (slice(None), fold.index, [level])
-            parts.append(mixture(weights[side], self.predicted[at], self.deviation[at]))
+            spectra = self.predicted[:, fold.index, level]
+            mean = weights[side] @ spectra
+            # The diagonal of the covariance of a mixture: see `mixture`.
+            squares = self.deviation[:, fold.index, level] ** 2 + (spectra - mean) ** 2
+            parts.append((mean, np.sqrt(weights[side] @ squares)))
         means, deviations = zip(*parts, strict=True)
-        return np.concatenate(means), np.concatenate(deviations)
-
-
-def mixture(
-    weights: Float[np.ndarray, "kind"],
-    spectra: Float[np.ndarray, "kind target wavelength"],
-    deviations: Float[np.ndarray, "kind target wavelength"],
-) -> tuple[Float[np.ndarray, "target wavelength"], Float[np.ndarray, "target wavelength"]]:
-    """Mean and standard deviation of a mixture of distributions, by theirs."""
-    mean = np.tensordot(weights, spectra, 1)
-    variance = np.tensordot(weights, deviations**2 + (spectra - mean) ** 2, 1)
-    return mean, np.sqrt(variance)
+        return np.stack(means), np.stack(deviations)
 
 
 def _under(kind: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

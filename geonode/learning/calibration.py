@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 PROBABILITIES = (0.5, 0.8, 0.9, 0.95)
@@ -67,7 +67,10 @@ class Calibration:
         )
 
     def half_width(
-        self, fold: int, side: int, deviation: Float[np.ndarray, "target wavelength"]
+        self,
+        fold: int,
+        side: Int[np.ndarray, "target"],
+        deviation: Float[np.ndarray, "target wavelength"],
     ) -> Float[np.ndarray, "probability target wavelength"]:
         """Half the width of the intervals of `PROBABILITIES` about predictions.
 
@@ -77,7 +80,7 @@ class Calibration:
             deviation: of the predictions.
         """
         scale = np.sqrt(deviation**2 + self.residual[fold, side])
-        return self.factors[fold, side][:, None, None] * scale
+        return self.factors[fold, side].T[..., None] * scale
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """All that an artifact has to keep, by name."""

@@ -14,12 +14,13 @@ from geonode.learning.early_stopping import WatchedDecoders
 from geonode.learning.folds import Fold
 from geonode.learning.mean_decoder import MeanDecoders, fit_means
 from geonode.learning.path_decoder import PathDecoders, fit_path_decoders, watch_path_decoders
+from geonode.learning.predicted import Predicted
 from geonode.learning.process_decoder import (
-    Positions,
+    ArcLengths,
+    EvidenceLengths,
+    PositionsType,
     ProcessDecoders,
-    arc_lengths,
     fit_processes,
-    positions_by_evidence,
 )
 from geonode.learning.run import Run
 from geonode.spectra.series import Series
@@ -28,29 +29,22 @@ Features = Float[np.ndarray, "member fold pair training feature"]
 
 
 @runtime_checkable
-class Predictor(Protocol):
-    """What predicts levels that folds leave out."""
+class Decoders(Protocol):
+    """Decoders of every fold of a run."""
 
     def predict(
         self,
         fold: Fold,
-        target: int,
         series: Series,
-        features: Float[np.ndarray, "member fold pair training feature"],
-    ) -> tuple[Float[np.ndarray, "wavelength"], Float[np.ndarray, "wavelength"]]:
-        """Prediction of a level by a fold that leaves it out, and its standard deviation.
+        features: Float[np.ndarray, "member source target training feature"],
+    ) -> Predicted:
+        """Predicted spectra, and the covariance of their errors.
 
         Args:
             fold: one of the run.
-            target: index of the level.
             series: the measured series. The spectra that the fold leaves out are not read.
-            features: of all geodesics, at the training wavelengths.
+            features: of the geodesics from the fold's training levels to the targets.
         """
-
-
-@runtime_checkable
-class Decoders(Predictor, Protocol):
-    """Decoders of every fold of a run."""
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """All that an artifact has to keep, by name."""
@@ -74,10 +68,10 @@ class Kind(NamedTuple):
     watch: Callable[[Series, Features, DecodersParameters, Run], WatchedDecoders] | None = None
 
 
-def _process(mean: str, positions_of: Positions) -> Kind:
+def _process(mean: str, positions: PositionsType) -> Kind:
     return Kind(
-        partial(fit_processes, mean=mean, positions_of=positions_of),
-        partial(ProcessDecoders.from_tensors, mean=mean),
+        partial(fit_processes, mean=mean, positions=positions),
+        partial(ProcessDecoders.from_tensors, mean=mean, positions=positions),
     )
 
 
@@ -92,8 +86,8 @@ def _path(make_task: MakeTask) -> Kind:
 KINDS: dict[str, Kind] = {
     "path": _path(SignalTask),
     "scores": _path(ScoreTask),
-    "process_constant": _process("constant", arc_lengths),
-    "process_linear": _process("linear", arc_lengths),
-    "evidence_process": _process("linear", positions_by_evidence),
+    "process_constant": _process("constant", ArcLengths),
+    "process_linear": _process("linear", ArcLengths),
+    "evidence_process": _process("linear", EvidenceLengths),
     "mean": Kind(fit_means, lambda _: MeanDecoders()),
 }

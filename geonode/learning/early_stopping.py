@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.learning.folds import Fold
-from geonode.spectra.series import Series
+from geonode.learning.predicted import Predicted
 
 ToSpectrum = Callable[
     [int, float], tuple[Float[np.ndarray, "output wavelength"], Float[np.ndarray, "wavelength"]]
@@ -111,24 +111,16 @@ class StoppedDecoders:
     watched: WatchedDecoders
     evaluations: tuple[int, ...]
 
-    def predict(
-        self,
-        fold: Fold,
-        target: int,
-        series: Series,  # noqa: ARG002
-        features: Float[np.ndarray, "member fold pair training feature"],  # noqa: ARG002
-    ) -> tuple[Float[np.ndarray, "wavelength"], Float[np.ndarray, "wavelength"]]:
+    def predict(self, fold: Fold, target: int) -> Predicted:
         """Prediction of a level inside the fold that leaves the other one out.
 
         Args:
             fold: one of the inner folds.
             target: one of the two levels that it leaves out.
-            series: not looked at.
-            features: not looked at.
         """
         (other,) = (level for level in fold.left_out if level != target)
         spectra = self.watched.spectra(self.evaluations[other], fold, target)
-        return spectra.mean(0), spectra.std(0, ddof=1)
+        return Predicted.of_draws(spectra[None])
 
 
 def smallest_before(errors: Sequence[float], epochs: Sequence[int], patience: int) -> int:

@@ -60,6 +60,12 @@ class Fold:
         source, target = ordered_pairs(self.levels)
         return torch.nonzero((target == target_level) & self._is_used(source)).squeeze(1)
 
+    def paths_to(
+        self, target_level: int, features: Float[np.ndarray, "member fold pair training feature"]
+    ) -> Float[np.ndarray, "member source 1 training feature"]:
+        """Those of the geodesics from every training level to one level."""
+        return features[:, self.index][:, self.prediction_pairs(target_level)][:, :, None]
+
     def _is_used(self, level: Tensor) -> Tensor:
         return ~torch.isin(level, torch.tensor(self.left_out, dtype=level.dtype))
 

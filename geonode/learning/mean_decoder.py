@@ -7,6 +7,7 @@ from torch import Tensor
 
 from geonode.config import DecodersParameters
 from geonode.learning.folds import Fold
+from geonode.learning.predicted import Predicted
 from geonode.learning.run import Run
 from geonode.spectra.series import Series
 
@@ -17,20 +18,21 @@ class MeanDecoders:
     def predict(
         self,
         fold: Fold,
-        target: int,  # noqa: ARG002
         series: Series,
-        features: Float[np.ndarray, "member fold pair training feature"],  # noqa: ARG002
-    ) -> tuple[Float[np.ndarray, "wavelength"], Float[np.ndarray, "wavelength"]]:
-        """The mean of the training spectra, and the standard deviation of a further one.
+        features: Float[np.ndarray, "member source target training feature"],
+    ) -> Predicted:
+        """The mean of the training spectra, with the covariance of a further one.
 
         Args:
-            fold: one that leaves the level out.
-            target: not looked at.
+            fold: whose training spectra.
             series: the measured series. The spectra that the fold leaves out are not read.
-            features: not looked at.
+            features: not looked at, but for the number of targets.
         """
         spectra = series.signal[fold.training]
-        return spectra.mean(axis=0), spectra.std(axis=0, ddof=1) * (1 + 1 / len(spectra)) ** 0.5
+        further = (1 + 1 / len(spectra)) ** 0.5
+        mean = Predicted.of_draws(spectra[None])
+        copies = [0] * features.shape[2]
+        return Predicted(mean.spectra[copies], further * mean.factors[copies])
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """Nothing: the spectra say it all."""

@@ -25,6 +25,7 @@ from geonode.learning.checkpoint import open_checkpoints
 from geonode.learning.decoder_tasks import FEATURES_OF_SCORES, MakeTask, Task, without_wavelength
 from geonode.learning.early_stopping import WatchedDecoders
 from geonode.learning.folds import Fold, Standardisation
+from geonode.learning.predicted import Predicted
 from geonode.learning.run import Run
 from geonode.learning.targets import Targets
 from geonode.learning.trainer import Watch, last_losses, train, watched_epochs
@@ -85,43 +86,28 @@ class PathDecoders:
         scale = FeatureScale(self.features.mean[models], self.features.deviation[models])
         return PathDecoders(self.network[models], scale, self.matrix, self.offset)
 
-    def from_sources(
-        self, fold: int, features: Float[Tensor, "member source training feature"]
-    ) -> Float[Tensor, "member source wavelength"]:
-        """Spectra at a target, one for every member and source concentration.
-
-        Args:
-            fold: index of the fold.
-            features: of the geodesics from the sources to the target, for the geometry of each
-                decoder member.
-        """
-        models = list(range(fold, self.network.models, len(self.matrix)))
-        scale = FeatureScale(self.features.mean[models], self.features.deviation[models])
-        if self.features.mean.shape[1] == len(FEATURES_OF_SCORES):
-            features = without_wavelength(features)
-        outputs = self.network[models](scale.apply(features.to(scale.mean)))
-        spectra = outputs.reshape(*features.shape[:2], -1) @ self.matrix[fold].to(outputs)
-        return spectra + self.offset[fold].to(outputs)
-
     def predict(
         self,
         fold: Fold,
-        target: int,
         series: Series,  # noqa: ARG002
-        features: Float[np.ndarray, "member fold pair training feature"],
-    ) -> tuple[Float[np.ndarray, "wavelength"], Float[np.ndarray, "wavelength"]]:
-        """Prediction of a level by a fold, and its standard deviation over sources and members.
+        features: Float[np.ndarray, "member source target training feature"],
+    ) -> Predicted:
+        """Mean and covariance over members and sources.
 
         Args:
-            fold: one that leaves the level out.
-            target: index of the level.
+            fold: whose decoders.
             series: not looked at: what it says is in the weights.
-            features: of all geodesics.
+            features: of the geodesics from the fold's training levels to the targets.
         """
-        members = [member % len(features) for member in range(self.members)]
-        of_target = features[:, fold.index][:, fold.prediction_pairs(target)][members]
-        predicted = self.from_sources(fold.index, torch.from_numpy(of_target)).flatten(0, 1)
-        return predicted.mean(0).numpy(), predicted.std(0).numpy()
+        models = list(range(fold.index, self.network.models, len(self.matrix)))
+        scale = FeatureScale(self.features.mean[models], self.features.deviation[models])
+        given = torch.from_numpy(features[[m % len(features) for m in range(self.members)]])
+        if self.features.mean.shape[1] == len(FEATURES_OF_SCORES):
+            given = without_wavelength(given)
+        outputs = self.network[models](scale.apply(given.flatten(1, 2).to(scale.mean)))
+        outputs = outputs.reshape(*given.shape[:3], -1).transpose(0, 2).flatten(1, 2)
+        matrix, offset = (part[fold.index].to(outputs) for part in (self.matrix, self.offset))
+        return Predicted.of_draws((outputs @ matrix + offset).double().numpy())
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """All that an artifact has to keep, by name."""
@@ -258,19 +244,22 @@ def _train(
         for place, (member, fold) in enumerate(batch.models):
             scales[member, fold.index] = (scale.mean[place].cpu(), scale.deviation[place].cpu())
             if watch is not None:
-                said = torch.stack([outputs[place] for outputs in watch.seen]).cpu()
-                seen[member, fold.index] = said.reshape(
-                    len(said), len(fold.left_out), len(fold.training), -1
-                )
+                seen[member, fold.index] = _said(watch, place, fold)
         return network.detached().to(torch.device("cpu"), dtype), history
 
     network, history = fit_batches(run, features.shape[3], fit)
     if checkpoints is not None:
         checkpoints.discard()
     models = [(member, fold.index) for member in range(run.members) for fold in run.folds]
-    of_models = (torch.stack(parts) for parts in zip(*(scales[m] for m in models), strict=True))
+    mean, deviation = (torch.stack(part) for part in zip(*(scales[m] for m in models), strict=True))
     said = torch.stack([seen[m] for m in models], 1) if watched else torch.empty(0, len(models))
-    return network, FeatureScale(*of_models), history, said.unflatten(1, (run.members, -1))
+    return network, FeatureScale(mean, deviation), history, said.unflatten(1, (run.members, -1))
+
+
+def _said(watch: Watch, place: int, fold: Fold) -> Tensor:
+    """What one of the watched models said (evaluation, target, source, output)."""
+    said = torch.stack([outputs[place] for outputs in watch.seen]).cpu()
+    return said.reshape(len(said), len(fold.left_out), len(fold.training), -1)
 
 
 def _pairs_to_left_out(fold: Fold) -> Int[Tensor, "pair"]:

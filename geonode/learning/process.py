@@ -54,22 +54,24 @@ class Process:
         centre = spectra.mean(axis=0)  # the weights add up to one, but for rounding
         return centre + self.weights(training, positions) @ (spectra - centre)
 
-    def deviation(
+    def factors(
         self,
         training: Float[np.ndarray, "level"],
         spectra: Float[np.ndarray, "level wavelength"],
         positions: Float[np.ndarray, "target"],
-    ) -> Float[np.ndarray, "target wavelength"]:
-        """Standard deviation of a new reading about the prediction, in the unit of the spectra.
+    ) -> Float[np.ndarray, "target level wavelength"]:
+        """Rows whose outer products add up to the covariance of new readings over wavelengths.
 
-        The variance of the process at a wavelength is that of its training spectra about the mean
-        function, in the metric of the kernel. What is not known of the mean function counts. As
-        many levels as the mean function has coefficients say nothing of the scale, which is then 0.
+        The covariance of the process over wavelengths is that of its training spectra about the
+        mean function, in the metric of the kernel. What is not known of the mean function counts.
+        As many levels as the mean function has coefficients say nothing of the scale, which is 0.
         """
         projection = _projection(self._covariance(training), _basis(training, self.mean))
         freedom = max(1, len(training) - MEANS[self.mean])
-        scale = np.einsum("iw,ij,jw->w", spectra, projection, spectra).clip(min=0) / freedom
-        return np.sqrt(np.outer(self._weights_and_variance(training, positions)[1], scale))
+        values, vectors = np.linalg.eigh((projection + projection.T) / 2)
+        scale = (vectors * np.sqrt(values.clip(min=0) / freedom)).T @ spectra
+        variance = self._weights_and_variance(training, positions)[1]
+        return np.sqrt(variance)[:, None, None] * scale
 
     def _weights_and_variance(
         self, training: np.ndarray, positions: np.ndarray

@@ -5,31 +5,187 @@ wavelengths: one process serves all wavelengths of a fold. Or it is that on a me
 process learns itself, by its evidence, on top of the chart.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from geonode.config import DecodersParameters
 from geonode.geodesics.features import FEATURES
 from geonode.geodesics.problem import ordered_pairs
+from geonode.geometry.metric import SIZES
+from geonode.geometry.perceptron import Perceptron
 from geonode.learning.evidence_network import fit_evidence_network, shared_arc_lengths
 from geonode.learning.folds import Fold
+from geonode.learning.predicted import Predicted
 from geonode.learning.process import Process, fit_process
 from geonode.learning.run import Run
 from geonode.spectra.series import Series
 
-Positions = Callable[
-    [Series, Float[np.ndarray, "member fold pair training feature"], DecodersParameters, Run],
-    Float[np.ndarray, "fold level"],
-]
-
+FINAL, MEAN, LENGTH = (
+    FEATURES.index(name) for name in ("final_position", "mean_position", "length")
+)
 
 METRIC_RATE = 5e-3
 """Learning rate of the metric by evidence: that of metrics, half that of decoders."""
+
+
+@runtime_checkable
+class Positions(Protocol):
+    """Where concentrations are for the process of every fold."""
+
+    @property
+    def levels(self) -> Float[np.ndarray, "fold level"]:
+        """Positions of the levels, from -1 to 1."""
+
+    def of_targets(
+        self, fold: int, features: Float[np.ndarray, "member source target training feature"]
+    ) -> Float[np.ndarray, "target"]:
+        """Positions of the targets of geodesics from the training levels of a fold."""
+
+    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
+        """All that an artifact has to keep, by name."""
+
+
+@dataclass(frozen=True)
+class ArcLengths:
+    """Length of the geodesics from the lowest level, on the metrics of the geometry.
+
+    Attributes:
+        levels: scaled to -1 and 1 at the ends.
+        lowest: position of the lowest training level.
+        whole: length from the lowest to the highest level.
+    """
+
+    levels: Float[np.ndarray, "fold level"]
+    lowest: Float[np.ndarray, "fold"]
+    whole: Float[np.ndarray, "fold"]
+
+    @classmethod
+    def fit(
+        cls,
+        series: Series,  # noqa: ARG003
+        features: Float[np.ndarray, "member fold pair training feature"],
+        parameters: DecodersParameters,  # noqa: ARG003
+        run: Run,
+    ) -> "ArcLengths":
+        """Averages over members and wavelengths."""
+        lengths = _from_lowest(features)[..., LENGTH].mean(axis=(0, 3), dtype=np.float64)
+        levels = 2 * np.pad(lengths, ((0, 0), (1, 0))) / lengths[:, -1:] - 1
+        lowest = np.array([levels[fold.index, fold.training[0]] for fold in run.folds])
+        return cls(levels, lowest, lengths[:, -1])
+
+    def of_targets(
+        self, fold: int, features: Float[np.ndarray, "member source target training feature"]
+    ) -> Float[np.ndarray, "target"]:
+        """From the lowest training level on, in either direction."""
+        from_lowest = features[:, 0]
+        lengths = from_lowest[..., LENGTH].mean(axis=(0, 2), dtype=np.float64)
+        ahead = np.sign(from_lowest[0, :, 0, FINAL] - from_lowest[0, :, 0, MEAN])
+        return self.lowest[fold] + ahead * 2 * lengths / self.whole[fold]
+
+    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
+        """All that an artifact has to keep, by name."""
+        names = ("levels", "lowest", "whole")
+        return {name: torch.from_numpy(getattr(self, name)) for name in names}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "ArcLengths":
+        """What `tensors` wrote down.
+
+        Raises:
+            KeyError: a tensor is absent.
+        """
+        return cls(*(tensors[name].numpy() for name in ("levels", "lowest", "whole")))
+
+
+@dataclass(frozen=True)
+class EvidenceLengths:
+    """Arc length of the metric that the training spectra of every fold speak for.
+
+    It is the reference metric, on which the chart is even, or a network on top of it whose process
+    is more likely by the margin.
+
+    Attributes:
+        levels: scaled to -1 and 1 at the ends.
+        charted: positions of the levels on the chart.
+        network: one metric a fold, shared by all wavelengths.
+        bent: of which folds it is taken.
+    """
+
+    levels: Float[np.ndarray, "fold level"]
+    charted: Float[np.ndarray, "fold level"]
+    network: Perceptron
+    bent: Bool[np.ndarray, "fold"]
+
+    @classmethod
+    def fit(
+        cls,
+        series: Series,
+        features: Float[np.ndarray, "member fold pair training feature"],
+        parameters: DecodersParameters,
+        run: Run,
+    ) -> "EvidenceLengths":
+        """Metrics by the evidence of the training spectra of every fold."""
+        ends = _from_lowest(features)[0, :, :, 0, FINAL].astype(np.float64)
+        charted = np.pad(ends, ((0, 0), (1, 0)), constant_values=-1.0)
+        straight = np.zeros(len(run.folds), dtype=bool)
+        if parameters.evidence_margin is None:
+            flat = Perceptron.initial(SIZES, [(0,)] * len(run.folds))
+            return cls(charted, charted, flat, straight)
+        spectra, margin = series.signal, parameters.evidence_margin
+        # One likelihood of all training spectra: there are no parts to accumulate.
+        own = parameters.model_copy(update={"learning_rate": METRIC_RATE, "accumulation": 1})
+        one = replace(run, members=1, epochs=None)
+        network, _ = fit_evidence_network(
+            spectra, charted, series.wavelengths, own, one, shared=True
+        )
+        learned = shared_arc_lengths(network, charted)
+        levels, bent = charted.copy(), straight
+        for fold in run.folds:
+            known, place = spectra[fold.training], fold.index
+            plain, curved = (
+                fit_process(candidate[place, fold.training], known, "constant")[1]
+                for candidate in (charted, learned)
+            )
+            if curved > plain + margin:
+                levels[place], bent[place] = learned[place], True
+        return cls(levels, charted, network, bent)
+
+    def of_targets(
+        self, fold: int, features: Float[np.ndarray, "member source target training feature"]
+    ) -> Float[np.ndarray, "target"]:
+        """Of the chart, or of the metric on it."""
+        charted = features[0, 0, :, 0, FINAL].astype(np.float64)
+        if not self.bent[fold]:
+            return charted
+        levels = self.charted[fold]
+        stations = np.unique(np.concatenate([levels, charted]))
+        lengths = shared_arc_lengths(self.network[[fold]], stations[None])[0]
+        low, high = lengths[np.searchsorted(stations, levels[[0, -1]])]
+        return 2 * (lengths[np.searchsorted(stations, charted)] - low) / (high - low) - 1
+
+    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
+        """All that an artifact has to keep, by name."""
+        names = ("levels", "charted", "bent")
+        arrays = {name: torch.from_numpy(getattr(self, name)) for name in names}
+        return arrays | self.network.tensors("metric", len(self.bent))
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "EvidenceLengths":
+        """What `tensors` wrote down.
+
+        Raises:
+            KeyError: a tensor is absent.
+        """
+        levels, charted, bent = (tensors[name].numpy() for name in ("levels", "charted", "bent"))
+        return cls(levels, charted, Perceptron.from_tensors("metric", tensors), bent)
+
+
+PositionsType = type[ArcLengths] | type[EvidenceLengths]
 
 
 @dataclass(frozen=True)
@@ -38,42 +194,41 @@ class ProcessDecoders:
 
     Attributes:
         processes: one a fold.
-        positions: arc length of the levels in every fold, scaled to -1 and 1 at the ends.
+        positions: where concentrations are.
     """
 
     processes: list[Process]
-    positions: Float[np.ndarray, "fold level"]
+    positions: Positions
 
     def predict(
         self,
         fold: Fold,
-        target: int,
         series: Series,
-        features: Float[np.ndarray, "member fold pair training feature"],  # noqa: ARG002
-    ) -> tuple[Float[np.ndarray, "wavelength"], Float[np.ndarray, "wavelength"]]:
-        """Prediction of a level by a fold, and the standard deviation of a new reading.
+        features: Float[np.ndarray, "member source target training feature"],
+    ) -> Predicted:
+        """Best predictions, and the covariance of new readings about them.
 
         Args:
-            fold: one that leaves the level out.
-            target: index of the level.
+            fold: whose process.
             series: the measured series. The spectra that the fold leaves out are not read.
-            features: not looked at: arc lengths are kept.
+            features: of the geodesics from the fold's training levels to the targets.
         """
-        process, positions = self.processes[fold.index], self.positions[fold.index]
-        known = (positions[fold.training], series.signal[fold.training], positions[[target]])
-        return process.predict(*known)[0], process.deviation(*known)[0]
+        process = self.processes[fold.index]
+        known = (self.positions.levels[fold.index, fold.training], series.signal[fold.training])
+        targets = self.positions.of_targets(fold.index, features)
+        return Predicted(process.predict(*known, targets), process.factors(*known, targets))
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """All that an artifact has to keep, by name."""
         numbers = [[process.length, process.noise] for process in self.processes]
         return {
             "length_and_noise": torch.tensor(numbers, dtype=torch.float64),
-            "positions": torch.from_numpy(self.positions),
+            **self.positions.tensors(),
         }
 
     @classmethod
     def from_tensors(
-        cls, tensors: dict[str, Shaped[Tensor, "..."]], mean: str
+        cls, tensors: dict[str, Shaped[Tensor, "..."]], mean: str, positions: PositionsType
     ) -> "ProcessDecoders":
         """The processes about a mean function that `tensors` wrote down.
 
@@ -82,7 +237,7 @@ class ProcessDecoders:
         """
         numbers = tensors["length_and_noise"].tolist()
         processes = [Process(length, noise, mean) for length, noise in numbers]
-        return cls(processes, tensors["positions"].numpy())
+        return cls(processes, positions.from_tensors(tensors))
 
 
 def fit_processes(
@@ -91,7 +246,7 @@ def fit_processes(
     parameters: DecodersParameters,
     run: Run,
     mean: str,
-    positions_of: Positions,
+    positions: PositionsType,
 ) -> tuple[ProcessDecoders, Float[Tensor, "epoch term model"]]:
     """Fit the process of every fold to its training spectra.
 
@@ -101,7 +256,7 @@ def fit_processes(
         parameters: the block `decoders` of the parameters.
         run: the folds. There is one process a fold, whatever the number of members.
         mean: name of the mean function.
-        positions_of: where the levels are: `arc_lengths` or `positions_by_evidence`.
+        positions: how to tell where the levels are.
 
     Returns:
         The processes, and a history without steps.
@@ -109,61 +264,16 @@ def fit_processes(
     Raises:
         TrainingError: the spectra are not finite.
     """
-    positions = positions_of(series, features, parameters, run)
+    found = positions.fit(series, features, parameters, run)
     processes = [
-        fit_process(positions[fold.index][fold.training], series.signal[fold.training], mean)[0]
+        fit_process(found.levels[fold.index][fold.training], series.signal[fold.training], mean)[0]
         for fold in run.folds
     ]
-    return ProcessDecoders(processes, positions), torch.zeros(0, 1, len(run.folds))
+    return ProcessDecoders(processes, found), torch.zeros(0, 1, len(run.folds))
 
 
-def arc_lengths(
-    series: Series,  # noqa: ARG001
-    features: Float[np.ndarray, "member fold pair training feature"],
-    parameters: DecodersParameters,  # noqa: ARG001
-    run: Run,  # noqa: ARG001
-) -> Float[np.ndarray, "fold level"]:
-    """Length of the geodesics from the lowest level, scaled to -1 and 1 at the ends."""
-    lengths = _from_lowest(features, "length")
-    means = lengths.mean(axis=(0, 3), dtype=np.float64)
-    return 2 * np.pad(means, ((0, 0), (1, 0))) / means[:, -1:] - 1
-
-
-def positions_by_evidence(
-    series: Series,
-    features: Float[np.ndarray, "member fold pair training feature"],
-    parameters: DecodersParameters,
-    run: Run,
-) -> Float[np.ndarray, "fold level"]:
-    """Scaled arc length of the metric that the training spectra of every fold speak for.
-
-    It is the reference metric, on which the chart is even, or a network on top of it whose process
-    is more likely by the margin.
-    """
-    ends = _from_lowest(features, "final_position")[0, :, :, 0].astype(np.float64)
-    charted = np.pad(ends, ((0, 0), (1, 0)), constant_values=-1.0)
-    if parameters.evidence_margin is None:
-        return charted
-    spectra, margin = series.signal, parameters.evidence_margin
-    # One likelihood of all training spectra: there are no parts to accumulate.
-    own = parameters.model_copy(update={"learning_rate": METRIC_RATE, "accumulation": 1})
-    one = replace(run, members=1)
-    network, _ = fit_evidence_network(spectra, charted, series.wavelengths, own, one, shared=True)
-    learned = shared_arc_lengths(network, charted)
-    positions = charted.copy()
-    for fold in run.folds:
-        known, place = spectra[fold.training], fold.index
-        plain, bent = (
-            fit_process(candidate[place, fold.training], known, "constant")[1]
-            for candidate in (charted, learned)
-        )
-        if bent > plain + margin:
-            positions[place] = learned[place]
-    return positions
-
-
-def _from_lowest(features: np.ndarray, feature: str) -> np.ndarray:
-    """A feature of the geodesics from the lowest level; their targets ascend."""
+def _from_lowest(features: np.ndarray) -> np.ndarray:
+    """Features of the geodesics from the lowest level; their targets ascend."""
     levels = round((1 + (1 + 4 * features.shape[2]) ** 0.5) / 2)  # levels (levels - 1) pairs
     source, _ = ordered_pairs(levels)
-    return features[..., FEATURES.index(feature)][:, :, source.numpy() == 0]
+    return features[:, :, source.numpy() == 0]

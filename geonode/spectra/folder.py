@@ -1,9 +1,11 @@
-"""A folder of series: one wide CSV each, with parameters of its own beside it where it needs them.
+"""A folder of series: one file each, with parameters of its own beside it where it needs them.
 
-Beside `NAME.csv` there may be a `NAME.yaml` with values of the block `spectra` that differ from the
+Every file of a format that is read is a series, but `.txt`: notes are called so. Beside `NAME.csv`
+or `NAME.xlsx` there may be a `NAME.yaml` with values of the block `spectra` that differ from the
 common ones, such as `chart: log` or `window: [220, 800]`.
 """
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +14,27 @@ from ruamel.yaml.error import YAMLError
 
 from geonode.config import SpectraParameters, parse_yaml
 from geonode.errors import ParameterError, SpectraError
+from geonode.spectra.reading import SUFFIXES
 
 
 def parameters_of_folder(folder: Path, common: SpectraParameters) -> dict[str, SpectraParameters]:
     """The block `spectra` of every series of a folder, by the name of its file.
 
     Raises:
-        SpectraError: the folder does not exist or holds no CSV.
+        SpectraError: the folder does not exist, or holds no file of spectra or two of one name.
         ParameterError: a file of parameters cannot be read, or a value in it is wrong.
     """
-    files = sorted(folder.glob("*.csv")) if folder.is_dir() else []
+    there = folder.is_dir()
+    known = [suffix for suffix in SUFFIXES if suffix != ".txt"]
+    files = sorted(file for file in folder.iterdir() if file.suffix in known) if there else []
     if not files:
-        found = "no file *.csv" if folder.is_dir() else "no such folder"
-        raise SpectraError(f"{folder}: found {found}, expected a folder of wide CSV files")
+        found = f"no file *{', *'.join(known)}" if there else "no such folder"
+        raise SpectraError(f"{folder}: found {found}, expected a folder of series")
+    for one, other in pairwise(sorted(files, key=lambda file: file.stem)):
+        if one.stem == other.stem:
+            raise SpectraError(
+                f"{folder}: found {one.name} and {other.name}, expected one file a series"
+            )
     return {file.stem: _of_file(file, common) for file in files}
 
 

@@ -1,284 +1,299 @@
-"""Concentration series as wide CSV: one row a wavelength, one column a spectrum.
+"""Spectra in the files that instruments and people make.
 
-The first column is the spectral axis; the header of every other column is its concentration, and
-`30__r2` is a further scan of level 30. Messages count rows from 1, header included, as an editor
-shows them.
+`.csv`, `.tsv` and `.txt` are delimited text, `.xlsx` is an Excel workbook, `.jdx`, `.dx` and
+`.jcamp` are JCAMP-DX, `.nc` is NetCDF and `.zarr` a Zarr store; a folder is one of JCAMP-DX files.
+Every format becomes the same `Sheet` of named spectra first. A series reads the names as
+concentrations, where `30__r2` is a further scan of level 30; `read_spectra` leaves them names.
+Messages count rows from 1, header included, as an editor shows them.
 """
 
 import csv
 import io
-import re
-from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from geonode.errors import SpectraError
-from geonode.spectra.table import FEWEST_WAVELENGTHS, SpectraTable
+from geonode.spectra.delimited import read_delimited
+from geonode.spectra.excel import read_excel
+from geonode.spectra.headers import Level, level, same_unit
+from geonode.spectra.jcamp_dx import SUFFIXES as JCAMP
+from geonode.spectra.jcamp_dx import read_jcamp
+from geonode.spectra.labelled_arrays import read_labelled_arrays
+from geonode.spectra.layout import sheet_of
+from geonode.spectra.sheet import Grid, Sheet, shortest
+from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS, SpectraTable
 
-LONGEST_LINE = 2**20
-"""Characters; a longer line is no line of a table, and is not read into memory."""
+Missing = Literal["refuse", "mask"]
+Window = tuple[float, float] | None
 
-UNITS = {
-    "nm": "nm",
-    "um": "um",
-    "µm": "um",  # micro sign
-    "μm": "um",  # Greek mu
-    "cm1": "cm-1",
-    "cm-1": "cm-1",
-    "cm^-1": "cm-1",
-    "ev": "eV",
+TABLES: dict[str, Callable[[Path], Grid]] = {
+    ".csv": read_delimited,
+    ".tsv": read_delimited,
+    ".txt": read_delimited,
+    ".xlsx": read_excel,
 }
-"""CF spelling of the units of a spectral axis, by how headers spell them (lower case)."""
+"""Readers of cells, by extension."""
 
-_AXIS_HEADER = re.compile(r"(?P<name>.*?)[\s_/]*[\s_/(\[](?P<unit>[^\s_/()\[\]]+)[)\]]?")
-_SCAN_MARK = re.compile(r"(?P<level>.+)__r(?P<scan>[1-9][0-9]{0,5})")
+SHEETS: dict[str, Callable[[Path], Sheet]] = {
+    **dict.fromkeys(JCAMP, read_jcamp),
+    ".nc": read_labelled_arrays,
+    ".zarr": read_labelled_arrays,
+}
+"""Readers of spectra that say which way they run, by extension."""
+
+SUFFIXES = (*TABLES, *SHEETS)
 
 
-def read_csv(
-    path: Path,
-    *,
-    window: tuple[float, float] | None = None,
-    missing: Literal["refuse", "mask"] = "refuse",
-) -> SpectraTable:
+@dataclass(frozen=True, eq=False)
+class Spectra:
+    """Spectra of unknown concentration on one spectral axis.
+
+    Attributes:
+        names: what the file calls every spectrum, each once.
+        axis: spectral axis, ascending.
+        axis_name: what the axis is, such as "wavelength" or "raman_shift".
+        axis_unit: its unit; "1" if unknown.
+        values: the spectra.
+        masked: wavelengths that were left out because a value was missing.
+    """
+
+    names: list[str]
+    axis: Float[np.ndarray, "wavelength"]
+    axis_name: str
+    axis_unit: str
+    values: Float[np.ndarray, "spectrum wavelength"]
+    masked: Float[np.ndarray, "masked"]
+
+
+def read_table(path: Path, *, window: Window = None, missing: Missing = "refuse") -> SpectraTable:
     """Read a concentration series.
 
     Args:
-        path: comma-separated UTF-8 text, with or without byte order mark. The axis ascends or
-            descends, the columns stand in any order; the table is ascending in both.
+        path: a file of any known format. Its axis ascends or descends and its levels have any
+            order; the table is ascending in both.
         window: part of the axis to keep, ends included (axis unit).
-        missing: whether an empty or NaN cell within the window is an error, or its wavelength is
-            left out and reported as masked.
+        missing: whether a missing value within the window is an error, or its wavelength is left
+            out and reported as masked.
 
     Raises:
-        SpectraError: the file cannot be read, or is not such a table; the message names file,
-            row, column, what was found and what was expected.
+        SpectraError: the file cannot be read, or is no series; the message names file, row,
+            column, what was found and what was expected.
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return _read_table(file, window, missing)
-    except OSError as error:
-        raise SpectraError(f"{path}: {error.strerror}; expected a CSV file") from error
-    except UnicodeDecodeError as error:
-        raise SpectraError(f"{path}: not UTF-8 text; expected CSV saved as UTF-8") from error
-    except SpectraError as error:
-        raise SpectraError(f"{path}: {error}") from error
+    with errors_naming(path):
+        return series_of(read_sheet(path, most_levels=MOST_LEVELS), window, missing)
+
+
+def read_spectra(path: Path, *, missing: Missing = "refuse") -> Spectra:
+    """Read spectra of unknown concentration.
+
+    Args:
+        path: a file of any known format; the names of its spectra may be any text.
+        missing: as `read_table`.
+
+    Raises:
+        SpectraError: the file cannot be read, a spectrum has no name or that of another, or there
+            are too few wavelengths.
+    """
+    with errors_naming(path):
+        sheet = read_sheet(path, most_levels=None)
+        places: dict[str, str] = {}
+        for name, place in zip(sheet.names, sheet.name_places, strict=True):
+            if not name:
+                raise SpectraError(f"{place}: found no name, expected one for every spectrum")
+            if name in places:
+                raise SpectraError(
+                    f"{place}: found {name[:40]!r} again, first in {places[name]}; expected every "
+                    "name once"
+                )
+            places[name] = place
+        kept, masked = _selected(sheet, None, missing)
+        if len(kept) < FEWEST_WAVELENGTHS or not sheet.names:
+            raise SpectraError(
+                f"found {len(sheet.names)} spectra at {len(kept)} wavelengths, expected at least "
+                f"one at {FEWEST_WAVELENGTHS}"
+            )
+        return Spectra(
+            names=sheet.names,
+            axis=sheet.axis[kept],
+            axis_name=sheet.axis_name,
+            axis_unit=sheet.axis_unit,
+            values=sheet.values[:, kept],
+            masked=masked,
+        )
 
 
 def to_csv(table: SpectraTable) -> str:
-    """Text of a table in the format of `read_csv`, every number in its shortest exact form."""
+    """Text of a table that `read_table` reads, every number in its shortest exact form."""
     unit = {"1": "", "cm-1": "_cm1"}.get(table.axis_unit, f"_{table.axis_unit}")
+    of_level = "" if table.concentration_unit is None else f" {table.concentration_unit}"
     header = [table.axis_name + unit]
     for concentration, scans in zip(table.concentrations, table.scans, strict=True):
-        level = _shortest(concentration)
-        header += [level, *(f"{level}__r{scan}" for scan in range(2, len(scans) + 1))]
+        name = shortest(concentration) + of_level
+        header += [name, *(f"{name}__r{scan}" for scan in range(2, len(scans) + 1))]
     rows = np.column_stack([table.axis, *(scans.T for scans in table.scans)])
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([_shortest(number) for number in row] for row in rows)
+    writer.writerows([shortest(number) for number in row] for row in rows)
     return text.getvalue()
 
 
-def _shortest(number: float) -> str:
-    return np.format_float_positional(number, trim="-")
+def files_of(path: Path) -> list[Path]:
+    """All files that a source is made of, sorted: itself, or what is in it."""
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
-def _read_table(
-    file: TextIO, window: tuple[float, float] | None, missing: Literal["refuse", "mask"]
-) -> SpectraTable:
-    """Table in an open file; errors do not name the file."""
-    rows = _rows(file)
-    _, header = next(rows, (1, []))
-    axis_name, axis_unit = _axis(header)
-    columns = _columns(header)
-    row_numbers, cells = _cells(rows, header)
-    axis = cells[:, 0]
-    _check_order(axis, row_numbers)
+@contextmanager
+def errors_naming(path: Path) -> Iterator[None]:
+    """Errors of reading are those of this file.
 
-    inside = _inside(axis, window)
-    gaps = np.isnan(cells) & inside[:, np.newaxis]
-    if missing == "refuse" and gaps.any():
-        row, column = np.argwhere(gaps)[0]
+    Raises:
+        SpectraError: in place of what was raised inside.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SpectraError(f"{path}: {reason}; expected a file of spectra") from error
+    except UnicodeDecodeError as error:
+        raise SpectraError(f"{path}: not UTF-8 text; expected text saved as UTF-8") from error
+    except SpectraError as error:
+        raise SpectraError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+def read_sheet(path: Path, *, most_levels: int | None) -> Sheet:
+    """Named spectra of a file.
+
+    Args:
+        path: a file of any known format.
+        most_levels: of a series, if the spectra are one; None: they need not be.
+
+    Raises:
+        SpectraError: the format is unknown, or the file is none of its format.
+        OSError, UnicodeDecodeError: the file cannot be read.
+    """
+    suffix = path.suffix.lower()
+    if suffix in TABLES:
+        return sheet_of(TABLES[suffix](path), most_levels)
+    if suffix in SHEETS:
+        return SHEETS[suffix](path)
+    if path.is_dir():
+        return read_jcamp(path)
+    raise SpectraError(f"found a file {suffix or 'without extension'}, expected {_known()}")
+
+
+def series_of(sheet: Sheet, window: Window, missing: Missing) -> SpectraTable:
+    """The series that named spectra are.
+
+    Raises:
+        SpectraError: names are no concentrations or disagree in their unit, a scan is there twice,
+            or wavelengths are missing.
+    """
+    scans, unit = _levels(sheet)
+    kept, masked = _selected(sheet, window, missing)
+    by_level = groupby(sorted(scans), key=itemgetter(0))
+    spectra_of = {found: [scans[key] for key in keys] for found, keys in by_level}
+    return SpectraTable(
+        axis=sheet.axis[kept],
+        axis_name=sheet.axis_name,
+        axis_unit=sheet.axis_unit,
+        concentrations=np.array(list(spectra_of)),
+        scans=[sheet.values[spectra][:, kept] for spectra in spectra_of.values()],
+        masked=masked,
+        concentration_unit=unit,
+    )
+
+
+def _known() -> str:
+    return f"one of {', '.join(SUFFIXES)}"
+
+
+# names as concentrations
+
+
+def _levels(sheet: Sheet) -> tuple[dict[tuple[float, int], int], str | None]:
+    """Place of every spectrum by level and scan (1: the unmarked scan), and the unit of all."""
+    scans: dict[tuple[float, int], int] = {}
+    unit = sheet.concentration_unit
+    for spectrum, (name, place) in enumerate(zip(sheet.names, sheet.name_places, strict=True)):
+        found = _level(sheet, name, place)
+        if found.unit is not None:
+            if unit is not None and not same_unit(found.unit, unit):
+                raise SpectraError(
+                    f"{place}: found concentrations in {found.unit} and in {unit}, expected one "
+                    "unit"
+                )
+            unit = unit or found.unit
+        key = found.concentration, found.scan
+        if key in scans:
+            other = scans[key]
+            raise SpectraError(
+                f"{sheet.name_places[other]} ({sheet.names[other]!r}) and {place} ({name!r}) are "
+                f"the same scan of one level; mark further scans as {shortest(key[0])}__r2, __r3"
+            )
+        scans[key] = spectrum
+    for (concentration, _), spectrum in scans.items():
+        if (concentration, 1) not in scans:
+            raise SpectraError(
+                f"{sheet.name_places[spectrum]}: found {sheet.names[spectrum]!r} but no "
+                f"'{shortest(concentration)}'; the first scan of a level has no mark"
+            )
+    return scans, unit
+
+
+def _level(sheet: Sheet, name: str, place: str) -> Level:
+    found = level(name)
+    if found is None:
         raise SpectraError(
-            f"row {row_numbers[row]}, column {header[column]!r}: found an empty or NaN cell, "
-            "expected a number; fill it in, or leave the wavelength out with missing: mask"
+            f"{place}: found {name[:40]!r}, expected a concentration that is finite and not "
+            "negative, such as 30 or 30 ppb, or 30__r2 for its second scan"
         )
-    masked = gaps.any(axis=1)
-    kept = inside & ~masked
-    if masked.any() and kept.sum() < FEWEST_WAVELENGTHS:
+    if found.unit is None and sheet.names_are == "other":
+        raise SpectraError(
+            f"{place}: found {name[:40]!r} as name of a sample, expected a concentration; call "
+            "them concentration, or write the unit, such as 30 ppb"
+        )
+    return found
+
+
+# the wavelengths that are kept
+
+
+def _selected(
+    sheet: Sheet, window: Window, missing: Missing
+) -> tuple[np.ndarray, Float[np.ndarray, "masked"]]:
+    """Places of the wavelengths that are kept, ascending, and the wavelengths left out."""
+    inside = _inside(sheet.axis, window)
+    gaps = np.isnan(sheet.values).any(axis=0) & inside
+    if missing == "refuse" and gaps.any():
+        place = int(np.flatnonzero(gaps)[0])
+        spectrum = int(np.flatnonzero(np.isnan(sheet.values[:, place]))[0])
+        raise SpectraError(
+            f"{sheet.cell_place(spectrum, place)}: found an empty or NaN cell, expected a number; "
+            "fill it in, or leave the wavelength out with missing: mask"
+        )
+    kept = inside & ~gaps
+    if gaps.any() and kept.sum() < FEWEST_WAVELENGTHS:
         raise SpectraError(
             f"missing cells leave {kept.sum()} of {inside.sum()} wavelengths, "
             f"expected at least {FEWEST_WAVELENGTHS}"
         )
-
-    ascending = np.argsort(axis)
-    kept_rows = ascending[kept[ascending]]
-    by_level = groupby(sorted(columns), key=itemgetter(0))
-    columns_of = {level: [columns[key] for key in keys] for level, keys in by_level}
-    return SpectraTable(
-        axis=axis[kept_rows],
-        axis_name=axis_name,
-        axis_unit=axis_unit,
-        concentrations=np.array(list(columns_of)),
-        scans=[cells[np.ix_(kept_rows, scans)].T for scans in columns_of.values()],
-        masked=np.sort(axis[masked]),
-    )
-
-
-def _lines(file: TextIO) -> Iterator[str]:
-    """Lines of a file, refusing what no text file has."""
-    while line := file.readline(LONGEST_LINE):
-        if "\0" in line or len(line) == LONGEST_LINE:
-            raise SpectraError(
-                f"found binary data or a line of {LONGEST_LINE} characters, expected CSV "
-                "saved as UTF-8"
-            )
-        yield line
-
-
-def _rows(file: TextIO) -> Iterator[tuple[int, list[str]]]:
-    """Row number and stripped cells of every row down to the blank ones at the end."""
-    reader = csv.reader(_lines(file), skipinitialspace=True, strict=True)
-    blank = None
-    try:
-        for row in reader:
-            cells = [cell.strip() for cell in row]
-            if not any(cells):
-                blank = blank or reader.line_num
-            elif blank:
-                raise SpectraError(f"row {blank}: found a blank row above data; remove it")
-            else:
-                yield reader.line_num, cells
-    except csv.Error as error:
-        raise SpectraError(f"row {reader.line_num}: {error}; expected plain CSV") from error
-
-
-def _axis(header: list[str]) -> tuple[str, str]:
-    """Name and unit of the axis, from the header of the first column."""
-    if not header:
-        raise SpectraError(
-            "found an empty file, expected a header such as wavelength_nm,0,10,20,30,60"
-        )
-    for name, delimiter in (("semicolon", ";"), ("tab", "\t")):
-        if any(delimiter in cell for cell in header):
-            raise SpectraError(
-                f"row 1: found {name} as delimiter, expected comma; save as comma-separated with "
-                "a decimal point (decimal commas are not read)"
-            )
-    name = header[0]
-    if not name or _is_number(name):
-        raise SpectraError(
-            f"row 1: found {name!r}, expected a header that starts with the name of the axis, "
-            "such as wavelength_nm"
-        )
-    match = _AXIS_HEADER.fullmatch(name)
-    if match and match["name"] and match["unit"].lower() in UNITS:
-        return match["name"], UNITS[match["unit"].lower()]
-    return name, "1"
-
-
-def _columns(header: list[str]) -> dict[tuple[float, int], int]:
-    """Position of every spectrum in the header, by level and scan (1: the unmarked scan)."""
-    columns: dict[tuple[float, int], int] = {}
-    for column, name in enumerate(header[1:], start=1):
-        mark = _SCAN_MARK.fullmatch(name)
-        level, scan = (mark["level"], int(mark["scan"])) if mark else (name, 1)
-        if not _is_number(level) or not 0 <= float(level) < np.inf or (mark and scan == 1):
-            raise SpectraError(
-                f"row 1, column {column + 1}: found {name[:40]!r}, expected a concentration that "
-                "is finite and not negative, such as 30, or 30__r2 for its second scan"
-            )
-        key = float(level), scan
-        if key in columns:
-            other = columns[key]
-            raise SpectraError(
-                f"row 1: columns {other + 1} ({header[other]!r}) and {column + 1} ({name!r}) are "
-                f"the same scan of one level; mark further scans as {_shortest(key[0])}__r2, __r3"
-            )
-        columns[key] = column
-    for (level, _), column in columns.items():
-        if (level, 1) not in columns:
-            raise SpectraError(
-                f"row 1, column {column + 1}: found {header[column]!r} but no column "
-                f"'{_shortest(level)}'; the first scan of a level has no mark"
-            )
-    return columns
-
-
-def _cells(
-    rows: Iterator[tuple[int, list[str]]], header: list[str]
-) -> tuple[list[int], Float[np.ndarray, "row column"]]:
-    """Row numbers, and the numbers of all rows with NaN where a cell is missing."""
-    row_numbers: list[int] = []
-    numbers = array("d")
-    for row, cells in rows:
-        if len(cells) != len(header):
-            raise SpectraError(
-                f"row {row}: found {len(cells)} cells, expected {len(header)} as in the header"
-            )
-        for name, cell in zip(header, cells, strict=True):
-            if cell and not _is_number(cell):
-                raise SpectraError(
-                    f"row {row}, column {name!r}: found {cell[:40]!r}, expected a number with a "
-                    "decimal point"
-                )
-            number = float(cell or "nan")
-            if np.isinf(number):
-                raise SpectraError(
-                    f"row {row}, column {name!r}: found {cell[:40]!r}, expected a finite number"
-                )
-            numbers.append(number)
-        if np.isnan(numbers[-len(header)]):
-            raise SpectraError(
-                f"row {row}, column {header[0]!r}: found {cells[0]!r} on the axis, expected a "
-                "finite number"
-            )
-        row_numbers.append(row)
-    return row_numbers, np.array(numbers).reshape(-1, len(header))
-
-
-def _is_number(text: str) -> bool:
-    """Whether text is a number as data files write it, which is less than `float` takes."""
-    if "_" in text or not text.isascii():
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _check_order(axis: Float[np.ndarray, "row"], row_numbers: list[int]) -> None:
-    """Refuse an axis that repeats a value or neither ascends nor descends throughout."""
-    steps = np.diff(axis)
-    ascending = np.sum(steps > 0) >= np.sum(steps < 0)
-    wrong = np.flatnonzero(steps <= 0 if ascending else steps >= 0)
-    if not wrong.size:
-        return
-    last = wrong[0]
-    value, row = axis[last + 1], row_numbers[last + 1]
-    earlier = np.flatnonzero(axis[: last + 1] == value)
-    if earlier.size:
-        raise SpectraError(
-            f"row {row}: found {value:.10g} on the axis again, first in row "
-            f"{row_numbers[earlier[0]]}; expected every value once"
-        )
-    raise SpectraError(
-        f"row {row}: found {value:.10g} on the axis after {axis[last]:.10g}, expected it to "
-        f"{'ascend' if ascending else 'descend'} as elsewhere; sort the rows"
-    )
+    ascending = np.argsort(sheet.axis)
+    return ascending[kept[ascending]], np.sort(sheet.axis[gaps])
 
 
 def _inside(
-    axis: Float[np.ndarray, "row"], window: tuple[float, float] | None
-) -> Bool[np.ndarray, "row"]:
-    """Which rows the window keeps."""
+    axis: Float[np.ndarray, "wavelength"], window: Window
+) -> Bool[np.ndarray, "wavelength"]:
+    """Which wavelengths the window keeps."""
     if window is None or len(axis) < FEWEST_WAVELENGTHS:
         return np.full(axis.shape, True)
     low, high = window

@@ -10,8 +10,10 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.config import SpectraParameters
+from geonode.errors import SpectraError
 from geonode.spectra.chart import Chart
-from geonode.spectra.reading import read_csv
+from geonode.spectra.headers import same_unit
+from geonode.spectra.reading import read_table
 from geonode.spectra.table import SpectraTable
 from geonode.storage.artifact import JSON, ArtifactWriter, artifact_writer, open_artifact
 
@@ -131,14 +133,30 @@ def read_series(path: Path) -> Series:
     )
 
 
+def measured_table(parameters: SpectraParameters) -> SpectraTable:
+    """The table that parameters name.
+
+    Raises:
+        SpectraError: it cannot be right, or its concentrations are in another unit.
+    """
+    source = Path(parameters.source)
+    table = read_table(source, window=parameters.window, missing=parameters.missing)
+    found, expected = table.concentration_unit, parameters.concentration_unit
+    if found is not None and not same_unit(found, expected):
+        raise SpectraError(
+            f"{source}: found concentrations in {found}, and spectra.concentration_unit "
+            f"{expected}; set spectra.concentration_unit to {found}"
+        )
+    return table
+
+
 def read_series_csv(parameters: SpectraParameters) -> Series:
     """The series of a measured table, without an artifact between.
 
     Raises:
         SpectraError: the table cannot be right, or the chart does not fit its levels.
     """
-    source = Path(parameters.source)
-    table = read_csv(source, window=parameters.window, missing=parameters.missing)
+    table = measured_table(parameters)
     chart = Chart.of(parameters.chart, parameters.kappa, table.concentrations)
     labels = _labels(table, parameters)
     return Series(table.concentrations, table.axis, table.spectra, chart, labels)

@@ -23,6 +23,7 @@ class SpectraTable:
         concentrations: levels, ascending, each once, none negative.
         scans: the scans of every level, which may differ in number.
         masked: wavelengths that were left out because a cell was missing.
+        concentration_unit: unit of the levels as the file names it; None if it does not.
 
     Raises:
         SpectraError: too few or too many levels, too few wavelengths, an axis or levels that do
@@ -35,6 +36,7 @@ class SpectraTable:
     concentrations: Float[np.ndarray, "concentration"]
     scans: list[Float[np.ndarray, "_scan wavelength"]]
     masked: Float[np.ndarray, "masked"]
+    concentration_unit: str | None = None
 
     def __post_init__(self) -> None:
         levels, wavelengths = len(self.concentrations), len(self.axis)

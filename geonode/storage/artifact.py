@@ -292,25 +292,18 @@ class ArtifactWriter:
         (self._folder / _ROOT).write_bytes(content)
         artifact = open_artifact(self._folder)
         for name in self._dims:
-            self._check_finite(name, artifact)
+            if (first := artifact.first_not_finite(name)) is not None:
+                raise self._error(
+                    name,
+                    f"found NaN or infinity at index {first}, expected finite numbers; "
+                    "look for the step that produced it",
+                )
 
     def _check_complete(self, name: str) -> None:
         expected = math.prod(self._shape(name)[: self._block_dims[name]])
         written = len(_files(self._folder / name / "c"))
         if written != expected:
             raise self._error(name, f"found {written} blocks, expected {expected}")
-
-    def _check_finite(self, name: str, artifact: "Artifact") -> None:
-        """NaN is what Zarr reads where a chunk is missing, so it cannot be a value too."""
-        for index in np.ndindex(self._shape(name)[: self._block_dims[name]]):
-            finite = np.isfinite(artifact.read(name, index))
-            if not finite.all():
-                first = (*index, *np.argwhere(~finite)[0].tolist())
-                raise self._error(
-                    name,
-                    f"found NaN or infinity at index {first}, expected finite numbers; "
-                    "look for the step that produced it",
-                )
 
     def _attach_auxiliary_coordinates(self, name: str, dims: tuple[str, ...]) -> None:
         """Name them in the CF attribute `coordinates`, which tells them from data."""
@@ -359,6 +352,27 @@ class BlockWriter:
 
 
 @dataclass(frozen=True)
+class Description:
+    """What the metadata of an array say.
+
+    Attributes:
+        dims: name of every dimension.
+        shape: size of every dimension.
+        dtype: of the numbers.
+        units: of the values, as CF has them.
+        long_name: label of the quantity.
+        stored_bytes: of its chunks, as they are on disk.
+    """
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    units: str
+    long_name: str
+    stored_bytes: int
+
+
+@dataclass(frozen=True)
 class Artifact:
     """A verified artifact; `open_artifact` makes it.
 
@@ -385,6 +399,23 @@ class Artifact:
         """
         return self.read(name, ())
 
+    def describe(self, name: str) -> Description:
+        """What there is to know of an array without reading its numbers.
+
+        Raises:
+            ArtifactError: there is no such array.
+        """
+        self._require(name)
+        array = zarr.open_array(self.path / name, mode="r", zarr_format=3)
+        return Description(
+            tuple(array.metadata.dimension_names),  # type: ignore[union-attr, arg-type]
+            array.shape,
+            array.dtype,
+            str(array.attrs["units"]),
+            str(array.attrs["long_name"]),
+            sum(file.stat().st_size for file in self._chunks[name]),
+        )
+
     def require_shape(self, name: str, shape: tuple[int, ...], of: str) -> None:
         """Refuse an artifact that was made of other inputs than those at hand.
 
@@ -396,8 +427,7 @@ class Artifact:
         Raises:
             ArtifactError: there is no such array, or it has another shape.
         """
-        self._require(name)
-        found = zarr.open_array(self.path / name, mode="r", zarr_format=3).shape
+        found = self.describe(name).shape
         if found != shape:
             raise ArtifactError(
                 f"{self.path}: array {name!r}: found shape {found}, expected {shape} from {of}; "
@@ -414,11 +444,33 @@ class Artifact:
             ArtifactError: there is no such array.
             CorruptArtifactError: it was damaged since the artifact was opened.
         """
-        if name not in self._chunks:
-            raise ArtifactError(
-                f"{self.path}: no array {name!r}, expected one of {', '.join(self.names)}"
-            )
-        selection: tuple[int | EllipsisType, ...] = (*index, ...)  # an array, even of one number
+        return self._select(name, (*index, ...))  # an array, even of one number
+
+    def first_not_finite(self, name: str) -> tuple[int, ...] | None:
+        """Index of a NaN or an infinity; None if there is none. Memory is that of a chunk.
+
+        NaN is what Zarr reads where a chunk is missing, so it cannot be a value too.
+
+        Raises:
+            ArtifactError: there is no such array.
+            CorruptArtifactError: it was damaged since the artifact was opened.
+        """
+        self._require(name)
+        array = zarr.open_array(self.path / name, mode="r", zarr_format=3)
+        part = array.chunks if array.shards else _part(array.shape, array.dtype.itemsize)
+        for corner in np.ndindex(*map(_ceil_divide, array.shape, part)):
+            start = [place * size for place, size in zip(corner, part, strict=True)]
+            region = [slice(first, first + n) for first, n in zip(start, part, strict=True)]
+            finite = np.isfinite(self._select(name, tuple(region)))
+            if not finite.all():
+                inside = np.argwhere(~finite)[0].tolist()
+                return tuple(map(sum, zip(start, inside, strict=True)))
+        return None
+
+    def _select(
+        self, name: str, selection: tuple[int | slice | EllipsisType, ...]
+    ) -> Shaped[np.ndarray, "..."]:
+        self._require(name)
         try:
             array = zarr.open_array(self.path / name, mode="r", zarr_format=3)
             if array.shards is None:
@@ -438,7 +490,9 @@ class Artifact:
 
     def _require(self, name: str) -> None:
         if name not in self._chunks:
-            raise ArtifactError(f"{self.path}: no array {name!r}, expected one of {self.names}")
+            raise ArtifactError(
+                f"{self.path}: no array {name!r}, expected one of {', '.join(self.names)}"
+            )
 
 
 def open_artifact(path: Path) -> Artifact:
@@ -450,18 +504,30 @@ def open_artifact(path: Path) -> Artifact:
             error names array and chunk.
         ArtifactError: the operating system refuses.
     """
-    root = path / _ROOT
+    for error in damages(path):
+        raise error
+    attributes = _sealed_attributes(path)
+    checksums = attributes.pop("files")
+    chunks: dict[str, list[Path]] = {}
+    for file in sorted(checksums):
+        name, chunk = _array_and_chunk(file)
+        chunks.setdefault(name, []).extend([path / file] if chunk else [])
+    return Artifact(path, attributes, chunks)
+
+
+def damages(path: Path) -> Iterator[CorruptArtifactError]:
+    """Every file of an artifact that is not as it was written.
+
+    Raises:
+        MissingArtifactError: there is nothing at `path`.
+        ArtifactError: the operating system refuses.
+    """
     try:
-        if not path.exists():
-            raise MissingArtifactError(path)
-        if not root.is_file():
-            raise CorruptArtifactError(path, f"{_ROOT} is missing")
-        content = root.read_bytes()
-        if not is_sealed(content, _SEAL_AT):
-            raise CorruptArtifactError(path, f"{_ROOT} fails its checksum")
-        attributes = json.loads(content)["attributes"]
-        del attributes["checksum"]
-        checksums = attributes.pop("files")
+        try:
+            checksums = _sealed_attributes(path)["files"]
+        except CorruptArtifactError as error:
+            yield error
+            return
         present = _files(path)
         for file in sorted({*present, *checksums}):
             if file not in checksums:
@@ -472,14 +538,24 @@ def open_artifact(path: Path) -> Artifact:
                 reason = "fails its checksum"
             else:
                 continue
-            raise CorruptArtifactError(path, f"{file} {reason}", *_array_and_chunk(file))
+            yield CorruptArtifactError(path, f"{file} {reason}", *_array_and_chunk(file))
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error}") from error
-    chunks: dict[str, list[Path]] = {}
-    for file in sorted(checksums):
-        name, chunk = _array_and_chunk(file)
-        chunks.setdefault(name, []).extend([path / file] if chunk else [])
-    return Artifact(path, attributes, chunks)
+
+
+def _sealed_attributes(path: Path) -> dict[str, Any]:
+    """Attributes of the whole, and under `files` the checksums, of a root that is intact."""
+    root = path / _ROOT
+    if not path.exists():
+        raise MissingArtifactError(path)
+    if not root.is_file():
+        raise CorruptArtifactError(path, f"{_ROOT} is missing")
+    content = root.read_bytes()
+    if not is_sealed(content, _SEAL_AT):
+        raise CorruptArtifactError(path, f"{_ROOT} fails its checksum")
+    attributes = json.loads(content)["attributes"]
+    del attributes["checksum"]
+    return attributes
 
 
 def _chunks_and_shards(
@@ -492,6 +568,21 @@ def _chunks_and_shards(
     # A shard must be whole chunks, so it may reach a little beyond the array.
     rows_per_shard = rows_per_chunk * math.ceil(rows / rows_per_chunk)
     return (*lead, rows_per_chunk, *rest), (*lead, rows_per_shard, *rest)
+
+
+def _part(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Shape of contiguous parts, of at most about 1 MiB, of an array in C order."""
+    part = list(shape)
+    for axis in range(len(shape)):
+        rest = math.prod(part[axis + 1 :]) * itemsize
+        part[axis] = min(part[axis], max(1, _CHUNK_BYTES // rest))
+        if part[axis] > 1:
+            break
+    return tuple(part)
+
+
+def _ceil_divide(size: int, part: int) -> int:
+    return -(-size // part)
 
 
 def _fill_value(dtype: np.dtype) -> float | int:

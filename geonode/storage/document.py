@@ -61,12 +61,12 @@ def write_metrics(path: Path, content: dict[str, Any]) -> None:
 
     Args:
         path: the file.
-        content: nested mappings and sequences; NumPy scalars and arrays become numbers and lists.
+        content: as `plain` takes it.
 
     Raises:
         ArtifactError: `content` is not JSON otherwise, or the file cannot be written.
     """
-    write_bytes(path, encode_json(path, _plain(content)))
+    write_bytes(path, encode_json(path, plain(content)))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -78,14 +78,18 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def _plain(value: Any) -> Any:
-    """`value` in types and numbers that JSON has."""
+def plain(value: Any) -> Any:
+    """A value in types and numbers that JSON has; NaN and infinity become null.
+
+    Args:
+        value: nested mappings and sequences; NumPy scalars and arrays become numbers and lists.
+    """
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -70,10 +70,16 @@ def run(folds, members=1, dtype=torch.float32, scratch=None, report=silent):
     return Run(folds, members, cpu(dtype), scratch, report)
 
 
+def predict(decoders, fold, target, series, features):
+    """What decoders predict of a level by a fold that leaves it out, and its deviation."""
+    predicted = decoders.predict(fold, series, fold.paths_to(target, features))
+    return predicted.spectra[0], predicted.deviation[0]
+
+
 def left_out(decoders, series, features):
     """What every fold of leave-one-out predicts of its level, and the standard deviations."""
     folds = leave_one_out(len(series.concentrations))[:-1]
-    pairs = [decoders.predict(fold, fold.index, series, features) for fold in folds]
+    pairs = [predict(decoders, fold, fold.index, series, features) for fold in folds]
     return tuple(np.stack(part) for part in zip(*pairs, strict=True))
 
 

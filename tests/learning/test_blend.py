@@ -7,13 +7,14 @@ import torch
 
 from geonode.config import DecodersParameters, InnerParameters
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError, TrainingError
-from geonode.learning.blend import BLENDS, Blend, Prediction, fit_blend, mixture, training_steps
+from geonode.learning.blend import BLENDS, Blend, Prediction, fit_blend, training_steps
 from geonode.learning.calibration import PROBABILITIES, Calibration
 from geonode.learning.decoders import KINDS, Kind
 from geonode.learning.folds import leave_one_out
+from geonode.learning.predicted import Predicted
 from geonode.learning.run import Runs
 from geonode.storage.weights import read_weights, write_weights
-from tests.learning.series import cpu, decoder_parameters, flat_features, series
+from tests.learning.series import cpu, decoder_parameters, flat_features, predict, series
 from tests.storage.damage import DAMAGES
 
 LEVELS, WAVELENGTHS = 5, 11
@@ -43,10 +44,11 @@ class Told:
     def __init__(self, error, deviation):
         self.error, self.deviation = error, deviation
 
-    def predict(self, fold, target, series, features):
+    def predict(self, fold, series, features):
+        target = int(np.argmin(np.abs(series.positions - features[0, 0, 0, 0, 0])))
         assert target in fold.left_out
-        spectrum = series.signal[target] + self.error(fold, target)
-        return spectrum, np.full_like(spectrum, self.deviation)
+        spectrum = series.signal[[target]] + self.error(fold, target)
+        return Predicted(spectrum, np.full_like(spectrum, self.deviation)[:, None])
 
     def tensors(self):
         return {}
@@ -205,7 +207,7 @@ def test_a_kind_alone_has_all_the_weight_and_intervals(kind, inner):
     found = blend.left_out(measured, features)
     alone = blend.decoders[kind]
     for fold in leave_one_out(4)[:-1]:
-        spectrum, deviation = alone.predict(fold, fold.index, measured, features)
+        spectrum, deviation = predict(alone, fold, fold.index, measured, features)
         np.testing.assert_allclose(found.spectra[fold.index], spectrum, rtol=1e-6)
         np.testing.assert_allclose(found.deviation[fold.index], deviation, rtol=1e-6)
     assert found.half_width.shape == (len(PROBABILITIES), 4, WAVELENGTHS)
@@ -222,7 +224,7 @@ def test_without_inner_folds_a_kind_has_no_intervals(kind):
     found = blend.left_out(measured, features)
     assert (blend.calibration, found.half_width) == (None, None)
     assert found.band[0] == "standard deviation"
-    assert found.band[1] is found.deviation
+    np.testing.assert_array_equal(found.band[1], found.deviation)
     with_intervals, _ = fit(measured, kind)
     expected = with_intervals.left_out(measured, features)
     np.testing.assert_array_equal(found.spectra, expected.spectra)
@@ -335,25 +337,13 @@ def test_intervals_of_few_levels_hold_most_of_what_they_promise(levels):
     assert held[PROBABILITIES.index(0.9)] > 0.75
 
 
-# mixture
-
-
-def test_mixture_has_the_mean_and_deviation_of_its_samples():
-    weights = np.array([0.2, 0.5, 0.3])
-    means, deviations = np.array([1.0, -2.0, 0.5]), np.array([0.1, 1.0, 2.0])
-    mean, deviation = mixture(weights, means[:, None, None], deviations[:, None, None])
-    generator = np.random.default_rng(0)
-    which = generator.choice(3, size=400_000, p=weights)
-    samples = generator.normal(means[which], deviations[which])
-    assert mean.item() == pytest.approx(samples.mean(), abs=0.01)
-    assert deviation.item() == pytest.approx(samples.std(), abs=0.01)
-
-
 def test_a_band_is_the_interval_that_is_shown_or_the_deviation():
     half_width = np.arange(4.0)[:, None, None] * np.ones((4, 2, 3))
-    spectra = np.zeros((2, 3))
-    name, band = Prediction(spectra, spectra, half_width).band
+    predicted = Predicted(np.zeros((2, 3)), np.full((2, 4, 3), 0.5))
+    name, band = Prediction(predicted, half_width).band
     assert (name, band.tolist()) == ("90% interval", half_width[2].tolist())
+    name, band = Prediction(predicted, None).band
+    assert (name, band.tolist()) == ("standard deviation", np.ones((2, 3)).tolist())
 
 
 # artifact
@@ -412,7 +402,7 @@ def test_what_holds_no_decoders_is_refused(written):
         write_weights(written, tensors, rest)
         with pytest.raises(CorruptArtifactError, match=f"holds no decoders: '{name}' is absent"):
             Blend.read(written)
-    for name in ("weights", "training", "residual", "path/matrix", "evidence_process/positions"):
+    for name in ("weights", "training", "residual", "path/matrix", "evidence_process/levels"):
         rest = {key: value for key, value in tensors.items() if key != name}
         write_weights(written, rest, metadata)
         part = name.split("/")[-1]

@@ -10,7 +10,9 @@ from geonode.learning.calibration import PROBABILITIES, Calibration
 
 def half_width(calibration, deviation):
     """Of a calibration that is not yet one of several folds."""
-    return Calibration.stack([[calibration]]).half_width(0, 0, deviation)
+    return Calibration.stack([[calibration]]).half_width(
+        0, np.zeros(len(deviation), int), deviation
+    )
 
 
 def test_half_widths_by_hand():
@@ -127,7 +129,11 @@ def test_folds_and_sides_are_kept_apart_and_what_is_written_is_read():
     for fold, sides in enumerate(parts):
         for side, part in enumerate(sides):
             expected = half_width(part, deviation)
-            np.testing.assert_array_equal(stacked.half_width(fold, side, deviation), expected)
-            np.testing.assert_array_equal(again.half_width(fold, side, deviation), expected)
+            np.testing.assert_array_equal(
+                stacked.half_width(fold, np.full(2, side), deviation), expected
+            )
+            np.testing.assert_array_equal(
+                again.half_width(fold, np.full(2, side), deviation), expected
+            )
     with pytest.raises(KeyError, match="factors"):
         Calibration.from_tensors({"residual": torch.zeros(1, 2, 3)})

@@ -4,7 +4,7 @@ import torch
 
 from geonode.learning.decoders import KINDS, Decoders
 from geonode.learning.folds import leave_two_out
-from tests.learning.series import decoder_parameters, flat_features, left_out, run, series
+from tests.learning.series import decoder_parameters, flat_features, left_out, predict, run, series
 
 LEVELS, WAVELENGTHS, MEMBERS = 5, 7, 2
 SERIES = series(LEVELS, WAVELENGTHS)
@@ -40,7 +40,7 @@ def test_every_kind_is_fitted_inside_the_folds_of_four_levels(kind):
     decoders, _ = KINDS[kind].fit(measured, features, PARAMETERS, run(folds, MEMBERS))
     for fold in folds:
         for target in fold.left_out:
-            for part in decoders.predict(fold, target, measured, features):
+            for part in predict(decoders, fold, target, measured, features):
                 assert part.shape == (WAVELENGTHS,)
                 assert np.isfinite(part).all()
 

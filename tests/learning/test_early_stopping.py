@@ -12,7 +12,7 @@ from geonode.learning.early_stopping import WatchedDecoders, smallest_before
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out
 from geonode.learning.run import Runs
 from geonode.learning.trainer import watched_epochs
-from tests.learning.series import cpu, decoder_parameters, flat_features, run, series
+from tests.learning.series import cpu, decoder_parameters, flat_features, predict, run, series
 
 LEVELS, WAVELENGTHS, MEMBERS, EPOCHS = 4, 9, 2, 25
 SERIES = series(LEVELS, WAVELENGTHS)
@@ -69,10 +69,9 @@ def test_a_fold_stops_by_the_levels_that_it_trains_on_alone():
     stopped = watched.stopped([3, 2, 1, 0, 0])
     fold = INNER[0]
     assert fold.left_out == (0, 1)
-    unread = np.zeros((1, 1, 1, 1, 5))
     # Inside fold 1, level 0 is predicted as after the evaluation at which fold 1 stops.
-    assert stopped.predict(fold, 0, SERIES, unread)[0].tolist() == [rising[2]] * 3
-    assert stopped.predict(fold, 1, SERIES, unread)[0].tolist() == [falling[3]] * 3
+    assert stopped.predict(fold, 0).spectra[0].tolist() == [rising[2]] * 3
+    assert stopped.predict(fold, 1).spectra[0].tolist() == [falling[3]] * 3
 
 
 @BOTH
@@ -89,12 +88,10 @@ def test_what_is_watched_is_what_decoders_of_so_many_epochs_predict(kind):
         stopped = watched.stopped([place] * (LEVELS + 1))
         for fold in INNER:
             for target in fold.left_out:
-                for found, expected in zip(
-                    stopped.predict(fold, target, SERIES, features),
-                    decoders.predict(fold, target, SERIES, features),
-                    strict=True,
-                ):
-                    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+                found = stopped.predict(fold, target)
+                spectrum, deviation = predict(decoders, fold, target, SERIES, features)
+                np.testing.assert_allclose(found.spectra[0], spectrum, rtol=1e-9, atol=1e-12)
+                np.testing.assert_allclose(found.deviation[0], deviation, rtol=1e-9, atol=1e-12)
 
 
 def blend(patience, inner=1, **changes):

@@ -19,6 +19,7 @@ from tests.learning.series import (
     decoder_parameters,
     flat_features,
     metric_parameters,
+    predict,
     run,
     series,
     spectra,
@@ -72,7 +73,7 @@ def metric(name, measured, folds):
 def predictions(decoders, folds, measured, features):
     """What decoders say of every level that a fold leaves out, with the fold first."""
     said = [
-        [decoders.predict(fold, k, measured, features) for k in fold.left_out]
+        [predict(decoders, fold, k, measured, features) for k in fold.left_out]
         for fold in folds
         if fold.left_out
     ]
@@ -231,15 +232,17 @@ def whole(kind, measured, inner_levels, monkeypatch, **changes):
     chosen = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
     features = path_features(learned, measured, chosen)
     inner_features = path_features(learned.inner, measured, chosen)
-    inside, enter = {}, InnerPredictions.predict
+    inside, enter = {}, InnerPredictions.enter
 
-    def spy(entered, kind, decoders, folds, features):
+    def spy(entered, kind, folds, said):
         if len(folds) == len(runs.inner.folds):
-            inside[kind] = predictions(decoders, folds, measured, features)
-        enter(entered, kind, decoders, folds, features)
+            parts = [[said(fold, k) for k in fold.left_out] for fold in folds]
+            pairs = [[(p.spectra[0], p.deviation[0]) for p in of_fold] for of_fold in parts]
+            inside[kind] = torch.from_numpy(np.array(pairs))
+        enter(entered, kind, folds, said)
 
     with monkeypatch.context() as patch:
-        patch.setattr(InnerPredictions, "predict", spy)
+        patch.setattr(InnerPredictions, "enter", spy)
         blend, losses = fit_blend(
             measured,
             features,

@@ -3,7 +3,7 @@ import pytest
 
 from geonode.learning.folds import Fold
 from geonode.learning.mean_decoder import fit_means
-from tests.learning.series import decoder_parameters, flat_features, run, series
+from tests.learning.series import decoder_parameters, flat_features, predict, run, series
 
 LEVELS, WAVELENGTHS = 6, 20_000
 
@@ -19,7 +19,7 @@ def test_the_deviation_is_that_of_a_further_spectrum_from_their_mean(left_out):
     assert history.shape == (0, 1, 1)
     training = [signal[level] for level in range(LEVELS) if level not in left_out]
     for target in left_out:
-        predicted, deviation = decoders.predict(fold, target, measured, features)
+        predicted, deviation = predict(decoders, fold, target, measured, features)
         np.testing.assert_allclose(predicted, sum(training) / len(training), rtol=1e-12)
         for half in (slice(WAVELENGTHS // 2), slice(WAVELENGTHS // 2, None)):
             squared = np.mean((predicted[half] - signal[target, half]) ** 2)

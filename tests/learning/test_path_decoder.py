@@ -15,6 +15,7 @@ from tests.learning.series import (
     flat_features,
     left_out,
     ordered_pairs,
+    predict,
     run,
     series,
     spectra,
@@ -119,12 +120,12 @@ def test_both_levels_that_a_fold_leaves_out_are_predicted_from_those_it_does_not
     decoders, _ = KINDS[kind].fit(SERIES, features, decoder_parameters(), run(folds))
     for fold in folds:
         for target in fold.left_out:
-            expected = decoders.predict(fold, target, SERIES, features)
+            expected = predict(decoders, fold, target, SERIES, features)
             spoilt = np.full_like(features, np.nan)
             for place, (source, end) in enumerate(ordered_pairs(LEVELS)):
                 if end == target and source not in fold.left_out:
                     spoilt[:, fold.index, place] = features[:, fold.index, place]
-            found = decoders.predict(fold, target, SERIES, spoilt)
+            found = predict(decoders, fold, target, SERIES, spoilt)
             for one, other in zip(found, expected, strict=True):
                 assert np.isfinite(one).all()
                 np.testing.assert_array_equal(one, other)

@@ -7,7 +7,7 @@ from geonode.config import SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.spectra.chart import Chart
 from geonode.spectra.folder import parameters_of_folder
-from geonode.spectra.reading import read_csv
+from geonode.spectra.reading import read_table
 from geonode.spectra.series import read_series, read_series_csv, write_series
 
 TABLE = """\
@@ -112,7 +112,9 @@ def test_a_file_of_parameters_that_is_a_folder(folder):
 
 def test_a_folder_without_series_and_no_folder(folder, tmp_path):
     place = folder(a__txt=TABLE, a__yaml="chart: log")
-    with pytest.raises(SpectraError, match=r"series: found no file \*\.csv, expected a folder of"):
+    with pytest.raises(
+        SpectraError, match=r"series: found no file \*\.csv, .*expected a folder of"
+    ):
         parameters_of_folder(place, COMMON)
     for path in (tmp_path / "absent", place / "a.txt"):
         with pytest.raises(SpectraError, match=f"{path}: found no such folder, expected a folder"):
@@ -125,7 +127,9 @@ def test_a_folder_without_series_and_no_folder(folder, tmp_path):
 def test_a_table_and_its_artifact_are_the_same_series(folder, tmp_path, own):
     parameters = parameters_of_folder(folder(a__csv=TABLE, a__yaml=own), COMMON)["a"]
     # As the stage `spectra` writes it.
-    table = read_csv(Path(parameters.source), window=parameters.window, missing=parameters.missing)
+    table = read_table(
+        Path(parameters.source), window=parameters.window, missing=parameters.missing
+    )
     chart = Chart.of(parameters.chart, parameters.kappa, table.concentrations)
     write_series(tmp_path / "spectra.zarr", table, chart, parameters)
     stored, found = read_series(tmp_path / "spectra.zarr"), read_series_csv(parameters)
@@ -151,6 +155,22 @@ def test_a_table_is_read_sorted_averaged_and_masked(folder):
         "axis_unit": "cm-1",
         "concentration_unit": "ppb",
     }
+
+
+def test_a_series_has_one_file_of_any_format_but_notes(folder):
+    found = parameters_of_folder(folder(a__csv=TABLE, b__tsv=TABLE, notes__txt="no series"), COMMON)
+    assert list(found) == ["a", "b"]
+    with pytest.raises(SpectraError, match=r"found b\.csv and b\.tsv, expected one file a series"):
+        parameters_of_folder(folder(b__csv=TABLE), COMMON)
+
+
+def test_a_unit_that_the_file_contradicts_is_an_error(folder):
+    place = folder(a__csv=TABLE.replace(",20,", ",20 µg/L,"), a__yaml="concentration_unit: ug/l")
+    parameters = parameters_of_folder(place, COMMON)["a"]
+    assert read_series_csv(parameters).labels["concentration_unit"] == "ug/l"
+    other = parameters.model_copy(update={"concentration_unit": "ppb"})
+    with pytest.raises(SpectraError, match=r"a\.csv: .* set spectra.concentration_unit to µg/L"):
+        read_series_csv(other)
 
 
 def test_an_empty_cell_may_be_refused(folder):

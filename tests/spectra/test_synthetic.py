@@ -5,7 +5,7 @@ from scipy.stats import chi2
 
 from geonode.config import GenerateParameters
 from geonode.errors import ParameterError, SpectraError
-from geonode.spectra.reading import read_csv, to_csv
+from geonode.spectra.reading import read_table, to_csv
 from geonode.spectra.synthetic import SyntheticResponse, synthetic_scans
 
 RESPONSE = SyntheticResponse()
@@ -147,7 +147,7 @@ def test_generated_file_reads_back_unchanged(tmp_path):
     table = synthetic_scans(parameters(noise={"detector": 0.001, "scatter": 0.005}))
     path = tmp_path / "synthetic.csv"
     path.write_text(to_csv(table), encoding="utf-8")
-    again = read_csv(path)
+    again = read_table(path)
     assert (again.axis_name, again.axis_unit) == ("wavelength", "nm")
     np.testing.assert_array_equal(again.axis, table.axis)
     np.testing.assert_array_equal(again.concentrations, table.concentrations)

@@ -167,7 +167,7 @@ GOOD = "wavelength_nm,0,10,20,40\n" + "".join(f"{w},1,2,3,{w}\n" for w in range(
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        (GOOD.replace(",", ";"), ["row 1", "semicolon", "comma"]),
+        (GOOD.replace("10,20", "10 ppm,20", 1), ["ppm", "spectra.concentration_unit ppb"]),
         (GOOD.replace("403,1,2", "403,1,abc"), ["row 5", "10", "'abc'"]),
         (GOOD.replace("403,1,2", "403,1,nan"), ["row 5", "10"]),
         (GOOD.replace("403,1,2", "403,1,"), ["row 5", "10"]),

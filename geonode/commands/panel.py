@@ -1,0 +1,52 @@
+"""`geonode panel`: every series of a folder, scored."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from geonode.commands.common import (
+    PARAMETERS,
+    DeviceName,
+    ParameterFile,
+    Preset,
+    found_wrong,
+    note,
+    parameters_of,
+)
+from geonode.progress import bar
+
+
+def panel(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="Folder of files of spectra, one a series; NAME.yaml beside NAME.csv has its own "
+            "values of the block spectra.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Table of the scores, .json or .csv.")],
+    params: ParameterFile = PARAMETERS,
+    preset: Preset = None,
+    device: DeviceName = None,
+) -> None:
+    """Predict every spectrum of every series of a folder from the others, and score them.
+
+    The table is written after every series. Started again, series whose file and parameters have
+    not changed are left as they are. The exit status is 1 if some series could not be scored.
+    """
+    from geonode.evaluation.panel import Panel, table  # noqa: PLC0415
+
+    found = Panel.of(folder, out, parameters_of(params, preset, device))
+    found.write()
+    for name, row in found.rows.items():
+        note(f"{name}: {row.error or 'unchanged, skipped'}")
+    for place, (name, task) in enumerate(found.tasks.items(), 1):
+        with bar(f"{name} ({place} of {len(found.tasks)})", task.steps) as report:
+            row = found.score(name, report)
+        note(f"{name}: {row.error or f'scored in {row.seconds:.0f} s'}")
+    typer.echo(table(found.rows))
+    if found.failed:
+        names = ", ".join(found.failed)
+        found_wrong(f"{len(found.failed)} of {len(found.rows)} series have no scores: {names}")

@@ -1,0 +1,70 @@
+"""Which devices this machine has, and what would be computed on each by default."""
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import torch
+
+from geonode.config import PrecisionParameters
+from geonode.devices.device import Kind, environment, resolve
+from geonode.errors import DeviceError
+
+_DEFAULT = PrecisionParameters(training="float32", geometry="auto")
+
+
+@dataclass(frozen=True)
+class Present:
+    """A device of this machine.
+
+    Attributes:
+        kind: as `device` of the parameters names it.
+        name: of the processor or card.
+        memory_bytes: of the card; None where memory is that of the machine.
+        automatic: whether `auto` takes it.
+        training: format in which networks are trained unless the parameters say otherwise.
+        geometry: format in which grids and geodesics are computed unless they say otherwise.
+    """
+
+    kind: Kind
+    name: str
+    memory_bytes: int | None
+    automatic: bool
+    training: str
+    geometry: str
+
+
+def present() -> list[Present]:
+    """Every device of this machine, cards one by one; only the first card is ever taken."""
+    taken = resolve("auto", _DEFAULT).kind
+    found = []
+    for kind in get_args(Kind):
+        try:
+            device = resolve(kind, _DEFAULT)
+        except DeviceError:
+            continue
+        cards: list[tuple[str, int | None]] = [(device.name, None)]
+        if kind == "cuda":
+            properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+            cards = [(card.name, card.total_memory) for card in properties]
+        formats = device.describe()
+        for place, (name, memory) in enumerate(cards):
+            automatic = kind == taken and place == 0
+            found.append(
+                Present(kind, name, memory, automatic, formats["training"], formats["geometry"])
+            )
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, threads and versions; `triton` is None where it cannot be imported."""
+    found = environment(resolve("cpu", _DEFAULT))
+    kept = ("processor", "cores", "threads", "system", "python", "torch")
+    return {key: found[key] for key in kept} | {"triton": _triton()}
+
+
+def _triton() -> str | None:
+    try:
+        return str(importlib.import_module("triton").__version__)
+    except ImportError:
+        return None

@@ -1,0 +1,46 @@
+"""Predicted spectra, and what is not known of them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predicted spectra and the covariance of their errors over wavelengths.
+
+    Attributes:
+        spectra: the predictions.
+        factors: rows whose outer products add up to the covariance: over members, sources and
+            kinds of decoders that disagree, or that of a process.
+    """
+
+    spectra: Float[np.ndarray, "target wavelength"]
+    factors: Float[np.ndarray, "target row wavelength"]
+
+    @property
+    def deviation(self) -> Float[np.ndarray, "target wavelength"]:
+        """Standard deviation at every wavelength."""
+        return np.sqrt(np.einsum("trw,trw->tw", self.factors, self.factors))
+
+    @classmethod
+    def of_draws(cls, draws: Float[np.ndarray, "target draw wavelength"]) -> "Predicted":
+        """Mean and covariance of equally likely spectra."""
+        mean = draws.mean(axis=1)
+        return cls(mean, (draws - mean[:, None]) / max(1, draws.shape[1] - 1) ** 0.5)
+
+
+def mixture(weights: Float[np.ndarray, "target kind"], parts: list[Predicted]) -> Predicted:
+    """Mean and covariance of mixtures of distributions, by theirs.
+
+    Args:
+        weights: of the distributions, for every target; they add up to one.
+        parts: the distributions.
+    """
+    spectra = np.stack([part.spectra for part in parts], axis=1)
+    mean = np.einsum("tk,tkw->tw", weights, spectra)
+    roots = np.sqrt(weights)
+    within = [roots[:, k, None, None] * part.factors for k, part in enumerate(parts)]
+    between = roots[..., None] * (spectra - mean[:, None])
+    return Predicted(mean, np.concatenate([*within, between], axis=1))

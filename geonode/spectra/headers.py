@@ -1,0 +1,148 @@
+"""What headers say: the spectral axis, concentrations, and the units of both."""
+
+import re
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+UNITS = {
+    "nm": "nm",
+    "um": "um",
+    "µm": "um",  # micro sign
+    "μm": "um",  # Greek mu
+    "cm1": "cm-1",
+    "cm-1": "cm-1",
+    "cm^-1": "cm-1",
+    "1/cm": "cm-1",
+    "ev": "eV",
+}
+"""CF spelling of the units of a spectral axis, by how headers spell them (lower case)."""
+
+AXIS_NAMES = {
+    "wavelength",
+    "wavelengths",
+    "wavenumber",
+    "wavenumbers",
+    "wave number",
+    "raman shift",
+    "shift",
+    "energy",
+    "photon energy",
+    "frequency",
+    "lambda",
+    "λ",
+}
+CONCENTRATION_NAMES = {"concentration", "concentrations", "conc", "conc.", "level", "levels"}
+REPLICATE_NAMES = {"replicate", "replicates", "rep", "repeat", "scan", "scans"}
+OTHER_NAMES = {"sample", "samples", "sample name", "name", "id", "spectrum", "spectra", "label"}
+"""Headers of names that say nothing about concentrations."""
+
+_PREFIX = "[fpnuµμmcdk]?"
+_VOLUME = r"(?:[nuµμmcd]?[Ll]|[mcd]?m\^?[3³])"
+CONCENTRATION_UNIT = (
+    rf"{_PREFIX}M|{_PREFIX}(?:mol|g|eq)/(?:{_VOLUME}|{_PREFIX}g)"
+    rf"|{_PREFIX}(?:mol|g)[ ·*]?[Ll]\^?-1"
+    rf"|(?:{_PREFIX}I?U|CFU|cfu|cells|copies|particles)/{_VOLUME}"
+    r"|pp[mbtq][vw]?|PP[MBTQ]"
+    r"|(?:wt|vol|mol)?\.? ?%(?: ?\(?[wv]/[wv]\)?)?"
+)
+"""Units of concentrations; letters are large or small as they should be: mM is not MM."""
+
+_AXIS_HEADER = re.compile(r"(?P<name>.*?)[\s_/]*[\s_/(\[](?P<unit>1/cm|[^\s_/()\[\]]+)[)\]]?")
+_CONCENTRATION_HEADER = re.compile(
+    rf"(?P<name>.*?)[\s_/]*[\s_/(\[](?P<unit>{CONCENTRATION_UNIT})[)\]]?"
+)
+_BRACKETS = re.compile(r"(?P<name>conc[a-z]*\.?|levels?)[\s_]*[(\[](?P<unit>[^()\[\]]+)[)\]]", re.I)
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_LEVEL = re.compile(rf"(?P<number>{_NUMBER})(?:[\s_]*[(\[]?(?P<unit>{CONCENTRATION_UNIT})[)\]]?)?")
+_WAVELENGTH = re.compile(rf"(?P<number>{_NUMBER})[\s_]*[(\[]?(?P<unit>[^\s()\[\]]+)[)\]]?")
+_SCAN_MARK = re.compile(r"(?P<level>.+)__r(?P<scan>[1-9][0-9]{0,5})")
+
+Role = Literal["axis", "concentration", "replicate", "other"]
+
+
+class Level(NamedTuple):
+    """A name that is a concentration.
+
+    Attributes:
+        concentration: finite, not negative.
+        scan: from 2 on for further scans, 1 for the one without a mark.
+        unit: as the name gives it.
+    """
+
+    concentration: float
+    scan: int
+    unit: str | None
+
+
+def axis_header(header: str) -> tuple[str, str]:
+    """Name and unit of a spectral axis; unit "1" where the header names none that is known."""
+    match = _AXIS_HEADER.fullmatch(header)
+    if match and match["name"] and match["unit"].lower() in UNITS:
+        return match["name"], UNITS[match["unit"].lower()]
+    return header, "1"
+
+
+def concentration_header(header: str) -> tuple[str, str | None]:
+    """Name and unit of a concentration; None where the header names none.
+
+    A unit in brackets may be any; without them it must be known, as `conc_ppb`.
+    """
+    match = _CONCENTRATION_HEADER.fullmatch(header) or _BRACKETS.fullmatch(header)
+    return (match["name"], match["unit"]) if match and match["name"] else (header, None)
+
+
+def role(header: str) -> Role | None:
+    """What a header says that a column is; None if it says nothing that is known."""
+    names: dict[Role, set[str]] = {
+        "concentration": CONCENTRATION_NAMES,
+        "axis": AXIS_NAMES,
+        "replicate": REPLICATE_NAMES,
+        "other": OTHER_NAMES,
+    }
+    for found, known in names.items():
+        bare = re.split(r"[(\[/]", header)[0]
+        for name in (header, bare, axis_header(header)[0], concentration_header(header)[0]):
+            if re.sub(r"[\s_-]+", " ", name).strip().lower() in known:
+                return found
+    if concentration_header(header)[1] or re.fullmatch(CONCENTRATION_UNIT, header):
+        return "concentration"  # before the axis: a µM is no micrometre
+    if axis_header(header)[1] != "1" or header.lower() in UNITS:
+        return "axis"
+    return None
+
+
+def level(name: str) -> Level | None:
+    """The concentration that a name is; None if it is none that is finite and not negative."""
+    mark = _SCAN_MARK.fullmatch(name)
+    text, scan = (mark["level"].strip(), int(mark["scan"])) if mark else (name, 1)
+    match = _LEVEL.fullmatch(text)
+    if match is None or (mark and scan == 1):
+        return None
+    concentration = float(match["number"])
+    if not 0 <= concentration < np.inf:
+        return None
+    return Level(concentration + 0.0, scan, match["unit"])
+
+
+def wavelength(text: str) -> tuple[float, str | None] | None:
+    """The value of a spectral axis with its unit, such as "400 nm"; None if it is none."""
+    if re.fullmatch(_NUMBER, text):
+        return float(text), None
+    match = _WAVELENGTH.fullmatch(text)
+    if match is None or match["unit"].lower() not in UNITS:
+        return None
+    return float(match["number"]), UNITS[match["unit"].lower()]
+
+
+def same_unit(one: str, other: str) -> bool:
+    """Whether two spellings are of one unit, as µM, uM and µmol/L are; nothing is converted."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(unit: str) -> str:
+    text = re.sub(r"[\s·*^().]", "", unit.replace("µ", "u").replace("μ", "u")).replace("³", "3")
+    text = re.sub(r"[Ll]-1$", "/L", text)
+    text = re.sub(r"l$", "L", text) if "/" in text else text
+    text = re.sub(r"mol/(L|dm3)$", "M", text)
+    return text.lower() if re.fullmatch("PP[MBTQ]|CFU/.*", text) else text

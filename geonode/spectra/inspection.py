@@ -1,0 +1,203 @@
+"""What a file of spectra holds, how good it looks, and the parameters that would read it."""
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.spectra.reading import Missing, Window, errors_naming, read_sheet, series_of
+from geonode.spectra.sheet import Sheet, shortest
+from geonode.spectra.table import MOST_LEVELS, SpectraTable
+
+BARS = "▁▂▃▄▅▆▇█"
+WIDEST_LINE = 48
+"""Characters of a spectrum drawn in one line."""
+
+DECADES = 2
+"""That levels without a zero must span, more than, for a logarithmic chart to be proposed."""
+
+_SIGNAL = re.compile(r"(?P<name>.+?)[\s_]*[(\[/]\s*(?P<unit>[^()\[\]]+?)\s*[)\]]?")
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found in a file.
+
+    Attributes:
+        source: the file.
+        format: how it was understood, in words.
+        levels: ascending.
+        scans: of every level.
+        concentration_unit: as the file names it; None if it does not.
+        axis_name, axis_unit: of the spectral axis; unit "1" if unknown.
+        axis_range: its ends.
+        axis_step: median distance of neighbours.
+        wavelengths: how many are kept.
+        masked: those that were left out because a value was missing.
+        replicate_noise: as `SpectraTable.replicate_noise`; None without replicates.
+        noise: as `noise_along_the_axis`.
+        non_monotonic_share: as `SpectraTable.non_monotonic_share`.
+        lines: mean spectrum of every level in one line, all on one scale.
+        proposal: block `spectra` of a parameter file.
+    """
+
+    source: str
+    format: str
+    levels: list[float]
+    scans: list[int]
+    concentration_unit: str | None
+    axis_name: str
+    axis_unit: str
+    axis_range: tuple[float, float]
+    axis_step: float
+    wavelengths: int
+    masked: list[float]
+    replicate_noise: float | None
+    noise: float
+    non_monotonic_share: float
+    lines: list[str]
+    proposal: str
+
+    def text(self) -> str:
+        """For people."""
+        low, high = self.axis_range
+        replicates = self.replicate_noise
+        axis = self.axis_name + ("" if self.axis_unit == "1" else f" ({self.axis_unit})")
+        facts = {
+            "file": self.source,
+            "format": self.format,
+            "axis": f"{axis}: {self.wavelengths} values, {low:g} to {high:g}, "
+            f"step {self.axis_step:g}",
+            "masked": ", ".join(f"{value:g}" for value in self.masked) or "none",
+            "levels": f"{len(self.levels)}, unit {self.concentration_unit or 'not in the file'}",
+            "noise": f"{self.noise:.3g} from neighbours, "
+            + ("no replicates" if replicates is None else f"{replicates:.3g} from replicates"),
+            "not monotonic": f"{self.non_monotonic_share:.0%} of the wavelengths",
+        }
+        width = max(map(len, facts))
+        head = [f"{name:<{width}}  {fact}" for name, fact in facts.items()]
+        names = [shortest(level) for level in self.levels]
+        widest = max(map(len, names))
+        spectra = [
+            f"{name:>{widest}}  {line}  {scans} scan{'s' if scans > 1 else ''}"
+            for name, line, scans in zip(names, self.lines, self.scans, strict=True)
+        ]
+        return "\n".join([*head, "", *spectra, "", self.proposal.rstrip()])
+
+    def to_json(self) -> dict[str, Any]:
+        """Mapping of plain numbers, texts and lists."""
+        return asdict(self) | {"axis_range": list(self.axis_range)}
+
+
+def inspect_file(path: Path, *, window: Window = None, missing: Missing = "mask") -> Inspection:
+    """Look at a file of a series.
+
+    Args:
+        path: of any known format.
+        window: part of the axis to look at, ends included (axis unit).
+        missing: whether missing values are an error, or their wavelengths are left out and named.
+
+    Raises:
+        SpectraError: as `read_table`.
+    """
+    with errors_naming(path):
+        sheet = read_sheet(path, most_levels=MOST_LEVELS)
+        table = series_of(sheet, window, missing)
+    axis = table.axis
+    return Inspection(
+        source=str(path),
+        format=sheet.format,
+        levels=table.concentrations.tolist(),
+        scans=[len(scans) for scans in table.scans],
+        concentration_unit=table.concentration_unit,
+        axis_name=table.axis_name,
+        axis_unit=table.axis_unit,
+        axis_range=(float(axis[0]), float(axis[-1])),
+        axis_step=float(np.median(np.diff(axis))),
+        wavelengths=len(axis),
+        masked=table.masked.tolist(),
+        replicate_noise=table.replicate_noise(),
+        noise=noise_along_the_axis(axis, np.concatenate(table.scans)),
+        non_monotonic_share=table.non_monotonic_share(),
+        lines=one_line_spectra(table.spectra),
+        proposal=_proposal(path, sheet, table, window),
+    )
+
+
+def noise_along_the_axis(
+    axis: Float[np.ndarray, "wavelength"], scans: Float[np.ndarray, "scan wavelength"]
+) -> float:
+    """Standard deviation of white noise, from every value about the line through its neighbours.
+
+    On an even axis that distance is half a second difference, which a smooth spectrum hardly has.
+    Pseudo-residuals: Gasser, Sroka and Jennen-Steinmetz, Biometrika 73 (1986) 625, section 2. Their
+    scale is 1.4826 times the median of their sizes, which bands sharper than the step do not
+    spoil: Stoehr et al., ASP Conf. Ser. 394 (2008) 505 (DER_SNR). An instrument that smooths its
+    spectra has more noise than this shows.
+
+    Args:
+        axis: ascending, at least three values.
+        scans: each on this axis.
+    """
+    left, right = np.diff(axis)[:-1], np.diff(axis)[1:]
+    before, after = right / (left + right), left / (left + right)
+    residuals = before * scans[:, :-2] + after * scans[:, 2:] - scans[:, 1:-1]
+    scaled = residuals / np.sqrt(before**2 + after**2 + 1)
+    return float(1.4826 * np.median(np.abs(scaled)))
+
+
+def one_line_spectra(spectra: Float[np.ndarray, "level wavelength"]) -> list[str]:
+    """Every spectrum as a line of bars, means of equal parts of the axis, all on one scale."""
+    parts = np.array_split(spectra, min(WIDEST_LINE, spectra.shape[1]), axis=1)
+    means = np.stack([part.mean(axis=1) for part in parts], axis=1)
+    low, span = means.min(), np.ptp(means)
+    heights = np.zeros_like(means) if span == 0 else (means - low) / span
+    bars = np.minimum((heights * len(BARS)).astype(int), len(BARS) - 1)
+    return ["".join(BARS[bar] for bar in line) for line in bars]
+
+
+def _proposal(path: Path, sheet: Sheet, table: SpectraTable, window: Window) -> str:
+    """Block `spectra` of a parameter file, with what it was concluded from as comments."""
+    levels, unit = table.concentrations, table.concentration_unit
+    match = _SIGNAL.fullmatch(sheet.signal or "")
+    quantity, signal_unit = (match["name"], match["unit"]) if match else (sheet.signal, None)
+    log = levels[0] > 0 and levels[-1] > levels[0] * 10**DECADES
+    span = f"{levels[0]:g} to {levels[-1]:g}"
+    low, high = sheet.axis.min(), sheet.axis.max()
+    masked = len(table.masked)
+    limits = "null" if window is None else f"[{window[0]!r}, {window[1]!r}]"
+    not_named = "the file does not say: put it in"
+    values = {
+        "source": (_quoted(str(path)), sheet.format),
+        "quantity": (
+            _quoted((quantity or "").lower() or "signal"),
+            "from the file" if quantity else not_named,
+        ),
+        "unit": (_quoted(signal_unit or "1"), "from the file" if signal_unit else not_named),
+        "concentration_unit": (_quoted(unit or "unknown"), "from the file" if unit else not_named),
+        "chart": (
+            "log" if log else "linear",
+            f"levels {span}; the pipeline finds a chart by evidence anyway",
+        ),
+        "kappa": ("null", "of the asinh chart alone"),
+        "window": (limits, f"the axis runs from {low:.10g} to {high:.10g}"),
+        "missing": (
+            "mask" if masked else "refuse",
+            f"{masked} wavelengths with missing values" if masked else "no value is missing",
+        ),
+    }
+    width = max(len(f"{key}: {value}") for key, (value, _) in values.items())
+    lines = [
+        f"  {f'{key}: {value}':<{width}}  # {' '.join(said.split())}"
+        for key, (value, said) in values.items()
+    ]
+    return "\n".join(["spectra:", *lines]) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """A string as YAML and JSON write it."""
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,210 @@
+"""Spectra as JCAMP-DX: a file of linked blocks, or a folder with one file a spectrum.
+
+A spectrum is called by its title, or by its concentration where every block has the label
+`##CONCENTRATIONS=`, as `10 ppb` or `(arsenic, 10, ppb)`: one component, as nothing tells which of
+several the series is about. `30 ppb__r2` as title marks a further scan, with the label too.
+
+McDonald and Wilks, JCAMP-DX: A Standard Form for Exchange of Infrared Spectra in Computer Readable
+Form, Appl. Spectrosc. 42 (1988) 151. Blocks are parsed by the package jcamp, which forgives what
+the standard does not: here a block without the number of points that it announces, whose checks
+fail, or whose repeat counts that package does not know is refused. Points are XYDATA, evenly
+spaced and possibly compressed, or XYPOINTS.
+"""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.errors import SpectraError
+from geonode.spectra.delimited import text_lines
+from geonode.spectra.optional import require
+from geonode.spectra.sheet import Sheet, require_values, shortest
+
+SUFFIXES = (".jdx", ".dx", ".jcamp")
+
+LONGEST_LINE = 1024
+"""Characters; the standard has 80."""
+
+MOST_POINTS = 2**20
+"""Of a spectrum."""
+
+AXES = {
+    "NANOMETERS": ("wavelength", "nm"),
+    "NM": ("wavelength", "nm"),
+    "MICROMETERS": ("wavelength", "um"),
+    "1/CM": ("wavenumber", "cm-1"),
+    "CM-1": ("wavenumber", "cm-1"),
+}
+"""Name and unit of the axis, by XUNITS."""
+
+_POINTS = re.compile(r"##\s*(XYDATA|XYPOINTS|PEAK ?TABLE|NTUPLES)\s*=", re.IGNORECASE)
+_COUNT = re.compile(r"##\s*NPOINTS\s*=\s*([0-9]+)", re.IGNORECASE)
+# A repeat count after anything but one difference, or of more digits than one.
+_UNKNOWN_REPEAT = re.compile(r"(?<![%J-Rj-r0-9])[0-9]*[S-Zs]|[S-Zs][0-9S-Zs]")
+_COMPONENT = re.compile(r"\s*(?:\(NCU\)\s*)?\(\s*[^(),]*,\s*([^(),]+),\s*([^(),]+)\)\s*")
+_SCAN_MARK = re.compile(r".*(__r[0-9]+)", re.DOTALL)
+
+
+class Block(NamedTuple):
+    """One spectrum of a file."""
+
+    title: str
+    concentration: str | None
+    axis_name: str
+    axis_unit: str
+    signal: str | None
+    axis: Float[np.ndarray, "wavelength"]
+    values: Float[np.ndarray, "wavelength"]
+
+
+def read_jcamp(path: Path) -> Sheet:
+    """Spectra of a file, or of all files of a folder.
+
+    Raises:
+        SpectraError: a file is damaged or is no spectrum, or the spectra have not the same axis;
+            the package jcamp is absent.
+        OSError, UnicodeDecodeError: a file cannot be read.
+    """
+    if not path.is_dir():
+        blocks = _blocks(path)
+        return _sheet(blocks, [f"block {number}" for number in range(1, len(blocks) + 1)])
+    files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
+    wrong = [file.name for file in files if file.suffix.lower() not in SUFFIXES]
+    if wrong or not files:
+        raise SpectraError(
+            f"found a folder with {wrong[0] if wrong else 'nothing'} in it, expected a file, or a "
+            f"folder of JCAMP-DX files ({', '.join(SUFFIXES)}) alone"
+        )
+    blocks, places = [], []
+    for file in files:
+        try:
+            found = _blocks(file)
+        except SpectraError as error:
+            raise SpectraError(f"{file.name}: {error}") from error
+        blocks += found
+        places += [f"{file.name}, block {number}" for number in range(1, len(found) + 1)]
+    return _sheet(blocks, places)
+
+
+def _sheet(blocks: list[Block], places: list[str]) -> Sheet:
+    first = blocks[0]
+    require_values(len(blocks) * len(first.axis))
+    for block, place in zip(blocks, places, strict=True):
+        for what, one, other in (
+            ("axis", (block.axis_name, block.axis_unit), (first.axis_name, first.axis_unit)),
+            ("signal", block.signal, first.signal),
+        ):
+            if one != other:
+                raise SpectraError(
+                    f"{place}: found {what} {one}, expected {other} as in {places[0]}"
+                )
+        if not np.array_equal(block.axis, first.axis):
+            raise SpectraError(
+                f"{place}: found another axis than in {places[0]} ({len(block.axis)} and "
+                f"{len(first.axis)} points); bring all spectra to one axis"
+            )
+    by_label = all(block.concentration is not None for block in blocks)
+    names = [str(block.concentration) if by_label else block.title for block in blocks]
+    axis = first.axis
+    return Sheet(
+        names=names,
+        axis=axis,
+        axis_name=first.axis_name,
+        axis_unit=first.axis_unit,
+        values=np.stack([block.values for block in blocks]),
+        name_places=places,
+        axis_places=[f"point {number}" for number in range(1, len(axis) + 1)],
+        cell_place=lambda spectrum, place: f"{places[spectrum]}, point {place + 1}",
+        format="JCAMP-DX, one block a spectrum",
+        # A bare number as title may count samples.
+        names_are="concentrations" if by_label else "other",
+        signal=first.signal,
+    )
+
+
+def _blocks(path: Path) -> list[Block]:
+    """Spectra of one file."""
+    jcamp = require("jcamp", "jcamp")
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = list(text_lines(file, LONGEST_LINE))
+    _refuse_unreadable(lines)
+    said = io.StringIO()
+    try:
+        # Failed checks are printed, which is all that happens to them.
+        with contextlib.redirect_stdout(said):
+            content = jcamp.read(lines)
+        found = content.get("children", [content])
+        if said.getvalue():
+            raise SpectraError(" ".join(said.getvalue().split()))
+        if len(found) != sum(bool(_POINTS.match(line)) for line in lines):
+            raise SpectraError("found a block without, or with several, XYDATA or XYPOINTS")
+        return [_block(block) for block in found]
+    except SpectraError:
+        raise
+    except Exception as error:  # of a damaged block, whatever it is
+        raise SpectraError(f"found no JCAMP-DX spectra ({error!r:.80})") from error
+
+
+def _refuse_unreadable(lines: list[str]) -> None:
+    """Refuse points that are too many, or that the package would misread."""
+    counts = [int(match[1][:12]) for line in lines if (match := _COUNT.match(line))]
+    if not counts or max(counts) > MOST_POINTS:
+        raise SpectraError(
+            f"found {'no NPOINTS' if not counts else f'{max(counts)} points'}, expected JCAMP-DX "
+            f"spectra of at most {MOST_POINTS} points"
+        )
+    points = False
+    for number, line in enumerate(lines, start=1):
+        if line.startswith("##"):
+            points = bool(_POINTS.match(line))
+        elif points and _UNKNOWN_REPEAT.search(line):
+            raise SpectraError(
+                f"line {number}: found repeat counts that are not read; export without compression"
+            )
+
+
+def _block(content: dict[str, Any]) -> Block:
+    axis, values = np.asarray(content["x"], float), np.asarray(content["y"], float)
+    if not len(axis) == len(values) == content["npoints"] > 0:
+        raise SpectraError(
+            f"found {len(values)} points, expected {content['npoints']} (NPOINTS); only XYDATA "
+            "and XYPOINTS are read"
+        )
+    if not (np.isfinite(axis).all() and np.isfinite(values).all()):
+        raise SpectraError("found NaN or infinity, expected finite numbers")
+    first = content.get("firsty", values[0])
+    tolerance = abs(content.get("yfactor", 1)) + 1e-2 * np.abs(values).max()
+    if not abs(values[0] - first) <= tolerance:
+        raise SpectraError(f"found {values[0]:g} as first value, expected {first} (FIRSTY)")
+    unit = str(content.get("xunits", "")).strip()
+    name, unit = AXES.get(unit.upper(), (unit or "axis", "1"))
+    if unit == "cm-1" and "RAMAN" in str(content.get("data type", "")).upper():
+        name = "raman_shift"
+    title = str(content.get("title", "")).strip()
+    signal = content.get("yunits")
+    return Block(
+        title=title,
+        concentration=_concentration(content.get("concentrations"), title),
+        axis_name=name,
+        axis_unit=unit,
+        signal=None if signal is None else str(signal).strip(),
+        axis=axis,
+        values=values,
+    )
+
+
+def _concentration(label: Any, title: str) -> str | None:
+    """The concentration that a block names, with the mark of the scan that its title has."""
+    if label is None:
+        return None
+    mark = _SCAN_MARK.fullmatch(title)
+    text = shortest(float(label)) if isinstance(label, int | float) else str(label).strip()
+    component = _COMPONENT.fullmatch(text)
+    if component:
+        text = f"{component[1].strip()} {component[2].strip()}"
+    return text + (mark[1] if mark else "")

@@ -1,0 +1,133 @@
+"""Spectra as labelled arrays: NetCDF files and Zarr stores, opened by xarray.
+
+One variable is read: the one of numbers over a wavelength-like dimension and one other, which is
+the concentration or tells samples apart, and possibly a third of replicates. Dimensions are known
+by their name or the units of their coordinate. A replicate that is NaN throughout was not made.
+"""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from geonode.errors import SpectraError
+from geonode.spectra.headers import UNITS, Role, role
+from geonode.spectra.optional import require
+from geonode.spectra.sheet import Sheet, require_columns, require_values, shortest
+
+
+def read_labelled_arrays(path: Path) -> Sheet:
+    """Spectra of a NetCDF file or a Zarr store.
+
+    Raises:
+        SpectraError: it is damaged, or has no such variable, or several; a package is absent.
+        OSError: it cannot be read.
+    """
+    xarray = require("xarray", "netcdf")
+    engine = _engine(path)
+    options = {"consolidated": False} if engine == "zarr" else {}
+    # A file is opened here, so that it is closed whatever happens in between.
+    with nullcontext(path) if engine == "zarr" else path.open("rb") as source:
+        try:
+            with xarray.open_dataset(
+                source, engine=engine, decode_times=False, chunks=None, **options
+            ) as data:
+                return _sheet(data, "Zarr" if engine == "zarr" else "NetCDF")
+        except SpectraError:
+            raise
+        except Exception as error:  # of a damaged part, whatever it is
+            said = " ".join(repr(error).split())
+            raise SpectraError(f"found no labelled arrays that can be read ({said:.80})") from error
+
+
+def _engine(path: Path) -> str:
+    if path.suffix.lower() == ".zarr":
+        if not path.is_dir():
+            raise SpectraError("found no such folder, expected a Zarr store")
+        return "zarr"
+    with path.open("rb") as file:
+        start = file.read(4)
+    if start[:3] == b"CDF":
+        return "scipy"
+    require("h5netcdf", "netcdf")
+    return "h5netcdf"
+
+
+def _sheet(data: Any, kind: str) -> Sheet:
+    roles: dict[str, Role | None] = {str(name): _role(data, name) for name in data.dims}
+    name, values = _variable(data, roles)
+    require_values(int(np.prod(values.shape)))
+    (at_axis,) = [dim for dim in values.dims if roles[dim] == "axis"]
+    (of_names,) = [dim for dim in values.dims if roles[dim] not in ("axis", "replicate")]
+    replicates = [dim for dim in values.dims if roles[dim] == "replicate"]
+    for dim in (at_axis, of_names):
+        if dim not in data.coords:
+            raise SpectraError(f"found no coordinate {dim!r}, expected one for every dimension")
+    require_columns(data.sizes[of_names])
+    numbers = np.asarray(values.transpose(of_names, *replicates, at_axis), np.float64)
+    scans = numbers.reshape(len(numbers), -1, numbers.shape[-1])
+    names, places, spectra = [], [], []
+    for number, (label, of_level) in enumerate(
+        zip(data[of_names].values.tolist(), scans, strict=True), start=1
+    ):
+        text = shortest(float(label)) if isinstance(label, int | float) else str(label)
+        there = of_level[~np.isnan(of_level).all(axis=1)] if replicates else of_level
+        marks = ["", *(f"__r{scan}" for scan in range(2, len(there) + 1))]
+        names += [text + mark for mark in marks[: len(there)]]
+        places += [f"{of_names} {number}"] * len(there)
+        spectra += list(there)
+    axis = np.asarray(data[at_axis].values, np.float64)
+    unit = str(data[at_axis].attrs.get("units", "1"))
+    concentrations = roles[of_names] == "concentration"
+    named = data[of_names].attrs.get("units") if concentrations else None
+    return Sheet(
+        names=names,
+        axis=axis,
+        axis_name=str(data[at_axis].attrs.get("long_name", at_axis)),
+        axis_unit=UNITS.get(unit.lower(), unit),
+        values=np.stack(spectra) if spectra else np.empty((0, len(axis))),
+        name_places=places,
+        axis_places=[f"{at_axis} {number}" for number in range(1, len(axis) + 1)],
+        cell_place=lambda spectrum, place: f"{places[spectrum]}, {at_axis} {place + 1}",
+        format=f"{kind}, variable {name} ({', '.join(map(str, values.dims))})",
+        names_are="concentrations" if concentrations else "other",
+        concentration_unit=None if named in (None, "", "1") else str(named),
+        signal=_signal(name, values),
+    )
+
+
+def _role(data: Any, dim: Any) -> Role | None:
+    """What a dimension is, by its name, and else by what its coordinate says of itself."""
+    found = role(str(dim))
+    if found is None and dim in data.coords:
+        attributes = data[dim].attrs
+        for said in (attributes.get("long_name"), attributes.get("standard_name")):
+            found = found or (role(str(said)) if said else None)
+        unit = attributes.get("units")
+        found = found or (role(str(unit)) if unit else None)
+    return found
+
+
+def _variable(data: Any, roles: dict[str, Role | None]) -> tuple[str, Any]:
+    """Name and values of the one variable that is spectra."""
+    found = {}
+    for name, variable in data.data_vars.items():
+        dims = sorted(str(roles[dim]) for dim in variable.dims if roles[dim] != "replicate")
+        replicates = len(variable.dims) - len(dims)
+        over_two = len(dims) == 2 and dims.count("axis") == 1 and replicates <= 1
+        if over_two and variable.dtype.kind in "fiu":
+            found[str(name)] = variable
+    if len(found) != 1:
+        names = ", ".join(map(repr, found)) if found else "no variable"
+        raise SpectraError(
+            f"found {names} over a wavelength and one other dimension, expected one variable; "
+            f"dimensions: {', '.join(map(repr, roles))}"
+        )
+    return next(iter(found.items()))
+
+
+def _signal(name: str, variable: Any) -> str:
+    unit = str(variable.attrs.get("units", "1"))
+    called = str(variable.attrs.get("long_name", name))
+    return called if unit in ("1", "") else f"{called} ({unit})"

@@ -1,0 +1,284 @@
+"""Which way the spectra of a table run: by column, by row, or one value a row.
+
+Headers decide. A table whose first cell names a spectral axis has one column a spectrum; one whose
+first cell names concentrations or samples has one row a spectrum. Where the first cell says
+neither, the other headers do if they carry units, marks of scans or text; a table of bare numbers
+is only read if one of its two sides is too long for the levels of a series.
+"""
+
+from typing import Literal, NoReturn
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.errors import SpectraError
+from geonode.spectra.headers import (
+    Level,
+    Role,
+    axis_header,
+    concentration_header,
+    level,
+    role,
+    wavelength,
+)
+from geonode.spectra.sheet import Grid, Sheet, require_values, to_number
+
+AXIS_OF_UNIT = {
+    "nm": "wavelength",
+    "um": "wavelength",
+    "cm-1": "wavenumber",
+    "eV": "photon_energy",
+    "1": "axis",
+}
+"""What an axis is called whose unit alone is known."""
+
+
+def sheet_of(grid: Grid, most_levels: int | None) -> Sheet:
+    """The spectra of a table.
+
+    Args:
+        grid: its cells.
+        most_levels: of a series, if the spectra are one; None: they need not be.
+
+    Raises:
+        SpectraError: it is no such table, or cannot be told which way its spectra run; the message
+            names row and column.
+    """
+    header = grid.header
+    if len(header) < 2:
+        raise SpectraError(
+            f"row 1: found one cell, {header[0][:40]!r}, expected several with a comma, "
+            "semicolon, tab, | or blanks between them, such as wavelength_nm,0,10,20,30,60"
+        )
+    roles = [role(name) for name in header]
+    if _is_long(grid, roles):
+        return _long(grid, roles)
+    corner = header[0]
+    if not corner or to_number(corner) is not None:
+        raise SpectraError(
+            f"row 1: found {corner!r}, expected a header that starts with the name of the axis, "
+            "such as wavelength_nm, or with concentration above one row a spectrum"
+        )
+    parts = [part.strip() for part in corner.split("\\")]
+    if len(parts) == 2 and {role(part) for part in parts} == {"axis", "concentration"}:
+        of_rows, of_columns = parts
+    else:
+        of_rows, of_columns = corner, ""
+    if _direction(grid, role(of_rows), most_levels) == "columns":
+        return _by_column(grid, of_rows, of_columns)
+    return _by_row(grid, of_rows, of_columns)
+
+
+def _direction(
+    grid: Grid, corner: Role | None, most_levels: int | None
+) -> Literal["columns", "rows"]:
+    """Whether columns or rows are the spectra."""
+    if corner == "axis":
+        return "columns"
+    if corner in ("concentration", "other"):
+        return "rows"
+    across, down = grid.header[1:], grid.first
+    if all(to_number(name) is None and wavelength(name) for name in across):
+        return "rows"
+    numbers_across = all(to_number(name) is not None for name in across)
+    numbers_down = all(to_number(name) is not None for name in down)
+    if not numbers_across:
+        return "columns"
+    if not numbers_down:
+        return "rows"
+    if most_levels is not None and (len(across) > most_levels) != (len(down) > most_levels):
+        return "rows" if len(across) > most_levels else "columns"
+    raise SpectraError(
+        f"row 1, column 1: found {grid.header[0]!r}, which does not tell whether columns or rows "
+        "are the spectra; write wavelength_nm (one column a spectrum) or concentration (one row)"
+    )
+
+
+# one column a spectrum
+
+
+def _by_column(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
+    names = grid.header[1:]
+    for column, name in enumerate(names, start=2):
+        if role(name) == "axis":
+            raise SpectraError(
+                f"row 1, column {column}: found a second axis, {name!r}, expected one axis in the "
+                "first column and one column a spectrum"
+            )
+    values = grid.numbers()
+    axis = _axis_of_rows(grid)
+    axis_name, axis_unit = axis_header(of_rows)
+    rows = grid.row_numbers
+    return Sheet(
+        names=names,
+        axis=axis,
+        axis_name=axis_name,
+        axis_unit=axis_unit,
+        values=values.T,
+        name_places=[f"row 1, column {column}" for column in range(2, len(names) + 2)],
+        axis_places=[f"row {row}" for row in rows],
+        cell_place=lambda spectrum, place: f"row {rows[place]}, column {names[spectrum]!r}",
+        format=f"{grid.format}, one column a spectrum",
+        names_are="concentrations" if of_columns else "unknown",
+        concentration_unit=concentration_header(of_columns)[1],
+    )
+
+
+def _axis_of_rows(grid: Grid) -> Float[np.ndarray, "row"]:
+    axis = np.empty(len(grid.first))
+    for place, cell in enumerate(grid.first):
+        number = to_number(cell)
+        if number is None or not np.isfinite(number):
+            raise SpectraError(
+                f"row {grid.row_numbers[place]}, column {grid.header[0]!r}: found {cell[:40]!r} "
+                "on the axis, expected a finite number"
+            )
+        axis[place] = number
+    return axis
+
+
+# one row a spectrum
+
+
+def _by_row(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
+    axis, unit = _axis_of_columns(grid)
+    axis_name = AXIS_OF_UNIT[unit]
+    if of_columns:
+        axis_name, named = axis_header(of_columns)
+        if "1" not in (unit, named) and unit != named:
+            _refuse_units(1, named, unit)
+        unit = named if unit == "1" else unit
+    header, rows = grid.header, grid.row_numbers
+    return Sheet(
+        names=grid.first,
+        axis=axis,
+        axis_name=axis_name,
+        axis_unit=unit,
+        values=grid.numbers(),
+        name_places=[f"row {row}, column 1" for row in rows],
+        axis_places=[f"row 1, column {column}" for column in range(2, len(header) + 1)],
+        cell_place=lambda spectrum, place: f"row {rows[spectrum]}, column {header[place + 1]!r}",
+        format=f"{grid.format}, one row a spectrum",
+        names_are=_names_are(role(of_rows)),
+        concentration_unit=concentration_header(of_rows)[1],
+    )
+
+
+def _axis_of_columns(grid: Grid) -> tuple[Float[np.ndarray, "column"], str]:
+    """Axis and its unit."""
+    axis, unit = np.empty(len(grid.header) - 1), "1"
+    for place, text in enumerate(grid.header[1:]):
+        found = wavelength(text)
+        if found is None or not np.isfinite(found[0]):
+            raise SpectraError(
+                f"row 1, column {place + 2}: found {text[:40]!r} on the axis, expected a finite "
+                "number"
+            )
+        axis[place], own = found
+        if own is not None and unit not in ("1", own):
+            _refuse_units(place + 2, unit, own)
+        unit = own or unit
+    return axis, unit
+
+
+def _refuse_units(column: int, one: str, other: str) -> NoReturn:
+    raise SpectraError(f"row 1, column {column}: found units {one} and {other} on one axis")
+
+
+def _names_are(found: Role | None) -> Literal["concentrations", "other", "unknown"]:
+    if found == "concentration":
+        return "concentrations"
+    return "other" if found == "other" else "unknown"
+
+
+# one row a value
+
+
+def _is_long(grid: Grid, roles: list[Role | None]) -> bool:
+    """Whether columns are the concentration or the sample, the wavelength, and the value."""
+    if roles.count("axis") != 1 or len(roles) < 3:
+        return False
+    if "concentration" in roles:
+        # A level in a wide header has its number; a column of levels has none.
+        return all(level(name) is None for name in grid.header)
+    if "other" not in roles:
+        return False
+    # Spectra may be called sample and blank. Of those, the axis would not repeat itself.
+    axis = grid.column(roles.index("axis"))
+    return len(set(axis)) < len(axis)
+
+
+def _long(grid: Grid, roles: list[Role | None]) -> Sheet:
+    at_name, at_axis, at_value = _columns_of_long(grid, roles)
+    rows = grid.row_numbers
+    wavelengths = grid.column_of_numbers(at_axis)
+    wrong = np.flatnonzero(~np.isfinite(wavelengths))
+    if wrong.size:
+        raise SpectraError(
+            f"row {rows[wrong[0]]}, column {grid.header[at_axis]!r}: found no number on the axis, "
+            "expected a finite one"
+        )
+    axis, columns = np.unique(wavelengths, return_inverse=True)
+    names, spectra = _spectra_of_rows(grid, at_name, roles)
+    require_values(len(names) * len(axis))
+    cells = spectra * len(axis) + columns
+    _, counts = np.unique(cells, return_counts=True)
+    if (counts > 1).any():
+        first, second = np.flatnonzero(cells == np.unique(cells)[np.argmax(counts > 1)])[:2]
+        raise SpectraError(
+            f"row {rows[second]}: found {names[spectra[second]]} at {axis[columns[second]]:.10g} "
+            f"again, first in row {rows[first]}; number scans in a column called replicate"
+        )
+    values = np.full((len(names), len(axis)), np.nan)
+    values[spectra, columns] = grid.column_of_numbers(at_value)
+    first_rows = [rows[place] for place in np.unique(spectra, return_index=True)[1]]
+    axis_name, axis_unit = axis_header(grid.header[at_axis])
+    return Sheet(
+        names=names,
+        axis=axis,
+        axis_name=axis_name,
+        axis_unit=axis_unit,
+        values=values,
+        name_places=[f"row {row}, column {at_name + 1}" for row in first_rows],
+        axis_places=[f"wavelength {value:.10g}" for value in axis],
+        cell_place=lambda spectrum, place: f"spectrum {names[spectrum]!r} at {axis[place]:.10g}",
+        format=f"{grid.format}, one row a value",
+        names_are=_names_are(roles[at_name]),
+        concentration_unit=concentration_header(grid.header[at_name])[1],
+        signal=grid.header[at_value],
+    )
+
+
+def _columns_of_long(grid: Grid, roles: list[Role | None]) -> tuple[int, int, int]:
+    """Which columns are the names, the axis and the values."""
+    wanted: Role = "concentration" if "concentration" in roles else "other"
+    others = sorted(str(found) for found in roles if found not in ("axis", wanted))
+    if roles.count(wanted) != 1 or others not in (["None"], ["None", "replicate"]):
+        raise SpectraError(
+            f"row 1: found the columns {', '.join(map(repr, grid.header))}, expected one of "
+            "concentrations, one of wavelengths, one of values and at most one of replicates"
+        )
+    return roles.index(wanted), roles.index("axis"), roles.index(None)
+
+
+def _spectra_of_rows(
+    grid: Grid, at_name: int, roles: list[Role | None]
+) -> tuple[list[str], np.ndarray]:
+    """Names of the spectra, in the order of the file, and the spectrum of every row."""
+    levels = grid.column(at_name)
+    marks = grid.column(roles.index("replicate")) if "replicate" in roles else [""] * len(levels)
+    numbers = {name: level(name) for name in set(levels)}
+    places: dict[tuple[str | Level, str], int] = {}
+    scans: dict[str | Level, int] = {}
+    names: list[str] = []
+    spectra = np.empty(len(levels), dtype=np.int64)
+    for row, (name, mark) in enumerate(zip(levels, marks, strict=True)):
+        found = numbers[name]
+        # 10 is also 10.0, but 10 ppb is not 10 ppm.
+        of = name if found is None else found
+        if (of, mark) not in places:
+            places[of, mark] = len(places)
+            scans[of] = scans.get(of, 0) + 1
+            names.append(name if scans[of] == 1 else f"{name}__r{scans[of]}")
+        spectra[row] = places[of, mark]
+    return names, spectra

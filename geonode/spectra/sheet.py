@@ -1,0 +1,198 @@
+"""What a file of spectra holds before anybody asks what its spectra are of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.errors import SpectraError
+
+MOST_COLUMNS = 100_000
+"""Of a table; a file with more is none that anybody exported on purpose."""
+
+MOST_VALUES = 200_000_000
+"""Of all spectra together: 1.6 GB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """Labelled spectra on one spectral axis, in the order of the file.
+
+    Attributes:
+        names: what the file calls every spectrum.
+        axis: spectral axis, which ascends or descends.
+        axis_name: what the axis is, such as "wavelength" or "raman_shift".
+        axis_unit: its unit; "1" if unknown.
+        values: the spectra, NaN where a value is missing.
+        name_places: where every name is, for messages.
+        axis_places: where every value of the axis is, for messages.
+        cell_place: where the value of a spectrum (first) at a wavelength (second) is.
+        format: how the file was understood, in words.
+        names_are: what the file says that the names are.
+        concentration_unit: unit of the concentrations that the names are, where the file gives
+            one for all; None if it does not.
+        signal: what was measured, as the file says it; None if it does not.
+
+    Raises:
+        SpectraError: the axis repeats a value, or neither ascends nor descends throughout.
+    """
+
+    names: list[str]
+    axis: Float[np.ndarray, "wavelength"]
+    axis_name: str
+    axis_unit: str
+    values: Float[np.ndarray, "spectrum wavelength"]
+    name_places: list[str]
+    axis_places: list[str]
+    cell_place: Callable[[int, int], str]
+    format: str
+    names_are: Literal["concentrations", "other", "unknown"] = "unknown"
+    concentration_unit: str | None = None
+    signal: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_order(self.axis, self.axis_places)
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Cells of a table, before it is known which way its spectra run.
+
+    Attributes:
+        header: the first row.
+        row_numbers: of the other rows, counted from 1 as an editor shows them.
+        first: their first cells.
+        rest: their other cells, as numbers where all of them are.
+        decimal: mark of the decimals.
+        format: how the file was understood, in words.
+    """
+
+    header: list[str]
+    row_numbers: list[int]
+    first: list[str]
+    rest: Float[np.ndarray, "row column"] | list[list[str]]
+    decimal: Literal[".", ","]
+    format: str
+
+    def numbers(self) -> Float[np.ndarray, "row column"]:
+        """Numbers of the other cells, NaN where a cell is missing.
+
+        Raises:
+            SpectraError: a cell is text, or infinite.
+        """
+        if isinstance(self.rest, np.ndarray):
+            return self.rest
+        numbers = np.empty((len(self.rest), len(self.header) - 1))
+        for place, cells in enumerate(self.rest):
+            numbers[place] = self._row(place, cells)
+        return numbers
+
+    def column_of_numbers(self, column: int) -> Float[np.ndarray, "row"]:
+        """Numbers of one column, the first included, NaN where a cell is missing.
+
+        Raises:
+            SpectraError: a cell is text, or infinite.
+        """
+        if column and isinstance(self.rest, np.ndarray):
+            return self.rest[:, column - 1]
+        cells = self.column(column)
+        return np.array([self._number(row, column, cell) for row, cell in enumerate(cells)])
+
+    def column(self, column: int) -> list[str]:
+        """Texts of one column, the first included."""
+        if column == 0:
+            return self.first
+        if isinstance(self.rest, np.ndarray):
+            numbers, places = np.unique(self.rest[:, column - 1], return_inverse=True)
+            return np.array([shortest(number) for number in numbers])[places].tolist()
+        return [cells[column - 1] for cells in self.rest]
+
+    def _row(self, place: int, cells: list[str]) -> list[float]:
+        """Numbers of a row, at once where nothing is wrong and one by one to say what is."""
+        if self.decimal == "." and (text := "".join(cells)).isascii() and "_" not in text:
+            try:
+                row = [float(cell or "nan") for cell in cells]
+            except ValueError:
+                row = [np.inf]
+            if not any(map(np.isinf, row)):
+                return row
+        return [self._number(place, column, cell) for column, cell in enumerate(cells, start=1)]
+
+    def _number(self, place: int, column: int, cell: str) -> float:
+        where = f"row {self.row_numbers[place]}, column {self.header[column]!r}"
+        number = to_number(cell or "nan", self.decimal)
+        if number is None:
+            mark = "point" if self.decimal == "." else "comma"
+            raise SpectraError(
+                f"{where}: found {cell[:40]!r}, expected a number with a decimal {mark}"
+            )
+        if np.isinf(number):
+            raise SpectraError(f"{where}: found {cell[:40]!r}, expected a finite number")
+        return number
+
+
+def to_number(text: str, decimal: str = ".") -> float | None:
+    """A number as data files write it, which is less than `float` takes; None: it is none."""
+    if decimal == ",":
+        if "." in text:
+            return None
+        text = text.replace(",", ".")
+    if "_" in text or not text.isascii():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def shortest(number: float) -> str:
+    """Shortest text that is exactly this number."""
+    return np.format_float_positional(number, trim="-")
+
+
+def require_columns(count: int) -> None:
+    """Refuse a table that is too wide to be one.
+
+    Raises:
+        SpectraError: it has more than `MOST_COLUMNS` columns.
+    """
+    if count > MOST_COLUMNS:
+        raise SpectraError(f"found {count} columns, expected at most {MOST_COLUMNS}")
+
+
+def require_values(count: int) -> None:
+    """Refuse more numbers than spectra have.
+
+    Raises:
+        SpectraError: there are more than `MOST_VALUES`.
+    """
+    if count > MOST_VALUES:
+        raise SpectraError(f"found {count} values, expected at most {MOST_VALUES}")
+
+
+def _check_order(axis: Float[np.ndarray, "wavelength"], places: list[str]) -> None:
+    """Refuse an axis that repeats a value or neither ascends nor descends throughout."""
+    wrong = np.flatnonzero(~np.isfinite(axis))
+    if wrong.size:
+        raise SpectraError(
+            f"{places[wrong[0]]}: found {axis[wrong[0]]} on the axis, expected a finite number"
+        )
+    steps = np.diff(axis)
+    ascending = np.sum(steps > 0) >= np.sum(steps < 0)
+    wrong = np.flatnonzero(steps <= 0 if ascending else steps >= 0)
+    if not wrong.size:
+        return
+    last = wrong[0]
+    value, place = axis[last + 1], places[last + 1]
+    earlier = np.flatnonzero(axis[: last + 1] == value)
+    if earlier.size:
+        raise SpectraError(
+            f"{place}: found {value:.10g} on the axis again, first in {places[earlier[0]]}; "
+            "expected every value once"
+        )
+    raise SpectraError(
+        f"{place}: found {value:.10g} on the axis after {axis[last]:.10g}, expected it to "
+        f"{'ascend' if ascending else 'descend'} as elsewhere; sort it"
+    )

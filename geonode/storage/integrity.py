@@ -1,0 +1,204 @@
+"""Whether the outputs of a pipeline are what was written, and belong together."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+
+from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
+from geonode.progress import Report, silent
+from geonode.storage.artifact import Artifact, damages, open_artifact
+from geonode.storage.document import read_document
+from geonode.storage.inventory import kind_of
+from geonode.storage.pipeline import LOCK, Output, Record, fingerprint, outputs, records, size_of
+from geonode.storage.weights import read_weights
+
+_COMPARED = ("nfiles", "size", "md5")
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong with an output.
+
+    Attributes:
+        path: the output, relative to the folder of the pipeline.
+        array: the array of it, if it is about one.
+        problem: `damaged` against its own checksums or by a number that is not finite; `absent`;
+            `changed` since DVC wrote it down; `stale`, made from other inputs than are there;
+            `mismatched` with another artifact.
+        message: one line that says where and what, and what to do.
+    """
+
+    path: str
+    array: str
+    problem: Literal["damaged", "absent", "changed", "stale", "mismatched"]
+    message: str
+
+
+def verify(root: Path, report: Report = silent) -> Iterator[Finding]:
+    """Read every byte of every output, and say what is wrong with it.
+
+    An output that is damaged by its own checksums is not compared with `dvc.lock` as well. Whether
+    code or parameters have changed since is a question for `dvc status`.
+
+    Args:
+        root: folder of `dvc.yaml`.
+        report: told of as many units as `workload` counts.
+
+    Raises:
+        ArtifactError: there is no pipeline.
+    """
+    declared = outputs(root)
+    try:
+        lock = records(root)
+    except ArtifactError as error:
+        lock = None
+        yield Finding(LOCK, "", "absent" if not (root / LOCK).exists() else "damaged", str(error))
+    intact = []
+    for output in declared:
+        _LOG.debug("verifying %s", root / output.path)
+        found = list(_contents(root / output.path, output))
+        report(size_of(root / output.path))
+        if not found:
+            intact.append(output)
+            if lock is not None:
+                found = list(_against_lock(root / output.path, output, lock, report))
+        yield from found
+    yield from _agreement(root, intact)
+    if lock is not None:
+        yield from _lineage(root, declared, lock)
+
+
+def workload(root: Path) -> int:
+    """Units of work of `verify`: twice the bytes of all outputs.
+
+    Raises:
+        ArtifactError: there is no pipeline.
+    """
+    return 2 * sum(size_of(root / output.path) for output in outputs(root))
+
+
+def _contents(path: Path, output: Output) -> Iterator[Finding]:
+    """Checksums that an output carries itself, and its numbers."""
+    kind = kind_of(output)
+    try:
+        if not path.exists():
+            raise MissingArtifactError(path)
+        if kind == "arrays":
+            yield from _arrays(path, output.path)
+        elif kind == "weights":
+            tensors, _ = read_weights(path)
+            for name in sorted(tensors):
+                if not torch.isfinite(tensors[name]).all():
+                    yield _not_finite(path, output.path, name, "")
+        elif kind == "document":
+            read_document(path)
+    except MissingArtifactError as error:
+        yield Finding(output.path, "", "absent", str(error))
+    except ArtifactError as error:
+        array = error.array if isinstance(error, CorruptArtifactError) else ""
+        yield Finding(output.path, array, "damaged", str(error))
+
+
+def _arrays(path: Path, shown: str) -> Iterator[Finding]:
+    whole = True
+    for error in damages(path):
+        whole = False
+        yield Finding(shown, error.array, "damaged", str(error))
+    if whole:
+        artifact = open_artifact(path)
+        for name in artifact.names:
+            if (index := artifact.first_not_finite(name)) is not None:
+                yield _not_finite(path, shown, name, f" at index {index}")
+
+
+def _not_finite(path: Path, shown: str, name: str, where: str) -> Finding:
+    reason = f"holds NaN or infinity{where}, expected finite numbers"
+    return Finding(shown, name, "damaged", str(CorruptArtifactError(path, reason, name)))
+
+
+def _against_lock(
+    path: Path, output: Output, lock: dict[str, Record], report: Report
+) -> Iterator[Finding]:
+    record = lock[output.stage].outs.get(output.path) if output.stage in lock else None
+    if record is None or record.get("hash") != "md5":
+        message = f"{path}: {LOCK} keeps no MD5 of it; run `dvc repro`"
+        yield Finding(output.path, "", "changed", message)
+        return
+    try:
+        found = fingerprint(path, report)
+    except ArtifactError as error:
+        yield Finding(output.path, "", "damaged", str(error))
+        return
+    for key in _COMPARED:
+        if found.get(key) != record.get(key):
+            message = (
+                f"{path}: found {key} {found.get(key)}, expected {record.get(key)} as in {LOCK}; "
+                f"remove {path} and run `dvc repro` to write it again"
+            )
+            yield Finding(output.path, "", "changed", message)
+            return
+
+
+def _agreement(root: Path, intact: list[Output]) -> Iterator[Finding]:
+    """Dimensions of the same name have the same size and coordinate in every artifact."""
+    sizes: dict[str, tuple[int, Path]] = {}
+    coordinates: dict[str, tuple[np.ndarray, Path]] = {}
+    for output in intact:
+        if kind_of(output) != "arrays":
+            continue
+        path = root / output.path
+        artifact = open_artifact(path)
+        for dim, (size, name, is_coordinate) in _dimensions(artifact).items():
+            expected, first = sizes.setdefault(dim, (size, path))
+            reason = ""
+            if size != expected:
+                reason = f"found size {size} of {dim!r}, expected {expected}"
+            elif is_coordinate:
+                known, first = coordinates.setdefault(dim, (artifact[dim], path))
+                differing = np.flatnonzero(artifact[dim] != known)
+                if differing.size:
+                    at = int(differing[0])
+                    reason = f"found {artifact[dim][at]} at index {at}, expected {known[at]}"
+            if reason:
+                message = f"{path}: array {name!r}: {reason} as in {first}; run `dvc repro`"
+                yield Finding(output.path, name, "mismatched", message)
+
+
+def _dimensions(artifact: Artifact) -> dict[str, tuple[int, str, bool]]:
+    """Size of every dimension, its coordinate or else some array along it, and whether it is that.
+
+    An auxiliary coordinate has a name that may be one of another dimension elsewhere, so only that
+    of the dimension itself counts.
+    """
+    found: dict[str, tuple[int, str, bool]] = {}
+    for name in artifact.names:
+        about = artifact.describe(name)
+        is_coordinate = about.dims == (name,)
+        for dim, size in zip(about.dims, about.shape, strict=True):
+            if is_coordinate or dim not in found:
+                found[dim] = size, name, is_coordinate
+    return found
+
+
+def _lineage(root: Path, declared: list[Output], lock: dict[str, Record]) -> Iterator[Finding]:
+    """Outputs of stages that DVC last ran on other inputs than the pipeline has now."""
+    made = {
+        path: (maker, record) for maker, kept in lock.items() for path, record in kept.outs.items()
+    }
+    for output in declared:
+        if output.frozen or output.stage not in lock:
+            continue
+        for path, record in lock[output.stage].deps.items():
+            maker, written = made.get(path, ("", record))
+            if any(record.get(key) != written.get(key) for key in _COMPARED):
+                message = (
+                    f"{root / output.path}: was made from another {path} than stage {maker!r} "
+                    "has written since; run `dvc repro`"
+                )
+                yield Finding(output.path, "", "stale", message)

@@ -1,0 +1,166 @@
+"""What a DVC pipeline writes, and what DVC wrote down about it.
+
+`dvc.yaml` declares the outputs of every stage. `dvc.lock` keeps the MD5, the size and the number of
+files of each, and of what each was made from, as they were when the stage was done.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ruamel.yaml.error import YAMLError
+
+from geonode.config import parse_yaml
+from geonode.errors import ArtifactError
+from geonode.progress import Report, silent
+
+LOCK = "dvc.lock"
+_DECLARED = "dvc.yaml"
+_ROLES: dict[str, Literal["output", "metrics", "plot"]] = {
+    "outs": "output",
+    "metrics": "metrics",
+    "plots": "plot",
+}
+_UNREAD = ("foreach", "matrix", "wdir")  # keys that would change what the paths of a stage mean
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file or folder that a stage writes.
+
+    Attributes:
+        path: relative to the folder of the pipeline.
+        stage: name of the stage.
+        description: what the stage does.
+        role: what later stages read, or figures and numbers for people.
+        frozen: whether DVC leaves the stage alone, whatever its inputs.
+    """
+
+    path: str
+    stage: str
+    description: str
+    role: Literal["output", "metrics", "plot"]
+    frozen: bool
+
+
+@dataclass(frozen=True)
+class Record:
+    """What `dvc.lock` keeps of a stage: by path, what `fingerprint` finds."""
+
+    outs: dict[str, dict[str, Any]]
+    deps: dict[str, dict[str, Any]]
+
+
+def outputs(root: Path) -> list[Output]:
+    """Everything that the stages of a pipeline write, in the order of `dvc.yaml`.
+
+    Args:
+        root: folder of `dvc.yaml`.
+
+    Raises:
+        ArtifactError: there is no pipeline, or one whose paths depend on what is not in the file.
+    """
+    file = root / _DECLARED
+    if not file.is_file():
+        raise ArtifactError(f"{root}: found no {_DECLARED}, expected a pipeline; give its folder")
+    found = []
+    for name, stage in _stages(file).items():
+        if taken := [key for key in _UNREAD if key in stage]:
+            raise ArtifactError(
+                f"{file}: stage {name!r}: found {taken[0]!r}, expected paths as they are"
+            )
+        description, frozen = str(stage.get("desc", "")), bool(stage.get("frozen", False))
+        for key, role in _ROLES.items():
+            for path in _paths(stage.get(key) or []):
+                if path is None or "${" in path:
+                    raise ArtifactError(
+                        f"{file}: stage {name!r}: {key}: found {path!r}, expected paths as they are"
+                    )
+                found.append(Output(path, name, description, role, frozen))
+    return found
+
+
+def records(root: Path) -> dict[str, Record]:
+    """What DVC wrote down, by stage.
+
+    Raises:
+        ArtifactError: there is no `dvc.lock`, or it is none.
+    """
+    file = root / LOCK
+    if not file.is_file():
+        raise ArtifactError(f"{file}: not found; run `dvc repro` first")
+    try:
+        return {
+            name: Record(
+                *({item["path"]: item for item in stage.get(key, ())} for key in ("outs", "deps"))
+            )
+            for name, stage in _stages(file).items()
+        }
+    except (KeyError, TypeError) as error:
+        raise ArtifactError(f"{file}: found a stage that DVC has not written: {error!r}") from error
+
+
+def fingerprint(path: Path, report: Report = silent) -> dict[str, Any]:
+    """MD5, size and, for a folder, number of files, from reading every byte.
+
+    The MD5 of a folder is that of a JSON list of the MD5 and path of every file, and ends in
+    `.dir` (dvc-data, `hashfile/tree.py`). DVC itself would take the MD5 of a file that is as old as
+    when it last looked from a database.
+
+    Args:
+        path: a file or a folder.
+        report: called with the bytes of every file that was read.
+
+    Raises:
+        ArtifactError: the operating system refuses.
+    """
+    try:
+        if not path.is_dir():
+            return {"md5": _md5(path, report), "size": path.stat().st_size}
+        files = sorted(file for file in path.rglob("*") if not file.is_dir())
+        names = [file.relative_to(path).as_posix() for file in files]
+        listed = [
+            {"md5": _md5(file, report), "relpath": name}
+            for name, file in sorted(zip(names, files, strict=True))
+        ]
+        digest = hashlib.md5(json.dumps(listed).encode(), usedforsecurity=False).hexdigest()
+        size = sum(file.stat().st_size for file in files)
+        return {"md5": f"{digest}.dir", "size": size, "nfiles": len(files)}
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error}") from error
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file or of all files of a folder; 0 if there is nothing."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def _paths(declared: Any) -> Iterator[str | None]:
+    """Paths of a list of outputs, each as it is or with its options; None for anything else."""
+    for entry in declared if isinstance(declared, list) else [None]:
+        path = next(iter(entry), None) if isinstance(entry, dict) else entry
+        yield path if isinstance(path, str) else None
+
+
+def _md5(file: Path, report: Report) -> str:
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False))
+    report(file.stat().st_size)
+    return digest.hexdigest()
+
+
+def _stages(file: Path) -> dict[str, dict[str, Any]]:
+    try:
+        content = parse_yaml(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArtifactError(f"{file}: cannot be read: {error}") from error
+    except (YAMLError, ValueError) as error:  # ruamel.yaml lets a bad number through as it is
+        raise ArtifactError(f"{file}: is no YAML: {' '.join(str(error).split())}") from error
+    stages = content.get("stages") if isinstance(content, dict) else None
+    if not isinstance(stages, dict) or not all(isinstance(s, dict) for s in stages.values()):
+        raise ArtifactError(f"{file}: found no mapping of stages, expected a file of DVC")
+    return stages

@@ -1,0 +1,166 @@
+import json
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from geonode import cli
+from geonode.config import parse_yaml
+from geonode.evaluation import panel
+from tests.evaluation.test_panel import ROOT, TINY, write_series
+from tests.stages.conftest import assert_refused
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A working folder with two series and tiny parameters."""
+    (tmp_path / "series").mkdir()
+    write_series(tmp_path / "series/a.csv", levels=4)
+    write_series(tmp_path / "series/b.csv")
+    write_parameters(tmp_path / "params.yaml")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_parameters(file, **changes):
+    content = parse_yaml((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    for key, value in (TINY | changes).items():
+        *blocks, last = key.split(".")
+        (content[blocks[0]] if blocks else content)[last] = value
+    with file.open("w", encoding="utf-8") as stream:
+        YAML(typ="safe", pure=True).dump(content, stream)
+
+
+def call(*arguments, before=()):
+    return CliRunner().invoke(cli.app, [*before, "panel", *arguments])
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Scoring without any learning; the parameters and devices that it was called with."""
+    calls = []
+
+    def score(series, parameters, device, report):
+        calls.append(parameters)
+        return panel.Row(rmse=1.0, best_baseline="mean", best_baseline_rmse=2.0, seconds=0.0)
+
+    monkeypatch.setattr(panel, "score", score)
+    return calls
+
+
+def test_a_folder_is_scored_and_left_alone_the_second_time(project, monkeypatch):
+    first = call("series", "--out", "out.json")
+    assert first.exit_code == 0, first.output
+    series = json.loads((project / "out.json").read_text(encoding="utf-8"))["series"]
+    assert list(series) == ["a", "b"]
+    assert (series["a"]["skill"], series["a"]["levels"]) == (None, 4)
+    assert 0 <= series["b"]["coverage90"] <= 1
+    *lines, last = first.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["series", "a", "b"]
+    ratios = [row["rmse"] / row["best_baseline_rmse"] for row in series.values()]
+    assert float(last.split()[-1]) == pytest.approx((ratios[0] * ratios[1]) ** 0.5, rel=1e-3)
+    assert [line.split(" in ")[0] for line in first.stderr.splitlines()] == [
+        "a: scored",
+        "b: scored",
+    ]
+
+    before = (project / "out.json").read_bytes()
+    monkeypatch.setattr(panel, "learn", None)  # nobody calls it
+    second = call("series", "--out", "out.json")
+    assert (second.exit_code, second.stdout) == (0, first.stdout)
+    assert second.stderr.splitlines() == ["a: unchanged, skipped", "b: unchanged, skipped"]
+    assert (project / "out.json").read_bytes() == before
+
+
+def test_options_stand_in_for_the_file(project, quick):
+    write_parameters(project / "other.yaml", device="auto", preset="thorough")
+    options = ["--params", "other.yaml", "--preset", "fast", "--device", "cpu"]
+    assert call("series", "--out", "out.csv", *options).exit_code == 0
+    assert {(p.device, p.preset, p.metric.learning) for p in quick} == {("cpu", "fast", "evidence")}
+
+
+def test_a_bad_series_among_good_ones_is_named_and_ends_in_status_1(project, quick):
+    write_series(project / "series/few.csv", levels=2)
+    result = call("series", "--out", "out.json")
+    assert result.exit_code == 1
+    assert len(quick) == 2
+    told = result.stderr.splitlines()
+    assert told[0].startswith("few: series/few.csv: found 2 concentrations")
+    assert told[-1] == "error: 1 of 3 series have no scores: few"
+    series = json.loads((project / "out.json").read_text(encoding="utf-8"))["series"]
+    assert series["few"]["error"] in told[0]
+    assert result.stdout.splitlines()[-1].endswith(": 0.5")
+    again = call("series", "--out", "out.json")  # has not gone away
+    assert (again.exit_code, len(quick)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["absent", "--out", "out.json"], ["absent", "no such folder"]),
+        (["params.yaml", "--out", "out.json"], ["params.yaml", "no such folder"]),
+        (["empty", "--out", "out.json"], ["empty", "no file *.csv"]),
+        (["series", "--out", "out.txt"], ["--out", "'out.txt'", ".json or .csv"]),
+        (["series", "--out", "series/out.csv"], ["--out", "every CSV is a series"]),
+        (["series", "--out", "empty.json"], ["empty.json", "Is a directory"]),
+        (["series", "--out", "params.yaml/out.json"], ["params.yaml/out.json", "Not a directory"]),
+        (["series", "--out", "notes.json"], ["notes.json", "no table of a panel"]),
+        (["series", "--out", "out.json", "--params", "absent.yaml"], ["absent.yaml"]),
+        (["series", "--out", "out.json", "--params", "wrong.yaml"], ["wrong.yaml", "epochs", "-3"]),
+        (["series", "--out", "out.json", "--preset", "slow"], ["preset", "'slow'", "fast"]),
+        (["series", "--out", "out.json", "--device", "abacus"], ["device", "'abacus'"]),
+        (["series", "--out", "out.json", "--device", "cuda"], ["'cuda' is absent"]),
+    ],
+)
+def test_what_cannot_begin_is_one_line_and_status_2(project, quick, monkeypatch, arguments, parts):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for name in ("empty", "empty.json"):
+        (project / name).mkdir()
+    (project / "notes.json").write_text('{"mine": 1}', encoding="utf-8")
+    write_parameters(project / "wrong.yaml", **{"metric.epochs": -3})
+    before = {path: path.is_file() and path.read_bytes() for path in project.rglob("*")}
+    result = call(*arguments)
+    assert_refused(result, "error: ", *parts)
+    assert result.stdout == ""
+    assert not quick
+    assert {path: path.is_file() and path.read_bytes() for path in project.rglob("*")} == before
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_table_that_cannot_be_written_is_refused(project, quick, monkeypatch, after):
+    """Before anything is scored, where it never could; else when it happens."""
+
+    def full(path, content):
+        if len(quick) >= after:
+            raise panel.ArtifactError(f"{path}: cannot be written: disk full")
+
+    monkeypatch.setattr(panel, "write_bytes", full)
+    result = call("series", "--out", "out.json")
+    assert_refused(result, "out.json: cannot be written: disk full")
+    assert len(quick) == after
+
+
+def test_an_interrupted_run_goes_on_where_it_was(project, quick, monkeypatch):
+    score = panel.score
+
+    def stops(*arguments):
+        if quick:
+            raise KeyboardInterrupt
+        return score(*arguments)
+
+    monkeypatch.setattr(panel, "score", stops)
+    interrupted = call("series", "--out", "out.csv")
+    assert (interrupted.exit_code, interrupted.stdout) == (130, "")
+    assert interrupted.stderr.splitlines() == ["a: scored in 0 s", "error: interrupted"]
+    monkeypatch.setattr(panel, "score", score)
+    result = call("series", "--out", "out.csv")
+    assert result.stderr.splitlines() == ["a: unchanged, skipped", "b: scored in 0 s"]
+    assert len(quick) == 2
+
+
+def test_quiet_leaves_results_and_errors(project, quick):
+    write_series(project / "series/few.csv", levels=2)
+    result = call("series", "--out", "out.csv", before=["--quiet"])
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1].endswith(": 0.5")
+    assert result.stderr == "error: 1 of 3 series have no scores: few\n"

@@ -1,0 +1,91 @@
+import pytest
+
+from geonode.spectra.headers import concentration_header, level, role, same_unit, wavelength
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("10", (10, 1, None)),
+        ("10 ppb", (10, 1, "ppb")),
+        ("10ppb", (10, 1, "ppb")),
+        ("10_ppb", (10, 1, "ppb")),
+        ("10 (ppb)", (10, 1, "ppb")),
+        ("1e-3 mg/L", (1e-3, 1, "mg/L")),
+        (".5 µM", (0.5, 1, "µM")),
+        ("10 mol L-1", (10, 1, "mol L-1")),
+        ("2 %", (2, 1, "%")),
+        ("5.e2 CFU/mL__r12", (500, 12, "CFU/mL")),
+        ("30__r2", (30, 2, None)),
+        ("10 MM", None),  # neither mM nor M
+        ("10 nm", None),
+        ("10 high", None),
+        ("10 r2", None),
+        ("-1 ppb", None),
+        ("1e999", None),
+        ("nan", None),
+        ("30__r1", None),
+        ("30__r2 ppb", None),
+        ("١", None),
+        ("1_0", None),
+    ],
+)
+def test_names_that_are_levels_and_names_that_are_not(name, expected):
+    assert level(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("wavelength_nm", "axis"),
+        ("Wavelength (nm)", "axis"),
+        ("Raman Shift", "axis"),
+        ("wavenumber [1/cm]", "axis"),
+        ("position / nm", "axis"),
+        ("NM", "axis"),
+        ("conc_ppb", "concentration"),
+        ("Concentration [mg/L]", "concentration"),
+        ("level", "concentration"),
+        ("arsenic (µM)", "concentration"),  # large M: no micrometre
+        ("nM", "concentration"),
+        ("Scan", "replicate"),
+        ("Sample name", "other"),
+        ("absorbance", None),
+        ("Absorbance (a.u.)", None),
+        ("A", None),
+        ("400", None),
+    ],
+)
+def test_roles_of_headers(header, expected):
+    assert role(header) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("µM", "uM", True),
+        ("μM", "µmol/l", True),
+        ("mg L-1", "mg/L", True),
+        ("PPB", "ppb", True),
+        ("mol/dm3", "M", True),
+        ("mM", "M", False),
+        ("mM", "MM", False),
+        ("µg/L", "ppb", False),  # in water only
+        ("mg/L", "mg/mL", False),
+    ],
+)
+def test_spellings_of_one_unit(one, other, same):
+    assert same_unit(one, other) == same_unit(other, one) == same
+
+
+def test_units_of_concentrations_and_of_wavelengths_in_cells():
+    assert concentration_header("conc. [drops]") == ("conc.", "drops")
+    assert concentration_header("concentration") == ("concentration", None)
+    assert concentration_header("c_mg/L") == ("c", "mg/L")
+    assert [wavelength(text) for text in ("400", "400 nm", "4e2 (cm^-1)", "400 ppb", "x")] == [
+        (400, None),
+        (400, "nm"),
+        (400, "cm-1"),
+        None,
+        None,
+    ]

@@ -1,0 +1,211 @@
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from geonode.errors import SpectraError
+from geonode.spectra.reading import read_spectra, read_table
+
+pytest.importorskip("jcamp")
+
+AXIS = np.arange(400.0, 410.0)
+LEVELS = [0.0, 10.0, 20.0, 60.0]
+COUNTS = np.array([[9, 7, 7, 7, 7, 2, -3, -3, 100, 0]] * 4) + np.array([[0], [1], [2], [3]])
+
+
+def affn(counts):
+    return [
+        f"{x} {' '.join(map(str, y))}"
+        for x, y in zip((400, 405), (counts[:5], counts[5:]), strict=True)
+    ]
+
+
+def points(counts):
+    return [f"{x:g}, {y}" for x, y in zip(AXIS, counts, strict=True)]
+
+
+def digit(number, positive, negative):
+    text = str(abs(number))
+    return (positive if number >= 0 else negative)[int(text[0])] + text[1:]
+
+
+def dif(counts):
+    """Squeezed first value, differences, and the check of the first line at the second."""
+    lines = []
+    for start, first in ((0, 0), (4, 4)):
+        line = f"{AXIS[start]:g}" + digit(counts[first], "@ABCDEFGHI", "@abcdefghi")
+        for place in range(first + 1, first + 5 + (first > 0)):
+            line += digit(counts[place] - counts[place - 1], "%JKLMNOPQR", "%jklmnopqr")
+        lines.append(line)
+    return lines
+
+
+def dif_dup(counts):
+    assert "%%%" in dif(counts)[0]
+    return [line.replace("%%%", "%U") for line in dif(counts)]
+
+
+def block(title="x", lines=None, label="", form="XYDATA=(X++(Y..Y))", **changes):
+    head = {
+        "JCAMP-DX": "4.24",
+        "DATA TYPE": "UV-VIS SPECTRUM",
+        "CONCENTRATIONS": label,
+        "XUNITS": "NANOMETERS",
+        "YUNITS": "ABSORBANCE",
+        "XFACTOR": "1.0",
+        "YFACTOR": "0.01",
+        "FIRSTX": "400",
+        "LASTX": "409",
+        "NPOINTS": "10",
+    } | {key.replace("_", " "): value for key, value in changes.items()}
+    fields = [f"##{key}={value}" for key, value in head.items() if value]
+    return "\n".join([f"##TITLE={title}", *fields, f"##{form}", *lines, "##END=", ""])
+
+
+def link(blocks):
+    head = "##TITLE=series\n##JCAMP-DX=4.24\n##DATA TYPE=LINK\n##BLOCKS=4\n"
+    return head + "".join(blocks) + "##END=\n"
+
+
+def series(lines=affn, titles=None, labels=None, **changes):
+    titles = titles or [f"{level:g} ppb" for level in LEVELS]
+    labels = labels or [""] * 4
+    return [
+        block(title, lines(counts), label, **changes)
+        for title, label, counts in zip(titles, labels, COUNTS.tolist(), strict=True)
+    ]
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(content, name="series.jdx"):
+        path = tmp_path / name
+        path.write_text(content, encoding="utf-8")
+        return path
+
+    return write
+
+
+def assert_series(table, unit="ppb"):
+    np.testing.assert_array_equal(table.concentrations, LEVELS)
+    np.testing.assert_allclose(table.axis, AXIS, rtol=1e-15)
+    np.testing.assert_allclose(table.spectra, COUNTS / 100, rtol=1e-14)
+    assert (table.axis_name, table.axis_unit) == ("wavelength", "nm")
+    assert table.concentration_unit == unit
+
+
+@pytest.mark.parametrize(
+    ("lines", "changes"),
+    [(affn, {}), (dif, {}), (dif_dup, {}), (points, {"form": "XYPOINTS=(XY..XY)"})],
+    ids=["AFFN", "DIF", "DIFDUP", "XYPOINTS"],
+)
+@pytest.mark.parametrize("suffix", [".jdx", ".dx", ".JCAMP"])
+def test_linked_blocks_in_every_form_of_their_points(file, lines, changes, suffix):
+    assert_series(read_table(file(link(series(lines, **changes)), f"series{suffix}")))
+
+
+@pytest.mark.parametrize(
+    ("labels", "unit"),
+    [
+        (["0", "10", "20", "60"], None),
+        (["0 ppb", "10 ppb", "20ppb", "60"], "ppb"),
+        ([f"(arsenic, {level}, mg/L)" for level in (0, 10, 20, 60)], "mg/L"),
+        ([f"(NCU) (arsenic, {level}, mg/L)" for level in (0, 10, 20, 60)], "mg/L"),
+    ],
+)
+def test_the_label_goes_before_the_title(file, labels, unit):
+    titles = ["run 4", "run 3", "run 2", "run 1"]
+    assert_series(read_table(file(link(series(titles=titles, labels=labels)))), unit)
+
+
+def test_a_folder_of_files_and_scans_marked_in_titles(tmp_path, file):
+    place = tmp_path / "mine"
+    place.mkdir()
+    for number, text in enumerate(series()):
+        file(text, f"mine/{9 - number}.dx")
+    assert_series(read_table(place))
+    file(block("10 ppb__r2", affn((COUNTS[1] + 2).tolist())), "mine/again.dx")
+    table = read_table(place)
+    assert [len(scans) for scans in table.scans] == [1, 2, 1, 1]
+    np.testing.assert_allclose(table.scans[1][1], (COUNTS[1] + 2) / 100)
+    (place / "notes.txt").touch()
+    with pytest.raises(
+        SpectraError, match=r"found a folder with notes\.txt in it, expected a file"
+    ):
+        read_table(place)
+
+
+def test_unknown_spectra_are_called_by_their_titles(file):
+    found = read_spectra(file(link(series(titles=["tap", "well", "3", "10 ppb"]))))
+    assert found.names == ["tap", "well", "3", "10 ppb"]
+    one = read_spectra(file(series(DATA_TYPE="RAMAN SPECTRUM", XUNITS="1/CM")[0]))
+    assert (one.axis_name, one.axis_unit, one.names) == ("raman_shift", "cm-1", ["0 ppb"])
+
+
+GOOD = link(series())
+REFUSED = {
+    "titles that may count": (
+        link(series(titles=list("0123"))),
+        "block 1: found '0' as name of a sample",
+    ),
+    "two components": (
+        link(series(labels=["(a, 1, ppb) (b, 2, ppb)", "1", "2", "3"])),
+        r"block 1: found '\(a, 1, ppb\) \(b, 2, ppb\)', expected a concentration",
+    ),
+    "too few points": (GOOD.replace("405 2 -3", "405 2", 1), "x. is 10 and len.y. 9"),
+    "too many announced": (GOOD.replace("NPOINTS=10", "NPOINTS=99999999"), "found 99999999 points"),
+    "no count": (GOOD.replace("NPOINTS", "N"), "found no NPOINTS"),
+    "failed check of x": (GOOD.replace("405 2", "417 2", 1), "X-Check failed"),
+    "failed check of y": (link(series(dif)).replace("404G", "404H", 1), "Y-Check failed"),
+    "first value": (
+        GOOD.replace("##NPOINTS", "##FIRSTY=7\n##NPOINTS", 1),
+        r"expected 7 \(FIRSTY\)",
+    ),
+    "repeats of many digits": (
+        GOOD.replace("400 9 7 7 7 7", "400I K2%S2", 1),
+        "found repeat counts that are not read",
+    ),
+    "repeat of a squeezed value": (
+        GOOD.replace("400 9 7 7 7 7", "400IGV", 1),
+        "found repeat counts that are not read",
+    ),
+    "text": (GOOD.replace("400 9", "400 ?", 1), "found no JCAMP-DX spectra"),
+    "another axis": (GOOD.replace("LASTX=409", "LASTX=409.5", 1), "block 2: found another axis"),
+    "another unit": (GOOD.replace("NANOMETERS", "1/CM", 1), "block 2: found axis .*nm.*, expected"),
+    "another signal": (GOOD.replace("ABSORBANCE", "TRANSMITTANCE", 1), "block 2: found signal ABS"),
+    "peaks": (GOOD.replace("XYDATA=(X++(Y..Y))", "PEAK TABLE=(XY..XY)"), "found .* points, expe"),
+    "two data tables": (
+        GOOD.replace("##XYDATA", "##XYPOINTS=(XY..XY)\n400 1\n##XYDATA", 1),
+        "found a block without, or with several, XYDATA",
+    ),
+    "no text": ("\0" * 10, "found binary data or a line of 1024 characters"),
+    "nothing": ("", "found no NPOINTS"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_the_parser_would_forgive_is_refused(file, content, message):
+    with pytest.raises(SpectraError, match=message):
+        read_table(file(content))
+
+
+def test_no_package(file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jcamp", None)
+    with pytest.raises(SpectraError, match=r'found no package jcamp.*"geonode\[jcamp\]"'):
+        read_table(file(GOOD))
+
+
+@settings(
+    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.sampled_from([affn, dif]), st.integers(0, 1200), st.integers(0, 30), st.text(max_size=4))
+def test_damage_gives_spectra_errors_alone(file, form, place, length, text):
+    content = link(series(form))
+    path = file(content[:place] + text.replace("\x00", "") + content[place + length :])
+    for read in (read_table, read_spectra):
+        try:
+            read(path)
+        except SpectraError as error:
+            assert "series.jdx: " in str(error)

@@ -1,0 +1,156 @@
+import sys
+
+import numpy as np
+import pytest
+import xarray
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from geonode.config import SpectraParameters
+from geonode.errors import SpectraError
+from geonode.spectra.chart import Chart
+from geonode.spectra.reading import read_spectra, read_table
+from geonode.spectra.series import write_series
+
+AXIS = np.array([420.0, 410.0, 400.0, 390.0])
+LEVELS = np.array([60.0, 0.0, 20.0, 10.0])
+SIGNAL = np.random.default_rng(0).normal(size=(4, 4))
+
+
+def dataset(signal=SIGNAL, dims=("concentration", "wavelength"), **more):
+    data = xarray.Dataset(
+        {"absorbance": (dims, signal, {"units": "1"}), **more},
+        coords={dims[0]: LEVELS, dims[-1]: AXIS},
+    )
+    data[dims[0]].attrs["units"] = "ppb"
+    data[dims[-1]].attrs["units"] = "nm"
+    return data
+
+
+def netcdf3(data, folder):
+    data.to_netcdf(folder / "series.nc", engine="scipy")
+    return folder / "series.nc"
+
+
+def netcdf4(data, folder):
+    pytest.importorskip("h5netcdf")
+    pytest.importorskip("h5py")
+    data.to_netcdf(folder / "series.nc", engine="h5netcdf")
+    return folder / "series.nc"
+
+
+def zarr(data, folder):
+    data.to_zarr(folder / "series.zarr", mode="w", consolidated=False)
+    return folder / "series.zarr"
+
+
+WRITERS = [netcdf3, netcdf4, zarr]
+
+
+@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dims", [("concentration", "wavelength"), ("row", "column")])
+def test_one_variable_over_two_dimensions(tmp_path, write, transposed, dims):
+    # Dimensions of other names are known by the units of their coordinates.
+    data = dataset(dims=dims, scans=(dims[:1], np.ones(4)))
+    table = read_table(write(data.transpose() if transposed else data, tmp_path))
+    np.testing.assert_array_equal(table.concentrations, [0, 10, 20, 60])
+    np.testing.assert_array_equal(table.axis, [390, 400, 410, 420])
+    np.testing.assert_array_equal(table.spectra, SIGNAL[[1, 3, 2, 0], ::-1])
+    assert (table.axis_name, table.axis_unit, table.concentration_unit) == (dims[1], "nm", "ppb")
+
+
+def test_replicates_that_were_not_made_are_no_gaps(tmp_path):
+    signal = np.stack([SIGNAL, SIGNAL + 1], axis=1)
+    signal[2, 1] = np.nan
+    path = zarr(dataset(signal, ("concentration", "replicate", "wavelength")), tmp_path)
+    table = read_table(path)
+    assert [len(scans) for scans in table.scans] == [2, 2, 1, 2]
+    np.testing.assert_array_equal(table.scans[3], [SIGNAL[0, ::-1], SIGNAL[0, ::-1] + 1])
+    signal[0, 0, 1] = np.nan
+    path = zarr(dataset(signal, ("concentration", "replicate", "wavelength")), tmp_path)
+    with pytest.raises(SpectraError, match="concentration 1, wavelength 2: found an empty or NaN"):
+        read_table(path)
+    np.testing.assert_array_equal(read_table(path, missing="mask").masked, [410])
+
+
+def test_the_series_of_the_pipeline_is_read_back(tmp_path):
+    table = read_table(netcdf3(dataset(), tmp_path))
+    parameters = SpectraParameters(
+        source="series.nc",
+        quantity="absorbance",
+        unit="1",
+        concentration_unit="ppb",
+        chart="linear",
+        kappa=None,
+        window=None,
+        missing="refuse",
+    )
+    chart = Chart.of("linear", None, table.concentrations)
+    write_series(tmp_path / "spectra.zarr", table, chart, parameters)
+    again = read_table(tmp_path / "spectra.zarr")
+    np.testing.assert_array_equal(again.spectra, table.spectra)
+    assert (again.axis_name, again.concentration_unit) == ("wavelength", "ppb")
+
+
+def test_samples_have_names_and_no_levels(tmp_path):
+    data = dataset().rename(concentration="sample").assign_coords(sample=[1, 2, 3, 4])
+    path = netcdf3(data, tmp_path)
+    found = read_spectra(path)
+    assert found.names == ["1", "2", "3", "4"]
+    np.testing.assert_array_equal(found.values, SIGNAL[:, ::-1])
+    with pytest.raises(SpectraError, match="sample 1: found '1' as name of a sample"):
+        read_table(path)
+
+
+TWO = dataset(other=(("concentration", "wavelength"), SIGNAL))
+REFUSED = {
+    "two variables": (TWO, "found 'absorbance', 'other' over a wavelength"),
+    "no axis": (dataset(dims=("concentration", "x")).drop_attrs(), "found no variable over"),
+    "no coordinate": (dataset().drop_vars("wavelength"), "found no coordinate 'wavelength'"),
+    "text": (dataset(SIGNAL.astype(str)), "found no variable over"),
+    "repeated axis": (
+        dataset().assign_coords(wavelength=[1.0, 2, 2, 3]),
+        "wavelength 3: found 2 on the axis again, first in wavelength 2",
+    ),
+    "same level": (
+        dataset().assign_coords(concentration=[1.0, 2, 2, 3]),
+        r"concentration 2 \('2'\) and concentration 3 \('2'\) are the same scan",
+    ),
+    "infinite": (dataset(np.where(SIGNAL > 1, np.inf, SIGNAL)), "finite"),
+}
+
+
+@pytest.mark.parametrize(("data", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_series_is_refused(tmp_path, data, message):
+    with pytest.raises(SpectraError, match=message):
+        read_table(zarr(data, tmp_path))
+
+
+@pytest.mark.parametrize("write", [netcdf3, netcdf4])
+@settings(
+    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(place=st.floats(0, 1, exclude_max=True), change=st.binary(min_size=1, max_size=8))
+def test_damage_gives_spectra_errors_alone(tmp_path, write, place, change):
+    path, good = tmp_path / "series.nc", tmp_path / "good.nc"
+    if not good.exists():
+        write(dataset(), tmp_path).rename(good)
+    content = good.read_bytes()
+    start = int(place * len(content))
+    path.write_bytes(content[:start] + change + content[start + len(change) :])
+    for read in (read_table, read_spectra):
+        try:
+            read(path)
+        except SpectraError as error:
+            assert "series.nc: " in str(error)
+
+
+def test_no_file_no_store_and_no_package(tmp_path, monkeypatch):
+    for name in ("absent.nc", "absent.zarr"):
+        with pytest.raises(SpectraError, match=f"{name}: .*[Nn]o such"):
+            read_table(tmp_path / name)
+    path = netcdf3(dataset(), tmp_path)
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    with pytest.raises(SpectraError, match=r'no package xarray.*"geonode\[netcdf\]"'):
+        read_table(path)

@@ -1,0 +1,180 @@
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from geonode.errors import ArtifactError
+from geonode.storage import weights
+from geonode.storage.artifact import Artifact, artifact_writer, open_artifact
+from geonode.storage.integrity import verify, workload
+from geonode.storage.pipeline import fingerprint
+from tests.storage.damage import cut
+from tests.storage.pipelines import (
+    FEATURES,
+    OUTPUTS,
+    SIGNAL,
+    SLOPE,
+    WAVELENGTH,
+    write_pipeline,
+    write_solved,
+    write_spectra,
+)
+
+
+def write_lock(root, **deps):
+    """What DVC would write; that it does is tested against DVC itself with the commands."""
+    stages = {}
+    for path, stage in OUTPUTS.items():
+        kept = stages.setdefault(stage, {"outs": [], "deps": []})
+        kept["outs"].append({"path": path, "hash": "md5", **fingerprint(root / path)})
+    solve = fingerprint(root / "data/spectra.zarr") | deps
+    stages["solve"]["deps"].append({"path": "data/spectra.zarr", "hash": "md5", **solve})
+    stages["aside"]["deps"].append({"path": "data/device.json", "hash": "md5", "md5": "other"})
+    (root / "dvc.lock").write_text(str({"stages": stages}), encoding="utf-8")
+
+
+@pytest.fixture
+def root(tmp_path):
+    write_pipeline(tmp_path)
+    write_lock(tmp_path)
+    return tmp_path
+
+
+def found(root):
+    return [(finding.path, finding.array, finding.problem) for finding in verify(root)]
+
+
+def test_an_intact_pipeline_and_the_work_it_takes(root):
+    told = []
+    assert not list(verify(root, told.append))
+    files = [file for path in ("data", "metrics") for file in (root / path).rglob("*")]
+    assert sum(told) == workload(root) == 2 * sum(f.stat().st_size for f in files if f.is_file())
+
+
+@pytest.mark.parametrize(
+    ("wavelength", "part"),
+    [
+        (np.array([400.0, 501.0, 600.0]), "found 501.0 at index 1, expected 500.0 as in"),
+        (np.append(WAVELENGTH, 700.0), "found size 4 of 'wavelength', expected 3 as in"),
+    ],
+)
+def test_artifacts_that_do_not_belong_together(root, wavelength, part):
+    n = len(wavelength)
+    write_solved(
+        root / "data/solved.zarr",
+        wavelength,
+        np.ones((2, 2, n)),
+        np.ones((2, n, 4)),
+    )
+    write_lock(root)
+    [finding] = verify(root)
+    assert (finding.path, finding.problem) == ("data/solved.zarr", "mismatched")
+    assert finding.array == "wavelength"
+    assert f"{part} {root / 'data/spectra.zarr'}" in finding.message
+
+
+def test_a_dimension_without_coordinate_has_a_size_too(root):
+    with artifact_writer(root / "data/spectra.zarr", {}) as writer:
+        writer.stored("signal", ("member",), np.ones(3), units="1", long_name="signal")
+    write_lock(root)
+    [finding] = verify(root)
+    assert "'features': found size 2 of 'member', expected 3" in finding.message
+
+
+def test_an_array_with_the_name_of_one_of_its_dimensions_is_no_coordinate(root):
+    with artifact_writer(root / "data/solved.zarr", {}) as writer:
+        values = np.ones((2, len(WAVELENGTH)))
+        writer.stored("wavelength", ("member", "wavelength"), values, units="1", long_name="x")
+    write_lock(root)
+    assert found(root) == []
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("array", "index"),
+    [("slope", (1, 0, 2)), ("features", (1, 2, 3)), ("signal", (1, 1))],
+)
+def test_numbers_that_are_not_finite_are_found_though_sealed(root, monkeypatch, array, index, bad):
+    values = {"slope": SLOPE, "features": FEATURES, "signal": SIGNAL}[array].copy()
+    values[index] = bad
+    with monkeypatch.context() as writing:
+        writing.setattr(Artifact, "first_not_finite", lambda *_: None)
+        if array == "signal":
+            write_spectra(root / "data/spectra.zarr", signal=values)
+        else:
+            write_solved(root / "data/solved.zarr", **{array: values})
+    write_lock(root)
+    [finding] = verify(root)
+    assert (finding.array, finding.problem) == (array, "damaged")
+    assert f"holds NaN or infinity at index {index}" in finding.message
+
+
+def test_weights_that_are_not_finite_are_found_though_sealed(root, monkeypatch):
+    path = root / "data/metric.safetensors"
+    with monkeypatch.context() as writing:
+        writing.setattr(torch, "isfinite", lambda tensor: torch.ones(1))
+        tensors = {"bias": torch.ones(2), "weight": torch.tensor([[1.0, float("inf")]])}
+        weights.write_weights(path, tensors, {})
+    assert not torch.isfinite(safetensors.torch.load_file(path)["weight"]).all()
+    write_lock(root)
+    assert found(root) == [("data/metric.safetensors", "weight", "damaged")]
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+@pytest.mark.parametrize("shape", [(1, 3, 70_000), (2, 200_001), (400_001,), (1, 1, 1)])
+def test_the_last_number_of_an_array_of_many_parts_is_looked_at(
+    tmp_path, monkeypatch, shape, mapped
+):
+    values = np.zeros(shape)
+    last = tuple(size - 1 for size in shape)
+    values[last] = np.nan
+    dims = tuple("abc"[: len(shape)])
+    with monkeypatch.context() as writing:
+        writing.setattr(Artifact, "first_not_finite", lambda *_: None)
+        with artifact_writer(tmp_path / "a.zarr", {}) as writer:
+            if mapped:
+                writer.mapped("x", dims, shape, "float64", units="1", long_name="x")[...] = values
+            else:
+                writer.stored("x", dims, values, units="1", long_name="x")
+    artifact = open_artifact(tmp_path / "a.zarr")
+    sizes = []
+    select = Artifact._select
+
+    def measured(*arguments):
+        part = select(*arguments)
+        sizes.append(part.nbytes)
+        return part
+
+    monkeypatch.setattr(Artifact, "_select", measured)
+    assert artifact.first_not_finite("x") == last
+    assert sum(sizes) == values.nbytes
+    assert max(sizes) <= (1 if mapped else 2) << 20  # a stored row above 1 MiB is one chunk
+
+
+def test_an_artifact_may_be_damaged_in_several_places(root):
+    cut(root / "data/solved.zarr/slope/c/0/0/0")
+    cut(root / "data/solved.zarr/features/c/0/0/0")
+    (root / "data/solved.zarr/slope/c/1/0/0").unlink()
+    assert found(root) == [
+        ("data/solved.zarr", array, "damaged") for array in ("features", "slope", "slope")
+    ]
+
+
+def test_what_was_made_from_other_inputs_is_stale_unless_its_stage_is_frozen(root):
+    write_lock(root, md5="of another run.dir")
+    assert found(root) == [
+        ("data/solved.zarr", "", "stale"),
+        ("data/metric.safetensors", "", "stale"),
+    ]
+
+
+def test_what_cannot_be_read_is_damaged(root):
+    (root / "data/aside.bin").unlink()
+    (root / "data/aside.bin").mkdir()
+    (root / "data/aside.bin/link").symlink_to(root / "nowhere")
+    assert found(root) == [("data/aside.bin", "", "damaged")]
+
+
+def test_no_pipeline(tmp_path):
+    with pytest.raises(ArtifactError, match=r"found no dvc\.yaml"):
+        list(verify(tmp_path))
