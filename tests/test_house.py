@@ -56,9 +56,14 @@ ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "geometry": GROUND | {"spectra"},
     "geodesics": GROUND | {"spectra", "geometry"},
     "learning": GROUND | {"spectra", "geometry", "geodesics"},
+    "estimation": GROUND | {"spectra", "geometry", "learning"},
+    "regressor": GROUND | {"spectra", "geometry", "learning", "estimation"},
     "reference": GROUND | {"geometry"},
-    "evaluation": GROUND | {"spectra", "geometry", "geodesics", "learning", "reference"},
-    "commands": GROUND | {"spectra", "geometry", "geodesics", "learning", "evaluation"},
+    "evaluation": GROUND
+    | {"spectra", "geometry", "geodesics", "learning", "reference", "estimation"},
+    "commands": GROUND
+    | {"spectra", "geometry", "geodesics", "learning"}
+    | {"estimation", "evaluation"},
     "cli": GROUND | {"commands"},
 }
 

@@ -249,9 +249,9 @@ class _Fitted:
         for kind, part in decoders.items():
             if isinstance(part, PathDecoders):
                 decoders[kind] = part.first(members)
-        calibration = inside.calibration(folds, weights)
+        judged = inside.calibration(folds, weights)
         training = np.arange(self.features.shape[3])
-        blend = Blend(decoders, weights, calibration, training, len(self.series.axis))
+        blend = Blend(decoders, weights, *judged, training, len(self.series.axis))
         return blend.left_out(self.series, self.features)
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from geonode.config import DecodersParameters
 from geonode.errors import ArtifactError, CorruptArtifactError, TrainingError
-from geonode.learning.calibration import PROBABILITIES, Calibration
+from geonode.learning.calibration import PROBABILITIES, Calibration, InnerErrors
 from geonode.learning.decoders import KINDS, Decoders
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
 from geonode.learning.predicted import Predicted, mixture
@@ -90,6 +90,7 @@ class Blend:
         weights: of every kind, for targets inside and outside of the training range; they add up
             to one.
         calibration: of the intervals; None without inner folds.
+        inner: errors that calibrated them; None without inner folds.
         training: indices of the training wavelengths.
         wavelengths: number of wavelengths of a prediction.
     """
@@ -97,6 +98,7 @@ class Blend:
     decoders: dict[str, Decoders]
     weights: Float[np.ndarray, "fold side kind"]
     calibration: Calibration | None
+    inner: InnerErrors | None
     training: Int[np.ndarray, "training"]
     wavelengths: int
 
@@ -178,10 +180,10 @@ class Blend:
             "weights": torch.from_numpy(self.weights),
             "training": torch.from_numpy(self.training),
         }
-        if self.calibration is not None:
-            tensors |= self.calibration.tensors()
+        for part in (self.calibration, self.inner):
+            tensors |= {} if part is None else part.tensors()
         for kind, decoders in self.decoders.items():
-            tensors |= {f"{kind}/{name}": part for name, part in decoders.tensors().items()}
+            tensors |= {f"{kind}/{name}": tensor for name, tensor in decoders.tensors().items()}
         metadata = {
             "kinds": json.dumps(list(self.decoders)),
             "wavelengths": str(self.wavelengths),
@@ -202,11 +204,12 @@ class Blend:
                 kind: KINDS[kind].from_tensors(_under(kind, tensors))
                 for kind in json.loads(metadata["kinds"])
             }
-            calibration = Calibration.from_tensors(tensors) if "factors" in tensors else None
+            judged = "factors" in tensors
             return cls(
                 decoders,
                 tensors["weights"].numpy(),
-                calibration,
+                Calibration.from_tensors(tensors) if judged else None,
+                InnerErrors.from_tensors(tensors) if judged else None,
                 tensors["training"].numpy(),
                 int(metadata["wavelengths"]),
             )
@@ -287,10 +290,10 @@ def fit_blend(
     history = max(histories, key=len)
     if inner is None:
         weights = np.ones((len(outer.folds), 2, 1))
-        return Blend(decoders, weights, None, training, len(series.axis)), history
+        return Blend(decoders, weights, None, None, training, len(series.axis)), history
     weights = inside.weights(outer.folds)
-    calibration = inside.calibration(outer.folds, weights)
-    return Blend(decoders, weights, calibration, training, len(series.axis)), history
+    judged = inside.calibration(outer.folds, weights)
+    return Blend(decoders, weights, *judged, training, len(series.axis)), history
 
 
 def _fit_inner(
@@ -379,18 +382,25 @@ class InnerPredictions:
 
     def calibration(
         self, folds: list[Fold], weights: Float[np.ndarray, "fold side kind"]
-    ) -> Calibration:
-        """Calibration of the intervals of predictions by these weights."""
-        sides = []
+    ) -> tuple[Calibration, InnerErrors]:
+        """Calibration of the intervals of predictions by these weights, and what is behind it."""
+        fewest, levels = FEWEST_JUDGES, len(self.series.concentrations)
+        every_error = np.zeros((len(folds), *self.series.signal.shape))
+        judged = np.zeros((len(folds), 2, levels), dtype=bool)
+        calibrations = []
         for fold in folds:
             known = self._levels(fold, outside=True)
+            inside = self._levels(fold, outside=False)
             spectra, deviation = self._blended(fold, known, weights[fold.index])
             errors = spectra - self.series.signal[known]
-            every = list(range(len(known)))
-            inside = [known.index(level) for level in self._levels(fold, outside=False)]
-            judges = (inside if len(inside) >= FEWEST_JUDGES else every, every)
-            sides.append([Calibration.of(errors, deviation, of_side) for of_side in judges])
-        return Calibration.stack(sides)
+            sides = (inside if len(inside) >= fewest else known, known)
+            calibrations.append(
+                [Calibration.of(errors, deviation, [known.index(k) for k in s]) for s in sides]
+            )
+            every_error[fold.index, known] = errors
+            for side, judges in enumerate(sides):
+                judged[fold.index, side, judges] = True
+        return Calibration.stack(calibrations), InnerErrors(every_error, judged)
 
     def _levels(self, fold: Fold, *, outside: bool) -> list[int]:
         """Levels by which targets inside or outside of the training range of a fold are judged."""

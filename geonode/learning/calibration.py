@@ -15,11 +15,37 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 PROBABILITIES = (0.5, 0.8, 0.9, 0.95)
 """Of the intervals."""
+
+
+@dataclass(frozen=True)
+class InnerErrors:
+    """Errors of the predictions of every fold for its own training levels.
+
+    Attributes:
+        errors: predicted less measured; 0 where nothing was predicted.
+        judges: the levels by which predictions inside and outside of the training range are judged.
+    """
+
+    errors: Float[np.ndarray, "fold level wavelength"]
+    judges: Bool[np.ndarray, "fold 2 level"]
+
+    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
+        """All that an artifact has to keep, by name."""
+        return {"errors": torch.from_numpy(self.errors), "judges": torch.from_numpy(self.judges)}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "InnerErrors":
+        """What `tensors` wrote down.
+
+        Raises:
+            KeyError: a tensor is absent.
+        """
+        return cls(tensors["errors"].numpy(), tensors["judges"].numpy())
 
 
 @dataclass(frozen=True)

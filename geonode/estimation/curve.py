@@ -1,0 +1,213 @@
+"""The curve that predicted spectra describe, and how far measured spectra may be from it.
+
+All predictions of a fold are combinations of its training spectra and of a constant, so the curve
+lies in the few directions that these span. There the error of a prediction is taken to have the
+covariance S = D + R: D is what members, sources and kinds of decoders disagree by at that
+concentration, R the second moment of the errors that were made inside the fold, where the answers
+are known. A few errors say little about R, so one more is added that is as large as the others and
+has no direction; and the law is not Gauss's but Student's with as many degrees of freedom as there
+are errors, the added one included.
+
+What a spectrum has in other directions says nothing of its concentration, but whether it is one of
+these spectra at all. It is compared with what every training spectrum has that the others do not.
+
+Source: A. Gelman et al., Bayesian Data Analysis, 3rd edition, CRC Press 2013, section 3.6 (a normal
+model with a conjugate prior of its covariance predicts by a multivariate t).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.interpolate import CubicSpline
+
+from geonode.errors import TrainingError
+from geonode.estimation.model import SpectralModel
+from geonode.learning.calibration import InnerErrors
+
+COARSE = 257  # concentrations at which the curve is predicted, evenly spaced on the chart
+FINE = 4  # times as many, by interpolation, at which a posterior is computed
+AT_ONCE = 64
+SCALE_DEVIATION = 0.2
+"""Standard deviation of the factor between two instruments, where one is allowed."""
+SMALLEST = 1e-6  # error, relative to the largest signal, that is taken to be made at least
+RANK_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class Novelty:
+    """What training spectra have that the others of their fold do not.
+
+    Attributes:
+        square: its mean square (signal squared, summed over wavelengths).
+        freedom: degrees of freedom of a chi-squared law that varies as much.
+        spectra: how many there are.
+    """
+
+    square: float
+    freedom: float
+    spectra: int
+
+    @classmethod
+    def of(cls, parts: Float[np.ndarray, "training wavelength"]) -> "Novelty":
+        """From those parts of the training spectra.
+
+        The freedom is the smaller of two estimates, and at least 1: (tr C)^2 / tr C^2, with C their
+        second moment, from products of different spectra alone; and 2 mean^2 / variance of their
+        squares.
+        """
+        gram = parts @ parts.T
+        squares = np.diag(gram)
+        mean, count = float(squares.mean()), len(parts)
+        if mean == 0:
+            return cls(0.0, 1.0, count)
+        apart = ~np.eye(count, dtype=bool)
+        products = np.sum(np.outer(squares, squares)[apart])
+        by_direction = products / max(np.sum(gram[apart] ** 2), np.finfo(float).tiny)
+        by_size = 2 * mean**2 / max(squares.var(ddof=1), np.finfo(float).tiny)
+        freedom = min(by_direction, by_size, parts.shape[1])
+        return cls(mean, max(1.0, float(freedom)), count)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Predicted spectra over a range of concentrations, as scores.
+
+    Attributes:
+        concentrations: nodes, evenly spaced on the chart of the fold.
+        edges: of the cells about the nodes; one more than there are nodes.
+        basis: orthonormal directions.
+        scores: of the predicted spectra in these directions.
+        inverse: of the Cholesky factors of S.
+        log_determinant: of S.
+        freedom: of Student's law at every node.
+        novelty: what a spectrum may have in other directions.
+        offset: whether every spectrum is taken without its mean over wavelengths.
+    """
+
+    concentrations: Float[np.ndarray, "node"]
+    edges: Float[np.ndarray, "edge"]
+    basis: Float[np.ndarray, "direction wavelength"]
+    scores: Float[np.ndarray, "node direction"]
+    inverse: Float[np.ndarray, "node direction direction"]
+    log_determinant: Float[np.ndarray, "node"]
+    freedom: Int[np.ndarray, "node"]
+    novelty: Novelty
+    offset: bool
+
+    @classmethod
+    def of(cls, model: SpectralModel, *, offset: bool = False, scale: bool = False) -> "Curve":
+        """The curve of a model over the range of all levels of its series.
+
+        Args:
+            model: that predicts spectra.
+            offset: whether measured spectra may differ by a constant, of any size.
+            scale: whether they may differ by a factor, close to 1 by `SCALE_DEVIATION`.
+
+        Raises:
+            TrainingError: there are no inner folds, which say how large errors are.
+        """
+        if model.blend.inner is None:
+            raise TrainingError(
+                "estimation: found inner.members 0, expected 1 or more, as errors inside the folds "
+                "say how far a spectrum may be off"
+            )
+        series, chart = model.series, model.learned.charts[model.fold.index]
+        low, high = chart.position(series.concentrations[[0, -1]])
+        coarse = np.linspace(low, high, COARSE)
+        fine = np.linspace(low, high, FINE * (COARSE - 1) + 1)
+        half = (fine[1] - fine[0]) / 2
+        edges = np.concatenate([[low], fine[:-1] + half, [high]])
+
+        training = _centred(series.signal[model.fold.training], offset)
+        basis = _directions(training, offset)
+        concentrations = chart.concentration(coarse)
+        scores, disagreement = _predicted(model, concentrations, basis)
+        inside = model.is_inside(chart.concentration(fine))
+        sides = [_Errors.of(model, model.blend.inner, side, basis, offset) for side in (0, 1)]
+        moments = np.where(inside[:, None, None], sides[0].moment, sides[1].moment)
+        covariance = _upsampled(disagreement, coarse, fine) + moments
+        means = CubicSpline(coarse, scores)(fine)
+        if scale:
+            covariance = covariance + SCALE_DEVIATION**2 * means[:, :, None] * means[:, None]
+        factors = np.linalg.cholesky(covariance)
+        return cls(
+            chart.concentration(fine),
+            chart.concentration(edges),
+            basis,
+            means,
+            np.linalg.inv(factors),
+            2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1),
+            np.where(inside, sides[0].freedom, sides[1].freedom),
+            Novelty.of(_novel(training, offset)),
+            offset,
+        )
+
+
+@dataclass(frozen=True)
+class _Errors:
+    """R on one side of the training range, and degrees of freedom."""
+
+    moment: np.ndarray
+    freedom: int
+
+    @classmethod
+    def of(
+        cls, model: SpectralModel, inner: InnerErrors, side: int, basis: np.ndarray, offset: bool
+    ) -> "_Errors":
+        fold, signal = model.fold, model.series.signal
+        judges = np.flatnonzero(inner.judges[fold.index, side]).tolist()
+        rows = []
+        for level in judges:
+            # The error in directions that were known there; the others are a matter of novelty.
+            known = _directions(_centred(signal[fold.without(level).training], offset), offset)
+            error = _centred(inner.errors[fold.index, level], offset)
+            rows.append(error @ known.T @ known @ basis.T)
+        errors = np.stack(rows)
+        count, directions = errors.shape
+        largest = np.abs(signal[fold.training]).max()
+        smallest = (SMALLEST * largest) ** 2 * signal.shape[1]
+        square = max(float(np.mean(np.sum(errors**2, axis=1))), smallest)
+        evenly = square / directions * np.eye(directions)
+        return cls((errors.T @ errors + evenly) / (count + 1), count + 1)
+
+
+def _centred(spectra: np.ndarray, offset: bool) -> np.ndarray:
+    """Without their mean over wavelengths, if an offset is of no account."""
+    return spectra - spectra.mean(axis=-1, keepdims=True) if offset else spectra
+
+
+def _directions(spectra: np.ndarray, offset: bool) -> np.ndarray:
+    """Orthonormal directions of spectra and, if an offset counts, of a constant."""
+    constant = np.full((0 if offset else 1, spectra.shape[1]), np.abs(spectra).max())
+    _, singular, right = np.linalg.svd(np.concatenate([spectra, constant]), full_matrices=False)
+    return right[singular > RANK_TOLERANCE * singular[0]]
+
+
+def _predicted(
+    model: SpectralModel, concentrations: np.ndarray, basis: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of the predictions, and their covariance D."""
+    scores, covariances = [], []
+    for start in range(0, len(concentrations), AT_ONCE):
+        part = model.predict(concentrations[start : start + AT_ONCE]).predicted
+        rows = part.factors @ basis.T
+        scores.append(part.spectra @ basis.T)
+        covariances.append(rows.swapaxes(1, 2) @ rows)
+    return np.concatenate(scores), np.concatenate(covariances)
+
+
+def _upsampled(values: np.ndarray, coarse: np.ndarray, fine: np.ndarray) -> np.ndarray:
+    """Linear in between, where covariances stay covariances."""
+    place = np.clip(np.searchsorted(coarse, fine) - 1, 0, len(coarse) - 2)
+    share = ((fine - coarse[place]) / (coarse[place + 1] - coarse[place]))[:, None, None]
+    return (1 - share) * values[place] + share * values[place + 1]
+
+
+def _novel(spectra: np.ndarray, offset: bool) -> np.ndarray:
+    """What every spectrum has in directions that the others, and a constant, do not have."""
+    parts = []
+    for place in range(len(spectra)):
+        known = _directions(np.delete(spectra, place, axis=0), offset)
+        parts.append(spectra[place] - spectra[place] @ known.T @ known)
+    return np.stack(parts)

@@ -1,0 +1,85 @@
+"""Spectra at any concentration, predicted by what was learned of a series."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from geonode.errors import SpectraError
+from geonode.geometry.learned import LearnedMetrics
+from geonode.learning.blend import Blend, Prediction
+from geonode.learning.folds import Fold, leave_one_out
+from geonode.learning.path_features import features_to
+from geonode.spectra.series import Series, read_series
+
+
+SPECTRA, METRIC, DECODERS = "spectra.zarr", "metric.safetensors", "decoders.safetensors"
+"""Names of the artifacts of a model in the folder of a pipeline."""
+
+
+@dataclass(frozen=True)
+class SpectralModel:
+    """What one fold knows of a series.
+
+    Attributes:
+        series: the measured series. The spectra that the fold leaves out are not read.
+        learned: metrics of the folds of leave-one-out.
+        blend: their decoders.
+        fold: one of them; the last one leaves nothing out.
+    """
+
+    series: Series
+    learned: LearnedMetrics
+    blend: Blend
+    fold: Fold
+
+    @classmethod
+    def read(cls, folder: Path) -> "SpectralModel":
+        """What a pipeline learned of all levels.
+
+        Args:
+            folder: of its artifacts.
+
+        Raises:
+            MissingArtifactError, CorruptArtifactError: one is absent or damaged.
+            ArtifactError: they are of different series.
+        """
+        series = read_series(folder / SPECTRA)
+        learned = LearnedMetrics.read(folder / METRIC)
+        learned.require_levels(folder / METRIC, len(series.concentrations))
+        blend = Blend.read(folder / DECODERS)
+        blend.require_series(folder / DECODERS, series)
+        *_, whole = leave_one_out(len(series.concentrations))
+        return cls(series, learned, blend, whole)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Lowest and highest training level."""
+        levels = self.series.concentrations[self.fold.training]
+        return float(levels[0]), float(levels[-1])
+
+    def is_inside(self, concentrations: Float[np.ndarray, "target"]) -> Bool[np.ndarray, "target"]:
+        """Whether concentrations are in the training range, its ends included."""
+        low, high = self.range
+        return (low <= concentrations) & (concentrations <= high)
+
+    def predict(self, concentrations: Float[np.ndarray, "target"]) -> Prediction:
+        """Spectra at some concentrations, with intervals if there are inner folds.
+
+        Memory grows with their number: ask for some hundreds at a time.
+
+        Raises:
+            SpectraError: a concentration is negative or not finite.
+        """
+        wrong = ~(np.isfinite(concentrations) & (concentrations >= 0))
+        if wrong.any():
+            raise SpectraError(
+                f"concentration: found {concentrations[wrong][0]:g}, expected a finite number "
+                "that is not negative"
+            )
+        features = features_to(
+            self.learned, self.fold, self.series, concentrations, self.blend.training
+        )
+        inside = self.is_inside(concentrations)
+        return self.blend.predict(self.fold, self.series, features, inside)

@@ -1,0 +1,197 @@
+"""The posterior of the concentration of a spectrum, on the curve of predicted spectra.
+
+Before a spectrum is seen, every concentration of the range is as likely as its share of the chart:
+evenly, if the chart is linear. The likelihood is Student's law about the predicted spectrum. The
+response need not be monotonic, so the posterior may have several modes; none is picked.
+
+A spectrum that fits nowhere has a small p-value. It combines, by Fisher's method, how far the
+spectrum is from the nearest point of the curve (Q / (r - 1) as F with r - 1 degrees of freedom, r
+the number of directions) and how much it has in directions that no prediction has.
+
+Source: R. A. Fisher, Statistical Methods for Research Workers, 4th edition, Oliver & Boyd 1932,
+section 21.1.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.stats import chi2
+from scipy.stats import f as f_law
+
+from geonode.errors import SpectraError
+from geonode.estimation.curve import Curve
+
+CREDIBLE = 0.9
+SMALLEST_WEIGHT = 0.01  # of a mode that is worth telling
+MISFIT = 0.01  # p-value below which a spectrum is said to fit nowhere
+NUMBERS_AT_ONCE = 8_000_000
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """What spectra say of their concentrations.
+
+    Attributes:
+        mode: the most likely concentration.
+        mean, deviation: of the posterior.
+        modes: concentration and weight of every mode of at least `SMALLEST_WEIGHT`, heaviest
+            first. The weight is the posterior probability from the minimum before to that after.
+        sets: intervals of the smallest set of probability `CREDIBLE`.
+        p_value: of a misfit as large, for a spectrum of the series.
+    """
+
+    mode: Float[np.ndarray, "spectrum"]
+    mean: Float[np.ndarray, "spectrum"]
+    deviation: Float[np.ndarray, "spectrum"]
+    modes: list[list[tuple[float, float]]]
+    sets: list[list[tuple[float, float]]]
+    p_value: Float[np.ndarray, "spectrum"]
+
+    @property
+    def disconnected(self) -> Bool[np.ndarray, "spectrum"]:
+        """Whether the credible set is more than one interval."""
+        return np.array([len(intervals) > 1 for intervals in self.sets], dtype=bool)
+
+    @property
+    def fits(self) -> Bool[np.ndarray, "spectrum"]:
+        """Whether the spectrum may be one of the series."""
+        return self.p_value >= MISFIT
+
+
+def posterior(
+    curve: Curve, spectra: Float[np.ndarray, "spectrum wavelength"]
+) -> Float[np.ndarray, "spectrum node"]:
+    """Posterior probability of every node of a curve.
+
+    Raises:
+        SpectraError: a spectrum is not finite, or has other wavelengths than the curve.
+    """
+    _, distance = _distances(curve, spectra)
+    return _posterior(curve, distance)
+
+
+def estimate(curve: Curve, spectra: Float[np.ndarray, "spectrum wavelength"]) -> Estimates:
+    """What spectra say of their concentrations; memory does not grow with their number.
+
+    Raises:
+        SpectraError: a spectrum is not finite, or has other wavelengths than the curve.
+    """
+    nodes, directions = curve.scores.shape
+    at_once = max(1, NUMBERS_AT_ONCE // (nodes * directions))
+    blocks = range(0, max(1, len(spectra)), at_once)
+    parts = [_estimate(curve, spectra[start : start + at_once]) for start in blocks]
+    return Estimates(
+        np.concatenate([part.mode for part in parts]),
+        np.concatenate([part.mean for part in parts]),
+        np.concatenate([part.deviation for part in parts]),
+        [modes for part in parts for modes in part.modes],
+        [intervals for part in parts for intervals in part.sets],
+        np.concatenate([part.p_value for part in parts]),
+    )
+
+
+def _estimate(curve: Curve, spectra: np.ndarray) -> Estimates:
+    residual, distance = _distances(curve, spectra)
+    probability = _posterior(curve, distance)
+    mean = probability @ curve.concentrations
+    square = probability @ curve.concentrations**2
+    return Estimates(
+        curve.concentrations[probability.argmax(axis=1)],
+        mean,
+        np.sqrt((square - mean**2).clip(min=0)),
+        _modes(curve, probability),
+        _credible_sets(curve, probability),
+        _p_value(curve, distance, residual),
+    )
+
+
+def _distances(curve: Curve, spectra: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Squares of what spectra have in other directions, and Q to every node."""
+    if spectra.shape[1] != curve.basis.shape[1]:
+        raise SpectraError(
+            f"spectra: found {spectra.shape[1]} wavelengths, expected the "
+            f"{curve.basis.shape[1]} of the model"
+        )
+    if not np.isfinite(spectra).all():
+        raise SpectraError("spectra: found NaN or infinity, expected finite numbers")
+    if curve.offset:
+        spectra = spectra - spectra.mean(axis=1, keepdims=True)
+    scores = spectra @ curve.basis.T
+    other = spectra - scores @ curve.basis
+    # Whitened scores of the spectra less those of the nodes: (node, direction, spectrum).
+    white = curve.inverse @ scores.T - (curve.inverse @ curve.scores[..., None])
+    distance = np.einsum("gds,gds->sg", white, white)
+    return np.einsum("sw,sw->s", other, other), distance
+
+
+def _posterior(curve: Curve, distance: np.ndarray) -> np.ndarray:
+    directions = curve.scores.shape[1]
+    logarithm = -0.5 * (
+        curve.log_determinant + (curve.freedom + directions) * np.log1p(distance / curve.freedom)
+    )
+    # The cells at both ends are half as wide on the chart.
+    logarithm[:, [0, -1]] -= np.log(2)
+    probability = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
+    return probability / probability.sum(axis=1, keepdims=True)
+
+
+def _density(probability: np.ndarray) -> np.ndarray:
+    """Per node and chart length, up to a constant: the cells at both ends are half as wide."""
+    density = probability.copy()
+    density[:, [0, -1]] *= 2
+    return density
+
+
+def _modes(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, float]]]:
+    """Local maxima and the probability of their basins."""
+    density = np.pad(_density(probability), ((0, 0), (1, 1)), constant_values=-1.0)
+    rises, falls = density[:, 1:-1] > density[:, :-2], density[:, 1:-1] >= density[:, 2:]
+    found = []
+    for row, peaks in enumerate(rises & falls):
+        places = np.flatnonzero(peaks)
+        inner = density[row, 1:-1]
+        cuts = [first + int(inner[first : last + 1].argmin()) for first, last in pairwise(places)]
+        weights = np.add.reduceat(probability[row], [0, *cuts])
+        modes = [
+            (float(curve.concentrations[place]), float(weight))
+            for place, weight in zip(places, weights, strict=True)
+            if weight >= SMALLEST_WEIGHT
+        ]
+        found.append(sorted(modes, key=lambda mode: -mode[1]))
+    return found
+
+
+def _credible_sets(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, float]]]:
+    """Cells of the largest density that hold `CREDIBLE` together, as intervals."""
+    density = _density(probability)
+    order = np.argsort(-density, axis=1, kind="stable")
+    held = np.cumsum(np.take_along_axis(probability, order, axis=1), axis=1)
+    last = (held < CREDIBLE).sum(axis=1, keepdims=True).clip(max=probability.shape[1] - 1)
+    taken = density >= np.take_along_axis(density, np.take_along_axis(order, last, axis=1), axis=1)
+    steps = np.diff(taken.astype(np.int8), prepend=0, append=0, axis=1)
+    rows, starts = np.nonzero(steps == 1)
+    _, stops = np.nonzero(steps == -1)
+    sets: list[list[tuple[float, float]]] = [[] for _ in probability]
+    for row, low, high in zip(rows, curve.edges[starts], curve.edges[stops], strict=True):
+        sets[row].append((float(low), float(high)))
+    return sets
+
+
+def _p_value(curve: Curve, distance: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    """Of the distance to the curve and of what is in other directions, by Fisher's method."""
+    across = max(1, curve.scores.shape[1] - 1)
+    near = np.max(
+        [
+            f_law.sf(distance[:, curve.freedom == freedom].min(axis=1) / across, across, freedom)
+            for freedom in np.unique(curve.freedom)
+        ],
+        axis=0,
+    )
+    novelty = curve.novelty
+    rounding = np.finfo(float).eps * float(np.abs(curve.scores).max()) ** 2
+    square = max(novelty.square, rounding)
+    new = f_law.sf(residual / square, novelty.freedom, novelty.freedom * novelty.spectra)
+    tiny = np.finfo(float).tiny
+    return chi2.sf(-2 * (np.log(near.clip(min=tiny)) + np.log(new.clip(min=tiny))), 4)
