@@ -13,7 +13,6 @@ from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.path_features import features_to
 from geonode.spectra.series import Series, read_series
 
-
 SPECTRA, METRIC, DECODERS = "spectra.zarr", "metric.safetensors", "decoders.safetensors"
 """Names of the artifacts of a model in the folder of a pipeline."""
 

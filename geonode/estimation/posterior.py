@@ -153,7 +153,7 @@ def _modes(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, floa
         places = np.flatnonzero(peaks)
         inner = density[row, 1:-1]
         cuts = [first + int(inner[first : last + 1].argmin()) for first, last in pairwise(places)]
-        weights = np.add.reduceat(probability[row], [0, *cuts])
+        weights = np.add.reduceat(probability[row], np.array([0, *cuts]))
         modes = [
             (float(curve.concentrations[place]), float(weight))
             for place, weight in zip(places, weights, strict=True)
