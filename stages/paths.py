@@ -4,6 +4,8 @@ from pathlib import Path
 
 PARAMETERS = Path("params.yaml")
 
+DATA = Path("data")
+
 DEVICE = Path("data/device.json")
 SYNTHETIC = Path("data/synthetic.csv")
 SPECTRA = Path("data/spectra.zarr")

@@ -2,26 +2,26 @@
 
 from geonode.config import Parameters
 from stages.command import progress, stage
-from stages.paths import DECODERS, GEODESICS, METRICS, PLOTS, SPECTRA
+from stages.paths import DATA, GEODESICS, METRICS, PLOTS
 
 
 @stage("validate")
 def app(parameters: Parameters) -> str:
     """Score leave-one-out predictions, compare with classical baselines, draw the figures."""
+    from geonode.estimation.model import SpectralModel
     from geonode.evaluation.baselines import BASELINES
     from geonode.evaluation.comparison import Comparison
     from geonode.evaluation.coverage import coverage
+    from geonode.evaluation.estimation import estimate_left_out, posterior_csv
     from geonode.evaluation.figures import error_figure, folds_figure, save_figure
     from geonode.evaluation.predictions import predictions_csv
     from geonode.evaluation.scores import band_scores, series_scores
     from geonode.geodesics.solved import read_features
-    from geonode.learning.blend import Blend
-    from geonode.spectra.series import level_names, read_series
+    from geonode.spectra.series import level_names
     from geonode.storage.document import write_metrics, write_text
 
-    series = read_series(SPECTRA)
-    blend = Blend.read(DECODERS)
-    blend.require_series(DECODERS, series)
+    model = SpectralModel.read(DATA)
+    series, blend = model.series, model.blend
     features = read_features(GEODESICS, series)[..., blend.training, :]
     levels = series.concentrations
 
@@ -34,6 +34,8 @@ def app(parameters: Parameters) -> str:
     scores = series_scores(series.axis, levels, measured, predicted)
     with progress("predicting with the baselines", len(BASELINES) + len(levels)) as report:
         baselines = Comparison.of(series, report)
+    with progress("estimating left-out concentrations", len(levels)) as report:
+        estimated = estimate_left_out(model, report)
     write_metrics(
         METRICS / "validate.json",
         {
@@ -42,6 +44,7 @@ def app(parameters: Parameters) -> str:
             **baselines.summary(scores["rmse"]),
             "coverage": held,
             "coverage90": held["90"]["all"] if held else None,
+            "estimation": estimated and estimated.summary(),
         },
     )
     best = baselines.best
@@ -50,6 +53,7 @@ def app(parameters: Parameters) -> str:
         PLOTS / "predictions.csv",
         predictions_csv(series.axis, level_names(levels), measured, predicted, prediction.band),
     )
+    write_text(PLOTS / "posterior.csv", posterior_csv(estimated))
     labels = (series.axis_label, series.signal_label, levels, unit)
     r2 = [fold["r2"] for fold in scores["folds"].values()]
     save_figure(

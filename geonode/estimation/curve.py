@@ -4,9 +4,11 @@ All predictions of a fold are combinations of its training spectra and of a cons
 lies in the few directions that these span. There the error of a prediction is taken to have the
 covariance S = D + R: D is what members, sources and kinds of decoders disagree by at that
 concentration, R the second moment of the errors that were made inside the fold, where the answers
-are known. A few errors say little about R, so one more is added that is as large as the others and
-has no direction; and the law is not Gauss's but Student's with as many degrees of freedom as there
-are errors, the added one included.
+are known. A few errors say little about R. So as many are added as there are directions, one along
+each, together as large as the known ones are for as many of them; and the law is not Gauss's but
+Student's: the predictive law of normal errors whose covariance has the inverse Wishart prior with
+as many degrees of freedom as directions. With n errors e_i, r directions and s^2 their mean square,
+R = (sum e_i e_i^T + s^2 I) / (n + 1), with n + 1 degrees of freedom.
 
 What a spectrum has in other directions says nothing of its concentration, but whether it is one of
 these spectra at all. It is compared with what every training spectrum has that the others do not.
@@ -168,8 +170,8 @@ class _Errors:
         largest = np.abs(signal[fold.training]).max()
         smallest = (SMALLEST * largest) ** 2 * signal.shape[1]
         square = max(float(np.mean(np.sum(errors**2, axis=1))), smallest)
-        evenly = square / directions * np.eye(directions)
-        return cls((errors.T @ errors + evenly) / (count + 1), count + 1)
+        prior = square * np.eye(directions)
+        return cls((errors.T @ errors + prior) / (count + 1), count + 1)
 
 
 def _centred(spectra: np.ndarray, offset: bool) -> np.ndarray:

@@ -1,0 +1,113 @@
+"""How well left-out concentrations are estimated from left-out spectra."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from geonode.estimation.curve import Curve
+from geonode.estimation.model import SpectralModel
+from geonode.estimation.posterior import Estimates, estimate, posterior
+from geonode.learning.folds import leave_one_out
+from geonode.progress import Report, silent
+from geonode.spectra.series import level_names
+
+MERGED = 8  # neighbouring cells of a posterior that are one line of its table
+
+
+@dataclass(frozen=True)
+class LeftOutEstimates:
+    """What every left-out spectrum says of its concentration, by the fold that never saw it.
+
+    Attributes:
+        levels: the true concentrations.
+        estimates: one spectrum each.
+        concentrations: at which the posteriors are given.
+        densities: per unit of concentration.
+    """
+
+    levels: Float[np.ndarray, "level"]
+    estimates: list[Estimates]
+    concentrations: list[Float[np.ndarray, "cell"]]
+    densities: list[Float[np.ndarray, "cell"]]
+
+    @property
+    def held(self) -> Bool[np.ndarray, "level"]:
+        """Whether the credible set holds the true concentration."""
+        return np.array(
+            [
+                any(low <= true <= high for low, high in one.sets[0])
+                for true, one in zip(self.levels, self.estimates, strict=True)
+            ]
+        )
+
+    @property
+    def errors(self) -> Float[np.ndarray, "level"]:
+        """Of the most likely concentrations, absolute."""
+        modes = np.array([one.mode[0] for one in self.estimates])
+        return np.abs(modes - self.levels)
+
+    def summary(self) -> dict[str, Any]:
+        """Errors and coverage, in all and by level, for the metrics of a pipeline."""
+        errors, held = self.errors, self.held
+        span = float(self.levels[-1] - self.levels[0])
+        return {
+            "median_absolute_error": float(np.median(errors)),
+            "mean_absolute_error": float(errors.mean()),
+            "median_error_of_range": float(np.median(errors)) / span,
+            "coverage90": float(held.mean()),
+            "coverage90_interior": float(held[1:-1].mean()),
+            "coverage90_ends": float(held[[0, -1]].mean()),
+            "disconnected": int(sum(one.disconnected[0] for one in self.estimates)),
+            "levels": {
+                name: {
+                    "mode": float(one.mode[0]),
+                    "mean": float(one.mean[0]),
+                    "error": float(error),
+                    "set90": one.sets[0],
+                    "disconnected": bool(one.disconnected[0]),
+                    "p_value": float(one.p_value[0]),
+                }
+                for name, one, error in zip(
+                    level_names(self.levels), self.estimates, errors, strict=True
+                )
+            },
+        }
+
+
+def posterior_csv(found: LeftOutEstimates | None) -> str:
+    """The posteriors of left-out levels as a table for `dvc plots`; without lines if none are."""
+    lines = ["level,concentration,density"]
+    if found is not None:
+        for name, places, densities in zip(
+            level_names(found.levels), found.concentrations, found.densities, strict=True
+        ):
+            lines += [
+                f"{name},{place:.6g},{density:.6g}"
+                for place, density in zip(places, densities, strict=True)
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def estimate_left_out(model: SpectralModel, report: Report = silent) -> LeftOutEstimates | None:
+    """Estimate every level from its spectrum by the fold without it; None without inner folds.
+
+    Args:
+        model: of all levels; its folds are those of leave-one-out.
+        report: told of every level.
+    """
+    if model.blend.inner is None:
+        return None
+    series, estimates, places, densities = model.series, [], [], []
+    for fold in leave_one_out(len(series.concentrations))[:-1]:
+        curve = Curve.of(replace(model, fold=fold))
+        spectrum = series.signal[[fold.index]]
+        estimates.append(estimate(curve, spectrum))
+        probability = posterior(curve, spectrum)[0]
+        starts = np.arange(0, len(probability), MERGED)
+        edges = np.append(curve.edges[starts], curve.edges[-1])
+        densities.append(np.add.reduceat(probability, starts) / np.diff(edges))
+        places.append((edges[1:] + edges[:-1]) / 2)
+        report(1)
+    return LeftOutEstimates(series.concentrations, estimates, places, densities)

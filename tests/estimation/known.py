@@ -1,0 +1,77 @@
+"""Models whose predictions are a formula."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from geonode.estimation.model import SpectralModel
+from geonode.geometry.learned import LearnedMetrics
+from geonode.geometry.metric import SIZES
+from geonode.geometry.perceptron import Perceptron
+from geonode.learning.blend import Blend, Prediction
+from geonode.learning.calibration import InnerErrors
+from geonode.learning.folds import leave_one_out
+from geonode.learning.predicted import Predicted
+from geonode.spectra.chart import Chart
+from geonode.spectra.series import Series
+from tests.geometry.small_series import LABELS
+
+
+@dataclass(frozen=True)
+class Known(SpectralModel):
+    """Predicts by a formula of the concentration, with the same factors everywhere."""
+
+    formula: object = None
+    rows: object = None
+
+    def predict(self, concentrations):
+        spectra = self.formula(concentrations)
+        factors = np.broadcast_to(self.rows, (len(spectra), *self.rows.shape))
+        return Prediction(Predicted(spectra, factors), None)
+
+
+def known(formula, levels, errors, rows=None, chart=None, fold=None, inside=None):
+    """A model of a formula.
+
+    Args:
+        formula: spectra (target, wavelength) of concentrations.
+        levels: concentrations of the series, whose spectra are exact.
+        errors: made inside every fold, one row a level.
+        rows: factors of the covariance of the predictions; none.
+        chart: linear.
+        fold: the last.
+        inside: which levels judge what is inside of the training range; all judge what is outside.
+    """
+    levels = np.asarray(levels, dtype=float)
+    signal, count = formula(levels), len(levels)
+    chart = chart or Chart.of("linear", None, levels)
+    series = Series(levels, np.linspace(400, 700, signal.shape[1]), signal, chart, LABELS)
+    network = Perceptron.initial(SIZES, [(0,)] * (count + 1))
+    judges = np.ones((count + 1, 2, count), dtype=bool)
+    if inside is not None:
+        judges[:, 0] = np.isin(np.arange(count), inside)
+    inner = InnerErrors(np.tile(errors, (count + 1, 1, 1)), judges)
+    blend = Blend({}, np.ones((count + 1, 2, 1)), None, inner, np.arange(2), signal.shape[1])
+    fold = leave_one_out(count)[count if fold is None else fold]
+    rows = np.zeros((1, signal.shape[1])) if rows is None else rows
+    return Known(series, LearnedMetrics(network, [chart] * (count + 1)), blend, fold, formula, rows)
+
+
+W = np.linspace(0, 1, 40)
+LEVELS = [0.0, 10.0, 20.0, 30.0, 40.0, 60.0]
+
+
+def straight(concentrations):
+    """A peak that grows."""
+    return 0.2 + np.asarray(concentrations)[:, None] / 60 * np.exp(-((W - 0.4) ** 2) / 0.05)
+
+
+def bent(concentrations):
+    """A peak that grows and shrinks again, the same at 30 - d and 30 + d, as it moves."""
+    distance = (np.asarray(concentrations)[:, None] - 30) / 30
+    return 0.2 + np.exp(-((W - 0.4 - 0.1 * distance**2) ** 2) / 0.05) * (1 - 0.5 * distance**2)
+
+
+def noise(count, size, seed=0):
+    """Errors without direction, one row each."""
+    return size * np.random.default_rng(seed).normal(size=(count, len(W)))

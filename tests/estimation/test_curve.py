@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+from scipy.stats import multivariate_t
+
+from geonode.errors import TrainingError
+from geonode.estimation.curve import COARSE, FINE, SCALE_DEVIATION, Curve, Novelty
+from geonode.spectra.chart import Chart
+from tests.estimation.known import LEVELS, W, bent, known, noise, straight
+
+ERRORS = noise(6, 0.01)
+
+
+def projector(spectra, constant=True):
+    """Onto the span of spectra, and of a constant."""
+    rows = np.concatenate([spectra, np.ones((int(constant), spectra.shape[1]))])
+    return np.linalg.pinv(rows) @ rows
+
+
+def covariance_by_hand(errors, signal, basis, rows, offset=False):
+    """S = D + R in the directions of a basis, from their definitions."""
+    known_parts = []
+    for level, error in enumerate(errors):
+        others = np.delete(signal, level, axis=0)
+        known_parts.append(error @ projector(others, constant=not offset))
+    parts = np.array(known_parts) @ basis.T
+    square = np.mean(np.sum(parts**2, axis=1))
+    moment = (parts.T @ parts + square * np.eye(len(basis))) / (len(parts) + 1)
+    return moment + basis @ rows.T @ rows @ basis.T
+
+
+def test_directions_are_those_of_the_training_spectra_and_a_constant():
+    model = known(straight, LEVELS, ERRORS)
+    curve = Curve.of(model)
+    assert curve.basis.shape == (2, len(W))  # the peak and the constant
+    np.testing.assert_allclose(curve.basis @ curve.basis.T, np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(curve.basis.T @ curve.basis, projector(straight(LEVELS)), atol=1e-9)
+    np.testing.assert_allclose(curve.scores @ curve.basis, straight(curve.concentrations))
+
+
+def test_nodes_are_even_on_the_chart_and_cells_share_it_out():
+    chart = Chart.of("asinh", 5.0, np.array(LEVELS))
+    curve = Curve.of(known(straight, LEVELS, ERRORS, chart=chart))
+    assert len(curve.concentrations) == FINE * (COARSE - 1) + 1
+    steps = np.diff(chart.position(curve.concentrations))
+    np.testing.assert_allclose(steps, steps[0], rtol=1e-6)
+    cells = np.diff(chart.position(curve.edges))
+    np.testing.assert_allclose(cells[1:-1], steps[0], rtol=1e-6)
+    np.testing.assert_allclose(cells[[0, -1]], steps[0] / 2, rtol=1e-6)
+    assert (curve.edges[0], curve.edges[-1]) == (0.0, 60.0)
+    assert (curve.edges[:-1] <= curve.concentrations).all()
+    assert (curve.concentrations <= curve.edges[1:]).all()
+
+
+@pytest.mark.parametrize("offset", [False, True])
+@pytest.mark.parametrize("scale", [False, True])
+def test_covariances_are_disagreement_and_errors(offset, scale):
+    rows = noise(3, 0.02, seed=5)
+    if offset:  # a constant is of no account, so nor is that part of any spectrum
+        shape = lambda c: bent(c) - bent(c).mean(axis=1, keepdims=True)  # noqa: E731
+        errors = ERRORS - ERRORS.mean(axis=1, keepdims=True)
+    else:
+        shape, errors = bent, ERRORS
+    curve = Curve.of(known(bent, LEVELS, ERRORS, rows=rows), offset=offset, scale=scale)
+    expected = covariance_by_hand(errors, shape(LEVELS), curve.basis, rows, offset)
+    for node in (0, 300, 1024):
+        mean = curve.basis @ shape(curve.concentrations[[node]])[0]
+        np.testing.assert_allclose(curve.scores[node], mean, atol=1e-6)
+        whole = expected + scale * SCALE_DEVIATION**2 * np.outer(mean, mean)
+        factor = np.linalg.inv(curve.inverse[node])
+        np.testing.assert_allclose(factor @ factor.T, whole, rtol=1e-5, atol=1e-9)
+        determinant = np.linalg.slogdet(whole)[1]
+        assert curve.log_determinant[node] == pytest.approx(determinant, abs=1e-4)
+    assert (curve.freedom == 7).all()
+    # With scipy's law, at one node, of what is compared in `posterior`.
+    assert np.isfinite(multivariate_t(mean, whole, df=7).logpdf(mean))
+
+
+def test_what_is_outside_of_the_training_range_is_judged_by_all_errors():
+    errors = ERRORS * np.array([10, 1, 1, 1, 1, 10.0])[:, None]
+    model = known(straight, LEVELS, errors, fold=0, inside=[2, 3, 4])
+    curve = Curve.of(model)
+    outside = curve.concentrations < 10
+    assert 0 < outside.sum() < len(outside)
+    np.testing.assert_array_equal(curve.freedom, np.where(outside, 7, 4))
+    widths = curve.log_determinant
+    assert widths[outside].min() > widths[~outside].max()
+
+
+def test_exact_predictions_have_a_smallest_error():
+    curve = Curve.of(known(straight, LEVELS, 0 * ERRORS))
+    assert np.isfinite(curve.inverse).all()
+    assert np.isfinite(curve.log_determinant).all()
+
+
+def test_without_inner_folds_nothing_says_how_far_a_spectrum_is_off():
+    model = known(straight, LEVELS, ERRORS)
+    object.__setattr__(model.blend, "inner", None)
+    with pytest.raises(TrainingError, match=r"inner.members 0, expected 1 or more"):
+        Curve.of(model)
+
+
+# novelty
+
+
+@pytest.mark.parametrize("directions", [3, 20, 400])
+def test_the_freedom_of_simulated_parts_is_their_number_of_directions(directions):
+    generator = np.random.default_rng(directions)
+    basis = np.linalg.qr(generator.normal(size=(600, directions)))[0].T
+    found = [Novelty.of(generator.normal(size=(30, directions)) @ basis * 0.3) for _ in range(20)]
+    squares = [one.square for one in found]
+    assert np.mean(squares) == pytest.approx(0.09 * directions, rel=0.1)
+    assert np.median([one.freedom for one in found]) == pytest.approx(directions, rel=0.35)
+
+
+def test_sizes_that_differ_leave_little_freedom():
+    parts = noise(6, 1.0) * np.array([1, 1, 1, 1, 1, 30.0])[:, None]
+    assert Novelty.of(parts).freedom < 1.5
+
+
+def test_no_novelty_is_no_novelty():
+    assert Novelty.of(np.zeros((4, 9))) == Novelty(0.0, 1.0, 4)
+
+
+def test_novelty_is_what_the_others_do_not_have():
+    """Of a curve that all lies in two directions, none; of noise, that of each spectrum."""
+    assert Curve.of(known(straight, LEVELS, ERRORS)).novelty.square < 1e-20
+    scatter = noise(6, 0.01, seed=3)
+    noisy = lambda c: straight(c) + scatter[: len(c)]  # noqa: E731
+    model = known(noisy, LEVELS, ERRORS)
+    object.__setattr__(model, "formula", straight)
+    found = Curve.of(model).novelty
+    apart = [
+        np.sum((row - row @ projector(np.delete(model.series.signal, k, axis=0))) ** 2)
+        for k, row in enumerate(model.series.signal)
+    ]
+    assert found.square == pytest.approx(np.mean(apart))
+    assert found.spectra == 6

@@ -1,0 +1,76 @@
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from geonode.estimation.curve import Curve
+from geonode.estimation.posterior import estimate
+from geonode.evaluation.estimation import estimate_left_out, posterior_csv
+from geonode.learning.folds import leave_one_out
+from tests.estimation.known import LEVELS, bent, known, noise, straight
+
+ERRORS = noise(6, 0.01)
+
+
+def test_every_level_is_estimated_by_the_fold_without_it():
+    model = known(bent, LEVELS, ERRORS)
+    told = []
+    found = estimate_left_out(model, told.append)
+    assert told == [1] * 6
+    for fold, one in zip(leave_one_out(6), found.estimates, strict=False):
+        alone = known(bent, LEVELS, ERRORS, fold=fold.index)
+        expected = estimate(Curve.of(alone), bent(np.array(LEVELS))[[fold.index]])
+        assert one.sets == expected.sets
+        assert one.mode == expected.mode
+
+
+def test_the_summary_by_hand():
+    summary = estimate_left_out(known(straight, LEVELS, ERRORS)).summary()
+    errors = [abs(level["mode"] - float(name)) for name, level in summary["levels"].items()]
+    assert list(summary["levels"]) == ["0", "10", "20", "30", "40", "60"]
+    assert summary["median_absolute_error"] == pytest.approx(np.median(errors))
+    assert summary["mean_absolute_error"] == pytest.approx(np.mean(errors))
+    assert summary["median_error_of_range"] == pytest.approx(np.median(errors) / 60)
+    held = [
+        any(low <= float(name) <= high for low, high in level["set90"])
+        for name, level in summary["levels"].items()
+    ]
+    assert summary["coverage90"] == np.mean(held)
+    assert summary["coverage90_interior"] == np.mean(held[1:-1])
+    assert summary["coverage90_ends"] == np.mean([held[0], held[-1]])
+    assert max(errors) < 3  # of exact spectra
+    assert summary["disconnected"] == 0
+    json.dumps(summary, allow_nan=False)
+
+
+def test_sets_that_are_not_connected_are_counted():
+    """12 and 48 are one spectrum; 30, where the response turns, is not."""
+    levels = [0.0, 12.0, 20.0, 30.0, 40.0, 48.0, 60.0]
+    summary = estimate_left_out(known(bent, levels, noise(7, 0.01))).summary()
+    told = {name: level["disconnected"] for name, level in summary["levels"].items()}
+    assert summary["disconnected"] == sum(told.values())
+    assert told["12"]
+    assert told["48"]
+    assert not told["30"]
+
+
+def test_densities_are_those_of_the_posterior():
+    found = estimate_left_out(known(bent, LEVELS, ERRORS))
+    rows = list(csv.DictReader(io.StringIO(posterior_csv(found))))
+    for name, one in zip(("0", "10", "20", "30", "40", "60"), found.estimates, strict=True):
+        own = [row for row in rows if row["level"] == name]
+        places, densities = (
+            np.array([float(row[key]) for row in own]) for key in ("concentration", "density")
+        )
+        assert np.trapezoid(densities, places) == pytest.approx(1.0, abs=0.05)
+        mean = np.trapezoid(densities * places, places) / np.trapezoid(densities, places)
+        assert mean == pytest.approx(float(one.mean[0]), abs=0.5)
+
+
+def test_without_inner_folds_there_are_no_estimates_but_a_table():
+    model = known(bent, LEVELS, ERRORS)
+    object.__setattr__(model.blend, "inner", None)
+    assert estimate_left_out(model) is None
+    assert posterior_csv(None) == "level,concentration,density\n"
