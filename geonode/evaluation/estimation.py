@@ -13,7 +13,7 @@ from geonode.learning.folds import leave_one_out
 from geonode.progress import Report, silent
 from geonode.spectra.series import level_names
 
-MERGED = 8  # neighbouring cells of a posterior that are one line of its table
+MERGED = 2  # neighbouring cells of a posterior that are one line of its table
 
 
 @dataclass(frozen=True)
