@@ -9,8 +9,10 @@ import typer
 from geonode.commands.artifacts import info, verify
 from geonode.commands.common import Commands
 from geonode.commands.devices import devices
+from geonode.commands.estimate import estimate
 from geonode.commands.inspect import inspect
 from geonode.commands.panel import panel
+from geonode.commands.predict import predict
 
 _SPECTRA, _PIPELINE, _MACHINE = "Your spectra", "The pipeline", "This machine"
 
@@ -48,6 +50,8 @@ def main(
 for command, group, example in (
     (inspect, _SPECTRA, "geonode inspect spectra.csv"),
     (panel, _SPECTRA, "geonode panel DIR --out scores.json"),
+    (predict, _SPECTRA, "geonode predict --concentration 45 --out predicted.csv"),
+    (estimate, _SPECTRA, "geonode estimate unknown.csv --out estimates.csv"),
     (info, _PIPELINE, "geonode info --json"),
     (verify, _PIPELINE, "geonode verify --root ."),
     (devices, _MACHINE, "geonode devices"),

@@ -98,7 +98,7 @@ def _estimate(curve: Curve, spectra: np.ndarray) -> Estimates:
     mean = probability @ curve.concentrations
     square = probability @ curve.concentrations**2
     return Estimates(
-        curve.concentrations[probability.argmax(axis=1)],
+        curve.concentrations[_density(probability).argmax(axis=1)],
         mean,
         np.sqrt((square - mean**2).clip(min=0)),
         _modes(curve, probability),

@@ -25,11 +25,9 @@ from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.comparison import Comparison
 from geonode.evaluation.coverage import coverage
 from geonode.evaluation.scores import series_scores
-from geonode.learning.blend import BLENDS, fit_blend, training_steps
-from geonode.learning.folds import training_wavelengths
-from geonode.learning.metric_learning import learn
-from geonode.learning.path_features import path_features
+from geonode.learning.blend import BLENDS, training_steps
 from geonode.learning.run import Runs
+from geonode.learning.series_fit import fit_series
 from geonode.progress import Report, silent
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.reading import files_of
@@ -214,16 +212,11 @@ def score(series: Series, parameters: Parameters, device: Device, report: Report
         report: told of every step.
 
     Raises:
-        TrainingError: as `Runs.of`, `learn` and `fit_blend`.
+        TrainingError: as `fit_series`.
     """
     start = time.perf_counter()
-    of_metric, of_decoders = _runs(series, parameters, device)
-    learned = learn(series, parameters.metric, of_metric.telling(report)).metrics
-    chosen = training_wavelengths(len(series.axis), parameters.decoders.wavelengths)
-    features = path_features(learned, series, chosen)
-    inner = None if learned.inner is None else path_features(learned.inner, series, chosen)
-    runs = of_decoders.telling(report)
-    blend, _ = fit_blend(series, features, inner, parameters.decoders, runs)
+    blocks = (parameters.inner, parameters.metric, parameters.decoders)
+    _, blend, features = fit_series(series, blocks, device, report)
     prediction = blend.left_out(series, features)
     measured, predicted = series.signal, prediction.spectra
     scores = series_scores(series.axis, series.concentrations, measured, predicted)
@@ -293,22 +286,13 @@ def _shown(value: float | int | str | None) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _runs(series: Series, parameters: Parameters, device: Device) -> tuple[Runs, Runs]:
-    """Those of the metrics and those of the decoders."""
-    levels = len(series.concentrations)
-    metric, decoders = (
-        Runs.of(levels, block.members, parameters.inner, device)
-        for block in (parameters.metric, parameters.decoders)
-    )
-    return metric, decoders
-
-
 def _steps(series: Series, parameters: Parameters, device: Device) -> int:
-    metric, decoders = _runs(series, parameters, device)
-    block = parameters.decoders
-    steps = metric.models * parameters.metric.epochs
+    levels, inner, block = len(series.concentrations), parameters.inner, parameters.decoders
+    steps = Runs.of(levels, parameters.metric.members, inner, device).models
+    steps *= parameters.metric.epochs
+    decoders = Runs.of(levels, block.members, inner, device)
     steps += training_steps(BLENDS[block.kind], block, decoders)
-    return steps + len(BASELINES) + len(series.concentrations)
+    return steps + len(BASELINES) + levels
 
 
 # what is refused, and what decides the scores

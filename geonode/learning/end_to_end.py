@@ -102,6 +102,7 @@ def fit_metric(
             name=batch.name,
             report=run.report,
             checkpoints=checkpoints and checkpoints.of_batch(batch.label),
+            repeats=targets.repeat,
         )
         return metric.network.detached().to(torch.device("cpu"), dtype), history
 

@@ -240,6 +240,7 @@ def _train(
             checkpoints=checkpoints and checkpoints.of_batch(batch.label),
             epochs=run.epochs and [run.epochs[model.fold.index] for model in batch.models],
             watch=watch,
+            repeats=targets.repeat,
         )
         for place, (member, fold) in enumerate(batch.models):
             scales[member, fold.index] = (scale.mean[place].cpu(), scale.deviation[place].cpu())

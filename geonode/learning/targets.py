@@ -49,6 +49,11 @@ class Targets:
         self._measured = on_device(np.stack(measured), device, dtype).gather(1, self._target)
 
     @property
+    def repeat(self) -> bool:
+        """Whether they are the same in every epoch."""
+        return self._augmentation is None
+
+    @property
     def pairs(self) -> int:
         """Training pairs of a model."""
         return self._measured.shape[1]

@@ -23,6 +23,7 @@ from geonode.progress import Report, silent
 FINITE_CHECK_EPOCHS = 50
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, as torch names them
 WATCHED_EPOCHS = 10  # from one look at models in training to the next
+WARM_UP = 3  # steps before one is captured
 LOGGED_EPOCHS = 5  # from one line in the log of a model to the next
 
 
@@ -55,6 +56,7 @@ def train(
     checkpoints: Checkpoints | None = None,
     epochs: Sequence[int] | None = None,
     watch: Watch | None = None,
+    repeats: bool = False,
 ) -> Float[Tensor, "epoch term model"]:
     """Minimise the sum of the loss terms of every model, and of its decay, with Adam.
 
@@ -76,6 +78,8 @@ def train(
             training goes on from the newest one and ends in the same bits.
         epochs: after which each model is left as it is, on the schedule of all; None: after all.
         watch: what to look at.
+        repeats: whether the loss is the same program in every epoch. On CUDA all kernels of an
+            epoch are then captured once and launched together.
 
     Returns:
         The terms before every step, without the decay, on the CPU; NaN where a model has stopped.
@@ -87,27 +91,37 @@ def train(
     """
     networks = [network for network, _ in groups]
     tensors = [tensor for network in networks for tensor in network.parameters]
+    device, models = tensors[0].device, len(tensors[0])
+    captured = repeats and epochs is None and device.type == "cuda"
     optimiser = torch.optim.Adam(
-        [{"params": network.parameters, "lr": rate} for network, rate in groups],
-        fused=tensors[0].device.type != "mps",
+        [{"params": n.parameters, "lr": _rate(rate, captured, device)} for n, rate in groups],
+        fused=device.type != "mps",
+        capturable=captured,
     )
     every = parameters.checkpoint_every
     rates = [learning_rates(parameters.schedule, rate, parameters.epochs) for _, rate in groups]
     parts = _parts(pairs, parameters.accumulation)
-    ends = torch.tensor(epochs or [parameters.epochs] * len(tensors[0]))
+    ends = torch.tensor(epochs or [parameters.epochs] * models)
     last = int(ends.max())
     history = [] if checkpoints is None else _resume(checkpoints, optimiser, tensors, watch)
     if history:
-        report(len(history) * len(tensors[0]))
-    for epoch in range(len(history), last):
-        for group, rate in zip(optimiser.param_groups, rates, strict=True):
-            group["lr"] = rate[epoch]
-        optimiser.zero_grad()
-        history.append(_differentiate(loss, parts, epoch))
+        report(len(history) * models)
+
+    def step(epoch: int) -> Tensor:
+        terms = _differentiate(loss, parts, epoch)
         if parameters.weight_decay:
             (parameters.weight_decay * _squares(networks)).backward()
         _clip(tensors, parameters.gradient_clip)
         _step(optimiser, tensors, ends > epoch)
+        return terms
+
+    take = _capture(step, tensors, optimiser) if captured and len(history) < last else step
+    for epoch in range(len(history), last):
+        for group, rate in zip(optimiser.param_groups, rates, strict=True):
+            group["lr"] = group["lr"].fill_(rate[epoch]) if captured else rate[epoch]
+        if not captured:
+            optimiser.zero_grad()
+        history.append(take(epoch))
         done = epoch + 1
         if watch is not None and (done % WATCHED_EPOCHS == 0 or done == parameters.epochs):
             with torch.no_grad():
@@ -117,11 +131,56 @@ def train(
             _require_finite(history, tensors, name)
         if checkpoints is not None and keeps:
             checkpoints.save(done, _state(optimiser, tensors, history, watch))
-        report(len(tensors[0]))
-    report((parameters.epochs - last) * len(tensors[0]))
+        report(models)
+    report((parameters.epochs - last) * models)
     terms = torch.full((parameters.epochs, *history[0].shape), torch.nan, dtype=history[0].dtype)
     terms[:last] = torch.stack(history).cpu()
     return terms.where(torch.arange(parameters.epochs)[:, None, None] < ends, torch.nan)
+
+
+def _rate(rate: float, captured: bool, device: torch.device) -> float | Tensor:
+    """A captured program reads the rate from memory, where it can be changed."""
+    return torch.tensor(rate, device=device) if captured else rate
+
+
+def _capture(
+    step: Callable[[int], Tensor], tensors: list[Tensor], optimiser: torch.optim.Adam
+) -> Callable[[int], Tensor]:
+    """The same step as one CUDA graph.
+
+    It is taken a few times first, so that nothing is set up while it is captured; what that changes
+    is put back.
+    """
+    before = [tensor.detach().clone() for tensor in tensors]
+    states = {
+        tensor: {name: value.clone() for name, value in state.items()}
+        for tensor, state in optimiser.state.items()
+    }
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UP):
+            optimiser.zero_grad()
+            step(0)
+    torch.cuda.current_stream().wait_stream(stream)
+    with torch.no_grad():
+        for tensor, old in zip(tensors, before, strict=True):
+            tensor.copy_(old)
+            for name, value in optimiser.state[tensor].items():
+                if tensor in states:
+                    value.copy_(states[tensor][name])
+                else:
+                    value.zero_()
+    optimiser.zero_grad()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        terms = step(0)
+
+    def replay(_epoch: int) -> Tensor:
+        graph.replay()
+        return terms.clone()
+
+    return replay
 
 
 def _parts(pairs: int, count: int) -> list[slice]:

@@ -43,7 +43,9 @@ class Series:
 
     @property
     def wavelengths(self) -> Float[np.ndarray, "wavelength"]:
-        """Charted wavelengths w, linear from -1 to 1."""
+        """Charted wavelengths w, linear from -1 to 1; a single one is 0."""
+        if len(self.axis) == 1:
+            return np.zeros(1)
         low, high = self.axis[0], self.axis[-1]
         return 2 * ((self.axis - low) / (high - low)) - 1  # exact at both ends
 

@@ -85,6 +85,11 @@ def test_ends_of_any_axis_are_exact(low, high):
     assert (series.wavelengths[0], series.wavelengths[-1]) == (-1, 1)
 
 
+def test_a_single_wavelength_is_in_the_middle():
+    series = Series(LEVELS, AXIS[:1], np.zeros((4, 1)), chart_of("linear", None), {})
+    np.testing.assert_array_equal(series.wavelengths, [0.0])
+
+
 @pytest.mark.parametrize(
     ("axis_unit", "signal_unit", "labels"),
     [

@@ -16,6 +16,7 @@ STAGES = {
     "geodesics": ["tolerance", "time-points"],
     "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],
     "validate": ["bands"],
+    "report": [],
     "benchmark": ["sequential-sample", "repeats"],
     "ablation": ["folder", "seeds", "members"],
 }
@@ -64,7 +65,7 @@ def test_unknown_key_in_the_file_is_named(run, project):
 
 def test_every_parameter_is_an_option_of_some_stage():
     fields = set(Parameters.model_json_schema()["properties"])
-    blocks = {"device", "precision", "inner", "preset", *STAGES} - {"probe"}
+    blocks = {"device", "precision", "inner", "preset", *STAGES} - {"probe", "report"}
     assert fields - {"presets"} == blocks  # these name values of the others
     assert read_parameters(ROOT / "params.yaml").device == "auto"
 
@@ -83,6 +84,7 @@ def test_progress_is_silent_without_a_terminal(run):
         ("geodesics", "data/device.json"),
         ("decoders", "data/device.json"),
         ("validate", "data/spectra.zarr"),
+        ("report", "metrics/spectra.json"),
         ("benchmark", "data/device.json"),
         ("ablation", "data/device.json"),
     ],

@@ -21,6 +21,7 @@ STAGES = [
     "geodesics",
     "decoders",
     "validate",
+    "report",
     "benchmark",
 ]
 FROZEN = "metrics/ablation"  # it takes hours: what it wrote is part of the repository
@@ -81,7 +82,7 @@ def test_scores_and_figures_are_written(clone):
         assert sum(of_kinds.values()) == pytest.approx(1)
     assert list(scores["folds"]) == ["0", "10", "20", "30", "40", "60"]
     benchmark = json.loads((clone / "metrics/benchmark.json").read_text(encoding="utf-8"))
-    assert set(benchmark["stages"]) == set(STAGES[:-1])
+    assert set(benchmark["stages"]) == set(STAGES) - {"report", "benchmark"}
     assert benchmark["sequential"]["metric_calls"] == 162_270_000_000
     for figure in ("folds.png", "error.png"):
         content = (clone / "metrics/plots" / figure).read_bytes()
@@ -124,4 +125,4 @@ def test_only_what_changed_runs_again(clone):
     changed = parameters.replace("  learning_rate: 0.01\n", "  learning_rate: 0.02\n")
     assert changed != parameters
     (clone / "params.yaml").write_text(changed, encoding="utf-8")
-    assert reproduce(clone) == ["probe", "decoders", "validate", "benchmark"]
+    assert reproduce(clone) == ["probe", "decoders", "validate", "report", "benchmark"]

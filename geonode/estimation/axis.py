@@ -1,0 +1,89 @@
+"""Spectra of any spectral axis, put on the axis of a model.
+
+Nothing is converted and nothing is invented: units must agree, the axis must cover that of the
+model, and between its values there must be none of the model that lie in a gap.
+"""
+
+import numpy as np
+from jaxtyping import Float
+from scipy.interpolate import PchipInterpolator
+
+from geonode.errors import SpectraError
+from geonode.spectra.reading import Spectra
+from geonode.spectra.series import Series
+
+WIDEST_GAP = 5.0
+"""Median steps of an axis, beyond which nothing is interpolated."""
+
+SAME = 1e-6
+"""Median steps of the axis of the model, within which two wavelengths are one."""
+
+
+def require_axis(series: Series, spectra: Spectra) -> None:
+    """Refuse spectra that say nothing at some wavelengths of a series.
+
+    Raises:
+        SpectraError: units differ, a part of the range is missing, or wavelengths are in a gap.
+    """
+    expected, found = series.labels["axis_unit"], spectra.axis_unit
+    if "1" not in (expected, found) and expected != found:
+        raise SpectraError(
+            f"axis: found a {spectra.axis_name} in {found}, expected {expected} as in the model; "
+            "convert it first"
+        )
+    unit = "" if expected == "1" else f" {expected}"
+    low, high, axis = series.axis[0], series.axis[-1], spectra.axis
+    if is_same(series, axis):
+        return
+    near = _near(series)
+    missing = []
+    if axis[0] > low + near:
+        missing.append((low, min(axis[0], high)))
+    if axis[-1] < high - near:
+        missing.append((max(axis[-1], low), high))
+    if missing:
+        parts = " and ".join(f"{start:.10g} to {stop:.10g}" for start, stop in missing)
+        raise SpectraError(
+            f"axis: found {axis[0]:.10g} to {axis[-1]:.10g}{unit}, expected all of {low:.10g} to "
+            f"{high:.10g}{unit} as in the model; {parts}{unit} is missing"
+        )
+    steps = np.diff(axis)
+    widest = WIDEST_GAP * np.median(steps)
+    # A wavelength of the model that the axis has itself lies in no gap.
+    after = np.searchsorted(axis, series.axis + near).clip(1, len(axis) - 1)
+    distance = np.minimum(np.abs(series.axis - axis[after - 1]), np.abs(axis[after] - series.axis))
+    inside = (steps[after - 1] > widest) & (distance > near)
+    if inside.any():
+        gap = after[np.argmax(inside)]
+        raise SpectraError(
+            f"axis: found nothing between {axis[gap - 1]:.10g} and {axis[gap]:.10g}{unit}, "
+            f"expected steps of at most {widest:.6g}{unit}, {WIDEST_GAP:g} times the median; "
+            "measure there, or learn a model without"
+        )
+
+
+def on_axis(
+    series: Series,
+    axis: Float[np.ndarray, "found"],
+    values: Float[np.ndarray, "spectrum found"],
+) -> Float[np.ndarray, "spectrum wavelength"]:
+    """Spectra on the axis of a series: as they are, or by monotone cubics in between (PCHIP).
+
+    Args:
+        series: whose axis to take.
+        axis: that passed `require_axis`.
+        values: spectra there.
+    """
+    if is_same(series, axis):
+        return values
+    return PchipInterpolator(axis, values, axis=1)(np.clip(series.axis, axis[0], axis[-1]))
+
+
+def is_same(series: Series, axis: Float[np.ndarray, "found"]) -> bool:
+    """Whether an axis is that of a series, but for rounding."""
+    own = series.axis
+    return len(axis) == len(own) and bool(np.abs(axis - own).max() <= _near(series))
+
+
+def _near(series: Series) -> float:
+    return SAME * float(np.median(np.diff(series.axis)))

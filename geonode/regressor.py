@@ -1,0 +1,415 @@
+"""A scikit-learn regressor from concentrations to spectra, and back.
+
+It learns what the pipeline learns, in memory: metrics and decoders of every fold of leave-one-out,
+and of the folds inside. It predicts with the fold that leaves nothing out; the others say how far
+off it may be.
+
+Cross-validated by scikit-learn, every fit sees fewer levels than the pipeline's fold of the same
+purpose. That fold knows the concentration of what it leaves out, but not its spectrum: the ends of
+the chart, the candidates of the evidence and the panels of quadrature are those of all levels. Its
+random numbers are of another seed, and its blend is weighed by models of the inner folds, where a
+fit weighs it by those of its own leave-one-out. Between the ends, straight geodesics and a process
+give the same predictions either way; what is trained agrees as far as other seeds do. At an end
+that is left out, the chart and the metric networks are continued.
+"""
+
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args, overload
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from pydantic import ValidationError
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import (
+    check_array,
+    check_is_fitted,
+    check_non_negative,
+    validate_data,
+)
+
+from geonode.config import (
+    DecodersParameters,
+    InnerParameters,
+    MetricParameters,
+    PrecisionParameters,
+    SpectraParameters,
+)
+from geonode.devices.device import resolve
+from geonode.errors import ParameterError, SpectraError
+from geonode.estimation.curve import Curve
+from geonode.estimation.model import SpectralModel
+from geonode.estimation.posterior import Estimates, estimate
+from geonode.learning.folds import leave_one_out
+from geonode.learning.series_fit import fit_series
+from geonode.spectra.chart import Chart
+from geonode.spectra.series import Series
+from geonode.spectra.table import FEWEST_LEVELS, MOST_LEVELS
+
+ChartName = Literal["linear", "log", "asinh"]
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
+
+AT_ONCE = 256  # concentrations
+
+# What the pipeline has parameters for and the regressor has not.
+TRAINING = {
+    "wavelengths": 31,
+    "gradient_clip": 1.0,
+    "schedule": "cosine",
+    "weight_decay": 0.0,
+    "accumulation": 1,
+    "augmentation": dict.fromkeys(("shift", "scatter", "offset", "slope", "detector"), 0.0),
+    "checkpoint_every": 0,
+}
+METRIC = TRAINING | {
+    "evidence_margin": 1.0,
+    "learning_rate": 0.005,
+    "decoder_learning_rate": 0.01,
+    "quadrature_nodes": 3,
+    "smoothness_weight": 1e-4,
+    "bounds": (0.2, 5.0),
+    "bounds_weight": 0.1,
+    "length_weight": 1e-4,
+}
+DECODERS = TRAINING | {"learning_rate": 0.01, "patience": None, "evidence_margin": 0.5}
+SPECTRA = {
+    "source": "array",
+    "quantity": "signal",
+    "unit": "1",
+    "concentration_unit": "1",
+    "window": None,
+    "missing": "refuse",
+}
+PRECISION = PrecisionParameters(training="float32", geometry="auto")
+
+
+class Blocks(NamedTuple):
+    """The blocks of parameters that a regressor stands for."""
+
+    spectra: SpectraParameters
+    inner: InnerParameters
+    metric: MetricParameters
+    decoders: DecodersParameters
+
+
+class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
+    """Spectra by concentration, along geodesics of a learned metric.
+
+    Args:
+        wavelengths: axis value of every column of the spectra, ascending; None: 0, 1, 2, ...
+        chart: of the concentrations c: "linear" (c), "log" (ln c) or "asinh" (asinh(c / kappa)).
+        kappa: concentration at which the asinh chart turns from linear to logarithmic; None for
+            the other charts.
+        learning: of the metric: "flat", "evidence", "evidence_network", "evidence_by_wavelength",
+            "end_to_end", "pullback" or "shared". The last one leaks: it takes its errors for
+            too small, and so the standard deviations are.
+        kind: of decoder: "blend", "blend_scores", "path", "scores", "process_constant",
+            "process_linear", "evidence_process" or "mean". The first two need inner folds.
+        members: independent metrics and decoders of every fold.
+        epochs: of training, of metrics as of decoders.
+        inner_members: models of every fold inside a fold; 0: no inner folds, and then no blend, no
+            calibrated deviation and no `estimate`.
+        inner_levels: levels left out in turn inside every fold of leave-one-out; None: all, as the
+            pipeline does. They are for the predictions of those folds alone; `predict` and
+            `estimate`, whose fold leaves nothing out, are judged by leave-one-out itself, and give
+            the same bits with as few as there may be, in a third of the time.
+        seed: of the first weights. The same seed and data give the same fit on the same machine.
+        device: where to train: "auto", "cpu", "cuda" or "mps".
+
+    Attributes:
+        series_ (Series): levels, each once and ascending, and the mean spectrum of each.
+        learned_ (LearnedMetrics): metrics of all folds.
+        blend_ (Blend): their decoders.
+        model_ (SpectralModel): the fold that leaves nothing out.
+        n_features_in_ (int): 1.
+        feature_names_in_ (ndarray of shape (1,)): name of the concentration, if X had one.
+
+    The metric and decoder parameters that are not named here are those of the standard preset.
+    """
+
+    def __init__(
+        self,
+        *,
+        wavelengths: ArrayLike | None = None,
+        chart: ChartName = "linear",
+        kappa: float | None = None,
+        learning: str = "end_to_end",
+        kind: str = "blend",
+        members: int = 4,
+        epochs: int = 300,
+        inner_members: int = 2,
+        inner_levels: int | None = 2,
+        seed: int = 0,
+        device: DeviceName = "auto",
+    ) -> None:
+        self.wavelengths = wavelengths
+        self.chart = chart
+        self.kappa = kappa
+        self.learning = learning
+        self.kind = kind
+        self.members = members
+        self.epochs = epochs
+        self.inner_members = inner_members
+        self.inner_levels = inner_levels
+        self.seed = seed
+        self.device = device
+
+    def fit(self, X: Any, y: Any) -> "GeodesicSpectralRegressor":  # noqa: N803
+        """Learn from measured spectra.
+
+        Args:
+            X: concentrations, array-like of shape (row, 1), none negative. Rows of the
+                same concentration are replicates and are averaged. From 4 to 50 different ones.
+            y: spectra, array-like of shape (row, wavelength), or (row,) for one wavelength.
+
+        Returns:
+            The regressor itself.
+
+        Raises:
+            ValueError: an array is empty, negative or not finite, or not of these shapes.
+            SpectraError: there are other than one column of concentrations, too few or too many
+                levels, or wavelengths that do not fit the spectra; or the chart does not fit.
+            ParameterError: a parameter is of the wrong type or out of range.
+            DeviceError: the device is absent.
+            TrainingError: as `fit_series`.
+        """
+        X, y = validate_data(  # noqa: N806
+            self,
+            X,
+            y,
+            dtype=np.float64,
+            ensure_min_samples=2,
+            multi_output=True,
+            y_numeric=True,
+        )
+        check_non_negative(X, type(self).__name__)
+        blocks = self._blocks()
+        if self.device not in get_args(DeviceName):
+            expected = f"one of {', '.join(get_args(DeviceName))}"
+            raise ParameterError(type(self).__name__, "device", self.device, expected)
+        device = resolve(self.device, PRECISION)
+        series = self._series(self._concentrations(X), y, blocks.spectra)
+        learned, blend, _ = fit_series(series, blocks[1:], device)
+        *_, whole = leave_one_out(len(series.concentrations))
+        self._set(SpectralModel(series, learned, blend, whole), one_dimensional=y.ndim == 1)
+        return self
+
+    @overload
+    def predict(
+        self,
+        X: Any,  # noqa: N803
+        return_std: Literal[False] = False,
+    ) -> Float[np.ndarray, "row *wavelength"]: ...
+
+    @overload
+    def predict(
+        self,
+        X: Any,  # noqa: N803
+        return_std: Literal[True],
+    ) -> tuple[Float[np.ndarray, "row *wavelength"], Float[np.ndarray, "row *wavelength"]]: ...
+
+    def predict(
+        self,
+        X: Any,  # noqa: N803
+        return_std: bool = False,
+    ) -> (
+        Float[np.ndarray, "row *wavelength"]
+        | tuple[Float[np.ndarray, "row *wavelength"], Float[np.ndarray, "row *wavelength"]]
+    ):
+        """Spectra at any concentrations, between the levels or beyond them.
+
+        Args:
+            X: concentrations, array-like of shape (row, 1), none negative.
+            return_std: whether to return standard deviations too. They are the scale s of
+                `geonode.learning.calibration`: s^2 is what members, sources and kinds of decoders
+                disagree by, squared, and the mean squared error of the leave-one-out predictions
+                of the same sort, inside the range of the levels or outside. Without inner folds
+                they are the disagreement alone, which does not say how far off a prediction is.
+
+        Returns:
+            Spectra, one row a concentration (one number if `fit` had one), and the standard
+            deviations in the same shape.
+
+        Raises:
+            NotFittedError: there was no fit.
+            ValueError: as `fit`.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806
+        check_non_negative(X, type(self).__name__)
+        concentrations, model = self._concentrations(X), self.model_
+        spectra, deviations = [], []
+        for part in np.split(concentrations, range(AT_ONCE, len(concentrations), AT_ONCE)):
+            prediction = model.predict(part)
+            spectra.append(prediction.spectra)
+            if return_std:
+                square = prediction.deviation**2
+                if model.blend.calibration is not None:
+                    side = 1 - model.is_inside(part).astype(int)
+                    square += model.blend.calibration.residual[model.fold.index, side]
+                deviations.append(np.sqrt(square))
+        if return_std:
+            return self._shaped(spectra), self._shaped(deviations)
+        return self._shaped(spectra)
+
+    def estimate(self, spectra: Any, *, offset: bool = False, scale: bool = False) -> Estimates:
+        """What spectra say of their concentrations, inside the range of the levels.
+
+        The curve that this takes is made once for every `offset` and `scale`, and kept.
+
+        Args:
+            spectra: array-like of shape (row, wavelength).
+            offset: whether they may differ from the measured ones by a constant, of any size.
+            scale: whether they may differ by a factor close to 1.
+
+        Raises:
+            NotFittedError: there was no fit.
+            ValueError: the spectra are empty, not finite or of another shape.
+            SpectraError: they have other wavelengths, or one alone, of which an offset leaves none.
+            TrainingError: there are no inner folds.
+        """
+        check_is_fitted(self)
+        given = check_array(
+            spectra,
+            dtype=np.float64,
+            estimator=self,
+            input_name="spectra",
+        )
+        if offset and len(self.series_.axis) == 1:
+            raise SpectraError(
+                "estimate: found offset and one wavelength, expected two or more, as an offset "
+                "takes the mean over wavelengths away"
+            )
+        if (offset, scale) not in self._curves:
+            self._curves[offset, scale] = Curve.of(self.model_, offset=offset, scale=scale)
+        return estimate(self._curves[offset, scale], given)
+
+    @classmethod
+    def from_artifacts(cls, folder: Path) -> "GeodesicSpectralRegressor":
+        """What a pipeline learned of all levels, as a fitted regressor.
+
+        Its `wavelengths`, `chart` and `kappa` are those of the series. Its other parameters are
+        the defaults, whatever the pipeline's were: a new fit is another training.
+
+        Args:
+            folder: of the artifacts.
+
+        Raises:
+            MissingArtifactError, CorruptArtifactError: one is absent or damaged.
+            ArtifactError: they are of different series.
+        """
+        model = SpectralModel.read(folder)
+        kappa = model.series.chart.kappa
+        limits: dict[float, ChartName] = {np.inf: "linear", 0.0: "log"}
+        regressor = cls(
+            wavelengths=model.series.axis,
+            chart=limits.get(kappa, "asinh"),
+            kappa=None if kappa in limits else kappa,
+        )
+        regressor.n_features_in_ = 1
+        regressor._set(model, one_dimensional=False)
+        return regressor
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+    def _concentrations(self, rows: np.ndarray) -> np.ndarray:
+        """The only column.
+
+        Raises:
+            SpectraError: there are several.
+        """
+        if rows.shape[1] != 1:
+            raise SpectraError(f"X: found {rows.shape[1]} columns, expected one, of concentrations")
+        return rows[:, 0]
+
+    def _set(self, model: SpectralModel, *, one_dimensional: bool) -> None:
+        self.series_, self.learned_, self.blend_ = model.series, model.learned, model.blend
+        self.model_ = model
+        self._one_dimensional = one_dimensional
+        self._curves: dict[tuple[bool, bool], Curve] = {}
+
+    def _shaped(self, parts: list[np.ndarray]) -> np.ndarray:
+        """One array of the blocks, with as many dimensions as the spectra of `fit` had."""
+        whole = np.concatenate(parts)
+        return whole[:, 0] if self._one_dimensional else whole
+
+    def _blocks(self) -> Blocks:
+        """What the parameters of the regressor, and those that it has not, say together.
+
+        Raises:
+            ParameterError: naming a parameter of the regressor.
+        """
+        training = {"seed": self.seed, "members": self.members, "epochs": self.epochs}
+        try:
+            return Blocks(
+                _block(SpectraParameters, SPECTRA, chart=self.chart, kappa=self.kappa),
+                _block(InnerParameters, {}, members=self.inner_members, levels=self.inner_levels),
+                _block(MetricParameters, METRIC, learning=self.learning, **training),
+                _block(DecodersParameters, DECODERS, kind=self.kind, **training),
+            )
+        except ValidationError as error:
+            inner = "inner_" if error.title == InnerParameters.__name__ else ""
+            first = error.errors()[0]
+            key = inner + (".".join(map(str, first["loc"])) or "kappa")
+            found = self.kappa if key == "kappa" else first["input"]
+            expected = first["msg"].removeprefix("Value error, ")
+            raise ParameterError(type(self).__name__, key, found, expected) from error
+
+    def _series(
+        self, concentrations: np.ndarray, y: np.ndarray, parameters: SpectraParameters
+    ) -> Series:
+        """Mean spectra of ascending levels.
+
+        Raises:
+            SpectraError: there are too few or too many levels, or the wavelengths do not fit.
+        """
+        spectra = y.reshape(len(y), -1).astype(np.float64)
+        levels, places = np.unique(concentrations, return_inverse=True)
+        if not FEWEST_LEVELS <= len(levels) <= MOST_LEVELS:
+            raise SpectraError(
+                f"X: found {len(levels)} different concentrations in {len(spectra)} rows, expected "
+                f"{FEWEST_LEVELS} to {MOST_LEVELS}; a fold of a cross-validation leaves some out"
+            )
+        return Series(
+            levels,
+            _axis(self.wavelengths, spectra.shape[1]),
+            np.stack([spectra[places == level].mean(axis=0) for level in range(len(levels))]),
+            Chart.of(parameters.chart, parameters.kappa, levels),
+            {
+                "signal": parameters.quantity,
+                "signal_unit": parameters.unit,
+                "axis": "wavelength",
+                "axis_unit": "1",
+                "concentration_unit": parameters.concentration_unit,
+            },
+        )
+
+
+def _block(block: Any, constants: dict[str, Any], /, **given: Any) -> Any:
+    """A block of parameters; NumPy's numbers, such as those of a search, become Python's."""
+    plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
+    return block.model_validate(constants | plain)
+
+
+def _axis(wavelengths: ArrayLike | None, count: int) -> np.ndarray:
+    """The spectral axis of spectra with so many columns.
+
+    Raises:
+        SpectraError: the wavelengths are of another number, not finite or not ascending.
+    """
+    if wavelengths is None:
+        return np.arange(count, dtype=np.float64)
+    axis = np.asarray(wavelengths)
+    if axis.shape != (count,):
+        raise SpectraError(
+            f"wavelengths: found shape {axis.shape}, expected ({count},), one a column of y"
+        )
+    if axis.dtype.kind not in "iuf" or not np.isfinite(axis).all() or (np.diff(axis) <= 0).any():
+        raise SpectraError(
+            "wavelengths: expected finite numbers that ascend; reverse those that descend, and "
+            "the columns of y with them"
+        )
+    return axis.astype(np.float64)

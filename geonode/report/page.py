@@ -1,0 +1,66 @@
+"""The page: one file of HTML that needs nothing else, not even a network."""
+
+import base64
+import gzip
+import hashlib
+from functools import cache
+
+from plotly.offline import get_plotlyjs
+
+from geonode.report.assets import SCRIPT, STYLE
+from geonode.report.data import Report
+from geonode.report.html_parts import contents_html, escaped, section_html
+from geonode.report.sections import header, sections
+
+
+def page(report: Report) -> str:
+    """The page of a report.
+
+    Plotly is compressed, as it is most of the page, and the script of the page unpacks it. A
+    browser runs these two scripts, by their hash, and no other.
+
+    Args:
+        report: what it shows.
+    """
+    plotly, packed = _plotly()
+    first, others = header(report), sections(report)
+    body = "\n".join([section_html(first, "h1"), contents_html(others), *map(section_html, others)])
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_policy(plotly, SCRIPT)}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{escaped(report.source)}: leave-one-out report</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<main>
+<p id="undrawn">The figures are not drawn: they need JavaScript and a browser of 2023 or later. The
+tables need neither.</p>
+{body}
+</main>
+<script type="text/plain" id="plotly">{packed}</script>
+<script>{SCRIPT}</script>
+</body>
+</html>
+"""
+
+
+@cache
+def _plotly() -> tuple[str, str]:
+    """Plotly as it is, and compressed to base64."""
+    plotly = get_plotlyjs()
+    return plotly, base64.b64encode(gzip.compress(plotly.encode(), mtime=0)).decode()
+
+
+def _policy(*scripts: str) -> str:
+    """What a browser may load and run: nothing from elsewhere, and no script but these."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        for script in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
+    )

@@ -1,0 +1,398 @@
+"""The sections of the page, in their order: what each says and shows."""
+
+import math
+from typing import Any
+
+from geonode.report.data import Report, drawn
+from geonode.report.figures import (
+    error_figure,
+    folds_figure,
+    map_figures,
+    paths_figure,
+    posterior_figure,
+    rmse_figure,
+    spectra_figure,
+    training_figure,
+)
+from geonode.report.html_parts import Part, Section, Table, Verdict
+from geonode.report.unmeasured import unmeasured
+from geonode.report.wording import difference, listed, number, quantity, share, signed
+from geonode.spectra.chart import Chart
+
+ABSENT = "not measured"
+
+PROMISED = 0.9
+"""Share of the points that the intervals are to hold."""
+
+_WORDS = {True: "Better.", False: "Worse."}
+
+FOLD_SCORES = ("r2", "rmse", "mae", "max_error", "pearson", "ssim", "peak_position_error")
+"""Of the scores of a fold, those in the table; all are in validate.json."""
+
+
+def header(report: Report) -> Section:
+    """What was measured, and how good the predictions are."""
+    series, unit = report.series, report.level_unit
+    levels = f"{len(report.names)} levels: {listed(report.names)} {unit}"
+    low, high = (quantity(end, report.axis_unit, 4) for end in series.axis[[0, -1]].tolist())
+    facts = [
+        ["source", report.source],
+        ["levels", levels],
+        ["axis", f"{series.labels['axis'].replace('_', ' ')}, {low} to {high}"],
+        ["wavelengths", number(len(series.axis))],
+        ["spectra", series.signal_label],
+        ["scans", number(int(report.scans.sum()))],
+        ["chart given", _chart(series.chart, unit)],
+        ["chart learned", _chart(report.chart, unit)],
+    ]
+    return Section(
+        "summary",
+        f"{report.source}: every spectrum predicted from the others",
+        [
+            "Each level was left out in turn, its spectrum was predicted from the others, and the "
+            "prediction was compared with what was measured. With a mouse, drag over a "
+            "figure to zoom in and double-click to return.",
+            verdicts(report),
+            Table("the series", [], facts),
+        ],
+    )
+
+
+def sections(report: Report) -> list[Section]:
+    """All sections after the header."""
+    return [
+        _data(report),
+        _folds(report),
+        _errors(report),
+        _scores(report),
+        _maps(report),
+        _paths(report),
+        _posterior(report),
+        _training(report),
+        _machine(report),
+        Section(
+            "unmeasured",
+            "What was not measured",
+            [
+                "What the numbers above cannot tell, and why.",
+                [Verdict(sentence) for sentence in unmeasured(report)],
+            ],
+        ),
+    ]
+
+
+def verdicts(report: Report) -> list[Verdict]:
+    """The result in words: what is worse is said as plainly as what is better."""
+    scores, unit = report.scores, report.signal_unit
+    rmse, best = scores["rmse"], scores["best_baseline_rmse"]
+    name = scores["best_baseline"].replace("_", " ")
+    interior = number(scores.get("interior_pooled_r2"))
+    found = [
+        Verdict(
+            f"Pooled R² is {number(scores.get('pooled_r2'))} over all levels and {interior} "
+            "without the lowest and the highest, which are extrapolated; RMSE is "
+            f"{quantity(rmse, unit)}. R² is 1 for a perfect prediction and 0 for one no better "
+            "than a flat line."
+        ),
+        Verdict(
+            f"The best of {len(scores['baselines'])} classical baselines, {name}, has RMSE "
+            f"{quantity(best, unit)} and pooled R² "
+            f"{number(scores['baselines'][scores['best_baseline']].get('pooled_r2'))}: the error "
+            f"of geonode is {_times(rmse, best)}. This baseline was picked afterwards, knowing the "
+            "answers.",
+            *_comparison(rmse, best),
+        ),
+    ]
+    skill = scores.get("skill")
+    if skill is not None:
+        more = "smaller" if skill > 0 else "larger"
+        found.append(
+            Verdict(
+                f"Skill is {number(skill)}: the error is {share(abs(skill))} {more} than that of "
+                "the baseline that would have been chosen without knowing the answers (RMSE "
+                f"{quantity(scores['chosen_baseline_rmse'], unit)}).",
+                *_comparison(-skill, 0.0),
+            )
+        )
+    return [*found, _coverage_verdict(report)]
+
+
+def _comparison(error: float, other: float) -> tuple[bool | None, str]:
+    """Whether an error is the smaller one, and the word for it."""
+    return (None, "Equal.") if error == other else (error < other, _WORDS[error < other])
+
+
+def _times(error: float, other: float) -> str:
+    if error == 0 or other == 0:
+        return f"{number(error)} against {number(other)}"
+    if error == other:
+        return "the same"
+    ratio = error / other
+    return f"{number(max(ratio, 1 / ratio))} times {'smaller' if ratio < 1 else 'larger'}"
+
+
+def _coverage_verdict(report: Report) -> Verdict:
+    held = (report.scores.get("coverage") or {}).get("90")
+    if held is None:
+        return Verdict("No intervals were calibrated: how far to trust a prediction is not known.")
+    return Verdict(
+        f"The 90 % intervals hold {share(held['all'])} of the measured points "
+        f"({share(held['interior'])} between the ends, {share(held['ends'])} at the two ends), "
+        f"and are ±{quantity(held['half_width'], report.signal_unit)} wide on average.",
+        held["all"] >= PROMISED,
+        "As promised." if held["all"] >= PROMISED else "Less than promised.",
+    )
+
+
+def _chart(chart: Chart, unit: str) -> str:
+    if chart.kappa == math.inf:
+        return "linear"
+    return "logarithmic" if chart.kappa == 0 else f"asinh, kappa {quantity(chart.kappa, unit)}"
+
+
+def _data(report: Report) -> Section:
+    count, shown = len(report.series.axis), len(drawn(report.series))
+    thinned = f" {number(shown)} of {number(count)} points are drawn." if shown < count else ""
+    noise = report.metrics["spectra"].get("replicate_noise")
+    repeats = (
+        f"Scans of one level differ by {quantity(noise, report.signal_unit)} (standard deviation "
+        "of one scan): a smaller error cannot be told from noise."
+        if noise is not None
+        else "No level was scanned twice, so the noise of a scan is not known."
+    )
+    share_of = report.metrics["spectra"].get("non_monotonic_share")
+    rising = (
+        f" At {share(share_of)} of the wavelengths the signal both rises and falls with "
+        "concentration."
+        if share_of is not None
+        else ""
+    )
+    opening = (
+        "The measured spectrum of every level, averaged over its scans: the brighter the line, "
+        "the higher the concentration."
+    )
+    return Section(
+        "data", "The data", [opening + thinned, repeats + rising, spectra_figure(report)]
+    )
+
+
+def _folds(report: Report) -> Section:
+    band = report.predictions.band
+    promise = (
+        "the shaded band should hold the measured line at nine of ten wavelengths"
+        if band == "90% interval"
+        else f"the shaded band is the {band} of the members and promises nothing"
+    )
+    opening = (
+        "The measured spectrum of one level and the one predicted without having seen it: the "
+        f"closer the lines, the better; {promise}."
+    )
+    return Section("folds", "Leave one out", [opening, folds_figure(report)])
+
+
+def _errors(report: Report) -> Section:
+    return Section(
+        "errors",
+        "Error by wavelength",
+        [
+            "Where predictions are too high (red) and too low (blue), one row for every level "
+            "left out; colours saturate at the largest 1 % of errors.",
+            error_figure(report),
+            "The error of every left-out level in one number: shorter is better. The first and "
+            "the last level are extrapolated, which is harder.",
+            rmse_figure(report),
+        ],
+    )
+
+
+def _scores(report: Report) -> Section:
+    unit = report.signal_unit
+    rows = [("geonode", report.scores), *report.scores["baselines"].items()]
+    rows.sort(key=lambda row: row[1]["rmse"])
+    place = next(place for place, row in enumerate(rows) if row[1] is report.scores)
+    columns = ("rmse", "pooled_r2", "interior_pooled_r2", "mean_r2")
+    against = Table(
+        "all levels, smallest error first",
+        ["method", _with_unit("RMSE", unit), "pooled R²", "interior R²", "mean R²"],
+        [
+            [name.replace("_", " "), *(number(found.get(key)) for key in columns)]
+            for name, found in rows
+        ],
+        frozenset({place}),
+    )
+    better = place
+    opening = (
+        "Every method predicted every level from the others: the smaller the RMSE and the nearer "
+        f"R² to 1, the better. {_counted(better)} of {len(rows) - 1} baselines "
+        f"{'has' if better == 1 else 'have'} a smaller error than geonode."
+    )
+    parts: list[Part] = [opening, against, _fold_table(report)]
+    bands = report.scores.get("bands") or {}
+    if bands:
+        parts.append(
+            Table(
+                f"parts of the axis ({report.axis_unit})",
+                ["part", _with_unit("RMSE", unit), "pooled R²", "interior R²", "mean R²"],
+                [
+                    [name, *(number(found.get(key)) for key in columns)]
+                    for name, found in bands.items()
+                ],
+            )
+        )
+    return Section("scores", "Scores against every baseline", parts)
+
+
+def _counted(count: int) -> str:
+    return "None" if count == 0 else number(count)
+
+
+def _fold_table(report: Report) -> Table:
+    unit, axis_unit = report.signal_unit, report.axis_unit
+    titles = (
+        *("R²", _with_unit("RMSE", unit), _with_unit("mean error", unit)),
+        *(_with_unit("largest error", unit), "correlation", "similarity (SSIM)"),
+        _with_unit("peak moved by", axis_unit),
+    )
+    rows = [
+        [f"{name} {report.level_unit}", *(number(fold.get(key)) for key in FOLD_SCORES)]
+        for name, fold in report.scores["folds"].items()
+    ]
+    return Table("geonode, every left-out level", ["left out", *titles], rows)
+
+
+def _with_unit(name: str, unit: str) -> str:
+    return name if unit == "1" else f"{name} ({unit})"
+
+
+def _maps(report: Report) -> Section:
+    metric, symbol = map_figures(report)
+    return Section(
+        "geometry",
+        "Metric and Christoffel symbol",
+        [
+            "How densely concentration counts: where the metric g is large, a small step in "
+            "concentration changes the spectrum much (learned from all levels, in the units of the "
+            "learned chart; the colour scale is logarithmic).",
+            metric,
+            "How fast the metric changes: G = ½ ∂ ln g / ∂x bends the geodesics; where it is zero "
+            "(white) they are straight.",
+            symbol,
+        ],
+    )
+
+
+def _paths(report: Report) -> Section:
+    if report.paths is None:
+        parts: list[Part] = [
+            "No trajectories are stored: set geodesics.time_points in the parameters to the "
+            "number of points wanted (11, say) and run the pipeline again."
+        ]
+    else:
+        parts = [
+            "How concentration moves along the shortest path between two levels, at some "
+            "wavelengths: the further a line is from the dashed one, the more the metric bends it.",
+            paths_figure(report, report.paths),
+        ]
+    return Section("geodesics", "Geodesics", parts)
+
+
+def _posterior(report: Report) -> Section:
+    parts: list[Part] = []
+    if report.posteriors:
+        parts += [
+            "What a spectrum that was left out says of its own concentration: the curve should be "
+            "high at the true value (dashed), and the 90 % set (thick line) should reach it.",
+            posterior_figure(report, report.posteriors),
+        ]
+    estimation = report.scores.get("estimation")
+    if estimation:
+        parts += _estimates(report, estimation)
+    if not parts:
+        parts = ["Concentrations were not estimated from spectra in this run."]
+    return Section("posterior", "Concentration of every left-out spectrum", parts)
+
+
+def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
+    unit = report.level_unit
+    sentence = (
+        "The most probable concentration is off by "
+        f"{quantity(estimation.get('median_absolute_error'), unit)} (median) and "
+        f"{quantity(estimation.get('mean_absolute_error'), unit)} (mean); the 90 % sets hold the "
+        f"true value of {share(estimation.get('coverage90'))} of the levels. A p-value below 0.01 "
+        "says that the spectrum resembles none that geonode expects."
+    )
+    true = dict(zip(report.names, report.series.concentrations.tolist(), strict=True))
+    rows = [
+        [
+            f"{name} {unit}",
+            number(found.get("mode")),
+            number(found.get("mean")),
+            signed(difference(found.get("mode"), true[name]), "1"),
+            _set(found.get("set90")),
+            {True: "yes", False: "no"}.get(found.get("disconnected"), "undefined"),
+            number(found.get("p_value"), 2),
+        ]
+        for name, found in (estimation.get("levels") or {}).items()
+        if name in true
+    ]
+    titles = ("most probable", "mean", "error", "90 % set", "several parts", "p-value")
+    return [sentence, Table(f"concentrations ({unit})", ["true", *titles], rows)]
+
+
+def _set(parts: list[list[float]] | None) -> str:
+    if not parts:
+        return "undefined"
+    return "; ".join(f"{number(low)} to {number(high)}" for low, high in parts)
+
+
+def _training(report: Report) -> Section:
+    parts: list[Part] = [
+        "What training made of its losses, one line for every level left out and one for all "
+        "levels, averaged over the members: lines should fall and then flatten."
+    ]
+    for place, (what, log) in enumerate(report.training.items()):
+        parts += [f"Training of {what}.", training_figure(report, place, log)]
+    if not report.training:
+        parts = ["Nothing was trained in this run."]
+    return Section("training", "Training", parts)
+
+
+def _machine(report: Report) -> Section:
+    environment, benchmark = report.metrics["env"], report.metrics["benchmark"]
+    named = ("device", "name", "training", "geometry", "processor", "cores", "system", "torch")
+    machine = [[key, _plain(environment.get(key))] for key in named]
+    stages = benchmark.get("stages") or {}
+    rows = [
+        [name, *(number(found.get(key), absent=ABSENT) for key in ("seconds", "peak_mb"))]
+        for name, found in stages.items()
+    ]
+    sentence = (
+        f"The last timing on record was made on {_plain(benchmark.get('name'))}, maybe of another "
+        "run than this one; seconds are those of a whole command, start included."
+        if benchmark
+        else "Time and memory were not measured: no benchmark was run."
+    )
+    totals = [
+        ["whole pipeline (s)", _of(benchmark, "pipeline", "seconds")],
+        ["published way, extrapolated (days)", _of(benchmark, "sequential", "days_extrapolated")],
+        ["geodesics per second", _of(benchmark, "geodesics", "per_second")],
+        ["training of the decoders, one epoch (ms)", _of(benchmark, "training", "epoch_ms")],
+        ["largest memory of a stage (MB)", _of(benchmark, "memory", "peak_mb")],
+        ["largest memory of the accelerator (MB)", _of(benchmark, "memory", "device_peak_mb")],
+    ]
+    parts: list[Part] = [
+        "The machine that computed this page's numbers, and the time that the stages take.",
+        Table("this run", [], machine),
+        sentence,
+    ]
+    if rows:
+        parts.append(Table("every stage", ["stage", "seconds", "memory (MB)"], rows))
+    return Section("machine", "Device and time", [*parts, Table("in all", [], totals)])
+
+
+def _of(metrics: dict[str, Any], block: str, key: str) -> str:
+    return number((metrics.get(block) or {}).get(key), absent=ABSENT)
+
+
+def _plain(value: object) -> str:
+    return ABSENT if value is None else str(value)

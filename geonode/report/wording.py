@@ -1,0 +1,58 @@
+"""Numbers, units and shares as they are read in a sentence."""
+
+import math
+
+import numpy as np
+
+
+def number(value: float | int | None, digits: int = 3, absent: str = "undefined") -> str:
+    """A number with some significant digits and a proper minus sign.
+
+    Args:
+        value: None or not finite: there is none. Of a whole number all digits are kept.
+        digits: significant ones.
+        absent: what stands where there is none.
+    """
+    if value is None or not math.isfinite(value):
+        return absent
+    whole = float(value).is_integer() and abs(value) < 10 ** (digits + 1)
+    if whole or isinstance(value, int):
+        return f"{int(value):,}".replace(",", "\u202f").replace("-", "−")
+    rounded = float(f"{value:.{digits - 1}e}")
+    if rounded and not 1e-4 <= abs(rounded) < 1e6:
+        mantissa, exponent = f"{rounded:.{digits - 1}e}".split("e")
+        superscript = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        text = f"{mantissa} × 10{superscript}"
+    else:
+        size = math.floor(math.log10(abs(rounded))) if rounded else 0
+        text = f"{rounded:,.{max(digits - 1 - size, 0)}f}".replace(",", "\u202f")
+    return text.replace("-", "−")
+
+
+def quantity(
+    value: float | int | None, unit: str, digits: int = 3, absent: str = "undefined"
+) -> str:
+    """A number and its unit; the unit "1" is left out."""
+    text = number(value, digits, absent)
+    return text if unit == "1" or text == absent else f"{text} {unit}"
+
+
+def share(value: float | None, absent: str = "undefined") -> str:
+    """A share in per cent."""
+    return absent if value is None else f"{number(100 * value)} %"
+
+
+def listed(names: list[str]) -> str:
+    """Names in a row, as in a sentence."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def difference(value: float | None, true: float) -> float | None:
+    """How much too high a value is; None if there is none."""
+    return None if value is None else value - true
+
+
+def signed(value: float | None, unit: str) -> str:
+    """A difference, with its sign."""
+    text = quantity(value, unit)
+    return f"+{text}" if value is not None and np.sign(value) > 0 else text

@@ -1,0 +1,25 @@
+"""Write the report: one page that shows what was measured, predicted, and not known."""
+
+from pathlib import Path
+
+from geonode.config import Parameters
+from stages.command import stage
+from stages.paths import CHRISTOFFEL, GEODESICS, METRICS, SPECTRA
+
+
+@stage()
+def app(parameters: Parameters) -> str:
+    """Write one self-contained page of figures, scores and what was not measured."""
+    from geonode.report.data import Inputs, read_report
+    from geonode.report.page import page
+    from geonode.storage.document import write_text
+
+    source = Path(parameters.spectra.source).name
+    text = page(read_report(Inputs(source, SPECTRA, CHRISTOFFEL, GEODESICS, METRICS)))
+    path = METRICS / "report.html"
+    write_text(path, text)
+    return f"{len(text.encode()) / 1e6:.1f} MB -> {path}"
+
+
+if __name__ == "__main__":
+    app()

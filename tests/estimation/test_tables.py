@@ -1,0 +1,71 @@
+import csv
+import io
+
+import numpy as np
+import pytest
+
+from geonode.estimation.curve import Curve
+from geonode.estimation.model import SpectralModel
+from geonode.estimation.posterior import estimate
+from geonode.estimation.tables import COLUMNS, Row, estimated, header, to_csv
+from geonode.spectra.reading import Spectra
+from tests.estimation.trained import AXIS, spectra_at, write_model
+
+ONE = Row("a", 13.0, 13.123456789, 1.5, [(10.0, 15.5)], [(13.0, 1.0)], 0.5, True)
+TWO = Row(
+    'b, "c"', 42.0, 30.0, 12.0, [(12.1, 14.2), (40.3, 44.0)], [(42.0, 0.701), (13.1, 0.299)],
+    0.25, True,
+)  # fmt: skip
+NONE = Row("d", 2e-7, 3e-7, 1e-9, [(1e-7, 1234567.0)], [(2e-7, 1.0)], 1.23456789e-9, False)
+
+
+def test_cells_have_six_digits_and_concentrations_no_exponent():
+    rows = list(csv.DictReader(io.StringIO(to_csv([ONE, TWO, NONE]))))
+    assert tuple(rows[0]) == COLUMNS
+    assert list(rows[0].values()) == [
+        "a", "13", "13.1235", "1.5", "10", "15.5", "10-15.5", "1", "13 (1.00)", "false", "0.5",
+        "true",
+    ]  # fmt: skip
+    assert rows[1]["name"] == 'b, "c"'
+    assert rows[1]["set90"] == "12.1-14.2; 40.3-44"
+    assert rows[1]["modes"] == "42 (0.70); 13.1 (0.30)"
+    assert (rows[1]["low90"], rows[1]["high90"]) == ("12.1", "44")
+    assert (rows[1]["intervals"], rows[1]["ambiguous"]) == ("2", "true")
+    assert rows[2]["set90"] == "0.0000001-1234570"
+    assert (rows[2]["p_value"], rows[2]["fits"]) == ("1.23457e-09", "false")
+
+
+def test_sentences_are_about_what_must_be_known():
+    assert ONE.sentence("ppb") is None
+    assert TWO.sentence("ppb") == (
+        'b, "c" is ambiguous: 12.1-14.2 or 40.3-44 ppb together have 90% of the probability, and '
+        "the spectrum does not tell which."
+    )
+    assert NONE.sentence("ppb").startswith("d fits nowhere (p = 1.2e-09)")
+
+
+def test_lines_on_the_screen():
+    assert len(ONE.shown()) == len(header("ppb"))
+    assert ONE.shown() == ("a", "13", "13.12", "1.5", "10-15.5", "13 (1.00)", "0.5", "")
+    assert [row.shown()[-1] for row in (TWO, NONE)] == ["ambiguous", "fits nowhere"]
+    assert header("1")[1] == "mode"
+    long = Row("x" * 41, 1.0, 1.0, 1.0, [(0.0, 2.0)], [(1.0, 1.0)], 1.0, False)
+    assert long.shown()[0] == "x" * 39 + "…"
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_blocks_leave_no_trace(tmp_path, monkeypatch, count):
+    model = SpectralModel.read(write_model(tmp_path) / "data")
+    curve, values = Curve.of(model), spectra_at(np.linspace(5, 25, count))
+    names = [f"s{number}" for number in range(count)]
+    spectra = Spectra(names, AXIS, "wavelength", "nm", values, np.empty(0))
+    monkeypatch.setattr("geonode.estimation.tables.AT_ONCE", 3)
+    told = []
+    rows = estimated(curve, model.series, spectra, told.append)
+    expected = estimate(curve, values)
+    assert [row.name for row in rows] == names
+    for row, sets in zip(rows, expected.sets, strict=True):
+        np.testing.assert_allclose(row.sets, sets)
+    np.testing.assert_allclose([row.mean for row in rows], expected.mean)
+    np.testing.assert_allclose([row.p_value for row in rows], expected.p_value)
+    assert sum(told) == count

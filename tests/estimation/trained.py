@@ -1,0 +1,53 @@
+"""A small series of a response that rises and falls, and a model of it as a pipeline writes it."""
+
+import numpy as np
+
+from geonode.config import InnerParameters, SpectraParameters
+from geonode.learning.blend import fit_blend
+from geonode.learning.folds import training_wavelengths
+from geonode.learning.metric_learning import learn
+from geonode.learning.path_features import path_features
+from geonode.learning.run import Runs
+from geonode.spectra.chart import Chart
+from geonode.spectra.series import read_series, write_series
+from geonode.spectra.table import SpectraTable
+from tests.learning.series import cpu, decoder_parameters, metric_parameters
+
+LEVELS = np.array([0.0, 15.0, 30.0, 45.0, 60.0])
+AXIS = np.linspace(400.0, 700.0, 31)
+
+
+def spectra_at(concentrations):
+    """A peak that is highest at 30 and the same at 30 - d and 30 + d, on a sloping ground."""
+    height = 1 - (np.asarray(concentrations, float)[:, None] - 30) ** 2 / 1800
+    return 0.2 + 0.0002 * (AXIS - 400) + height * np.exp(-(((AXIS - 550) / 50) ** 2))
+
+
+def write_model(root, inner=1):
+    """Write what the pipeline writes of the series: spectra, metrics and decoders."""
+    noise = np.random.default_rng(0).normal(0, 0.002, (len(LEVELS), len(AXIS)))
+    scans = list((spectra_at(LEVELS) + noise)[:, None])
+    table = SpectraTable(AXIS, "wavelength", "nm", LEVELS, scans, np.empty(0))
+    about = SpectraParameters(
+        source="none.csv",
+        quantity="absorbance",
+        unit="1",
+        concentration_unit="ppb",
+        chart="linear",
+        kappa=None,
+        window=None,
+        missing="refuse",
+    )
+    folder = root / "data"
+    write_series(folder / "spectra.zarr", table, Chart.of("linear", None, LEVELS), about)
+    series = read_series(folder / "spectra.zarr")
+    parameters = decoder_parameters(kind="process_linear", wavelengths=len(AXIS))
+    runs = Runs.of(len(LEVELS), 1, InnerParameters(members=inner, levels=None), cpu())
+    learned = learn(series, metric_parameters(learning="flat"), runs).metrics
+    chosen = training_wavelengths(len(AXIS), parameters.wavelengths)
+    features = path_features(learned, series, chosen)
+    of_inner = None if learned.inner is None else path_features(learned.inner, series, chosen)
+    blend, _ = fit_blend(series, features, of_inner, parameters, runs)
+    learned.write(folder / "metric.safetensors")
+    blend.write(folder / "decoders.safetensors")
+    return root

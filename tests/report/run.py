@@ -1,0 +1,233 @@
+"""A run that needs no training: artifacts and metrics whose every number has a closed form."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from geonode.config import SpectraParameters
+from geonode.report.data import Inputs, read_report
+from geonode.report.page import page
+from geonode.spectra.chart import Chart
+from geonode.spectra.series import level_names, read_series, write_series
+from geonode.spectra.table import SpectraTable
+
+SLOPE = 0.8  # a of ln sqrt(g) = a x + b, so G = a
+NOT_MEASURED = (
+    *("r2", "mape", "pearson", "spectral_angle", "cosine", "ssim", "wasserstein"),
+    *("jensen_shannon", "peak_position_error", "fwhm_error"),
+)
+SCORES = ("rmse", "mae", "max_error", "area_error", "derivative_rmse", *NOT_MEASURED)
+
+
+@dataclass
+class Run:
+    """What to write."""
+
+    folder: Path
+    levels: tuple[float, ...] = (0.0, 10.0, 20.0, 40.0)
+    wavelengths: int = 11
+    chart: str = "linear"
+    kappa: float | None = None
+    unit: str = "1"
+    quantity: str = "absorbance"
+    level_unit: str = "ppb"
+    axis_name: str = "wavelength"
+    axis_unit: str = "nm"
+    source: str = "mine.csv"
+    band: str = "90% interval"
+    times: int = 5
+    members: int = 2
+    replicates: int = 2
+    validate: dict = field(default_factory=dict)
+
+    @property
+    def names(self):
+        return level_names(np.array(self.levels))
+
+    @property
+    def inputs(self):
+        data = self.folder / "data"
+        parts = (data / f"{name}.zarr" for name in ("spectra", "christoffel", "geodesics"))
+        return Inputs(self.source, *parts, self.folder / "metrics")
+
+    def write(self):
+        self.signal = np.outer(np.arange(1.0, len(self.levels) + 1), self.axis / 100)
+        self._write_spectra()
+        self._write_grids()
+        self._write_geodesics()
+        self._write_tables()
+        for name, content in self._metrics().items():
+            self.metric_file(name).write_text(json.dumps(content), encoding="utf-8")
+        return self
+
+    def page(self):
+        return page(read_report(self.inputs))
+
+    def metric_file(self, name):
+        return self.folder / "metrics" / f"{name}.json"
+
+    def plot_file(self, name):
+        return self.folder / "metrics" / "plots" / f"{name}.csv"
+
+    def change(self, name, **content):
+        """Replace keys of one metrics file."""
+        found = json.loads(self.metric_file(name).read_text(encoding="utf-8"))
+        self.metric_file(name).write_text(json.dumps(found | content), encoding="utf-8")
+
+    @property
+    def axis(self):
+        return np.linspace(400.0, 500.0, self.wavelengths)
+
+    def _write_spectra(self):
+        scans = [np.stack([row] * self.replicates) for row in self.signal]
+        if self.replicates > 1:
+            scans = [found + 0.01 * np.array([[-1.0], [1.0]]) for found in scans]
+        levels = np.array(self.levels)
+        table = SpectraTable(
+            self.axis, self.axis_name, self.axis_unit, levels, scans, np.array([]), None
+        )
+        parameters = SpectraParameters(
+            source=self.source,
+            quantity=self.quantity,
+            unit=self.unit,
+            concentration_unit=self.level_unit,
+            chart=self.chart,
+            kappa=self.kappa,
+            window=None,
+            missing="refuse",
+        )
+        chart = Chart.of(self.chart, self.kappa, levels)
+        write_series(self.inputs.spectra, table, chart, parameters)
+        self.series = read_series(self.inputs.spectra)
+
+    def _write_grids(self):
+        """Member m has ln sqrt(g) = a x + m."""
+        nodes = np.linspace(-1.0, 1.0, 33)
+        shape = (self.members, len(self.levels) + 1, len(nodes), self.wavelengths)
+        member = np.arange(self.members)[:, None, None, None]
+        grids = {
+            "ln_sqrt_g": np.broadcast_to(SLOPE * nodes[:, None] + member, shape),
+            "christoffel": np.full(shape, SLOPE),
+        }
+        with self.series.artifact_writer(self.inputs.christoffel, {"lookup": "hermite"}) as writer:
+            writer.coordinate("position", nodes, units="1", long_name="charted", dims=("node",))
+            for name, values in grids.items():
+                dims = ("member", "fold", "node", "wavelength")
+                blocks = writer.stored_blocks(
+                    name, dims, shape, "float32", units="1", long_name=name, block_dims=2
+                )
+                for index in np.ndindex(shape[:2]):
+                    blocks[index] = np.ascontiguousarray(values[index], dtype="float32")
+
+    def _write_geodesics(self):
+        """In the metric above exp(a x) is linear in t."""
+        count = len(self.levels)
+        pairs = [(i, j) for i in range(count) for j in range(count) if i != j]
+        source, target = np.array(pairs).T
+        ends = np.exp(SLOPE * self.series.positions)
+        times = np.linspace(0.0, 1.0, self.times)
+        paths = np.log(ends[source, None] + times * (ends[target] - ends[source])[:, None]) / SLOPE
+        shape = (self.members, count + 1, len(pairs), self.wavelengths)
+        attributes = {"members": self.members}
+        with self.series.artifact_writer(self.inputs.geodesics, attributes) as writer:
+            levels = np.array(self.levels)
+            for name, index in (("source", source), ("target", target)):
+                writer.coordinate(name, levels[index], units="1", long_name=name, dims=("pair",))
+            dims = ("member", "fold", "pair", "wavelength")
+            writer.stored("v0", dims, np.ones(shape, dtype="uint8"), units="1", long_name="v0")
+            if self.times:
+                writer.coordinate("time", times, units="1", long_name="t")
+                blocks = writer.stored_blocks(
+                    "trajectory",
+                    (*dims, "time"),
+                    (*shape, self.times),
+                    "float32",
+                    units="1",
+                    long_name="x(t)",
+                    block_dims=2,
+                )
+                block = np.repeat(paths[:, None], self.wavelengths, axis=1).astype("float32")
+                for index in np.ndindex(shape[:2]):
+                    blocks[index] = block
+
+    def _write_tables(self):
+        plots = self.folder / "metrics" / "plots"
+        plots.mkdir(parents=True)
+        rows = [f"left_out,wavelength,measured,predicted,{self.band}"]
+        for name, spectrum in zip(self.names, self.signal, strict=True):
+            rows += [
+                f"{name},{w:g},{s:.6g},{s + 0.25:.6g},0.5"
+                for w, s in zip(self.axis, spectrum, strict=True)
+            ]
+        self.plot_file("predictions").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        for file, term in (("metric_training", "reconstruction"), ("training", "loss")):
+            rows = [f"epoch,fold,member,{term},learning_rate"]
+            rows += [
+                f"{epoch},{fold},{member},{math.exp(-epoch) * (member + 1):.6g},0.01"
+                for member in range(2)
+                for fold in range(len(self.levels) + 1)
+                for epoch in (0, 5, 10)
+            ]
+            self.plot_file(file).write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+    def _metrics(self):
+        names = self.names
+        scores = {"pooled_r2": 0.5, "interior_pooled_r2": 0.25, "mean_r2": None, "rmse": 0.25}
+        better = scores | {"rmse": 0.125, "pooled_r2": 0.75}
+        kappas = {f"without {name}": None for name in names} | {"all levels": self.kappa}
+        if self.chart == "log":
+            kappas["all levels"] = 0.0
+        held = {"all": 0.8, "interior": 0.7, "ends": 1.0, "half_width": 0.5}
+        validate = {
+            **scores,
+            "folds": {name: dict.fromkeys(SCORES, 0.25) for name in names},
+            "baselines": {"nearest": scores | {"rmse": 0.75}, "natural_cubic": better},
+            "best_baseline": "natural_cubic",
+            "best_baseline_rmse": 0.125,
+            "chosen_baseline_rmse": 0.5,
+            "skill": 0.5,
+            "coverage": {"90": held},
+            "coverage90": 0.8,
+            "bands": {"400-450": scores},
+        }
+        counts = {"geodesics": 1000, "unconverged": 0, "checked_on_network": 64}
+        noise = 0.014 if self.replicates > 1 else None
+        return {
+            "spectra": {"replicate_noise": noise, "non_monotonic_share": 0.0},
+            "metric": {"chart_kappa": kappas},
+            "christoffel": {},
+            "geodesics": counts,
+            "decoders": {},
+            "validate": validate | self.validate,
+            "env": {"device": "cpu", "name": "Some Processor", "cores": 2},
+        }
+
+    def write_posterior(self):
+        """Density 1 / width over the whole range."""
+        low, high = self.levels[0], self.levels[-1]
+        rows = ["level,concentration,density"]
+        rows += [
+            f"{name},{point:.6g},{1 / (high - low):.6g}"
+            for name in self.names
+            for point in np.linspace(low, high, 9)
+        ]
+        self.plot_file("posterior").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        level = {
+            "mode": 12.5,
+            "mean": 13.5,
+            "error": 2.5,
+            "set90": [[1.5, 8.5], [12.5, 18.0]],
+            "disconnected": True,
+            "p_value": 0.25,
+        }
+        estimation = {
+            "median_absolute_error": 2.5,
+            "mean_absolute_error": 3.5,
+            "coverage90": 0.75,
+            "disconnected": len(self.names),
+            "levels": dict.fromkeys(self.names, level),
+        }
+        self.change("validate", estimation=estimation)
