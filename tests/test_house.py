@@ -64,6 +64,7 @@ ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "commands": GROUND
     | {"spectra", "geometry", "geodesics", "learning"}
     | {"estimation", "evaluation"},
+    "report": GROUND | {"spectra", "geometry", "geodesics", "learning", "estimation", "evaluation"},
     "cli": GROUND | {"commands"},
 }
 
