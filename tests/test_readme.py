@@ -1,12 +1,21 @@
 """What the documentation tells a reader to type is accepted by the software."""
 
+import functools
 import re
+import shlex
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+import geonode
+from geonode.cli import app
 from geonode.config import parse_yaml, read_parameters
 from geonode.spectra.reading import read_table
+from tests.estimation.trained import AXIS, spectra_at, write_model
+from tests.stages.conftest import small_parameters
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -50,3 +59,52 @@ def test_commands_and_links_exist(page):
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / link).exists(), link
     assert blocks(page) or "```" not in text
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with what the README speaks of: a model, a table, unknown spectra, more series."""
+    write_model(tmp_path)
+    (tmp_path / "params.yaml").write_text(small_parameters(), encoding="utf-8")
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
+    (example,) = [block for block in blocks(ROOT / "README.md") if block.startswith("wavelength")]
+    (tmp_path / "my_spectra.csv").write_text(example, encoding="utf-8")
+    (tmp_path / "DIR").mkdir()
+    levels = np.array([0.0, 10.0, 20.0, 40.0, 60.0])
+    for name, concentrations in (
+        ("unknown.csv", np.array([12.0, 33.0])),
+        ("DIR/series.csv", levels),
+        ("data/synthetic.csv", levels),
+    ):
+        header = "wavelength_nm," + ",".join(f"{c:g}" for c in concentrations)
+        rows = np.column_stack([AXIS, spectra_at(concentrations).T])
+        np.savetxt(tmp_path / name, rows, delimiter=",", header=header, comments="")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["README.md", "docs/your-spectra.md"])
+def test_commands_do_what_is_said_of_them(page, project):
+    lines = [line.split("  #")[0] for block in blocks(ROOT / page) for line in block.splitlines()]
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("geonode ")]
+    assert commands
+    for command in commands:
+        done = CliRunner().invoke(app, command)
+        # Nothing here is in dvc.lock, which is what verify finds wrong.
+        expected = 1 if command[0] == "verify" else 0
+        assert done.exit_code == expected, (command, done.output)
+    if page == "README.md":
+        for name in ("predicted.csv", "predicted.png", "estimates.csv", "estimates.png"):
+            assert (project / name).stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_the_example_of_the_regressor_runs(project, monkeypatch):
+    (example,) = [block for block in blocks(ROOT / "README.md") if "import" in block]
+    quick = functools.partial(geonode.GeodesicSpectralRegressor, epochs=3, members=1)
+    monkeypatch.setattr(geonode, "GeodesicSpectralRegressor", quick, raising=False)
+    found = {}
+    exec(compile(example, "README.md", "exec"), found)
+    assert found["spectra"].shape == found["deviation"].shape == (3, len(AXIS))
+    assert found["found"].mode.shape == (2,)
