@@ -34,7 +34,7 @@ AXIS = np.linspace(400.0, 700.0, 9)
 X = LEVELS[:, None]
 BETWEEN = np.array([[2.0], [15.0], [60.0], [75.0]])
 CHEAP = {"learning": "flat", "kind": "process_linear", "members": 1, "inner_members": 0}
-TRAINED = {"members": 1, "inner_members": 1, "epochs": 12}
+TRAINED = {"members": 1, "inner_members": 1, "inner_levels": None, "epochs": 12}
 
 
 def spectra(concentrations):

@@ -78,8 +78,8 @@ def train(
             training goes on from the newest one and ends in the same bits.
         epochs: after which each model is left as it is, on the schedule of all; None: after all.
         watch: what to look at.
-        repeats: whether the loss is the same program in every epoch. On CUDA all kernels of an
-            epoch are then captured once and launched together.
+        repeats: whether the loss is the same program in every epoch. On CUDA, in single
+            precision, all kernels of an epoch are then captured once and launched together.
 
     Returns:
         The terms before every step, without the decay, on the CPU; NaN where a model has stopped.
@@ -92,7 +92,9 @@ def train(
     networks = [network for network, _ in groups]
     tensors = [tensor for network in networks for tensor in network.parameters]
     device, models = tensors[0].device, len(tensors[0])
-    captured = repeats and epochs is None and device.type == "cuda"
+    # The captured Adam keeps its rate in single precision.
+    single = tensors[0].dtype == torch.float32
+    captured = repeats and single and epochs is None and device.type == "cuda"
     optimiser = torch.optim.Adam(
         [{"params": n.parameters, "lr": _rate(rate, captured, device)} for n, rate in groups],
         fused=device.type != "mps",

@@ -119,7 +119,7 @@ def _variable(data: Any, roles: dict[str, Role | None]) -> tuple[str, Any]:
         if over_two and variable.dtype.kind in "fiu":
             found[str(name)] = variable
     if len(found) != 1:
-        names = ", ".join(map(repr, found)) if found else "no variable"
+        names = ", ".join(map(repr, sorted(found))) if found else "no variable"
         raise SpectraError(
             f"found {names} over a wavelength and one other dimension, expected one variable; "
             f"dimensions: {', '.join(map(repr, roles))}"

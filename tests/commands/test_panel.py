@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 from geonode import cli
 from geonode.config import parse_yaml
 from geonode.evaluation import panel
+from geonode.learning import series_fit
 from tests.evaluation.test_panel import ROOT, TINY, write_series
 from tests.stages.conftest import assert_refused
 
@@ -65,7 +66,7 @@ def test_a_folder_is_scored_and_left_alone_the_second_time(project, monkeypatch)
     ]
 
     before = (project / "out.json").read_bytes()
-    monkeypatch.setattr(panel, "learn", None)  # nobody calls it
+    monkeypatch.setattr(series_fit, "learn", None)  # nobody calls it
     second = call("series", "--out", "out.json")
     assert (second.exit_code, second.stdout) == (0, first.stdout)
     assert second.stderr.splitlines() == ["a: unchanged, skipped", "b: unchanged, skipped"]

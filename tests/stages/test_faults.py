@@ -91,7 +91,7 @@ def test_artifacts_of_another_series_are_refused(damaged, run):
     assert_refused(run("christoffel"), "data/metric.safetensors", "6 levels", "4")
     assert_refused(run("geodesics"), "data/metric.safetensors", "6 levels", "4")
     assert_refused(run("decoders"), "data/metric.safetensors", "6 levels", "4")
-    assert_refused(run("validate"), "data/decoders.safetensors", "6 levels", "4")
+    assert_refused(run("validate"), "data/metric.safetensors", "6 levels", "4")
 
 
 def test_geodesics_of_another_series_are_refused(damaged, run):
