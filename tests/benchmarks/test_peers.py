@@ -1,0 +1,266 @@
+import json
+import os
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import Tensor
+from typer.testing import CliRunner
+
+import benchmarks.peers as benchmark
+from benchmarks.peers import BOUNDARY, INITIAL, PEERS, Case, Entry, Peer, Ready, Rows
+from geonode.geodesics.problem import BoundaryValueProblem
+from tests.geometry.closed_forms import exponential, grid_of, nodes, random_metric
+
+WAVELENGTHS = torch.tensor([-0.8, 0.1, 0.6], dtype=torch.float64)
+ERROR = 1e-6
+INSTALLED = [peer for peer in PEERS if peer.missing() is None]
+
+
+def rate(w):
+    return 1 + w
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """g = exp(2 a x) with an a of its own at every wavelength."""
+
+    wavelengths: Tensor
+
+    def __call__(self, positions):
+        a = rate(self.wavelengths)[:, None]
+        return a * positions, a.expand_as(positions)
+
+    def __getitem__(self, rows):
+        return Exponential(self.wavelengths[rows])
+
+    @property
+    def rows(self):
+        return len(self.wavelengths)
+
+    @property
+    def parameters(self):
+        return ()
+
+
+def known_case():
+    """Ends, velocities and sensitivities by formula: exp(a x(t)) = exp(a x_s) (1 + a v0 t)."""
+    problem = BoundaryValueProblem.all_pairs(torch.linspace(-1, 1, 4, dtype=torch.float64))
+    start, end = (
+        problem.stations[part].repeat_interleave(len(WAVELENGTHS))
+        for part in (problem.source, problem.target)
+    )
+    w = WAVELENGTHS.repeat(len(problem.source))
+    a = rate(w)
+
+    def make_grid(count):
+        return grid_of([exponential(float(rate(w))) for w in WAVELENGTHS], nodes(count))
+
+    return Case(
+        problem,
+        lambda x, w: rate(w),
+        make_grid(2000),
+        make_grid,
+        Rows(Exponential(w), w, start, end),
+        torch.expm1(a * (end - start)) / a,
+        torch.exp(a * (start - end)),
+    )
+
+
+CASE = known_case()
+
+
+def exact(rows, velocity, tolerance):
+    a = rate(rows.wavelengths)
+    return rows.start + torch.log1p(a * velocity) / a
+
+
+def entry(solve, ladder=(1e-1, 1e-2, 1e-3, 1e-4)):
+    return Entry(INITIAL, "s", "network", "", "tolerance", ladder, solve, benchmark.largest)
+
+
+def assert_reaches_what_it_claims(entries, case=CASE):
+    for one in entries:
+        ready = benchmark.choose(one, ERROR)
+        assert ready.value is not None, ready.entry.note
+        assert ready.reached <= ERROR
+        answer = one.solve(ready.value)
+        a, start = rate(case.rows.wavelengths), case.rows.start
+        end = answer if one.problem == INITIAL else start + torch.log1p(a * answer) / a
+        error = (end - case.rows.end).abs().max()
+        assert error <= 1.01 * ERROR
+        assert ready.reached == pytest.approx(float(error), rel=0.01, abs=1e-13)
+
+
+@pytest.mark.parametrize("problem", [INITIAL, BOUNDARY])
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+def test_a_peer_reaches_the_error_it_claims_on_a_known_metric(peer, problem):
+    for package in peer.packages:
+        pytest.importorskip(package)
+    if peer.missing() is not None:
+        pytest.skip(peer.missing())
+    entries = list(benchmark.peer_entries(CASE, peer, problem, ERROR))
+    assert [one.geometry for one in entries] == ["network", "grid in memory"][: 1 + peer.on_grid]
+    assert_reaches_what_it_claims(entries)
+
+
+@pytest.mark.parametrize("problem", [INITIAL, BOUNDARY])
+def test_geonode_reaches_the_error_it_claims_on_a_known_metric(problem):
+    entries = list(benchmark.geonode_entries(CASE, problem, ERROR))
+    assert len(entries) == 3
+    assert_reaches_what_it_claims(entries)
+
+
+def test_the_truth_is_that_of_the_formula():
+    velocity, sensitivity = benchmark.truth(CASE.rows, 5)
+    torch.testing.assert_close(velocity, CASE.velocity, rtol=1e-12, atol=0)
+    torch.testing.assert_close(sensitivity, CASE.sensitivity, rtol=1e-12, atol=0)
+
+
+def test_a_case_reads_the_grid_as_the_network():
+    case = Case.of(random_metric(3), 3, benchmark.read_parameters(benchmark.PARAMETERS))
+    assert case.rows.start.shape == (90,)
+    x = case.rows.start[:, None]
+    for of_network, of_grid in zip(case.rows.field(x), case.on_grid().field(x), strict=True):
+        torch.testing.assert_close(of_grid, of_network, rtol=0, atol=1e-6)
+
+
+def test_the_symbol_in_jax_is_that_in_torch():
+    jax = pytest.importorskip("jax")
+    metric = random_metric(5, gain=2.0)
+    x, w = 2 * torch.rand(2, 1, 20, generator=torch.Generator().manual_seed(0)).double() - 1
+    jax.config.update("jax_enable_x64", True)
+    found = jax.vmap(benchmark.in_jax(metric))(x[0].numpy(), w[0].numpy())
+    expected = metric.at_points(x, w)[1][0]
+    torch.testing.assert_close(torch.tensor(found.tolist()).double(), expected, rtol=0, atol=1e-6)
+    assert str(found.dtype) == "float64"
+
+
+def test_shooting_stops_each_row_when_it_has_arrived():
+    shots = []
+
+    def integrate(rows, velocity, tolerance):
+        shots.append(len(velocity))
+        return exact(rows, velocity, tolerance)
+
+    velocity = benchmark.shoot(integrate, CASE.rows, 1e-9, 1e-8)
+    miss = (velocity - CASE.velocity) * CASE.sensitivity
+    assert miss.abs().max() < 1e-8
+    assert shots[0] == len(velocity)
+    assert shots == sorted(shots, reverse=True)
+    assert shots[-1] < shots[0]
+    assert len(shots) <= 4  # quadratic
+
+
+def test_the_ladder_takes_the_loosest_setting_that_suffices():
+    ready = benchmark.choose(entry(lambda value: torch.tensor([value, -2 * value])), 2e-3)
+    assert (ready.value, ready.reached) == (1e-3, pytest.approx(2e-3))
+    assert ready.warm_up > 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [(1.0, "no setting suffices: best error 1.0e+00"), (torch.nan, "no setting suffices")],
+)
+def test_a_solver_that_never_suffices_says_so(answer, note):
+    ready = benchmark.choose(entry(lambda value: torch.tensor([answer])), 1e-6)
+    assert ready.value is None
+    assert ready.entry.note.startswith(note)
+
+
+def test_a_solver_that_fails_says_why():
+    def solve(value):
+        raise MemoryError("no room for 7 GB\nand more")
+
+    ready = benchmark.choose(entry(solve), 1e-6)
+    assert ready.value is None
+    assert ready.entry.note == "failed: no room for 7 GB"
+
+
+def test_an_absent_peer_is_reported():
+    def make(symbol):
+        raise AssertionError("made")
+
+    peer = Peer("nobody's solver", ("torch", "no_such_package"), make, False, "used well")
+    ready = benchmark.take_turns(benchmark.entries_of(CASE, (peer,), ERROR), ERROR, 1)
+    lines = [line for line in benchmark.results(ready, 36) if line["solver"] == peer.name]
+    assert [line["problem"] for line in lines] == [INITIAL, BOUNDARY]
+    for line in lines:
+        assert line["note"] == "not installed: no_such_package"
+        assert line["seconds"] is line["ratio"] is line["tolerance"] is None
+        assert benchmark.shown(line)["s (quartiles)"] == ""
+
+
+def test_a_compiled_peer_asks_for_a_compiler(monkeypatch):
+    peer = Peer("compiled", ("torch",), lambda symbol: exact, False, "", compiler=True)
+    monkeypatch.setattr(benchmark.shutil, "which", lambda name: None)
+    assert peer.missing() == "not run: no C++ compiler"
+    assert replace(peer, compiler=False).missing() is None
+
+
+def test_turns_alternate_and_the_choice_is_not_counted():
+    calls = []
+
+    def solver(name):
+        def solve(value):
+            calls.append(name)
+            return torch.tensor([value])
+
+        return solve
+
+    ready = benchmark.take_turns([entry(solver("a"), (0.1,)), entry(solver("b"), (0.1,))], 1.0, 2)
+    assert "".join(calls) == "ababab"
+    assert [len(one.seconds) for one in ready] == [2, 2]
+
+
+def test_the_ratio_is_taken_turn_by_turn():
+    reference = (1.0, 5.0, 2.0, 9.0, 3.0)
+    twice = tuple(2 * seconds for seconds in reference)
+    assert benchmark.ratio(twice, reference) == (2.0, (2.0, 2.0))
+    middle, (low, high) = benchmark.ratio((4.0, 6.0, 5.0, 7.0, 3.0), (1.0, 1.0, 1.0, 1.0, 1.0))
+    assert (low, middle, high) == (3.0, 5.0, 7.0)
+
+
+def test_ratios_are_to_the_first_solver_of_the_problem():
+    ready = [
+        Ready(entry(torch.tensor), 0.1, 0.01, 0.5, seconds) for seconds in ((2.0, 2.0), (6.0, 6.0))
+    ]
+    table = benchmark.results(ready, 12)
+    assert [line["ratio"] for line in table] == [1.0, 3.0]
+    assert [line["rows_per_second"] for line in table] == [6.0, 2.0]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity here")
+def test_one_core_is_given_back():
+    before = os.sched_getaffinity(0)
+    with benchmark.one_core() as pinned:
+        assert pinned
+        assert len(os.sched_getaffinity(0)) == 1
+    assert os.sched_getaffinity(0) == before
+
+
+def test_the_command_writes_all_it_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark, "PEERS", PEERS[:1])
+    monkeypatch.setattr(benchmark, "METRIC", tmp_path / "none")
+    application = benchmark.typer.Typer()
+    application.command()(benchmark.main)
+    out = tmp_path / "peers.json"
+    options = ["--wavelengths", "2", "--error", "1e-3", "--repeats", "2", "--out", str(out)]
+    result = CliRunner().invoke(application, options, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "untrained, seed 0, gain 2" in result.output
+    assert result.output.count("\n| initial value |") == 5
+    document = json.loads(out.read_text())
+    assert set(document) == {
+        *("machine", "versions", "metric", "sizes", "error", "solvers", "checksum")
+    }
+    assert document["sizes"] == {"levels": 6, "wavelengths": 2, "rows": 60, "repeats": 2}
+    assert document["machine"]["threads"] == 1
+    assert set(document["versions"]) == {"torch", "torchdiffeq"}
+    assert len(document["solvers"]) == 10
+    for line in document["solvers"]:
+        assert line["error"] <= 1e-3
+        assert len(line["calls"]) == 2
+        assert line["seconds"]["q25"] <= line["seconds"]["median"] <= line["seconds"]["q75"]
+        low, high = line["ratio_interval"]
+        assert 0 < low <= high
