@@ -13,8 +13,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 repro: .venv/installed
 	dvc repro
 
+# One process a core, each with one thread.
 test: .venv/installed-test
-	python -m pytest
+	OMP_NUM_THREADS=1 python -m pytest -n auto --dist loadfile
 
 ablation: .venv/installed
 	dvc repro --single-item probe

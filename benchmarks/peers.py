@@ -38,7 +38,7 @@ from geonode.geodesics.methods import rows_of
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.quadrature import initial_velocity
 from geonode.geodesics.shooting import GUESS
-from geonode.geometry.field import Field, GridField, NetworkField
+from geonode.geometry.field import Field, NetworkField
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.lookup import hermite
@@ -52,7 +52,7 @@ from stages.paths import METRIC, PARAMETERS
 LEVELS = 6
 SEED, GAIN = 0, 2.0  # of the network where none has been trained
 TOLERANCES = tuple(10.0**-digits for digits in range(3, 11))
-FEW_NODES = (25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
+FEW_NODES = (6.0, 12.0, 25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
 SHOTS = 8
 RESAMPLES = 10_000
 INITIAL, BOUNDARY = "initial value", "boundary value"
@@ -95,8 +95,9 @@ class Peer:
         packages: what must be installed.
         make: the integrator, from G for jax.
         on_grid: whether it can read geonode's grid too, being in torch.
-        compiler: whether it needs a C++ compiler.
         note: how it is used.
+        compiled: the integrator for timing, which a C++ compiler makes anew for every tolerance and
+            number of rows: so the tolerance is chosen without, and nothing is shot with it.
     """
 
     name: str
@@ -104,14 +105,14 @@ class Peer:
     make: Callable[[Symbol], Integrator]
     on_grid: bool
     note: str
-    compiler: bool = False
+    compiled: Callable[[Symbol], Integrator] | None = None
 
     def missing(self) -> str | None:
         """Why it cannot be run here."""
         absent = [name for name in self.packages if find_spec(name) is None]
         if absent:
             return f"not installed: {', '.join(absent)}"
-        if self.compiler and not (shutil.which("c++") or shutil.which("g++")):
+        if self.compiled and not (shutil.which("c++") or shutil.which("g++")):
             return "not run: no C++ compiler"
         return None
 
@@ -139,11 +140,13 @@ def by_torchode(method: str, compiled: bool, symbol: Symbol) -> Integrator:  # n
     import torchode  # noqa: PLC0415 - optional
 
     @cache
-    def solver(tolerance: float) -> Any:
-        step = getattr(torchode, method)()
+    def solver(tolerance: float) -> Callable[..., Any]:
+        # compiling makes a constant of the tolerance, and nothing of the solver as a module, which
+        # has no forward
         controller = torchode.IntegralController(atol=tolerance, rtol=tolerance)
-        made = torchode.AutoDiffAdjoint(step, controller).to(torch.float64)
-        return torch.compile(made) if compiled else made
+        made = torchode.AutoDiffAdjoint(getattr(torchode, method)(), controller)
+        solve: Callable[..., Any] = made.to(torch.float64).solve
+        return torch.compile(solve) if compiled else solve
 
     def integrate(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
         def equation(time: Tensor, state: Tensor) -> Tensor:  # noqa: ARG001
@@ -154,7 +157,7 @@ def by_torchode(method: str, compiled: bool, symbol: Symbol) -> Integrator:  # n
         state = torch.stack([rows.start, velocity], dim=1)
         problem = torchode.InitialValueProblem(state, t_start=zero, t_end=zero + 1)
         with torch.no_grad():
-            solved = solver(tolerance).solve(problem, term=torchode.ODETerm(equation))
+            solved = solver(tolerance)(problem, term=torchode.ODETerm(equation))
         return torch.where(solved.status == 0, solved.ys[:, -1, 0], torch.nan)
 
     return integrate
@@ -208,10 +211,10 @@ PEERS = (
     Peer(
         "torchode tsit5, compiled",
         ("torchode",),
-        partial(by_torchode, "Tsit5", True),
+        partial(by_torchode, "Tsit5", False),
         False,
         f"{OWN}; torch.compile",
-        compiler=True,
+        compiled=partial(by_torchode, "Tsit5", True),
     ),
     *(
         Peer(f"diffrax {name}", ("diffrax", "jax"), partial(by_diffrax, method), False, JITTED)
@@ -286,6 +289,7 @@ class Entry:
         ladder: settings, loosest first, of what `setting` names; none if it cannot be run.
         solve: from a setting to the answer of every row.
         error: largest error of an answer, as a miss of the end point, chart units.
+        compiled: what takes the place of `solve` once the setting is chosen.
     """
 
     problem: str
@@ -296,6 +300,7 @@ class Entry:
     ladder: tuple[float, ...]
     solve: Callable[[float], Float[Tensor, "row"]]
     error: Callable[[Float[Tensor, "row"]], float]
+    compiled: Callable[[float], Float[Tensor, "row"]] | None = None
 
 
 @dataclass(frozen=True)
@@ -304,7 +309,7 @@ class Ready:
 
     Attributes:
         reached: its error; None if no setting suffices.
-        warm_up: seconds of the first call at all, which compiles.
+        warm_up: seconds of the first call at all, which imports and compiles.
         seconds: of every counted call.
     """
 
@@ -327,6 +332,9 @@ def choose(entry: Entry, error: float) -> Ready:
             return Ready(replace(entry, note=f"failed: {reason}"))
         warm_up = warm_up or time.perf_counter() - begin
         reached = entry.error(answer)
+        if reached <= error and entry.compiled is not None:
+            faster = replace(entry, ladder=(value,), solve=entry.compiled, compiled=None)
+            return choose(faster, error)
         if reached <= error:
             return Ready(entry, value, reached, warm_up)
         least = min(least, reached)
@@ -413,7 +421,10 @@ def truth(rows: Rows, at_once: int) -> tuple[Float[Tensor, "row"], Float[Tensor,
 
 
 def entries_of(case: Case, peers: tuple[Peer, ...], error: float) -> list[Entry]:
-    """Every solver on both problems; the first of each problem is what others are compared with."""
+    """Every solver on both problems.
+
+    The first on the network, and the first on the grid, is what others there are compared with.
+    """
     return [
         entry
         for problem in (INITIAL, BOUNDARY)
@@ -450,22 +461,30 @@ def geonode_entries(case: Case, problem: str, error: float) -> Iterator[Entry]:
 def peer_entries(case: Case, peer: Peer, problem: str, error: float) -> Iterator[Entry]:
     """A peer on the network, and on the grid if it can read it."""
     judge, why = error_of(case, problem), peer.missing()
+    if why is None and peer.compiled and problem == BOUNDARY:
+        why = "not run: it would be compiled for every number of rows under way"
     geometries = {"network": case.rows}
     if peer.on_grid:
         geometries["grid in memory"] = case.on_grid()
-    integrate = peer.make(case.symbol) if why is None else None
+
+    def solver(make: Callable[[Symbol], Integrator], rows: Rows) -> Callable[[float], Tensor]:
+        made = cache(make)  # not before it is called: the package may be absent
+        if problem == INITIAL:
+            return lambda tolerance: made(case.symbol)(rows, case.velocity, tolerance)
+        return lambda tolerance: shoot(made(case.symbol), rows, tolerance, error)
+
     for geometry, rows in geometries.items():
-
-        def solve(tolerance: float, rows: Rows = rows) -> Tensor:
-            if integrate is None:
-                raise RuntimeError(why)
-            if problem == INITIAL:
-                return integrate(rows, case.velocity, tolerance)
-            return shoot(integrate, rows, tolerance, error)
-
-        ladder = TOLERANCES if why is None else ()
-        note = peer.note if why is None else why
-        yield Entry(problem, peer.name, geometry, note, "tolerance", ladder, solve, judge)
+        yield Entry(
+            problem,
+            peer.name,
+            geometry,
+            why or peer.note,
+            "tolerance",
+            () if why else TOLERANCES,
+            solver(peer.make, rows),
+            judge,
+            solver(peer.compiled, rows) if peer.compiled else None,
+        )
 
 
 def error_of(case: Case, problem: str) -> Callable[[Float[Tensor, "row"]], float]:
@@ -493,13 +512,13 @@ def ratio(
 
 def results(ready: list[Ready], rows: int) -> Table:
     """What goes into the file: one line a solver, with nothing where it was not run."""
-    reference = {one.entry.problem: one.seconds for one in reversed(ready)}
+    reference = {(one.entry.problem, one.entry.geometry): one.seconds for one in reversed(ready)}
     table = []
     for one in ready:
         entry, measured = one.entry, bool(one.seconds)
+        first = reference[entry.problem, entry.geometry]
         quartiles = Quartiles.of(list(one.seconds)) if measured else None
-        compared = measured and bool(reference[entry.problem])
-        times = ratio(one.seconds, reference[entry.problem]) if compared else None
+        times = ratio(one.seconds, first) if measured and first else None
         table.append(
             {
                 "problem": entry.problem,
