@@ -10,6 +10,7 @@ compiles, and is not counted; then all solvers take turns, so that what else the
 on all alike. A solver that is not installed is listed as such.
 """
 
+import math
 import os
 import shutil
 import time
@@ -54,6 +55,7 @@ SEED, GAIN = 0, 2.0  # of the network where none has been trained
 TOLERANCES = tuple(10.0**-digits for digits in range(3, 11))
 FEW_NODES = (6.0, 12.0, 25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
 SHOTS = 8
+BATCH = 2000  # rows on the network at once: more of them no longer fit in cache
 RESAMPLES = 10_000
 INITIAL, BOUNDARY = "initial value", "boundary value"
 
@@ -118,7 +120,7 @@ class Peer:
 
 
 def by_torchdiffeq(symbol: Symbol) -> Integrator:  # noqa: ARG001 - torch has the field
-    """Dormand and Prince; all rows share steps, and the worst of them decides."""
+    """Dormand and Prince; rows given together share steps, and the worst of them decides."""
 
     def integrate(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
         def equation(time: Tensor, state: Tensor) -> Tensor:  # noqa: ARG001
@@ -200,7 +202,7 @@ def by_diffrax(method: str, symbol: Symbol) -> Integrator:
     return integrate
 
 
-SHARED, OWN = "steps shared by all rows, worst row decides", "steps of every row"
+SHARED, OWN = "steps shared by a batch, worst row decides", "steps of every row"
 JITTED = f"{OWN}; jax.jit, jax.vmap"
 PEERS = (
     Peer("torchdiffeq dopri5", ("torchdiffeq",), by_torchdiffeq, True, SHARED),
@@ -244,6 +246,16 @@ def in_jax(metric: Metric) -> Symbol:
         return jax.jvp(log_sqrt, (x,), (jax.numpy.ones_like(x),))[1]
 
     return symbol
+
+
+def in_batches(integrate: Integrator) -> Integrator:
+    """The same in parts of nearly equal size, so that compilers meet two sizes at most."""
+
+    def integrate_all(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
+        parts = torch.arange(len(velocity)).tensor_split(math.ceil(len(velocity) / BATCH))
+        return torch.cat([integrate(rows[part], velocity[part], tolerance) for part in parts])
+
+    return integrate_all
 
 
 def shoot(
@@ -468,10 +480,14 @@ def peer_entries(case: Case, peer: Peer, problem: str, error: float) -> Iterator
         geometries["grid in memory"] = case.on_grid()
 
     def solver(make: Callable[[Symbol], Integrator], rows: Rows) -> Callable[[float], Tensor]:
-        made = cache(make)  # not before it is called: the package may be absent
+        @cache  # and not before it is called: the package may be absent
+        def made() -> Integrator:
+            integrate = make(case.symbol)
+            return in_batches(integrate) if rows is case.rows else integrate
+
         if problem == INITIAL:
-            return lambda tolerance: made(case.symbol)(rows, case.velocity, tolerance)
-        return lambda tolerance: shoot(made(case.symbol), rows, tolerance, error)
+            return lambda tolerance: made()(rows, case.velocity, tolerance)
+        return lambda tolerance: shoot(made(), rows, tolerance, error)
 
     for geometry, rows in geometries.items():
         yield Entry(

@@ -164,6 +164,19 @@ def test_shooting_stops_each_row_when_it_has_arrived():
     assert len(shots) <= 4  # quadratic
 
 
+def test_batches_change_no_row(monkeypatch):
+    sizes = []
+
+    def integrate(rows, velocity, tolerance):
+        sizes.append(len(velocity))
+        return exact(rows, velocity, tolerance)
+
+    monkeypatch.setattr(benchmark, "BATCH", 10)
+    ends = benchmark.in_batches(integrate)(CASE.rows, CASE.velocity, 1e-9)
+    torch.testing.assert_close(ends, CASE.rows.end, rtol=0, atol=1e-14)
+    assert sizes == [9, 9, 9, 9]
+
+
 def test_the_ladder_takes_the_loosest_setting_that_suffices():
     ready = benchmark.choose(entry(lambda value: torch.tensor([value, -2 * value])), 2.5e-3)
     assert (ready.value, ready.reached) == (1e-3, pytest.approx(2e-3))
