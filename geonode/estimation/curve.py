@@ -27,8 +27,8 @@ from geonode.errors import TrainingError
 from geonode.estimation.model import SpectralModel
 from geonode.learning.calibration import InnerErrors
 
-COARSE = 257  # concentrations at which the curve is predicted, evenly spaced on the chart
-FINE = 4  # times as many, by interpolation, at which a posterior is computed
+COARSE = 129  # concentrations at which the curve is predicted, evenly spaced on the chart
+FINE = 8  # times as many, by interpolation, at which a posterior is computed
 AT_ONCE = 64
 SCALE_DEVIATION = 0.2
 """Standard deviation of the factor between two instruments, where one is allowed."""
