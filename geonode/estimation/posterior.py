@@ -25,6 +25,7 @@ from geonode.estimation.curve import Curve
 
 CREDIBLE = 0.9
 SMALLEST_WEIGHT = 0.01  # of a mode that is worth telling
+DIP = 0.5  # of the density between two modes, relative to the lower one
 MISFIT = 0.01  # p-value below which a spectrum is said to fit nowhere
 NUMBERS_AT_ONCE = 8_000_000
 
@@ -38,6 +39,7 @@ class Estimates:
         mean, deviation: of the posterior.
         modes: concentration and weight of every mode of at least `SMALLEST_WEIGHT`, heaviest
             first. The weight is the posterior probability from the minimum before to that after.
+            Between two modes the density falls to `DIP` of the lower one at least.
         sets: intervals of the smallest set of probability `CREDIBLE`.
         p_value: of a misfit as large, for a spectrum of the series.
     """
@@ -145,14 +147,12 @@ def _density(probability: np.ndarray) -> np.ndarray:
 
 
 def _modes(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, float]]]:
-    """Local maxima and the probability of their basins."""
+    """Maxima that are apart, and the probability of their basins."""
     density = np.pad(_density(probability), ((0, 0), (1, 1)), constant_values=-1.0)
     rises, falls = density[:, 1:-1] > density[:, :-2], density[:, 1:-1] >= density[:, 2:]
     found = []
     for row, peaks in enumerate(rises & falls):
-        places = np.flatnonzero(peaks)
-        inner = density[row, 1:-1]
-        cuts = [first + int(inner[first : last + 1].argmin()) for first, last in pairwise(places)]
+        places, cuts = _separate(density[row, 1:-1], np.flatnonzero(peaks).tolist())
         weights = np.add.reduceat(probability[row], np.array([0, *cuts]))
         modes = [
             (float(curve.concentrations[place]), float(weight))
@@ -161,6 +161,23 @@ def _modes(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, floa
         ]
         found.append(sorted(modes, key=lambda mode: -mode[1]))
     return found
+
+
+def _separate(density: np.ndarray, places: list[int]) -> tuple[list[int], list[int]]:
+    """Maxima that are told apart, and the minima between: others are ripples on one mode.
+
+    Of two neighbours whose minimum is not well below the lower of them, that one is dropped.
+    """
+    cuts = [first + int(density[first : last + 1].argmin()) for first, last in pairwise(places)]
+    while cuts:
+        lower = [min(pair, key=density.__getitem__) for pair in pairwise(places)]
+        depths = [density[cut] / density[low] for cut, low in zip(cuts, lower, strict=True)]
+        shallowest = int(np.argmax(depths))
+        if depths[shallowest] <= DIP:
+            break
+        places = [place for place in places if place != lower[shallowest]]
+        del cuts[shallowest]
+    return places, cuts
 
 
 def _credible_sets(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, float]]]:

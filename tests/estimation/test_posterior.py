@@ -168,6 +168,24 @@ def test_modes_are_maxima_and_their_weights_those_of_their_basins():
         assert weight == pytest.approx(probability[basins == basin].sum(), abs=0.01)
 
 
+@pytest.mark.parametrize(("depth", "modes"), [(0.4, 3), (0.6, 1), (0.95, 1)])
+def test_ripples_on_a_mode_are_no_modes(depth, modes):
+    """Three maxima about 20, the middle one highest, and one at 50 that is apart."""
+    curve = Curve.of(known(bent, LEVELS, ERRORS))
+    places = curve.concentrations
+    corners = [0, 15, 17, 20, 23, 25, 40, 50, 60]
+    heights = [0, 0.8, 0.8 * depth, 1.0, 0.9 * depth, 0.9, 0.01, 0.5, 0]
+    density = np.interp(places, corners, heights)
+    probability = density * np.diff(curve.edges)
+    probability /= probability.sum()
+    (found,) = module._modes(curve, probability[None])
+    near = [place for place, _ in found if place < 40]
+    assert len(near) == modes
+    assert min(abs(place - 20) for place in near) < 0.1
+    assert [place for place, _ in found if place > 40] == [pytest.approx(50, abs=0.1)]
+    assert sum(weight for _, weight in found) == pytest.approx(1.0)
+
+
 def test_a_flat_posterior_is_the_whole_range_and_one_mode():
     curve = Curve.of(known(bent, LEVELS, ERRORS))
     flat = np.diff(curve.edges) / 60
