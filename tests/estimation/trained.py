@@ -3,11 +3,7 @@
 import numpy as np
 
 from geonode.config import InnerParameters, SpectraParameters
-from geonode.learning.blend import fit_blend
-from geonode.learning.folds import training_wavelengths
-from geonode.learning.metric_learning import learn
-from geonode.learning.path_features import path_features
-from geonode.learning.run import Runs
+from geonode.learning.series_fit import fit_series
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import read_series, write_series
 from geonode.spectra.table import SpectraTable
@@ -42,12 +38,12 @@ def write_model(root, inner=1):
     write_series(folder / "spectra.zarr", table, Chart.of("linear", None, LEVELS), about)
     series = read_series(folder / "spectra.zarr")
     parameters = decoder_parameters(kind="process_linear", wavelengths=len(AXIS))
-    runs = Runs.of(len(LEVELS), 1, InnerParameters(members=inner, levels=None), cpu())
-    learned = learn(series, metric_parameters(learning="flat"), runs).metrics
-    chosen = training_wavelengths(len(AXIS), parameters.wavelengths)
-    features = path_features(learned, series, chosen)
-    of_inner = None if learned.inner is None else path_features(learned.inner, series, chosen)
-    blend, _ = fit_blend(series, features, of_inner, parameters, runs)
+    blocks = (
+        InnerParameters(members=inner, levels=None),
+        metric_parameters(learning="flat"),
+        parameters,
+    )
+    learned, blend, _ = fit_series(series, blocks, cpu())
     learned.write(folder / "metric.safetensors")
     blend.write(folder / "decoders.safetensors")
     return root
