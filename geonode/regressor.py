@@ -242,12 +242,7 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
         for part in np.split(concentrations, range(AT_ONCE, len(concentrations), AT_ONCE)):
             prediction = model.predict(part)
             spectra.append(prediction.spectra)
-            if return_std:
-                square = prediction.deviation**2
-                if model.blend.calibration is not None:
-                    side = 1 - model.is_inside(part).astype(int)
-                    square += model.blend.calibration.residual[model.fold.index, side]
-                deviations.append(np.sqrt(square))
+            deviations.append(prediction.scale)
         if return_std:
             return self._shaped(spectra), self._shaped(deviations)
         return self._shaped(spectra)

@@ -66,10 +66,8 @@ class PredictedBlock:
         """
         with np.errstate(all="ignore"):  # what comes of it is refused
             predicted, inside = model.predict(concentrations), model.is_inside(concentrations)
-        signal, std, interval = predicted.spectra, predicted.deviation, None
-        if model.blend.calibration is not None:
-            residual = model.blend.calibration.residual[model.fold.index, 1 - inside.astype(int)]
-            std = np.sqrt(std**2 + residual)
+        signal, std, interval = predicted.spectra, predicted.scale, None
+        if predicted.half_width is not None:
             _, half = predicted.band
             interval = np.stack([signal - half, signal + half])
         finite = np.isfinite(signal).all(axis=1) & np.isfinite(std).all(axis=1)

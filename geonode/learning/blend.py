@@ -57,10 +57,13 @@ class Prediction:
 
     Attributes:
         predicted: the predictions, and their covariance over sources, members and kinds.
+        scale: standard deviation with the errors inside the folds; without inner folds that over
+            sources, members and kinds alone, which does not say how far off a prediction is.
         half_width: half the width of the intervals of `PROBABILITIES`; None without inner folds.
     """
 
     predicted: Predicted
+    scale: Float[np.ndarray, "target wavelength"]
     half_width: Float[np.ndarray, "probability target wavelength"] | None
 
     @property
@@ -121,10 +124,13 @@ class Blend:
         parts = [decoders.predict(fold, series, features) for decoders in self.decoders.values()]
         side = 1 - inside.astype(int)
         predicted = mixture(self.weights[fold.index, side], parts)
+        deviation = predicted.deviation
         if self.calibration is None:
-            return Prediction(predicted, None)
-        half_width = self.calibration.half_width(fold.index, side, predicted.deviation)
-        return Prediction(predicted, half_width)
+            return Prediction(predicted, deviation, None)
+        sides = (fold.index, side, deviation)
+        return Prediction(
+            predicted, self.calibration.scale(*sides), self.calibration.half_width(*sides)
+        )
 
     def left_out(
         self,
@@ -144,6 +150,7 @@ class Blend:
                 np.concatenate([part.spectra for part in parts]),
                 np.concatenate([part.predicted.factors for part in parts]),
             ),
+            np.concatenate([part.scale for part in parts]),
             np.concatenate(half_widths, axis=1) if half_widths else None,
         )
 

@@ -92,6 +92,21 @@ class Calibration:
             np.stack([[side.factors for side in sides] for sides in folds]),
         )
 
+    def scale(
+        self,
+        fold: int,
+        side: Int[np.ndarray, "target"],
+        deviation: Float[np.ndarray, "target wavelength"],
+    ) -> Float[np.ndarray, "target wavelength"]:
+        """The scale s of predictions.
+
+        Args:
+            fold: index of the fold.
+            side: 0 inside of its training range, 1 outside.
+            deviation: of the predictions.
+        """
+        return np.sqrt(deviation**2 + self.residual[fold, side])
+
     def half_width(
         self,
         fold: int,
@@ -100,13 +115,9 @@ class Calibration:
     ) -> Float[np.ndarray, "probability target wavelength"]:
         """Half the width of the intervals of `PROBABILITIES` about predictions.
 
-        Args:
-            fold: index of the fold.
-            side: 0 inside of its training range, 1 outside.
-            deviation: of the predictions.
+        Arguments are those of `scale`.
         """
-        scale = np.sqrt(deviation**2 + self.residual[fold, side])
-        return self.factors[fold, side].T[..., None] * scale
+        return self.factors[fold, side].T[..., None] * self.scale(fold, side, deviation)
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """All that an artifact has to keep, by name."""

@@ -139,7 +139,7 @@ class EvidenceLengths:
         spectra, margin = series.signal, parameters.evidence_margin
         # One likelihood of all training spectra: there are no parts to accumulate.
         own = parameters.model_copy(update={"learning_rate": METRIC_RATE, "accumulation": 1})
-        one = replace(run, members=1, epochs=None)
+        one = replace(run, members=1)
         network, _ = fit_evidence_network(
             spectra, charted, series.wavelengths, own, one, shared=True
         )

@@ -27,7 +27,8 @@ class Known(SpectralModel):
     def predict(self, concentrations):
         spectra = self.formula(concentrations)
         factors = np.broadcast_to(self.rows, (len(spectra), *self.rows.shape))
-        return Prediction(Predicted(spectra, factors), None)
+        predicted = Predicted(spectra, factors)
+        return Prediction(predicted, predicted.deviation, None)
 
 
 def known(formula, levels, errors, rows=None, chart=None, fold=None, inside=None):

@@ -340,9 +340,9 @@ def test_intervals_of_few_levels_hold_most_of_what_they_promise(levels):
 def test_a_band_is_the_interval_that_is_shown_or_the_deviation():
     half_width = np.arange(4.0)[:, None, None] * np.ones((4, 2, 3))
     predicted = Predicted(np.zeros((2, 3)), np.full((2, 4, 3), 0.5))
-    name, band = Prediction(predicted, half_width).band
+    name, band = Prediction(predicted, predicted.deviation, half_width).band
     assert (name, band.tolist()) == ("90% interval", half_width[2].tolist())
-    name, band = Prediction(predicted, None).band
+    name, band = Prediction(predicted, predicted.deviation, None).band
     assert (name, band.tolist()) == ("standard deviation", np.ones((2, 3)).tolist())
 
 

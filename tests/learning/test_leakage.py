@@ -6,6 +6,8 @@ import torch
 
 from geonode.config import InnerParameters
 from geonode.errors import TrainingError
+from geonode.estimation.curve import Curve
+from geonode.estimation.model import SpectralModel
 from geonode.learning.augmentation import KINDS as DISTURBANCES
 from geonode.learning.blend import BLENDS, InnerPredictions, fit_blend
 from geonode.learning.decoders import KINDS
@@ -262,6 +264,8 @@ def whole(kind, measured, inner_levels, monkeypatch, **changes):
         "weights": torch.from_numpy(blend.weights),
         "residual": torch.from_numpy(blend.calibration.residual),
         "factors": torch.from_numpy(blend.calibration.factors),
+        "inner errors": torch.from_numpy(blend.inner.errors),
+        "anywhere": torch.from_numpy(anywhere(measured, learned, blend)),
         "spectra": torch.from_numpy(predicted.spectra),
         "deviation": torch.from_numpy(predicted.deviation),
         "half width": torch.from_numpy(predicted.half_width.swapaxes(0, 1)),
@@ -269,6 +273,19 @@ def whole(kind, measured, inner_levels, monkeypatch, **changes):
     inside |= {f"metric: {name}": part for name, part in of_metrics(learned.inner).items()}
     inside["features"] = torch.from_numpy(inner_features).transpose(0, 1)
     return outer, inside, runs
+
+
+def anywhere(measured, learned, blend):
+    """What every fold predicts between its levels and beyond them, and how spectra are judged."""
+    places = np.array([0.5, 1.3]) * measured.concentrations[[1, -1]]
+    said = []
+    for fold in OUTER:
+        model = SpectralModel(measured, learned, blend, fold)
+        curve = Curve.of(model)
+        numbers = (curve.scores @ curve.basis, curve.log_determinant, curve.novelty.square)
+        parts = (model.predict(places).scale, *map(np.asarray, numbers))
+        said.append(np.concatenate([part.ravel() for part in parts]))
+    return np.stack(said)
 
 
 SEVERAL = [kind for kind, parts in BLENDS.items() if len(parts) > 1]
@@ -281,6 +298,7 @@ SEVERAL = [kind for kind, parts in BLENDS.items() if len(parts) > 1]
 def test_from_the_spectra_to_the_intervals_nothing_leaks(kind, inner_levels, scale, monkeypatch):
     outer, inside, runs = whole(kind, measured(), inner_levels, monkeypatch)
     by_evidence = {"weights", "residual", "factors", "spectra", "deviation", "half width"}
+    by_evidence |= {"inner errors", "anywhere"}
     assert by_evidence < outer.keys()
     for k in range(LEVELS):
         after, after_inside, _ = whole(kind, noise(k, scale), inner_levels, monkeypatch)
