@@ -30,8 +30,9 @@ class Block(BaseModel):
 class PrecisionParameters(Block):
     """Floating-point formats."""
 
-    training: Literal["float32", "float64"] = Field(
-        description="format in which metrics and decoders are trained"
+    training: Literal["float32", "float64", "tf32", "bfloat16", "float16"] = Field(
+        description="format in which metrics and decoders are trained; the last three are those of "
+        "the products of layers, beside float32 (tf32: cuda alone)"
     )
     geometry: Literal["auto", "float32", "float64"] = Field(
         description="format in which grids and geodesics are computed; "

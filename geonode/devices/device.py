@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -21,16 +21,31 @@ from geonode.config import PrecisionParameters
 from geonode.errors import DeviceError
 
 Kind = Literal["cpu", "cuda", "mps"]
+Rounding = Literal["tf32", "bfloat16", "float16"]
+FORMATS = {"bfloat16": torch.bfloat16, "float16": torch.float16}  # tf32 is a way of multiplying
 
 
 @dataclass(frozen=True)
 class Device:
-    """A device, the format in which networks are trained, and that of the geometry."""
+    """A device and its formats.
+
+    Attributes:
+        kind, name: which device.
+        training: format of networks in training, their losses and their gradients.
+        geometry: that of grids and geodesics.
+        rounding: to what the factors of their products are rounded in training; None: not at all.
+    """
 
     kind: Kind
     name: str
     training: torch.dtype
     geometry: torch.dtype
+    rounding: Rounding | None = None
+
+    @property
+    def products(self) -> torch.dtype:
+        """Format in which layers of networks in training are multiplied."""
+        return FORMATS.get(self.rounding or "", self.training)
 
     @property
     def place(self) -> torch.device:
@@ -66,7 +81,7 @@ class Device:
         return {
             "device": self.kind,
             "name": self.name,
-            "training": str(self.training).removeprefix("torch."),
+            "training": self.rounding or str(self.training).removeprefix("torch."),
             "geometry": str(self.geometry).removeprefix("torch."),
         }
 
@@ -79,11 +94,8 @@ class Device:
         """
         kind = description["device"]
         _require(kind)
-        return cls(
-            kind,
-            description["name"],
-            getattr(torch, description["training"]),
-            getattr(torch, description["geometry"]),
+        return _with_formats(
+            kind, description["name"], description["training"], description["geometry"]
         )
 
 
@@ -110,7 +122,15 @@ def resolve(
         raise DeviceError(
             "device mps has no float64: set precision.training and precision.geometry to float32"
         )
-    return Device(kind, _name(kind), getattr(torch, precision.training), getattr(torch, geometry))
+    if precision.training == "tf32" and kind != "cuda":
+        raise DeviceError(f"device {kind} has no tf32: set precision.training to float32")
+    return _with_formats(kind, _name(kind), precision.training, geometry)
+
+
+def _with_formats(kind: Kind, name: str, training: str, geometry: str) -> Device:
+    if training in get_args(Rounding):
+        return Device(kind, name, torch.float32, getattr(torch, geometry), cast(Rounding, training))
+    return Device(kind, name, getattr(torch, training), getattr(torch, geometry))
 
 
 def environment(device: Device) -> dict[str, Any]:

@@ -83,6 +83,11 @@ class Perceptron:
         """All tensors, each with the leading model dimension."""
         return [*self.weights, *self.biases]
 
+    @property
+    def decayed(self) -> list[Float[Tensor, "model ..."]]:
+        """What weight decay acts on: all weights, and no bias."""
+        return list(self.weights)
+
     def to(self, device: torch.device, dtype: torch.dtype) -> "Perceptron":
         """A copy on another device or in another format."""
         return Perceptron(
@@ -100,13 +105,6 @@ class Perceptron:
         """The same values, outside any graph of gradients."""
         return Perceptron(
             tuple(w.detach() for w in self.weights), tuple(b.detach() for b in self.biases)
-        )
-
-    def trainable(self) -> "Perceptron":
-        """A copy whose tensors require gradients."""
-        return Perceptron(
-            tuple(w.detach().clone().requires_grad_() for w in self.weights),
-            tuple(b.detach().clone().requires_grad_() for b in self.biases),
         )
 
     def __call__(

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from geonode.devices.device import one_thread
+from geonode.devices.products import fast_products
 from geonode.geodesics.problem import ordered_pairs
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.folds import Fold
@@ -79,11 +80,13 @@ def fit_batches(
         fit: trains the models of a batch side by side; returns their networks and loss terms.
     """
     batches = _batches(run, rows_per_pair)
-    if run.device.kind == "cpu":
-        with one_thread(), ThreadPoolExecutor(os.cpu_count()) as cores:
-            fitted = list(cores.map(fit, batches))
-    else:
-        fitted = [fit(batch) for batch in batches]
+    device = run.device
+    with fast_products(device.place, tf32=device.rounding == "tf32"):
+        if device.kind == "cpu":
+            with one_thread(), ThreadPoolExecutor(os.cpu_count()) as cores:
+                fitted = list(cores.map(fit, batches))
+        else:
+            fitted = [fit(batch) for batch in batches]
     networks = [network for network, _ in fitted]
     order = [
         model.member * len(run.folds) + model.fold.index

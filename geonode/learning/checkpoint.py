@@ -124,7 +124,7 @@ def open_checkpoints(
         "models": f"{run.members} of {[fold.left_out for fold in run.folds]}",
         "stops": json.dumps(run.epochs),
         "device": run.device.kind,
-        "format": str(run.device.training).removeprefix("torch."),
+        "format": run.device.describe()["training"],
         "data": digest.hexdigest()[:16],
     }
     checkpoints = Checkpoints(folder, key)

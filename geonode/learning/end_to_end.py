@@ -75,8 +75,8 @@ def fit_metric(
         panels = Panels.between(on_device(charts, device, dtype), parameters.quadrature_nodes)
         targets = Targets(batch, scales, series, parameters, dtype)
         seed = parameters.seed
-        metric = Metric(batch.initial(SIZES, seed, METRIC_STREAM).to(device, dtype).trainable())
-        decoder = batch.initial(DECODER_SIZES, seed, DECODER_STREAM).to(device, dtype).trainable()
+        metric = Metric(run.trainable(batch.initial(SIZES, seed, METRIC_STREAM)))
+        decoder = run.trainable(batch.initial(DECODER_SIZES, seed, DECODER_STREAM))
 
         def geometry(part: slice) -> PanelGeometry:
             return panels.geometry(metric, charted, batch.source[:, part], batch.target[:, part])

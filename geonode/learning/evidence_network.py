@@ -27,6 +27,7 @@ from geonode.geodesics.features import FEATURES
 from geonode.geodesics.panels import Panels
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.trainable import TrainablePerceptron
 from geonode.learning.batches import Batch, fit_batches
 from geonode.learning.checkpoint import open_checkpoints
 from geonode.learning.end_to_end import METRIC_STREAM
@@ -89,11 +90,11 @@ def fit_evidence_network(
         training = torch.tensor([fold.training for fold in folds], device=device)
         exact = (run.device.reference, torch.float64)  # matrices are nearly singular
         outputs = _outputs(on_device(np.stack(signals), *exact), shared)
-        kernel = _first_kernel(charts, folds, signals).to(*exact).trainable()
+        kernel = TrainablePerceptron.of(_first_kernel(charts, folds, signals).to(*exact))
         first = batch.initial(SIZES, parameters.seed, METRIC_STREAM)
         if shared:
             first.weights[0][:, 1] = 0  # of w; as they see w = 0 alone, they stay
-        metric = Metric(first.to(device, dtype).trainable())
+        metric = Metric(run.trainable(first))
         source = training.new_zeros(len(folds), levels - 1)
         target = torch.arange(1, levels, device=device).expand_as(source)
 
@@ -212,9 +213,9 @@ def _first_kernel(charts: np.ndarray, folds: list[Fold], signals: list[np.ndarra
 
 def _length_and_noise(kernel: Perceptron) -> tuple[Tensor, Tensor]:
     """Length and noise of every model, inside the ranges of `geonode.learning.process`."""
-    bias = kernel.biases[0]
+    places = kernel.parameters[0]
     middle, half = _ranges()
-    values = torch.exp(middle.to(bias) + half.to(bias) * torch.tanh(bias[:, 0]))
+    values = torch.exp(middle.to(places) + half.to(places) * torch.tanh(places))
     return values[:, 0], values[:, 1]
 
 

@@ -219,7 +219,7 @@ def _train(
         target = task.target(batch, targets)
         scale = FeatureScale.of(inputs)
         rows = scale.apply(inputs)
-        network = batch.initial(sizes, parameters.seed).to(device, dtype).trainable()
+        network = run.trainable(batch.initial(sizes, parameters.seed))
 
         def loss(part: slice, epoch: int) -> Tensor:
             goal = target(part, epoch)

@@ -83,7 +83,7 @@ def fit_pullback(
         wanted = on_device(np.log(metrics), device, dtype)
         points = nodes.to(dtype).to(device)
         first = batch.initial(SIZES, parameters.seed, METRIC_STREAM)
-        metric = Metric(first.to(device, dtype).trainable())
+        metric = Metric(run.trainable(first))
 
         def loss(part: slice, _epoch: int) -> Tensor:
             error = 2 * metric.log_sqrt(points[:, part], charted) - wanted[:, part]

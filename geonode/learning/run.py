@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from geonode.config import InnerParameters
 from geonode.devices.device import Device
+from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.trainable import TrainablePerceptron
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out
 from geonode.progress import Report, silent
 
@@ -29,6 +31,11 @@ class Run:
     scratch: Path | None = None
     report: Report = silent
     epochs: tuple[int, ...] | None = None
+
+    def trainable(self, network: Perceptron) -> TrainablePerceptron:
+        """A copy of networks, to be trained on the device in its formats."""
+        moved = network.to(self.device.place, self.device.training)
+        return TrainablePerceptron.of(moved, self.device.products)
 
     def of_kind(self, kind: str) -> "Run":
         """The same with checkpoints of its own, for one of several trainings."""

@@ -16,7 +16,9 @@ from torch import Tensor
 from geonode.config import DecodersParameters, MetricParameters, TrainingParameters
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.trainable import TrainablePerceptron
 from geonode.learning.checkpoint import Checkpoints
+from geonode.learning.loss_scale import SMALLEST, LossScale
 from geonode.learning.schedules import learning_rates
 from geonode.progress import Report, silent
 
@@ -94,7 +96,8 @@ def train(
     device, models = tensors[0].device, len(tensors[0])
     # The captured Adam keeps its rate in single precision.
     single = tensors[0].dtype == torch.float32
-    captured = repeats and single and epochs is None and device.type == "cuda"
+    stops = epochs is not None
+    captured = repeats and single and not stops and device.type == "cuda"
     optimiser = torch.optim.Adam(
         [{"params": n.parameters, "lr": _rate(rate, captured, device)} for n, rate in groups],
         fused=device.type != "mps",
@@ -105,19 +108,25 @@ def train(
     parts = _parts(pairs, parameters.accumulation)
     ends = torch.tensor(epochs or [parameters.epochs] * models)
     last = int(ends.max())
-    history = [] if checkpoints is None else _resume(checkpoints, optimiser, tensors, watch)
+    scale = LossScale(models, device) if _in_half(networks) else None
+    history = [] if checkpoints is None else _resume(checkpoints, optimiser, tensors, watch, scale)
     if history:
         report(len(history) * models)
 
     def step(epoch: int) -> Tensor:
-        terms = _differentiate(loss, parts, epoch)
+        terms = _differentiate(loss, parts, epoch, scale)
+        going = (ends > epoch).to(device) if stops else None
+        if scale is not None:
+            finite = scale.unscale([tensor.grad for tensor in tensors if tensor.grad is not None])
+            going = finite if going is None else finite & going
         if parameters.weight_decay:
             (parameters.weight_decay * _squares(networks)).backward()
         _clip(tensors, parameters.gradient_clip)
-        _step(optimiser, tensors, ends > epoch)
+        _step(optimiser, tensors, going)
         return terms
 
-    take = _capture(step, tensors, optimiser) if captured and len(history) < last else step
+    changing = [*tensors, *([] if scale is None else scale.state)]
+    take = _capture(step, changing, optimiser) if captured and len(history) < last else step
     for epoch in range(len(history), last):
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = group["lr"].fill_(rate[epoch]) if captured else rate[epoch]
@@ -131,8 +140,9 @@ def train(
         keeps = every > 0 and (done % every == 0 or done == last)
         if keeps or done % FINITE_CHECK_EPOCHS == 0 or done == last:
             _require_finite(history, tensors, name)
+            _require_range(scale, done, name)
         if checkpoints is not None and keeps:
-            checkpoints.save(done, _state(optimiser, tensors, history, watch))
+            checkpoints.save(done, _state(optimiser, tensors, history, watch, scale))
         report(models)
     report((parameters.epochs - last) * models)
     terms = torch.full((parameters.epochs, *history[0].shape), torch.nan, dtype=history[0].dtype)
@@ -145,15 +155,20 @@ def _rate(rate: float, captured: bool, device: torch.device) -> float | Tensor:
     return torch.tensor(rate, device=device) if captured else rate
 
 
+def _in_half(networks: list[Perceptron]) -> bool:
+    """Whether layers are multiplied in float16, whose range gradients may leave."""
+    return any(isinstance(n, TrainablePerceptron) and n.products == torch.half for n in networks)
+
+
 def _capture(
-    step: Callable[[int], Tensor], tensors: list[Tensor], optimiser: torch.optim.Adam
+    step: Callable[[int], Tensor], changing: list[Tensor], optimiser: torch.optim.Adam
 ) -> Callable[[int], Tensor]:
     """The same step as one CUDA graph.
 
     It is taken a few times first, so that nothing is set up while it is captured; what that changes
     is put back.
     """
-    before = [tensor.detach().clone() for tensor in tensors]
+    before = [tensor.detach().clone() for tensor in changing]
     states = {
         tensor: {name: value.clone() for name, value in state.items()}
         for tensor, state in optimiser.state.items()
@@ -166,9 +181,10 @@ def _capture(
             step(0)
     torch.cuda.current_stream().wait_stream(stream)
     with torch.no_grad():
-        for tensor, old in zip(tensors, before, strict=True):
+        for tensor, old in zip(changing, before, strict=True):
             tensor.copy_(old)
-            for name, value in optimiser.state[tensor].items():
+        for tensor, state in optimiser.state.items():
+            for name, value in state.items():
                 if tensor in states:
                     value.copy_(states[tensor][name])
                 else:
@@ -196,33 +212,38 @@ def _parts(pairs: int, count: int) -> list[slice]:
     return [slice(*between) for between in itertools.pairwise(ends)]
 
 
-def _differentiate(loss: Callable[[slice, int], Tensor], parts: list[slice], epoch: int) -> Tensor:
+def _differentiate(
+    loss: Callable[[slice, int], Tensor], parts: list[slice], epoch: int, scale: LossScale | None
+) -> Tensor:
     """Add the gradient of the mean over all pairs to that of the parameters; return the terms."""
     pairs = parts[-1].stop
     done = []
     for part in parts:
         terms = loss(part, epoch) * ((part.stop - part.start) / pairs)
-        terms.sum().backward()
+        scaled = terms if scale is None else terms * scale.factors
+        scaled.sum().backward()
         done.append(terms.detach())
     return sum(done[1:], done[0])
 
 
-def _step(optimiser: torch.optim.Adam, tensors: list[Tensor], going: Tensor) -> None:
-    """One step of the models that are going on; the others keep their parameters."""
-    if going.all():
+def _step(optimiser: torch.optim.Adam, tensors: list[Tensor], going: Tensor | None) -> None:
+    """One step of the models that are going on; the others keep their parameters and moments."""
+    if going is None:
         optimiser.step()
         return
-    before = [tensor.detach().clone() for tensor in tensors]
+    moments = [optimiser.state[tensor].get(name) for tensor in tensors for name in MOMENTS]
+    before = [None if part is None else part.clone() for part in (*tensors, *moments)]
     optimiser.step()
-    stopped = torch.nonzero(~going).squeeze(1).to(tensors[0].device)
+    after = [*tensors, *(optimiser.state[tensor][name] for tensor in tensors for name in MOMENTS)]
     with torch.no_grad():
-        for tensor, old in zip(tensors, before, strict=True):
-            tensor[stopped] = old[stopped]
+        for part, old in zip(after, before, strict=True):
+            moved = going.reshape(-1, *[1] * (part.dim() - 1))
+            part.copy_(part.where(moved, 0 if old is None else old))
 
 
 def _squares(networks: list[Perceptron]) -> Tensor:
     """Sum of the squares of all weights. A weight's gradient is that of its own square alone."""
-    return torch.stack([weight.square().sum() for n in networks for weight in n.weights]).sum()
+    return torch.stack([weight.square().sum() for n in networks for weight in n.decayed]).sum()
 
 
 def _state(
@@ -230,9 +251,12 @@ def _state(
     tensors: list[Tensor],
     history: list[Tensor],
     watch: Watch | None,
+    scale: LossScale | None,
 ) -> dict[str, Tensor]:
     """All that the steps to come depend on, and what is returned of those that are done."""
     state = {"history": torch.stack(history)}
+    if scale is not None:
+        state["scale"] = torch.stack(scale.state)
     if watch is not None and watch.seen:
         state["seen"] = torch.stack(watch.seen)
     for place, tensor in enumerate(tensors):
@@ -247,12 +271,16 @@ def _resume(
     optimiser: torch.optim.Adam,
     tensors: list[Tensor],
     watch: Watch | None,
+    scale: LossScale | None,
 ) -> list[Tensor]:
     """Take up the newest checkpoint, if there is one; return the history up to it."""
     state = checkpoints.latest()
     if state is None:
         return []
     history = state["history"].to(tensors[0].device)
+    if scale is not None:
+        for part, kept in zip(scale.state, state["scale"], strict=True):
+            part.copy_(kept)
     if watch is not None and "seen" in state:
         watch.seen.extend(state["seen"].to(tensors[0].device))
     moments = {}
@@ -292,6 +320,16 @@ def _require_finite(
         raise TrainingError(
             f"a parameter of {name(model)} is not finite after epoch {len(history) - 1}; "
             "lower the learning rate"
+        )
+
+
+def _require_range(scale: LossScale | None, epoch: int, name: Callable[[int], str]) -> None:
+    """Refuse gradients that leave float16 whatever the loss is multiplied with."""
+    if scale is not None and (lost := scale.exhausted()).any():
+        raise TrainingError(
+            f"the gradient of {name(int(lost.nonzero()[0]))} overflows float16 up to epoch "
+            f"{epoch - 1}, although its loss was scaled down to {SMALLEST:g} of itself; set "
+            "precision.training to bfloat16 or float32"
         )
 
 

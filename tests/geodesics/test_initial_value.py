@@ -20,6 +20,7 @@ from tests.geometry.closed_forms import (
     nodes,
     order,
     random_metric,
+    with_gradients,
 )
 from tests.geometry.precision import NoFloat64
 
@@ -163,7 +164,7 @@ def test_rows_by_rk4_are_on_their_own_and_by_dopri5_within_the_tolerance():
 
 def leaves_of_network(gain):
     """Three rows of a network, and what gradients are taken with respect to."""
-    network = random_metric(5, gain).network.trainable()
+    network = with_gradients(random_metric(5, gain).network)
     field = NetworkField(Metric(network), torch.linspace(-1, 1, 3).double())
     _, start, velocity = network_rows(gain, 3)
     rows = field, start.requires_grad_(), velocity.requires_grad_()

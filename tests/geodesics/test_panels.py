@@ -8,7 +8,8 @@ from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.sources import DirectSource
-from tests.geometry.closed_forms import CPU, nodes, order, random_metric
+from geonode.geometry.trainable import TrainablePerceptron
+from tests.geometry.closed_forms import CPU, nodes, order, random_metric, with_gradients
 from tests.geometry.precision import NoFloat64
 
 POSITIONS = torch.tensor([[-1.0, -0.7, -0.1, 0.2, 1.0], [-1.0, 0.1, 0.5, 0.8, 1.0]]).double()
@@ -130,7 +131,7 @@ def test_every_model_may_have_pairs_of_its_own():
 
 def test_gradients_of_the_smooth_features():
     sizes = (2, 3, 1)
-    tiny = Perceptron.initial(sizes, [(0,), (1,)]).to(CPU, torch.float64).trainable()
+    tiny = with_gradients(Perceptron.initial(sizes, [(0,), (1,)]).to(CPU, torch.float64))
     source, target = torch.tensor([[0, 4], [3, 1]]), torch.tensor([[2, 1], [0, 4]])
 
     def features(*tensors):
@@ -145,7 +146,7 @@ def test_gradients_of_the_smooth_features():
 
 def test_gradient_of_the_maximum_speed_off_its_kinks():
     metric = random_metric(55, 1.0, models=2)
-    network = metric.network.trainable()
+    network = TrainablePerceptron.of(metric.network)
     weight = network.weights[-1]
     direction = torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)).to(weight)
 
@@ -153,17 +154,20 @@ def test_gradient_of_the_maximum_speed_off_its_kinks():
         return geometry(Metric(network), 4).features[..., FASTEST].sum()
 
     fastest(network).backward()
+    end = network.decayed[0].shape[1]  # the last weights are followed by the biases
+    of_weight = network.joined.grad[:, end - weight[0].numel() : end].view_as(weight)
     h = 1e-6
     plus, minus = (
         Perceptron((*network.weights[:-1], weight.detach() + s * direction), network.biases)
         for s in (h, -h)
     )
     slope = (fastest(plus) - fastest(minus)).item() / (2 * h)
-    assert float((weight.grad * direction).sum()) == pytest.approx(slope, rel=1e-7)
+    assert float((of_weight * direction).sum()) == pytest.approx(slope, rel=1e-7)
 
 
 def test_float32_needs_no_double_precision():
-    metric = Metric(random_metric(56, 2.0, models=2).network.to(CPU, torch.float32).trainable())
+    network = random_metric(56, 2.0, models=2).network.to(CPU, torch.float32)
+    metric = Metric(TrainablePerceptron.of(network))
     positions = POSITIONS.float()
     with NoFloat64():
         panels = Panels.between(positions, 8)

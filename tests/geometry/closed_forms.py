@@ -108,6 +108,13 @@ def random_metric(seed: int, gain: float = 1.0, models: int = 1) -> Metric:
     return Metric(Perceptron(tuple(gain * w for w in network.weights), network.biases))
 
 
+def with_gradients(network: Perceptron) -> Perceptron:
+    """The same perceptrons, recorded by torch operation by operation."""
+    for tensor in network.parameters:
+        tensor.requires_grad_()
+    return network
+
+
 def order(steps: Sequence[float], errors: Sequence[float]) -> float:
     """Slope of log error over log step."""
     x, y = (torch.tensor(values, dtype=torch.float64).log() for values in (steps, errors))

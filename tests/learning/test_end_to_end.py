@@ -8,6 +8,7 @@ from geonode.errors import TrainingError
 from geonode.geodesics.panels import PanelGeometry
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.trainable import TrainablePerceptron
 from geonode.learning.end_to_end import METRIC_STREAM, TERMS, fit_metric, penalties
 from geonode.learning.path_decoder import DECODER_SIZES
 from tests.learning.series import metric_parameters, positions, run, series
@@ -140,14 +141,14 @@ def test_accumulation_changes_rounding_alone(parts):
 
 def test_accumulation_holds_the_decoder_rows_of_one_part(monkeypatch):
     rows = []
-    call = Perceptron.__call__
+    call = TrainablePerceptron.__call__
 
     def spy(network, inputs):
         if inputs.shape[2] == DECODER_SIZES[0]:
             rows.append(inputs.shape[1])
         return call(network, inputs)
 
-    monkeypatch.setattr(Perceptron, "__call__", spy)
+    monkeypatch.setattr(TrainablePerceptron, "__call__", spy)
     fit(epochs=1)
     assert set(rows) == {6 * 5, 12 * 5}  # three or four levels, five wavelengths
     rows.clear()

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.trainable import TrainablePerceptron
 from geonode.learning.decoder_tasks import ScoreBasis, lift
 from geonode.learning.decoders import KINDS
 from geonode.learning.folds import leave_two_out, training_wavelengths
@@ -179,13 +179,13 @@ def test_accumulation_changes_rounding_alone(parts):
 
 def test_accumulation_holds_the_rows_of_one_part(monkeypatch):
     rows = []
-    call = Perceptron.__call__
+    call = TrainablePerceptron.__call__
 
     def spy(network, inputs):
         rows.append(inputs.shape[1])
         return call(network, inputs)
 
-    monkeypatch.setattr(Perceptron, "__call__", spy)
+    monkeypatch.setattr(TrainablePerceptron, "__call__", spy)
     fit(epochs=1)
     assert set(rows) == {12 * 5, 20 * 5}  # four or five levels, five wavelengths
     rows.clear()

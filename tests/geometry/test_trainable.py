@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+import torch
+
+from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.trainable import TrainablePerceptron
+from tests.geometry.closed_forms import CPU, with_gradients
+from tests.geometry.precision import NoFloat64
+
+SIZES, MODELS, ROWS = (3, 8, 5, 2), 3, 40
+
+
+def network(sizes=SIZES, dtype=torch.float64):
+    return Perceptron.initial(sizes, [(7, model) for model in range(MODELS)]).to(CPU, dtype)
+
+
+def rows(inputs=SIZES[0], dtype=torch.float64, count=ROWS):
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(MODELS, count, inputs, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def gradients(perceptron, inputs, loss):
+    inputs = inputs.clone().requires_grad_()
+    return torch.autograd.grad(loss(perceptron(inputs)), [inputs, *perceptron.parameters])
+
+
+def by_recording(perceptron, inputs, loss):
+    recorded = with_gradients(perceptron.to(CPU, torch.float64))
+    of_inputs, *parts = gradients(recorded, inputs.double(), loss)
+    return of_inputs, torch.cat([part.flatten(1) for part in parts], dim=1)
+
+
+def loss(outputs):
+    weights = torch.arange(1.0, outputs.shape[1] + 1, dtype=outputs.dtype)[:, None]
+    return (weights * outputs.square()).mean() + outputs.sin().sum()
+
+
+@pytest.mark.parametrize("sizes", [SIZES, (5, 64, 128, 1), (1, 4, 1), (2, 3)])
+def test_gradients_equal_those_that_torch_records(sizes):
+    plain, inputs = network(sizes), rows(sizes[0])
+    found = gradients(TrainablePerceptron.of(plain), inputs, loss)
+    for one, other in zip(found, by_recording(plain, inputs, loss), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("products", "error"), [(torch.float32, 2e-6), (torch.bfloat16, 4e-2), (torch.float16, 5e-3)]
+)
+def test_gradients_have_the_accuracy_of_the_products(products, error):
+    """Rounding is 2^-24, 2^-9 and 2^-11 of a number; errors of some ten roundings add up."""
+    sizes = (5, 64, 128, 1)
+    plain, inputs = network(sizes, torch.float32), rows(5, torch.float32)
+    trainable = TrainablePerceptron.of(plain, products)
+    expected = by_recording(plain, inputs, loss)
+    for one, other in zip(gradients(trainable, inputs, loss), expected, strict=True):
+        assert one.dtype == torch.float32
+        found = float((one - other).abs().max() / other.abs().max())
+        assert error / 1000 < found < error
+    assert trainable(inputs).dtype == torch.float32
+
+
+def test_values_without_gradients_are_those_of_the_perceptron():
+    plain, inputs = network(), rows()
+    trainable = TrainablePerceptron.of(plain)
+    with torch.no_grad():
+        assert torch.equal(trainable(inputs), plain(inputs))
+    torch.testing.assert_close(trainable(inputs), plain(inputs), rtol=1e-13, atol=1e-14)
+
+
+def test_single_precision_of_large_and_of_small_sums():
+    """To three units of 2^-24 everywhere, and bounded by 1."""
+    sums = torch.cat([-torch.logspace(-8, 4, 500), torch.zeros(1), torch.logspace(-8, 4, 500)])
+    one = Perceptron((torch.ones(1, 1, 1), torch.ones(1, 1, 1)), (torch.zeros(1, 1, 1),) * 2)
+    found = TrainablePerceptron.of(one)(sums[None, :, None]).detach().flatten().double()
+    assert float((found - torch.tanh(sums.double())).abs().max()) <= 3 * 2**-24
+    assert float(found.abs().max()) == 1.0
+
+
+def test_memory_is_used_again_and_a_second_value_before_the_backward_pass_is_refused():
+    trainable = TrainablePerceptron.of(network())
+    first = trainable(rows())
+    held = trainable.workspace("value", 0, ROWS).data_ptr()
+    trainable(rows()).sum().backward()
+    assert trainable.workspace("value", 0, ROWS).data_ptr() == held
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        first.sum().backward()
+
+
+def test_parts_of_different_sizes_follow_each_other():
+    plain, inputs = network(), rows()
+    trainable = TrainablePerceptron.of(plain)
+    for part in (inputs[:, :30], inputs[:, 30:]):
+        trainable(part).square().sum().backward()
+    expected = by_recording(plain, inputs, lambda outputs: outputs.square().sum())[1]
+    torch.testing.assert_close(trainable.joined.grad, expected, rtol=1e-11, atol=1e-13)
+
+
+def test_weights_and_biases_are_what_is_trained():
+    trainable = TrainablePerceptron.of(network())
+    with torch.no_grad():
+        trainable.joined.copy_(torch.arange(trainable.joined.numel()).view_as(trainable.joined))
+    count = trainable.joined.shape[1]
+    np.testing.assert_array_equal(trainable.weights[0][1, 0], count + np.arange(8))
+    np.testing.assert_array_equal(trainable.biases[-1][2, 0], 3 * count - 2 + np.arange(2))
+    (decayed,) = trainable.decayed
+    assert decayed.shape == (MODELS, 3 * 8 + 8 * 5 + 5 * 2)
+
+
+def test_a_copy_is_trained_and_the_original_left_alone():
+    plain = network()
+    before = [part.clone() for part in plain.parameters]
+    trainable = TrainablePerceptron.of(plain)
+    with torch.no_grad():
+        trainable.joined.zero_()
+    assert all(torch.equal(*pair) for pair in zip(plain.parameters, before, strict=True))
+    assert not any(part.requires_grad for part in trainable.detached().parameters)
+
+
+def test_single_precision_needs_no_double():
+    trainable, inputs = TrainablePerceptron.of(network(dtype=torch.float32)), rows().float()
+    with NoFloat64():
+        trainable(inputs).square().mean().backward()
+    assert trainable.joined.grad.dtype == torch.float32
