@@ -1,5 +1,6 @@
 """How long-running work says how far it is."""
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from contextvars import ContextVar
 Report = Callable[[int], None]
 """Called with the number of units of work done since the last call."""
 
+_LOG = logging.getLogger(__name__)
 _QUIET = ContextVar("quiet", default=False)
 
 
@@ -34,9 +36,28 @@ def is_quiet() -> bool:
 def bar(label: str, total: int) -> Iterator[Report]:
     """A progress bar on stderr, silent when stderr is no terminal or inside `quietly`.
 
+    Where DEBUG is logged, shown or not, what the work used is logged once it has ended.
+
     Yields:
         A function to call with the number of units done since the last call.
     """
+    if not _LOG.isEnabledFor(logging.DEBUG):
+        with _shown(label, total) as report:
+            yield report
+        return
+    from geonode.observation.usage import observed  # noqa: PLC0415 - only where it is asked for
+
+    with observed(label) as count, _shown(label, total) as report:
+
+        def counted(done: int) -> None:
+            count(done)
+            report(done)
+
+        yield counted
+
+
+@contextmanager
+def _shown(label: str, total: int) -> Iterator[Report]:
     if is_quiet() or not sys.stderr.isatty():
         yield silent
         return

@@ -1,4 +1,4 @@
-"""What all stage commands share: options that default to params.yaml, errors, progress.
+"""What all stage commands share: options that default to params.yaml, errors, progress, log.
 
 A stage is a function of the parameters that returns one line about what it did. `stage` makes a
 Typer application of it with one option for every parameter of the stage's blocks; values are
@@ -6,7 +6,11 @@ YAML, so a list is written as in the file: --concentrations "[0, 10, 20, 40]".
 """
 
 import inspect
+import logging
+import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -17,8 +21,13 @@ from ruamel.yaml.error import YAMLError
 
 from geonode.config import Parameters, parse_yaml, read_parameters
 from geonode.errors import GeonodeError, ParameterError
+from geonode.observation.log import Level, logged
 from geonode.progress import bar as progress  # noqa: F401 - for the stages
 from stages.paths import PARAMETERS
+
+PROFILES = Path("profile")  # a folder for every stage
+
+_LOG = logging.getLogger("geonode.stages")
 
 
 def stage(
@@ -33,29 +42,65 @@ def stage(
     """
 
     def decorate(run: Callable[[Parameters], str]) -> typer.Typer:
+        stage_name = Path(inspect.getfile(run)).stem
         options = {
             "_".join(path[1:] if len(blocks) == 1 and path[0] in blocks else path): (path, field)
             for path, field in _leaves(Parameters, ())
             if path[0] in (*blocks, *also)
         }
 
-        def command(params: Path, **given: str | None) -> None:
+        def command(params: Path, log_level: Level, profile: bool, **given: str | None) -> None:
             try:
                 overrides = {
                     ".".join(options[name][0]): _value(name, text)
                     for name, text in given.items()
                     if text is not None
                 }
-                summary = run(read_parameters(params, overrides))
+                parameters = read_parameters(params, overrides)
+                recorded = _profiled(stage_name) if profile else nullcontext()
+                with logged(log_level), recorded, _told(stage_name, overrides):
+                    summary = run(parameters)
             except GeonodeError as error:
                 typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
                 raise typer.Exit(2) from error
             typer.echo(summary)
 
-        file = typer.Option("--params", help="Parameter file.")
-        annotations: dict[str, Any] = {"params": Annotated[Path, file]}
-        for name, (path, field) in options.items():
-            annotations[name] = Annotated[
+        command.__signature__ = _signature(options)  # type: ignore[attr-defined]
+        command.__annotations__ = {
+            name: parameter.annotation
+            for name, parameter in command.__signature__.parameters.items()  # type: ignore[attr-defined]
+        }
+        application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        application.command(help=inspect.getdoc(run))(command)
+        return application
+
+    return decorate
+
+
+def _signature(options: dict[str, tuple[tuple[str, ...], FieldInfo]]) -> inspect.Signature:
+    """What Typer is to read off a command: the options of all stages, and those of one."""
+    keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+    file = typer.Option("--params", help="Parameter file.")
+    level = typer.Option(
+        "--log-level",
+        help="What to say on stderr: info, what is run and for how long; debug, also what every "
+        "piece of work used.",
+    )
+    recorded = typer.Option(
+        "--profile",
+        help=f"Write to {PROFILES}/ which torch operations take the time of this process, not "
+        "of others that it starts.",
+    )
+    shared = [
+        keyword("params", default=PARAMETERS, annotation=Annotated[Path, file]),
+        keyword("log_level", default="warning", annotation=Annotated[Level, level]),
+        keyword("profile", default=False, annotation=Annotated[bool, recorded]),
+    ]
+    own = [
+        keyword(
+            name,
+            default=None,
+            annotation=Annotated[
                 str | None,
                 typer.Option(
                     f"--{name.replace('_', '-')}",
@@ -63,25 +108,33 @@ def stage(
                     metavar=_metavar(field.annotation),
                     show_default=False,
                 ),
-            ]
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [
-                inspect.Parameter(
-                    name,
-                    keyword,
-                    default=PARAMETERS if name == "params" else None,
-                    annotation=annotation,
-                )
-                for name, annotation in annotations.items()
-            ]
+            ],
         )
-        command.__annotations__ = annotations
-        application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        application.command(help=inspect.getdoc(run))(command)
-        return application
+        for name, (path, field) in options.items()
+    ]
+    return inspect.Signature([*shared, *own])
 
-    return decorate
+
+@contextmanager
+def _told(stage_name: str, overrides: dict[str, Any]) -> Iterator[None]:
+    """Log at INFO that a stage begins, with what is given in place of the file, and its end."""
+    if not _LOG.isEnabledFor(logging.INFO):
+        yield
+        return
+    given = ", ".join(f"{key} {value}" for key, value in overrides.items())
+    _LOG.info("%s begins%s", stage_name, given and f", with {given}")
+    began, ended = time.perf_counter(), "failed"
+    try:
+        yield
+        ended = "is done"
+    finally:
+        _LOG.info("%s %s after %.2f s", stage_name, ended, time.perf_counter() - began)
+
+
+def _profiled(stage_name: str) -> AbstractContextManager[None]:
+    from geonode.observation.profile import profiled  # it imports torch
+
+    return profiled(PROFILES / stage_name, partial(typer.echo, err=True))
 
 
 def _leaves(

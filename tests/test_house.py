@@ -50,7 +50,7 @@ def functions(file):
 
 # layers: every room, and the rooms that it may look into besides itself
 
-GROUND = {"arguments", "errors", "config", "progress", "storage", "devices"}
+GROUND = {"arguments", "errors", "config", "progress", "observation", "storage", "devices"}
 ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "spectra": GROUND,
     "geometry": GROUND | {"spectra"},

@@ -1,5 +1,8 @@
 import io
+import logging
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -38,3 +41,55 @@ def test_quiet_is_silent_and_ends(monkeypatch):
     with pytest.raises(KeyError), quietly():
         raise KeyError
     assert shown(monkeypatch, Terminal())
+
+
+CLOCKS = ("time", "perf_counter", "process_time", "monotonic", "thread_time")
+
+
+@pytest.mark.parametrize("level", [logging.NOTSET, logging.INFO, logging.WARNING])
+def test_nothing_is_measured_unless_debug_is_asked_for(level, monkeypatch):
+    def read(*_):
+        raise AssertionError("measured")
+
+    logger = logging.getLogger("geonode")
+    monkeypatch.setattr(logger, "level", logger.level)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    logger.setLevel(level)
+    with monkeypatch.context() as patch:
+        for clock in CLOCKS:
+            patch.setattr(time, clock, read)
+            patch.setattr(time, f"{clock}_ns", read)
+        patch.setitem(sys.modules, "torch", None)
+        patch.setitem(sys.modules, "geonode.observation.usage", None)
+        with bar("my series", 4) as report:
+            report(1)
+    logger.setLevel(logging.DEBUG)
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "perf_counter", read)
+        with pytest.raises(AssertionError, match="measured"), bar("my series", 4):
+            pass
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+@pytest.mark.parametrize("quiet", [False, True])
+def test_units_are_counted_for_the_log_whether_shown_or_not(stream, quiet, monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG, logger="geonode")
+    if quiet:
+        with quietly():
+            assert not shown(monkeypatch, stream())
+    else:
+        assert shown(monkeypatch, stream()) == (stream is Terminal)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("my series: 3 units in ")
+
+
+def test_counting_for_the_log_imports_no_torch():
+    code = (
+        "import logging, sys\n"
+        "from geonode.progress import bar\n"
+        "logging.basicConfig(level=logging.DEBUG)\n"
+        "with bar('my series', 4) as report: report(4)\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (run.returncode, "my series: 4 units" in run.stderr) == (0, True)

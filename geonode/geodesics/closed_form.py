@@ -6,6 +6,8 @@ sqrt(g) x' = const of x'' = -G x'^2 with G = d ln sqrt(g) / dx (M. P. do Carmo, 
 Geometry, chapter 3, in one dimension).
 """
 
+import itertools
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -13,6 +15,7 @@ from torch import Tensor
 from geonode.arguments import require_above
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.solution import Solution, judge
+from geonode.geodesics.stations import Stations
 from geonode.geometry.antiderivative import Antiderivative
 from geonode.geometry.grid import Grid
 from geonode.geometry.lookup import hermite
@@ -81,18 +84,30 @@ class ClosedForm:
             problem: which geodesics.
             wavelengths: charted wavelengths of the grid's columns, the last feature.
         """
-        speed = self.speed(problem)
-        moment = self._moment.at(problem.stations)
-        slowest = torch.exp(self._smallest_log_sqrt(problem))
-        return torch.stack(
-            [
-                problem.stations[problem.target][:, None].expand_as(speed),
-                (moment[problem.target] - moment[problem.source]) / speed,
-                speed.abs(),
-                speed.abs() / slowest,
-                wavelengths.expand_as(speed),
-            ],
-            dim=-1,
+        stations = self.stations(problem.stations, wavelengths)
+        if problem.joins_every_pair:
+            return stations.every_path()[1]
+        return stations.paths(problem.source, problem.target)[1]
+
+    def stations(
+        self, positions: Float[Tensor, "station"], wavelengths: Float[Tensor, "wavelength"]
+    ) -> Stations:
+        """What geodesics between some ascending positions are made of.
+
+        Args:
+            positions: where they start and end.
+            wavelengths: charted wavelengths of the grid's columns.
+        """
+        log_sqrt = self._log_sqrt_at(positions)
+        between = [self._minimum_inside(*ends) for ends in itertools.pairwise(positions)]
+        lowest = torch.minimum(torch.stack(between), torch.minimum(log_sqrt[:-1], log_sqrt[1:]))
+        return Stations(
+            positions,
+            self.arc_length.at(positions),
+            self._moment.at(positions),
+            torch.exp(log_sqrt),
+            torch.exp(lowest),
+            wavelengths,
         )
 
     def trajectories(
@@ -121,22 +136,6 @@ class ClosedForm:
     ) -> Float[Tensor, "station wavelength"]:
         columns = torch.arange(self.grid.log_sqrt.shape[1], device=stations.device)
         return hermite(self.grid, stations[None], columns)[0].T
-
-    def _smallest_log_sqrt(self, problem: BoundaryValueProblem) -> Float[Tensor, "pair wavelength"]:
-        """Minimum of ln sqrt(g) over every path: a running minimum over gaps between stations."""
-        stations = problem.stations
-        ends = self._log_sqrt_at(stations)
-        gaps = [
-            torch.minimum(
-                self._minimum_inside(stations[i], stations[i + 1]), ends[i : i + 2].amin(0)
-            )
-            for i in range(len(stations) - 1)
-        ]
-        # from_gap[i][j] is the minimum from station i to station i + 1 + j
-        from_gap = [torch.stack(gaps[i:]).cummin(0).values for i in range(len(gaps))]
-        low = torch.minimum(problem.source, problem.target).tolist()
-        high = torch.maximum(problem.source, problem.target).tolist()
-        return torch.stack([from_gap[i][j - i - 1] for i, j in zip(low, high, strict=True)])
 
     def _minimum_inside(self, low: Tensor, high: Tensor) -> Float[Tensor, "wavelength"]:
         """Minimum over the nodes, and the turning points between nodes, strictly inside a gap.

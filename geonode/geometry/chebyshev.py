@@ -164,6 +164,22 @@ def derivatives(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "po
     return orders * torch.stack(second_kind[:count], dim=-1)
 
 
+def differentiation(count: int, like: Float[Tensor, "..."]) -> Float[Tensor, "degree degree"]:
+    """Matrix from the coefficients of a series to those of its derivative.
+
+    T_n' is 2 n times the sum of the T_k with k < n and n - k odd, T_0 by half (J. C. Mason and
+    D. C. Handscomb, Chebyshev Polynomials, 2003, section 2.4.5).
+
+    Args:
+        count: number of coefficients.
+        like: of the format and on the device that is asked for.
+    """
+    k, n = (torch.arange(count, device=like.device)[at] for at in ((slice(None), None), (None,)))
+    matrix = torch.where((n > k) & ((n - k) % 2 == 1), 2 * n, 0).to(like.dtype)
+    matrix[0] /= 2
+    return matrix
+
+
 def integrals(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:
     """Integrals of T_0 to T_{count-1} from -1 to every point, for at least two of them.
 

@@ -14,6 +14,9 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 
+CACHED_ROWS = 2048
+
+
 @dataclass(frozen=True)
 class Perceptron:
     """Independent perceptrons with tanh between linear layers.
@@ -111,9 +114,12 @@ class Perceptron:
         self, inputs: Float[Tensor, "model row input"]
     ) -> Float[Tensor, "model row output"]:
         """Values at every row."""
-        hidden = inputs
+        parts = [self._values(rows) for rows in self._tiles(inputs)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+    def _values(self, hidden: Tensor) -> Tensor:
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            hidden = torch.tanh(torch.baddbmm(bias, hidden, weight))
+            hidden = hyperbolic_tangent(torch.baddbmm(bias, hidden, weight))
         return torch.baddbmm(self.biases[-1], hidden, self.weights[-1])
 
     def with_derivative(
@@ -126,9 +132,38 @@ class Perceptron:
         Forward-mode differentiation by hand: with h = tanh(a), dh = (1 - h^2) da.
         Source: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., chapter 3.
         """
-        hidden, change = inputs, tangents.expand_as(inputs)
+        tiles = self._tiles(inputs)
+        # a tangent that all rows share is multiplied once
+        directions = tangents.expand(self.models, -1, -1)
+        shared = tangents.shape[1] == 1
+        along = [directions] * len(tiles) if shared else self._tiles(directions)
+        parts = [self._values_and_changes(*part) for part in zip(tiles, along, strict=True)]
+        value, change = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
+        return value, change
+
+    def _values_and_changes(self, hidden: Tensor, change: Tensor) -> tuple[Tensor, Tensor]:
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            hidden = torch.tanh(torch.baddbmm(bias, hidden, weight))
+            hidden = hyperbolic_tangent(torch.baddbmm(bias, hidden, weight))
             change = (1 - hidden**2) * torch.bmm(change, weight)
         value = torch.baddbmm(self.biases[-1], hidden, self.weights[-1])
         return value, torch.bmm(change, self.weights[-1])
+
+    def _tiles(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Rows whose hidden values stay in the cache of a processor; elsewhere all of them."""
+        if rows.device.type != "cpu" or rows.shape[1] == 0:
+            return (rows,)
+        return rows.split(max(1, CACHED_ROWS // self.models), dim=1)
+
+
+def hyperbolic_tangent(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The hyperbolic tangent, written over the values where nothing is recorded of them.
+
+    On a CPU torch computes the logistic function s about ten times faster in single and seven times
+    in double precision than the hyperbolic tangent, which is 2 s(2a) - 1. That is off by three
+    units of the last place of 1 at most, about as much as the products before it.
+    """
+    if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
+        return torch.tanh(values)
+    if values.requires_grad:
+        return 2 * torch.sigmoid(2 * values) - 1
+    return values.mul_(2).sigmoid_().mul_(2).sub_(1)

@@ -105,16 +105,21 @@ class ChebyshevSource:
         Raises:
             GeometryError: sqrt(g) is too sharp for the tolerance.
         """
-        lines = self._lines(model, positions)
+        lines = self.lines(model, positions)
         return integral_of_exponential(lines, positions, tolerance)
 
-    def _lines(self, model: int, like: Tensor) -> Tensor:
-        """Series in position alone, one for every wavelength."""
+    def lines(self, model: int, like: Float[Tensor, "..."]) -> Float[Tensor, "degree_x wavelength"]:
+        """Coefficients of series in position alone, one for every wavelength.
+
+        Args:
+            model: which metric.
+            like: of the format and on the device that is asked for.
+        """
         return (self.coefficients[model] @ self.in_w).to(like.dtype).to(like.device)
 
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """Sums of polynomials and of their derivatives."""
-        lines = self._lines(model, positions)
+        lines = self.lines(model, positions)
         return Grid(
             positions,
             polynomials(positions, len(lines)) @ lines,

@@ -1,10 +1,16 @@
+import logging
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
+from typer.testing import CliRunner
 
 from geonode.config import Parameters, read_parameters
+from geonode.errors import GeonodeError
+from geonode.observation import profile
+from stages.command import progress, stage
 from tests.stages.conftest import ROOT, assert_refused
 
 STAGES = {
@@ -27,7 +33,7 @@ def test_help_lists_the_parameters_of_the_stage(name, run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     result = run(name, "--help")
     assert result.exit_code == 0
-    for option in ["params", *STAGES[name]]:
+    for option in ["params", "log-level", "profile", *STAGES[name]]:
         assert f"--{option} " in result.stdout
 
 
@@ -98,3 +104,124 @@ def test_an_absent_device_is_refused(run, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert_refused(run("probe", "--device", "cuda"), "'cuda'", "absent", "cpu")
     assert not Path("data/device.json").exists()
+
+
+# the log and the profile; NAME is the file a stage is in: this one
+
+NAME = Path(__file__).stem
+
+
+def call(fails=None, options=()):
+    """Run a stage of three matrix products that then may fail."""
+
+    @stage("generate")
+    def app(parameters: Parameters) -> str:
+        """Multiply."""
+        matrix = torch.eye(8)
+        with progress("multiplying", 3) as report:
+            for _ in range(3):
+                matrix = matrix @ matrix
+                report(1)
+        if fails is not None:
+            raise fails
+        return f"{parameters.generate.seed}"
+
+    return CliRunner().invoke(app, options)
+
+
+def outputs(folder):
+    return {
+        file.relative_to(folder): file.read_bytes()
+        for top in ("data", "metrics")
+        for file in (folder / top).rglob("*")
+        if file.is_file()
+    }
+
+
+def test_a_profile_changes_no_byte_of_what_a_stage_writes(run, project):
+    for name in ("probe", "generate", "spectra", "metric"):
+        assert run(name).exit_code == 0
+    before = outputs(project)
+    result = run("metric", "--profile")
+    assert (result.exit_code, result.stdout) == (0, run("metric").stdout)
+    assert outputs(project) == before
+    table, trace = sorted((project / "profile/metric").iterdir())
+    assert str(table.relative_to(project)) in result.stderr
+    assert trace.name in result.stderr
+    text = table.read_text(encoding="utf-8")
+    assert "aten::" in text
+    # the learning is done in threads, and it alone differentiates
+    operations = [event.name for event in profile.read_events(trace)]
+    assert any("Backward" in name for name in operations)
+
+
+def test_a_stage_that_fails_is_profiled_up_to_there_and_fails_as_before(project):
+    error = GeonodeError("half way")
+    plain = call(error)
+    assert_refused(plain, "error: half way")
+    result = call(error, ["--profile"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    told, *others = result.stderr.splitlines()
+    assert others == plain.stderr.splitlines()
+    assert f"profile/{NAME}/operations.txt, trace.json" in told
+    names = [e.name for e in profile.read_events(project / f"profile/{NAME}/trace.json")]
+    assert names.count("aten::mm") == 3
+
+
+def test_what_nobody_expected_is_not_hidden_by_a_profile(project):
+    result = call(ZeroDivisionError(), ["--profile", "--log-level", "info"])
+    assert isinstance(result.exception, ZeroDivisionError)
+    assert f"geonode.stages: {NAME} failed after " in result.stderr
+    assert (project / f"profile/{NAME}/trace.json").exists()
+
+
+def test_nothing_is_profiled_or_said_unless_asked_for(project):
+    result = call()
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "0\n", "")
+    assert [path.name for path in project.iterdir()] == ["params.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        ("error", []),
+        ("warning", []),
+        ("info", ["stages", "stages"]),
+        ("debug", ["stages", "observation.usage", "stages"]),
+    ],
+)
+def test_every_level_says_as_much_as_it_should(level, said, project):
+    result = call(options=["--log-level", level, "--seed", "5"])
+    lines = result.stderr.splitlines()
+    assert (result.exit_code, result.stdout) == (0, "5\n")
+    assert [line.split(":")[0] for line in lines] == [f"geonode.{name}" for name in said]
+    if said:
+        assert lines[0].endswith(f": {NAME} begins, with generate.seed 5")
+        assert f": {NAME} is done after 0." in lines[-1]
+    if level == "debug":
+        assert "multiplying: 3 units in " in lines[1]
+    assert not logging.getLogger("geonode").handlers
+
+
+def test_a_level_that_does_not_exist_is_refused(project):
+    result = call(options=["--log-level", "loud"])
+    assert result.exit_code == 2
+    assert "loud" in result.stderr
+
+
+def test_the_log_imports_no_torch(project):
+    """Synthetic spectra are made without it."""
+    code = (
+        "import sys\nfrom stages.generate import app\n"
+        "app(['--log-level', 'debug'], standalone_mode=False)\n"
+        "print('torch' in sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "generate is done" in run.stderr
+    assert run.stdout.splitlines()[-1] == "False"

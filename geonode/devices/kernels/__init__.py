@@ -1,0 +1,1 @@
+"""Programs written for a card, in Triton; importing a module of them needs Triton."""

@@ -1,0 +1,24 @@
+"""The log of whatever geonode does, on stderr."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+Level = Literal["debug", "info", "warning", "error"]
+
+
+@contextmanager
+def logged(level: Level) -> Iterator[None]:
+    """Whatever is run inside logs to stderr, from a level upwards."""
+    logger, handler = logging.getLogger("geonode"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)

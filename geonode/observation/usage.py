@@ -1,0 +1,92 @@
+"""What a piece of work used: seconds, processor, memory, and of a GPU what can be told."""
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+_LOG = logging.getLogger(__name__)
+_STATUS = Path("/proc/self/status")
+
+
+class Resident(NamedTuple):
+    """Resident memory of this process, now and at its peak (bytes); None where it is not told."""
+
+    now: int | None
+    peak: int | None
+
+
+@contextmanager
+def observed(label: str) -> Iterator[Callable[[int], None]]:
+    """Log at DEBUG what the work inside used, once it has ended or failed.
+
+    Yields:
+        A function to call, from any thread, with the number of units done since the last call.
+    """
+    done, one_at_a_time = 0, threading.Lock()
+
+    def count(units: int) -> None:
+        nonlocal done
+        with one_at_a_time:
+            done += units
+
+    wall, processor = time.perf_counter(), time.process_time()
+    try:
+        yield count
+    finally:
+        seconds, busy = time.perf_counter() - wall, time.process_time() - processor
+        cores = os.cpu_count() or 1
+        resident = resident_memory()
+        _LOG.debug(
+            "%s: %s units in %.3f s, %s a second; CPU %.0f%% of %d cores; "
+            "resident memory %s, at its peak %s%s",
+            label,
+            f"{done:,}",
+            seconds,
+            f"{done / seconds:,.1f}",
+            100 * busy / seconds / cores,
+            cores,
+            _megabytes(resident.now),
+            _megabytes(resident.peak),
+            _gpu(),
+        )
+
+
+def resident_memory() -> Resident:
+    """Resident memory of this process since it began; nothing is told but on Linux."""
+    try:
+        lines = _STATUS.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return Resident(None, None)
+    told = dict(line.split(":", 1) for line in lines)
+    # Not ru_maxrss, which on Linux is at least the peak of the process that started this one.
+    return Resident(_size(told.get("VmRSS")), _size(told.get("VmHWM")))
+
+
+def _size(told: str | None) -> int | None:
+    """Bytes that are told as "  1680 kB", which are 1024 each."""
+    return None if told is None else 1024 * int(told.split()[0])
+
+
+def _megabytes(size: int | None) -> str:
+    return "not measured" if size is None else f"{size / 1e6:,.0f} MB"
+
+
+def _gpu() -> str:
+    """Memory and utilisation of the CUDA device, if this process uses one."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return ""
+    try:
+        utilisation = f"{torch.cuda.utilization()}%"
+    except Exception:  # of pynvml, which may be absent and with it the names of its errors
+        utilisation = "not measured"
+    return (
+        f"; CUDA memory {_megabytes(torch.cuda.memory_allocated())}, "
+        f"at its peak {_megabytes(torch.cuda.max_memory_allocated())}, utilisation {utilisation}"
+    )

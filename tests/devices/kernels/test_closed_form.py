@@ -1,0 +1,124 @@
+import importlib
+
+import numpy as np
+import pytest
+import torch
+
+from geonode.errors import GeometryError
+
+pytest.importorskip("triton")
+kernel = importlib.import_module("geonode.devices.kernels.closed_form")
+
+NAMES = ("positions", "arc_length", "moment", "root", "slowest", "wavelengths")
+
+
+def tables(stations, wavelengths, dtype):
+    """Arguments of the kernel, drawn at random with the signs and the order that they have."""
+    draw = np.random.default_rng([stations, wavelengths])
+    cells = (stations, wavelengths)
+    drawn = (
+        np.sort(draw.uniform(-1, 1, stations)),
+        draw.uniform(0.1, 1, cells).cumsum(0),
+        draw.normal(size=cells),
+        draw.uniform(0.5, 2, cells),
+        draw.uniform(0.3, 2, (stations - 1, wavelengths)),
+        draw.uniform(-1, 1, wavelengths),
+    )
+    return dict(zip(NAMES, (part.astype(dtype) for part in drawn), strict=True))
+
+
+def solved(arguments, device):
+    tensors = (torch.from_numpy(arguments[name]).to(device) for name in NAMES)
+    v0, features = kernel.all_pairs(*tensors)
+    return v0.cpu().numpy(), features.cpu().numpy()
+
+
+def pair_by_pair(arguments):
+    """The same in a loop over pairs, every operation rounded once."""
+    x, length, moment, root, slowest, w = (arguments[name] for name in NAMES)
+    v0, features = [], []
+    for a in range(len(x)):
+        for b in range(len(x)):
+            if a != b:
+                speed = length[b] - length[a]
+                least = slowest[min(a, b) : max(a, b)].min(0)
+                mean = (moment[b] - moment[a]) / speed
+                v0.append(speed / root[a])
+                row = (np.full_like(w, x[b]), mean, np.abs(speed), np.abs(speed) / least, w)
+                features.append(np.stack(row, axis=-1))
+    return np.stack(v0), np.stack(features)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("stations", "wavelengths"), [(2, 1), (2, 130), (5, 601), (9, 3)])
+def test_pairs_are_those_of_a_loop_to_the_last_bit(stations, wavelengths, dtype, device):
+    arguments = tables(stations, wavelengths, dtype)
+    expected_v0, expected_features = pair_by_pair(arguments)
+    v0, features = solved(arguments, device)
+    assert v0.dtype == dtype
+    np.testing.assert_array_equal(v0, expected_v0)
+    np.testing.assert_array_equal(features, expected_features)
+
+
+def test_a_constant_metric_has_straight_geodesics(device):
+    x = np.array([-1.0, -0.25, 0.5, 1.0])
+    flat = np.full((4, 3), 2.0)
+    column = x[:, None].repeat(3, axis=1)
+    w = np.array([-1.0, 0.0, 1.0])
+    values = (x, 2 * column, column**2, flat, flat[1:], w)
+    v0, features = solved(dict(zip(NAMES, values, strict=True)), device)
+    a, b = np.array([(a, b) for a in x for b in x if a != b]).T[:, :, None]
+    np.testing.assert_array_equal(v0, np.broadcast_to(b - a, (12, 3)))
+    parts = np.broadcast_arrays(b, (a + b) / 2, 2 * abs(b - a), abs(b - a), w)
+    np.testing.assert_array_equal(features, np.stack(parts, axis=-1))
+
+
+def test_every_feature_lies_in_one_piece(device):
+    tensors = (torch.from_numpy(part).to(device) for part in tables(3, 4, np.float32).values())
+    _, features = kernel.all_pairs(*tensors)
+    assert features.shape == (6, 4, 5)
+    assert features.movedim(-1, 0).is_contiguous()
+
+
+def test_transposed_tables_are_read_as_they_are_meant(device):
+    arguments = tables(4, 6, np.float64)
+    turned = {
+        name: np.asfortranarray(part) if part.ndim == 2 else part
+        for name, part in arguments.items()
+    }
+    for found, expected in zip(solved(turned, device), pair_by_pair(arguments), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_number_that_is_none_reaches_every_path_through_its_gap(device):
+    arguments = tables(4, 2, np.float64)
+    arguments["slowest"][1, 0] = np.nan
+    _, features = solved(arguments, device)
+    crossing = [min(a, b) <= 1 < max(a, b) for a in range(4) for b in range(4) if a != b]
+    np.testing.assert_array_equal(np.isnan(features[:, 0, 3]), crossing)
+    assert np.isfinite(np.delete(features, 3, axis=-1)).all()
+
+
+@pytest.mark.parametrize(
+    ("stations", "wavelengths", "message"),
+    [
+        (1, 3, "positions: found 1 stations, expected at least 2"),
+        (3, 0, r"wavelengths: .*expected .*\[1 or more\]"),
+    ],
+)
+def test_nothing_to_join_is_refused(stations, wavelengths, message, device):
+    with pytest.raises(GeometryError, match=message):
+        solved(tables(stations, wavelengths, np.float32), device)
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_formats_are_not_mixed(name, device):
+    arguments = tables(3, 4, np.float32)
+    arguments[name] = arguments[name].astype(np.float64)
+    with pytest.raises(GeometryError, match=f"{name}: found torch.float64"):
+        solved(arguments, device)
+
+
+def test_half_precision_is_refused(device):
+    with pytest.raises(GeometryError, match=r"positions: found torch\.float16"):
+        solved(tables(3, 4, np.float16), device)
