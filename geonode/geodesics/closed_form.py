@@ -144,18 +144,18 @@ class ClosedForm:
         fraction -G0 / (G1 - G0) and is h G0^2 / (2 (G1 - G0)) below the first node: error O(h^3).
         """
         nodes, value, symbol = self.grid.positions, self.grid.log_sqrt, self.grid.symbol
-        first = max(int(torch.searchsorted(nodes, low)) - 1, 0)
-        last = min(int(torch.searchsorted(nodes, high, right=True)), len(nodes) - 1)
-        x, u, g = (part[first : last + 1] for part in (nodes[:, None], value, symbol))
-        infinite = torch.full_like(u, torch.inf)
-        at_nodes = torch.where((x > low) & (x < high), u, infinite)
-        width = x.diff(dim=0)
-        rise = g[1:] - g[:-1]
-        turns = (g[:-1] < 0) & (g[1:] > 0)
-        at = x[:-1] - width * g[:-1] / rise
-        turning = torch.where(
-            turns & (at > low) & (at < high),
-            u[:-1] - width * g[:-1] ** 2 / (2 * rise),
-            infinite[1:],
+        inside = slice(
+            int(torch.searchsorted(nodes, low, right=True)), int(torch.searchsorted(nodes, high))
         )
-        return torch.minimum(at_nodes.amin(0), turning.amin(0))
+        least = value.new_full(value.shape[1:], torch.inf)
+        if inside.start < inside.stop:
+            least = value[inside].amin(0)
+        cells = slice(max(inside.start - 1, 0), inside.stop + 1)
+        x, u, g = nodes[cells], value[cells], symbol[cells]
+        cell, column = ((g[:-1] < 0) & (g[1:] > 0)).nonzero(as_tuple=True)
+        start, width = g[cell, column], x[cell + 1] - x[cell]
+        fraction = -start / (g[cell + 1, column] - start)
+        at = x[cell] + width * fraction
+        turning = u[cell, column] + width * start * fraction / 2
+        turning = turning.where((at > low) & (at < high), torch.inf)
+        return least.scatter_reduce(0, column, turning, "amin")

@@ -1,8 +1,9 @@
 """The artifact of solved geodesics: every (source, target, wavelength) of every model."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 from geonode.arguments import choose
 from geonode.config import GeodesicsParameters
 from geonode.devices.device import Device, on_device
+from geonode.engine.local import LOCAL, Engine
 from geonode.errors import GeometryError
 from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.features import FEATURES
@@ -26,7 +28,7 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.stored import StoredGrids
 from geonode.progress import Report, silent
 from geonode.spectra.series import Series
-from geonode.storage.artifact import JSON, ArtifactWriter, open_artifact
+from geonode.storage.artifact import JSON, ArtifactWriter, Parts, open_artifact
 
 DIMS = ("member", "fold", "pair", "wavelength")
 WORST = 3  # rows that an error names
@@ -97,6 +99,12 @@ class _Tally:
                 self._rows.append((float(size[row]), place))
             self._rows = sorted(self._rows, reverse=True)[:WORST]
 
+    def join(self, other: "_Tally") -> None:
+        """What was found elsewhere."""
+        self._counts += other._counts
+        self._worst = np.maximum(self._worst, other._worst)
+        self._rows = sorted(self._rows + other._rows, reverse=True)[:WORST]
+
     def summary(self) -> Summary:
         """What was found until now."""
         geodesics, unconverged, evaluations, checked = self._counts.tolist()
@@ -132,6 +140,7 @@ def solve_all(
     parameters: GeodesicsParameters,
     device: Device,
     report: Report = silent,
+    engine: Engine = LOCAL,
 ) -> Summary:
     """Solve every ordered pair of concentrations at every wavelength for every (member, fold).
 
@@ -146,44 +155,66 @@ def solve_all(
         parameters: the block `geodesics` of the parameters.
         device: where to solve, and in which format.
         report: told of every model.
+        engine: solves the models, one at a time in every process.
 
     Raises:
         GeometryError: more geodesics than allowed miss their target by more than the tolerance on
             the grid, or one that does not misses it on the network, beyond rounding.
         ArtifactError: the artifact cannot be written. An older one is intact in both cases.
     """
+    choose(METHODS, parameters.method, "geodesics.method")
+    tally = _Tally(parameters.method)
+    attributes: dict[str, JSON] = {"method": parameters.method, "members": learned.members}
+    with series.artifact_writer(path, attributes) as writer:
+        _declare(writer, learned, series, parameters.time_points)
+        outer = replace(learned, inner=None)  # the inner metrics are not looked at
+        recipe = partial(_solving, writer.parts, grids, outer, series, parameters, device)
+        models = range(learned.network.models)
+        engine.work(recipe, models, lambda _, found: tally.join(found), report)
+        summary = tally.summary()
+        _require(summary, tally.worst_rows(series), parameters, torch.finfo(device.geometry).eps)
+    return summary
+
+
+def _solving(
+    parts: Parts,
+    grids: StoredGrids,
+    learned: LearnedMetrics,
+    series: Series,
+    parameters: GeodesicsParameters,
+    device: Device,
+) -> Callable[[int, Report], _Tally]:
+    """What solves the geodesics of a model and stores them."""
     like = torch.empty(0, device=device.place, dtype=device.geometry)
     wavelengths = on_device(series.wavelengths, device.place, device.geometry)
     positions = on_device(learned.positions(series.concentrations), device.place, device.geometry)
     metric = learned.metric(device.reference)
-    method = choose(METHODS, parameters.method, "geodesics.method")
+    method = METHODS[parameters.method]
     settings = Settings(parameters.tolerance, grids.lookup, parameters.patience, parameters.steps)
-    tally = _Tally(parameters.method)
-    attributes: dict[str, JSON] = {"method": parameters.method, "members": learned.members}
-    with series.artifact_writer(path, attributes) as writer:
-        arrays = _Arrays(writer, learned, series, parameters.time_points)
-        for model in range(metric.network.models):
-            index = learned.index(model)
-            problem = BoundaryValueProblem.all_pairs(positions[index[1]])
-            grid = grids.grid(index, like)
-            for tile, part, closed_form in _tiles(grid, problem, parameters):
-                solution = method(closed_form, part, settings)
-                arrays.write(index, tile, solution, part, closed_form, wavelengths)
-                errors = network_errors(
-                    metric[model],
-                    closed_form,
-                    part,
-                    solution,
-                    wavelengths[tile.wavelengths],
-                    rows=math.ceil(parameters.check_rows * tile.rows / arrays.rows),
-                    seed=model,
-                )
-                tally.add(index, tile, solution, errors)
-            arrays.finish(index)
-            report(1)
-        summary = tally.summary()
-        _require(summary, tally.worst_rows(series), parameters, torch.finfo(device.geometry).eps)
-    return summary
+    arrays = _Arrays(parts, parameters.time_points)
+
+    def solve(model: int, report: Report) -> _Tally:
+        tally, index = _Tally(parameters.method), learned.index(model)
+        problem = BoundaryValueProblem.all_pairs(positions[index[1]])
+        grid = grids.grid(index, like)
+        for tile, part, closed_form in _tiles(grid, problem, parameters):
+            solution = method(closed_form, part, settings)
+            arrays.write(index, tile, solution, part, closed_form, wavelengths)
+            errors = network_errors(
+                metric[model],
+                closed_form,
+                part,
+                solution,
+                wavelengths[tile.wavelengths],
+                rows=math.ceil(parameters.check_rows * tile.rows / arrays.rows),
+                seed=model,
+            )
+            tally.add(index, tile, solution, errors)
+        arrays.finish(index)
+        report(1)
+        return tally
+
+    return solve
 
 
 def _tiles(
@@ -243,52 +274,57 @@ def read_features(
     return artifact["features"]
 
 
+def _declare(
+    writer: ArtifactWriter, learned: LearnedMetrics, series: Series, time_points: int
+) -> None:
+    """Add the arrays of the artifact, to be filled."""
+    folds = len(learned.charts)
+    source, target = (index.numpy() for index in ordered_pairs(len(series.concentrations)))
+    writer.coordinate("fold", np.arange(folds), units="1", long_name="level left out (index)")
+    unit = series.labels["concentration_unit"]
+    for name, index in (("source", source), ("target", target)):
+        writer.coordinate(
+            name, series.concentrations[index], units=unit, long_name=name, dims=("pair",)
+        )
+    shape = (learned.members, folds, len(source), len(series.axis))
+    writer.mapped("v0", DIMS, shape, "float64", units="1", long_name="initial velocity x'(0)")
+    writer.mapped("residual", DIMS, shape, "float64", units="1", long_name="x(1) minus the target")
+    writer.mapped("status", DIMS, shape, "uint8", units="1", long_name="0 where converged")
+    writer.mapped(
+        "features",
+        (*DIMS, "feature"),
+        (*shape, len(FEATURES)),
+        "float32",
+        units="1",
+        long_name=", ".join(FEATURES),
+    )
+    if time_points:
+        times = np.linspace(0, 1, time_points)
+        writer.coordinate("time", times, units="1", long_name="affine parameter")
+        writer.stored_blocks(
+            "trajectory",
+            (*DIMS, "time"),
+            (*shape, time_points),
+            "float32",
+            units="1",
+            long_name="charted concentration x(t)",
+            block_dims=2,
+        )
+
+
 class _Arrays:
     """The arrays of the artifact, open for writing."""
 
-    def __init__(
-        self, writer: ArtifactWriter, learned: LearnedMetrics, series: Series, time_points: int
-    ) -> None:
-        folds = len(learned.charts)
-        source, target = (index.numpy() for index in ordered_pairs(len(series.concentrations)))
-        writer.coordinate("fold", np.arange(folds), units="1", long_name="level left out (index)")
-        unit = series.labels["concentration_unit"]
-        for name, index in (("source", source), ("target", target)):
-            writer.coordinate(
-                name, series.concentrations[index], units=unit, long_name=name, dims=("pair",)
-            )
-        shape = (learned.members, folds, len(source), len(series.axis))
-        self.v0 = writer.mapped(
-            "v0", DIMS, shape, "float64", units="1", long_name="initial velocity x'(0)"
+    def __init__(self, parts: Parts, time_points: int) -> None:
+        self.v0, self.residual, self.status, self.features = (
+            parts.mapped(name) for name in ("v0", "residual", "status", "features")
         )
-        self.residual = writer.mapped(
-            "residual", DIMS, shape, "float64", units="1", long_name="x(1) minus the target"
-        )
-        self.status = writer.mapped(
-            "status", DIMS, shape, "uint8", units="1", long_name="0 where converged"
-        )
-        self.features = writer.mapped(
-            "features",
-            (*DIMS, "feature"),
-            (*shape, len(FEATURES)),
-            "float32",
-            units="1",
-            long_name=", ".join(FEATURES),
-        )
-        self.rows = len(source) * len(series.axis)
+        rows = self.v0.shape[2:]
+        self.rows = math.prod(rows)
         self.times = np.linspace(0, 1, time_points)
         if time_points:
-            writer.coordinate("time", self.times, units="1", long_name="affine parameter")
-            self.trajectory = writer.stored_blocks(
-                "trajectory",
-                (*DIMS, "time"),
-                (*shape, time_points),
-                "float32",
-                units="1",
-                long_name="charted concentration x(t)",
-                block_dims=2,
-            )
-            self._block = np.empty((*shape[2:], time_points), dtype=np.float32)
+            self.trajectory = parts.blocks("trajectory", block_dims=2)
+            self._block = np.empty((*rows, time_points), dtype=np.float32)
 
     def write(
         self,
@@ -315,3 +351,5 @@ class _Arrays:
         """Store the trajectories of one (member, fold), now that all tiles are there."""
         if len(self.times):
             self.trajectory[index] = self._block
+        for array in (self.v0, self.residual, self.status, self.features):
+            array.flush()

@@ -156,7 +156,7 @@ class Perceptron:
 
 
 def hyperbolic_tangent(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The hyperbolic tangent, written over the values where nothing is recorded of them.
+    """The hyperbolic tangent.
 
     On a CPU torch computes the logistic function s about ten times faster in single and seven times
     in double precision than the hyperbolic tangent, which is 2 s(2a) - 1. That is off by three
@@ -164,6 +164,4 @@ def hyperbolic_tangent(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape
     """
     if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
         return torch.tanh(values)
-    if values.requires_grad:
-        return 2 * torch.sigmoid(2 * values) - 1
-    return values.mul_(2).sigmoid_().mul_(2).sub_(1)
+    return torch.sigmoid(2 * values).sub(0.5).mul_(2)

@@ -32,6 +32,9 @@ class GridSource(Protocol):
     def calls(self) -> int:
         """Network calls so far, per model."""
 
+    def calls_of_grid(self, nodes: int) -> int:
+        """Network calls that a grid of so many nodes costs."""
+
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """The grid of one model, in the format and on the device of its nodes."""
 
@@ -117,6 +120,10 @@ class ChebyshevSource:
         """
         return (self.coefficients[model] @ self.in_w).to(like.dtype).to(like.device)
 
+    def calls_of_grid(self, nodes: int) -> int:  # noqa: ARG002
+        """None: the expansion has made them."""
+        return 0
+
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """Sums of polynomials and of their derivatives."""
         lines = self.lines(model, positions)
@@ -150,11 +157,15 @@ class DirectSource:
         """Network calls so far, per model."""
         return self._points // self.models
 
+    def calls_of_grid(self, nodes: int) -> int:
+        """One for every node and wavelength."""
+        return nodes * len(self.wavelengths)
+
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """Values and derivatives on the network."""
         one, like = self.metric[model], self.metric.network.parameters[0]
         wavelengths = moved(self.wavelengths, like)
-        self._points += len(positions) * len(wavelengths)
+        self._points += self.calls_of_grid(len(positions))
         parts = [
             one.with_symbol(moved(rows, like)[None], wavelengths) for rows in positions.split(ROWS)
         ]

@@ -1,6 +1,8 @@
 """The artifact of grids: ln sqrt(g) and Christoffel symbols of every (member, fold)."""
 
 from collections.abc import Callable
+from copy import copy
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from torch import Tensor
 
 from geonode.arguments import choose
 from geonode.devices.device import on_device
+from geonode.engine.local import LOCAL, Engine
 from geonode.errors import CorruptArtifactError
 from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
@@ -17,9 +20,13 @@ from geonode.geometry.lookup import LOOKUPS, Lookup
 from geonode.geometry.sources import GridSource
 from geonode.progress import Report, silent
 from geonode.spectra.series import Series
-from geonode.storage.artifact import open_artifact
+from geonode.storage.artifact import Parts, open_artifact
 
 DIMS = ("member", "fold", "node", "wavelength")
+ARRAYS = {
+    "ln_sqrt_g": "ln sqrt(g)",
+    "christoffel": "Christoffel symbol d ln sqrt(g) / dx",
+}
 STORAGE = {"float32": torch.float32, "float16": torch.float16}
 
 
@@ -34,12 +41,13 @@ def write_grids(
     lookup: str,
     check: Callable[[int, Grid], None],
     report: Report = silent,
+    engine: Engine = LOCAL,
 ) -> None:
     """Evaluate grids one by one, store them, and hand on what was stored.
 
     Args:
         path: of the artifact.
-        source: of all models, in the order (member, fold).
+        source: of all models, in the order (member, fold); network calls are not counted by it.
         positions: nodes of the grids.
         learned: where they come from.
         series: for the coordinates.
@@ -47,6 +55,7 @@ def write_grids(
         lookup: how the grids are to be read, a key of `LOOKUPS`.
         check: called with every model and its grid, rounded as it was stored.
         report: told of every grid.
+        engine: evaluates and stores.
 
     Raises:
         ParameterError: there is no such format or lookup.
@@ -64,23 +73,43 @@ def write_grids(
             "position", nodes, units="1", long_name="charted concentration", dims=("node",)
         )
         shape = (learned.members, len(learned.charts), len(nodes), len(series.axis))
-        blocks = {
-            name: writer.stored_blocks(
+        for name, long_name in ARRAYS.items():
+            writer.stored_blocks(
                 name, DIMS, shape, storage, units="1", long_name=long_name, block_dims=2
             )
-            for name, long_name in (
-                ("ln_sqrt_g", "ln sqrt(g)"),
-                ("christoffel", "Christoffel symbol d ln sqrt(g) / dx"),
-            )
-        }
-        for model in range(source.models):
-            grid = source.grid(model, positions)
-            tables = [part.to(stored_format) for part in (grid.log_sqrt, grid.symbol)]
-            index = learned.index(model)
-            for name, table in zip(blocks, tables, strict=True):
-                blocks[name][index] = table.cpu().numpy()
+        parts, place = writer.parts, positions.device
+        indices = [learned.index(model) for model in range(source.models)]
+        # A copy, as other processes would have: it counts no network calls of the source.
+        recipe = partial(
+            _writing, parts, copy(source), positions.cpu(), place, stored_format, indices
+        )
+
+        def checked(model: int, _: None) -> None:
+            tables = [torch.from_numpy(parts.read(name, indices[model])) for name in ARRAYS]
             check(model, Grid(positions, *(table.to(positions) for table in tables)))
-            report(1)
+
+        engine.work(recipe, range(source.models), checked, report)
+
+
+def _writing(
+    parts: Parts,
+    source: GridSource,
+    positions: Tensor,
+    place: torch.device,
+    stored_format: torch.dtype,
+    indices: list[tuple[int, int]],
+) -> Callable[[int, Report], None]:
+    """What evaluates and stores the grid of a model."""
+    nodes = positions.to(place)
+    blocks = [parts.blocks(name, block_dims=2) for name in ARRAYS]
+
+    def write(model: int, report: Report) -> None:
+        grid = source.grid(model, nodes)
+        for block, table in zip(blocks, (grid.log_sqrt, grid.symbol), strict=True):
+            block[indices[model]] = table.to(stored_format).cpu().numpy()
+        report(1)
+
+    return write
 
 
 class StoredGrids:

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from geonode.geometry.perceptron import Perceptron, hyperbolic_tangent
+from geonode.geometry.perceptron import Perceptron
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class _Program(torch.autograd.Function):
         for layer in range(len(weights) - 1):
             units = perceptron.workspace("value", layer, inputs.shape[1])
             torch.baddbmm(biases[layer], values[-1], weights[layer], out=units)
-            values.append(hyperbolic_tangent(units))
+            values.append(_tanh_(units))
         outputs = torch.baddbmm(biases[-1], values[-1], weights[-1])
         # torch keeps count of what is written to these, and refuses to go back after that
         ctx.save_for_backward(joined, *values, *weights)
@@ -137,3 +137,10 @@ class _Program(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             of_inputs = torch.bmm(error, weights[0].mT).to(outputs.dtype)
         return None, of_inputs, gradient
+
+
+def _tanh_(values: Tensor) -> Tensor:
+    """`geonode.geometry.perceptron.hyperbolic_tangent`, written over the values."""
+    if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
+        return values.tanh_()
+    return values.mul_(2).sigmoid_().sub_(0.5).mul_(2)

@@ -35,8 +35,8 @@ def test_stations_against_adaptive_quadrature_and_search(gain):
         s = m = 0.0
         for gap, (low, high) in enumerate(pairwise(POSITIONS)):
             a, b = float(low), float(high)
-            s += quad(lambda x: np.exp(log_sqrt(x)), a, b, epsabs=1e-12, epsrel=1e-12)[0]
-            m += quad(lambda x: x * np.exp(log_sqrt(x)), a, b, epsabs=1e-12, epsrel=1e-12)[0]
+            s += quad(lambda x: np.exp(log_sqrt(x)), a, b, epsabs=1e-12, epsrel=1e-11)[0]
+            m += quad(lambda x: x * np.exp(log_sqrt(x)), a, b, epsabs=1e-12, epsrel=1e-11)[0]
             starts = np.linspace(a, b, 40)
             at = starts[np.argmin([log_sqrt(x) for x in starts])]
             near = (max(a, at - (b - a) / 39), min(b, at + (b - a) / 39))
