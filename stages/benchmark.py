@@ -31,39 +31,40 @@ PIPELINE = (
 def app(parameters: Parameters) -> str:
     """Run the pipeline once more in an empty folder, and time it against the sequential way."""
     from geonode.devices.device import Device
-    from geonode.evaluation.benchmark import time_geodesics, time_sequential, time_training
+    from geonode.evaluation.benchmark import Kernels, time_sequential
     from geonode.geodesics.solved import read_features
     from geonode.geometry.learned import LearnedMetrics
-    from geonode.learning.folds import training_wavelengths
     from geonode.reference.sequential import published_calls
     from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics
 
-    block, resolution = parameters.benchmark, parameters.christoffel.resolution
+    block = parameters.benchmark
     device = Device.from_description(read_document(DEVICE))
     series = read_series(SPECTRA)
     learned = LearnedMetrics.read(METRIC)
     learned.require_levels(METRIC, len(series.concentrations))
-    chosen = training_wavelengths(len(series.axis), parameters.decoders.wavelengths)
-    features = read_features(GEODESICS, series)[..., chosen, :]
+    features = read_features(GEODESICS, series)[:1]
 
     stages, device_peak_mb = _time_pipeline(parameters, device)
     seconds = sum(timing.seconds for timing in stages.values())
     with progress("timing the sequential way", block.sequential_sample) as report:
         call = time_sequential(learned, series, device, block.sequential_sample, report)
-    with progress("timing geodesics and training", 2) as report:
-        geodesics, solving = time_geodesics(learned, series, device, resolution, block.repeats)
-        report(1)
-        epoch = time_training(series, features, parameters.decoders, device, block.repeats)
-        report(1)
+    kernels = Kernels(learned, series, device, parameters)
+    with progress("timing grid, geodesics and training", 3) as report:
+        measured = kernels.measure(features, report)
     extrapolated = call.median * published_calls()
     write_metrics(
         METRICS / "benchmark.json",
         {
             "device": device.kind,
             "name": device.name,
-            "precision": str(device.training).removeprefix("torch."),
-            "pipeline": {"seconds": seconds, "speedup": extrapolated / seconds},
+            "precision": device.describe()["training"],
+            "pipeline": {
+                "seconds": seconds,
+                "speedup": extrapolated / seconds,
+                "speedup_q25": call.q25 * published_calls() / seconds,
+                "speedup_q75": call.q75 * published_calls() / seconds,
+            },
             "stages": {name: timing._asdict() for name, timing in stages.items()},
             "sequential": {
                 "metric_calls": published_calls(),
@@ -72,15 +73,7 @@ def app(parameters: Parameters) -> str:
                 "seconds_extrapolated": extrapolated,
                 "days_extrapolated": extrapolated / 86400,
             },
-            "geodesics": {
-                "rows": geodesics,
-                "seconds": solving._asdict(),
-                "per_second": geodesics / solving.median,
-            },
-            "training": {
-                "models": parameters.decoders.members * (len(series.concentrations) + 1),
-                "epoch_ms": 1e3 * epoch,
-            },
+            **measured,
             "memory": {
                 "peak_mb": max(timing.peak_mb for timing in stages.values()),
                 "device_peak_mb": device_peak_mb,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -10,6 +11,7 @@ from torch import Tensor
 
 # (rows, inputs, outputs) of the products of a training step, and what is tried of each.
 _SHAPES = ((64, 64, 128), (2500, 64, 128))
+_MKLDNN: Any = torch.backends.mkldnn  # oneDNN, by its former name
 _SINGLE = 1e-4  # a thousand times the rounding of single precision, a fiftieth of that of bfloat16
 
 
@@ -27,9 +29,10 @@ def fast_products(device: torch.device, *, tf32: bool = False) -> Iterator[None]
         tf32: whether a CUDA device may round factors to 10 bits of mantissa.
     """
     if device.type == "cuda":
-        library, wanted = torch.backends.cuda.matmul, "tf32" if tf32 else "ieee"
+        library: Any = torch.backends.cuda.matmul
+        wanted = "tf32" if tf32 else "ieee"
     elif device.type == "cpu" and _onednn_is_exact():
-        library, wanted = torch.backends.mkldnn.matmul, "bf16"
+        library, wanted = _MKLDNN.matmul, "bf16"
     else:
         yield
         return
@@ -44,14 +47,14 @@ def fast_products(device: torch.device, *, tf32: bool = False) -> Iterator[None]
 @cache
 def _onednn_is_exact() -> bool:
     """Whether oneDNN keeps single precision although it is allowed to round."""
-    if not torch.backends.mkldnn.is_available():
+    if not _MKLDNN.is_available():
         return False
-    before = torch.backends.mkldnn.matmul.fp32_precision
-    torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+    before = _MKLDNN.matmul.fp32_precision
+    _MKLDNN.matmul.fp32_precision = "bf16"
     try:
         return max(map(_error, _SHAPES)) < _SINGLE
     finally:
-        torch.backends.mkldnn.matmul.fp32_precision = before
+        _MKLDNN.matmul.fp32_precision = before
 
 
 def _error(shape: tuple[int, int, int]) -> float:

@@ -1,28 +1,35 @@
-"""What the benchmark times inside its own process: the sequential way, geodesics, training."""
+"""What the benchmark times inside its own process: the sequential way, and what takes the time."""
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
-from geonode.config import DecodersParameters
+from geonode.config import DecodersParameters, Parameters
 from geonode.devices.device import Device, on_device, one_thread
+from geonode.evaluation.floors import Rates, grid_work, paths_work, training_work
 from geonode.evaluation.timing import Quartiles, time_calls
 from geonode.geodesics.closed_form import ClosedForm
-from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geometry.grid import uniform_nodes
+from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
-from geonode.geometry.sources import DirectSource
+from geonode.geometry.sources import ChebyshevSource
 from geonode.learning.decoders import KINDS
 from geonode.learning.folds import leave_one_out
+from geonode.learning.path_decoder import DECODER_SIZES
 from geonode.learning.run import Run
 from geonode.progress import Report, silent
 from geonode.reference.sequential import MetricModule, SequentialSolver
 from geonode.spectra.series import Series
 
-SHORT_TRAINING, LONG_TRAINING = 5, 25
+SHORT_TRAINING, LONG_TRAINING = 5, 25  # epochs
+TOLERANCE, LARGEST_DEGREE = 1e-8, 512  # of an expansion whose grid is right to 1e-6
+STATIONS = 100  # between which geodesics are timed
+
+Measured = dict[str, float | int]
 
 
 def time_sequential(
@@ -55,49 +62,149 @@ def time_sequential(
     return Quartiles.of(seconds)
 
 
-def time_geodesics(
-    learned: LearnedMetrics, series: Series, device: Device, resolution: int, repeats: int
-) -> tuple[int, Quartiles]:
-    """Closed-form solution of one model with all features, from a grid in memory.
+@dataclass(frozen=True)
+class Kernels:
+    """The three computations that take the time, each beside the least that it can take.
 
-    Returns:
-        How many geodesics, and the seconds that all of them take.
+    Attributes:
+        learned: trained metrics, of which the first is used.
+        series: levels and wavelengths.
+        device: where, and in which formats.
+        parameters: the blocks `christoffel`, `decoders` and `benchmark` are used.
     """
-    nodes = uniform_nodes(resolution, device.place, device.geometry)
-    wavelengths = on_device(series.wavelengths, device.place, device.geometry)
-    levels = learned.positions(series.concentrations)[0]
-    stations = on_device(levels, device.place, device.geometry)
-    problem = BoundaryValueProblem.all_pairs(stations)
-    grid = DirectSource(learned.metric(device.reference), wavelengths).grid(0, nodes)
 
-    def solve() -> tuple[object, object]:
-        closed_form = ClosedForm(grid)
-        return closed_form.solve(problem, 1e-6), closed_form.features(problem, wavelengths)
+    learned: LearnedMetrics
+    series: Series
+    device: Device
+    parameters: Parameters
 
-    seconds = time_calls(solve, repeats, device.synchronise)
-    return len(problem.source) * len(wavelengths), seconds
+    def measure(
+        self,
+        features: Float[np.ndarray, "member fold pair wavelength feature"],
+        report: Report = silent,
+    ) -> dict[str, Measured]:
+        """Rates of the device, and grid, geodesics and training, by the keys of the metrics.
+
+        Args:
+            features: of the geodesics of one member, for the training.
+            report: told of every computation.
+        """
+        repeats = self.parameters.benchmark.repeats
+        geometry = Rates.of(self.device, self.device.geometry, repeats)
+        grid, of_grid = self.grid(geometry)
+        report(1)
+        of_geodesics = self.geodesics(grid, geometry)
+        report(1)
+        of_training, training = self.training(features)
+        report(1)
+        return {
+            "rates": {
+                "geometry_gflops": geometry.operations / 1e9,
+                "training_gflops": training.operations / 1e9,
+                "copied_gb_per_second": geometry.bytes / 1e9,
+            },
+            "christoffel": of_grid,
+            "geodesics": of_geodesics,
+            "training": of_training,
+        }
+
+    def grid(self, rates: Rates) -> tuple[Grid, Measured]:
+        """Ln sqrt(g) and Christoffel symbol of one metric on the grid, from the network on."""
+        device, nodes = self.device, self.parameters.christoffel.resolution
+        positions = uniform_nodes(nodes, device.place, device.geometry)
+        wavelengths = on_device(self.series.wavelengths, device.reference, torch.float64)
+        metric = self.learned.metric(device.reference)[0]
+
+        def source() -> ChebyshevSource:
+            return ChebyshevSource.of(
+                metric, wavelengths, tolerance=TOLERANCE, largest_degree=LARGEST_DEGREE
+            )
+
+        def measured(call: Callable[[], object]) -> Quartiles:
+            return time_calls(call, self.parameters.benchmark.repeats, device.synchronise)
+
+        expanded = source()
+        degree = expanded.coefficients.shape[1]
+        work = grid_work(nodes, len(wavelengths), degree, device.geometry.itemsize)
+        whole = measured(lambda: source().grid(0, positions))
+        evaluation = measured(lambda: expanded.grid(0, positions))
+        return expanded.grid(0, positions), {
+            "network_calls": expanded.calls,
+            **_milliseconds("", whole),
+            **_milliseconds("evaluation_", evaluation),
+            "floor_ms": 1e3 * work.floor(rates),
+            "ratio_to_floor": work.ratio(evaluation, rates),
+        }
+
+    def geodesics(self, grid: Grid, rates: Rates) -> Measured:
+        """All pairs of many stations at every wavelength, with first velocity and features."""
+        device, repeats = self.device, self.parameters.benchmark.repeats
+        wavelengths = on_device(self.series.wavelengths, device.place, device.geometry)
+        positions = uniform_nodes(STATIONS, device.place, device.geometry)
+        known = ClosedForm(grid).stations(positions, wavelengths)
+        rows = STATIONS * (STATIONS - 1) * len(wavelengths)
+        joining = time_calls(known.every_path, repeats, device.synchronise)
+        integrating = time_calls(
+            lambda: ClosedForm(grid).stations(positions, wavelengths), repeats, device.synchronise
+        )
+        work = paths_work(rows, device.geometry.itemsize)
+        return {
+            "rows": rows,
+            "per_second": rows / joining.median,
+            **_milliseconds("", joining),
+            **_milliseconds("integration_", integrating),
+            "floor_ms": 1e3 * work.floor(rates),
+            "ratio_to_floor": work.ratio(joining, rates),
+        }
+
+    def training(
+        self, features: Float[np.ndarray, "member fold pair wavelength feature"]
+    ) -> tuple[Measured, Rates]:
+        """One epoch of one path decoder for every level left out, at all wavelengths."""
+        device, repeats = self.device, self.parameters.benchmark.repeats
+        run = Run(leave_one_out(len(self.series.concentrations))[:-1], 1, device)
+        every = self.parameters.decoders.model_copy(
+            update={"wavelengths": len(self.series.wavelengths), "members": 1}
+        )
+        epoch = time_training(self.series, features, every, run, repeats)
+        rates = Rates.of(device, device.products, repeats)
+        rows = len(run.folds[0].training_pairs) * len(self.series.wavelengths)
+        work = training_work(len(run.folds), rows, DECODER_SIZES, device.products.itemsize)
+        return {
+            "models": len(run.folds),
+            "rows": rows,
+            **_milliseconds("epoch_", epoch),
+            "floor_ms": 1e3 * work.floor(rates),
+            "ratio_to_floor": work.ratio(epoch, rates),
+        }, rates
 
 
 def time_training(
     series: Series,
     features: Float[np.ndarray, "member fold pair training feature"],
     parameters: DecodersParameters,
-    device: Device,
+    run: Run,
     repeats: int,
-) -> float:
-    """Seconds of one epoch of all decoders.
+) -> Quartiles:
+    """Seconds of one epoch of all path decoders of a run.
 
     A long training less a short one, divided by the epochs between: what comes before the first
-    epoch cancels.
+    epoch cancels. The quartiles are over pairs of trainings.
     """
-    run = Run(leave_one_out(len(series.concentrations)), parameters.members, device)
 
-    def fit(epochs: int) -> Callable[[], object]:
+    def seconds(epochs: int) -> float:
         block = parameters.model_copy(update={"epochs": epochs})
-        return lambda: KINDS["path"].fit(series, features, block, run)
+        start = time.perf_counter()
+        KINDS["path"].fit(series, features, block, run)
+        run.device.synchronise()
+        return time.perf_counter() - start
 
-    short, long = (
-        time_calls(fit(epochs), repeats, device.synchronise).median
-        for epochs in (SHORT_TRAINING, LONG_TRAINING)
-    )
-    return (long - short) / (LONG_TRAINING - SHORT_TRAINING)
+    seconds(SHORT_TRAINING)  # and whatever is done once
+    pairs = [(seconds(SHORT_TRAINING), seconds(LONG_TRAINING)) for _ in range(repeats)]
+    return Quartiles.of([(b - a) / (LONG_TRAINING - SHORT_TRAINING) for a, b in pairs])
+
+
+def _milliseconds(prefix: str, seconds: Quartiles) -> Measured:
+    """Median and quartiles as numbers of their own, which can be compared by name."""
+    named = zip(("ms", "ms_q25", "ms_q75"), seconds, strict=True)
+    return {prefix + name: 1e3 * value for name, value in named}

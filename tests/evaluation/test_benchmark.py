@@ -1,15 +1,19 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from geonode.config import PrecisionParameters
+from geonode.config import PrecisionParameters, read_parameters
 from geonode.devices.device import resolve
-from geonode.evaluation import benchmark
-from geonode.evaluation.benchmark import time_geodesics, time_sequential, time_training
+from geonode.evaluation import benchmark, floors
+from geonode.evaluation.benchmark import Kernels, time_sequential, time_training
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.decoders import KINDS
+from geonode.learning.folds import leave_one_out
+from geonode.learning.run import Run
 from geonode.reference.sequential import MetricModule, SequentialSolver
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
@@ -40,12 +44,6 @@ def learned(series):
 
 def in_order(quartiles):
     return 0 < quartiles.q25 <= quartiles.median <= quartiles.q75
-
-
-def test_every_geodesic_of_one_model_is_solved(series, learned, device):
-    rows, seconds = time_geodesics(learned, series, device, resolution=50, repeats=3)
-    assert rows == 5 * 4 * WAVELENGTHS
-    assert in_order(seconds)
 
 
 def test_the_sequential_way_is_timed_per_metric_call(monkeypatch, series, learned, device):
@@ -89,28 +87,25 @@ def test_the_sequential_way_runs_in_the_training_format_on_one_thread(
 
 
 def test_an_epoch_is_the_difference_of_two_trainings(monkeypatch, series, device):
-    epochs = []
+    clock, epochs = [0.0], []
 
     def fit(series, features, block, run):
         epochs.append(block.epochs)
-
-    def timed(call, repeats, synchronise):
-        call()
-        # 3 s to begin with, and 0.25 s an epoch.
-        return benchmark.Quartiles.of([3 + 0.25 * epochs[-1]] * repeats)
+        clock[0] += 3 + 0.25 * block.epochs  # 3 s to begin with, and 0.25 s an epoch
 
     monkeypatch.setitem(KINDS, "path", KINDS["path"]._replace(fit=fit))
-    monkeypatch.setattr(benchmark, "time_calls", timed)
+    monkeypatch.setattr(benchmark.time, "perf_counter", lambda: clock[0])
     features = np.zeros((1, 6, 20, WAVELENGTHS, 5))
     parameters = decoder_parameters(wavelengths=WAVELENGTHS, epochs=500)
-    assert time_training(series, features, parameters, device, 2) == pytest.approx(0.25)
-    assert epochs == [5, 25]
-    assert parameters.epochs == 500
+    run = Run(leave_one_out(5)[:-1], 1, device)
+    assert time_training(series, features, parameters, run, 2) == pytest.approx((0.25,) * 3)
+    assert epochs == [5, 5, 25, 5, 25]
 
 
-def test_all_decoders_are_trained_before_and_in_every_repetition(monkeypatch, series, device):
-    random = np.random.default_rng(0)
-    features = random.normal(size=(1, 6, 20, WAVELENGTHS, 5))
+def test_every_timing_stands_beside_its_floor(monkeypatch, series, learned, device):
+    monkeypatch.setattr(floors, "EDGE", {"cpu": 64})
+    monkeypatch.setattr(floors, "COPIED_BYTES", {"cpu": 2**16})
+    monkeypatch.setattr(benchmark, "STATIONS", 4)
     trained = []
     train = KINDS["path"].fit
 
@@ -118,8 +113,21 @@ def test_all_decoders_are_trained_before_and_in_every_repetition(monkeypatch, se
         trained.append(train(*arguments)[0])
 
     monkeypatch.setitem(KINDS, "path", KINDS["path"]._replace(fit=fit))
-    seconds = time_training(
-        series, features, decoder_parameters(wavelengths=WAVELENGTHS), device, 2
-    )
-    assert np.isfinite(seconds)  # a difference of timings: on a busy machine it may be negative
-    assert [decoders.network.models for decoders in trained] == [6] * (2 * 3)
+    changes = {"christoffel.resolution": 50, "benchmark.repeats": 2}
+    parameters = read_parameters(Path("params.yaml"), changes)
+    features = np.random.default_rng(0).normal(size=(1, 6, 20, WAVELENGTHS, 5))
+    found = Kernels(learned, series, device, parameters).measure(features)
+    assert found["geodesics"]["rows"] == 4 * 3 * WAVELENGTHS
+    assert found["training"]["models"] == len(LEVELS)
+    assert found["training"]["rows"] == 4 * 3 * WAVELENGTHS
+    assert {decoders.network.models for decoders in trained} == {len(LEVELS)}
+    assert found["christoffel"]["network_calls"] < 10_000
+    rates = found["rates"]
+    for name, prefix in (("christoffel", "evaluation_"), ("geodesics", ""), ("training", "epoch_")):
+        part = found[name]
+        assert part["floor_ms"] > 0
+        assert part["ratio_to_floor"] == pytest.approx(part[f"{prefix}ms"] / part["floor_ms"])
+        assert part[f"{prefix}ms_q25"] <= part[f"{prefix}ms"] <= part[f"{prefix}ms_q75"]
+    written = 6 * 8 * found["geodesics"]["rows"]
+    floor = written / rates["copied_gb_per_second"] / 1e6
+    assert found["geodesics"]["floor_ms"] >= floor * (1 - 1e-12)
