@@ -35,17 +35,19 @@ from geonode.config import Parameters, read_parameters
 from geonode.devices.device import environment, one_thread, resolve
 from geonode.evaluation.timing import Quartiles
 from geonode.geodesics.closed_form import ClosedForm
+from geonode.geodesics.expanded import expanded_stations
 from geonode.geodesics.methods import rows_of
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.quadrature import initial_velocity
 from geonode.geodesics.shooting import GUESS
+from geonode.geodesics.stations import Stations
 from geonode.geometry.field import Field, NetworkField
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.lookup import hermite
 from geonode.geometry.metric import FLOOR, SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
-from geonode.geometry.sources import grid_source
+from geonode.geometry.sources import ChebyshevSource, grid_source
 from geonode.progress import bar
 from geonode.storage.document import write_document
 from stages.paths import METRIC, PARAMETERS
@@ -53,6 +55,7 @@ from stages.paths import METRIC, PARAMETERS
 LEVELS = 6
 SEED, GAIN = 0, 2.0  # of the network where none has been trained
 TOLERANCES = tuple(10.0**-digits for digits in range(3, 11))
+GAUSS_NODES = 8  # in every gap between levels
 FEW_NODES = (6.0, 12.0, 25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
 SHOTS = 8
 BATCH = 2000  # rows on the network at once: more of them no longer fit in cache
@@ -381,6 +384,7 @@ class Case:
         symbol: G for jax.
         grid: of the same metric, at the nodes of the pipeline.
         make_grid: the same at any number of nodes, from the network on.
+        make_stations: the same without a grid, from an expansion to a tolerance.
         rows: on the network; wavelengths fastest.
         velocity: x'(0).
         sensitivity: of x(1) to x'(0).
@@ -390,6 +394,7 @@ class Case:
     symbol: Symbol
     grid: Grid
     make_grid: Callable[[int], Grid]
+    make_stations: Callable[[float], Stations]
     rows: Rows
     velocity: Float[Tensor, "row"]
     sensitivity: Float[Tensor, "row"]
@@ -404,11 +409,18 @@ class Case:
             source = grid_source(parameters.christoffel, metric, w)
             return source.grid(0, uniform_nodes(nodes, CPU, torch.float64))
 
+        def make_stations(tolerance: float) -> Stations:
+            source = ChebyshevSource.of(
+                metric, w, tolerance=tolerance, largest_degree=parameters.christoffel.largest_degree
+            )
+            return expanded_stations(source, 0, problem.stations, w, GAUSS_NODES)
+
         grid = make_grid(NODES)
         _, start, end = rows_of(ClosedForm(grid), problem, hermite)
         every = w.repeat(len(problem.source))
         rows = Rows(NetworkField(metric, every), every, start, end)
-        return cls(problem, in_jax(metric), grid, make_grid, rows, *truth(rows, wavelengths))
+        known = truth(rows, wavelengths)
+        return cls(problem, in_jax(metric), grid, make_grid, make_stations, rows, *known)
 
     def on_grid(self) -> Rows:
         """The same rows, read from the grid."""
@@ -468,6 +480,17 @@ def geonode_entries(case: Case, problem: str, error: float) -> Iterator[Entry]:
     ):
         solver, how = "geonode closed_form", partial(solve, make)
         yield Entry(problem, solver, geometry, note, "nodes", ladder, how, judge)
+    if problem == BOUNDARY:
+        yield Entry(
+            problem,
+            "geonode expanded_stations",
+            "network",
+            "expansion, quadrature between levels, solution with all features",
+            "tolerance",
+            TOLERANCES,
+            lambda tolerance: case.make_stations(tolerance).every_path()[0].flatten(),
+            judge,
+        )
 
 
 def peer_entries(case: Case, peer: Peer, problem: str, error: float) -> Iterator[Entry]:

@@ -1,0 +1,108 @@
+import logging
+import re
+import sys
+import time
+import types
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from geonode.observation import usage
+from geonode.observation.usage import observed, resident_memory
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="nothing is told elsewhere")
+
+
+@pytest.fixture
+def line(caplog, monkeypatch):
+    """The line about work of 10 s on the clock and 5 s on two processors."""
+    caplog.set_level(logging.DEBUG, logger="geonode")
+
+    def log(work=lambda count: count(0), fails=False):
+        for name, end in (("perf_counter", 10.0), ("process_time", 5.0)):
+            monkeypatch.setattr(time, name, iter([100.0, 100.0 + end]).__next__)
+        monkeypatch.setattr("os.cpu_count", lambda: 2)
+        caplog.clear()
+        try:
+            with observed("my work") as count:
+                work(count)
+        except ZeroDivisionError:
+            assert fails
+        (record,) = caplog.records
+        assert (record.name, record.levelname) == ("geonode.observation.usage", "DEBUG")
+        return record.getMessage()
+
+    return log
+
+
+def test_units_of_all_threads_are_counted_and_time_is_that_of_the_clocks(line):
+    def work(count):
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda _: [count(3) for _ in range(5_000)], range(4)))
+
+    assert line(work).startswith(
+        "my work: 60,000 units in 10.000 s, 6,000.0 a second; CPU 25% of 2 cores; resident memory "
+    )
+
+
+def test_work_that_fails_is_told_up_to_there(line):
+    def work(count):
+        count(7)
+        raise ZeroDivisionError
+
+    assert line(work, fails=True).startswith("my work: 7 units in 10.000 s, 0.7 a second; ")
+
+
+@LINUX
+def test_resident_memory_grows_by_what_is_held_and_the_peak_stays(line):
+    def told():
+        found = re.search(r"resident memory ([\d,]+) MB, at its peak ([\d,]+) MB", line())
+        return [float(number.replace(",", "")) for number in found.groups()]
+
+    before = resident_memory()
+    held = np.ones(40_000_000)  # 320 MB
+    during, said = resident_memory(), told()
+    assert held.sum() == 40_000_000
+    assert during.now - before.now == pytest.approx(320e6, rel=0.05)
+    assert said == pytest.approx([during.now / 1e6, during.peak / 1e6], abs=3)
+    del held
+    after = resident_memory()
+    assert during.now - after.now == pytest.approx(320e6, rel=0.05)
+    assert after.peak > 0.99 * during.now
+
+
+def test_memory_that_the_system_does_not_tell_is_said_to_be_unmeasured(line, monkeypatch, tmp_path):
+    (tmp_path / "status").write_text("Name:\tpython\nVmRSS:\t    2000 kB\n", encoding="utf-8")
+    monkeypatch.setattr(usage, "_STATUS", tmp_path / "status")
+    assert resident_memory() == (2_048_000, None)
+    assert line().endswith("resident memory 2 MB, at its peak not measured")
+    monkeypatch.setattr(usage, "_STATUS", tmp_path / "absent")
+    assert line().endswith("resident memory not measured, at its peak not measured")
+
+
+def no_pynvml():
+    raise ModuleNotFoundError("pynvml")
+
+
+@pytest.mark.parametrize(
+    ("utilisation", "said"), [(lambda: 37, "37%"), (no_pynvml, "not measured")]
+)
+def test_a_gpu_in_use_is_told_of_and_no_other(utilisation, said, line, monkeypatch):
+    def torch(in_use):
+        cuda = types.SimpleNamespace(
+            is_initialized=lambda: in_use,
+            memory_allocated=lambda: 12_000_000,
+            max_memory_allocated=lambda: 3_400_000_000,
+            utilization=utilisation,
+        )
+        return types.SimpleNamespace(cuda=cuda)
+
+    monkeypatch.setitem(sys.modules, "torch", torch(in_use=True))
+    told = f"; CUDA memory 12 MB, at its peak 3,400 MB, utilisation {said}"
+    assert line().endswith(told)
+    monkeypatch.setitem(sys.modules, "torch", torch(in_use=False))
+    assert "CUDA" not in line()
+    monkeypatch.delitem(sys.modules, "torch")
+    assert "CUDA" not in line()
+    assert "torch" not in sys.modules
