@@ -124,7 +124,7 @@ class Kernels:
             return time_calls(call, self.parameters.benchmark.repeats, device.synchronise)
 
         expanded = source()
-        degree = expanded.coefficients.shape[1]
+        degree = len(expanded.coefficients[0])
         work = grid_work(nodes, len(wavelengths), degree, device.geometry.itemsize)
         whole = measured(lambda: source().grid(0, positions))
         evaluation = measured(lambda: expanded.grid(0, positions))

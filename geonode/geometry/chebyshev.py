@@ -47,7 +47,7 @@ class Expansion:
     calls: int
 
 
-def expand(metric: Metric, tolerance: float, largest_degree: int) -> Expansion:
+def expand(metric: Metric, tolerance: float, largest_degree: int, first: int = 0) -> Expansion:
     """Expand ln sqrt(g) to the degrees at which its coefficients have decayed.
 
     All models share the degrees that the hardest of them needs. Coefficients that have decayed are
@@ -59,6 +59,7 @@ def expand(metric: Metric, tolerance: float, largest_degree: int) -> Expansion:
         tolerance: largest magnitude of trailing coefficients that is accepted; the expansion may
             be off by `SLACK` times this at random points, as coefficients add up.
         largest_degree: give up beyond it.
+        first: number of the first model, for the message of an error.
 
     Raises:
         GeometryError: the tolerance is not positive, the expansion of some model does not converge
@@ -67,27 +68,27 @@ def expand(metric: Metric, tolerance: float, largest_degree: int) -> Expansion:
     """
     require_above("tolerance", tolerance, 0)
     (in_x, calls_x), (in_w, calls_w) = (
-        _degree_along(metric, axis, tolerance, largest_degree) for axis in (0, 1)
+        _degree_along(metric, axis, tolerance, largest_degree, first) for axis in (0, 1)
     )
     degrees, calls = [in_x, in_w], calls_x + calls_w
     while True:
-        coefficients = _finite(_interpolate(metric, *degrees))
+        coefficients = _finite(_interpolate(metric, *degrees), first)
         calls += degrees[0] * degrees[1]
         tails = [_tail(coefficients.transpose(1, 2)), _tail(coefficients)]
         if all(float(tail.max()) <= tolerance for tail in tails):
-            errors = _errors_at_random_points(metric, coefficients)
+            errors = _errors_at_random_points(metric, coefficients, first)
             calls += RANDOM_POINTS**2
             if float(errors.max()) <= SLACK * tolerance:
                 return Expansion(coefficients, max(float(tail.max()) for tail in tails), calls)
             tails = [errors, errors]
         for axis, tail in enumerate(tails):
             if float(tail.max()) > tolerance:
-                _require_room(degrees[axis], largest_degree, axis, tail, tolerance)
+                _require_room(degrees[axis], largest_degree, axis, tail, tolerance, first)
                 degrees[axis] = min(degrees[axis] + degrees[axis] // 4 + 1, largest_degree)
 
 
 def _degree_along(
-    metric: Metric, axis: int, tolerance: float, largest_degree: int
+    metric: Metric, axis: int, tolerance: float, largest_degree: int, first: int
 ) -> tuple[int, int]:
     """Coefficients that one direction needs along a few random lines, and calls to find out."""
     like = metric.network.parameters[0]
@@ -100,14 +101,14 @@ def _degree_along(
             values = metric.log_sqrt(points[None], across).transpose(1, 2)
         else:
             values = metric.log_sqrt(across[None], points)
-        coefficients = _finite(values @ transform.T)
+        coefficients = _finite(values @ transform.T, first)
         calls += LINES * degree
         tail = _tail(coefficients)
         if float(tail.max()) <= tolerance:
             large = (coefficients.abs().amax((0, 1)) > tolerance).nonzero()
             needed = int(large.max()) + 1 if len(large) else 1
             return min(needed + max(2, math.ceil(needed / 7)), degree), calls
-        _require_room(degree, largest_degree, axis, tail, tolerance)
+        _require_room(degree, largest_degree, axis, tail, tolerance, first)
         degree = min(2 * degree, largest_degree)
 
 
@@ -116,22 +117,23 @@ def _tail(coefficients: Tensor) -> Tensor:
     return coefficients[..., -max(2, coefficients.shape[-1] // 8) :].abs().amax((1, 2))
 
 
-def _finite(coefficients: Tensor) -> Tensor:
+def _finite(coefficients: Tensor, first: int) -> Tensor:
     """Coefficients, or errors, refused if they are not finite."""
     finite = torch.isfinite(coefficients).all(-1).all(-1)
     if not finite.all():
-        bad = int((~finite).nonzero()[0])
+        bad = first + int((~finite).nonzero()[0])
         raise GeometryError(f"the metric of model {bad} is not finite; train it again")
     return coefficients
 
 
 def _require_room(
-    degree: int, largest_degree: int, axis: int, tail: Tensor, tolerance: float
+    degree: int, largest_degree: int, axis: int, tail: Tensor, tolerance: float, first: int
 ) -> None:
     """Refuse a model whose coefficients have not decayed at the largest degree."""
     if degree == largest_degree:
+        model = first + int(tail.argmax())
         raise GeometryError(
-            f"the metric of model {int(tail.argmax())} is too sharp in {AXES[axis]}: at degree "
+            f"the metric of model {model} is too sharp in {AXES[axis]}: at degree "
             f"{degree} its Chebyshev expansion is still off by about {float(tail.max()):.1e}, "
             f"expected at most {tolerance:g}; set christoffel.method to direct, or raise "
             "christoffel.largest_degree or metric.smoothness_weight"
@@ -139,14 +141,14 @@ def _require_room(
 
 
 def _errors_at_random_points(
-    metric: Metric, coefficients: Float[Tensor, "model degree_x degree_w"]
+    metric: Metric, coefficients: Float[Tensor, "model degree_x degree_w"], first: int
 ) -> Float[Tensor, "model"]:
     """Largest error of every expansion on a random product of points."""
     generator = torch.Generator().manual_seed(0)
     x, w = (2 * torch.rand(2, RANDOM_POINTS, generator=generator) - 1).to(coefficients)
     in_w = coefficients @ polynomials(w, coefficients.shape[2]).T
     found = polynomials(x, coefficients.shape[1]) @ in_w
-    return _finite(found - metric.log_sqrt(x[None], w)).abs().amax((1, 2))
+    return _finite(found - metric.log_sqrt(x[None], w), first).abs().amax((1, 2))
 
 
 def polynomials(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:

@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-
 CACHED_ROWS = 2048
 
 

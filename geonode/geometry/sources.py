@@ -1,5 +1,6 @@
 """Where grids come from: an expansion of the network, or the network itself."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -32,9 +33,6 @@ class GridSource(Protocol):
     def calls(self) -> int:
         """Network calls so far, per model."""
 
-    def calls_of_grid(self, nodes: int) -> int:
-        """Network calls that a grid of so many nodes costs."""
-
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """The grid of one model, in the format and on the device of its nodes."""
 
@@ -62,12 +60,13 @@ class ChebyshevSource:
     """Grids from a Chebyshev expansion: two small matrix products, however many nodes.
 
     Attributes:
-        coefficients: of ln sqrt(g), float64.
+        coefficients: of ln sqrt(g) for every model, `(degree_x, degree_w)`, float64. Each has the
+            degrees that it needs.
         in_w: Chebyshev polynomials at the wavelengths of the series, float64.
-        calls: network calls, per model, that the expansion cost.
+        calls: network calls that the expansion of a model cost, on average.
     """
 
-    coefficients: Float[Tensor, "model degree_x degree_w"]
+    coefficients: Sequence[Float[Tensor, "..."]]
     in_w: Float[Tensor, "degree_w wavelength"]
     calls: int
 
@@ -85,10 +84,15 @@ class ChebyshevSource:
         Raises:
             GeometryError: a metric is not finite, or too sharp for the largest degree.
         """
-        expansion = expand(metric, tolerance, largest_degree)
-        w = moved(wavelengths, expansion.coefficients)
-        in_w = polynomials(w, expansion.coefficients.shape[2]).T
-        return cls(expansion.coefficients, in_w, expansion.calls)
+        expansions = [
+            expand(metric[model], tolerance, largest_degree, model)
+            for model in range(metric.network.models)
+        ]
+        coefficients = [expansion.coefficients[0] for expansion in expansions]
+        degree = max(part.shape[1] for part in coefficients)
+        in_w = polynomials(moved(wavelengths, coefficients[0]), degree).T
+        calls = sum(expansion.calls for expansion in expansions) // len(expansions)
+        return cls(coefficients, in_w, calls)
 
     @property
     def models(self) -> int:
@@ -118,11 +122,9 @@ class ChebyshevSource:
             model: which metric.
             like: of the format and on the device that is asked for.
         """
-        return (self.coefficients[model] @ self.in_w).to(like.dtype).to(like.device)
-
-    def calls_of_grid(self, nodes: int) -> int:  # noqa: ARG002
-        """None: the expansion has made them."""
-        return 0
+        coefficients = self.coefficients[model]
+        lines = coefficients @ self.in_w[: coefficients.shape[1]]
+        return lines.to(like.dtype).to(like.device)
 
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """Sums of polynomials and of their derivatives."""
@@ -157,15 +159,11 @@ class DirectSource:
         """Network calls so far, per model."""
         return self._points // self.models
 
-    def calls_of_grid(self, nodes: int) -> int:
-        """One for every node and wavelength."""
-        return nodes * len(self.wavelengths)
-
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """Values and derivatives on the network."""
         one, like = self.metric[model], self.metric.network.parameters[0]
         wavelengths = moved(self.wavelengths, like)
-        self._points += self.calls_of_grid(len(positions))
+        self._points += len(positions) * len(wavelengths)
         parts = [
             one.with_symbol(moved(rows, like)[None], wavelengths) for rows in positions.split(ROWS)
         ]

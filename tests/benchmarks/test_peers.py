@@ -69,8 +69,8 @@ def known_case():
         return grid_of([exponential(float(rate(w))) for w in WAVELENGTHS], nodes(count))
 
     rates = rate(WAVELENGTHS)
-    lines = torch.stack([torch.zeros_like(rates), rates])[None]  # ln sqrt(g) = a T_1(x)
-    source = ChebyshevSource(lines, torch.eye(len(rates), dtype=rates.dtype), 0)
+    lines = torch.stack([torch.zeros_like(rates), rates])  # ln sqrt(g) = a T_1(x)
+    source = ChebyshevSource([lines], torch.eye(len(rates), dtype=rates.dtype), 0)
 
     def make_stations(tolerance):
         return expanded_stations(source, 0, problem.stations, WAVELENGTHS, benchmark.GAUSS_NODES)
@@ -308,7 +308,7 @@ def test_the_command_writes_all_it_measured(tmp_path, monkeypatch):
     assert document["sizes"] == {"levels": 6, "wavelengths": 2, "rows": 60, "repeats": 2}
     assert document["machine"]["threads"] == 1
     assert set(document["versions"]) == {"torch", "torchdiffeq"}
-    assert len(document["solvers"]) == 10
+    assert len(document["solvers"]) == 11
     for line in document["solvers"]:
         assert line["error"] <= 1e-3
         assert len(line["calls"]) == 2

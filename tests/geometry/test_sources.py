@@ -66,9 +66,34 @@ def test_calls_are_counted_for_each_model():
         for model in range(3):
             slow.grid(model, nodes(150))
         assert slow.calls == round_ * 150 * 20
-    fast = ChebyshevSource.of(metric, w, **USUAL)
+
+
+def test_calls_of_expansions_are_the_rows_that_the_networks_saw(monkeypatch):
+    seen, call = [], Perceptron.__call__
+
+    def spy(network, rows):
+        seen.append(rows.shape[0] * rows.shape[1])
+        return call(network, rows)
+
+    monkeypatch.setattr(Perceptron, "__call__", spy)
+    fast = ChebyshevSource.of(random_metric(21, 2.0, models=3), nodes(20), **USUAL)
     fast.grid(0, nodes(150))
-    assert fast.calls == expand(metric, **USUAL).calls
+    assert fast.calls == sum(seen) // 3
+
+
+def test_every_model_has_the_degrees_that_it_needs():
+    sharp, smooth = random_metric(21, 4.0), random_metric(21, 0.5)
+    alone = [ChebyshevSource.of(metric, nodes(9), **USUAL) for metric in (sharp, smooth)]
+    pair = zip(sharp.network.parameters, smooth.network.parameters, strict=True)
+    joined = [torch.cat(parts) for parts in pair]
+    both = Metric(Perceptron(tuple(joined[:3]), tuple(joined[3:])))
+    together = ChebyshevSource.of(both, nodes(9), **USUAL)
+    shapes = [part.coefficients[0].shape for part in alone]
+    assert [part.shape for part in together.coefficients] == shapes
+    assert shapes[0][0] > 2 * shapes[1][0]
+    for model, one in enumerate(alone):
+        grids = [source.grid(m, nodes(50)) for source, m in ((together, model), (one, 0))]
+        torch.testing.assert_close(*(grid.symbol for grid in grids), rtol=0, atol=1e-12)
 
 
 @KINDS
