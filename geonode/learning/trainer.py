@@ -98,11 +98,7 @@ def train(
     single = tensors[0].dtype == torch.float32
     stops = epochs is not None
     captured = repeats and single and not stops and device.type == "cuda"
-    optimiser = torch.optim.Adam(
-        [{"params": n.parameters, "lr": _rate(rate, captured, device)} for n, rate in groups],
-        fused=device.type != "mps",
-        capturable=captured,
-    )
+    optimiser = _adam(groups, captured, device)
     every = parameters.checkpoint_every
     rates = [learning_rates(parameters.schedule, rate, parameters.epochs) for _, rate in groups]
     parts = _parts(pairs, parameters.accumulation)
@@ -110,8 +106,7 @@ def train(
     last = int(ends.max())
     scale = LossScale(models, device) if _in_half(networks) else None
     history = [] if checkpoints is None else _resume(checkpoints, optimiser, tensors, watch, scale)
-    if history:
-        report(len(history) * models)
+    report(len(history) * models)
 
     def step(epoch: int) -> Tensor:
         terms = _differentiate(loss, parts, epoch, scale)
@@ -139,20 +134,31 @@ def train(
                 watch.seen.append(watch.look())
         keeps = every > 0 and (done % every == 0 or done == last)
         if keeps or done % FINITE_CHECK_EPOCHS == 0 or done == last:
-            _require_finite(history, tensors, name)
-            _require_range(scale, done, name)
+            _require_finite(history, tensors, scale, name)
         if checkpoints is not None and keeps:
             checkpoints.save(done, _state(optimiser, tensors, history, watch, scale))
         report(models)
     report((parameters.epochs - last) * models)
-    terms = torch.full((parameters.epochs, *history[0].shape), torch.nan, dtype=history[0].dtype)
-    terms[:last] = torch.stack(history).cpu()
-    return terms.where(torch.arange(parameters.epochs)[:, None, None] < ends, torch.nan)
+    return _until(ends, history, parameters.epochs)
 
 
-def _rate(rate: float, captured: bool, device: torch.device) -> float | Tensor:
-    """A captured program reads the rate from memory, where it can be changed."""
-    return torch.tensor(rate, device=device) if captured else rate
+def _adam(
+    groups: Sequence[tuple[Perceptron, float]], captured: bool, device: torch.device
+) -> torch.optim.Adam:
+    """The optimiser. A captured program reads the rate from memory, where it can be changed."""
+    rates = [torch.tensor(rate, device=device) if captured else rate for _, rate in groups]
+    return torch.optim.Adam(
+        [{"params": n.parameters, "lr": rate} for (n, _), rate in zip(groups, rates, strict=True)],
+        fused=device.type != "mps",
+        capturable=captured,
+    )
+
+
+def _until(ends: Tensor, history: list[Tensor], epochs: int) -> Tensor:
+    """The terms of all epochs, on the CPU; NaN from a model's end on."""
+    terms = torch.full((epochs, *history[0].shape), torch.nan, dtype=history[0].dtype)
+    terms[: len(history)] = torch.stack(history).cpu()
+    return terms.where(torch.arange(epochs)[:, None, None] < ends, torch.nan)
 
 
 def _in_half(networks: list[Perceptron]) -> bool:
@@ -304,9 +310,15 @@ def _clip(tensors: list[Tensor], largest: float) -> None:
 
 
 def _require_finite(
-    history: list[Tensor], tensors: list[Tensor], name: Callable[[int], str]
+    history: list[Tensor],
+    tensors: list[Tensor],
+    scale: LossScale | None,
+    name: Callable[[int], str],
 ) -> None:
-    """Refuse losses, or parameters after the last of them, that are not finite."""
+    """Refuse losses, or parameters after the last of them, that are not finite.
+
+    Gradients that leave float16 whatever the loss is multiplied with are refused as well.
+    """
     recent = torch.stack(history[-FINITE_CHECK_EPOCHS:])
     if not torch.isfinite(recent).all():
         epoch, _, model = torch.nonzero(~torch.isfinite(recent))[0].tolist()
@@ -321,14 +333,10 @@ def _require_finite(
             f"a parameter of {name(model)} is not finite after epoch {len(history) - 1}; "
             "lower the learning rate"
         )
-
-
-def _require_range(scale: LossScale | None, epoch: int, name: Callable[[int], str]) -> None:
-    """Refuse gradients that leave float16 whatever the loss is multiplied with."""
     if scale is not None and (lost := scale.exhausted()).any():
         raise TrainingError(
             f"the gradient of {name(int(lost.nonzero()[0]))} overflows float16 up to epoch "
-            f"{epoch - 1}, although its loss was scaled down to {SMALLEST:g} of itself; set "
+            f"{len(history) - 1}, although its loss was scaled down to {SMALLEST:g} of itself; set "
             "precision.training to bfloat16 or float32"
         )
 
