@@ -96,8 +96,7 @@ def train(
     device, models = tensors[0].device, len(tensors[0])
     # The captured Adam keeps its rate in single precision.
     single = tensors[0].dtype == torch.float32
-    stops = epochs is not None
-    captured = repeats and single and not stops and device.type == "cuda"
+    captured = repeats and single and epochs is None and device.type == "cuda"
     optimiser = _adam(groups, captured, device)
     every = parameters.checkpoint_every
     rates = [learning_rates(parameters.schedule, rate, parameters.epochs) for _, rate in groups]
@@ -106,11 +105,12 @@ def train(
     last = int(ends.max())
     scale = LossScale(models, device) if _in_half(networks) else None
     history = [] if checkpoints is None else _resume(checkpoints, optimiser, tensors, watch, scale)
-    report(len(history) * models)
+    if history:
+        report(len(history) * models)
 
     def step(epoch: int) -> Tensor:
         terms = _differentiate(loss, parts, epoch, scale)
-        going = (ends > epoch).to(device) if stops else None
+        going = None if epochs is None else (ends > epoch).to(device)
         if scale is not None:
             finite = scale.unscale([tensor.grad for tensor in tensors if tensor.grad is not None])
             going = finite if going is None else finite & going
