@@ -8,6 +8,7 @@ from geonode.config import PrecisionParameters, read_parameters
 from geonode.devices.device import resolve
 from geonode.evaluation import benchmark, floors
 from geonode.evaluation.benchmark import Kernels, time_sequential, time_training
+from geonode.geodesics.closed_form import ClosedForm
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
@@ -114,6 +115,14 @@ def test_every_timing_stands_beside_its_floor(monkeypatch, series, learned, devi
 
     monkeypatch.setitem(KINDS, "path", KINDS["path"]._replace(fit=fit))
     changes = {"christoffel.resolution": 50, "benchmark.repeats": 2}
+    changes |= {"metric.epochs": 2, "metric.wavelengths": 5}
+    solved, solve = [], ClosedForm.solve
+
+    def spy(form, problem, tolerance):
+        solved.append((len(problem.source), form.grid.log_sqrt.shape))
+        return solve(form, problem, tolerance)
+
+    monkeypatch.setattr(ClosedForm, "solve", spy)
     parameters = read_parameters(Path("params.yaml"), changes)
     features = np.random.default_rng(0).normal(size=(1, 6, 20, WAVELENGTHS, 5))
     found = Kernels(learned, series, device, parameters).measure(features)
@@ -128,6 +137,10 @@ def test_every_timing_stands_beside_its_floor(monkeypatch, series, learned, devi
         assert part["floor_ms"] > 0
         assert part["ratio_to_floor"] == pytest.approx(part[f"{prefix}ms"] / part["floor_ms"])
         assert part[f"{prefix}ms_q25"] <= part[f"{prefix}ms"] <= part[f"{prefix}ms_q75"]
+    assert solved == [(5 * 4, (50, WAVELENGTHS))] * len(LEVELS)
+    work, epoch = found["published_work"], found["training"]["epoch_ms"]
+    assert work["training_seconds"] == pytest.approx(500 * epoch / 1e3)
+    assert work["seconds"] == pytest.approx(work["geometry_seconds"] + 500 * epoch / 1e3)
     written = 6 * 8 * found["geodesics"]["rows"]
     floor = written / rates["copied_gb_per_second"] / 1e6
     assert found["geodesics"]["floor_ms"] >= floor * (1 - 1e-12)
