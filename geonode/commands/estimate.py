@@ -8,9 +8,11 @@ import typer
 
 from geonode.commands.common import AsJson, Root, aligned, echo_json, found_wrong, note
 from geonode.commands.destination import require_destination
+from geonode.errors import ParameterError
 from geonode.progress import bar
 
 if TYPE_CHECKING:
+    from geonode.estimation.model import SpectralModel
     from geonode.estimation.tables import Row
 
 SHOWN = 50
@@ -25,7 +27,8 @@ def estimate(
         Path, typer.Argument(metavar="SPECTRA", help="Measured spectra, in any known format.")
     ],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Table of all that was found, .csv.")
+        Path | None,
+        typer.Option(metavar="FILE", help="All that was found: .csv; maps: .zarr."),
     ] = None,
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The first posteriors drawn, .png.")
@@ -42,8 +45,10 @@ def estimate(
     """Estimate the concentration of every spectrum of a file, and say how sure that is.
 
     A spectrum may fit several concentrations, or none: both are said. The exit status is 1 if one
-    fits none.
+    fits none. Of an image (y, x, wavelength) in a Zarr store, --out is another store, of maps; what
+    fits nowhere is flagged there.
     """
+    from geonode.estimation import maps  # noqa: PLC0415
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.curve import Curve  # noqa: PLC0415
     from geonode.estimation.model import SpectralModel  # noqa: PLC0415
@@ -52,10 +57,14 @@ def estimate(
     from geonode.storage.document import write_text  # noqa: PLC0415
 
     data = root / "data"
+    image = maps.is_image(file)
     for never in (data, file):
-        require_destination("--out", out, ".csv", never=never)
+        require_destination("--out", out, ".zarr" if image else ".csv", never=never)
         require_destination("--figure", figure, ".png", never=never)
     model = SpectralModel.read(data)
+    if image:
+        _write_maps(model, file, out, offset=allow_offset, scale=allow_scale)
+        return
     spectra = read_spectra(file)
     require_axis(model.series, spectra)
     curve = Curve.of(model, offset=allow_offset, scale=allow_scale)
@@ -78,6 +87,23 @@ def estimate(
     if wrong := [row.name for row in rows if not row.fits]:
         names = ", ".join(wrong[:NAMED]) + (", ..." if len(wrong) > NAMED else "")
         found_wrong(f"{len(wrong)} of {len(rows)} spectra fit nowhere: {names}")
+
+
+def _write_maps(
+    model: "SpectralModel", file: Path, out: Path | None, *, offset: bool, scale: bool
+) -> None:
+    """Maps of an image, block by block."""
+    from geonode.estimation import maps  # noqa: PLC0415
+    from geonode.estimation.curve import Curve  # noqa: PLC0415
+
+    if out is None:
+        raise ParameterError("options", "--out", "nothing", "a store of maps, .zarr, for an image")
+    curve = Curve.of(model, offset=offset, scale=scale)
+    made = maps.concentration_maps(curve, model.series, maps.Image.open(file))
+    sizes = " x ".join(str(size) for size in made.sizes.values())
+    with bar(f"mapping {sizes} pixels", made["flags"].data.npartitions) as report:
+        maps.write_maps(made, out, report)
+    note(f"maps of {sizes} pixels -> {out}")
 
 
 def _described(rows: list["Row"], unit: str) -> Iterator[str]:
