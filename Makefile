@@ -1,6 +1,7 @@
 # make repro: install, then run whatever of the pipeline is out of date
 # make test:  install with the test extras, then run the tests
 # make ablation: what every part of the learning buys, on the series in data/series (hours on a CPU)
+# make chaos: kill, damage, fill and collide: what is lost (docs/reliability.md)
 # make lint:  formatter, linter, type checker, house rules (docstrings, shapes, layers)
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -8,7 +9,7 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: repro test ablation lint clean
+.PHONY: repro test ablation chaos lint clean
 
 repro: .venv/installed
 	dvc repro
@@ -21,6 +22,9 @@ ablation: .venv/installed
 	dvc repro --single-item probe
 	python -m stages.ablation
 	dvc commit --force ablation
+
+chaos: .venv/installed-test
+	python -m benchmarks.chaos
 
 lint: .venv/installed-test
 	ruff check .

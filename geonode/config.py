@@ -63,6 +63,25 @@ class NoiseParameters(Block):
     slope: NonNegative = Field(description="baseline tilt, centre to edge (absorbance)")
 
 
+class EngineParameters(Block):
+    """Which processes compute; the bytes of the results are the same."""
+
+    kind: Literal["local", "dask"] = Field(
+        description="local, this process; or dask, worker processes with one thread each"
+    )
+    scheduler: Annotated[str, Field(min_length=1)] | None = Field(
+        description="address of a Dask cluster that is there already, such as tcp://host:8786 "
+        "(null: one on this machine, for as long as the stage runs)"
+    )
+    workers: PositiveInt = Field(description="processes of a cluster on this machine")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "EngineParameters":
+        if self.kind == "local" and self.scheduler is not None:
+            raise ValueError("scheduler must be null unless kind is dask")
+        return self
+
+
 class GenerateParameters(Block):
     """Synthetic spectra."""
 
@@ -244,7 +263,6 @@ class GeodesicsParameters(Block):
     allow_unconverged: Annotated[int, Field(ge=0)] = Field(
         description="geodesics that may miss their target"
     )
-    memory_mb: PositiveInt = Field(description="memory that the rows solved at once may take (MiB)")
 
     @model_validator(mode="after")
     def _two_ends(self) -> "GeodesicsParameters":
@@ -329,7 +347,12 @@ class Parameters(Block):
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
         description="where to compute; auto takes cuda, then mps, then cpu"
     )
+    memory_mb: PositiveInt | None = Field(
+        description="memory of a process for the models trained, or geodesics solved, at once (MB, "
+        "10^6 bytes; null: what the profile of the device says)"
+    )
     precision: PrecisionParameters
+    engine: EngineParameters
     generate: GenerateParameters
     spectra: SpectraParameters
     inner: InnerParameters
@@ -352,13 +375,47 @@ PRESET = ("inner", "metric", "decoders")
 """Blocks that a preset may change: those whose stages depend on it."""
 
 
+LARGEST_YAML = 2**19
+"""Characters of a file, and of all that it says once its aliases are followed."""
+
+
 def parse_yaml(text: str) -> Any:
     """The value of a YAML 1.2 text, as DVC reads it: 1e-3 is a number.
 
     Raises:
-        YAMLError: the text is no YAML.
+        YAMLError: the text is no YAML, or says more than a file of parameters has to say.
     """
-    return YAML(typ="safe", pure=True).load(text)
+    if len(text) > LARGEST_YAML:
+        raise YAMLError(f"found {len(text)} characters, expected at most {LARGEST_YAML}")
+    try:
+        value = YAML(typ="safe", pure=True).load(text)
+    except YAMLError:
+        raise
+    except RecursionError as error:
+        raise YAMLError("found lists or mappings too deep in each other; make them flat") from error
+    except Exception as error:  # of a number or a date that is none, whatever it is
+        raise YAMLError(f"found a value that is none of its kind: {error}") from error
+    _refuse_expanded(value)
+    return value
+
+
+def _refuse_expanded(value: Any) -> None:
+    """Refuse aliases that say much more than the text, or without end, and integers beyond all."""
+    size, left = 0, [value]
+    while left:
+        item = left.pop()
+        size += len(item) + 1 if isinstance(item, str | bytes) else 1
+        if isinstance(item, int) and abs(item) > 1e308:
+            raise YAMLError("found an integer of more than 308 digits, expected a number")
+        if isinstance(item, dict):
+            left += [*item.keys(), *item.values()]
+        elif isinstance(item, list | tuple | set):
+            left += item
+        if size + len(left) > 2 * LARGEST_YAML:
+            raise YAMLError(
+                f"found aliases that stand for more than {2 * LARGEST_YAML} characters; write the "
+                "values without aliases"
+            )
 
 
 def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Parameters:

@@ -1,10 +1,16 @@
 """Every error raised on purpose: what was found, where, what was expected, what to do."""
 
 from pathlib import Path
+from typing import Any
 
 
 class GeonodeError(Exception):
     """Root of the hierarchy. Stages print its message as one line and exit with status 2."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Of another process it arrives as it was raised: some classes make their message of other
+        # arguments, and must not make it again of the message.
+        return _again, (type(self), self.args, self.__dict__)
 
 
 class ParameterError(GeonodeError):
@@ -31,6 +37,10 @@ class TrainingError(GeonodeError):
     """Training left the finite numbers, or cannot begin or go on as it was asked to."""
 
 
+class EngineError(GeonodeError):
+    """The processes that are to do the work are not there, not alike, or were lost."""
+
+
 class ArtifactError(GeonodeError):
     """An artifact of the pipeline cannot be used."""
 
@@ -53,3 +63,10 @@ class CorruptArtifactError(ArtifactError):
             f"{path}{where}: {reason}; remove {path} and run `dvc repro` to write it again"
         )
         self.path, self.array, self.chunk = path, array, chunk
+
+
+def _again(kind: type[GeonodeError], arguments: tuple[Any, ...], state: dict[str, Any]) -> Any:
+    """An error of another process."""
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(state)
+    return error

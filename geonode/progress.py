@@ -3,7 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 
 Report = Callable[[int], None]
@@ -33,27 +33,38 @@ def is_quiet() -> bool:
 
 
 @contextmanager
-def bar(label: str, total: int) -> Iterator[Report]:
+def bar(label: str, total: int, steady: bool = False) -> Iterator[Report]:
     """A progress bar on stderr, silent when stderr is no terminal or inside `quietly`.
 
     Where DEBUG is logged, shown or not, what the work used is logged once it has ended.
 
+    Args:
+        label: of the work.
+        total: units of it.
+        steady: whether all of it is of one kind, so that memory that grows meanwhile is a warning.
+
     Yields:
         A function to call with the number of units done since the last call.
     """
-    if not _LOG.isEnabledFor(logging.DEBUG):
+    told = _LOG.isEnabledFor(logging.DEBUG)
+    if not (told or steady):
         with _shown(label, total) as report:
             yield report
         return
-    from geonode.observation.usage import observed  # noqa: PLC0415 - only where it is asked for
+    from geonode.observation.usage import Growth, observed  # noqa: PLC0415 - only where it is used
 
-    with observed(label) as count, _shown(label, total) as report:
+    growth = Growth(total)
+    used = observed(label) if told else nullcontext(silent)
+    with used as count, _shown(label, total) as report:
 
         def counted(done: int) -> None:
             count(done)
+            growth.count(done)
             report(done)
 
         yield counted
+    if steady:
+        growth.tell(label)
 
 
 @contextmanager

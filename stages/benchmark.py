@@ -14,6 +14,7 @@ from stages.paths import DEVICE, GEODESICS, METRIC, METRICS, PARAMETERS, SPECTRA
 if TYPE_CHECKING:
     from geonode.devices.device import Device
     from geonode.evaluation.timing import CommandTiming
+    from geonode.spectra.series import Series
 
 PIPELINE = (
     "probe",
@@ -47,12 +48,14 @@ def app(parameters: Parameters) -> str:
 
     stages, device_peak_mb = _time_pipeline(parameters, device)
     seconds = sum(timing.seconds for timing in stages.values())
+    predicted = _predicted_peaks(parameters, series, device)
+    of_stages = {k: {**t._asdict(), "predicted_mb": predicted[k]} for k, t in stages.items()}
     with progress("timing the sequential way", block.sequential_sample) as report:
         call = time_sequential(learned, series, device, block.sequential_sample, report)
-    kernels = Kernels(learned, series, device, parameters)
     with progress("timing grid, geodesics and training", 4) as report:
-        measured = kernels.measure(features, report)
-    extrapolated = call.median * published_calls()
+        measured = Kernels(learned, series, device, parameters).measure(features, report)
+    calls = published_calls()
+    extrapolated = call.median * calls
     write_metrics(
         METRICS / "benchmark.json",
         {
@@ -62,12 +65,12 @@ def app(parameters: Parameters) -> str:
             "pipeline": {
                 "seconds": seconds,
                 "speedup": extrapolated / seconds,
-                "speedup_q25": call.q25 * published_calls() / seconds,
-                "speedup_q75": call.q75 * published_calls() / seconds,
+                "speedup_q25": call.q25 * calls / seconds,
+                "speedup_q75": call.q75 * calls / seconds,
             },
-            "stages": {name: timing._asdict() for name, timing in stages.items()},
+            "stages": of_stages,
             "sequential": {
-                "metric_calls": published_calls(),
+                "metric_calls": calls,
                 "sample_geodesics": block.sequential_sample,
                 "seconds_per_call": call._asdict(),
                 "seconds_extrapolated": extrapolated,
@@ -80,6 +83,7 @@ def app(parameters: Parameters) -> str:
             },
             "memory": {
                 "peak_mb": max(timing.peak_mb for timing in stages.values()),
+                "predicted_mb": max(predicted.values()),
                 "device_peak_mb": device_peak_mb,
             },
         },
@@ -88,6 +92,23 @@ def app(parameters: Parameters) -> str:
         f"pipeline {seconds:.1f} s, sequential way {extrapolated / 86400:.1f} days "
         f"(extrapolated): {extrapolated / seconds:,.0f} times faster"
     )
+
+
+def _predicted_peaks(
+    parameters: Parameters, series: "Series", device: "Device"
+) -> dict[str, float]:
+    """Memory that every stage should need (MB)."""
+    from geonode.evaluation.memory_model import predicted_peaks
+    from geonode.spectra.series import measured_table
+
+    levels, wavelengths = series.signal.shape
+    scans = sum(map(len, measured_table(parameters.spectra).scans))
+    with progress("predicting memory", 1) as report:
+        predicted = predicted_peaks(
+            parameters, levels, max(1, scans // levels), wavelengths, device
+        )
+        report(1)
+    return predicted
 
 
 def _time_pipeline(

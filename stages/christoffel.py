@@ -1,17 +1,23 @@
 """Evaluate the Christoffel symbols of every metric on the grid, and check them."""
 
+from typing import TYPE_CHECKING
+
 from geonode.config import Parameters
 from stages.command import progress, stage
-from stages.paths import CHRISTOFFEL, DEVICE, METRIC, METRICS, PLOTS, SPECTRA
+from stages.paths import CHRISTOFFEL, DEVICE, METRIC, METRICS, PLOTS, SHARED, SPECTRA
+
+if TYPE_CHECKING:
+    from geonode.evaluation.grid_report import GridReport
+    from geonode.spectra.series import Series
 
 
-@stage("christoffel")
+@stage("christoffel", also=("engine",))
 def app(parameters: Parameters) -> str:
     """Evaluate Christoffel symbols and ln sqrt(g) on the grid, and check them in float64."""
     import torch
 
     from geonode.devices.device import Device
-    from geonode.evaluation.figures import metric_figure, save_figure
+    from geonode.engine.choice import open_engine
     from geonode.evaluation.grid_report import GridReport
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.lookup import LOOKUPS
@@ -29,12 +35,14 @@ def app(parameters: Parameters) -> str:
     metric = learned.metric(device.reference)
     wavelengths = torch.from_numpy(series.wavelengths)
     source = grid_source(block, metric, wavelengths)
-    lookup = LOOKUPS[block.lookup]
     like = torch.empty(0, device=device.place, dtype=device.geometry)
-    grid_report = GridReport(learned, metric, wavelengths, lookup, block.check_positions)
-    with progress("evaluating grids", 3 * source.models) as report:
+    checks = GridReport(learned, metric, wavelengths, LOOKUPS[block.lookup], block.check_positions)
+    with (
+        open_engine(parameters.engine, SHARED) as engine,
+        progress("evaluating grids", 3 * source.models) as report,
+    ):
         nodes, smallest = sufficient_nodes(
-            source, block.resolution, like, lookup, block.tolerance, report
+            source, block.resolution, like, LOOKUPS[block.lookup], block.tolerance, report
         )
         write_grids(
             CHRISTOFFEL,
@@ -44,9 +52,12 @@ def app(parameters: Parameters) -> str:
             series,
             storage=block.storage,
             lookup=block.lookup,
-            check=grid_report.add,
+            check=checks.add,
             report=report,
+            engine=engine,
         )
+    # The source does not count those of the grids that are stored: others may have made them.
+    calls = source.calls + (len(nodes) * len(wavelengths) if block.method == "direct" else 0)
     write_metrics(
         METRICS / "christoffel.json",
         {
@@ -57,15 +68,21 @@ def app(parameters: Parameters) -> str:
             "nodes_added": len(nodes) - block.resolution,
             "smallest_uniform_resolution": smallest,
             "wavelengths": len(wavelengths),
-            "network_calls_per_model": source.calls,
-            **grid_report.errors(),
-            "metrics": grid_report.statistics(series.concentrations),
+            "network_calls_per_model": calls,
+            **checks.errors(),
+            "metrics": checks.statistics(series.concentrations),
         },
     )
+    _draw(series, checks)
+    return f"{source.models} grids, {calls} network calls each -> {CHRISTOFFEL}"
+
+
+def _draw(series: "Series", checks: "GridReport") -> None:
+    from geonode.evaluation.figures import metric_figure, save_figure
+
     labels = (series.axis_label, series.labels["concentration_unit"])
-    figure = metric_figure(series.axis, *labels, *grid_report.mean_map(), series.concentrations)
+    figure = metric_figure(series.axis, *labels, *checks.mean_map(), series.concentrations)
     save_figure(figure, PLOTS / "metric.png")
-    return f"{source.models} grids, {source.calls} network calls each -> {CHRISTOFFEL}"
 
 
 if __name__ == "__main__":

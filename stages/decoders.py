@@ -2,13 +2,24 @@
 
 from geonode.config import Parameters
 from stages.command import progress, stage
-from stages.paths import CHECKPOINTS, DECODERS, DEVICE, GEODESICS, METRIC, METRICS, PLOTS, SPECTRA
+from stages.paths import (
+    CHECKPOINTS,
+    DECODERS,
+    DEVICE,
+    GEODESICS,
+    METRIC,
+    METRICS,
+    PLOTS,
+    SHARED,
+    SPECTRA,
+)
 
 
-@stage("decoders", also=("preset", "inner"))
+@stage("decoders", also=("preset", "inner", "engine"))
 def app(parameters: Parameters) -> str:
     """Train the decoders of all folds, weigh their kinds and calibrate their intervals."""
     from geonode.devices.device import Device
+    from geonode.engine.choice import open_engine
     from geonode.geodesics.solved import read_features
     from geonode.geometry.learned import LearnedMetrics
     from geonode.learning.blend import BLENDS, fit_blend, training_steps
@@ -17,6 +28,7 @@ def app(parameters: Parameters) -> str:
     from geonode.learning.run import Runs
     from geonode.learning.trainer import history_csv, last_losses
     from geonode.spectra.series import read_series
+    from geonode.storage.atomic import alone
     from geonode.storage.document import read_document, write_metrics, write_text
 
     block, inner = parameters.decoders, parameters.inner
@@ -33,8 +45,14 @@ def app(parameters: Parameters) -> str:
     learned.require_inner(METRIC, left_out)
     inner_metrics = learned.inner
     inner_features = None if inner_metrics is None else path_features(inner_metrics, series, chosen)
-    with progress("training decoders", training_steps(BLENDS[block.kind], block, runs)) as report:
-        blend, history = fit_blend(series, features, inner_features, block, runs.telling(report))
+    steps = training_steps(BLENDS[block.kind], block, runs)
+    with (
+        alone(DECODERS.with_suffix("")),  # its checkpoints too are of one process
+        open_engine(parameters.engine, SHARED) as engine,
+        progress("training decoders", steps, steady=True) as report,
+    ):
+        told = runs.telling(report, engine)
+        blend, history = fit_blend(series, features, inner_features, block, told)
     blend.write(DECODERS)
     names = fold_names(series.concentrations)
     write_text(PLOTS / "training.csv", history_csv(history, ("loss",), len(names), block))

@@ -2,15 +2,16 @@
 
 from geonode.config import Parameters
 from stages.command import progress, stage
-from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRIC, METRICS, SPECTRA
+from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRIC, METRICS, SHARED, SPECTRA
 
 
-@stage("geodesics")
+@stage("geodesics", also=("engine",))
 def app(parameters: Parameters) -> str:
     """Solve every geodesic in closed form, and check samples on the network in float64."""
     from dataclasses import asdict
 
     from geonode.devices.device import Device
+    from geonode.engine.choice import open_engine
     from geonode.geodesics.solved import solve_all
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.stored import StoredGrids
@@ -22,8 +23,13 @@ def app(parameters: Parameters) -> str:
     learned = LearnedMetrics.read(METRIC)
     learned.require_levels(METRIC, len(series.concentrations))
     grids = StoredGrids(CHRISTOFFEL, learned, series)
-    with progress("solving geodesics", learned.network.models) as report:
-        summary = solve_all(GEODESICS, grids, learned, series, parameters.geodesics, device, report)
+    with (
+        open_engine(parameters.engine, SHARED) as engine,
+        progress("solving geodesics", learned.network.models, steady=True) as report,
+    ):
+        summary = solve_all(
+            GEODESICS, grids, learned, series, parameters.geodesics, device, report, engine
+        )
     write_metrics(METRICS / "geodesics.json", {"method": "closed_form", **asdict(summary)})
     error = summary.endpoint_error_max
     return f"{summary.geodesics:,} geodesics, endpoint error {error:.1e} -> {GEODESICS}"

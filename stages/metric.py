@@ -2,20 +2,22 @@
 
 from geonode.config import Parameters
 from stages.command import progress, stage
-from stages.paths import CHECKPOINTS, DEVICE, METRIC, METRICS, PLOTS, SPECTRA
+from stages.paths import CHECKPOINTS, DEVICE, METRIC, METRICS, PLOTS, SHARED, SPECTRA
 
 
-@stage("metric", also=("preset", "inner"))
+@stage("metric", also=("preset", "inner", "engine"))
 def app(parameters: Parameters) -> str:
     """Learn the metric of every fold: none, by evidence, or end to end through geodesics."""
     import math
 
     from geonode.devices.device import Device
+    from geonode.engine.choice import open_engine
     from geonode.learning.folds import fold_names
     from geonode.learning.metric_learning import learn
     from geonode.learning.run import Runs
     from geonode.learning.trainer import history_csv
     from geonode.spectra.series import read_series
+    from geonode.storage.atomic import alone
     from geonode.storage.document import read_document, write_metrics, write_text
 
     block = parameters.metric
@@ -24,8 +26,12 @@ def app(parameters: Parameters) -> str:
     names = fold_names(series.concentrations)
     levels, scratch = len(series.concentrations), CHECKPOINTS / "metric"
     runs = Runs.of(levels, block.members, parameters.inner, device, scratch)
-    with progress("learning the metric", runs.models * block.epochs) as report:
-        metrics, history, terms = learn(series, block, runs.telling(report))
+    with (
+        alone(METRIC.with_suffix("")),  # its checkpoints too are of one process
+        open_engine(parameters.engine, SHARED) as engine,
+        progress("learning the metric", runs.models * block.epochs, steady=True) as report,
+    ):
+        metrics, history, terms = learn(series, block, runs.telling(report, engine))
     metrics.write(METRIC)
     write_text(PLOTS / "metric_training.csv", history_csv(history, terms, len(names), block))
     models = metrics.network.models

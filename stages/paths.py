@@ -14,6 +14,7 @@ CHRISTOFFEL = Path("data/christoffel.zarr")
 GEODESICS = Path("data/geodesics.zarr")
 DECODERS = Path("data/decoders.safetensors")
 CHECKPOINTS = Path("data/checkpoints")  # of trainings that are not done
+SHARED = Path("data/shared")  # by the processes of a stage while it runs
 
 METRICS = Path("metrics")
 PLOTS = Path("metrics/plots")

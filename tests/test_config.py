@@ -173,7 +173,7 @@ ERRORS = {
     ),
     "seed": ({"generate.seed": 2**31}, r"generate\.seed: found 2147483648, expected .*less than"),
     "choice": ({"device": "gpu"}, "device: found 'gpu', expected .*'auto', 'cpu', 'cuda' or 'mps'"),
-    "half": ({"precision.training": "float16"}, r"precision\.training: found 'float16'"),
+    "half": ({"precision.training": "float8"}, r"precision\.training: found 'float8'"),
     "scalar block": ({"metric": 5}, "metric: found 5, expected .*dictionary"),
     "nested": ({"generate.wavelengths.step": 0}, r"generate\.wavelengths\.step: found 0, expected"),
     "in a list": (

@@ -93,3 +93,15 @@ def test_counting_for_the_log_imports_no_torch():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (run.returncode, "my series: 4 units" in run.stderr) == (0, True)
+
+
+def test_memory_that_grows_while_steady_work_goes_on_is_a_warning(monkeypatch, caplog):
+    for steady in (False, True):
+        memory = iter([100_000_000, 130_000_000])
+        monkeypatch.setattr("geonode.observation.usage.own_memory", memory.__next__)
+        with bar("my series", 4, steady=steady) as report:
+            report(1)
+            report(3)
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith("my series: memory grew from 100 MB")

@@ -1,16 +1,21 @@
 """`geonode devices`: where this machine can compute."""
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
 from geonode.commands.common import AsJson, aligned, echo_json
 
+if TYPE_CHECKING:
+    from geonode.devices.present import Present
+
 
 def devices(as_json: AsJson = False) -> None:
     """List the devices of this machine, which one auto takes, and in which formats each computes.
 
-    The formats are those that hold unless params.yaml has others.
+    The formats are those that hold unless params.yaml has others, and so is the memory that is
+    used at once, by models trained side by side and by geodesics.
     """
     from geonode.devices.present import machine, present  # noqa: PLC0415
 
@@ -18,14 +23,24 @@ def devices(as_json: AsJson = False) -> None:
     if as_json:
         echo_json({"devices": [asdict(device) for device in found], "machine": about})
         return
-    rows = [("device", "", "training", "geometry", "memory", "name")]
+    rows = [("device", "", "training", "geometry", "memory", "used at once", "in use", "name")]
     for device in found:
         memory = "" if device.memory_bytes is None else f"{device.memory_bytes / 2**30:.1f} GiB"
         chosen = "auto" if device.automatic else ""
-        rows.append((device.kind, chosen, device.training, device.geometry, memory, device.name))
+        formats = (device.training, device.geometry)
+        used = f"{device.profile.memory_mb:,} MB"
+        rows.append((device.kind, chosen, *formats, memory, used, in_use(device), device.name))
     typer.echo("\n".join(aligned(rows)))
     typer.echo(
         f"\n{about['processor']}, {about['cores']} cores, {about['threads']} threads; "
         f"{about['system']}, python {about['python']}, torch {about['torch']}, "
         f"triton {about['triton'] or 'cannot be imported'}"
     )
+
+
+def in_use(device: "Present") -> str:
+    """What a device is given to do in its own way, in words."""
+    profile = device.profile
+    ways = {"captured training": profile.captured, "own kernels": profile.kernels}
+    some = f"{profile.batches} batches at once"
+    return ", ".join([*(way for way, used in ways.items() if used)] or [some])

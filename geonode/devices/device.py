@@ -18,6 +18,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from geonode.config import PrecisionParameters
+from geonode.devices.profile import profile_of
 from geonode.errors import DeviceError
 
 Kind = Literal["cpu", "cuda", "mps"]
@@ -34,6 +35,7 @@ class Device:
         training: format of networks in training, their losses and their gradients.
         geometry: that of grids and geodesics.
         rounding: to what the factors of their products are rounded in training; None: not at all.
+        memory_mb: that the arrays of what is computed at once may take; None: as the profile says.
     """
 
     kind: Kind
@@ -41,6 +43,7 @@ class Device:
     training: torch.dtype
     geometry: torch.dtype
     rounding: Rounding | None = None
+    memory_mb: int | None = None
 
     @property
     def products(self) -> torch.dtype:
@@ -51,6 +54,11 @@ class Device:
     def place(self) -> torch.device:
         """The device as torch knows it: where networks are trained and grids are computed."""
         return torch.device(self.kind)
+
+    @property
+    def budget(self) -> int:
+        """Bytes that the arrays of what is computed at once may take."""
+        return 10**6 * (self.memory_mb or profile_of(self.place).memory_mb)
 
     @property
     def has_float64(self) -> bool:
@@ -76,14 +84,15 @@ class Device:
         free, total = torch.cuda.mem_get_info()
         return total - free
 
-    def describe(self) -> dict[str, str]:
+    def describe(self) -> dict[str, Any]:
         """The document that `Device.from_description` reads."""
-        return {
+        described = {
             "device": self.kind,
             "name": self.name,
             "training": self.rounding or str(self.training).removeprefix("torch."),
             "geometry": str(self.geometry).removeprefix("torch."),
         }
+        return described if self.memory_mb is None else {**described, "memory_mb": self.memory_mb}
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> "Device":
@@ -94,19 +103,21 @@ class Device:
         """
         kind = description["device"]
         _require(kind)
-        return _with_formats(
-            kind, description["name"], description["training"], description["geometry"]
-        )
+        formats = (description["training"], description["geometry"])
+        return _with_formats(kind, description["name"], *formats, description.get("memory_mb"))
 
 
 def resolve(
-    device: Literal["auto", "cpu", "cuda", "mps"], precision: PrecisionParameters
+    device: Literal["auto", "cpu", "cuda", "mps"],
+    precision: PrecisionParameters,
+    memory_mb: int | None = None,
 ) -> Device:
     """Choose the device and its formats.
 
     Args:
         device: a device, or `auto` for the first of cuda, mps, cpu that is present.
         precision: formats of training and geometry; `auto` geometry is float64, on mps float32.
+        memory_mb: that the arrays of what is computed at once may take; None: as the profile says.
 
     Raises:
         DeviceError: the device is absent, or has no float64 although it was asked for.
@@ -117,20 +128,28 @@ def resolve(
     _require(kind)
     geometry = precision.geometry
     if geometry == "auto":
-        geometry = "float32" if kind == "mps" else "float64"
+        geometry = profile_of(torch.device(kind)).geometry
     if kind == "mps" and "float64" in (precision.training, geometry):
         raise DeviceError(
             "device mps has no float64: set precision.training and precision.geometry to float32"
         )
     if precision.training == "tf32" and kind != "cuda":
         raise DeviceError(f"device {kind} has no tf32: set precision.training to float32")
-    return _with_formats(kind, _name(kind), precision.training, geometry)
+    return _with_formats(kind, _name(kind), precision.training, geometry, memory_mb)
 
 
-def _with_formats(kind: Kind, name: str, training: str, geometry: str) -> Device:
-    if training in get_args(Rounding):
-        return Device(kind, name, torch.float32, getattr(torch, geometry), cast(Rounding, training))
-    return Device(kind, name, getattr(torch, training), getattr(torch, geometry))
+def _with_formats(
+    kind: Kind, name: str, training: str, geometry: str, memory_mb: int | None
+) -> Device:
+    rounded = training in get_args(Rounding)
+    return Device(
+        kind,
+        name,
+        torch.float32 if rounded else getattr(torch, training),
+        getattr(torch, geometry),
+        cast(Rounding, training) if rounded else None,
+        memory_mb,
+    )
 
 
 def environment(device: Device) -> dict[str, Any]:

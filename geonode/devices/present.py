@@ -8,6 +8,7 @@ import torch
 
 from geonode.config import PrecisionParameters
 from geonode.devices.device import Kind, environment, resolve
+from geonode.devices.profile import Profile, profile_of
 from geonode.errors import DeviceError
 
 _DEFAULT = PrecisionParameters(training="float32", geometry="auto")
@@ -24,6 +25,7 @@ class Present:
         automatic: whether `auto` takes it.
         training: format in which networks are trained unless the parameters say otherwise.
         geometry: format in which grids and geodesics are computed unless they say otherwise.
+        profile: how it is computed there.
     """
 
     kind: Kind
@@ -32,6 +34,7 @@ class Present:
     automatic: bool
     training: str
     geometry: str
+    profile: Profile
 
 
 def present() -> list[Present]:
@@ -50,9 +53,9 @@ def present() -> list[Present]:
         formats = device.describe()
         for place, (name, memory) in enumerate(cards):
             automatic = kind == taken and place == 0
-            found.append(
-                Present(kind, name, memory, automatic, formats["training"], formats["geometry"])
-            )
+            profile = profile_of(torch.device(kind, place))
+            training, geometry = formats["training"], formats["geometry"]
+            found.append(Present(kind, name, memory, automatic, training, geometry, profile))
     return found
 
 

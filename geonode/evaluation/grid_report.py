@@ -1,10 +1,10 @@
 """How accurate stored grids are, and what the metrics in them look like."""
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from geonode.errors import GeometryError
 from geonode.geodesics.verification import grid_geodesic_errors
 from geonode.geometry.accuracy import error_statistics, grid_errors
 from geonode.geometry.grid import Grid
@@ -40,7 +40,7 @@ class GridReport:
         self._lookup, self._positions = lookup, positions
         self._errors: dict[str, list[Tensor]] = {name: [] for name in ERRORS}
         self._statistics: dict[int, list[MetricStatistics]] = {}
-        self._last: list[Grid] = []
+        self._total: Grid | None = None  # of all members of the last fold
 
     def add(self, model: int, grid: Grid) -> None:
         """Check one grid, as it was stored, against its network."""
@@ -60,7 +60,7 @@ class GridReport:
         _, fold = self._learned.index(model)
         self._statistics.setdefault(fold, []).append(metric_statistics(grid))
         if fold == len(self._learned.charts) - 1:
-            self._last.append(grid)
+            self._total = grid if self._total is None else _sum(self._total, grid)
 
     def errors(self) -> dict[str, dict[str, float]]:
         """Statistics of the errors of all grids, by name."""
@@ -83,10 +83,20 @@ class GridReport:
         """Concentrations, g and G of the fold that leaves nothing out, averaged over its members.
 
         Of g the geometric mean: its symbol is the mean of the symbols.
+
+        Raises:
+            GeometryError: none of its grids has been added.
         """
-        positions = self._last[0].positions.cpu().double().numpy()
+        if self._total is None:
+            raise GeometryError("mean_map: found no grid of the last fold, expected one or more")
+        total, members = self._total, self._learned.members
+        positions = total.positions.cpu().double().numpy()
         log_sqrt, symbol = (
-            torch.stack([getattr(grid, name) for grid in self._last]).mean(0).cpu().double().numpy()
-            for name in ("log_sqrt", "symbol")
+            (table / members).cpu().double().numpy() for table in (total.log_sqrt, total.symbol)
         )
         return self._learned.charts[-1].concentration(positions), np.exp(2 * log_sqrt), symbol
+
+
+def _sum(one: Grid, other: Grid) -> Grid:
+    """Sums of the tables of two grids on the same nodes."""
+    return Grid(one.positions, one.log_sqrt + other.log_sqrt, one.symbol + other.symbol)

@@ -140,7 +140,7 @@ class Panel:
         """
         _require_format(folder, out)
         _require_inner_folds(parameters)
-        device = resolve(parameters.device, parameters.precision)
+        device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
         rows, tasks = {}, {}
         stored = _stored(out)
         digest = _digest(parameters, device)

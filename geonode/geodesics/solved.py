@@ -35,6 +35,10 @@ WORST = 3  # rows that an error names
 # Memory of a row while it is solved in float64: 710 bytes measured by Newton's method, less in
 # closed form. Of every time point there are two copies in float64 and one in float32.
 BYTES_PER_ROW, BYTES_PER_TIME = 800, 20
+# Tables of a closed form, as large as one of the grid: the two of the grid and its bend; sqrt(g),
+# its slope and its integral, and half of these on every second node; copies of these four and a
+# half with nodes side by side; and value, slope and integral of x sqrt(g).
+TABLES = 15
 # Endpoint errors on the network include the rounding of long sums, in units of the last place.
 ROUNDINGS = 32
 
@@ -197,7 +201,7 @@ def _solving(
         tally, index = _Tally(parameters.method), learned.index(model)
         problem = BoundaryValueProblem.all_pairs(positions[index[1]])
         grid = grids.grid(index, like)
-        for tile, part, closed_form in _tiles(grid, problem, parameters):
+        for tile, part, closed_form in _tiles(grid, problem, device.budget, parameters.time_points):
             solution = method(closed_form, part, settings)
             arrays.write(index, tile, solution, part, closed_form, wavelengths)
             errors = network_errors(
@@ -218,16 +222,21 @@ def _solving(
 
 
 def _tiles(
-    grid: Grid, problem: BoundaryValueProblem, parameters: GeodesicsParameters
+    grid: Grid, problem: BoundaryValueProblem, memory: int, time_points: int
 ) -> Iterator[tuple[Tile, BoundaryValueProblem, ClosedForm]]:
-    """Parts of a problem that fit into memory, each with the closed form at its wavelengths."""
-    product = Product(len(problem.source), grid.log_sqrt.shape[1])
-    bytes_per_row = BYTES_PER_ROW + BYTES_PER_TIME * parameters.time_points
-    known: tuple[slice, ClosedForm] | None = None
-    for tile in product.tiles(rows_within(parameters.memory_mb * 2**20, bytes_per_row)):
-        if known is None or known[0] != tile.wavelengths:
-            known = tile.wavelengths, ClosedForm(grid.at_wavelengths(tile.wavelengths))
-        yield tile, problem.part(tile.pairs), known[1]
+    """Parts of a problem that fit into memory, each with the closed form at its wavelengths.
+
+    A closed form is made of as many wavelengths as take half of it at most, with its tables or as
+    the rows of one pair; a tile is some pairs at all of these.
+    """
+    nodes, width = grid.log_sqrt.shape
+    table = TABLES * nodes * grid.log_sqrt.element_size()  # of one wavelength
+    row = BYTES_PER_ROW + BYTES_PER_TIME * time_points
+    for block in Product(1, width).tiles(rows_within(memory // 2, max(table, row))):
+        closed_form = ClosedForm(grid.at_wavelengths(block.wavelengths))
+        product = Product(len(problem.source), block.rows)
+        for tile in product.tiles(rows_within(memory - table * block.rows, row)):
+            yield Tile(tile.pairs, block.wavelengths), problem.part(tile.pairs), closed_form
 
 
 def _require(

@@ -23,7 +23,7 @@ SHARE = 9 / 16
 value of a cubic. A straight line shows 0.75 of its error, a symbol by `hermite` 0.85 or more; the
 rest makes up for slopes that change when a neighbour is halved later."""
 MOST_NODES = 65_536
-BLOCK = 4_096  # cells looked into at once, so that memory does not grow with the nodes
+BLOCK = 256  # cells looked into at once, so that memory does not grow with the nodes
 NARROWEST = 2**-20
 """Width of a cell that is not halved any more: float32 has 16 positions in it."""
 

@@ -7,24 +7,25 @@ thread, so that the number of cores changes the time and not a bit of the result
 """
 
 import itertools
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from geonode.devices.device import one_thread
+from geonode.devices.device import Device, one_thread
 from geonode.devices.products import fast_products
+from geonode.devices.profile import profile_of
+from geonode.engine.local import Recipe
 from geonode.geodesics.problem import ordered_pairs
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.folds import Fold
+from geonode.learning.footprint import Footprint
 from geonode.learning.run import Run
-
-CPU_BATCH_ROWS = 1_500
-ACCELERATOR_BATCH_ROWS = 4_000_000
+from geonode.progress import Report
 
 
 class Model(NamedTuple):
@@ -40,11 +41,13 @@ class Batch(NamedTuple):
     Attributes:
         models: the models.
         source, target: level indices of the training pairs of every model.
+        parts: of the training pairs, of which one at a time fits into memory.
     """
 
     models: list[Model]
     source: Int[Tensor, "model pair"]
     target: Int[Tensor, "model pair"]
+    parts: int = 1
 
     @property
     def label(self) -> str:
@@ -67,27 +70,40 @@ class Batch(NamedTuple):
         return [(*seed, model.member, *model.fold.seed) for model in self.models]
 
 
+class Fitted(NamedTuple):
+    """Trained models.
+
+    Attributes:
+        network: theirs, on the CPU.
+        history: terms of their losses.
+        beside: what else is to be known of every model.
+    """
+
+    network: Perceptron
+    history: Float[Tensor, "epoch term model"]
+    beside: Sequence[Any] = ()
+
+
 def fit_batches(
-    run: Run,
-    rows_per_pair: int,
-    fit: Callable[[Batch], tuple[Perceptron, Float[Tensor, "epoch term model"]]],
-) -> tuple[Perceptron, Float[Tensor, "epoch term model"]]:
+    run: Run, rows_per_pair: int, recipe: Recipe[Batch, Fitted], footprint: Footprint
+) -> Fitted:
     """Fit every (member, fold) batch by batch and return all models in the order (member, fold).
 
     Args:
         run: which models, and where.
         rows_per_pair: network rows that one training pair costs in one step.
-        fit: trains the models of a batch side by side; returns their networks and loss terms.
+        recipe: of what trains the models of a batch side by side.
+        footprint: memory of a step.
+
+    Raises:
+        TrainingError: not even one pair of one model fits into the memory of the device.
     """
-    batches = _batches(run, rows_per_pair)
-    device = run.device
-    with fast_products(device.place, tf32=device.rounding == "tf32"):
-        if device.kind == "cpu":
-            with one_thread(), ThreadPoolExecutor(os.cpu_count()) as cores:
-                fitted = list(cores.map(fit, batches))
-        else:
-            fitted = [fit(batch) for batch in batches]
-    networks = [network for network, _ in fitted]
+    batches, fitted = _batches(run, rows_per_pair, footprint), list[Fitted]()
+    prepared = partial(_prepared, recipe, run.device)
+    cores = profile_of(run.device.place).batches if run.device.kind == "cpu" else None
+    with _settings(run.device):
+        run.engine.work(prepared, batches, lambda _, found: fitted.append(found), run.report, cores)
+    networks = [part.network for part in fitted]
     order = [
         model.member * len(run.folds) + model.fold.index
         for batch in batches
@@ -102,21 +118,61 @@ def fit_batches(
             torch.cat(parts)[places] for parts in zip(*(n.biases for n in networks), strict=True)
         ),
     )
-    return joined, torch.cat([history for _, history in fitted], dim=-1)[..., places]
+    history = torch.cat([part.history for part in fitted], dim=-1)[..., places]
+    beside = [known for part in fitted for known in part.beside]
+    return Fitted(joined, history, [beside[place] for place in places.tolist()] if beside else ())
 
 
-def _batches(run: Run, rows_per_pair: int) -> list[Batch]:
+def _prepared(recipe: Recipe[Batch, Fitted], device: Device) -> Callable[[Batch, Report], Fitted]:
+    """The same in the settings of training, in whatever process."""
+    fit = recipe()
+
+    def fit_in_settings(batch: Batch, report: Report) -> Fitted:
+        # In this process they are those already, so that its threads change nothing.
+        with _settings(device):
+            return fit(batch, report)
+
+    return fit_in_settings
+
+
+@contextmanager
+def _settings(device: Device) -> Iterator[None]:
+    """How matrices are multiplied, and on a CPU one thread for every model."""
+    threads = one_thread() if device.kind == "cpu" else nullcontext()
+    with fast_products(device.place, tf32=device.rounding == "tf32"), threads:
+        yield
+
+
+def at_once(run: Run, pairs: int, rows_per_pair: int, footprint: Footprint) -> tuple[int, int]:
+    """How many models a batch holds at most, and in how many parts their pairs are taken.
+
+    Args:
+        run: where to train.
+        pairs: training pairs of every model.
+        rows_per_pair: network rows that one of them costs in one step.
+        footprint: memory of a step.
+
+    Raises:
+        TrainingError: not even one pair of one model fits into the memory of the device.
+    """
+    profile = profile_of(run.device.place)
+    memory = run.device.budget // profile.batches
+    parts = footprint.parts_within(memory, pairs)
+    by_memory = memory // footprint.bytes(pairs, parts)
+    return max(1, min(profile.batch_rows // (rows_per_pair * pairs), by_memory)), parts
+
+
+def _batches(run: Run, rows_per_pair: int, footprint: Footprint) -> list[Batch]:
     """All models, those with equally many training pairs together, as many as a batch holds."""
     device = run.device.place
     source, target = ordered_pairs(run.folds[0].levels)
-    largest = CPU_BATCH_ROWS if device.type == "cpu" else ACCELERATOR_BATCH_ROWS
     batches = []
     for _, alike in itertools.groupby(run.folds, key=lambda fold: len(fold.left_out)):
         group = list(alike)
         models = [Model(member, fold) for member in range(run.members) for fold in group]
-        size = max(1, largest // (rows_per_pair * len(group[0].training_pairs)))
+        size, parts = at_once(run, len(group[0].training_pairs), rows_per_pair, footprint)
         for first in range(0, len(models), size):
             part = models[first : first + size]
             pairs = torch.stack([model.fold.training_pairs for model in part])
-            batches.append(Batch(part, source[pairs].to(device), target[pairs].to(device)))
+            batches.append(Batch(part, source[pairs].to(device), target[pairs].to(device), parts))
     return batches

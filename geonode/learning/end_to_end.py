@@ -13,6 +13,8 @@ which grow with the number itself.
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -25,13 +27,15 @@ from geonode.devices.device import on_device
 from geonode.geodesics.panels import PanelGeometry, Panels
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.batches import Batch, fit_batches
-from geonode.learning.checkpoint import open_checkpoints
+from geonode.learning.batches import Batch, Fitted, fit_batches
+from geonode.learning.checkpoint import Checkpoints, open_checkpoints
 from geonode.learning.folds import Standardisation, training_wavelengths
+from geonode.learning.footprint import of_end_to_end
 from geonode.learning.path_decoder import DECODER_SIZES, FeatureScale
 from geonode.learning.run import Run
 from geonode.learning.targets import Targets
 from geonode.learning.trainer import train
+from geonode.progress import Report
 from geonode.spectra.series import Series
 
 TERMS = ("reconstruction", "smoothness", "bounds", "length")
@@ -61,16 +65,35 @@ def fit_metric(
             accumulate, or the checkpoints are of another training.
         CorruptArtifactError: a checkpoint is damaged.
     """
+    levels = len(series.signal)
+    points = (levels - 1) * parameters.quadrature_nodes + levels
+    chosen = training_wavelengths(len(series.axis), parameters.wavelengths)
+    data = [series.signal, positions, series.wavelengths]
+    checkpoints = open_checkpoints(parameters, run, data)
+    recipe = partial(_fitting, series, positions, parameters, run.alone, checkpoints)
+    rows_per_pair = math.ceil(points * len(chosen) / (levels * (levels - 1)))
+    footprint = of_end_to_end(levels, len(chosen), parameters, run.device)
+    fitted = fit_batches(run, rows_per_pair, recipe, footprint)
+    if checkpoints is not None:
+        checkpoints.discard()
+    return fitted.network, fitted.history
+
+
+def _fitting(
+    series: Series,
+    positions: np.ndarray,
+    parameters: MetricParameters,
+    run: Run,
+    checkpoints: Checkpoints | None,
+) -> Callable[[Batch, Report], Fitted]:
+    """What trains the metrics of a batch."""
     device, dtype = run.device.place, run.device.training
     spectra, wavelengths = series.signal, series.wavelengths
     scales = [Standardisation.of(spectra[fold.training]) for fold in run.folds]
     chosen = training_wavelengths(len(wavelengths), parameters.wavelengths)
     charted = on_device(wavelengths[chosen], device, dtype)
-    levels = len(spectra)
-    points = (levels - 1) * parameters.quadrature_nodes + levels
-    checkpoints = open_checkpoints(parameters, run, [spectra, positions, wavelengths])
 
-    def fit(batch: Batch) -> tuple[Perceptron, Tensor]:
+    def fit(batch: Batch, report: Report) -> Fitted:
         charts = np.stack([positions[model.fold.index] for model in batch.models])
         panels = Panels.between(on_device(charts, device, dtype), parameters.quadrature_nodes)
         targets = Targets(batch, scales, series, parameters, dtype)
@@ -100,17 +123,14 @@ def fit_metric(
             targets.pairs,
             parameters,
             name=batch.name,
-            report=run.report,
+            parts=batch.parts,
+            report=report,
             checkpoints=checkpoints and checkpoints.of_batch(batch.label),
             repeats=targets.repeat,
         )
-        return metric.network.detached().to(torch.device("cpu"), dtype), history
+        return Fitted(metric.network.detached().to(torch.device("cpu"), dtype), history)
 
-    rows_per_pair = math.ceil(points * len(chosen) / (levels * (levels - 1)))
-    fitted = fit_batches(run, rows_per_pair, fit)
-    if checkpoints is not None:
-        checkpoints.discard()
-    return fitted
+    return fit
 
 
 def penalties(

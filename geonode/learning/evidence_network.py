@@ -14,6 +14,8 @@ covariance of its own. One variance of the process serves all wavelengths in eit
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -28,13 +30,15 @@ from geonode.geodesics.panels import Panels
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
-from geonode.learning.batches import Batch, fit_batches
-from geonode.learning.checkpoint import open_checkpoints
+from geonode.learning.batches import Batch, Fitted, fit_batches
+from geonode.learning.checkpoint import Checkpoints, open_checkpoints
 from geonode.learning.end_to_end import METRIC_STREAM
 from geonode.learning.folds import Fold, Standardisation, training_wavelengths
+from geonode.learning.footprint import of_nodes
 from geonode.learning.process import LENGTHS, NOISES, fit_process
 from geonode.learning.run import Run
 from geonode.learning.trainer import train
+from geonode.progress import Report
 
 TERMS = ("evidence", "flatness")
 NODES = 5  # of the quadrature in every gap between neighbouring concentrations
@@ -75,14 +79,37 @@ def fit_evidence_network(
             accumulated, or the checkpoints are of another training.
         CorruptArtifactError: a checkpoint is damaged.
     """
+    levels = len(spectra)
+    points = (levels - 1) * NODES + levels
+    kernels = 1 if shared else min(len(wavelengths), parameters.wavelengths)
+    data = (spectra, positions, wavelengths)
+    checkpoints = open_checkpoints(parameters, run, data)
+    recipe = partial(_fitting, *data, parameters, run.alone, checkpoints, shared)
+    rows_per_pair = math.ceil(points * kernels / (levels * (levels - 1)))
+    footprint = of_nodes(points, kernels, run.device)
+    fitted = fit_batches(run, rows_per_pair, recipe, footprint)
+    if checkpoints is not None:
+        checkpoints.discard()
+    return fitted.network, fitted.history
+
+
+def _fitting(
+    spectra: np.ndarray,
+    positions: np.ndarray,
+    wavelengths: np.ndarray,
+    parameters: MetricParameters | DecodersParameters,
+    run: Run,
+    checkpoints: Checkpoints | None,
+    shared: bool,
+) -> Callable[[Batch, Report], Fitted]:
+    """What trains the metrics of a batch."""
     device, dtype = run.device.place, run.device.training
     scales = [Standardisation.of(spectra[fold.training]) for fold in run.folds]
     chosen = training_wavelengths(len(wavelengths), parameters.wavelengths)
     charted = on_device(np.zeros(1) if shared else wavelengths[chosen], device, dtype)
     levels = len(spectra)
-    checkpoints = open_checkpoints(parameters, run, [spectra, positions, wavelengths])
 
-    def fit(batch: Batch) -> tuple[Perceptron, Tensor]:
+    def fit(batch: Batch, report: Report) -> Fitted:
         folds = [model.fold for model in batch.models]
         charts = np.stack([positions[fold.index] for fold in folds])
         signals = [scales[f.index].apply(spectra[f.training][:, chosen]) for f in folds]
@@ -111,16 +138,12 @@ def fit_evidence_network(
             1,
             parameters,
             name=batch.name,
-            report=run.report,
+            report=report,
             checkpoints=checkpoints and checkpoints.of_batch(batch.label),
         )
-        return metric.network.detached().to(torch.device("cpu"), dtype), history
+        return Fitted(metric.network.detached().to(torch.device("cpu"), dtype), history)
 
-    points = (levels - 1) * NODES + levels
-    fitted = fit_batches(run, math.ceil(points * len(charted) / (levels * (levels - 1))), fit)
-    if checkpoints is not None:
-        checkpoints.discard()
-    return fitted
+    return fit
 
 
 def scaled_arc_lengths(

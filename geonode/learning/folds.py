@@ -6,6 +6,7 @@ known: the question is which spectrum belongs to it.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,6 +31,10 @@ class Fold:
     index: int
     levels: int
     left_out: tuple[int, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # To other processes without the cached pairs: there may be a thousand folds.
+        return Fold, (self.index, self.levels, self.left_out)
 
     @property
     def training(self) -> list[int]:

@@ -10,6 +10,7 @@ sources and over all members.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,17 +19,20 @@ from torch import Tensor
 
 from geonode.config import DecodersParameters
 from geonode.devices.device import on_device
+from geonode.engine.local import Open
 from geonode.geodesics.features import FEATURES
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.batches import Batch, fit_batches
-from geonode.learning.checkpoint import open_checkpoints
-from geonode.learning.decoder_tasks import FEATURES_OF_SCORES, MakeTask, Task, without_wavelength
+from geonode.learning.batches import Batch, Fitted, fit_batches
+from geonode.learning.checkpoint import Checkpoints, open_checkpoints
+from geonode.learning.decoder_tasks import FEATURES_OF_SCORES, MakeTask, without_wavelength
 from geonode.learning.early_stopping import WatchedDecoders
 from geonode.learning.folds import Fold, Standardisation
+from geonode.learning.footprint import of_path_decoders
 from geonode.learning.predicted import Predicted
 from geonode.learning.run import Run
 from geonode.learning.targets import Targets
 from geonode.learning.trainer import Watch, last_losses, train, watched_epochs
+from geonode.progress import Report
 from geonode.spectra.series import Series
 
 HIDDEN = (64, 128)
@@ -160,7 +164,7 @@ def fit_path_decoders(
         CorruptArtifactError: a checkpoint is damaged.
     """
     task = make_task(series, parameters, run)
-    network, scale, history, _ = _train(series, features, task, parameters, run, watched=False)
+    network, scale, history, _ = _train(series, features, make_task, parameters, run, watched=False)
     errors = last_losses(history).unflatten(0, (run.members, -1)).mean(0).tolist()
     spectra = [task.to_spectrum(fold, error) for fold, error in enumerate(errors)]
     matrix, offset = (torch.from_numpy(np.stack(part)) for part in zip(*spectra, strict=True))
@@ -179,7 +183,7 @@ def watch_path_decoders(
     Arguments and errors are those of `fit_path_decoders`.
     """
     task = make_task(series, parameters, run)
-    _, _, history, seen = _train(series, features, task, parameters, run, watched=True)
+    _, _, history, seen = _train(series, features, make_task, parameters, run, watched=True)
     epochs = watched_epochs(parameters.epochs)
     errors = history[[epoch - 1 for epoch in epochs], 0].unflatten(1, (run.members, -1)).mean(1)
     return WatchedDecoders(epochs, run.folds, seen, errors.numpy(), task.to_spectrum, series.signal)
@@ -188,7 +192,7 @@ def watch_path_decoders(
 def _train(
     series: Series,
     features: Float[np.ndarray, "member fold pair training feature"],
-    task: Task,
+    make_task: MakeTask,
     parameters: DecodersParameters,
     run: Run,
     *,
@@ -199,13 +203,36 @@ def _train(
     Returns the networks, their feature scales, the history and, if they are watched, what they
     said of the levels that they leave out (evaluation, member, fold, target, source, output).
     """
-    rows_of = task.rows(features)
+    checkpoints = open_checkpoints(parameters, run, [series.signal, features])
+    opened = run.engine.shared(features)
+    recipe = partial(
+        _fitting, series, opened, make_task, parameters, run.alone, checkpoints, watched
+    )
+    footprint = of_path_decoders(features.shape[3], parameters, run.device)
+    network, history, beside = fit_batches(run, features.shape[3], recipe, footprint)
+    if checkpoints is not None:
+        checkpoints.discard()
+    means, deviations, seen = zip(*beside, strict=True)
+    scale = FeatureScale(torch.stack(means), torch.stack(deviations))
+    said = torch.stack(seen, 1) if watched else torch.empty(0, len(beside))
+    return network, scale, history, said.unflatten(1, (run.members, -1))
+
+
+def _fitting(
+    series: Series,
+    features: Open,
+    make_task: MakeTask,
+    parameters: DecodersParameters,
+    run: Run,
+    checkpoints: Checkpoints | None,
+    watched: bool,
+) -> Callable[[Batch, Report], Fitted]:
+    """What trains the networks of a batch; it gives feature scales and what was said beside."""
+    task = make_task(series, parameters, run)
+    rows_of = task.rows(features())
     sizes = (rows_of.shape[-1], *HIDDEN, task.outputs)
     device, dtype = run.device.place, run.device.training
     signals = [Standardisation.of(series.signal[fold.training]) for fold in run.folds]
-    scales: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
-    seen: dict[tuple[int, int], Tensor] = {}
-    checkpoints = open_checkpoints(parameters, run, [series.signal, features])
 
     def read(batch: Batch, pairs: Callable[[Fold], Int[Tensor, "pair"]]) -> Tensor:
         of_model = [
@@ -213,7 +240,7 @@ def _train(
         ]
         return on_device(np.stack(of_model), device, dtype)
 
-    def fit(batch: Batch) -> tuple[Perceptron, Tensor]:
+    def fit(batch: Batch, report: Report) -> Fitted:
         inputs = read(batch, lambda fold: fold.training_pairs)
         targets = Targets(batch, signals, series, parameters, dtype)
         target = task.target(batch, targets)
@@ -236,25 +263,18 @@ def _train(
             targets.pairs,
             parameters,
             name=batch.name,
-            report=run.report,
+            parts=batch.parts,
+            report=report,
             checkpoints=checkpoints and checkpoints.of_batch(batch.label),
             epochs=run.epochs and [run.epochs[model.fold.index] for model in batch.models],
             watch=watch,
             repeats=targets.repeat,
         )
-        for place, (member, fold) in enumerate(batch.models):
-            scales[member, fold.index] = (scale.mean[place].cpu(), scale.deviation[place].cpu())
-            if watch is not None:
-                seen[member, fold.index] = _said(watch, place, fold)
-        return network.detached().to(torch.device("cpu"), dtype), history
+        said = [watch and _said(watch, place, m.fold) for place, m in enumerate(batch.models)]
+        beside = list(zip(scale.mean.cpu(), scale.deviation.cpu(), said, strict=True))
+        return Fitted(network.detached().to(torch.device("cpu"), dtype), history, beside)
 
-    network, history = fit_batches(run, features.shape[3], fit)
-    if checkpoints is not None:
-        checkpoints.discard()
-    models = [(member, fold.index) for member in range(run.members) for fold in run.folds]
-    mean, deviation = (torch.stack(part) for part in zip(*(scales[m] for m in models), strict=True))
-    said = torch.stack([seen[m] for m in models], 1) if watched else torch.empty(0, len(models))
-    return network, FeatureScale(mean, deviation), history, said.unflatten(1, (run.members, -1))
+    return fit
 
 
 def _said(watch: Watch, place: int, fold: Fold) -> Tensor:

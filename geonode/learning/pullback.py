@@ -13,6 +13,8 @@ induced by an immersion).
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -26,12 +28,14 @@ from geonode.errors import TrainingError
 from geonode.geodesics.panels import Panels
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.batches import Batch, fit_batches
-from geonode.learning.checkpoint import open_checkpoints
+from geonode.learning.batches import Batch, Fitted, fit_batches
+from geonode.learning.checkpoint import Checkpoints, open_checkpoints
 from geonode.learning.end_to_end import METRIC_STREAM
 from geonode.learning.folds import Standardisation, training_wavelengths
+from geonode.learning.footprint import of_nodes
 from geonode.learning.run import Run
 from geonode.learning.trainer import train
+from geonode.progress import Report
 
 TERMS = ("log_metric",)
 FLOOR = 0.1  # share of the mean squared slope
@@ -64,14 +68,35 @@ def fit_pullback(
             nodes than parts to accumulate, or the checkpoints are of another training.
         CorruptArtifactError: a checkpoint is damaged.
     """
+    levels = len(spectra)
+    points = (levels - 1) * parameters.quadrature_nodes
+    chosen = training_wavelengths(len(wavelengths), parameters.wavelengths)
+    data = (spectra, positions, wavelengths)
+    checkpoints = open_checkpoints(parameters, run, data)
+    recipe = partial(_fitting, *data, parameters, run.alone, checkpoints)
+    rows_per_pair = math.ceil(points * len(chosen) / (levels * (levels - 1)))
+    footprint = of_nodes(points, len(chosen), run.device)
+    fitted = fit_batches(run, rows_per_pair, recipe, footprint)
+    if checkpoints is not None:
+        checkpoints.discard()
+    return fitted.network, fitted.history
+
+
+def _fitting(
+    spectra: np.ndarray,
+    positions: np.ndarray,
+    wavelengths: np.ndarray,
+    parameters: MetricParameters,
+    run: Run,
+    checkpoints: Checkpoints | None,
+) -> Callable[[Batch, Report], Fitted]:
+    """What trains the metrics of a batch."""
     device, dtype = run.device.place, run.device.training
     scales = [Standardisation.of(spectra[fold.training]) for fold in run.folds]
     chosen = training_wavelengths(len(wavelengths), parameters.wavelengths)
     charted = on_device(wavelengths[chosen], device, dtype)
-    levels = len(spectra)
-    checkpoints = open_checkpoints(parameters, run, [spectra, positions, wavelengths])
 
-    def fit(batch: Batch) -> tuple[Perceptron, Tensor]:
+    def fit(batch: Batch, report: Report) -> Fitted:
         charts = np.stack([positions[model.fold.index] for model in batch.models])
         panels = Panels.between(torch.from_numpy(charts), parameters.quadrature_nodes)
         nodes = panels.nodes.flatten(1)
@@ -95,16 +120,12 @@ def fit_pullback(
             points.shape[1],
             parameters,
             name=batch.name,
-            report=run.report,
+            report=report,
             checkpoints=checkpoints and checkpoints.of_batch(batch.label),
         )
-        return metric.network.detached().to(torch.device("cpu"), dtype), history
+        return Fitted(metric.network.detached().to(torch.device("cpu"), dtype), history)
 
-    points = (levels - 1) * parameters.quadrature_nodes
-    fitted = fit_batches(run, math.ceil(points * len(chosen) / (levels * (levels - 1))), fit)
-    if checkpoints is not None:
-        checkpoints.discard()
-    return fitted
+    return fit
 
 
 def pullback(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from geonode.config import InnerParameters
 from geonode.devices.device import Device
+from geonode.engine.local import LOCAL, Engine
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out
@@ -23,6 +24,7 @@ class Run:
         scratch: folder of the training's checkpoints, removed when it is done; None for none.
         report: told of every step of every model.
         epochs: after which the models of each fold stop; None: after all.
+        engine: trains.
     """
 
     folds: list[Fold]
@@ -31,11 +33,17 @@ class Run:
     scratch: Path | None = None
     report: Report = silent
     epochs: tuple[int, ...] | None = None
+    engine: Engine = LOCAL
 
     def trainable(self, network: Perceptron) -> TrainablePerceptron:
         """A copy of networks, to be trained on the device in its formats."""
         moved = network.to(self.device.place, self.device.training)
         return TrainablePerceptron.of(moved, self.device.products)
+
+    @property
+    def alone(self) -> "Run":
+        """The same for another process, which has no engine and nobody to tell."""
+        return replace(self, report=silent, engine=LOCAL)
 
     def of_kind(self, kind: str) -> "Run":
         """The same with checkpoints of its own, for one of several trainings."""
@@ -85,7 +93,7 @@ class Runs(NamedTuple):
         """Number of models of both."""
         return sum(len(run.folds) * run.members for run in self if run is not None)
 
-    def telling(self, report: Report) -> "Runs":
-        """The same, with someone to tell of every step."""
-        inner = self.inner and replace(self.inner, report=report)
-        return Runs(replace(self.outer, report=report), inner)
+    def telling(self, report: Report, engine: Engine = LOCAL) -> "Runs":
+        """The same, with someone to tell of every step, and an engine that takes them."""
+        inner = self.inner and replace(self.inner, report=report, engine=engine)
+        return Runs(replace(self.outer, report=report, engine=engine), inner)

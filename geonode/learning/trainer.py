@@ -6,6 +6,7 @@ rounding.
 """
 
 import itertools
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from geonode.config import DecodersParameters, MetricParameters, TrainingParameters
+from geonode.devices.profile import profile_of
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
@@ -27,6 +29,8 @@ MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, as torch names them
 WATCHED_EPOCHS = 10  # from one look at models in training to the next
 WARM_UP = 3  # steps before one is captured
 LOGGED_EPOCHS = 5  # from one line in the log of a model to the next
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ def train(
     epochs: Sequence[int] | None = None,
     watch: Watch | None = None,
     repeats: bool = False,
+    parts: int = 1,
 ) -> Float[Tensor, "epoch term model"]:
     """Minimise the sum of the loss terms of every model, and of its decay, with Adam.
 
@@ -82,6 +87,7 @@ def train(
         watch: what to look at.
         repeats: whether the loss is the same program in every epoch. On CUDA, in single
             precision, all kernels of an epoch are then captured once and launched together.
+        parts: of the training pairs at least, whatever `accumulation` says.
 
     Returns:
         The terms before every step, without the decay, on the CPU; NaN where a model has stopped.
@@ -94,13 +100,11 @@ def train(
     networks = [network for network, _ in groups]
     tensors = [tensor for network in networks for tensor in network.parameters]
     device, models = tensors[0].device, len(tensors[0])
-    # The captured Adam keeps its rate in single precision.
-    single = tensors[0].dtype == torch.float32
-    captured = repeats and single and epochs is None and device.type == "cuda"
+    captured = repeats and epochs is None and _can_be_captured(tensors[0])
     optimiser = _adam(groups, captured, device)
     every = parameters.checkpoint_every
     rates = [learning_rates(parameters.schedule, rate, parameters.epochs) for _, rate in groups]
-    parts = _parts(pairs, parameters.accumulation)
+    shares = _parts(pairs, max(parts, parameters.accumulation))
     ends = torch.tensor(epochs or [parameters.epochs] * models)
     last = int(ends.max())
     scale = LossScale(models, device) if _in_half(networks) else None
@@ -109,7 +113,7 @@ def train(
         report(len(history) * models)
 
     def step(epoch: int) -> Tensor:
-        terms = _differentiate(loss, parts, epoch, scale)
+        terms = _differentiate(loss, shares, epoch, scale)
         going = None if epochs is None else (ends > epoch).to(device)
         if scale is not None:
             finite = scale.unscale([tensor.grad for tensor in tensors if tensor.grad is not None])
@@ -142,6 +146,11 @@ def train(
     return _until(ends, history, parameters.epochs)
 
 
+def _can_be_captured(tensor: Tensor) -> bool:
+    """Whether steps of such parameters can. The captured Adam keeps its rate in float32."""
+    return tensor.dtype == torch.float32 and profile_of(tensor.device).captured
+
+
 def _adam(
     groups: Sequence[tuple[Perceptron, float]], captured: bool, device: torch.device
 ) -> torch.optim.Adam:
@@ -149,7 +158,7 @@ def _adam(
     rates = [torch.tensor(rate, device=device) if captured else rate for _, rate in groups]
     return torch.optim.Adam(
         [{"params": n.parameters, "lr": rate} for (n, _), rate in zip(groups, rates, strict=True)],
-        fused=device.type != "mps",
+        fused=profile_of(device).fused,
         capturable=captured,
     )
 
@@ -284,6 +293,7 @@ def _resume(
     if state is None:
         return []
     history = state["history"].to(tensors[0].device)
+    _LOG.info("%s: training goes on after epoch %d", checkpoints.folder, len(history))
     if scale is not None:
         for part, kept in zip(scale.state, state["scale"], strict=True):
             part.copy_(kept)

@@ -14,6 +14,10 @@ _LOG = logging.getLogger(__name__)
 _STATUS = Path("/proc/self/status")
 
 
+GROWTH = 0.2
+"""Part by which memory may grow after the first tenth of a piece of work without a warning."""
+
+
 class Resident(NamedTuple):
     """Resident memory of this process, now and at its peak (bytes); None where it is not told."""
 
@@ -57,15 +61,59 @@ def observed(label: str) -> Iterator[Callable[[int], None]]:
         )
 
 
+class Growth:
+    """Memory that this process holds for itself, files that it maps left out, during some work.
+
+    Args:
+        total: units of that work.
+
+    Attributes:
+        first: after a tenth of the work (bytes); None before, and where it is not told.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done = total, 0
+        self._one_at_a_time = threading.Lock()
+        self.first: int | None = None
+
+    def count(self, units: int) -> None:
+        """Take note of units of work that are done; from any thread."""
+        with self._one_at_a_time:
+            before, self._done = self._done, self._done + units
+            if 10 * before < self._total <= 10 * self._done:
+                self.first = own_memory()
+
+    def tell(self, label: str) -> None:
+        """Warn at the end of the work if memory has grown by more than `GROWTH`."""
+        last = own_memory()
+        if self.first is not None and last is not None and last > (1 + GROWTH) * self.first:
+            _LOG.warning(
+                "%s: memory grew from %s after a tenth of the work to %s at its end; "
+                "look whether it goes on growing in longer work",
+                label,
+                _megabytes(self.first),
+                _megabytes(last),
+            )
+
+
+def own_memory() -> int | None:
+    """Resident memory of this process without the files that it maps; told on Linux alone."""
+    return _size(_status().get("RssAnon"))
+
+
 def resident_memory() -> Resident:
     """Resident memory of this process since it began; nothing is told but on Linux."""
+    told = _status()
+    # Not ru_maxrss, which on Linux is at least the peak of the process that started this one.
+    return Resident(_size(told.get("VmRSS")), _size(told.get("VmHWM")))
+
+
+def _status() -> dict[str, str]:
     try:
         lines = _STATUS.read_text(encoding="utf-8").splitlines()
     except OSError:
-        return Resident(None, None)
-    told = dict(line.split(":", 1) for line in lines)
-    # Not ru_maxrss, which on Linux is at least the peak of the process that started this one.
-    return Resident(_size(told.get("VmRSS")), _size(told.get("VmHWM")))
+        return {}
+    return dict(line.split(":", 1) for line in lines)
 
 
 def _size(told: str | None) -> int | None:

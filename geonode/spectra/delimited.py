@@ -16,7 +16,13 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.spectra.sheet import Grid, require_columns, to_number
+from geonode.spectra.sheet import Grid, require_columns, require_values, to_number
+
+LARGEST_TEXT = 2**27
+"""Characters of a file."""
+
+MOST_LINES = 2**21
+"""Of a file."""
 
 LONGEST_LINE = 2**20
 """Characters; a longer line is no line of a table, and is not read into memory."""
@@ -27,7 +33,7 @@ _HEAD = 20  # rows below the header from which the delimiter is found
 _QUOTED_OR_NOT = re.compile(r'"([^"]*)"|(\S+)')
 _SAYS_SOMETHING = re.compile(r'[^\s,;|"]')
 _THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
-_WITH_COMMA = re.compile(r"[0-9.]*[0-9],[0-9][0-9.,]*")
+_WITH_COMMA = re.compile(r"(?<![0-9.])[0-9.]*[0-9],[0-9][0-9.,]*")
 _STARTS_WITH_NUMBER = re.compile(r"([+-]?[0-9]+),([0-9]+)")
 
 
@@ -53,19 +59,28 @@ def read_delimited(path: Path) -> Grid:
             "found an empty file, expected a header such as wavelength_nm,0,10,20,30,60"
         )
     dialect = _find_dialect(lines)
-    require_columns(lines[0].count(dialect.delimiter) + 1)
+    require_values(sum(_cells_of(line, dialect) for line in lines))
     decimal = "point" if dialect.decimal == "." else "comma"
     words = f"text, delimiter {DELIMITERS[dialect.delimiter]}, decimal {decimal}"
     return _at_once(lines, dialect, words) or _by_cell(lines, dialect, words)
 
 
-def text_lines(file: TextIO, longest: int = LONGEST_LINE) -> Iterator[str]:
+def text_lines(
+    file: TextIO, longest: int = LONGEST_LINE, largest: int = LARGEST_TEXT
+) -> Iterator[str]:
     """Lines of a file, refusing what no text file has.
 
     Raises:
-        SpectraError: there is a null character or a line that is too long.
+        SpectraError: there is a null character or a line that is too long, or the file is.
     """
+    characters = count = 0
     while line := file.readline(longest):
+        characters, count = characters + len(line), count + 1
+        if characters > largest or count > MOST_LINES:
+            raise SpectraError(
+                f"found more than {largest} characters or {MOST_LINES} lines, expected at "
+                "most that; read the spectra from several files"
+            )
         if "\0" in line or len(line) == longest:
             raise SpectraError(
                 f"found binary data or a line of {longest} characters, expected text saved as UTF-8"
@@ -86,6 +101,7 @@ def _find_dialect(lines: list[str]) -> Dialect:
             rows = [cells for _, cells in islice(_rows(lines, dialect), _HEAD + 1)]
         except SpectraError:
             continue
+        require_columns(max(map(len, rows)))
         if len(rows[0]) > 1:
             found[dialect] = _fit(rows, dialect)
     if not found:
@@ -166,6 +182,13 @@ def _raw_rows(lines: list[str], dialect: Dialect) -> Iterator[tuple[int, list[st
             yield reader.line_num, row
     except csv.Error as error:
         raise SpectraError(f"row {reader.line_num}: {error}; expected plain cells") from error
+
+
+def _cells_of(line: str, dialect: Dialect) -> int:
+    """How many cells a line has at most."""
+    if dialect.delimiter == " ":
+        return len(line.split())
+    return line.count(dialect.delimiter) + 1
 
 
 def _names(cells: list[str], dialect: Dialect) -> list[str]:

@@ -1,15 +1,38 @@
-"""Tables in Excel workbooks: the cells of the one sheet that is not empty."""
+"""Tables in Excel workbooks: the cells of the one sheet that is not empty.
 
+openpyxl builds objects of all that a workbook has in it, and takes its word for where cells are. So
+what it is given is counted first: unpacked by this module and not as the archive says.
+"""
+
+import io
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from geonode.errors import SpectraError
 from geonode.spectra.optional import require
-from geonode.spectra.sheet import MOST_VALUES, Grid, require_columns
+from geonode.spectra.sheet import LONGEST_NAME, MOST_VALUES, Grid, require_columns
 
-LARGEST_WORKBOOK = 2**30
+LARGEST_WORKBOOK = 2**27
 """Bytes of a workbook once it is unpacked."""
+
+LARGEST_PART = 2**20
+"""Bytes of anything in it but cells and texts."""
+
+MOST_ELEMENTS = 2**21
+"""Of XML: a cell has two."""
+
+MOST_ROWS = 2**20
+"""As Excel has them."""
+
+# What openpyxl does not ask for where it only reads cells.
+_LEFT_OUT = (
+    *("xl/media/", "xl/calcchain.xml", "xl/comments", "xl/externallinks/", "customxml/"),
+    *("xl/pivotcache/", "xl/pivottables/"),
+)
+_CELLS = ("xl/worksheets/", "xl/sharedstrings.xml")
+_BLOCK = 2**20
 
 
 def read_excel(path: Path) -> Grid:
@@ -21,15 +44,14 @@ def read_excel(path: Path) -> Grid:
         OSError: it cannot be read.
     """
     openpyxl = require("openpyxl", "excel")
-    _refuse_large(path)
+    unpacked = _unpacked(path)
     try:
-        with path.open("rb") as file:
-            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            filled = [sheet for sheet in book.worksheets if _is_filled(sheet)]
-            if len(filled) == 1:
-                return _grid(filled[0])
-            names = ", ".join(repr(sheet.title) for sheet in filled)
-    except (SpectraError, OSError):
+        book = openpyxl.load_workbook(unpacked, read_only=True, data_only=True, keep_links=False)
+        filled = [sheet for sheet in book.worksheets if _is_filled(sheet)]
+        if len(filled) == 1:
+            return _grid(filled[0])
+        names = ", ".join(repr(sheet.title) for sheet in filled)
+    except SpectraError:
         raise
     except Exception as error:  # of a damaged part of the workbook, whatever it is
         raise SpectraError(f"found a workbook that cannot be read ({error!r:.80})") from error
@@ -38,29 +60,79 @@ def read_excel(path: Path) -> Grid:
     raise SpectraError(f"found cells in the sheets {names}, expected one sheet; remove the others")
 
 
-def _refuse_large(path: Path) -> None:
+def _unpacked(path: Path) -> io.BytesIO:
+    """A workbook without compression.
+
+    Raises:
+        SpectraError: it is none, or has more in it than a table.
+        OSError: it cannot be read.
+    """
+    unpacked, size, elements = io.BytesIO(), 0, 0
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-    except OSError:
+        with zipfile.ZipFile(path) as archive, zipfile.ZipFile(unpacked, "w") as plain:
+            for entry in archive.infolist():
+                name = entry.filename.lower()
+                if not name.endswith((".xml", ".rels")) or name.startswith(_LEFT_OUT):
+                    continue
+                _refuse_part(entry)
+                content = bytearray()
+                with archive.open(entry) as part:
+                    while block := part.read(_BLOCK):
+                        content += block
+                        _refuse_more("bytes unpacked", size + len(content), LARGEST_WORKBOOK)
+                        if not name.startswith(_CELLS):
+                            said = f"bytes unpacked of {name[:40]!r}"
+                            _refuse_more(said, len(content), LARGEST_PART)
+                size += len(content)
+                text = content.replace(b"\0", b"")  # of UTF-16 too
+                if b"<!DOCTYPE" in text:
+                    raise SpectraError("found a DOCTYPE in a workbook, which no workbook has")
+                elements += text.count(b"<") - text.count(b"</")
+                _refuse_more("elements of XML", elements, MOST_ELEMENTS)
+                plain.writestr(entry.filename, content)
+    except (SpectraError, OSError):
         raise
     except Exception as error:  # zipfile raises more than BadZipFile where bytes are damaged
         raise SpectraError("found no workbook, expected one saved as .xlsx") from error
-    if size > LARGEST_WORKBOOK:
+    return unpacked
+
+
+def _refuse_part(entry: zipfile.ZipInfo) -> None:
+    """Refuse compressions that are not unpacked block by block."""
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise SpectraError(
-            f"found a workbook of {size} bytes unpacked, expected at most {LARGEST_WORKBOOK}"
+            f"found compression {entry.compress_type} in a workbook, expected deflate; save it anew"
+        )
+
+
+def _refuse_more(what: str, found: int, most: int) -> None:
+    if found > most:
+        raise SpectraError(
+            f"found a workbook of {found} {what}, expected at most {most}; copy the values of the "
+            "table alone to a new workbook, or save as .csv"
         )
 
 
 def _is_filled(sheet: Any) -> bool:
-    return any(value is not None for row in sheet.iter_rows(values_only=True) for value in row)
+    return any(value is not None for row in _rows(sheet) for value in row)
+
+
+def _rows(sheet: Any) -> Iterator[tuple[Any, ...]]:
+    """Values of the rows, refusing what a sheet says of places where it has no cells."""
+    sheet.reset_dimensions()
+    cells = 0
+    for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+        cells += len(row)
+        _refuse_more("rows", number, MOST_ROWS)
+        _refuse_more("cells with the empty ones", cells, MOST_VALUES)
+        yield row
 
 
 def _grid(sheet: Any) -> Grid:
     """Cells of a sheet without the empty ones at its right and its lower end."""
     rows: list[tuple[int, list[str]]] = []
     width, blank = 0, None
-    for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
+    for number, values in enumerate(_rows(sheet), start=1):
         cells = [_text(value) for value in values]
         while cells and not cells[-1]:
             cells.pop()
@@ -72,8 +144,7 @@ def _grid(sheet: Any) -> Grid:
         width = max(width, len(cells))
         require_columns(width)
         rows.append((number, cells))
-        if width * len(rows) > MOST_VALUES:
-            raise SpectraError(f"found more than {MOST_VALUES} cells, expected a table")
+        _refuse_more("cells", width * len(rows), MOST_VALUES)
     (_, header), *body = rows
     for number, cells in body:
         if len(cells) > len(header):
@@ -93,4 +164,7 @@ def _grid(sheet: Any) -> Grid:
 
 def _text(value: Any) -> str:
     """Text of a cell, of a number the shortest that is exactly it."""
-    return "" if value is None else str(value).strip()
+    text = "" if value is None else str(value)
+    if len(text) > LONGEST_NAME:
+        _refuse_more(f"characters in a cell, {text[:40]!r}...", len(text), LONGEST_NAME)
+    return text.strip()

@@ -14,7 +14,7 @@ from ruamel.yaml.error import YAMLError
 
 from geonode.config import SpectraParameters, parse_yaml
 from geonode.errors import ParameterError, SpectraError
-from geonode.spectra.reading import SUFFIXES
+from geonode.spectra.reading import SUFFIXES, errors_naming
 
 
 def parameters_of_folder(folder: Path, common: SpectraParameters) -> dict[str, SpectraParameters]:
@@ -24,9 +24,10 @@ def parameters_of_folder(folder: Path, common: SpectraParameters) -> dict[str, S
         SpectraError: the folder does not exist, or holds no file of spectra or two of one name.
         ParameterError: a file of parameters cannot be read, or a value in it is wrong.
     """
-    there = folder.is_dir()
     known = [suffix for suffix in SUFFIXES if suffix != ".txt"]
-    files = sorted(file for file in folder.iterdir() if file.suffix in known) if there else []
+    with errors_naming(folder):
+        there = folder.is_dir()
+        files = sorted(file for file in folder.iterdir() if file.suffix in known) if there else []
     if not files:
         found = f"no file *{', *'.join(known)}" if there else "no such folder"
         raise SpectraError(f"{folder}: found {found}, expected a folder of series")

@@ -48,12 +48,15 @@ CONCENTRATION_UNIT = (
 )
 """Units of concentrations; letters are large or small as they should be: mM is not MM."""
 
-_AXIS_HEADER = re.compile(r"(?P<name>.*?)[\s_/]*[\s_/(\[](?P<unit>1/cm|[^\s_/()\[\]]+)[)\]]?")
+# Not from within a run of blanks, nor with two ways through a run of digits: else the time that a
+# header takes would grow with the square of its length.
+_BEFORE_UNIT = r"(?<![\s_/])(?:[\s_/]+|[\s_/]*[(\[])"
+_AXIS_HEADER = re.compile(rf"(?P<name>.*?){_BEFORE_UNIT}(?P<unit>1/cm|[^\s_/()\[\]]+)[)\]]?")
 _CONCENTRATION_HEADER = re.compile(
-    rf"(?P<name>.*?)[\s_/]*[\s_/(\[](?P<unit>{CONCENTRATION_UNIT})[)\]]?"
+    rf"(?P<name>.*?){_BEFORE_UNIT}(?P<unit>{CONCENTRATION_UNIT})[)\]]?"
 )
 _BRACKETS = re.compile(r"(?P<name>conc[a-z]*\.?|levels?)[\s_]*[(\[](?P<unit>[^()\[\]]+)[)\]]", re.I)
-_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _LEVEL = re.compile(rf"(?P<number>{_NUMBER})(?:[\s_]*[(\[]?(?P<unit>{CONCENTRATION_UNIT})[)\]]?)?")
 _WAVELENGTH = re.compile(rf"(?P<number>{_NUMBER})[\s_]*[(\[]?(?P<unit>[^\s()\[\]]+)[)\]]?")
 _SCAN_MARK = re.compile(r"(?P<level>.+)__r(?P<scan>[1-9][0-9]{0,5})")

@@ -192,12 +192,18 @@ def _proposal(path: Path, sheet: Sheet, table: SpectraTable, window: Window) -> 
     }
     width = max(len(f"{key}: {value}") for key, (value, _) in values.items())
     lines = [
-        f"  {f'{key}: {value}':<{width}}  # {' '.join(said.split())}"
+        f"  {f'{key}: {value}':<{width}}  # {_printable(said)}"
         for key, (value, said) in values.items()
     ]
     return "\n".join(["spectra:", *lines]) + "\n"
 
 
 def _quoted(text: str) -> str:
-    """A string as YAML and JSON write it."""
-    return json.dumps(text, ensure_ascii=False)
+    """A string as YAML writes it."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
+
+
+def _printable(text: str) -> str:
+    """A remark in one line, of characters that YAML allows."""
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))

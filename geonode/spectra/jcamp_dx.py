@@ -14,6 +14,7 @@ spaced and possibly compressed, or XYPOINTS.
 import contextlib
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,9 @@ SUFFIXES = (".jdx", ".dx", ".jcamp")
 LONGEST_LINE = 1024
 """Characters; the standard has 80."""
 
+LARGEST_TEXT = 2**23
+"""Characters of a file, which are parsed one by one."""
+
 MOST_POINTS = 2**20
 """Of a spectrum."""
 
@@ -42,11 +46,12 @@ AXES = {
 }
 """Name and unit of the axis, by XUNITS."""
 
-_POINTS = re.compile(r"##\s*(XYDATA|XYPOINTS|PEAK ?TABLE|NTUPLES)\s*=", re.IGNORECASE)
-_COUNT = re.compile(r"##\s*NPOINTS\s*=\s*([0-9]+)", re.IGNORECASE)
+_POINTS = {"xydata", "xypoints", "peak table", "peaktable", "ntuples"}  # labels of what follows
+_USED = {"title", "concentrations", "data type", "xunits", "yunits"}  # of texts
+_REPEATS = {mark: more for more, mark in enumerate("STUVWXYZs")}  # points that a count adds
 # A repeat count after anything but one difference, or of more digits than one.
 _UNKNOWN_REPEAT = re.compile(r"(?<![%J-Rj-r0-9])[0-9]*[S-Zs]|[S-Zs][0-9S-Zs]")
-_COMPONENT = re.compile(r"\s*(?:\(NCU\)\s*)?\(\s*[^(),]*,\s*([^(),]+),\s*([^(),]+)\)\s*")
+_COMPONENT = re.compile(r"\s*(?:\(NCU\)\s*)?\([^(),]*,([^(),]+),([^(),]+)\)\s*")
 _SCAN_MARK = re.compile(r".*(__r[0-9]+)", re.DOTALL)
 
 
@@ -80,13 +85,15 @@ def read_jcamp(path: Path) -> Sheet:
             f"found a folder with {wrong[0] if wrong else 'nothing'} in it, expected a file, or a "
             f"folder of JCAMP-DX files ({', '.join(SUFFIXES)}) alone"
         )
-    blocks, places = [], []
+    blocks, places, values = [], [], 0
     for file in files:
         try:
             found = _blocks(file)
         except SpectraError as error:
             raise SpectraError(f"{file.name}: {error}") from error
         blocks += found
+        values += sum(len(block.axis) for block in found)
+        require_values(values)
         places += [f"{file.name}, block {number}" for number in range(1, len(found) + 1)]
     return _sheet(blocks, places)
 
@@ -131,8 +138,8 @@ def _blocks(path: Path) -> list[Block]:
     """Spectra of one file."""
     jcamp = require("jcamp", "jcamp")
     with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = list(text_lines(file, LONGEST_LINE))
-    _refuse_unreadable(lines)
+        lines = list(text_lines(file, LONGEST_LINE, LARGEST_TEXT))
+    lines = list(_readable(lines))
     said = io.StringIO()
     try:
         # Failed checks are printed, which is all that happens to them.
@@ -141,7 +148,7 @@ def _blocks(path: Path) -> list[Block]:
         found = content.get("children", [content])
         if said.getvalue():
             raise SpectraError(" ".join(said.getvalue().split()))
-        if len(found) != sum(bool(_POINTS.match(line)) for line in lines):
+        if not found or len(found) != sum(_label(line) in _POINTS for line in lines):
             raise SpectraError("found a block without, or with several, XYDATA or XYPOINTS")
         return [_block(block) for block in found]
     except SpectraError:
@@ -150,22 +157,54 @@ def _blocks(path: Path) -> list[Block]:
         raise SpectraError(f"found no JCAMP-DX spectra ({error!r:.80})") from error
 
 
-def _refuse_unreadable(lines: list[str]) -> None:
-    """Refuse points that are too many, or that the package would misread."""
-    counts = [int(match[1][:12]) for line in lines if (match := _COUNT.match(line))]
-    if not counts or max(counts) > MOST_POINTS:
-        raise SpectraError(
-            f"found {'no NPOINTS' if not counts else f'{max(counts)} points'}, expected JCAMP-DX "
-            f"spectra of at most {MOST_POINTS} points"
-        )
-    points = False
+def _readable(lines: list[str]) -> Iterator[str]:
+    """Lines that the package is to read, without remarks; refuse what it would misread.
+
+    Raises:
+        SpectraError: a number of points is absent or too large, a label or what its points repeat
+            is too long, or a point is no plain number.
+    """
+    label, length, announced, repeated, counted = "", 0, 0, 0, 0
     for number, line in enumerate(lines, start=1):
         if line.startswith("##"):
-            points = bool(_POINTS.match(line))
-        elif points and _UNKNOWN_REPEAT.search(line):
+            label, length, repeated = _label(line), 0, 0
+            if label == "npoints":
+                announced = _count(line.partition("=")[2].strip())
+                counted += announced
+                require_values(counted)
+        elif label in _POINTS:
+            repeated += sum(line.count(mark) * more for mark, more in _REPEATS.items())
+            if _UNKNOWN_REPEAT.search(line) or repeated > announced:
+                raise SpectraError(
+                    f"line {number}: found repeat counts that are not read, or of more points than "
+                    f"NPOINTS, {announced}; export without compression"
+                )
+            if "_" in line or not line.isascii():
+                raise SpectraError(f"line {number}: found {line[:40]!r}, expected plain numbers")
+        elif label not in _USED:
+            continue
+        length += len(line)
+        if label in _USED and length > LONGEST_LINE:
             raise SpectraError(
-                f"line {number}: found repeat counts that are not read; export without compression"
+                f"line {number}: found {label.upper()} of {length} characters, expected at most "
+                f"{LONGEST_LINE}; shorten it"
             )
+        yield line
+    if not counted:
+        raise SpectraError("found no NPOINTS, expected JCAMP-DX spectra")
+
+
+def _label(line: str) -> str:
+    """Label of a line as the package reads it; empty if it has none."""
+    return line.strip("#").partition("=")[0].strip().lower() if line.startswith("##") else ""
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,9}", text) or int(text) > MOST_POINTS:
+        raise SpectraError(
+            f"found {text[:20]} points, expected a number of at most {MOST_POINTS} (NPOINTS)"
+        )
+    return int(text)
 
 
 def _block(content: dict[str, Any]) -> Block:

@@ -5,23 +5,35 @@ the concentration or tells samples apart, and possibly a third of replicates. Di
 by their name or the units of their coordinate. A replicate that is NaN throughout was not made.
 """
 
+import math
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from geonode.errors import SpectraError
+from geonode.errors import ArtifactError, SpectraError
 from geonode.spectra.headers import UNITS, Role, role
 from geonode.spectra.optional import require
-from geonode.spectra.sheet import Sheet, require_columns, require_values, shortest
+from geonode.spectra.sheet import (
+    MOST_VALUES,
+    Sheet,
+    require_columns,
+    require_values,
+    shortest,
+)
+from geonode.storage.zarr_metadata import require_plain
+
+MOST_CHUNKS = 100_000
+"""Of an array."""
 
 
 def read_labelled_arrays(path: Path) -> Sheet:
     """Spectra of a NetCDF file or a Zarr store.
 
     Raises:
-        SpectraError: it is damaged, or has no such variable, or several; a package is absent.
+        SpectraError: it is damaged, or has no such variable, or several; its metadata ask for more
+            than numbers and texts that fit into memory; a package is absent.
         OSError: it cannot be read.
     """
     xarray = require("xarray", "netcdf")
@@ -30,12 +42,18 @@ def read_labelled_arrays(path: Path) -> Sheet:
     # A file is opened here, so that it is closed whatever happens in between.
     with nullcontext(path) if engine == "zarr" else path.open("rb") as source:
         try:
+            _refuse_large(source, engine)
             with xarray.open_dataset(
                 source, engine=engine, decode_times=False, chunks=None, **options
             ) as data:
                 return _sheet(data, "Zarr" if engine == "zarr" else "NetCDF")
         except SpectraError:
             raise
+        except MemoryError as error:
+            raise SpectraError(
+                "found arrays that do not fit into memory, expected at most "
+                f"{MOST_VALUES} values; write those of spectra alone"
+            ) from error
         except Exception as error:  # of a damaged part, whatever it is
             said = " ".join(repr(error).split())
             raise SpectraError(f"found no labelled arrays that can be read ({said:.80})") from error
@@ -54,16 +72,40 @@ def _engine(path: Path) -> str:
     return "h5netcdf"
 
 
+def _refuse_large(source: Path | BinaryIO, engine: str) -> None:
+    """Refuse arrays by what is said of them: xarray reads those of one dimension when it opens."""
+    if isinstance(source, Path):
+        try:
+            require_plain(source, 8 * MOST_VALUES, MOST_CHUNKS)
+        except ArtifactError as error:
+            raise SpectraError(str(error)) from error
+    elif engine == "h5netcdf":
+        h5py = require("h5py", "netcdf")
+        with h5py.File(source) as file:
+            sizes: list[int] = []
+            file.visititems(lambda _, item: sizes.append(_values_of(item)))
+            require_values(sum(sizes))
+        source.seek(0)
+
+
+def _values_of(item: Any) -> int:
+    """Values of a dataset of HDF5, or of a chunk of it that is larger; 0 for a group."""
+    shape, chunks = getattr(item, "shape", None) or (), getattr(item, "chunks", None) or ()
+    return max(math.prod(shape), math.prod(chunks))
+
+
 def _sheet(data: Any, kind: str) -> Sheet:
     roles: dict[str, Role | None] = {str(name): _role(data, name) for name in data.dims}
     name, values = _variable(data, roles)
-    require_values(int(np.prod(values.shape)))
+    require_values(math.prod(values.shape))
     (at_axis,) = [dim for dim in values.dims if roles[dim] == "axis"]
     (of_names,) = [dim for dim in values.dims if roles[dim] not in ("axis", "replicate")]
     replicates = [dim for dim in values.dims if roles[dim] == "replicate"]
     for dim in (at_axis, of_names):
-        if dim not in data.coords:
+        if dim not in data.coords or data[dim].dims != (dim,):
             raise SpectraError(f"found no coordinate {dim!r}, expected one for every dimension")
+    if data[at_axis].dtype.kind not in "fiu":
+        raise SpectraError(f"found {data[at_axis].dtype} on the axis, expected numbers")
     require_columns(data.sizes[of_names])
     numbers = np.asarray(values.transpose(of_names, *replicates, at_axis), np.float64)
     scans = numbers.reshape(len(numbers), -1, numbers.shape[-1])

@@ -255,7 +255,7 @@ def _columns_of_long(grid: Grid, roles: list[Role | None]) -> tuple[int, int, in
     others = sorted(str(found) for found in roles if found not in ("axis", wanted))
     if roles.count(wanted) != 1 or others not in (["None"], ["None", "replicate"]):
         raise SpectraError(
-            f"row 1: found the columns {', '.join(map(repr, grid.header))}, expected one of "
+            f"row 1: found the columns {', '.join(map(repr, grid.header[:10]))}, expected one of "
             "concentrations, one of wavelengths, one of values and at most one of replicates"
         )
     return roles.index(wanted), roles.index("axis"), roles.index(None)

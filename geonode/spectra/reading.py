@@ -159,6 +159,12 @@ def errors_naming(path: Path) -> Iterator[None]:
         SpectraError: in place of what was raised inside.
     """
     try:
+        path.lstat()
+    except ValueError as error:  # of a null character, or of half a character
+        raise SpectraError(f"{str(path)!r}: is no name of a file ({error})") from error
+    except OSError:
+        pass  # said below, of what is there
+    try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
@@ -181,6 +187,8 @@ def read_sheet(path: Path, *, most_levels: int | None) -> Sheet:
         OSError, UnicodeDecodeError: the file cannot be read.
     """
     suffix = path.suffix.lower()
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise SpectraError("found a pipe or a device, expected a file or a folder")
     if suffix in TABLES:
         return sheet_of(TABLES[suffix](path), most_levels)
     if suffix in SHEETS:

@@ -10,12 +10,14 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.config import SpectraParameters
-from geonode.errors import SpectraError
+from geonode.errors import CorruptArtifactError, SpectraError
 from geonode.spectra.chart import Chart
 from geonode.spectra.headers import same_unit
 from geonode.spectra.reading import read_table
 from geonode.spectra.table import SpectraTable
 from geonode.storage.artifact import JSON, ArtifactWriter, artifact_writer, open_artifact
+
+LABELS = ("signal", "signal_unit", "axis", "axis_unit", "concentration_unit")
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,19 +122,27 @@ def read_series(path: Path) -> Series:
     """Read what `write_series` wrote.
 
     Raises:
-        MissingArtifactError, CorruptArtifactError: there is none, or it is damaged.
+        MissingArtifactError, CorruptArtifactError: there is none, or it is damaged, or what it
+            holds is no series.
         ArtifactError: it is about something else.
     """
     artifact = open_artifact(path)
-    concentrations, axis = artifact["concentration"], artifact["wavelength"]
-    chart = artifact.attributes["chart"]
-    return Series(
-        concentrations,
-        axis,
-        artifact["signal"],
-        Chart(float(chart["kappa"]), chart["low"], chart["high"]),
-        artifact.attributes["labels"],
-    )
+    levels, axis, signal = (artifact[name] for name in ("concentration", "wavelength", "signal"))
+    try:
+        chart, labels = artifact.attributes["chart"], artifact.attributes["labels"]
+        kappa, low, high = (float(chart[key]) for key in ("kappa", "low", "high"))
+        labels = {name: str(labels[name]) for name in LABELS}
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise CorruptArtifactError(path, f"holds no chart and labels ({error!r:.80})") from error
+    numbers = (levels, axis, signal)
+    if (
+        any(array.dtype != np.float64 or not np.isfinite(array).all() for array in numbers)
+        or signal.shape != (levels.size, axis.size)
+        or not (levels.ndim == axis.ndim == 1 and levels.size > 1)
+        or not all((np.diff(array) > 0).all() for array in (levels, axis))
+    ):
+        raise CorruptArtifactError(path, "holds no series of ascending levels and wavelengths")
+    return Series(levels, axis, signal, Chart(kappa, low, high), labels)
 
 
 def measured_table(parameters: SpectraParameters) -> SpectraTable:

@@ -12,8 +12,14 @@ from geonode.errors import SpectraError
 MOST_COLUMNS = 100_000
 """Of a table; a file with more is none that anybody exported on purpose."""
 
-MOST_VALUES = 200_000_000
-"""Of all spectra together: 1.6 GB."""
+MOST_VALUES = 20_000_000
+"""Of all spectra together: 160 MB."""
+
+LARGEST_NUMBER = 1e100
+"""Its square, and sums of squares, are finite; no spectrum reaches it."""
+
+LONGEST_NAME = 256
+"""Characters of a header, a label or a unit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +42,8 @@ class Sheet:
         signal: what was measured, as the file says it; None if it does not.
 
     Raises:
-        SpectraError: the axis repeats a value, or neither ascends nor descends throughout.
+        SpectraError: the axis repeats a value, or neither ascends nor descends throughout; a name
+            is too long to be one, or a number too large.
     """
 
     names: list[str]
@@ -53,7 +60,11 @@ class Sheet:
     signal: str | None = None
 
     def __post_init__(self) -> None:
+        units = self.axis_unit, self.concentration_unit or ""
+        _refuse_long([*self.names, self.axis_name, *units, self.signal or ""])
         _check_order(self.axis, self.axis_places)
+        require_size(self.axis)
+        require_size(self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +78,9 @@ class Grid:
         rest: their other cells, as numbers where all of them are.
         decimal: mark of the decimals.
         format: how the file was understood, in words.
+
+    Raises:
+        SpectraError: a header or a first cell is too long to be one.
     """
 
     header: list[str]
@@ -75,6 +89,9 @@ class Grid:
     rest: Float[np.ndarray, "row column"] | list[list[str]]
     decimal: Literal[".", ","]
     format: str
+
+    def __post_init__(self) -> None:
+        _refuse_long([*self.header, *self.first])
 
     def numbers(self) -> Float[np.ndarray, "row column"]:
         """Numbers of the other cells, NaN where a cell is missing.
@@ -159,7 +176,9 @@ def require_columns(count: int) -> None:
         SpectraError: it has more than `MOST_COLUMNS` columns.
     """
     if count > MOST_COLUMNS:
-        raise SpectraError(f"found {count} columns, expected at most {MOST_COLUMNS}")
+        raise SpectraError(
+            f"found {count} columns, expected at most {MOST_COLUMNS}; keep those of spectra"
+        )
 
 
 def require_values(count: int) -> None:
@@ -169,7 +188,33 @@ def require_values(count: int) -> None:
         SpectraError: there are more than `MOST_VALUES`.
     """
     if count > MOST_VALUES:
-        raise SpectraError(f"found {count} values, expected at most {MOST_VALUES}")
+        raise SpectraError(
+            f"found {count} values, expected at most {MOST_VALUES}; read the spectra from several "
+            "files"
+        )
+
+
+def require_size(numbers: Float[np.ndarray, "..."]) -> None:
+    """Refuse numbers that overflow once they are computed with; NaN passes.
+
+    Raises:
+        SpectraError: one is infinite, or larger than `LARGEST_NUMBER`.
+    """
+    wrong = np.abs(numbers) > LARGEST_NUMBER
+    if wrong.any():
+        raise SpectraError(
+            f"found {numbers[wrong][0]}, expected finite numbers of at most {LARGEST_NUMBER:g}; "
+            "change the unit"
+        )
+
+
+def _refuse_long(names: list[str]) -> None:
+    longest = max(names, key=len, default="")
+    if len(longest) > LONGEST_NAME:
+        raise SpectraError(
+            f"found a name of {len(longest)} characters, {longest[:40]!r}..., expected at most "
+            f"{LONGEST_NAME}; shorten it"
+        )
 
 
 def _check_order(axis: Float[np.ndarray, "wavelength"], places: list[str]) -> None:

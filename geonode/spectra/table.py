@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
+from geonode.spectra.sheet import require_size
 
 FEWEST_LEVELS = 4
 MOST_LEVELS = 50
@@ -27,7 +28,7 @@ class SpectraTable:
 
     Raises:
         SpectraError: too few or too many levels, too few wavelengths, an axis or levels that do
-            not ascend, a negative level, or a number that is not finite.
+            not ascend, a negative level, or a number that is not finite or too large.
     """
 
     axis: Float[np.ndarray, "wavelength"]
@@ -60,6 +61,7 @@ class SpectraTable:
         for numbers in (self.axis, self.concentrations, *self.scans):
             if not np.all(np.isfinite(numbers)):
                 raise SpectraError("found NaN or infinity, expected finite numbers only")
+            require_size(numbers)
 
     @property
     def spectra(self) -> Float[np.ndarray, "concentration wavelength"]:

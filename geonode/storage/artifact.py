@@ -31,6 +31,7 @@ from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactE
 from geonode.storage.atomic import replacing
 from geonode.storage.document import encode_json
 from geonode.storage.seal import UNSEALED, file_checksum, is_sealed, seal
+from geonode.storage.zarr_metadata import require_plain
 
 JSON = dict[str, Any] | list[Any] | str | int | float | bool | None
 
@@ -42,6 +43,9 @@ _AFTER_SEAL = '"\n  }\n}\n'  # the checksum is the last attribute, and the attri
 _SEAL_AT = -len(UNSEALED + _AFTER_SEAL)
 _CHUNK_BYTES = 1 << 20
 _CRC_BYTES = 4
+_LARGEST_RATIO = 20_000  # of an array to its files: three times that of zeros
+_FEWEST_BYTES = 1 << 20
+_HALF_WRITTEN = ".partial"  # suffix of Zarr's files until they are complete
 
 
 @contextmanager
@@ -87,7 +91,12 @@ class ArtifactWriter:
         self._dims: dict[str, tuple[str, ...]] = {}  # by array
         self._block_dims: dict[str, int] = {}  # by array
         self._coordinates: set[str] = set()
-        self._mapped: list[np.memmap] = []
+        self._mapped: list[Path] = []
+
+    @property
+    def parts(self) -> "Parts":
+        """The arrays, for processes that fill parts of them."""
+        return Parts(self._path, self._folder)
 
     def coordinate(
         self,
@@ -213,9 +222,8 @@ class ArtifactWriter:
             for start in range(0, size, len(block)):
                 stream.write(block[: size - start])
             stream.write(bytes(_CRC_BYTES))
-        content = np.memmap(file, mode="r+")
-        self._mapped.append(content)
-        return content[:-_CRC_BYTES].view(dtype).reshape(shape)
+        self._mapped.append(file)
+        return self.parts.mapped(name)
 
     def _declare(
         self,
@@ -274,7 +282,10 @@ class ArtifactWriter:
 
     def _close(self, attributes: dict[str, JSON]) -> None:
         """Complete the files, seal them, and check all that was written."""
-        for mapped in self._mapped:
+        for left in self._folder.rglob(f"*{_HALF_WRITTEN}"):
+            left.unlink()  # by a process that was killed; another has written the block since
+        for file in self._mapped:
+            mapped = np.memmap(file, mode="r+")  # anew: others may have written to it
             crc = google_crc32c.value(mapped[:-_CRC_BYTES])
             mapped[-_CRC_BYTES:] = np.frombuffer(crc.to_bytes(_CRC_BYTES, "little"), np.uint8)
             mapped.flush()
@@ -321,6 +332,61 @@ class ArtifactWriter:
 
     def _error(self, name: str, reason: str) -> ArtifactError:
         return ArtifactError(f"{self._path}: array {name!r}: {reason}")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The arrays of an artifact that is being written, for any process that sees its folder.
+
+    Whoever fills different parts needs to know nothing of each other.
+
+    Attributes:
+        path: where the artifact will be, for messages.
+        folder: where it is written.
+    """
+
+    path: Path
+    folder: Path
+
+    def blocks(self, name: str, block_dims: int) -> "BlockWriter":
+        """What takes the blocks of a stored array.
+
+        Args:
+            name: the array.
+            block_dims: how many leading dimensions tell the blocks apart.
+
+        Raises:
+            ArtifactError: the array is not there.
+        """
+        return BlockWriter(self._open(name), block_dims, f"{self.path}: array {name!r}")
+
+    def mapped(self, name: str) -> Shaped[np.memmap, "..."]:
+        """A mapped array, to be filled; `flush` it for readers on other machines.
+
+        Raises:
+            ArtifactError: the array is not there.
+        """
+        array = self._open(name)
+        file = _chunk_file(self.folder / name, array)
+        return np.memmap(file, array.dtype, mode="r+", shape=array.shape)
+
+    def read(self, name: str, index: tuple[int, ...]) -> Shaped[np.ndarray, "..."]:
+        """A part of a stored array, as it was written.
+
+        Raises:
+            ArtifactError: the array is not there.
+        """
+        selection: tuple[int | EllipsisType, ...] = (*index, ...)
+        return np.asarray(self._open(name)[selection])
+
+    def _open(self, name: str) -> zarr.Array:
+        try:
+            folder, config = self.folder / name, {"write_empty_chunks": True}
+            return zarr.open_array(folder, mode="r+", zarr_format=3, config=config)
+        except (OSError, ValueError) as error:
+            raise ArtifactError(
+                f"{self.path}: array {name!r}: cannot be opened to be filled: {error}"
+            ) from error
 
 
 class BlockWriter:
@@ -384,6 +450,7 @@ class Artifact:
     path: Path
     attributes: dict[str, Any]
     _chunks: dict[str, list[Path]] = field(repr=False)  # files of every array
+    _root: tuple[int, ...] | None = field(repr=False)  # which of all that were ever at the path
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -394,7 +461,7 @@ class Artifact:
         """A whole array, read-only: a mapped one is an np.memmap, a stored one is decompressed.
 
         Raises:
-            ArtifactError: there is no such array.
+            ArtifactError: there is no such array, or the artifact was replaced by another.
             CorruptArtifactError: it was damaged since the artifact was opened.
         """
         return self.read(name, ())
@@ -403,9 +470,13 @@ class Artifact:
         """What there is to know of an array without reading its numbers.
 
         Raises:
-            ArtifactError: there is no such array.
+            ArtifactError: there is no such array, or the artifact was replaced by another.
         """
         self._require(name)
+        with _unreplaced(self.path, self._root):
+            return self._described(name)
+
+    def _described(self, name: str) -> Description:
         array = zarr.open_array(self.path / name, mode="r", zarr_format=3)
         return Description(
             tuple(array.metadata.dimension_names),  # type: ignore[union-attr, arg-type]
@@ -441,10 +512,11 @@ class Artifact:
 
         Raises:
             IndexError: there is no such index.
-            ArtifactError: there is no such array.
+            ArtifactError: there is no such array, or the artifact was replaced by another.
             CorruptArtifactError: it was damaged since the artifact was opened.
         """
-        return self._select(name, (*index, ...))  # an array, even of one number
+        with _unreplaced(self.path, self._root):
+            return self._select(name, (*index, ...))  # an array, even of one number
 
     def first_not_finite(self, name: str) -> tuple[int, ...] | None:
         """Index of a NaN or an infinity; None if there is none. Memory is that of a chunk.
@@ -488,6 +560,23 @@ class Artifact:
         values.flags.writeable = False
         return values
 
+    def _check(self, name: str) -> None:
+        """Refuse metadata that ask for more than the files of the array can hold.
+
+        Raises:
+            CorruptArtifactError: they do, or they are none.
+        """
+        stored = sum(file.stat().st_size for file in self._chunks[name])
+        try:
+            require_plain(self.path / name, _FEWEST_BYTES + _LARGEST_RATIO * stored, stored)
+            about = self.describe(name)
+        except Exception as error:  # Zarr raises more than ValueError where metadata are wrong
+            reason = f"{error or repr(error)}"
+            raise CorruptArtifactError(self.path, reason, name) from error
+        if about.dtype.kind not in "biuf" or len(about.dims) != len(about.shape):
+            reason = f"found {about.dtype} of shape {about.shape} and dimensions {about.dims}"
+            raise CorruptArtifactError(self.path, reason, name)
+
     def _require(self, name: str) -> None:
         if name not in self._chunks:
             raise ArtifactError(
@@ -502,8 +591,14 @@ def open_artifact(path: Path) -> Artifact:
         MissingArtifactError: there is nothing at `path`.
         CorruptArtifactError: a file is damaged, missing, or does not belong to the artifact; the
             error names array and chunk.
-        ArtifactError: the operating system refuses.
+        ArtifactError: the operating system refuses, or another artifact took the place meanwhile.
     """
+    root = _root_of(path)
+    with _unreplaced(path, root):
+        return _opened(path, root)
+
+
+def _opened(path: Path, root: tuple[int, ...] | None) -> Artifact:
     for error in damages(path):
         raise error
     attributes = _sealed_attributes(path)
@@ -512,7 +607,35 @@ def open_artifact(path: Path) -> Artifact:
     for file in sorted(checksums):
         name, chunk = _array_and_chunk(file)
         chunks.setdefault(name, []).extend([path / file] if chunk else [])
-    return Artifact(path, attributes, chunks)
+    artifact = Artifact(path, attributes, chunks, root)
+    for name in artifact.names:
+        artifact._check(name)
+    return artifact
+
+
+def _root_of(path: Path) -> tuple[int, ...] | None:
+    """What tells an artifact from others that are written to the same path; None for none."""
+    try:
+        about = (path / _ROOT).stat()
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino, about.st_mtime_ns
+
+
+@contextmanager
+def _unreplaced(path: Path, root: tuple[int, ...] | None) -> Iterator[None]:
+    """Refuse what is read inside if part of it may be of another artifact than the rest."""
+    failed: Exception | None = None
+    try:
+        yield
+    except Exception as error:
+        failed = error
+    if _root_of(path) != root:
+        raise ArtifactError(
+            f"{path}: was replaced by another since it was opened; run this again"
+        ) from failed
+    if failed is not None:
+        raise failed
 
 
 def damages(path: Path) -> Iterator[CorruptArtifactError]:
@@ -553,8 +676,15 @@ def _sealed_attributes(path: Path) -> dict[str, Any]:
     content = root.read_bytes()
     if not is_sealed(content, _SEAL_AT):
         raise CorruptArtifactError(path, f"{_ROOT} fails its checksum")
-    attributes = json.loads(content)["attributes"]
-    del attributes["checksum"]
+    try:
+        attributes: dict[str, Any] = json.loads(content)["attributes"]
+        del attributes["checksum"]
+        files = attributes["files"]
+        if not all(isinstance(text, str) for text in (*files, *files.values())):
+            raise TypeError("files without checksums")
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        reason = f"{_ROOT} is sealed but is not of an artifact ({error!r:.80})"
+        raise CorruptArtifactError(path, reason) from error
     return attributes
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from geonode.errors import ArtifactError
+from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.storage.atomic import write_bytes
 from geonode.storage.seal import UNSEALED, read_sealed, seal
 
@@ -51,8 +51,14 @@ def read_document(path: Path) -> dict[str, Any]:
         CorruptArtifactError: any byte of it is not what was written.
         ArtifactError: it cannot be read.
     """
-    content: dict[str, Any] = json.loads(read_sealed(path, _SEAL_AT))
-    del content["checksum"]
+    try:
+        content: dict[str, Any] = json.loads(
+            read_sealed(path, _SEAL_AT), parse_constant=_finite, parse_float=_finite
+        )
+        del content["checksum"]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        reason = f"is sealed but holds no JSON object of finite numbers ({error!r:.80})"
+        raise CorruptArtifactError(path, reason) from error
     return content
 
 
@@ -76,6 +82,18 @@ def write_text(path: Path, text: str) -> None:
         ArtifactError: the file cannot be written.
     """
     write_bytes(path, text.encode())
+
+
+def _finite(text: str) -> float:
+    """A number as JSON writes it.
+
+    Raises:
+        ValueError: it is NaN or infinite.
+    """
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"found {text[:40]}")
+    return number
 
 
 def plain(value: Any) -> Any:

@@ -6,9 +6,10 @@ from pathlib import Path
 import safetensors.torch
 import torch
 from jaxtyping import Shaped
+from safetensors import SafetensorError
 from torch import Tensor
 
-from geonode.errors import ArtifactError
+from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.storage.atomic import write_bytes
 from geonode.storage.seal import UNSEALED, read_sealed, seal
 
@@ -61,14 +62,25 @@ def read_weights(path: Path) -> tuple[dict[str, Shaped[Tensor, "..."]], dict[str
 
     Raises:
         MissingArtifactError: there is no such file.
-        CorruptArtifactError: any byte of it is not what was written.
+        CorruptArtifactError: any byte of it is not what was written, or it is sealed but holds no
+            tensors of finite numbers.
         ArtifactError: it cannot be read.
     """
     content = read_sealed(path, _SEAL_AT)
-    header, _ = _split(content)
-    metadata = header["__metadata__"]
-    del metadata["checksum"]
-    return safetensors.torch.load(content), metadata
+    try:
+        # It finds sizes that the file does not have, before it takes memory for them.
+        tensors = safetensors.torch.load(content)
+        header, _ = _split(content)
+        metadata = header["__metadata__"]
+        del metadata["checksum"]
+        infinite = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = f"is sealed but holds no tensors ({error!r:.80})"
+        raise CorruptArtifactError(path, reason) from error
+    if infinite:
+        reason = "holds NaN or infinity, expected finite numbers"
+        raise CorruptArtifactError(path, reason, infinite[0])
+    return tensors, metadata
 
 
 def _split(content: bytes) -> tuple[dict, bytes]:

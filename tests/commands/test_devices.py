@@ -1,4 +1,6 @@
 import json
+import re
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -6,13 +8,17 @@ from typer.testing import CliRunner
 
 from geonode import cli
 from geonode.devices import present
+from geonode.devices.profile import Profile
+
+PROCESSOR = Profile(1_500, 2, 1_000, False, True, False, "float64")
+CARD = Profile(4_000_000, 1, 40_000, True, True, True, "float64")
 
 
 @pytest.fixture(autouse=True)
 def two_devices(monkeypatch):
     found = [
-        present.Present("cpu", "A Processor", None, False, "float32", "float64"),
-        present.Present("cuda", "A Card", 80 * 2**30, True, "float32", "float64"),
+        present.Present("cpu", "A Processor", None, False, "float32", "float64", PROCESSOR),
+        present.Present("cuda", "A Card", 80 * 2**30, True, "float32", "float64", CARD),
     ]
     monkeypatch.setattr(present, "present", lambda: found)
     monkeypatch.setattr(present, "_triton", lambda: None)
@@ -26,8 +32,13 @@ def test_devices_are_a_table_and_a_line_about_the_machine():
     result = call()
     assert (result.exit_code, result.stderr) == (0, "")
     _, cpu, cuda, _, about = result.stdout.splitlines()
-    assert cpu.split() == ["cpu", "float32", "float64", "A", "Processor"]
-    assert cuda.split() == ["cuda", "auto", "float32", "float64", "80.0", "GiB", "A", "Card"]
+    assert re.split(r"  +", cpu) == [
+        *("cpu", "float32", "float64", "1,000 MB", "2 batches at once", "A Processor")
+    ]
+    assert re.split(r"  +", cuda) == [
+        *("cuda", "auto", "float32", "float64", "80.0 GiB", "40,000 MB"),
+        *("captured training, own kernels", "A Card"),
+    ]
     assert f"torch {torch.__version__}, triton cannot be imported" in about
 
 
@@ -41,6 +52,7 @@ def test_devices_as_json():
         "automatic": True,
         "training": "float32",
         "geometry": "float64",
+        "profile": asdict(CARD),
     }
     assert found["machine"]["torch"] == str(torch.__version__)
     assert found["machine"]["triton"] is None

@@ -4,6 +4,7 @@ import platform
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -24,6 +25,8 @@ def machine(monkeypatch):
     def has(*kinds):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: "cuda" in kinds)
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A Card")
+        card = SimpleNamespace(total_memory=80 * 10**9)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda place: card)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: "mps" in kinds)
 
     return has
@@ -107,6 +110,21 @@ def test_a_description_gives_the_device_back(machine, kind):
     assert description["device"] == kind
     assert description["training"] == "float32"
     assert Device.from_description(json.loads(json.dumps(description))) == device
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "budget"),
+    [("cpu", None, 10**9), ("cuda", None, 40 * 10**9), ("mps", None, 2 * 10**9), ("cuda", 7, 7e6)],
+)
+def test_the_memory_that_is_given_is_written_down_and_otherwise_suits_the_device(
+    machine, kind, given, budget
+):
+    machine("cuda", "mps")
+    device = resolve(kind, precision(), given)
+    assert device.budget == budget
+    assert device.describe().get("memory_mb") == given
+    again = Device.from_description(json.loads(json.dumps(device.describe())))
+    assert (again, again.budget) == (device, budget)
 
 
 def test_a_description_from_a_machine_with_another_device_is_refused(machine):

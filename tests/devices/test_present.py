@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from geonode.devices.present import Present, machine, present
+from geonode.devices.profile import profile_of
 
 
 @pytest.fixture
@@ -30,7 +31,9 @@ def summary(devices):
 def test_a_processor_alone_is_what_auto_takes(has):
     has()
     [found] = present()
-    assert found == Present("cpu", found.name, None, True, "float32", "float64")
+    assert found == Present(
+        "cpu", found.name, None, True, "float32", "float64", profile_of(torch.device("cpu"))
+    )
     assert found.name
 
 

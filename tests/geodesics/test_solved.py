@@ -14,8 +14,10 @@ from geonode.geodesics.methods import METHODS
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
 from geonode.geodesics.solution import judge
 from geonode.geodesics.solved import read_features, solve_all
+from geonode.geometry.grid import Grid
 from geonode.geometry.sources import DirectSource
 from geonode.geometry.stored import StoredGrids, write_grids
+from tests.devices.allocated import peak_bytes
 from tests.geometry.closed_forms import CPU, nodes
 from tests.geometry.small_series import LEVELS, MEMBERS, WAVELENGTHS, small_metrics, small_series
 
@@ -56,7 +58,6 @@ def parameters(tolerance=1e-6, **others):
         "time_points": 5,
         "check_rows": 20,
         "allow_unconverged": 0,
-        "memory_mb": 100,
     }
     return GeodesicsParameters(tolerance=tolerance, **block | others)
 
@@ -189,7 +190,9 @@ def test_tiles_change_no_bit(tmp_path, grids, monkeypatch):
     for bytes_per_row in (2**20 // 20, 2**20 // 3):  # 20 rows: 4 pairs; 3 of 5 wavelengths
         monkeypatch.setattr(solved, "BYTES_PER_ROW", bytes_per_row - 5 * solved.BYTES_PER_TIME)
         path = tmp_path / f"{bytes_per_row}.zarr"
-        summary = solve_all(path, grids, LEARNED, SERIES, parameters(memory_mb=1), DOUBLE)
+        summary = solve_all(
+            path, grids, LEARNED, SERIES, parameters(), replace(DOUBLE, memory_mb=1)
+        )
         assert (summary.geodesics, summary.evaluations) == (600, 1200)
         tiles = contents(path)
         assert set(tiles) == set(whole) == {"v0", "residual", "status", "features", "trajectory"}
@@ -261,3 +264,35 @@ def test_a_velocity_that_is_not_finite_is_counted_and_never_stored(tmp_path, gri
     with pytest.raises(ArtifactError, match=r"v0.*NaN or infinity"):
         solve_all(path, grids, LEARNED, SERIES, ten, DOUBLE)
     assert not any(tmp_path.iterdir())
+
+
+def test_what_a_closed_form_is_counted_to_hold_is_what_torch_allocates():
+    grid = DirectSource(LEARNED.metric(CPU), torch.linspace(-1, 1, 50).double()).grid(
+        0, nodes(2000)
+    )
+    problem = BoundaryValueProblem.all_pairs(torch.linspace(-1, 1, 4).double())
+    held = []
+
+    def solve():
+        held[:] = [ClosedForm(Grid(grid.positions, grid.log_sqrt + 0, grid.symbol + 0))]
+        held[0].solve(problem, 1e-6)
+        held[0].features(problem, torch.linspace(-1, 1, 50).double())
+
+    table = grid.log_sqrt.numel() * 8
+    # two and a half are there for a moment while the last table is made
+    assert peak_bytes(solve) / table == pytest.approx(solved.TABLES, abs=2.5)
+
+
+def test_tiles_hold_what_fits_into_the_memory_that_is_given(grids):
+    grid = grids.grid((0, 0), torch.empty(0).double())
+    problem = BoundaryValueProblem.all_pairs(torch.linspace(-1, 1, 30).double())
+    table = 8 * solved.TABLES * len(grid.positions)
+    row = solved.BYTES_PER_ROW + 5 * solved.BYTES_PER_TIME
+    for memory in (2 * table, 10**6, 10**7):
+        rows = 0
+        for tile, part, closed_form in solved._tiles(grid, problem, memory, 5):
+            width = closed_form.grid.log_sqrt.shape[1]
+            assert tile.rows == len(part.source) * width
+            assert table * width + row * tile.rows <= memory
+            rows += tile.rows
+        assert rows == 30 * 29 * WAVELENGTHS

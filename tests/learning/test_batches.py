@@ -1,15 +1,18 @@
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
 
+from geonode.devices import profile
 from geonode.devices.device import Device
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning import batches
-from geonode.learning.batches import Batch, Model, fit_batches
+from geonode.learning import batches, footprint, trainer
+from geonode.learning.batches import Batch, Fitted, Model, at_once, fit_batches
 from geonode.learning.decoders import KINDS
 from geonode.learning.end_to_end import fit_metric
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out
+from geonode.learning.footprint import Footprint
 from geonode.learning.run import Run
 from tests.learning.series import (
     cpu,
@@ -33,6 +36,7 @@ class Elsewhere(Device):
 
 
 CPU = cpu()
+NONE = Footprint(0, 0, 1, 1)
 ACCELERATOR = Elsewhere("cuda", "test", torch.float32, torch.float64)
 
 
@@ -41,11 +45,13 @@ def recognisable(batch):
     label = torch.tensor([float(100 * member + fold.index) for member, fold in batch.models])
     network = Perceptron((label[:, None, None],), (-label[:, None, None],))
     history = torch.stack([label, 0.5 + label])[None].expand(4, -1, -1)
-    return network, history
+    beside = [100 * member + fold.index for member, fold in batch.models]
+    return Fitted(network, history, beside)
 
 
-def fit(device, fake, rows_per_pair=7, folds=OUTER):
-    return fit_batches(Run(folds, MEMBERS, device), rows_per_pair, fake)
+def fit(device, fake, rows_per_pair=7, folds=OUTER, memory=NONE):
+    recipe = lambda: lambda batch, report: fake(batch)  # noqa: E731
+    return fit_batches(Run(folds, MEMBERS, device), rows_per_pair, recipe, memory)
 
 
 @pytest.mark.parametrize("device", [CPU, ACCELERATOR], ids=lambda device: device.place.type)
@@ -53,18 +59,19 @@ def fit(device, fake, rows_per_pair=7, folds=OUTER):
 @pytest.mark.parametrize("folds", [OUTER, INNER, INNER[3:4]], ids=len)
 def test_every_model_once_and_in_order(monkeypatch, device, rows, folds):
     for name in ("CPU_BATCH_ROWS", "ACCELERATOR_BATCH_ROWS"):
-        monkeypatch.setattr(batches, name, rows)
+        monkeypatch.setattr(profile, name, rows)
     seen = []
 
     def fake(batch):
         seen.extend(batch.models)
         return recognisable(batch)
 
-    network, history = fit(device, fake, folds=folds)
+    network, history, beside = fit(device, fake, folds=folds)
     expected = [(member, fold) for member in range(MEMBERS) for fold in folds]
     assert sorted(seen, key=lambda model: (model.member, model.fold.index)) == expected
     labels = torch.tensor([100.0 * member + fold.index for member, fold in expected])
     assert torch.equal(network.weights[0].flatten(), labels)
+    assert beside == labels.tolist()
     assert torch.equal(network.biases[0].flatten(), -labels)
     assert torch.equal(history, torch.stack([labels, 0.5 + labels])[None].expand(4, -1, -1))
 
@@ -86,8 +93,8 @@ def test_every_model_once_and_in_order(monkeypatch, device, rows, folds):
 def test_batches_hold_what_fits_and_the_training_pairs_of_their_models(
     monkeypatch, folds, rows, expected
 ):
-    monkeypatch.setattr(batches, "CPU_BATCH_ROWS", rows)
-    monkeypatch.setattr(batches.os, "cpu_count", lambda: 1)  # so that they come in order
+    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", rows)
+    monkeypatch.setattr(profile.os, "cpu_count", lambda: 1)  # so that they come in order
     sizes = []
 
     def fake(batch):
@@ -102,10 +109,83 @@ def test_batches_hold_what_fits_and_the_training_pairs_of_their_models(
     assert sizes == expected
 
 
+# A model costs 4 x 3 pairs of 100 kB beside its own 200 kB, 1.4 MB; 2.2 MB where nothing is left
+# out.
+@pytest.mark.parametrize(
+    ("memory_mb", "accumulation", "expected"),
+    [
+        (100, 1, [(15, 1), (3, 1)]),
+        (20, 1, [(14, 1), (1, 1), (3, 1)]),
+        (3, 1, [(2, 1)] * 7 + [(1, 1)] * 4),
+        (2, 1, [(1, 1)] * 15 + [(1, 2)] * 3),
+        (1, 1, [(1, 2)] * 15 + [(1, 3)] * 3),
+        (2, 4, [(4, 4)] * 3 + [(3, 4)] + [(2, 4), (1, 4)]),
+    ],
+)
+def test_batches_and_parts_fit_into_the_memory_that_is_given(
+    monkeypatch, memory_mb, accumulation, expected
+):
+    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 10**9)
+    monkeypatch.setattr(profile.os, "cpu_count", lambda: 1)
+    device = replace(CPU, memory_mb=memory_mb)
+    taken = []
+
+    def fake(batch):
+        taken.append((len(batch.models), batch.parts))
+        return recognisable(batch)
+
+    fit(device, fake, memory=Footprint(200_000, 0, 100_000, accumulation))
+    assert taken == expected
+
+
+def test_cores_share_the_memory(monkeypatch):
+    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 10**9)
+    sizes = {}
+    for cores in (1, 4):
+        monkeypatch.setattr(profile.os, "cpu_count", lambda cores=cores: cores)
+        run = Run(OUTER, MEMBERS, replace(CPU, memory_mb=6))
+        sizes[cores] = at_once(run, 12, 7, Footprint(200_000, 0, 100_000, 1))
+    assert sizes == {1: (4, 1), 4: (1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("train", "parts"), [("metrics", [6] * 5 + [10]), ("decoders", [4] * 5 + [7])]
+)
+def test_little_memory_changes_results_by_rounding_alone(monkeypatch, train, parts):
+    monkeypatch.setattr(profile.os, "cpu_count", lambda: 1)
+    for numbers in ("OF_PAIR", "OF_PAIR_WITH_METRIC"):
+        monkeypatch.setattr(footprint, numbers, 7_000)  # 56 kB and more a row, 300 kB a pair
+    made, data, levels, make = [], series(LEVELS, 11), positions(LEVELS), batches._batches
+    monkeypatch.setattr(batches, "_batches", lambda *given: made.extend(make(*given)) or [*made])
+    taken, split = [], trainer._parts
+    monkeypatch.setattr(trainer, "_parts", lambda *given: taken.append(given[1]) or split(*given))
+
+    def fitted(memory_mb):
+        double = replace(cpu(torch.float64), memory_mb=memory_mb)
+        little = replace(run(LEVELS), device=double)
+        if train == "metrics":
+            return fit_metric(data, levels, metric_parameters(epochs=20), little)[0]
+        features, block = flat_features(LEVELS, 11), decoder_parameters(epochs=20)
+        return KINDS["path"].fit(data, features, block, little)[0].network
+
+    whole = fitted(1_000)
+    assert {batch.parts for batch in made} == {1}
+    assert len(made) < LEVELS + 1
+    assert set(taken) == {1}
+    made.clear()
+    taken.clear()
+    in_parts = fitted(1)
+    assert [batch.parts for batch in made] == parts  # of two pairs each, or three
+    assert taken == parts
+    for one, other in zip(in_parts.parameters, whole.parameters, strict=True):
+        assert not torch.equal(one, other)
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
+
+
 def test_other_models_have_another_label(monkeypatch):
     labels = {}
     for rows in (1, 167, 168, 300, 10**9):
-        monkeypatch.setattr(batches, "CPU_BATCH_ROWS", rows)
+        monkeypatch.setattr(profile, "CPU_BATCH_ROWS", rows)
 
         def fake(batch):
             labels.setdefault(batch.label, []).append(
@@ -170,7 +250,7 @@ def two_threads():
 
 
 def test_every_core_has_one_thread_and_the_count_is_restored(monkeypatch, two_threads):
-    monkeypatch.setattr(batches, "CPU_BATCH_ROWS", 1)
+    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 1)
     found = []
 
     def fake(batch):
@@ -206,12 +286,12 @@ def both(dtype):
 
 
 def test_the_number_of_cores_changes_not_a_bit(monkeypatch):
-    monkeypatch.setattr(batches, "CPU_BATCH_ROWS", 150)  # so that there is work for several
+    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 150)  # so that there is work for several
     before = torch.get_num_threads()
     results = []
     try:
         for cores, threads in ((1, 1), (2, 2), (5, 3)):
-            monkeypatch.setattr(batches.os, "cpu_count", lambda cores=cores: cores)
+            monkeypatch.setattr(profile.os, "cpu_count", lambda cores=cores: cores)
             torch.set_num_threads(threads)
             results.append(both(torch.float32))
     finally:
@@ -223,7 +303,7 @@ def test_the_number_of_cores_changes_not_a_bit(monkeypatch):
 def test_the_size_of_a_batch_changes_rounding_alone(monkeypatch):
     results = []
     for rows in (1, 300, 10**9):
-        monkeypatch.setattr(batches, "CPU_BATCH_ROWS", rows)
+        monkeypatch.setattr(profile, "CPU_BATCH_ROWS", rows)
         results.append(both(torch.float64))
     for other in results[1:]:
         for tensor, again in zip(results[0], other, strict=True):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from geonode.devices import profile
 from geonode.devices.device import Device
 from geonode.errors import ArtifactError, CorruptArtifactError, TrainingError
-from geonode.learning import batches
 from geonode.learning.augmentation import KINDS as DISTURBANCES
 from geonode.learning.checkpoint import Checkpoints, open_checkpoints
 from geonode.learning.decoders import KINDS
@@ -85,8 +85,8 @@ def interrupt(fit, scratch, steps=8 * MODELS, **changes):
 @pytest.fixture(autouse=True)
 def one_core(monkeypatch):
     """Batches of a few models, one after the other, so that an interruption finds all kinds."""
-    monkeypatch.setattr(batches, "CPU_BATCH_ROWS", 150)
-    monkeypatch.setattr(batches.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 150)
+    monkeypatch.setattr(profile.os, "cpu_count", lambda: 1)
 
 
 @pytest.fixture(params=[metric, decoders], ids=lambda fit: fit.__name__)
@@ -120,8 +120,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tests.learning import test_checkpoint as here
-from geonode.learning import batches
-batches.CPU_BATCH_ROWS = 150
+from geonode.devices import profile
+profile.CPU_BATCH_ROWS = 150
 steps = []
 def report(count):
     steps.append(count)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from geonode.observation import usage
-from geonode.observation.usage import observed, resident_memory
+from geonode.observation.usage import Growth, observed, own_memory, resident_memory
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="nothing is told elsewhere")
 
@@ -106,3 +106,41 @@ def test_a_gpu_in_use_is_told_of_and_no_other(utilisation, said, line, monkeypat
     monkeypatch.delitem(sys.modules, "torch")
     assert "CUDA" not in line()
     assert "torch" not in sys.modules
+
+
+@LINUX
+def test_memory_of_its_own_is_without_the_files_that_are_mapped(tmp_path):
+    np.save(tmp_path / "file.npy", np.ones(20_000_000))
+    own, resident = own_memory(), resident_memory().now
+    mapped = np.load(tmp_path / "file.npy", mmap_mode="r")
+    assert mapped.sum() == 20_000_000
+    assert resident_memory().now - resident > 150e6
+    assert own_memory() - own < 10e6
+    held = np.ones(20_000_000)
+    assert own_memory() - own == pytest.approx(held.nbytes, rel=0.1)
+
+
+@pytest.mark.parametrize(("last", "warned"), [(1_200, False), (1_201, True), (500, False)])
+def test_growth_since_a_tenth_of_the_work_is_a_warning_above_a_fifth(
+    last, warned, monkeypatch, caplog
+):
+    memory = iter([1_000_000_000, 1_000_000 * last])
+    monkeypatch.setattr(usage, "own_memory", memory.__next__)
+    growth = Growth(100)
+    for done in (4, 5):
+        growth.count(done)
+        assert growth.first is None
+    for _ in range(91):
+        growth.count(1)
+        assert growth.first == 1_000_000_000
+    growth.tell("my work")
+    said = f"my work: memory grew from 1,000 MB after a tenth of the work to {last:,} MB"
+    assert (said in caplog.text) == warned == bool(caplog.records)
+
+
+def test_nothing_is_said_of_memory_that_is_not_told(monkeypatch, caplog):
+    monkeypatch.setattr(usage, "own_memory", lambda: None)
+    growth = Growth(10)
+    growth.count(10)
+    growth.tell("my work")
+    assert not caplog.records

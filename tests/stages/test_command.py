@@ -14,7 +14,7 @@ from stages.command import progress, stage
 from tests.stages.conftest import ROOT, assert_refused
 
 STAGES = {
-    "probe": ["device", "precision-training", "precision-geometry"],
+    "probe": ["device", "memory-mb", "precision-training", "precision-geometry"],
     "generate": ["seed", "concentrations", "replicates", "wavelengths-start", "noise-detector"],
     "spectra": ["source", "chart", "kappa", "window", "missing", "concentration-unit"],
     "metric": ["members", "epochs", "wavelengths", "learning-rate", "preset", "inner-members"],
@@ -71,7 +71,8 @@ def test_unknown_key_in_the_file_is_named(run, project):
 
 def test_every_parameter_is_an_option_of_some_stage():
     fields = set(Parameters.model_json_schema()["properties"])
-    blocks = {"device", "precision", "inner", "preset", *STAGES} - {"probe", "report"}
+    blocks = {"device", "engine", "memory_mb", "precision", "inner", "preset", *STAGES}
+    blocks -= {"probe", "report"}
     assert fields - {"presets"} == blocks  # these name values of the others
     assert read_parameters(ROOT / "params.yaml").device == "auto"
 

@@ -199,3 +199,18 @@ def test_masked_wavelengths_are_reported(damaged, run):
     result = run("spectra", "--source", "mine.csv", "--missing", "mask")
     assert result.exit_code == 0
     assert "9 wavelengths, 1 masked" in result.stdout
+
+
+@pytest.mark.slow
+def test_a_stage_by_workers_writes_the_same_bytes_and_numbers(damaged, run):
+    direct = ("--method", "direct")
+    assert run("christoffel", *direct).exit_code == 0
+    before = snapshot(damaged)
+    workers = ("--engine-kind", "dask", "--engine-workers", "2")
+    assert run("christoffel", *direct, *workers).exit_code == 0
+    assert snapshot(damaged) == before
+
+
+def test_a_scheduler_without_dask_is_refused(run):
+    given = ("--engine-scheduler", "tcp://127.0.0.1:9")
+    assert_refused(run("geodesics", *given), "engine", "scheduler", "kind is dask")

@@ -480,3 +480,37 @@ def test_a_full_disk(path, monkeypatch):
     with pytest.raises(ArtifactError, match=r"geodesics\.zarr: cannot be written: .*No space left"):
         write(path)
     assert contents(path) == before
+
+
+def filled_elsewhere(path, left_behind=()):
+    """An artifact whose arrays are filled by someone who knows its parts alone."""
+    dims, about = ("member", "row"), {"units": "1", "long_name": "what"}
+    with artifact_writer(path, {}) as writer:
+        writer.stored_blocks("stored", dims, (2, 3), "f4", block_dims=1, **about)
+        writer.mapped("mapped", dims, (2, 3), "f8", **about)
+        parts = writer.parts
+        blocks, mapped = parts.blocks("stored", block_dims=1), parts.mapped("mapped")
+        for member in range(2):
+            blocks[member,] = np.full(3, member, "f4")
+            np.testing.assert_array_equal(parts.read("stored", (member,)), np.full(3, member))
+            mapped[member] = 10 * member
+        mapped.flush()
+        for name in left_behind:
+            (parts.folder / name).write_bytes(b"half")
+        with pytest.raises(ArtifactError, match=r"a\.zarr: array 'other': cannot be opened"):
+            parts.mapped("other")
+    return open_artifact(path)
+
+
+def test_parts_are_filled_by_whoever_sees_the_folder(tmp_path):
+    artifact = filled_elsewhere(tmp_path / "a.zarr")
+    np.testing.assert_array_equal(artifact["stored"], [[0, 0, 0], [1, 1, 1]])
+    np.testing.assert_array_equal(artifact["mapped"], [[0, 0, 0], [10, 10, 10]])
+
+
+def test_blocks_that_a_killed_process_left_half_written_are_removed(tmp_path):
+    filled_elsewhere(tmp_path / "a.zarr")
+    (tmp_path / "other").mkdir()
+    left = ("stored/c/0/0.5f3a.partial", "stored/c/1/0.77.partial")
+    filled_elsewhere(tmp_path / "other/a.zarr", left)
+    assert contents(tmp_path / "a.zarr") == contents(tmp_path / "other/a.zarr")

@@ -1,0 +1,201 @@
+"""Damaged artifacts, and whether `geonode verify` and the stage that reads them say so."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.project import Bench, Child, Row, run_command, stage
+from geonode.devices.device import Device
+from geonode.errors import GeonodeError
+from geonode.geodesics.solved import read_features
+from geonode.geometry.learned import LearnedMetrics
+from geonode.geometry.stored import StoredGrids
+from geonode.learning.blend import Blend
+from geonode.spectra.series import read_series
+from geonode.storage.document import read_document
+from geonode.storage.integrity import verify
+
+DEVICE = "data/device.json"
+
+
+class Reader(NamedTuple):
+    """How a stage reads an artifact.
+
+    Attributes:
+        stage: one that does.
+        read: does it as that stage does, in the folder of a project.
+    """
+
+    stage: str
+    read: Callable[[Path], object]
+
+
+def _read_grids(root: Path) -> object:
+    learned = LearnedMetrics.read(root / "data/metric.safetensors")
+    series = read_series(root / "data/spectra.zarr")
+    return StoredGrids(root / "data/christoffel.zarr", learned, series)
+
+
+def _read_features(root: Path) -> object:
+    return read_features(root / "data/geodesics.zarr", read_series(root / "data/spectra.zarr"))
+
+
+READERS = {
+    DEVICE: Reader("metric", lambda root: Device.from_description(read_document(root / DEVICE))),
+    "data/spectra.zarr": Reader("metric", lambda root: read_series(root / "data/spectra.zarr")),
+    "data/metric.safetensors": Reader(
+        "christoffel", lambda root: LearnedMetrics.read(root / "data/metric.safetensors")
+    ),
+    "data/christoffel.zarr": Reader("geodesics", _read_grids),
+    "data/geodesics.zarr": Reader("decoders", _read_features),
+    "data/decoders.safetensors": Reader(
+        "validate", lambda root: Blend.read(root / "data/decoders.safetensors")
+    ),
+}
+"""Every artifact that is sealed."""
+
+UNSEALED = ("data/synthetic.csv", "metrics")
+
+
+def flip(bench: Bench, file: Path) -> None:
+    """Flip one random bit."""
+    content = bytearray(file.read_bytes())
+    content[bench.choose.randrange(len(content))] ^= 1 << bench.choose.randrange(8)
+    file.write_bytes(content)
+
+
+def cut(bench: Bench, file: Path) -> None:
+    """Leave a random part of it, from its beginning."""
+    content = file.read_bytes()
+    file.write_bytes(content[: bench.choose.randrange(1, len(content))])
+
+
+def empty(_: Bench, file: Path) -> None:
+    """Leave nothing of it."""
+    file.write_bytes(b"")
+
+
+def remove(_: Bench, file: Path) -> None:
+    """Remove it."""
+    file.unlink()
+
+
+def exchange(bench: Bench, file: Path) -> None:
+    """Put that of another run into its place."""
+    file.write_bytes((bench.other / file.relative_to(bench.work)).read_bytes())
+
+
+DAMAGES: dict[str, tuple[str, Callable[[Bench, Path], None]]] = {
+    "flipped bit": ("one random bit of a random file", flip),
+    "cut file": ("a random part of a random file", cut),
+    "empty file": ("a random file emptied", empty),
+    "lost file or chunk": ("a random file removed", remove),
+    "file of another run": ("a random file exchanged", exchange),
+}
+
+
+def damaged(bench: Bench, flips: int, others: int) -> Iterator[Row]:
+    """Every damage to random files of all sealed artifacts, met by the readers in this process.
+
+    Args:
+        bench: where to do it.
+        flips: trials of flipped bits.
+        others: trials of every other damage.
+    """
+    for fault, (how, damage) in DAMAGES.items():
+        trials = flips if damage is flip else others
+        problems = []
+        for _ in range(trials):
+            # The device is the same one in every run.
+            known = [name for name in READERS if damage is not exchange or name != DEVICE]
+            artifact = bench.choose.choice(known)
+            problem = _met(bench, artifact, _file(bench, artifact, damage), damage)
+            problems += [problem] if problem else []
+        told = "told by `geonode verify` and by the reader, with file and array"
+        yield Row(fault, f"{how} of all sealed artifacts; {told}", trials, tuple(problems))
+    yield _unsealed(bench, others)
+
+
+def by_command(bench: Bench, trials: int) -> Row:
+    """Flipped bits met by `geonode verify` and by a stage as processes."""
+    problems = []
+    for trial in range(trials):
+        artifact = list(READERS)[trial % len(READERS)]
+        file = _file(bench, artifact, flip)
+        kept = file.read_bytes()
+        flip(bench, file)
+        runs = {
+            "geonode verify": (1, Child(bench.work, run_command, "verify").finish()),
+            READERS[artifact].stage: (2, stage(bench.work, READERS[artifact].stage).finish()),
+        }
+        for name, (expected, (status, text)) in runs.items():
+            if status != expected or artifact not in text:
+                problems.append(f"{name}: status {status} of {file.name}: {text.strip()}")
+        file.write_bytes(kept)
+        if wrong := bench.differing():
+            problems.append(wrong)
+            bench.restore()
+    how = "one random bit; told by `geonode verify` and a stage as processes, nothing written"
+    return Row("flipped bit", how, trials, tuple(problems))
+
+
+def _file(bench: Bench, artifact: str, damage: Callable[[Bench, Path], None]) -> Path:
+    """A file of an artifact; one that another run has too and with other bytes, to exchange it."""
+    path = bench.work / artifact
+    files = sorted(file for file in path.rglob("*") if file.is_file()) or [path]
+    if damage is exchange:
+        twins = {file: bench.other / file.relative_to(bench.work) for file in files}
+        files = [
+            file
+            for file, twin in twins.items()
+            if twin.is_file() and twin.read_bytes() != file.read_bytes()
+        ] or files
+    return bench.choose.choice(files)
+
+
+def _met(bench: Bench, artifact: str, file: Path, damage: Callable[[Bench, Path], None]) -> str:
+    """What was not told of a damage, which is mended again; nothing if all was."""
+    kept = file.read_bytes()
+    damage(bench, file)
+    try:
+        inside = file != bench.work / artifact
+        part = file.relative_to(bench.work / artifact).as_posix() if inside else ""
+        named = [artifact, part, f"array {part.split('/')[0]!r}" if "/" in part else ""]
+        if damage is exchange and part == "zarr.json":
+            named = [artifact]  # it and the files it lists are of two runs
+        finding = next((found for found in verify(bench.work) if found.path == artifact), None)
+        if finding is None or not all(name in finding.message for name in named):
+            return f"{artifact}: {part}: {damage.__name__}: verify found {finding}"
+        if damage is exchange and not inside:
+            return ""  # intact and of another run, which only DVC can know
+        try:
+            READERS[artifact].read(bench.work)
+        except GeonodeError as error:
+            told = str(error)
+        else:
+            told = "nothing"
+        if not all(name in told for name in named):
+            return f"{artifact}: {part}: {damage.__name__}: the reader says {told}"
+        return ""
+    finally:
+        file.write_bytes(kept)
+
+
+def _unsealed(bench: Bench, trials: int) -> Row:
+    """Tables and numbers for people, which only `dvc.lock` knows."""
+    files = [
+        file
+        for name in UNSEALED
+        for file in (bench.work / name, *(bench.work / name).rglob("*"))
+        if file.is_file()
+    ]
+    problems = []
+    for _ in range(trials):
+        file = bench.choose.choice(sorted(files))
+        kept, name = file.read_bytes(), file.relative_to(bench.work).as_posix()
+        flip(bench, file)
+        if not any(found.path == name for found in verify(bench.work)):
+            problems.append(f"{name}: verify found nothing")
+        file.write_bytes(kept)
+    how = "one random bit of a table, a figure or metrics; told by `geonode verify`"
+    return Row("flipped bit", how, trials, tuple(problems))

@@ -1,0 +1,360 @@
+"""Stages without room or permission, two at once, and work that is long."""
+
+import importlib
+import math
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import typer
+
+from benchmarks.crash import BEING_WRITTEN
+from benchmarks.project import (
+    CHECKPOINTS,
+    MADE,
+    STAGES,
+    Bench,
+    Child,
+    Row,
+    made,
+    repro,
+    run_stage,
+    stage,
+)
+from geonode.config import read_parameters
+from geonode.devices.device import Device
+from geonode.errors import ArtifactError
+from geonode.geodesics.solved import solve_all
+from geonode.geometry.learned import LearnedMetrics
+from geonode.geometry.stored import StoredGrids
+from geonode.learning.decoders import KINDS
+from geonode.learning.folds import leave_one_out, training_wavelengths
+from geonode.learning.path_features import path_features
+from geonode.learning.run import Run
+from geonode.observation.usage import GROWTH, Growth, own_memory
+from geonode.spectra.series import read_series
+from geonode.storage.artifact import artifact_writer, open_artifact
+from geonode.storage.document import read_document
+
+SHARES = (0.0, 0.3, 0.9)
+"""Of the largest file, or of the largest output, for which there is room."""
+
+NOBODY = 65534
+DISK_MB = 64
+ARRAYS = ("mapped", "stored")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Something that a stage may not do.
+
+    Attributes:
+        fault: its name.
+        provoked: how it is brought about.
+        impose: does that in the process of the stage.
+        said: what a message about it must say.
+    """
+
+    fault: str
+    provoked: str
+    impose: Callable[[], None]
+    said: tuple[str, ...]
+
+
+def _limited(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def _forbidden(name: str) -> None:
+    """Take the right to write to the folders of what is made, once the stage has run in them.
+
+    The superuser may write anywhere, so it must be somebody else; who may not read the packages
+    either, perhaps, but by then they are imported.
+    """
+    importlib.import_module(f"stages.{name}").app([], standalone_mode=False)
+    _allow(Path.cwd(), 0o555)
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+def _stage_within(impose: Callable[[], None], name: str) -> None:
+    impose()
+    run_stage(name)
+
+
+def _refused(bench: Bench, name: str, limit: Limit) -> str:
+    """What was lost when a stage that rewrites the outputs of another run met a limit."""
+    status, text = Child(bench.work, _stage_within, limit.impose, name).finish()
+    last = next((line for line in text.splitlines() if line.startswith("error: ")), "")
+    missing = [part for part in ("cannot be written", *limit.said) if part not in last]
+    if status != 2 or missing:
+        return f"{name}: status {status}, without {missing}: {text.strip()}"
+    left = set(made(bench.work)) - set(made(bench.whole)) - set(made(bench.other))
+    left = {file for file in left if not file.startswith(CHECKPOINTS)}  # to go on from
+    if left:
+        return f"{name}: left {', '.join(sorted(left))}"
+    return bench.torn(name)
+
+
+def files_too_large(bench: Bench) -> Row:
+    """Every stage while a file may have no more than a part of what its largest one needs."""
+    problems = []
+    for name in STAGES:
+        for share in SHARES:
+            bench.give(name, bench.other)
+            files = [bench.other / file for file in made(bench.other, *bench.outputs[name])]
+            size = int(share * max(file.stat().st_size for file in files if file.is_file()))
+            limit = Limit(
+                "largest file",
+                "a limit (RLIMIT_FSIZE) of 0, 30 and 90% of the largest file, every stage",
+                partial(_limited, size),
+                (f"{size:,} bytes", "ulimit -f"),
+            )
+            problems += [problem for problem in [_refused(bench, name, limit)] if problem]
+            bench.restore()
+    return Row(limit.fault, limit.provoked, len(STAGES) * len(SHARES), tuple(problems))
+
+
+def disk_full(bench: Bench, folder: Path) -> Row:
+    """Every stage on a disk with room for a part of its largest output."""
+    how = "a tmpfs with room for 0, 30 and 90% of the largest output, every stage"
+    with _disk(folder) as mounted:
+        if not mounted:
+            return Row("full disk", how, 0, note="needs the right to mount")
+        small = Bench(
+            bench.whole, bench.other, folder / "work", bench.seconds, bench.outputs, bench.choose
+        )
+        small.work.mkdir()
+        shutil.copy2(bench.work / "params.yaml", small.work)
+        problems = []
+        for name in STAGES:
+            for share in SHARES:
+                small.restore()
+                small.give(name, bench.other)
+                sizes = [_pages(bench.other / path) for path in bench.outputs[name]]
+                _fill(folder / "full", math.floor(share * max(sizes)))
+                limit = Limit("full disk", how, _nothing, ("bytes free", "make room"))
+                problems += [problem for problem in [_refused(small, name, limit)] if problem]
+                (folder / "full").unlink()
+        return Row("full disk", how, len(STAGES) * len(SHARES), tuple(problems))
+
+
+def read_only(bench: Bench) -> Row:
+    """Every stage in folders that it may not write to."""
+    how = "data/ and metrics/ without the right to write, not as the superuser, every stage"
+    problems = []
+    for name in STAGES:
+        impose, said = partial(_forbidden, name), ("Permission denied", "make ", "writable")
+        problem = _refused(bench, name, Limit("read-only folder", how, impose, said))
+        _allow(bench.work, 0o755)
+        problem = problem or bench.differing()
+        problems += [problem] if problem else []
+    return Row("read-only folder", how, len(STAGES), tuple(problems))
+
+
+def two_stages(bench: Bench, trials: int) -> Row:
+    """The same stage begun twice at the same moment."""
+    problems, told = [], 0
+    for trial in range(trials):
+        name = STAGES[trial % len(STAGES)]
+        bench.give(name, bench.other)
+        ended = [child.finish() for child in [stage(bench.work, name) for _ in range(2)]]
+        refused = [text for status, text in ended if status]
+        told += len(refused)
+        if len(refused) == 2 or not all(BEING_WRITTEN in text for text in refused):
+            problems.append(f"{name}: {ended}")
+        elif wrong := bench.differing():
+            problems.append(f"{name}: {wrong}")
+        bench.restore()
+    note = f"{told} were told that the other one writes, the others wrote after it"
+    return Row("two writers", "the same stage twice at once", trials, tuple(problems), note)
+
+
+def second_writer(folder: Path, trials: int) -> Row:
+    """An artifact that another process holds half written, for as long as it is not killed."""
+    path, problems = folder / "held.zarr", []
+    _write(path, 0.0)
+    for _ in range(trials):
+        holder = Child(folder, _hold, path)
+        while not any(folder.glob("held.zarr.tmp/*")):
+            pass
+        try:
+            _write(path, 2.0)
+            problems.append("a second writer was let in")
+        except ArtifactError as error:
+            if f"{BEING_WRITTEN} ({holder.process.pid})" not in str(error):
+                problems.append(str(error))
+        holder.kill()
+        _write(path, 0.0)
+        if [entry.name for entry in folder.iterdir()] != [path.name]:
+            problems.append(f"left: {sorted(entry.name for entry in folder.iterdir())}")
+    how = "an artifact begun while another process writes it; again when that one is killed"
+    return Row("two writers", how, trials, tuple(problems))
+
+
+def torn_reads(folder: Path, trials: int) -> Row:
+    """Stored and mapped arrays read while another process replaces the artifact all the time."""
+    path, problems, told = folder / "read.zarr", [], 0
+    _write(path, 0.0)
+    writer = Child(folder, _rewrite, path)
+    for _ in range(trials):
+        try:
+            artifact = open_artifact(path)
+            found = np.concatenate([np.array(artifact[name]).ravel() for name in ARRAYS])
+        except ArtifactError as error:
+            told += 1
+            if "was replaced" not in str(error) and "not found" not in str(error):
+                problems.append(str(error))
+            continue
+        if not (found == found[0]).all():
+            problems.append(f"torn: {np.unique(found)}")
+    if not writer.kill():
+        problems.append("the writer failed")
+    note = f"{trials - told - len(problems)} were of one writing, {told} were told to try again"
+    how = "all arrays read while another process replaces the artifact all the time"
+    return Row("reader and writer", how, trials, tuple(problems), note)
+
+
+def two_pipelines(bench: Bench, trials: int) -> Row:
+    """`dvc repro` begun twice at the same moment."""
+    problems, told = [], 0
+    for _ in range(trials):
+        processes = [repro(bench.work) for _ in range(2)]
+        ended = [(process.communicate()[0], process.returncode) for process in processes]
+        refused = [text for text, status in ended if status]
+        told += len(refused)
+        if len(refused) == 2 or not all("lock" in text.lower() for text in refused):
+            problems.append(f"dvc repro: {ended}")
+        elif wrong := bench.differing():
+            problems.append(wrong)
+    note = f"{told} were told by the lock of DVC"
+    return Row("two pipelines", "`dvc repro` twice at once", trials, tuple(problems), note)
+
+
+def long_work(folder: Path) -> Iterator[Row]:
+    """Memory of a training of 1,000 epochs, and of geodesics in many tiles."""
+    small = ("--wavelengths-step", "0.2")
+    for name, options in (
+        ("generate", small),
+        ("spectra", ()),
+        ("metric", ("--epochs", "1", "--checkpoint-every", "0")),
+        ("christoffel", ()),
+    ):
+        status, text = stage(folder, name, *options).finish()
+        if status:
+            raise ArtifactError(f"{name}: {text}")
+    for what, call in (("1,000 epochs of decoders", _train), ("geodesics in tiles", _solve)):
+        status, text = Child(folder, call, folder).finish()
+        *_, first, last = text.split()
+        growth = int(last) / int(first) - 1
+        problem = f"{what}: memory grew by {growth:.1%}" if status or growth > GROWTH else ""
+        note = f"{int(first) / 1e6:,.0f} MB after a tenth, {growth:+.1%} at the end"
+        yield Row("long work", what, 1, (problem,) if problem else (), note)
+
+
+def _train(folder: Path) -> None:
+    series = read_series(folder / "data/spectra.zarr")
+    learned = LearnedMetrics.read(folder / "data/metric.safetensors")
+    block = read_parameters(folder / "params.yaml").decoders
+    block = block.model_copy(update={"epochs": 1000, "checkpoint_every": 0})
+    chosen = training_wavelengths(len(series.axis), block.wavelengths)
+    features = path_features(learned, series, chosen)
+    device = Device.from_description(read_document(folder / "data/device.json"))
+    folds = leave_one_out(len(series.concentrations))
+    growth = Growth(block.epochs * len(folds))
+    KINDS["path"].fit(series, features, block, Run(folds, 1, device, report=growth.count))
+    _tell(growth)
+
+
+def _solve(folder: Path) -> None:
+    series = read_series(folder / "data/spectra.zarr")
+    learned = LearnedMetrics.read(folder / "data/metric.safetensors")
+    block = read_parameters(folder / "params.yaml").geodesics
+    block = block.model_copy(update={"memory_mb": 1})
+    device = Device.from_description(read_document(folder / "data/device.json"))
+    grids = StoredGrids(folder / "data/christoffel.zarr", learned, series)
+    growth = Growth(learned.network.models)
+    path = folder / "data/geodesics.zarr"
+    solve_all(path, grids, learned, series, block, device, growth.count)
+    _tell(growth)
+
+
+def _tell(growth: Growth) -> None:
+    typer.echo(f"{growth.first} {own_memory()}")
+
+
+def _write(path: Path, value: float) -> None:
+    """Arrays of both kinds, in several files, of one number."""
+    with artifact_writer(path, {}) as writer:
+        shape, about = (3, 50, 70), {"units": "1", "long_name": "number"}
+        mapped = writer.mapped("mapped", tuple("abc"), shape, "float64", **about)
+        mapped[...] = value
+        blocks = writer.stored_blocks(
+            "stored", tuple("abc"), shape, "float64", block_dims=1, **about
+        )
+        for index in range(shape[0]):
+            blocks[(index,)] = np.full(shape[1:], value)
+
+
+def _rewrite(path: Path) -> None:
+    value = 0.0
+    while True:
+        value += 1.0
+        _write(path, value)
+
+
+def _hold(path: Path) -> None:
+    with artifact_writer(path, {}) as writer:
+        writer.stored("held", ("a",), np.ones(3), units="1", long_name="held")
+        while True:
+            os.sched_yield()
+
+
+@contextmanager
+def _disk(folder: Path) -> Iterator[bool]:
+    """A small disk at a folder, if this process may mount one."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(folder)]
+    try:
+        mounted = not subprocess.run(mount, capture_output=True, check=False).returncode
+    except FileNotFoundError:
+        mounted = False
+    try:
+        yield mounted
+    finally:
+        if mounted:
+            subprocess.run(["umount", str(folder)], check=True)
+
+
+def _fill(file: Path, room: int) -> None:
+    """Leave that much room on the disk of a file."""
+    free = shutil.disk_usage(file.parent).free
+    with file.open("wb") as stream:
+        stream.write(bytes(max(0, free - room)))
+
+
+def _pages(path: Path) -> int:
+    """Room that a file or a folder takes."""
+    files = [file for file in (path, *path.rglob("*")) if file.is_file()]
+    page = resource.getpagesize()
+    return sum(-(-file.stat().st_size // page) * page for file in files)
+
+
+def _nothing() -> None:
+    """There is nothing to impose: the disk is full."""
+
+
+def _allow(root: Path, mode: int) -> None:
+    for path in MADE:
+        for folder in (root / path, *(root / path).rglob("*")):
+            if folder.is_dir():
+                folder.chmod(mode)

@@ -1,0 +1,280 @@
+"""A small project to break: its files, its stages as processes, and what they have written."""
+
+import hashlib
+import importlib
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from geonode.config import parse_yaml
+from geonode.storage.pipeline import outputs
+
+STAGES = (
+    "probe",
+    "generate",
+    "spectra",
+    "metric",
+    "christoffel",
+    "geodesics",
+    "decoders",
+    "validate",
+    "report",
+)
+"""All but `benchmark`, whose numbers are times, and `ablation`, which is frozen."""
+
+MADE = ("data", "metrics")
+ROOT = Path(__file__).parents[1]
+CHECKPOINTS = "data/checkpoints"
+
+_SMALL: dict[str, Any] = {
+    "generate.concentrations": [0, 10, 20, 40],
+    "generate.wavelengths.step": 20.0,
+    "inner.members": 1,
+    "metric.members": 1,
+    "metric.epochs": 30,
+    "metric.wavelengths": 8,
+    "metric.checkpoint_every": 1,
+    "christoffel.resolution": 100,
+    "geodesics.time_points": 3,
+    "decoders.members": 1,
+    "decoders.epochs": 80,
+    "decoders.wavelengths": 8,
+    "decoders.checkpoint_every": 1,
+}
+_SEEDS = ("generate.seed", "metric.seed", "decoders.seed")
+_COPIED = ("dvc.yaml", ".dvcignore", "stages", "geonode")
+
+# The server imports once what every stage would, and then makes a process in some milliseconds.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(
+    [
+        "benchmarks.project",
+        "geonode.cli",
+        "geonode.estimation.model",
+        "geonode.evaluation.estimation",
+        "geonode.evaluation.figures",
+        "geonode.geometry.stored",
+        "geonode.learning.metric_learning",
+        "geonode.report.page",
+        "geonode.storage.integrity",
+        "torch._dynamo",  # which torch imports when it first trains
+        *(f"stages.{name}" for name in STAGES),
+    ]
+)
+
+
+def make(folder: Path, seed: int = 0) -> None:
+    """Write what DVC and the stages need: code, pipeline, and parameters of some seconds.
+
+    Args:
+        folder: to write to; it is made.
+        seed: of spectra, metrics and decoders.
+    """
+    folder.mkdir(parents=True)
+    for name in _COPIED:
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        elif (ROOT / name).is_file():
+            shutil.copy2(ROOT / name, folder / name)
+    (folder / ".dvc").mkdir()
+    (folder / ".dvc/config").write_text(
+        "[core]\n    analytics = false\n    no_scm = true\n", encoding="utf-8"
+    )
+    content = parse_yaml((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    for key, value in {**_SMALL, **dict.fromkeys(_SEEDS, seed)}.items():
+        *above, last = key.split(".")
+        block = content
+        for name in above:
+            block = block[name]
+        block[last] = value
+    (folder / "params.yaml").write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+
+class Child:
+    """A process of its own that calls a function in a folder; what it says is kept."""
+
+    def __init__(self, folder: Path, call: Callable[..., None], *arguments: Any) -> None:
+        self._read, write = _PROCESSES.Pipe(duplex=False)
+        self.process = _PROCESSES.Process(target=_run, args=(write, folder, call, *arguments))
+        self.process.start()
+        write.close()
+
+    def kill(self) -> bool:
+        """End it by SIGKILL; whether it was still there to be ended."""
+        self.process.kill()
+        self.process.join()
+        self._read.close()
+        return self.process.exitcode != 0
+
+    def finish(self) -> tuple[int, str]:
+        """Wait for its end: exit status, and what it said on stdout and stderr."""
+        text = b""
+        while part := os.read(self._read.fileno(), 1 << 16):
+            text += part
+        self.process.join()
+        self._read.close()
+        return self.process.exitcode or 0, text.decode()
+
+
+def _run(write: Connection, folder: Path, call: Callable[..., None], *arguments: Any) -> None:
+    os.dup2(write.fileno(), 1)
+    os.dup2(write.fileno(), 2)
+    os.chdir(folder)
+    call(*arguments)
+
+
+def run_stage(name: str, options: tuple[str, ...] = ()) -> None:
+    """A stage as `python -m stages.NAME` runs it, in the working folder."""
+    importlib.import_module(f"stages.{name}").app(options, prog_name=name)
+
+
+def run_command(*options: str) -> None:
+    """The command `geonode`, in the working folder."""
+    importlib.import_module("geonode.cli").app(options, prog_name="geonode")
+
+
+def stage(folder: Path, name: str, *options: str) -> Child:
+    """Begin a stage in a process of its own."""
+    return Child(folder, run_stage, name, options)
+
+
+def repro(folder: Path) -> "subprocess.Popen[str]":
+    """Begin `dvc repro` up to the report, in a process group of its own."""
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": str(folder),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "DVC_NO_ANALYTICS": "1",
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "dvc", "repro", "report"],
+        cwd=folder,
+        env=environment,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def made(folder: Path, *paths: str) -> dict[str, str]:
+    """SHA-256 of every file below some paths, by path; a folder has none.
+
+    Args:
+        folder: of the project.
+        paths: in it; all that stages make if none are given.
+    """
+    found = {}
+    for path in paths or MADE:
+        for file in (folder / path, *(folder / path).rglob("*")):
+            name = file.relative_to(folder).as_posix()
+            if file.is_file():
+                found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+            elif file.is_dir():
+                found[name] = ""
+    return found
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Two finished projects of different seeds, and a copy of the first that is broken.
+
+    Attributes:
+        whole: reproduced by DVC, undisturbed.
+        other: of other seeds.
+        work: the copy.
+        seconds: that every stage takes.
+        outputs: of every stage.
+        choose: everything that is left to chance.
+    """
+
+    whole: Path
+    other: Path
+    work: Path
+    seconds: dict[str, float]
+    outputs: dict[str, list[str]]
+    choose: random.Random = field(default_factory=lambda: random.Random(0))
+
+    @classmethod
+    def of(cls, folder: Path, seconds: dict[str, float]) -> "Bench":
+        """The projects `whole` and `other` of a folder, and a new copy of the first."""
+        whole = folder / "whole"
+        shutil.copytree(whole, folder / "work")
+        written = defaultdict(list)
+        for output in outputs(whole):
+            written[output.stage].append(output.path)
+        return cls(whole, folder / "other", folder / "work", seconds, dict(written))
+
+    def give(self, name: str, source: Path) -> None:
+        """Put what a stage made in another project into the place of what it made here."""
+        for path in self.outputs[name]:
+            copy(source / path, self.work / path)
+
+    def restore(self) -> None:
+        """Make the copy what it was."""
+        for path in MADE:
+            copy(self.whole / path, self.work / path)
+
+    def torn(self, name: str) -> str:
+        """Which output of a stage is neither that of one project nor that of the other; or none.
+
+        A folder may have stepped aside the moment before its successor comes: it is put back.
+        """
+        for path in self.outputs[name]:
+            found = made(self.work, path)
+            if not found and (aside := made(self.work, f"{path}.old")):
+                found = {file.replace(".old", "", 1): value for file, value in aside.items()}
+            if found not in (made(self.whole, path), made(self.other, path)):
+                return f"{name}: {path} is neither the old nor the new one"
+        return ""
+
+    def differing(self) -> str:
+        """What is different here from the project that was not disturbed; or nothing."""
+        expected, found = made(self.whole), made(self.work)
+        names = sorted(expected.keys() | found.keys())
+        wrong = [name for name in names if expected.get(name) != found.get(name)]
+        return f"differing: {', '.join(wrong)}" if wrong else ""
+
+
+def copy(source: Path, target: Path) -> None:
+    """Put a copy of a file or a folder into the place of another."""
+    if target.is_dir():
+        shutil.rmtree(target)
+    else:
+        target.unlink(missing_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of the trials of a fault.
+
+    Attributes:
+        fault: what goes wrong.
+        provoked: how.
+        trials: how often.
+        problems: what was lost, one line for every trial that was.
+        note: what else was counted.
+    """
+
+    fault: str
+    provoked: str
+    trials: int
+    problems: tuple[str, ...] = ()
+    note: str = ""

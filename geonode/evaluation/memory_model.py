@@ -1,0 +1,313 @@
+"""Peak memory of every stage before it is run: what the program takes, and the arrays it will hold.
+
+What interpreter, imports and libraries take is measured: the same stages are run on a series of
+four levels and three wavelengths, whose arrays are next to nothing. An import alone would not do,
+as torch loads and compiles as much again when it first trains. To that come the bytes of the arrays
+that are alive at the peak of a stage, counted from shapes and parameters. No nodes are expected to
+be added to the grid, and one process to do all the work.
+"""
+
+import itertools
+import json
+import math
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from geonode.config import Parameters
+from geonode.devices.device import Device
+from geonode.devices.profile import profile_of
+from geonode.estimation.curve import AT_ONCE
+from geonode.evaluation.figures import ROWS
+from geonode.evaluation.timing import time_command
+from geonode.geodesics.features import FEATURES
+from geonode.geodesics.product import Product, rows_within
+from geonode.geodesics.solved import BYTES_PER_ROW, BYTES_PER_TIME, TABLES
+from geonode.geometry.metric import SIZES
+from geonode.geometry.refinement import BLOCK, CHECKS
+from geonode.geometry.stored import STORAGE
+from geonode.learning.batches import at_once
+from geonode.learning.blend import BLENDS
+from geonode.learning.footprint import Footprint, of_end_to_end, of_nodes, of_path_decoders
+from geonode.learning.run import Runs
+
+STAGES = (
+    "probe",
+    "generate",
+    "spectra",
+    "metric",
+    "christoffel",
+    "geodesics",
+    "decoders",
+    "validate",
+)
+
+HELD = 1.5
+"""What arrays of some MB that come and go take, over what is alive of them: the gaps between those
+that stay are not given back to the system. Found with glibc on two series; 1.3 to 1.9 from run to
+run."""
+
+SINGLE, DOUBLE = 4, 8
+CHARACTERS = 19  # of a number in a table of spectra
+
+
+def predicted_peaks(
+    parameters: Parameters, levels: int, replicates: int, wavelengths: int, device: Device
+) -> dict[str, float]:
+    """Largest resident memory of every stage (MB, 10^6 bytes), as `time_command` measures it.
+
+    Takes as long as the stages need to start, some seconds each.
+
+    Args:
+        parameters: of the pipeline.
+        levels: of the series.
+        replicates: scans of every level.
+        wavelengths: of the series.
+        device: where the stages compute.
+
+    Raises:
+        GeonodeError: a stage fails on the smallest series.
+        TrainingError: there are too few levels for the inner folds.
+    """
+    sizes = _Sizes(parameters, levels, wavelengths, device)
+    readings = levels * replicates * wavelengths
+    arrays = {
+        "probe": 0.0,
+        # of every reading: the number, that in the rows of the table, and its text
+        "generate": readings * (2 * DOUBLE + CHARACTERS),
+        # of every reading: its text, and the number
+        "spectra": readings * (CHARACTERS + DOUBLE),
+        "metric": sizes.on_host(sizes.metric_training) + sizes.metric_weights,
+        "christoffel": HELD * sizes.christoffel,
+        "geodesics": HELD * sizes.on_host(sizes.tables) + sizes.on_host(sizes.rows) + sizes.solved,
+        "decoders": sizes.on_host(sizes.decoder_training) + sizes.decoder_weights + sizes.features,
+        "validate": sizes.features + HELD * sizes.estimation,
+    }
+    bases = _bases(parameters, device)
+    return {name: bases[name] + arrays[name] / 1e6 for name in STAGES}
+
+
+def predicted_device_peaks(
+    parameters: Parameters, levels: int, wavelengths: int, device: Device
+) -> dict[str, float]:
+    """Largest memory of arrays where training and geodesics are computed, by stage (MB).
+
+    On a card that is what torch counts as allocated: without the context of CUDA, and without what
+    torch keeps to use again.
+
+    Args:
+        parameters: of the pipeline.
+        levels: of the series.
+        wavelengths: of the series.
+        device: where the stages compute.
+    """
+    sizes = _Sizes(parameters, levels, wavelengths, device)
+    found = {
+        "metric": sizes.metric_training,
+        "geodesics": sizes.tables + sizes.rows,
+        "decoders": sizes.decoder_training,
+    }
+    return {name: size / 1e6 for name, size in found.items()}
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Bytes of arrays, by what they are for."""
+
+    parameters: Parameters
+    levels: int
+    wavelengths: int
+    device: Device
+
+    def on_host(self, size: int) -> int:
+        """What is in the memory of the machine; not what is on a card."""
+        return 0 if self.device.kind == "cuda" else size
+
+    @property
+    def pairs(self) -> int:
+        return self.levels * (self.levels - 1)
+
+    def runs(self, members: int) -> Runs:
+        return Runs.of(self.levels, members, self.parameters.inner, self.device)
+
+    @property
+    def metrics(self) -> int:
+        """Metrics that grids are made of."""
+        flat = self.parameters.metric.learning in {"flat", "evidence"}
+        return (1 if flat else self.parameters.metric.members) * (self.levels + 1)
+
+    @property
+    def metric_training(self) -> int:
+        block = self.parameters.metric
+        width = min(self.wavelengths, block.wavelengths)
+        nodes = (self.levels - 1) * block.quadrature_nodes + self.levels
+        footprint = {
+            "flat": None,
+            "evidence": None,
+            "evidence_network": of_nodes(nodes, 1, self.device),
+            "evidence_by_wavelength": of_nodes(nodes, width, self.device),
+            "pullback": of_nodes(nodes, width, self.device),
+        }.get(block.learning, of_end_to_end(self.levels, width, block, self.device))
+        return self._training(block.members, math.ceil(nodes * width / self.pairs), footprint)
+
+    @property
+    def decoder_training(self) -> int:
+        block = self.parameters.decoders
+        width = min(self.wavelengths, block.wavelengths)
+        trained = {"path", "scores"} & {*BLENDS[block.kind]}
+        footprint = of_path_decoders(width, block, self.device) if trained else None
+        return self._training(block.members, width, footprint)
+
+    def _training(self, members: int, rows_per_pair: int, footprint: Footprint | None) -> int:
+        """The largest batch, once for every thread, and its weights."""
+        if footprint is None:
+            return 0
+        largest = 0
+        for run in filter(None, self.runs(members)):
+            for left_out in {len(fold.left_out) for fold in run.folds}:
+                remaining = self.levels - left_out
+                pairs = remaining * (remaining - 1)
+                alike = run.members * sum(len(fold.left_out) == left_out for fold in run.folds)
+                most, parts = at_once(run, pairs, rows_per_pair, footprint)
+                models = min(alike, most)
+                # parameters, their gradients, two moments, and one more of each in a step
+                weights = 5 * 2 * models * _weights() * self.device.training.itemsize
+                largest = max(largest, models * footprint.bytes(pairs, parts) + weights)
+        return profile_of(self.device.place).batches * largest
+
+    @property
+    def metric_weights(self) -> int:
+        """Of all models: as they were trained, put in order, and as they are written."""
+        return 3 * self.runs(self.parameters.metric.members).models * _weights() * SINGLE
+
+    @property
+    def decoder_weights(self) -> int:
+        """The same of decoders."""
+        return 3 * self.runs(self.parameters.decoders.members).models * _weights() * SINGLE
+
+    @property
+    def christoffel(self) -> int:
+        """The largest of three: a grid that is checked, cells that are looked into, a figure."""
+        size, stored = self._number, STORAGE[self.parameters.christoffel.storage].itemsize
+        # ln sqrt(g) and the symbol: as a grid, in the format they are stored in, and packed; and
+        # g, its difference from the mean, the square of that, and three for the trapezoidal rule
+        checked = 2 * size + 2 * stored + 2 * stored + 6 * size
+        if self.parameters.metric.members > 1:
+            checked += 2 * size  # the sums over members
+        # of a block of cells two tables of the truth, and twelve in a cubic lookup
+        cells = 14 * size * BLOCK * len(CHECKS)
+        # the sums, their means, g and the magnitude of the symbol, and two heat maps: corners (2),
+        # values (1) and colours (4) of every quadrilateral
+        drawn = 6 * size * self._nodes + 2 * 7 * DOUBLE * ROWS
+        return self.wavelengths * max(checked * self._nodes, cells, drawn)
+
+    @property
+    def _nodes(self) -> int:
+        return self.parameters.christoffel.resolution
+
+    @property
+    def _number(self) -> int:
+        """Bytes of a number of a grid."""
+        return self.device.geometry.itemsize
+
+    @property
+    def _columns(self) -> int:
+        """Wavelengths of a closed form."""
+        largest = max(self._closed_form, self._row)
+        return min(self.wavelengths, rows_within(self.device.budget // 2, largest))
+
+    @property
+    def _closed_form(self) -> int:
+        """Of one wavelength."""
+        return TABLES * self._nodes * self._number
+
+    @property
+    def _row(self) -> int:
+        return BYTES_PER_ROW + BYTES_PER_TIME * self.parameters.geodesics.time_points
+
+    @property
+    def tables(self) -> int:
+        """Of a closed form, the whole grid among them."""
+        beside = 2 * (self.wavelengths - self._columns) * self._nodes * self._number
+        return self._closed_form * self._columns + beside
+
+    @property
+    def rows(self) -> int:
+        """Of the geodesics that are solved at once."""
+        rest = self.device.budget - self._closed_form * self._columns
+        tiles = Product(self.pairs, self._columns).tiles(rows_within(rest, self._row))
+        return next(tiles).rows * self._row
+
+    @property
+    def solved(self) -> int:
+        """Pages of the file that is filled: velocities, residuals, statuses and features."""
+        row = 2 * DOUBLE + 1 + len(FEATURES) * SINGLE
+        return self.metrics * self.pairs * self.wavelengths * row
+
+    @property
+    def features(self) -> int:
+        """Pages of the mapped features, all of which are touched, and those that are chosen."""
+        inner = self.runs(self.parameters.metric.members).inner
+        models = 0 if inner is None else inner.members * len(inner.folds)
+        width = min(self.wavelengths, self.parameters.decoders.wavelengths)
+        chosen = (self.metrics + models) * width
+        return (self.metrics * self.wavelengths + chosen) * self.pairs * len(FEATURES) * SINGLE
+
+    @property
+    def estimation(self) -> int:
+        """Four copies of the factors of predictions that are made at once.
+
+        As every kind makes them, as the mixture weighs them, all together, and their projections.
+        """
+        sources, kinds = self.levels - 1, len(BLENDS[self.parameters.decoders.kind])
+        factors = sources * self.parameters.decoders.members + sources + kinds
+        return 4 * AT_ONCE * factors * self.wavelengths * DOUBLE
+
+
+def _weights() -> int:
+    """Parameters of a network."""
+    return sum(a * b + b for a, b in itertools.pairwise(SIZES))
+
+
+def _bases(parameters: Parameters, device: Device) -> dict[str, float]:
+    """Largest resident memory (MB) of the stages on the smallest series."""
+    modules = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, modules))}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        smallest = json.dumps(_smallest(parameters, device))  # which is YAML as well
+        file = folder / "smallest.yaml"
+        file.write_text(smallest, encoding="utf-8")
+        return {
+            stage: time_command(
+                [sys.executable, "-m", f"stages.{stage}", "--params", str(file)],
+                folder,
+                environment,
+            ).peak_mb
+            for stage in STAGES
+        }
+
+
+def _smallest(parameters: Parameters, device: Device) -> dict[str, Any]:
+    """The same parameters for four levels, three wavelengths and one step of training."""
+    text = parameters.model_dump(mode="json", by_alias=True)
+    training = {"members": 1, "epochs": 1, "wavelengths": 2, "accumulation": 1}
+    changes: dict[str, dict[str, Any]] = {
+        "engine": {"kind": "local", "scheduler": None},
+        "generate": {
+            "concentrations": [0.0, 1.0, 2.0, 3.0],
+            "replicates": 1,
+            "wavelengths": {"start": 300.0, "stop": 302.0, "step": 1.0},
+        },
+        "spectra": {"source": "data/synthetic.csv", "window": None}
+        | {"chart": "linear", "kappa": None},
+        "inner": {"members": min(1, parameters.inner.members), "levels": None},
+        "metric": training,
+        "christoffel": {"resolution": 20},
+        "decoders": training,
+    }
+    changed = {name: text[name] | change for name, change in changes.items()}
+    return {**text, **changed, "device": device.kind, "preset": "none", "presets": {"none": {}}}

@@ -1,0 +1,177 @@
+"""What a Zarr store says of itself, before any library acts on it.
+
+Zarr takes the names of codecs from the store. One of them unpickles, which runs whatever the store
+wants, and shapes and chunks may be any: so only codecs that turn bytes into numbers and texts pass,
+of sizes that fit into memory.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from geonode.errors import ArtifactError
+
+CODECS = frozenset(
+    {"bytes", "blosc", "crc32c", "gzip", "sharding_indexed", "transpose", "zstd"}
+    | {"bz2", "delta", "fixedscaleoffset", "lz4", "lzma", "shuffle", "vlen-utf8", "zlib"}
+)
+"""Those that only compute; `numcodecs.` may stand before their names."""
+
+LARGEST_FILE = 2**20
+"""Bytes of metadata of one array or group."""
+
+MOST_ARRAYS = 1000
+"""Arrays and groups of a store."""
+
+_FILES = ("zarr.json", ".zarray")
+_TYPES = {
+    **dict.fromkeys(("bool", "int8", "uint8"), 1),
+    **dict.fromkeys(("int16", "uint16", "float16"), 2),
+    **dict.fromkeys(("int32", "uint32", "float32"), 4),
+    **dict.fromkeys(("int64", "uint64", "float64", "complex64"), 8),
+    **dict.fromkeys(("complex128", "string"), 16),
+}  # bytes of one, as Zarr 3 calls them
+
+
+def require_plain(folder: Path, most_bytes: int, most_chunks: int) -> None:
+    """Refuse a store that has more in it than arrays of numbers and texts.
+
+    Args:
+        folder: the store; none of its chunks are read.
+        most_bytes: of an array, of a chunk, and of all arrays of one dimension, once they are read;
+            a value counts as eight at least.
+        most_chunks: of an array.
+
+    Raises:
+        ArtifactError: the metadata of an array are none, or name a codec that is not one of
+            `CODECS`, objects, or a size beyond what is allowed; the message names the file.
+        OSError: they cannot be read.
+    """
+    found_files = sorted(folder.rglob("*"))
+    for file in found_files:
+        if file.is_symlink() and file.is_dir():
+            name = file.relative_to(folder)
+            raise ArtifactError(f"{name}: found a link to a folder, expected a folder")
+    files = [file for file in found_files if file.name in _FILES]
+    if len(files) > MOST_ARRAYS:
+        raise ArtifactError(f"found {len(files)} arrays and groups, expected at most {MOST_ARRAYS}")
+    of_lines = 0
+    for file in files:
+        try:
+            found = _read(file)
+            size = _size(found, most_chunks)
+            of_lines += size if len(found.get("shape", ())) == 1 else 0
+            if max(size, of_lines) > most_bytes:
+                raise ArtifactError(
+                    f"found {max(size, of_lines):.3g} bytes of shape {found['shape']!r:.80}, "
+                    f"expected at most {most_bytes:.3g}; write the store in parts"
+                )
+        except ArtifactError as error:
+            raise ArtifactError(f"{file.relative_to(folder)}: {error}") from error
+        except (
+            KeyError,
+            TypeError,
+            AttributeError,
+            ArithmeticError,
+            ValueError,
+            RecursionError,
+        ) as error:
+            raise ArtifactError(
+                f"{file.relative_to(folder)}: found no metadata of an array ({error!r:.80})"
+            ) from error
+
+
+def _read(file: Path) -> dict[str, Any]:
+    size = file.stat().st_size
+    if size > LARGEST_FILE:
+        raise ArtifactError(f"found {size} bytes of metadata, expected at most {LARGEST_FILE}")
+    found = json.loads(file.read_bytes())
+    if not isinstance(found, dict):
+        raise ArtifactError("found no JSON object, expected metadata of Zarr")
+    return found
+
+
+def _size(found: dict[str, Any], most_chunks: int) -> int:
+    """Bytes of an array, or of a chunk that is larger; 0 for a group."""
+    if found["zarr_format"] == 3 and found["node_type"] == "group":
+        return 0
+    codecs = list(_codecs(found))
+    for name in codecs:
+        if str(name).removeprefix("numcodecs.") not in CODECS:
+            raise ArtifactError(
+                f"found codec {str(name)[:40]!r}, expected one of {', '.join(sorted(CODECS))}: "
+                "others may run code; write the store again with one of them"
+            )
+    shape, values = found["shape"], 0
+    for chunk in _chunks(found):
+        sizes = [(size, 0) for size in shape] + [(size, 1) for size in chunk]
+        if len(chunk) != len(shape) or not all(
+            isinstance(size, int) and size >= low for size, low in sizes
+        ):
+            raise ArtifactError(f"found shape {shape!r:.80} in chunks of {chunk!r:.80}")
+        count = math.prod(-(-size // part) for size, part in zip(shape, chunk, strict=True))
+        if count > most_chunks:
+            raise ArtifactError(
+                f"found {count:.3g} chunks, expected at most {most_chunks}; write larger ones"
+            )
+        values = max(values, math.prod(shape), math.prod(chunk))
+    return values * max(8, _itemsize(found, codecs))
+
+
+def _codecs(found: dict[str, Any]) -> Iterator[Any]:
+    """Names of all codecs of an array, those within shards too."""
+    if found["zarr_format"] == 2:
+        for codec in (found["compressor"], *(found["filters"] or ())):
+            yield from () if codec is None else (codec["id"],)
+        return
+    if found.get("storage_transformers"):
+        raise ArtifactError("found storage transformers, expected none")
+    for name, configuration in _named(found["codecs"]):
+        yield name
+        for key in ("codecs", "index_codecs"):
+            for inner, _ in _named(configuration.get(key, ())):
+                yield inner
+                if inner == "sharding_indexed":
+                    raise ArtifactError("found shards within shards, expected chunks")
+
+
+def _named(codecs: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    for codec in codecs:
+        if isinstance(codec, str):
+            yield codec, {}
+        else:
+            yield codec["name"], codec.get("configuration", {})
+
+
+def _chunks(found: dict[str, Any]) -> Iterator[list[Any]]:
+    """Shapes of the chunks of an array, and of those within shards."""
+    if found["zarr_format"] == 2:
+        yield found["chunks"]
+        return
+    if found["chunk_grid"]["name"] != "regular":
+        raise ArtifactError("found an irregular grid of chunks, expected a regular one")
+    yield found["chunk_grid"]["configuration"]["chunk_shape"]
+    for name, configuration in _named(found["codecs"]):
+        if name == "sharding_indexed":
+            yield configuration["chunk_shape"]
+
+
+def _itemsize(found: dict[str, Any], codecs: list[Any]) -> int:
+    """Bytes of one value."""
+    kind = found["dtype"] if found["zarr_format"] == 2 else found["data_type"]
+    if isinstance(kind, dict):  # only of texts
+        if kind["name"] not in ("fixed_length_utf32", "null_terminated_bytes"):
+            raise ArtifactError(f"found data type {kind['name']!r:.40}, expected numbers or texts")
+        return int(kind["configuration"]["length_bytes"])
+    if found["zarr_format"] == 3:
+        if kind not in _TYPES:
+            raise ArtifactError(f"found data type {kind!r:.40}, expected numbers or texts")
+        return _TYPES[kind]
+    dtype = np.dtype(kind) if isinstance(kind, str) else np.dtype(object)
+    if dtype.kind not in "biufcSU" and (dtype.kind != "O" or "vlen-utf8" not in codecs):
+        raise ArtifactError(f"found data type {kind!r:.40}, expected numbers or texts, no objects")
+    return max(dtype.itemsize, 1)

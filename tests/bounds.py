@@ -1,0 +1,377 @@
+"""Files that claim much more than they are, and a process of little memory and time to read them.
+
+`python -m tests.bounds FOLDER` makes each in turn, reads it, and prints what came of it.
+"""
+
+import json
+import os
+import pickle
+import resource
+import signal
+import sys
+import time
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+
+import h5py
+import numcodecs.pickles
+import numpy as np
+import openpyxl
+import xarray
+
+from geonode.config import read_parameters
+from geonode.spectra.chart import Chart
+from geonode.spectra.reading import read_spectra, read_table
+from geonode.spectra.series import write_series
+from geonode.spectra.table import SpectraTable
+from geonode.storage import artifact, weights
+from geonode.storage.seal import seal
+
+ROOT = Path(__file__).parents[1]
+MEMORY = 2**29  # bytes beside what the modules take
+SECONDS = 10
+AXIS, LEVELS = np.arange(400.0, 404.0), np.array([0.0, 10, 20, 30])
+SIGNAL = np.arange(16.0).reshape(4, 4)
+
+
+class Runs:
+    """What runs when it is unpickled: it makes a folder."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def text(content, name="a.csv"):
+    def make(folder):
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return folder / name
+
+    return make
+
+
+def yaml(content):
+    return text(content, "params.yaml")
+
+
+LAUGHS = "a0: &a0 [lol, lol]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30)
+)
+
+
+def workbook(changed=None, kind=zipfile.ZIP_DEFLATED, size=None):
+    """A workbook with some members exchanged, whose directory claims another size of its sheet."""
+
+    def make(folder):
+        book = openpyxl.Workbook()
+        for row in [["nm", *LEVELS], *np.column_stack([AXIS, SIGNAL.T]).tolist()]:
+            book.active.append(row)
+        book.save(folder / "good.xlsx")
+        with zipfile.ZipFile(folder / "good.xlsx") as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        parts |= changed or {}
+        with zipfile.ZipFile(folder / "a.xlsx", "w", kind) as archive:
+            for name, content in parts.items():
+                archive.writestr(name, content)
+            if size is not None:
+                archive.getinfo(SHEET).file_size = size
+        return folder / "a.xlsx"
+
+    return make
+
+
+SHEET = "xl/worksheets/sheet1.xml"
+HEAD = b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
+TAIL = b"</sheetData></worksheet>"
+
+
+def jcamp(*blocks):
+    head = "##TITLE=a\n##JCAMP-DX=4.24\n##DATA TYPE=LINK\n"
+    body = "".join(
+        f"##TITLE={n}\n##FIRSTX=1\n##LASTX=9\n##NPOINTS={points}\n##XYDATA=(X++(Y..Y))\n{lines}\n##END=\n"
+        for n, (points, lines) in enumerate(blocks)
+    )
+    return text(head + body + "##END=\n", "a.jdx")
+
+
+def dataset():
+    return xarray.Dataset(
+        {"absorbance": (("concentration", "wavelength"), SIGNAL)},
+        coords={"concentration": LEVELS, "wavelength": AXIS},
+    )
+
+
+def netcdf3(folder):
+    path = folder / "a.nc"
+    dataset().to_netcdf(path, engine="scipy")
+    content = path.read_bytes()
+    name = b"wavelength\0\0" + (4).to_bytes(4, "big")
+    claimed = b"wavelength\0\0" + (2**28).to_bytes(4, "big")
+    path.write_bytes(content.replace(name, claimed, 1))
+    return path
+
+
+def netcdf4(folder):
+    path = folder / "a.nc"
+    dataset().rename(concentration="level").to_netcdf(path, engine="h5netcdf")
+    with h5py.File(path, "r+") as file:
+        file.create_dataset("huge", shape=(10**11,), chunks=(1000,), dtype="f8")
+        file["huge"].make_scale("huge")
+    return path
+
+
+def store(version, **changes):
+    """A Zarr store with some of the metadata of its signal exchanged; `inner` goes into chunks."""
+
+    def make(folder):
+        path = folder / "a.zarr"
+        dataset().to_zarr(path, zarr_format=version, consolidated=False)
+        file = path / "absorbance" / ("zarr.json" if version == 3 else ".zarray")
+        file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+        return path
+
+    return make
+
+
+def chunks(*shape):
+    return {"name": "regular", "configuration": {"chunk_shape": shape}}
+
+
+def unpickled(folder):
+    """A store of numbers whose chunk is unpickled before they are looked at."""
+    make = store(2, filters=[{"id": "pickle", "protocol": 5}], compressor=None)
+    (make(folder) / "absorbance" / "0.0").write_bytes(pickle.dumps(Runs(folder / "ran")))
+    return folder / "a.zarr"
+
+
+def linked(folder):
+    path = unpickled(folder)
+    (path / "absorbance").rename(folder / "elsewhere")
+    (path / "absorbance").symlink_to(folder / "elsewhere")
+    return path
+
+
+def consolidated(folder):
+    """A store that says in another place, too, what its arrays are."""
+    path = unpickled(folder)
+    array = path / "absorbance" / ".zarray"
+    everything = {
+        file.relative_to(path).as_posix(): json.loads(file.read_text())
+        for file in path.rglob(".z*")
+    }
+    (path / ".zmetadata").write_text(
+        json.dumps({"zarr_consolidated_format": 1, "metadata": everything})
+    )
+    array.write_text(json.dumps(json.loads(array.read_text()) | {"filters": None}))
+    (path / "absorbance" / "0.0").write_bytes(SIGNAL.tobytes())
+    return path
+
+
+def objects(folder):
+    make = store(2, dtype="|O", filters=[{"id": "pickle"}], compressor=None, fill_value=None)
+    (make(folder) / "absorbance" / "0.0").write_bytes(pickle.dumps(Runs(folder / "ran")))
+    return folder / "a.zarr"
+
+
+def coordinate(folder):
+    """A store whose coordinate, which xarray reads at once, is unpickled."""
+    path = unpickled(folder)
+    other = path / "wavelength"
+    changed = json.loads((other / ".zarray").read_text()) | {
+        "filters": [{"id": "pickle"}],
+        "compressor": None,
+    }
+    (other / ".zarray").write_text(json.dumps(changed))
+    (other / "0").write_bytes(pickle.dumps(Runs(folder / "ran")))
+    return path
+
+
+def tensors(header, length=None, data=b"\0" * 24):
+    def make(folder):
+        written = json.dumps({"__metadata__": {"checksum": "00000000"}} | header)
+        written = written.replace(" ", "").encode()
+        size = len(written) if length is None else length
+        content = size.to_bytes(8, "little") + written + data
+        (folder / "a.safetensors").write_bytes(seal(content, weights._SEAL_AT))
+        return folder / "a.safetensors"
+
+    return make
+
+
+def sealed(name, **changes):
+    """An artifact with the metadata of an array exchanged, and sealed again."""
+
+    def make(folder):
+        table = SpectraTable(AXIS, "wavelength", "nm", LEVELS, list(SIGNAL[:, None]), np.empty(0))
+        chart = Chart.of("linear", None, LEVELS)
+        path = folder / "series.zarr"
+        write_series(path, table, chart, read_parameters(ROOT / "params.yaml").spectra)
+        file, root = path / name / "zarr.json", path / "zarr.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+        content = json.loads(root.read_text())
+        content["attributes"]["files"][f"{name}/zarr.json"] = f"{zlib.crc32(file.read_bytes()):08x}"
+        written = f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
+        root.write_bytes(seal(written, artifact._SEAL_AT))
+        return path
+
+    return make
+
+
+def read_artifact(path):
+    opened = artifact.open_artifact(path)
+    return {name: opened[name] for name in opened.names}
+
+
+BLOCK = (2**20, "1 1")
+CLAIMS = {
+    "a million columns": (
+        text("nm" + ",1" * 10**6 + "\n" * 9),
+        "line of 1048576 characters, expected text",
+    ),
+    "a hundred thousand columns": (text("nm" + ",1" * 10**5 + "\n"), "100001 columns, expected at"),
+    "a line of 2 MB": (text("nm,1\n1," + "1" * 2**21), "line of 1048576 characters"),
+    "digits without end": (
+        text("nm,0\n" + ("1" * 10**6 + "x,\n") * 9),
+        "field larger than field limit",
+    ),
+    "a header of blanks": (
+        text("nm" + "_" * 10**5 + "x,1\n1,2\n"),
+        "name of 100003 characters, .*at most 256",
+    ),
+    "many long headers": (
+        text("nm" + ("," + "_" * 200) * 5000 + ("\n1" + ",1" * 5000) * 3),
+        "found 1 on the axis again, first in row 2",
+    ),
+    "more lines than a table": (text("1\n" * (2**21 + 1)), "2097152 lines, expected at most"),
+    "nested YAML": (yaml("[" * 10**5), "lists or mappings too deep in each other; make them flat"),
+    "nested mappings": (yaml("{a: " * 10**5), "too deep in each other"),
+    "laughs in YAML": (yaml(LAUGHS), "found aliases that stand for more than 1048576 characters"),
+    "an alias to itself": (yaml("a: &a [*a, *a]"), "found aliases that stand for more than"),
+    "large YAML": (yaml("a: 1\n" * 2**18), "found 1310720 characters, expected at most 524288"),
+    "an integer without end": (yaml("preset: 0x" + "f" * 5000), "integer of more than 308 digits"),
+    "a class in YAML": (yaml("a: !!python/object/apply:os.system [ls]"), "not determine a constr"),
+    "a zip bomb": (
+        workbook({SHEET: HEAD + b" " * 2**28 + TAIL}),
+        "1342[0-9]* bytes unpacked, expected at most 134217728; copy the values",
+    ),
+    "a zip bomb that claims to be small": (
+        workbook({SHEET: HEAD + b" " * 2**28 + TAIL}, size=100),
+        "found no workbook",
+    ),
+    "a zip bomb of bzip2": (
+        workbook({SHEET: HEAD + b" " * 2**26 + TAIL}, zipfile.ZIP_BZIP2),
+        "found compression 12 in a workbook, expected deflate",
+    ),
+    "rows that are not there": (
+        workbook({SHEET: HEAD + b'<row r="99999999999"><c><v>1</v></c></row>' + TAIL}),
+        "1048577 rows, expected at most 1048576",
+    ),
+    "rows of empty cells": (
+        workbook({SHEET: HEAD + b'<row><c r="XFD1"/></row>' * 10**5 + TAIL}),
+        "cells with the empty ones, expected at most 20000000",
+    ),
+    "a row of cells": (
+        workbook({SHEET: HEAD + b"<row>" + b"<c/>" * 3 * 10**6 + b"</row>" + TAIL}),
+        "elements of XML, expected at most 2097152",
+    ),
+    "a member of 2 MB": (
+        workbook({"xl/styles.xml": b"<a>" + b" " * 2**21}),
+        "'xl/styles.xml', exp",
+    ),
+    "laughs in XML": (workbook({SHEET: b'<!DOCTYPE a [<!ENTITY a "b">]>' + HEAD}), "a DOCTYPE"),
+    "points": (jcamp((10**9, "1 1")), "1000000000 points, expected a number of at most 1048576"),
+    "points in blocks": (
+        jcamp(*[BLOCK] * 1000),
+        "found 20971520 values, expected at most 20000000",
+    ),
+    "points in other digits": (jcamp(("٩" * 11, "1 1")), "expected a number of at most 1048576"),
+    "repeats": (jcamp(*[(9, ("1@" + "%s" * 500 + "\n") * 99)] * 9), "or of more points than NPO"),
+    "a remark without end": (
+        text("##TITLE=a\n" + "b\n" * 10**6, "a.jdx"),
+        "found TITLE of 1026 characters, expected at most 1024; shorten it",
+    ),
+    "NetCDF 3 of 2 GB": (
+        netcdf3,
+        "found arrays that do not fit into memory, expected at most 20000000 values",
+    ),
+    "NetCDF 4 of 800 GB": (netcdf4, "found 1000000000[0-9]+ values, expected at most 20000000"),
+    "a shape": (store(3, shape=[10**6, 10**6], chunk_grid=chunks(10**5, 10**5)), "8e\\+12 bytes"),
+    "a chunk": (
+        store(3, chunk_grid=chunks(10**6, 10**6)),
+        "8e\\+12 bytes of shape .*expected at mo",
+    ),
+    "chunks": (
+        store(3, shape=[10**4, 10**3], chunk_grid=chunks(1, 1)),
+        "1e\\+07 chunks, expected a",
+    ),
+    "a shape of Zarr 2": (store(2, shape=[10**9, 4]), "2.5e\\+08 chunks, expected at most 100000"),
+    "a pickle": (unpickled, "absorbance/.zarray: found codec 'pickle', expected one of .*run code"),
+    "a pickle in a coordinate": (coordinate, "absorbance/.zarray: found codec 'pickle'"),
+    "objects": (objects, "absorbance/.zarray: found codec 'pickle'"),
+    "objects without codec": (store(2, dtype="|O"), "found data type '|O', expected numbers or te"),
+    "a pickle behind a link": (linked, "absorbance: found a link to a folder, expected a folder"),
+    "a pickle in consolidated metadata": (consolidated, "read"),
+    "a codec of Zarr 3": (store(3, codecs=[{"name": "numcodecs.pickle"}]), "codec 'numcodecs.pick"),
+    "other storage": (store(3, storage_transformers=[{"name": "x"}]), "storage transformers"),
+    "a header of weights": (tensors({}, length=2**62), "is sealed but holds no tensors"),
+    "tensors of 4 TB": (
+        tensors({"a": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}),
+        "is sealed but holds no tensors",
+    ),
+    "an artifact of 8 TB": (
+        sealed("signal", shape=[10**6, 10**6]),
+        "6.25e\\+10 chunks, expected at most",
+    ),
+    "an artifact of pickles": (
+        sealed("scans", codecs=[{"name": "bytes"}, {"name": "numcodecs.pickle"}]),
+        "found codec 'numcodecs.pickle'",
+    ),
+}
+
+
+def read(path):
+    if path.name == "params.yaml":
+        return read_parameters(path)
+    if path.name == "series.zarr":
+        return read_artifact(path)
+    if path.suffix == ".safetensors":
+        return weights.read_weights(path)
+    read_spectra(path)
+    return read_table(path)
+
+
+def late(*_):
+    raise TimeoutError
+
+
+def main(folder):
+    warnings.simplefilter("ignore")
+    # What is refused is refused by this project, and not only by a newer numcodecs.
+    numcodecs.pickles.ALLOW_UNSAFE_PICKLE_DECODE = True
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    signal.signal(signal.SIGALRM, late)
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    for number, (name, (make, _)) in enumerate(CLAIMS.items()):
+        place = folder / str(number)
+        place.mkdir()
+        path = make(place)
+        resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY, hard))
+        signal.alarm(2 * SECONDS)
+        began = time.perf_counter()
+        try:
+            found = ["nothing", repr(read(path))]
+        except BaseException as error:
+            found = [type(error).__name__, str(error)]
+        signal.alarm(0)
+        seconds = time.perf_counter() - began
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        ran = (place / "ran").exists()
+        sys.stdout.write(json.dumps([name, *found, seconds, ran]) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,180 @@
+"""All that is computed on MPS, on a stand-in: the CPU, without double precision.
+
+What is computed in double precision by intention, on the CPU beside such a device, is done outside
+of the stand-in or left out: the expansion of metrics, their evidence, and checks on the network.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from geonode.config import GeodesicsParameters
+from geonode.devices import device as devices
+from geonode.devices.device import Device
+from geonode.devices.products import fast_products
+from geonode.devices.profile import profile_of
+from geonode.geodesics import solved
+from geonode.geodesics.solved import read_features, solve_all
+from geonode.geodesics.verification import NetworkErrors
+from geonode.geometry.learned import LearnedMetrics
+from geonode.geometry.lookup import LOOKUPS
+from geonode.geometry.metric import Metric
+from geonode.geometry.refinement import sufficient_nodes
+from geonode.geometry.sources import ChebyshevSource
+from geonode.geometry.stored import StoredGrids, write_grids
+from geonode.learning import batches, trainer
+from geonode.learning.decoder_tasks import SignalTask
+from geonode.learning.decoders import KINDS
+from geonode.learning.end_to_end import fit_metric
+from geonode.learning.folds import leave_one_out, leave_two_out
+from geonode.learning.path_decoder import watch_path_decoders
+from geonode.learning.run import Run
+from tests.geometry.precision import LikeMPS
+from tests.geometry.small_series import small_metrics, small_series
+from tests.learning.series import (
+    cpu,
+    decoder_parameters,
+    flat_features,
+    metric_parameters,
+    positions,
+    series,
+)
+
+LEVELS, WAVELENGTHS = 5, 11
+
+
+class OnCPU(Device):
+    """Takes itself for MPS."""
+
+    place = torch.device("cpu")
+
+
+MPS = OnCPU("mps", "a stand-in", torch.float32, torch.float32)
+SINGLE = torch.empty(0)
+FOLDS = leave_two_out(LEVELS, None)
+METHOD_OF = {"hermite": "closed_form", "linear": "closed_form", "grid_sample": "newton"}
+CHANGES = [
+    {},
+    {"weight_decay": 1e-3, "accumulation": 3, "schedule": "warmup_cosine"},
+    {"augmentation": {"shift": 1, "scatter": 0.01, "offset": 0.1, "slope": 0.1, "detector": 0.1}},
+]
+
+
+@pytest.fixture(autouse=True)
+def of_mps(monkeypatch):
+    """The CPU has the profile of MPS, and has found out before how it multiplies."""
+    with fast_products(OnCPU.place):
+        for module in (devices, batches, trainer):
+            monkeypatch.setattr(module, "profile_of", lambda place: profile_of(torch.device("mps")))
+
+
+def on(device):
+    return Run(leave_one_out(LEVELS), 2, device)
+
+
+def test_the_stand_in_refuses_what_mps_cannot_do():
+    image, at = torch.zeros(1, 1, 2, 2), torch.zeros(1, 1, 1, 2)
+    with LikeMPS():
+        functional.grid_sample(image, at, align_corners=True)
+        with pytest.raises(TypeError, match="padding mode 1"):
+            functional.grid_sample(image, at, padding_mode="border", align_corners=True)
+        with pytest.raises(TypeError, match="float64"):
+            image.double()
+
+
+@pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: next(iter(changes), "default"))
+def test_metrics_are_trained(changes):
+    parameters, data = metric_parameters(members=2, **changes), series(LEVELS, WAVELENGTHS)
+    with LikeMPS():
+        network, history = fit_metric(data, positions(LEVELS), parameters, on(MPS))
+    expected, of_cpu = fit_metric(data, positions(LEVELS), parameters, on(cpu()))
+    assert network.weights[0].dtype == torch.float32
+    torch.testing.assert_close(history, of_cpu, rtol=1e-4, atol=1e-6)
+    for one, other in zip(network.parameters, expected.parameters, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: next(iter(changes), "default"))
+@pytest.mark.parametrize("kind", ["path", "scores"])
+def test_decoders_are_trained(kind, changes):
+    data, features = (
+        series(LEVELS, WAVELENGTHS),
+        flat_features(LEVELS, WAVELENGTHS).astype(np.float32),
+    )
+    parameters = decoder_parameters(members=2, **changes)
+    with LikeMPS():
+        _, history = KINDS[kind].fit(data, features, parameters, on(MPS))
+    _, expected = KINDS[kind].fit(data, features, parameters, on(cpu()))
+    torch.testing.assert_close(history, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_decoders_are_watched_and_stop():
+    data, features = (
+        series(LEVELS, WAVELENGTHS),
+        flat_features(LEVELS, WAVELENGTHS, folds=len(FOLDS)),
+    )
+    features = features.astype(np.float32)
+    parameters, run = decoder_parameters(epochs=21), replace(on(MPS), folds=FOLDS)
+    with LikeMPS():
+        watched = watch_path_decoders(data, features, parameters, run, SignalTask)
+        stopped = replace(run, epochs=(11,) * len(FOLDS))
+        _, history = KINDS["path"].fit(data, features, parameters, stopped)
+    assert watched.epochs == [10, 20, 21]
+    assert history[10].isfinite().all() and history[11:].isnan().all()
+
+
+class Prepared(ChebyshevSource):
+    """Hands out lines that were made before, in double precision."""
+
+    def lines(self, model, like):
+        return self.made[model]
+
+
+def test_grids_are_made_and_geodesics_solved(tmp_path, monkeypatch):
+    data = small_series()
+    learned = small_metrics(data)
+    wavelengths = torch.from_numpy(data.wavelengths)
+    source = ChebyshevSource.of(
+        learned.metric(MPS.reference), wavelengths, tolerance=1e-9, largest_degree=192
+    )
+    made = [source.lines(model, SINGLE) for model in range(source.models)]
+    prepared = Prepared(source.coefficients, source.in_w, source.calls)
+    object.__setattr__(prepared, "made", made)
+    none = NetworkErrors(SINGLE, SINGLE)
+    monkeypatch.setattr(solved, "network_errors", lambda *given, **named: none)
+    monkeypatch.setattr(LearnedMetrics, "metric", lambda self, place: Metric(self.network))
+    block = GeodesicsParameters(
+        method="closed_form",
+        tolerance=1e-4,
+        patience=1,
+        steps=10,
+        time_points=5,
+        check_rows=20,
+        allow_unconverged=0,
+    )
+    path = tmp_path / "geodesics.zarr"
+    for lookup in LOOKUPS:
+        with LikeMPS():
+            nodes, smallest = sufficient_nodes(prepared, 60, SINGLE, LOOKUPS[lookup], 1e-2)
+            for model in range(prepared.models):
+                assert prepared.grid(model, nodes).symbol.dtype == torch.float32
+        write_grids(
+            tmp_path / lookup,
+            prepared,
+            nodes,
+            learned,
+            data,
+            storage="float32",
+            lookup=lookup,
+            check=lambda model, grid: None,
+        )
+        with LikeMPS():
+            grids = StoredGrids(tmp_path / lookup, learned, data)
+            chosen = block.model_copy(update={"method": METHOD_OF[lookup]})
+            summary = solve_all(path, grids, learned, data, chosen, MPS)
+        assert (summary.method, summary.unconverged) == (METHOD_OF[lookup], 0)
+        assert smallest is not None
+        assert np.isfinite(read_features(path, data)).all()

@@ -1,0 +1,84 @@
+"""Recipes that a worker process can import."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from geonode.errors import GeometryError
+from geonode.geometry.sources import DirectSource
+
+
+def squares():
+    """Squares and the process that multiplied; as many units of work as the number."""
+
+    def square(tile, report):
+        for _ in range(tile):
+            report(1)
+        return tile**2, os.getpid()
+
+    return square
+
+
+def sums(opened):
+    """Sum of a row of an array that was opened where this is called, and its type."""
+    array = opened()
+    return lambda tile, report: (float(array[tile].sum()), type(array).__name__)
+
+
+def surroundings():
+    """Threads, working folder, and a setting of Dask that makes large arrays slow."""
+    trim = os.environ.get("MALLOC_TRIM_THRESHOLD_")
+    return lambda tile, report: (torch.get_num_threads(), Path.cwd(), trim)
+
+
+def failing(bad, folder, seconds=0.05):
+    """Fails at some tiles, the first of them last; the others last a while and leave a file."""
+
+    def work(tile, report):
+        if tile in bad:
+            time.sleep(0.3 if tile == min(bad) else 0)
+            raise GeometryError(f"tile {tile} is not well posed")
+        time.sleep(seconds)
+        (folder / str(tile)).touch()
+        return tile
+
+    return work
+
+
+def slow(folder):
+    """A tile is quick as long as the first one has not been done, and then takes a minute."""
+
+    def work(tile, report):
+        if (folder / "first").exists():
+            (folder / f"slow-{os.getpid()}").touch()
+            time.sleep(60)
+        if tile == 0:
+            (folder / "first").touch()
+
+    return work
+
+
+def deadly():
+    def work(tile, report):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return work
+
+
+@dataclass
+class Dying(DirectSource):
+    """Grids of the network; the process that makes a certain one first dies of it."""
+
+    model: int = 3
+    marker: Path = Path()
+
+    def grid(self, model, positions):
+        """Values and derivatives on the network."""
+        if model == self.model and not self.marker.exists():
+            self.marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().grid(model, positions)

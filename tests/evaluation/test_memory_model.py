@@ -1,0 +1,123 @@
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from geonode.config import read_parameters
+from geonode.devices import profile
+from geonode.devices.device import Device
+from geonode.evaluation import memory_model
+from geonode.evaluation.memory_model import STAGES, predicted_device_peaks, predicted_peaks
+from geonode.evaluation.timing import time_command
+
+ROOT = Path(__file__).parents[2]
+SINGLE, DOUBLE = torch.float32, torch.float64
+CPU = Device("cpu", "test", SINGLE, DOUBLE)
+NONE = dict.fromkeys(STAGES, 0.0)
+
+
+class Card(Device):
+    """A card of 40 GB, half of which is lent."""
+
+    place = torch.device("meta")
+
+
+CARD = Card("cuda", "test", SINGLE, DOUBLE, None, 20_000)
+
+
+def parameters(**changes):
+    blocks = {f"{block}.epochs": 3 for block in ("metric", "decoders")}
+    return read_parameters(ROOT / "params.yaml", blocks | {"engine.kind": "local"} | changes)
+
+
+@pytest.fixture
+def arrays_alone(monkeypatch):
+    """What is predicted is what is counted."""
+    monkeypatch.setattr(memory_model, "_bases", lambda *given: NONE)
+    monkeypatch.setattr(profile.os, "cpu_count", lambda: 2)
+
+
+def test_arrays_grow_with_the_series_and_the_grid(arrays_alone):
+    small = predicted_peaks(parameters(), 6, 3, 601, CPU)
+    assert list(small) == list(STAGES)
+    wide = predicted_peaks(parameters(), 6, 3, 1202, CPU)
+    fine = predicted_peaks(parameters(**{"christoffel.resolution": 4000}), 6, 3, 601, CPU)
+    single = predicted_peaks(parameters(), 6, 3, 601, replace(CPU, geometry=SINGLE))
+    for stage in ("generate", "spectra", "christoffel", "geodesics"):
+        assert wide[stage] == pytest.approx(2 * small[stage])
+    # 11 tables of a closed form with 4 more of nodes side by side, by a factor for gaps; 601 x
+    # 2000 numbers are a table, and 601 x 30 rows of 1020 bytes stay as they are
+    assert fine["geodesics"] - small["geodesics"] == pytest.approx(1.5 * 15 * 601 * 2000 * 8 / 1e6)
+    assert fine["christoffel"] == pytest.approx(2 * small["christoffel"])
+    assert single["geodesics"] < small["geodesics"]
+
+
+def test_the_memory_that_is_given_bounds_what_is_solved_at_once(arrays_alone):
+    most = predicted_peaks(parameters(), 50, 3, 2001, CPU)["geodesics"]
+    least = predicted_peaks(parameters(), 50, 3, 2001, replace(CPU, memory_mb=100))["geodesics"]
+    # both have the file that is filled, 204 models of 2450 pairs, and the grid
+    filled = 4 * 51 * 2450 * 2001 * (8 + 8 + 1 + 5 * 4) / 1e6
+    grid = 1.5 * 2 * 2000 * 2001 * 8 / 1e6
+    assert filled + grid + 50 < least < filled + grid + 150
+    assert filled + grid + 500 < most < filled + grid + 1_500
+
+
+def test_on_a_card_the_arrays_of_training_and_geodesics_are_there():
+    found = predicted_device_peaks(parameters(), 6, 601, CARD)
+    assert set(found) == {"metric", "geodesics", "decoders"}
+    # 24 models of 20 pairs, side by side: 31 rows each of 384 hidden numbers and 22 beside them,
+    # and ten times the weights
+    pair = 31 * 4 * (384 + 22)
+    weights = 64 * 3 + 64 * 128 + 128 + 129
+    assert found["decoders"] == pytest.approx(24 * (20 * pair + 40 * weights) / 1e6)
+    table = 2000 * 601 * 8
+    assert found["geodesics"] == pytest.approx((15 * table + 30 * 601 * 1020) / 1e6)
+    little = predicted_device_peaks(parameters(), 6, 601, replace(CARD, memory_mb=2))
+    assert little["decoders"] < 4 < found["decoders"]
+
+
+def test_on_a_card_they_are_not_in_the_memory_of_the_machine(arrays_alone):
+    on_cpu, on_card = (predicted_peaks(parameters(), 6, 3, 601, where) for where in (CPU, CARD))
+    assert on_card["geodesics"] == pytest.approx(28 * 30 * 601 * 37 / 1e6)
+    for stage in ("metric", "geodesics", "decoders"):
+        assert on_card[stage] < on_cpu[stage]
+    assert on_card["generate"] == on_cpu["generate"]
+
+
+def test_what_is_not_trained_takes_no_memory(arrays_alone):
+    changes = {"metric.learning": "flat", "decoders.kind": "mean"}
+    trained, flat = (
+        predicted_device_peaks(parameters(**given), 6, 601, CARD) for given in ({}, changes)
+    )
+    assert (flat["metric"], flat["decoders"]) == (0, 0)
+    assert trained["metric"] > trained["decoders"] > 0
+
+
+SERIES = {
+    (6, 601): {
+        "metric.members": 1,
+        "decoders.members": 1,
+        "inner.members": 1,
+    },
+    (12, 301): {
+        "metric.members": 1,
+        "decoders.members": 1,
+        "inner.members": 1,
+        "generate.wavelengths.step": 2.0,
+        "generate.concentrations": [0.0, *range(5, 55, 5), 60.0],
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("levels", "wavelengths"), SERIES)
+def test_every_stage_takes_what_is_predicted_within_15_percent(levels, wavelengths, tmp_path):
+    given = parameters(**SERIES[levels, wavelengths])
+    (tmp_path / "params.yaml").write_text(given.model_dump_json(by_alias=True), encoding="utf-8")
+    predicted = predicted_peaks(given, levels, given.generate.replicates, wavelengths, CPU)
+    for stage in STAGES:
+        command = [sys.executable, "-m", f"stages.{stage}", "--params", "params.yaml"]
+        measured = time_command(command, tmp_path, {"PYTHONPATH": str(ROOT)})
+        assert predicted[stage] == pytest.approx(measured.peak_mb, rel=0.15), stage
