@@ -39,7 +39,7 @@ from geonode.spectra.series import read_series, write_series
 from geonode.storage import artifact, document, weights
 from geonode.storage.seal import seal
 
-LONGEST = 10.0
+LONGEST = 20.0
 """Seconds of a case."""
 
 LEVELS = [0.0, 10.0, 20.0, 30.5, 60.0]

@@ -6,6 +6,8 @@ by their name or the units of their coordinate. A replicate that is NaN througho
 """
 
 import math
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,6 +28,9 @@ from geonode.storage.zarr_metadata import require_plain
 
 MOST_CHUNKS = 100_000
 """Of an array."""
+
+SECONDS, SECONDS_OF_A_MEGABYTE = 5.0, 1.0
+"""That HDF5 may take to read a file."""
 
 
 def read_labelled_arrays(path: Path) -> Sheet:
@@ -69,7 +74,28 @@ def _engine(path: Path) -> str:
     if start[:3] == b"CDF":
         return "scipy"
     require("h5netcdf", "netcdf")
+    _probe(path)
     return "h5netcdf"
+
+
+def _probe(path: Path) -> None:
+    """Refuse a file that HDF5 does not come to an end with, or crashes on."""
+    most = SECONDS + SECONDS_OF_A_MEGABYTE * path.stat().st_size / 1e6
+    script = Path(__file__).with_name("hdf5_probe.py")
+    command = [sys.executable, "-P", str(script), str(path), str(MOST_VALUES)]
+    try:
+        # What is refused there is refused here again, and then said.
+        status = subprocess.run(command, capture_output=True, timeout=most, check=False).returncode
+    except subprocess.TimeoutExpired as error:
+        raise SpectraError(
+            f"found a file that HDF5 does not come to an end with in {most:.0f} s, expected NetCDF "
+            "4; it is damaged: write it again"
+        ) from error
+    if status < 0:
+        raise SpectraError(
+            f"found a file that ends HDF5 by signal {-status}, expected NetCDF 4; it is damaged: "
+            "write it again"
+        )
 
 
 def _refuse_large(source: Path | BinaryIO, engine: str) -> None:

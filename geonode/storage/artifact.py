@@ -44,7 +44,7 @@ _SEAL_AT = -len(UNSEALED + _AFTER_SEAL)
 _CHUNK_BYTES = 1 << 20
 _CRC_BYTES = 4
 _LARGEST_RATIO = 20_000  # of an array to its files: three times that of zeros
-_FEWEST_BYTES = 1 << 20
+_FEWEST_BYTES = 1 << 30  # that are never too many: chunks that are all zero are not stored
 _HALF_WRITTEN = ".partial"  # suffix of Zarr's files until they are complete
 
 

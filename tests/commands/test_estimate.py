@@ -13,6 +13,7 @@ from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import estimate
 from geonode.estimation.tables import COLUMNS
+from geonode.spectra.series import read_series
 from tests.estimation.trained import AXIS, spectra_at
 from tests.stages.conftest import ROOT, assert_refused
 
@@ -220,6 +221,11 @@ def test_a_model_that_is_absent_or_has_no_inner_folds_is_refused(uncalibrated, s
 def test_the_commands_of_the_documentation_run(trained, tmp_path, monkeypatch):
     shutil.copytree(trained / "data", tmp_path / "data")
     monkeypatch.chdir(tmp_path)
+    xarray, series = pytest.importorskip("xarray"), read_series(tmp_path / "data" / "spectra.zarr")
+    image = xarray.Dataset(
+        {"signal": (("y", "x", "wavelength"), series.signal[None])}, {"wavelength": series.axis}
+    )
+    image.to_zarr("cube.zarr", consolidated=False)
     lines = re.findall(r"^geonode .*$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
     assert {shlex.split(line)[1] for line in lines} == {"predict", "estimate", "inspect"}
     for line in lines:

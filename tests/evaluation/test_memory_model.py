@@ -96,11 +96,6 @@ def test_what_is_not_trained_takes_no_memory(arrays_alone):
 
 
 SERIES = {
-    (6, 601): {
-        "metric.members": 1,
-        "decoders.members": 1,
-        "inner.members": 1,
-    },
     (12, 301): {
         "metric.members": 1,
         "decoders.members": 1,

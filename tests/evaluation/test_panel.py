@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from geonode.config import read_parameters
+from geonode.devices.profile import profile_of
 from geonode.errors import ArtifactError, DeviceError, ParameterError, SpectraError
 from geonode.evaluation import panel
 from geonode.evaluation.baselines import BASELINES, leave_one_out
@@ -274,6 +276,8 @@ def test_the_device_that_auto_chose_counts(folder, tmp_path, scored, monkeypatch
     assert not Panel.of(folder, tmp_path / "out.json", tiny(device="cpu")).tasks
     monkeypatch.setattr("geonode.devices.device._present", lambda kind: True)
     monkeypatch.setattr("geonode.devices.device._name", str)
+    of_cpu = profile_of(torch.device("cpu"))
+    monkeypatch.setattr("geonode.devices.device.profile_of", lambda place: of_cpu)
     found = Panel.of(folder, tmp_path / "out.json", tiny(device="cuda"))
     assert set(found.tasks) == {"a", "b"}
 
