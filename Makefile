@@ -2,6 +2,7 @@
 # make test:  install with the test extras, then run the tests
 # make ablation: what every part of the learning buys, on the series in data/series (hours on a CPU)
 # make chaos: kill, damage, fill and collide: what is lost (docs/reliability.md)
+# make scale: how time and memory grow with the number of geodesics (a minute)
 # make lint:  formatter, linter, type checker, house rules (docstrings, shapes, layers)
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -9,7 +10,7 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: repro test ablation chaos lint clean
+.PHONY: repro test ablation scale chaos lint clean
 
 repro: .venv/installed
 	dvc repro
@@ -25,6 +26,9 @@ ablation: .venv/installed
 
 chaos: .venv/installed-test
 	python -m benchmarks.chaos
+
+scale: .venv/installed-test
+	python -m benchmarks.scaling
 
 lint: .venv/installed-test
 	ruff check .

@@ -2,12 +2,14 @@
 
 `python -m benchmarks.scaling --out scaling.json` (`make scale`): all pairs of 100 stations of an
 untrained metric at ever more wavelengths, with first velocity and all features, in tiles that are
-thrown away. A model with three constants, taken from single tiles beforehand, predicts every time:
+thrown away. A model with constants that are taken from single tiles beforehand predicts every time:
 
-    seconds = tiles * overhead + rows * seconds a row / cores at work + tiles * seconds a task
+    seconds = start + first rows * seconds a fresh row
+        + (tiles * overhead + rows * seconds a row) / cores at work + tiles * seconds a task
 
-The first is that of a tile of one wavelength, the second what a whole tile takes beyond that, the
-third, for workers of Dask alone, that of tiles without work.
+Overhead is what a tile of one wavelength takes, seconds a row are what a whole tile takes beyond
+that. Start and fresh rows are what the first tile of a new process takes beyond a later one, of one
+wavelength and of all: its memory is new. Tasks are those of Dask, from tiles without work.
 """
 
 import math
@@ -39,11 +41,12 @@ from geonode.progress import Report, bar
 from geonode.storage.document import write_document
 
 PARAMETERS = Path("params.yaml")
-STATIONS, COLUMNS, GAUSS_NODES = 100, 64, 8
+STATIONS, COLUMNS, GAUSS_NODES = 100, 48, 8
 PAIRS = STATIONS * (STATIONS - 1)
 BYTES_PER_ROW = 6 * 8  # written: first velocity and five features
 OPERATIONS_PER_ROW = 5
 CALIBRATIONS = 15  # single tiles of either size
+STARTS = 3  # processes whose first tile is timed
 
 
 class Tile(NamedTuple):
@@ -93,6 +96,8 @@ class Costs(NamedTuple):
     tile: float
     row: float
     task: float = 0.0
+    start: float = 0.0
+    fresh_row: float = 0.0
 
     @classmethod
     def measured(cls) -> "Costs":
@@ -108,13 +113,20 @@ class Costs(NamedTuple):
             return median(taken)
 
         narrow, whole = seconds(Tile(0, 1)), seconds(Tile(0, COLUMNS))
-        row = (whole - narrow) / (PAIRS * (COLUMNS - 1))
-        return cls(narrow - PAIRS * row, row)
+        more = PAIRS * (COLUMNS - 1)
+        row = (whole - narrow) / more
+        once, all_once = (
+            median(one_process(columns)[0] for _ in range(STARTS)) for columns in (1, COLUMNS)
+        )
+        fresh = max((all_once - once) / more - row, 0.0)
+        return cls(narrow - PAIRS * row, row, 0.0, max(once - narrow - PAIRS * fresh, 0.0), fresh)
 
     def predict(self, columns: int, cores: int = 1) -> float:
         """Seconds for so many wavelengths."""
         tiles = len(tiles_of(columns))
-        return tiles * self.task + (tiles * self.tile + PAIRS * columns * self.row) / cores
+        first = self.start + PAIRS * min(columns, COLUMNS) * self.fresh_row
+        work = tiles * self.tile + PAIRS * columns * self.row
+        return first + tiles * self.task + work / cores
 
 
 def run(engine: Engine, tiles: list[Tile], columns: int) -> tuple[float, int, float]:
@@ -176,7 +188,8 @@ def study(most: float, of_workers: float, counts: list[int], cores: int) -> tupl
     columns = math.ceil(of_workers / PAIRS)
     for count in counts:
         with workers(count) as (engine, task):
-            told = costs._replace(task=task).predict(columns, min(count, cores))
+            warm = costs._replace(task=task, start=0.0, fresh_row=0.0)
+            told = warm.predict(columns, min(count, cores))
             measured = run(engine, tiles_of(columns), columns)
             table.append(line(f"{count} workers", columns, measured, told))
     return costs, table

@@ -30,7 +30,9 @@ from geonode.spectra.series import Series
 SHORT_TRAINING, LONG_TRAINING = 5, 25  # epochs
 TOLERANCE, LARGEST_DEGREE = 1e-8, 512  # of an expansion whose grid is right to 1e-6
 PUBLISHED_EPOCHS = 500
-STATIONS = 100  # between which geodesics are timed
+STATIONS = {"cpu": 30, "cuda": 100, "mps": 30}
+"""Between which geodesics are timed. On a CPU all of them are then 25 MB: of larger results every
+page is new memory from the system, which takes longer than to compute it."""
 
 Measured = dict[str, float | int]
 
@@ -151,9 +153,10 @@ class Kernels:
         """All pairs of many stations at every wavelength, with first velocity and features."""
         device, repeats = self.device, self.parameters.benchmark.repeats
         wavelengths = on_device(self.series.wavelengths, device.place, device.geometry)
-        positions = uniform_nodes(STATIONS, device.place, device.geometry)
+        stations = STATIONS[device.kind]
+        positions = uniform_nodes(stations, device.place, device.geometry)
         known = ClosedForm(grid).stations(positions, wavelengths)
-        rows = STATIONS * (STATIONS - 1) * len(wavelengths)
+        rows = stations * (stations - 1) * len(wavelengths)
         joining = time_calls(known.every_path, repeats, device.synchronise)
         integrating = time_calls(
             lambda: ClosedForm(grid).stations(positions, wavelengths), repeats, device.synchronise

@@ -110,6 +110,8 @@ class LearnedMetrics:
             return replace(_from_tensors("metric", tensors, metadata), inner=inner)
         except KeyError as error:
             raise CorruptArtifactError(path, f"holds no metrics: {error} is absent") from error
+        except (TypeError, ValueError) as error:
+            raise CorruptArtifactError(path, f"holds no metrics: {error}") from error
 
 
 def _from_tensors(

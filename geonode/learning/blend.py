@@ -222,6 +222,8 @@ class Blend:
             )
         except KeyError as error:
             raise CorruptArtifactError(path, f"holds no decoders: {error} is absent") from error
+        except (TypeError, ValueError) as error:
+            raise CorruptArtifactError(path, f"holds no decoders: {error}") from error
 
 
 def training_steps(kinds: Iterable[str], parameters: DecodersParameters, runs: Runs) -> int:

@@ -41,9 +41,13 @@ def test_constants_are_those_of_single_tiles(monkeypatch):
 
     monkeypatch.setattr(scaling, "joined", takes)
     monkeypatch.setattr(scaling.time, "perf_counter", lambda: clock[0])
+    # A new process takes 3 s more, and three times as long for every row.
+    new = {columns: 3.2 + PAIRS * columns * 3e-5 for columns in (1, COLUMNS)}
+    monkeypatch.setattr(scaling, "one_process", lambda columns: (new[columns], 0, 0.0))
     costs = Costs.measured()
-    assert costs.tile == pytest.approx(0.2)
-    assert costs.row == pytest.approx(1e-5)
+    assert costs == pytest.approx((0.2, 1e-5, 0.0, 3.0, 2e-5))
+    for columns, seconds in new.items():
+        assert costs.predict(columns) == pytest.approx(seconds)
 
 
 def test_processes_of_their_own_and_workers_are_timed_beside_the_model():

@@ -106,7 +106,7 @@ def test_an_epoch_is_the_difference_of_two_trainings(monkeypatch, series, device
 def test_every_timing_stands_beside_its_floor(monkeypatch, series, learned, device):
     monkeypatch.setattr(floors, "EDGE", {"cpu": 64})
     monkeypatch.setattr(floors, "COPIED_BYTES", {"cpu": 2**16})
-    monkeypatch.setattr(benchmark, "STATIONS", 4)
+    monkeypatch.setattr(benchmark, "STATIONS", {"cpu": 4})
     trained = []
     train = KINDS["path"].fit
 
