@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from scipy.stats import binomtest
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from geonode.config import DecodersParameters
@@ -241,6 +242,7 @@ def training_steps(kinds: Iterable[str], parameters: DecodersParameters, runs: R
     return parameters.epochs * sum(models.get(kind, 0) for kind in kinds)
 
 
+@threadpool_limits.wrap(limits=1)  # so that no bit depends on the number of cores
 def fit_blend(
     series: Series,
     features: Float[np.ndarray, "member fold pair training feature"],

@@ -4,9 +4,11 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from geonode.config import DecodersParameters, InnerParameters
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError, TrainingError
+from geonode.learning import blend as blend_module
 from geonode.learning.blend import BLENDS, Blend, Prediction, fit_blend, training_steps
 from geonode.learning.calibration import PROBABILITIES, Calibration
 from geonode.learning.decoders import KINDS, Kind
@@ -454,3 +456,17 @@ def test_as_many_steps_are_told_as_announced(kind, margin):
 def test_accumulated_gradients_change_a_blend_by_rounding():
     one, two = (fit(series(LEVELS, WAVELENGTHS), accumulation=parts)[0].weights for parts in (1, 2))
     np.testing.assert_allclose(two, one, rtol=1e-3)
+
+
+def test_linear_algebra_has_one_thread_so_that_no_bit_depends_on_the_cores(monkeypatch):
+    seen, of = [], blend_module.InnerPredictions.of
+
+    def spy(*arguments):
+        seen.extend(pool["num_threads"] for pool in threadpool_info())
+        return of(*arguments)
+
+    monkeypatch.setattr(blend_module.InnerPredictions, "of", spy)
+    with threadpool_limits(2):
+        fit(series(6, WAVELENGTHS))
+        assert set(seen) == {1}
+        assert max(pool["num_threads"] for pool in threadpool_info()) == 2
