@@ -17,7 +17,7 @@ repro: .venv/installed
 
 # One process a core, each with one thread.
 test: .venv/installed-test
-	OMP_NUM_THREADS=1 python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 ablation: .venv/installed
 	dvc repro --single-item probe

@@ -10,3 +10,9 @@ def measured_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no measured series beside the project")
     return folder
+
+
+def pytest_collection_modifyitems(items):
+    """Files with slow tests first, so that no process is left alone with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
