@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from geonode.errors import SpectraError
+from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import on_axis, require_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
@@ -22,10 +22,13 @@ from geonode.spectra.headers import role
 from geonode.spectra.optional import require
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
+from geonode.spectra.sheet import MOST_VALUES
 from geonode.storage.atomic import replacing
+from geonode.storage.zarr_metadata import require_plain
 
 EXTRA = "netcdf,cluster"
 BLOCK = "geonode-map"  # how dask calls one
+MOST_BYTES, MOST_CHUNKS = 2**42, 10**7  # of an image, which is never read as a whole
 BLOCK_BYTES = 2**24  # of the spectra of a block in double precision
 AMBIGUOUS, MISFIT, MISSING = 1, 2, 4
 FLAGS = {"ambiguous": AMBIGUOUS, "fits_nowhere": MISFIT, "missing": MISSING}
@@ -65,22 +68,9 @@ class Image:
                 one, or several; the wavelengths are no ascending or descending numbers; a package
                 is absent.
         """
-        xarray = require("xarray", EXTRA)
         require("dask.array", EXTRA)
-        try:
-            data = xarray.open_dataset(
-                path, engine="zarr", chunks={}, decode_times=False, consolidated=False
-            )
-        except Exception as error:  # of a damaged part, whatever it is
-            said = " ".join(repr(error).split())
-            raise SpectraError(f"{path}: found no image that can be read ({said:.80})") from error
-        found = {
-            str(name): dims[roles.index("axis")]
-            for name, variable in data.data_vars.items()
-            if len(dims := variable.dims) == 3 and variable.dtype.kind in "fiu"
-            if (roles := [role(str(dim)) for dim in dims]).count("axis") == 1
-            if not {"concentration", "replicate"} & set(roles)
-        }
+        data = _opened(path, chunks={})
+        found = _images(data)
         if len(found) != 1:
             names = ", ".join(map(repr, sorted(found))) if found else "no variable"
             raise SpectraError(
@@ -103,10 +93,35 @@ def is_image(path: Path) -> bool:
     if path.suffix.lower() != ".zarr" or not path.is_dir():
         return False
     try:
-        Image.open(path)
-    except SpectraError:
+        return len(_images(_opened(path, chunks=None))) > 0
+    except SpectraError:  # whoever reads it as a table says what is wrong
         return False
-    return True
+
+
+def _opened(path: Path, chunks: dict[str, int] | None) -> Any:
+    """A store of arrays, of which the coordinates alone are read; chunks: as dask arrays."""
+    xarray = require("xarray", EXTRA)
+    try:
+        require_plain(path, MOST_BYTES, MOST_CHUNKS, most_of_lines=8 * MOST_VALUES)
+        return xarray.open_dataset(
+            path, engine="zarr", chunks=chunks, decode_times=False, consolidated=False
+        )
+    except ArtifactError as error:
+        raise SpectraError(f"{path}: {error}") from error
+    except Exception as error:  # of a damaged part, whatever it is
+        said = " ".join(repr(error).split())
+        raise SpectraError(f"{path}: found no image that can be read ({said:.80})") from error
+
+
+def _images(data: Any) -> dict[str, str]:
+    """Names of the variables that are images, with that of their wavelengths."""
+    return {
+        str(name): str(dims[roles.index("axis")])
+        for name, variable in data.data_vars.items()
+        if len(dims := variable.dims) == 3 and variable.dtype.kind in "fiu"
+        if (roles := [role(str(dim)) for dim in dims]).count("axis") == 1
+        if not {"concentration", "replicate"} & set(roles)
+    }
 
 
 def concentration_maps(curve: Curve, series: Series, image: Image) -> Any:

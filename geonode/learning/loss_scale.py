@@ -25,8 +25,8 @@ class LossScale:
     """
 
     def __init__(self, models: int, device: torch.device) -> None:
-        self.factors: Float[Tensor, model] = torch.full((models,), FIRST, device=device)
-        self.steps: Float[Tensor, model] = torch.zeros(models, device=device)
+        self.factors = torch.full((models,), FIRST, device=device)
+        self.steps = torch.zeros(models, device=device)
 
     @property
     def state(self) -> list[Float[Tensor, "model"]]:

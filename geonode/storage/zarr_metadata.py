@@ -37,14 +37,18 @@ _TYPES = {
 }  # bytes of one, as Zarr 3 calls them
 
 
-def require_plain(folder: Path, most_bytes: int, most_chunks: int) -> None:
+def require_plain(
+    folder: Path, most_bytes: int, most_chunks: int, most_of_lines: int | None = None
+) -> None:
     """Refuse a store that has more in it than arrays of numbers and texts.
 
     Args:
         folder: the store; none of its chunks are read.
-        most_bytes: of an array, of a chunk, and of all arrays of one dimension, once they are read;
-            a value counts as eight at least.
+        most_bytes: of an array and of a chunk, once they are read; a value counts as eight at
+            least.
         most_chunks: of an array.
+        most_of_lines: bytes of all arrays of one dimension, which are read when a store is opened;
+            None: as of an array.
 
     Raises:
         ArtifactError: the metadata of an array are none, or name a codec that is not one of
@@ -65,11 +69,12 @@ def require_plain(folder: Path, most_bytes: int, most_chunks: int) -> None:
             found = _read(file)
             size = _size(found, most_chunks)
             of_lines += size if len(found.get("shape", ())) == 1 else 0
-            if max(size, of_lines) > most_bytes:
-                raise ArtifactError(
-                    f"found {max(size, of_lines):.3g} bytes of shape {found['shape']!r:.80}, "
-                    f"expected at most {most_bytes:.3g}; write the store in parts"
-                )
+            for bytes_, most in ((size, most_bytes), (of_lines, most_of_lines or most_bytes)):
+                if bytes_ > most:
+                    raise ArtifactError(
+                        f"found {bytes_:.3g} bytes of shape {found['shape']!r:.80}, expected at "
+                        f"most {most:.3g}; write the store in parts"
+                    )
         except ArtifactError as error:
             raise ArtifactError(f"{file.relative_to(folder)}: {error}") from error
         except (

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -167,3 +169,29 @@ def test_the_command_writes_maps(tmp_path, root):
         )
     assert CliRunner().invoke(app, call).exit_code == 2
     assert CliRunner().invoke(app, [*call, "--out", str(tmp_path / "map.csv")]).exit_code == 2
+
+
+def test_a_store_that_names_a_codec_that_unpickles_is_never_opened(tmp_path, monkeypatch):
+    path = store(tmp_path / "cube.zarr", image_values())
+    file = path / "wavelength" / "zarr.json"
+    about = json.loads(file.read_text())
+    about["codecs"] = [{"name": "numcodecs.pickle", "configuration": {}}]
+    file.write_text(json.dumps(about))
+
+    def opened(*arguments, **options):
+        raise AssertionError("opened")
+
+    monkeypatch.setattr(xarray, "open_dataset", opened)
+    assert not maps.is_image(path)
+    with pytest.raises(SpectraError, match=r"found codec 'numcodecs\.pickle'"):
+        Image.open(path)
+
+
+def test_a_coordinate_of_terabytes_is_refused(tmp_path):
+    path = store(tmp_path / "cube.zarr", image_values())
+    file = path / "wavelength" / "zarr.json"
+    about = json.loads(file.read_text())
+    about["shape"] = about["chunk_grid"]["configuration"]["chunk_shape"] = [10**10]
+    file.write_text(json.dumps(about))
+    with pytest.raises(SpectraError, match="8e\\+10 bytes of shape"):
+        Image.open(path)
