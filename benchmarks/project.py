@@ -18,18 +18,9 @@ from typing import Any
 
 from geonode.config import parse_yaml
 from geonode.storage.pipeline import outputs
+from stages.benchmark import PIPELINE
 
-STAGES = (
-    "probe",
-    "generate",
-    "spectra",
-    "metric",
-    "christoffel",
-    "geodesics",
-    "decoders",
-    "validate",
-    "report",
-)
+STAGES = (*PIPELINE, "report")
 """All but `benchmark`, whose numbers are times, and `ablation`, which is frozen."""
 
 MADE = ("data", "metrics")

@@ -6,11 +6,10 @@ on with `note` and `geonode.progress.bar`, and hands over what it found with `ty
 """
 
 import json
-import logging
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -19,6 +18,7 @@ from typer.core import TyperGroup
 
 from geonode.config import Parameters, read_parameters
 from geonode.errors import GeonodeError
+from geonode.observation.log import logged
 from geonode.progress import is_quiet, quietly
 
 PARAMETERS = Path("params.yaml")
@@ -42,7 +42,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:  # a Context of the click that Typer is built on
         """Run the command that was asked for."""
         quiet, verbose = ctx.params["quiet"], ctx.params["verbose"]
-        with quietly() if quiet else nullcontext(), logged() if verbose else nullcontext():
+        with quietly() if quiet else nullcontext(), logged("debug") if verbose else nullcontext():
             try:
                 return super().invoke(ctx)
             except GeonodeError as error:
@@ -53,21 +53,6 @@ class Commands(TyperGroup):
             except KeyboardInterrupt as error:
                 refuse("interrupted")
                 raise typer.Exit(130) from error
-
-
-@contextmanager
-def logged() -> Iterator[None]:
-    """Whatever is run inside logs to stderr what geonode does in detail."""
-    logger, handler = logging.getLogger("geonode"), logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-        logger.removeHandler(handler)
 
 
 def parameters_of(file: Path, preset: str | None, device: str | None) -> Parameters:

@@ -34,17 +34,6 @@ from geonode.learning.blend import BLENDS
 from geonode.learning.footprint import Footprint, of_end_to_end, of_nodes, of_path_decoders
 from geonode.learning.run import Runs
 
-STAGES = (
-    "probe",
-    "generate",
-    "spectra",
-    "metric",
-    "christoffel",
-    "geodesics",
-    "decoders",
-    "validate",
-)
-
 HELD = 1.5
 """What arrays of some MB that come and go take, over what is alive of them: the gaps between those
 that stay are not given back to the system. Found with glibc on two series; 1.3 to 1.9 from run to
@@ -86,8 +75,8 @@ def predicted_peaks(
         "decoders": sizes.on_host(sizes.decoder_training) + sizes.decoder_weights + sizes.features,
         "validate": sizes.features + HELD * sizes.estimation,
     }
-    bases = _bases(parameters, device)
-    return {name: bases[name] + arrays[name] / 1e6 for name in STAGES}
+    bases = _bases(parameters, device, list(arrays))
+    return {name: bases[name] + size / 1e6 for name, size in arrays.items()}
 
 
 def predicted_device_peaks(
@@ -272,7 +261,7 @@ def _weights() -> int:
     return sum(a * b + b for a, b in itertools.pairwise(SIZES))
 
 
-def _bases(parameters: Parameters, device: Device) -> dict[str, float]:
+def _bases(parameters: Parameters, device: Device, stages: list[str]) -> dict[str, float]:
     """Largest resident memory (MB) of the stages on the smallest series."""
     modules = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {"PYTHONPATH": os.pathsep.join(filter(None, modules))}
@@ -287,7 +276,7 @@ def _bases(parameters: Parameters, device: Device) -> dict[str, float]:
                 folder,
                 environment,
             ).peak_mb
-            for stage in STAGES
+            for stage in stages
         }
 
 

@@ -9,12 +9,13 @@ from geonode.config import read_parameters
 from geonode.devices import profile
 from geonode.devices.device import Device
 from geonode.evaluation import memory_model
-from geonode.evaluation.memory_model import STAGES, predicted_device_peaks, predicted_peaks
+from geonode.evaluation.memory_model import predicted_device_peaks, predicted_peaks
+from stages.benchmark import PIPELINE
 
 ROOT = Path(__file__).parents[2]
 SINGLE, DOUBLE = torch.float32, torch.float64
 CPU = Device("cpu", "test", SINGLE, DOUBLE)
-NONE = dict.fromkeys(STAGES, 0.0)
+NONE = dict.fromkeys(PIPELINE, 0.0)
 
 
 class Card(Device):
@@ -40,7 +41,7 @@ def arrays_alone(monkeypatch):
 
 def test_arrays_grow_with_the_series_and_the_grid(arrays_alone):
     small = predicted_peaks(parameters(), 6, 3, 601, CPU)
-    assert list(small) == list(STAGES)
+    assert list(small) == list(PIPELINE)
     wide = predicted_peaks(parameters(), 6, 3, 1202, CPU)
     fine = predicted_peaks(parameters(**{"christoffel.resolution": 4000}), 6, 3, 601, CPU)
     single = predicted_peaks(parameters(), 6, 3, 601, replace(CPU, geometry=SINGLE))
