@@ -20,6 +20,9 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Interval = Annotated[tuple[Finite, Finite], Field(strict=False)]  # YAML has lists, no tuples
 
+Format = Literal["float64", "float32", "float16"]
+"""Of numbers that are kept; they are computed in double precision."""
+
 
 class Block(BaseModel):
     """A group of parameters; unknown keys are errors and values never change type silently."""

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from geonode.config import Parameters, read_parameters
+from geonode.config import Format, Parameters, read_parameters
 from geonode.errors import GeonodeError
 from geonode.observation.log import logged
 from geonode.progress import is_quiet, quietly
@@ -34,6 +34,11 @@ Root = Annotated[
     Path, typer.Option("--root", metavar="DIR", help="Folder of the pipeline, that of dvc.yaml.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
+CacheDtype = Annotated[
+    Format | None,
+    typer.Option("--cache-dtype", help="Format of the numbers in a .zarr.", show_default="float64"),
+]
 
 
 class Commands(TyperGroup):

@@ -5,29 +5,36 @@ from pathlib import Path
 from geonode.errors import ParameterError
 
 
-def require_destination(option: str, path: Path | None, *suffixes: str, never: Path) -> None:
+def require_destination(
+    option: str, path: Path | None, *suffixes: str, never: tuple[Path, ...], overwrite: bool
+) -> None:
     """Refuse a file that could not be written, or that must not be.
 
     Args:
         option: that names the file.
         path: the file; None: nothing is to be written.
         suffixes: what its name may end in.
-        never: a file that is read, or a folder of such files.
+        never: files that are read, or folders of such files.
+        overwrite: whether what is there already may be replaced.
 
     Raises:
         ParameterError: the name ends otherwise, the folder is absent, or the file is one that is
-            read.
+            read, or is there already.
     """
     if path is None:
         return
+    above = {path.resolve(), *path.resolve().parents}
+    read = [one for one in never if one.resolve() in above]
     if path.suffix.lower() not in suffixes:
         expected = f"a name that ends in {' or '.join(suffixes)}"
     elif not path.parent.is_dir():
         expected = f"a file in a folder that exists; make {path.parent} first"
     elif path.exists() and path.is_dir() != (path.suffix.lower() == ".zarr"):
         expected = "a file, not a folder" if path.is_dir() else "a folder, not a file"
-    elif never.resolve() in (path.resolve(), *path.resolve().parents):
-        expected = f"another place than {never}, which is read here"
+    elif read:
+        expected = f"another place than {read[0]}, which is read here"
+    elif not overwrite and (path.exists() or path.is_symlink()):
+        expected = "a name that is not taken; --overwrite replaces what is there"
     else:
         return
     raise ParameterError("options", option, str(path), expected)

@@ -1,19 +1,32 @@
 """`geonode estimate`: concentrations of measured spectra."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geonode.commands.common import AsJson, Root, aligned, echo_json, found_wrong, note
+from geonode.commands.common import (
+    AsJson,
+    CacheDtype,
+    Overwrite,
+    Root,
+    aligned,
+    echo_json,
+    found_wrong,
+    note,
+)
 from geonode.commands.destination import require_destination
+from geonode.commands.imaging import BatchSize, ImageOptions, Scheduler, Workers, write_maps
 from geonode.errors import ParameterError
 from geonode.progress import bar
 
 if TYPE_CHECKING:
+    from geonode.estimation.curve import Curve
     from geonode.estimation.model import SpectralModel
     from geonode.estimation.tables import Row
+    from geonode.spectra.reading import Spectra
 
 SHOWN = 50
 """Rows, and sentences, on the screen."""
@@ -21,24 +34,34 @@ SHOWN = 50
 NAMED = 5
 """Spectra that the last line calls by their names."""
 
+Measured = Annotated[
+    Path, typer.Argument(metavar="SPECTRA", help="Measured spectra, in any known format.")
+]
+Out = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="All that was found: .csv; maps: .zarr.")
+]
+Figure = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The first posteriors drawn, .png.")
+]
+AllowOffset = Annotated[
+    bool, typer.Option("--allow-offset", help="Spectra may be off by a constant.")
+]
+AllowScale = Annotated[
+    bool, typer.Option("--allow-scale", help="Spectra may be off by a factor near 1.")
+]
+
 
 def estimate(
-    file: Annotated[
-        Path, typer.Argument(metavar="SPECTRA", help="Measured spectra, in any known format.")
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="All that was found: .csv; maps: .zarr."),
-    ] = None,
-    figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The first posteriors drawn, .png.")
-    ] = None,
-    allow_offset: Annotated[
-        bool, typer.Option("--allow-offset", help="Spectra may be off by a constant.")
-    ] = False,
-    allow_scale: Annotated[
-        bool, typer.Option("--allow-scale", help="Spectra may be off by a factor near 1.")
-    ] = False,
+    file: Measured,
+    out: Out = None,
+    figure: Figure = None,
+    allow_offset: AllowOffset = False,
+    allow_scale: AllowScale = False,
+    overwrite: Overwrite = False,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    batch_size: BatchSize = None,
+    cache_dtype: CacheDtype = None,
     root: Root = Path(),
     as_json: AsJson = False,
 ) -> None:
@@ -46,33 +69,36 @@ def estimate(
 
     A spectrum may fit several concentrations, or none: both are said. The exit status is 1 if one
     fits none. Of an image (y, x, wavelength) in a Zarr store, --out is another store, of maps; what
-    fits nowhere is flagged there.
+    fits nowhere is flagged there. Given again after it was ended, it goes on from the tiles that
+    were done.
     """
-    from geonode.estimation import maps  # noqa: PLC0415
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.curve import Curve  # noqa: PLC0415
+    from geonode.estimation.maps import is_image  # noqa: PLC0415
     from geonode.estimation.model import SpectralModel  # noqa: PLC0415
-    from geonode.estimation.tables import estimated, to_csv  # noqa: PLC0415
     from geonode.spectra.reading import read_spectra  # noqa: PLC0415
-    from geonode.storage.document import write_text  # noqa: PLC0415
 
-    data = root / "data"
-    image = maps.is_image(file)
-    for never in (data, file):
-        require_destination("--out", out, ".zarr" if image else ".csv", never=never)
-        require_destination("--figure", figure, ".png", never=never)
-    model = SpectralModel.read(data)
+    data, image = root / "data", is_image(file)
+    options = ImageOptions(workers, scheduler, batch_size, cache_dtype)
+    require = partial(require_destination, never=(data, file), overwrite=overwrite)
+    require("--out", out, ".zarr" if image else ".csv")
+    require("--figure", figure, ".png")
+    allowed = {"offset": allow_offset, "scale": allow_scale}
     if image:
-        _write_maps(model, file, out, offset=allow_offset, scale=allow_scale)
+        if out is None:
+            expected = "a store of maps, .zarr, for an image"
+            raise ParameterError("options", "--out", "nothing", expected)
+        if figure is not None:
+            raise ParameterError("options", "--figure", str(figure), "no figure of an image")
+        model = SpectralModel.read(data)
+        write_maps(file, out, Curve.of(model, **allowed), model.series, options)
         return
+    options.require_none()
+    model = SpectralModel.read(data)
     spectra = read_spectra(file)
     require_axis(model.series, spectra)
-    curve = Curve.of(model, offset=allow_offset, scale=allow_scale)
-    with bar("estimating", len(spectra.names)) as report:
-        rows = estimated(curve, model.series, spectra, report)
-    if out is not None:
-        write_text(out, to_csv(rows))
-        note(f"{len(rows)} estimates -> {out}")
+    curve = Curve.of(model, **allowed)
+    rows = _estimates(curve, model, spectra, out)
     if figure is not None:
         from geonode.evaluation.estimation_figures import estimates_figure  # noqa: PLC0415
         from geonode.evaluation.figures import save_figure  # noqa: PLC0415
@@ -89,21 +115,19 @@ def estimate(
         found_wrong(f"{len(wrong)} of {len(rows)} spectra fit nowhere: {names}")
 
 
-def _write_maps(
-    model: "SpectralModel", file: Path, out: Path | None, *, offset: bool, scale: bool
-) -> None:
-    """Maps of an image, block by block."""
-    from geonode.estimation import maps  # noqa: PLC0415
-    from geonode.estimation.curve import Curve  # noqa: PLC0415
+def _estimates(
+    curve: "Curve", model: "SpectralModel", spectra: "Spectra", out: Path | None
+) -> list["Row"]:
+    """Estimates of a table, in a file too if there is to be one."""
+    from geonode.estimation.tables import estimated, to_csv  # noqa: PLC0415
+    from geonode.storage.document import write_text  # noqa: PLC0415
 
-    if out is None:
-        raise ParameterError("options", "--out", "nothing", "a store of maps, .zarr, for an image")
-    curve = Curve.of(model, offset=offset, scale=scale)
-    made = maps.concentration_maps(curve, model.series, maps.Image.open(file))
-    sizes = " x ".join(str(size) for size in made.sizes.values())
-    with bar(f"mapping {sizes} pixels", made["flags"].data.npartitions) as report:
-        maps.write_maps(made, out, report)
-    note(f"maps of {sizes} pixels -> {out}")
+    with bar("estimating", len(spectra.names)) as report:
+        rows = estimated(curve, model.series, spectra, report)
+    if out is not None:
+        write_text(out, to_csv(rows))
+        note(f"{len(rows)} estimates -> {out}")
+    return rows
 
 
 def _described(rows: list["Row"], unit: str) -> Iterator[str]:

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from geonode.commands.common import AsJson, Root, aligned, echo_json
+from geonode.commands.common import AsJson, CacheDtype, Overwrite, Root, aligned, echo_json
 from geonode.commands.destination import require_destination
+from geonode.config import Format
 from geonode.errors import ParameterError
 from geonode.progress import bar
 
@@ -21,28 +23,42 @@ if TYPE_CHECKING:
 SHOWN = 50
 """Rows of a table on the screen."""
 
+Concentrations = Annotated[
+    list[float] | None, typer.Option(metavar="NUMBER", help="Concentration; may be repeated.")
+]
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option(metavar="START:STOP:STEP", help="Evenly spaced ones, STOP included."),
+]
+Extrapolate = Annotated[
+    bool, typer.Option("--extrapolate", help="Allow what is out of the measured range.")
+]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="All spectra, .csv or .zarr.")]
+OnlySignal = Annotated[
+    bool, typer.Option("--only-signal", help="Spectra without std and interval; geonode reads it.")
+]
+Figure = Annotated[Path | None, typer.Option(metavar="FILE", help="The spectra drawn, .png.")]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Spectra that are computed at once.",
+        show_default="256, fewer if they take more than a quarter of the free memory",
+    ),
+]
+
 
 def predict(
-    concentration: Annotated[
-        list[float] | None, typer.Option(metavar="NUMBER", help="Concentration; may be repeated.")
-    ] = None,
-    at_range: Annotated[
-        list[str] | None,
-        typer.Option(metavar="START:STOP:STEP", help="Evenly spaced ones, STOP included."),
-    ] = None,
-    extrapolate: Annotated[
-        bool, typer.Option("--extrapolate", help="Allow what is out of the measured range.")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="All spectra, .csv or .zarr.")
-    ] = None,
-    only_signal: Annotated[
-        bool,
-        typer.Option("--only-signal", help="Spectra without std and interval; geonode reads it."),
-    ] = False,
-    figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The spectra drawn, .png.")
-    ] = None,
+    concentration: Concentrations = None,
+    at_range: Ranges = None,
+    extrapolate: Extrapolate = False,
+    out: Out = None,
+    only_signal: OnlySignal = False,
+    figure: Figure = None,
+    overwrite: Overwrite = False,
+    batch_size: BatchSize = None,
+    cache_dtype: CacheDtype = None,
     root: Root = Path(),
     as_json: AsJson = False,
 ) -> None:
@@ -52,19 +68,32 @@ def predict(
     about every spectrum.
     """
     from geonode.estimation.model import SpectralModel  # noqa: PLC0415
-    from geonode.estimation.predicting import blocks, meaning_of_std, requested  # noqa: PLC0415
+    from geonode.estimation.predicting import (  # noqa: PLC0415
+        blocks,
+        meaning_of_std,
+        requested,
+        spectra_at_once,
+    )
     from geonode.estimation.predicting import summary as summarised  # noqa: PLC0415
 
     data = root / "data"
-    require_destination("--out", out, ".csv", ".zarr", never=data)
-    require_destination("--figure", figure, ".png", never=data)
+    require = partial(require_destination, never=(data,), overwrite=overwrite)
+    require("--out", out, ".csv", ".zarr")
+    require("--figure", figure, ".png")
+    if cache_dtype is not None and (out is None or out.suffix.lower() != ".zarr"):
+        raise ParameterError("options", "--cache-dtype", cache_dtype, "an --out that is a .zarr")
     wanted = requested(concentration or [], at_range or [])
     model = SpectralModel.read(data)
     if not extrapolate:
         _require_inside(model, wanted)
     rows: list[dict[str, Any]] = []
-    with bar("predicting", len(wanted)) as report, _sink(out, model, wanted, only_signal) as sink:
-        for block in blocks(model, wanted, report):
+    size = batch_size or spectra_at_once(model)
+    kept: Format = cache_dtype or "float64"
+    with (
+        bar("predicting", len(wanted)) as report,
+        _sink(out, model, wanted, only_signal, kept) as sink,
+    ):
+        for block in blocks(model, wanted, size, report):
             sink(block)
             rows += summarised(model, block)
     if figure is not None:
@@ -91,7 +120,11 @@ def _require_inside(model: "SpectralModel", wanted: "np.ndarray") -> None:
 
 
 def _sink(
-    out: Path | None, model: "SpectralModel", wanted: "np.ndarray", only_signal: bool
+    out: Path | None,
+    model: "SpectralModel",
+    wanted: "np.ndarray",
+    only_signal: bool,
+    number: Format,
 ) -> AbstractContextManager["Sink"]:
     from geonode.estimation.predicting import artifact_sink, table_sink  # noqa: PLC0415
 
@@ -99,7 +132,7 @@ def _sink(
         return nullcontext(lambda _: None)
     if out.suffix.lower() == ".csv":
         return table_sink(out, model, only_signal)
-    return artifact_sink(out, model, wanted, only_signal)
+    return artifact_sink(out, model, wanted, only_signal, number)
 
 
 def _draw(figure: Path, model: "SpectralModel", wanted: "np.ndarray") -> None:

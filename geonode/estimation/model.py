@@ -12,6 +12,7 @@ from geonode.learning.blend import Blend, Prediction
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.path_features import features_to
 from geonode.spectra.series import Series, read_series
+from geonode.storage.lineage import together
 
 SPECTRA, METRIC, DECODERS = "spectra.zarr", "metric.safetensors", "decoders.safetensors"
 """Names of the artifacts of a model in the folder of a pipeline."""
@@ -42,12 +43,13 @@ class SpectralModel:
 
         Raises:
             MissingArtifactError, CorruptArtifactError: one is absent or damaged.
-            ArtifactError: they are of different series.
+            ArtifactError: they are of different runs.
         """
-        series = read_series(folder / SPECTRA)
-        learned = LearnedMetrics.read(folder / METRIC)
+        with together(folder / SPECTRA, folder / METRIC, folder / DECODERS):
+            series = read_series(folder / SPECTRA)
+            learned = LearnedMetrics.read(folder / METRIC)
+            blend = Blend.read(folder / DECODERS)
         learned.require_levels(folder / METRIC, len(series.concentrations))
-        blend = Blend.read(folder / DECODERS)
         blend.require_series(folder / DECODERS, series)
         *_, whole = leave_one_out(len(series.concentrations))
         return cls(series, learned, blend, whole)

@@ -18,7 +18,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from geonode.config import Format
+from geonode.devices.device import one_thread
 from geonode.errors import ParameterError, SpectraError
+from geonode.estimation.large import batch_size, in_format
 from geonode.estimation.model import SpectralModel
 from geonode.learning.blend import SHOWN
 from geonode.progress import Report, silent
@@ -28,6 +31,7 @@ from geonode.spectra.sheet import shortest, to_number
 from geonode.storage.atomic import replacing
 
 AT_ONCE = 256
+COPIES = 4  # of the factors of predictions that are made at once, as each kind makes them and mixed
 MOST_CONCENTRATIONS = 100_000
 DIGITS = 6
 _OPTIONS = "options"
@@ -131,12 +135,31 @@ def evenly_spaced(text: str) -> Float[np.ndarray, "target"]:
     return np.array([float(start + place * step) for place in range(count)])
 
 
+def spectra_at_once(model: SpectralModel) -> int:
+    """Spectra of a block: `AT_ONCE`, if memory has room for them."""
+    some = np.array(model.range[:1])
+    factors, wavelengths = model.predict(some).predicted.factors.shape[1:]
+    return batch_size(8 * COPIES * factors * wavelengths, AT_ONCE, 1)
+
+
 def blocks(
-    model: SpectralModel, concentrations: Float[np.ndarray, "target"], report: Report = silent
+    model: SpectralModel,
+    concentrations: Float[np.ndarray, "target"],
+    size: int = AT_ONCE,
+    report: Report = silent,
 ) -> Iterator[PredictedBlock]:
-    """Predict `AT_ONCE` spectra at a time, so that memory does not grow with their number."""
-    for start in range(0, len(concentrations), AT_ONCE):
-        block = PredictedBlock.of(model, concentrations[start : start + AT_ONCE], start)
+    """Predict some spectra at a time, so that memory does not grow with their number.
+
+    Args:
+        model: that predicts.
+        concentrations: all that were asked for.
+        size: spectra of a block.
+        report: told of every spectrum.
+    """
+    for start in range(0, len(concentrations), size):
+        # Operations are small: threads within them wait for each other.
+        with one_thread():
+            block = PredictedBlock.of(model, concentrations[start : start + size], start)
         yield block
         report(len(block.concentrations))
 
@@ -211,7 +234,11 @@ def table_sink(path: Path, model: SpectralModel, only_signal: bool) -> Iterator[
 
 @contextmanager
 def artifact_sink(
-    path: Path, model: SpectralModel, concentrations: Float[np.ndarray, "target"], only_signal: bool
+    path: Path,
+    model: SpectralModel,
+    concentrations: Float[np.ndarray, "target"],
+    only_signal: bool,
+    number: Format = "float64",
 ) -> Iterator[Sink]:
     """Write spectra as arrays by concentration and wavelength, whole or not at all.
 
@@ -220,9 +247,11 @@ def artifact_sink(
         model: whose predictions they will be.
         concentrations: all of them.
         only_signal: whether to leave out all that is not concentration, wavelength or signal.
+        number: format of the spectra.
 
     Raises:
-        ArtifactError: it cannot be written; an older one is then intact.
+        ArtifactError: it cannot be written, or a number has no place in the format; an older one is
+            then intact.
     """
     series, labels = model.series, model.series.labels
     attributes: dict[str, Any] = {
@@ -243,7 +272,7 @@ def artifact_sink(
         writer.coordinate("concentration", concentrations, units=unit, long_name="concentration")
         dims = ("concentration", "wavelength")
         arrays = [
-            writer.mapped(name, dims, shape, "f8", units=labels["signal_unit"], long_name=said)
+            writer.mapped(name, dims, shape, number, units=labels["signal_unit"], long_name=said)
             for name, said in names.items()
         ]
         if not only_signal:
@@ -258,8 +287,9 @@ def artifact_sink(
         def write(block: PredictedBlock) -> None:
             at = slice(block.start, block.start + len(block.concentrations))
             ends = () if block.interval is None else tuple(block.interval)
-            for array, values in zip(arrays, (block.signal, block.std, *ends), strict=False):
-                array[at] = values
+            computed = (block.signal, block.std, *ends)
+            for name, array, values in zip(names, arrays, computed, strict=False):
+                array[at] = in_format(values, number, f"{path}: array {name!r}")
 
         yield write
 

@@ -6,6 +6,7 @@ by their name or the units of their coordinate. A replicate that is NaN througho
 """
 
 import math
+import os
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from geonode.errors import ArtifactError, SpectraError
+from geonode.spectra.hdf5_probe import NO_ROOM
 from geonode.spectra.headers import UNITS, Role, role
 from geonode.spectra.optional import require
 from geonode.spectra.sheet import (
@@ -30,7 +32,10 @@ MOST_CHUNKS = 100_000
 """Of an array."""
 
 SECONDS, SECONDS_OF_A_MEGABYTE = 5.0, 1.0
-"""That HDF5 may take to read a file."""
+"""That HDF5 or Zarr may take to read a file."""
+
+MOST_DIMENSIONS = 3
+"""Of arrays that are spectra: concentration, replicate, wavelength."""
 
 
 def read_labelled_arrays(path: Path) -> Sheet:
@@ -74,27 +79,48 @@ def _engine(path: Path) -> str:
     if start[:3] == b"CDF":
         return "scipy"
     require("h5netcdf", "netcdf")
-    _probe(path)
+    probe(path)
     return "h5netcdf"
 
 
-def _probe(path: Path) -> None:
-    """Refuse a file that HDF5 does not come to an end with, or crashes on."""
-    most = SECONDS + SECONDS_OF_A_MEGABYTE * path.stat().st_size / 1e6
+def probe(path: Path, most_dimensions: int = MOST_DIMENSIONS) -> None:
+    """Refuse a file that takes more to read than it says, or that its library does not survive.
+
+    Args:
+        path: NetCDF 4, or a Zarr store that `require_plain` lets pass.
+        most_dimensions: of an array that is read.
+
+    Raises:
+        SpectraError: it does not come to an end, or crashes, or takes more memory than its arrays
+            may (where the operating system limits that).
+    """
+    files = path.rglob("*") if path.is_dir() else [path]
+    most = SECONDS + SECONDS_OF_A_MEGABYTE * sum(file.stat().st_size for file in files) / 1e6
     script = Path(__file__).with_name("hdf5_probe.py")
-    command = [sys.executable, "-P", str(script), str(path), str(MOST_VALUES)]
+    numbers = map(str, (MOST_VALUES, most_dimensions))
+    command = [sys.executable, "-P", str(script), str(path), *numbers]
+    # Every thread would set address space aside for an arena of its own.
+    environment = os.environ | {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
+    library = "Zarr" if path.is_dir() else "HDF5"
+    expected = f"expected {'a Zarr store' if path.is_dir() else 'NetCDF 4'}; it is damaged: "
     try:
-        # What is refused there is refused here again, and then said.
-        status = subprocess.run(command, capture_output=True, timeout=most, check=False).returncode
+        # What else is refused there is refused here again, and then said.
+        status = subprocess.run(
+            command, capture_output=True, timeout=most, check=False, env=environment
+        ).returncode
     except subprocess.TimeoutExpired as error:
         raise SpectraError(
-            f"found a file that HDF5 does not come to an end with in {most:.0f} s, expected NetCDF "
-            "4; it is damaged: write it again"
+            f"found a file that {library} does not come to an end with in {most:.0f} s, "
+            f"{expected}write it again"
         ) from error
     if status < 0:
         raise SpectraError(
-            f"found a file that ends HDF5 by signal {-status}, expected NetCDF 4; it is damaged: "
-            "write it again"
+            f"found a file that ends {library} by signal {-status}, {expected}write it again"
+        )
+    if status == NO_ROOM:
+        raise SpectraError(
+            "found a chunk that cannot be unpacked, or to more than fits into memory, expected "
+            "what its array says; it is damaged: write it again"
         )
 
 
@@ -105,6 +131,7 @@ def _refuse_large(source: Path | BinaryIO, engine: str) -> None:
             require_plain(source, 8 * MOST_VALUES, MOST_CHUNKS)
         except ArtifactError as error:
             raise SpectraError(str(error)) from error
+        probe(source)
     elif engine == "h5netcdf":
         h5py = require("h5py", "netcdf")
         with h5py.File(source) as file:

@@ -132,6 +132,8 @@ def test_files_that_were_exchanged_are_found(root):
         ("data/spectra.zarr", "", "changed"),
         ("data/solved.zarr", "", "changed"),
         ("data/aside.bin", "", "changed"),
+        ("data/solved.zarr", "", "stale"),
+        ("data/metric.safetensors", "", "stale"),
     ]
     exchange("data/metric.safetensors", "data/device.json")
     assert {(path, problem) for path, _, problem in found(root)} >= {

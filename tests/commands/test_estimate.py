@@ -189,6 +189,10 @@ REFUSED = {
     "folder": (column_of(f"nm,a\n{ROWS}\n"), ("--out", "no/out.csv"), "a folder that exists"),
     "itself": (column_of(f"nm,a\n{ROWS}\n"), ("--out", "in.csv"), "another place than in.csv"),
     "figure": (column_of(f"nm,a\n{ROWS}\n"), ("--figure", "out.pdf"), "that ends in .png"),
+    "taken": (column_of(f"nm,a\n{ROWS}\n"), ("--out", "taken.csv"), "a name that is not taken"),
+    "workers": (column_of(f"nm,a\n{ROWS}\n"), ("--workers", "2"), "--workers: found 2, expected"),
+    "size": (column_of(f"nm,a\n{ROWS}\n"), ("--batch-size", "2"), "--batch-size: found 2"),
+    "format": (column_of(f"nm,a\n{ROWS}\n"), ("--cache-dtype", "float16"), "--cache-dtype: found"),
     "figure in model": (
         column_of(f"nm,a\n{ROWS}\n"), ("--figure", "data/x.png"), "another place than data"
     ),
@@ -201,6 +205,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(
 ):
     shutil.copytree(trained / "data", tmp_path / "data")
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken.csv").touch()
     make(tmp_path / "in.csv")
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
     result = call("in.csv", *(words or ("--out", "out.csv", "--figure", "out.png")))
@@ -208,6 +213,17 @@ def test_bad_input_is_one_line_and_nothing_is_written(
     assert result.stdout == ""
     after = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
     assert after == before
+
+
+def test_files_are_replaced_if_that_is_asked_for(trained, samples, tmp_path):
+    words = (samples, "--root", trained)
+    files = [tmp_path / name for name in ("out.csv", "out.png")]
+    for option, file in zip(("--out", "--figure"), files, strict=True):
+        file.write_bytes(b"mine")
+        assert_refused(call(*words, option, file), "not taken; --overwrite replaces what is there")
+        assert file.read_bytes() == b"mine"
+        assert call(*words, option, file, "--overwrite").exit_code == 0
+        assert len(file.read_bytes()) > 100
 
 
 def test_a_model_that_is_absent_or_has_no_inner_folds_is_refused(uncalibrated, samples, tmp_path):

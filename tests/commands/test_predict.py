@@ -1,6 +1,8 @@
 import csv
 import json
+import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from geonode.estimation import predicting
 from geonode.estimation.model import SpectralModel
 from geonode.learning.calibration import PROBABILITIES
 from geonode.spectra.reading import read_spectra, read_table
+from geonode.storage.artifact import open_artifact
 from tests.estimation.trained import AXIS, LEVELS, spectra_at
 from tests.stages.conftest import assert_refused
 
@@ -155,17 +158,65 @@ def test_json_and_quiet(trained, tmp_path):
 @pytest.mark.parametrize("name", ["out.csv", "out.zarr"])
 def test_blocks_leave_no_trace(trained, tmp_path, monkeypatch, name):
     whole, parts = tmp_path / "whole" / name, tmp_path / "parts" / name
-    for out, at_once in ((whole, 256), (parts, 4)):
+    real, sizes = SpectralModel.predict, []
+
+    def predict(model, concentrations):
+        sizes.append(len(concentrations))
+        return real(model, concentrations)
+
+    monkeypatch.setattr(SpectralModel, "predict", predict)
+    for out, more, expected in ((whole, [], [1, 11]), (parts, ["--batch-size", "4"], [4, 4, 3])):
         out.parent.mkdir()
-        monkeypatch.setattr(predicting, "AT_ONCE", at_once)
         words = ("--at-range", "0:60:6", "--root", trained, "--out", out)
-        assert call(*words).exit_code == 0
+        sizes.clear()
+        assert call(*words, *more).exit_code == 0
+        assert sizes == expected
     if name == "out.csv":
         assert whole.read_bytes() == parts.read_bytes()
         assert len(read_csv(whole)) == 11 * len(AXIS)
     else:
         of_whole, of_parts = (xarray.open_zarr(p, consolidated=False) for p in (whole, parts))
         xarray.testing.assert_allclose(of_whole, of_parts, rtol=1e-9)
+
+
+def large_predictions(real):
+    def predict(model, concentrations):
+        found = real(model, concentrations)
+        predicted = replace(found.predicted, spectra=1e7 * found.predicted.spectra)
+        return replace(found, predicted=predicted)
+
+    return predict
+
+
+@pytest.mark.parametrize("number", ["float32", "float16"])
+def test_spectra_are_kept_in_a_smaller_format(trained, tmp_path, number):
+    words = (*options(), "--root", trained, "--out")
+    for name, more in (("exact", []), (number, ["--cache-dtype", number])):
+        assert call(*words, tmp_path / f"{name}.zarr", *more).exit_code == 0
+    exact, found = (open_artifact(tmp_path / f"{name}.zarr") for name in ("exact", number))
+    info = np.finfo(number)
+    for name in ("signal", "std", "low90", "high90"):
+        assert (exact[name].dtype, found[name].dtype) == (np.float64, number)
+        error = np.abs(found[name].astype(float) - exact[name])
+        half_steps = float(info.eps) / 2 * np.abs(exact[name])
+        assert (error <= np.maximum(half_steps, float(info.smallest_subnormal) / 2)).all()
+    np.testing.assert_array_equal(found["concentration"], WANTED)
+
+
+def test_what_is_there_stays_unless_it_may_be_replaced(trained, tmp_path, monkeypatch):
+    kept = {tmp_path / name: b"mine" for name in ("out.csv", "out.png")}
+    for path, content in kept.items():
+        path.write_bytes(content)
+    (tmp_path / "link.csv").symlink_to("absent.csv")
+    with monkeypatch.context() as patch:
+        patch.setattr(SpectralModel, "read", None)  # nothing is read before
+        for option, name in (("--out", "out.csv"), ("--figure", "out.png"), ("--out", "link.csv")):
+            result = call(*options(), "--root", trained, option, tmp_path / name)
+            assert_refused(result, "expected a name that is not taken; --overwrite replaces")
+    assert {path: path.read_bytes() for path in kept} == kept
+    words = ("--out", tmp_path / "out.csv", "--figure", tmp_path / "out.png", "--overwrite")
+    assert call(*options(), "--root", trained, *words).exit_code == 0
+    assert all(path.read_bytes() != content for path, content in kept.items())
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.zarr"])
@@ -181,9 +232,15 @@ def test_what_fails_half_way_leaves_the_older_file(trained, tmp_path, monkeypatc
             raise SpectraError("no more")
         return real(model, concentrations)
 
-    monkeypatch.setattr(predicting, "AT_ONCE", 2)
     monkeypatch.setattr(SpectralModel, "predict", predict)
-    assert_refused(call(*words), "error: no more")
+    again = ("--overwrite", "--batch-size", 2)
+    assert_refused(call(*words, *again), "error: no more")
+    if name == "out.zarr":
+        monkeypatch.undo()
+        monkeypatch.setattr(predicting.SpectralModel, "predict", large_predictions(real))
+        again = ("--overwrite", "--cache-dtype", "float16")
+        message = r"out.zarr: array 'signal': found \d\S+, expected at most 65504"
+        assert re.search(message, call(*words, *again).stderr)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -208,8 +265,13 @@ REFUSED = {
     "is file": ([*options(), "--out", "file.zarr"], "expected a folder, not a file"),
     "far": ([*options(["1e300"]), "--extrapolate", "--out", "out.csv"], "1e+300: found a predic"),
     "model": ([*options(), "--out", "data/spectra.zarr"], "expected another place than"),
-    "foreign": ([*options(), "--out", "foreign.zarr"], "is a folder but no artifact"),
-}
+    "foreign": ([*options(), "--out", "foreign.zarr", "--overwrite"], "a folder but no artifact"),
+    "taken": ([*options(), "--out", "foreign.zarr"], "a name that is not taken; --overwrite"),
+    "format": ([*options(), "--cache-dtype", "float32"], "expected an --out that is a .zarr"),
+    "format of a table": (
+        [*options(), "--cache-dtype", "float32", "--out", "out.csv"], "an --out that is a .zarr"
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("words", "message"), REFUSED.values(), ids=REFUSED)

@@ -7,6 +7,7 @@ from geonode.learning.series_fit import fit_series
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import read_series, write_series
 from geonode.spectra.table import SpectraTable
+from geonode.storage.lineage import together
 from tests.learning.series import cpu, decoder_parameters, metric_parameters
 
 LEVELS = np.array([0.0, 15.0, 30.0, 45.0, 60.0])
@@ -44,6 +45,8 @@ def write_model(root, inner=1):
         parameters,
     )
     learned, blend, _ = fit_series(series, blocks, cpu())
-    learned.write(folder / "metric.safetensors")
-    blend.write(folder / "decoders.safetensors")
+    with together(folder / "spectra.zarr") as made_from:
+        learned.write(folder / "metric.safetensors", made_from)
+    with together(folder / "spectra.zarr", folder / "metric.safetensors") as made_from:
+        blend.write(folder / "decoders.safetensors", made_from)
     return root

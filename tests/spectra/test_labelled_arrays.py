@@ -1,5 +1,8 @@
 import sys
+import zlib
+from pathlib import Path
 
+import numcodecs
 import numpy as np
 import pytest
 import xarray
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 
 from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
+from geonode.spectra import labelled_arrays
 from geonode.spectra.chart import Chart
 from geonode.spectra.reading import read_spectra, read_table
 from geonode.spectra.series import write_series
@@ -153,4 +157,44 @@ def test_no_file_no_store_and_no_package(tmp_path, monkeypatch):
     path = netcdf3(dataset(), tmp_path)
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(SpectraError, match=r'no package xarray.*"geonode\[netcdf\]"'):
+        read_table(path)
+
+
+NOTHING = bytes(2**28)  # 256 MB
+BOMBS = {
+    "gzip": numcodecs.GZip(),
+    "zstd": numcodecs.Zstd(),
+    "blosc": numcodecs.Blosc("zstd"),
+    "lz4": numcodecs.LZ4(),
+}
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no limit of memory here")
+@pytest.mark.parametrize("variable", ["absorbance", "wavelength"])
+@pytest.mark.parametrize("codec", BOMBS.values(), ids=BOMBS)
+def test_a_chunk_of_zarr_that_unpacks_to_more_than_it_says_is_refused(
+    tmp_path, monkeypatch, codec, variable
+):
+    path = tmp_path / "series.zarr"
+    encoding = {variable: {"compressors": [codec]}}
+    dataset().to_zarr(path, zarr_format=2, consolidated=False, encoding=encoding)
+    monkeypatch.setattr(labelled_arrays, "MOST_VALUES", 10**6)
+    read_table(path)
+    (chunk,) = (file for file in (path / variable).iterdir() if file.name[0] == "0")
+    chunk.write_bytes(codec.encode(NOTHING))
+    with pytest.raises(SpectraError, match="found a chunk that cannot be unpacked, or to more"):
+        read_table(path)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no limit of memory here")
+def test_a_chunk_of_hdf5_that_unpacks_to_more_than_it_says_is_refused(tmp_path, monkeypatch):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "series.nc"
+    data, encoding = dataset(), {"absorbance": {"zlib": True, "chunksizes": (4, 4)}}
+    data.to_netcdf(path, engine="h5netcdf", encoding=encoding)
+    monkeypatch.setattr(labelled_arrays, "MOST_VALUES", 10**6)
+    read_table(path)
+    with h5py.File(path, "r+") as file:
+        file["absorbance"].id.write_direct_chunk((0, 0), zlib.compress(NOTHING))
+    with pytest.raises(SpectraError, match="found a chunk that cannot be unpacked, or to more"):
         read_table(path)

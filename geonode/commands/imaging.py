@@ -1,0 +1,101 @@
+"""The part of `geonode estimate` that makes maps of images."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from geonode.commands.common import note
+from geonode.config import EngineParameters, Format
+from geonode.errors import ParameterError
+from geonode.progress import bar
+
+if TYPE_CHECKING:
+    from geonode.estimation.curve import Curve
+    from geonode.spectra.series import Series
+
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Of an image: processes of Dask.",
+        show_default="this one, with a thread per core",
+    ),
+]
+Scheduler = Annotated[
+    str | None, typer.Option(metavar="tcp://HOST:PORT", help="Of an image: a cluster of Dask.")
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Of an image: pixels of a tile.",
+        show_default="a chunk, or as many as have 16 MB of spectra; fewer if the tiles at once "
+        "take more than a quarter of the free memory",
+    ),
+]
+
+
+class ImageOptions(NamedTuple):
+    """How to make maps; None: not given.
+
+    Attributes:
+        workers: processes of a cluster on this machine.
+        scheduler: address of a cluster that is there.
+        batch_size: pixels of a tile at most.
+        cache_dtype: format of the numbers.
+    """
+
+    workers: int | None
+    scheduler: str | None
+    batch_size: int | None
+    cache_dtype: Format | None
+
+    def require_none(self) -> None:
+        """Refuse options that mean nothing for a table.
+
+        Raises:
+            ParameterError: one is given.
+        """
+        for name, value in self._asdict().items():
+            if value is not None:
+                option = "--" + name.replace("_", "-")
+                raise ParameterError("options", option, value, "an image, or no such option")
+
+    @property
+    def engine(self) -> EngineParameters:
+        """Which processes work.
+
+        Raises:
+            ParameterError: two kinds are asked for.
+        """
+        if self.workers is not None and self.scheduler is not None:
+            expected = "one of --workers and --scheduler; a cluster has its workers"
+            raise ParameterError("options", "--workers", self.workers, expected)
+        local = self.workers is None and self.scheduler is None
+        return EngineParameters(
+            kind="local" if local else "dask", scheduler=self.scheduler, workers=self.workers or 1
+        )
+
+
+def write_maps(
+    file: Path, out: Path, curve: "Curve", series: "Series", options: ImageOptions
+) -> None:
+    """Maps of an image, tile by tile."""
+    from geonode.engine.choice import open_engine  # noqa: PLC0415
+    from geonode.estimation import maps  # noqa: PLC0415
+
+    image = maps.Image.open(file)
+    (rows, columns), cores = image.shape, os.cpu_count() or 1
+    pixels = options.batch_size or maps.pixels_at_once(image, options.workers or cores)
+    number: Format = options.cache_dtype or "float64"
+    shared = out.with_name(f"{out.name}.{os.getpid()}.shared")
+    with (
+        open_engine(options.engine, shared) as engine,
+        bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,
+    ):
+        maps.write_maps(out, curve, series, image, pixels, number, report, engine, cores)
+    note(f"maps of {rows} x {columns} pixels -> {out}")
