@@ -59,6 +59,7 @@ def rows(folder: Path) -> Iterator[Row]:
         yield crash.killed_repro(bench, fresh, kills, group)
     yield from corruption.damaged(bench, FLIPS, DAMAGES)
     yield corruption.by_command(bench, BY_COMMAND)
+    yield corruption.of_another_run(bench)
     yield pressure.files_too_large(bench)
     yield pressure.disk_full(bench, folder / "disk")
     yield pressure.read_only(bench)

@@ -8,6 +8,7 @@ from stages.paths import CHRISTOFFEL, DEVICE, METRIC, METRICS, PLOTS, SHARED, SP
 
 if TYPE_CHECKING:
     from geonode.evaluation.grid_report import GridReport
+    from geonode.geometry.learned import LearnedMetrics
     from geonode.spectra.series import Series
 
 
@@ -19,19 +20,15 @@ def app(parameters: Parameters) -> str:
     from geonode.devices.device import Device
     from geonode.engine.choice import open_engine
     from geonode.evaluation.grid_report import GridReport
-    from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.lookup import LOOKUPS
     from geonode.geometry.refinement import sufficient_nodes
     from geonode.geometry.sources import grid_source
     from geonode.geometry.stored import write_grids
-    from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics
 
     block = parameters.christoffel
     device = Device.from_description(read_document(DEVICE))
-    series = read_series(SPECTRA)
-    learned = LearnedMetrics.read(METRIC)
-    learned.require_levels(METRIC, len(series.concentrations))
+    series, learned, made_from = _inputs()
     metric = learned.metric(device.reference)
     wavelengths = torch.from_numpy(series.wavelengths)
     source = grid_source(block, metric, wavelengths)
@@ -55,6 +52,7 @@ def app(parameters: Parameters) -> str:
             check=checks.add,
             report=report,
             engine=engine,
+            made_from=made_from,
         )
     # The source does not count those of the grids that are stored: others may have made them.
     calls = source.calls + (len(nodes) * len(wavelengths) if block.method == "direct" else 0)
@@ -75,6 +73,19 @@ def app(parameters: Parameters) -> str:
     )
     _draw(series, checks)
     return f"{source.models} grids, {calls} network calls each -> {CHRISTOFFEL}"
+
+
+def _inputs() -> tuple["Series", "LearnedMetrics", dict[str, str]]:
+    """Spectra, metrics that were learned of them, and what tells both from those of other runs."""
+    from geonode.geometry.learned import LearnedMetrics
+    from geonode.spectra.series import read_series
+    from geonode.storage.lineage import together
+
+    with together(SPECTRA, METRIC) as made_from:
+        series = read_series(SPECTRA)
+        learned = LearnedMetrics.read(METRIC)
+    learned.require_levels(METRIC, len(series.concentrations))
+    return series, learned, made_from
 
 
 def _draw(series: "Series", checks: "GridReport") -> None:

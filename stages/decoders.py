@@ -30,14 +30,16 @@ def app(parameters: Parameters) -> str:
     from geonode.spectra.series import read_series
     from geonode.storage.atomic import alone
     from geonode.storage.document import read_document, write_metrics, write_text
+    from geonode.storage.lineage import together
 
     block, inner = parameters.decoders, parameters.inner
     device = Device.from_description(read_document(DEVICE))
-    series = read_series(SPECTRA)
-    learned = LearnedMetrics.read(METRIC)
-    learned.require_levels(METRIC, len(series.concentrations))
-    chosen = training_wavelengths(len(series.axis), block.wavelengths)
-    features = read_features(GEODESICS, series)[..., chosen, :]
+    with together(SPECTRA, METRIC, GEODESICS) as made_from:
+        series = read_series(SPECTRA)
+        learned = LearnedMetrics.read(METRIC)
+        learned.require_levels(METRIC, len(series.concentrations))
+        chosen = training_wavelengths(len(series.axis), block.wavelengths)
+        features = read_features(GEODESICS, series)[..., chosen, :]
     runs = Runs.of(
         len(series.concentrations), block.members, inner, device, CHECKPOINTS / "decoders"
     )
@@ -53,7 +55,7 @@ def app(parameters: Parameters) -> str:
     ):
         told = runs.telling(report, engine)
         blend, history = fit_blend(series, features, inner_features, block, told)
-    blend.write(DECODERS)
+    blend.write(DECODERS, made_from)
     names = fold_names(series.concentrations)
     write_text(PLOTS / "training.csv", history_csv(history, ("loss",), len(names), block))
     last = float(last_losses(history).mean()) if len(history) else None

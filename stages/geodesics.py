@@ -17,18 +17,21 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.stored import StoredGrids
     from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics
+    from geonode.storage.lineage import together
 
     device = Device.from_description(read_document(DEVICE))
-    series = read_series(SPECTRA)
-    learned = LearnedMetrics.read(METRIC)
-    learned.require_levels(METRIC, len(series.concentrations))
-    grids = StoredGrids(CHRISTOFFEL, learned, series)
+    with together(SPECTRA, METRIC, CHRISTOFFEL) as made_from:
+        series = read_series(SPECTRA)
+        learned = LearnedMetrics.read(METRIC)
+        learned.require_levels(METRIC, len(series.concentrations))
+        grids = StoredGrids(CHRISTOFFEL, learned, series)
     with (
         open_engine(parameters.engine, SHARED) as engine,
         progress("solving geodesics", learned.network.models, steady=True) as report,
     ):
+        block = parameters.geodesics
         summary = solve_all(
-            GEODESICS, grids, learned, series, parameters.geodesics, device, report, engine
+            GEODESICS, grids, learned, series, block, device, report, engine, made_from
         )
     write_metrics(METRICS / "geodesics.json", {"method": "closed_form", **asdict(summary)})
     error = summary.endpoint_error_max

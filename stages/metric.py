@@ -19,10 +19,12 @@ def app(parameters: Parameters) -> str:
     from geonode.spectra.series import read_series
     from geonode.storage.atomic import alone
     from geonode.storage.document import read_document, write_metrics, write_text
+    from geonode.storage.lineage import together
 
     block = parameters.metric
     device = Device.from_description(read_document(DEVICE))
-    series = read_series(SPECTRA)
+    with together(SPECTRA) as made_from:
+        series = read_series(SPECTRA)
     names = fold_names(series.concentrations)
     levels, scratch = len(series.concentrations), CHECKPOINTS / "metric"
     runs = Runs.of(levels, block.members, parameters.inner, device, scratch)
@@ -32,7 +34,7 @@ def app(parameters: Parameters) -> str:
         progress("learning the metric", runs.models * block.epochs, steady=True) as report,
     ):
         metrics, history, terms = learn(series, block, runs.telling(report, engine))
-    metrics.write(METRIC)
+    metrics.write(METRIC, made_from)
     write_text(PLOTS / "metric_training.csv", history_csv(history, terms, len(names), block))
     models = metrics.network.models
     kappas = [chart.kappa if math.isfinite(chart.kappa) else None for chart in metrics.charts]

@@ -13,9 +13,12 @@ def app(parameters: Parameters) -> str:
     from geonode.report.data import Inputs, read_report
     from geonode.report.page import page
     from geonode.storage.document import write_text
+    from geonode.storage.lineage import together
 
     source = Path(parameters.spectra.source).name
-    text = page(read_report(Inputs(source, SPECTRA, CHRISTOFFEL, GEODESICS, METRICS)))
+    with together(SPECTRA, CHRISTOFFEL, GEODESICS):
+        found = read_report(Inputs(source, SPECTRA, CHRISTOFFEL, GEODESICS, METRICS))
+    text = page(found)
     path = METRICS / "report.html"
     write_text(path, text)
     return f"{len(text.encode()) / 1e6:.1f} MB -> {path}"

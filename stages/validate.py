@@ -2,7 +2,7 @@
 
 from geonode.config import Parameters
 from stages.command import progress, stage
-from stages.paths import DATA, GEODESICS, METRICS, PLOTS
+from stages.paths import DATA, DECODERS, GEODESICS, METRIC, METRICS, PLOTS, SPECTRA
 
 
 @stage("validate")
@@ -19,16 +19,16 @@ def app(parameters: Parameters) -> str:
     from geonode.geodesics.solved import read_features
     from geonode.spectra.series import level_names
     from geonode.storage.document import write_metrics, write_text
+    from geonode.storage.lineage import together
 
-    model = SpectralModel.read(DATA)
-    series, blend = model.series, model.blend
-    features = read_features(GEODESICS, series)[..., blend.training, :]
-    levels = series.concentrations
+    with together(SPECTRA, METRIC, GEODESICS, DECODERS):
+        model = SpectralModel.read(DATA)
+        series, blend = model.series, model.blend
+        features = read_features(GEODESICS, series)[..., blend.training, :]
+    levels, measured = series.concentrations, series.signal
 
-    measured = series.signal
     prediction = blend.left_out(series, features)
-    predicted = prediction.spectra
-    half_width = prediction.half_width
+    predicted, half_width = prediction.spectra, prediction.half_width
     held = None if half_width is None else coverage(measured, predicted, half_width)
     bands = parameters.validation.bands
     scores = series_scores(series.axis, levels, measured, predicted)

@@ -1,7 +1,7 @@
 """The artifact of solved geodesics: every (source, target, wavelength) of every model."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from torch import Tensor
 from geonode.arguments import choose
 from geonode.config import GeodesicsParameters
 from geonode.devices.device import Device, on_device
+from geonode.devices.memory import unless_out_of_memory
 from geonode.engine.local import LOCAL, Engine
 from geonode.errors import GeometryError
 from geonode.geodesics.closed_form import ClosedForm
@@ -29,6 +30,7 @@ from geonode.geometry.stored import StoredGrids
 from geonode.progress import Report, silent
 from geonode.spectra.series import Series
 from geonode.storage.artifact import JSON, ArtifactWriter, Parts, open_artifact
+from geonode.storage.lineage import NOTHING
 
 DIMS = ("member", "fold", "pair", "wavelength")
 WORST = 3  # rows that an error names
@@ -145,6 +147,7 @@ def solve_all(
     device: Device,
     report: Report = silent,
     engine: Engine = LOCAL,
+    made_from: Mapping[str, str] = NOTHING,
 ) -> Summary:
     """Solve every ordered pair of concentrations at every wavelength for every (member, fold).
 
@@ -160,6 +163,7 @@ def solve_all(
         device: where to solve, and in which format.
         report: told of every model.
         engine: solves the models, one at a time in every process.
+        made_from: as `together` yields it.
 
     Raises:
         GeometryError: more geodesics than allowed miss their target by more than the tolerance on
@@ -168,7 +172,11 @@ def solve_all(
     """
     choose(METHODS, parameters.method, "geodesics.method")
     tally = _Tally(parameters.method)
-    attributes: dict[str, JSON] = {"method": parameters.method, "members": learned.members}
+    attributes: dict[str, JSON] = {
+        "method": parameters.method,
+        "members": learned.members,
+        "made_from": {**made_from},
+    }
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, learned, series, parameters.time_points)
         outer = replace(learned, inner=None)  # the inner metrics are not looked at
@@ -196,12 +204,23 @@ def _solving(
     method = METHODS[parameters.method]
     settings = Settings(parameters.tolerance, grids.lookup, parameters.patience, parameters.steps)
     arrays = _Arrays(parts, parameters.time_points)
+    memory = device.budget
 
     def solve(model: int, report: Report) -> _Tally:
+        nonlocal memory
+        while True:
+            less = f"solving geodesics in {memory // 2e6:,.0f} MB, which changes no result"
+            tally = unless_out_of_memory(partial(solve_within, model, memory), less)
+            if tally is not None:
+                report(1)
+                return tally
+            memory //= 2
+
+    def solve_within(model: int, memory: int) -> _Tally:
         tally, index = _Tally(parameters.method), learned.index(model)
         problem = BoundaryValueProblem.all_pairs(positions[index[1]])
         grid = grids.grid(index, like)
-        for tile, part, closed_form in _tiles(grid, problem, device.budget, parameters.time_points):
+        for tile, part, closed_form in _tiles(grid, problem, memory, parameters.time_points):
             solution = method(closed_form, part, settings)
             arrays.write(index, tile, solution, part, closed_form, wavelengths)
             errors = network_errors(
@@ -215,7 +234,6 @@ def _solving(
             )
             tally.add(index, tile, solution, errors)
         arrays.finish(index)
-        report(1)
         return tally
 
     return solve

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.spectra.chart import Chart
+from geonode.storage.lineage import NOTHING
 from geonode.storage.weights import read_weights, write_weights
 
 
@@ -81,14 +83,18 @@ class LearnedMetrics:
                 f"{len(left_out)} that the block inner of the parameters asks for; run `dvc repro`"
             )
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, made_from: Mapping[str, str] = NOTHING) -> None:
         """Write as an artifact.
+
+        Args:
+            path: of the artifact.
+            made_from: as `together` yields it.
 
         Raises:
             ArtifactError: it cannot be written; an older one is then intact.
         """
         tensors: dict[str, Tensor] = {}
-        metadata: dict[str, str] = {}
+        metadata = {"made_from": json.dumps(made_from)}
         for name, metrics in (("metric", self), ("inner", self.inner)):
             if metrics is not None:
                 charts = [dataclasses.astuple(chart) for chart in metrics.charts]

@@ -1,6 +1,6 @@
 """The artifact of grids: ln sqrt(g) and Christoffel symbols of every (member, fold)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,8 @@ from geonode.geometry.lookup import LOOKUPS, Lookup
 from geonode.geometry.sources import GridSource
 from geonode.progress import Report, silent
 from geonode.spectra.series import Series
-from geonode.storage.artifact import Parts, open_artifact
+from geonode.storage.artifact import JSON, Parts, open_artifact
+from geonode.storage.lineage import NOTHING
 
 DIMS = ("member", "fold", "node", "wavelength")
 ARRAYS = {
@@ -42,6 +43,7 @@ def write_grids(
     check: Callable[[int, Grid], None],
     report: Report = silent,
     engine: Engine = LOCAL,
+    made_from: Mapping[str, str] = NOTHING,
 ) -> None:
     """Evaluate grids one by one, store them, and hand on what was stored.
 
@@ -56,6 +58,7 @@ def write_grids(
         check: called with every model and its grid, rounded as it was stored.
         report: told of every grid.
         engine: evaluates and stores.
+        made_from: as `together` yields it.
 
     Raises:
         ParameterError: there is no such format or lookup.
@@ -64,7 +67,8 @@ def write_grids(
     """
     stored_format = choose(STORAGE, storage, "storage")
     choose(LOOKUPS, lookup, "lookup")
-    with series.artifact_writer(path, {"lookup": lookup}) as writer:
+    attributes: dict[str, JSON] = {"lookup": lookup, "made_from": {**made_from}}
+    with series.artifact_writer(path, attributes) as writer:
         nodes = positions.cpu().double().numpy()
         writer.coordinate(
             "fold", np.arange(len(learned.charts)), units="1", long_name="level left out (index)"

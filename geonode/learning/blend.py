@@ -8,7 +8,7 @@ judged by all of them, as only two are at an end.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
 from geonode.learning.predicted import Predicted, mixture
 from geonode.learning.run import Run, Runs
 from geonode.spectra.series import Series
+from geonode.storage.lineage import NOTHING
 from geonode.storage.weights import read_weights, write_weights
 
 BLENDS: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
@@ -178,8 +179,12 @@ class Blend:
                 f"spectra have {expected[0]} at {expected[1]}; run `dvc repro`"
             )
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, made_from: Mapping[str, str] = NOTHING) -> None:
         """Write as an artifact.
+
+        Args:
+            path: of the artifact.
+            made_from: as `together` yields it.
 
         Raises:
             ArtifactError: it cannot be written; an older one is then intact.
@@ -195,6 +200,7 @@ class Blend:
         metadata = {
             "kinds": json.dumps(list(self.decoders)),
             "wavelengths": str(self.wavelengths),
+            "made_from": json.dumps(made_from),
         }
         write_weights(path, tensors, metadata)
 

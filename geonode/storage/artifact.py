@@ -602,6 +602,7 @@ def _opened(path: Path, root: tuple[int, ...] | None) -> Artifact:
     for error in damages(path):
         raise error
     attributes = _sealed_attributes(path)
+    del attributes["checksum"]
     checksums = attributes.pop("files")
     chunks: dict[str, list[Path]] = {}
     for file in sorted(checksums):
@@ -666,8 +667,26 @@ def damages(path: Path) -> Iterator[CorruptArtifactError]:
         raise ArtifactError(f"{path}: cannot be read: {error}") from error
 
 
+def read_attributes(path: Path) -> dict[str, Any]:
+    """What the root of an artifact says, of which nothing else is read.
+
+    Returns:
+        Attributes of the whole; under `files` checksums of all other files, and under `checksum`
+        that of the root with all of these.
+
+    Raises:
+        MissingArtifactError: there is nothing at `path`.
+        CorruptArtifactError: the root is damaged or missing.
+        ArtifactError: the operating system refuses.
+    """
+    try:
+        return _sealed_attributes(path)
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error}") from error
+
+
 def _sealed_attributes(path: Path) -> dict[str, Any]:
-    """Attributes of the whole, and under `files` the checksums, of a root that is intact."""
+    """Attributes of a root that is intact, those of the seal with them."""
     root = path / _ROOT
     if not path.exists():
         raise MissingArtifactError(path)
@@ -678,9 +697,9 @@ def _sealed_attributes(path: Path) -> dict[str, Any]:
         raise CorruptArtifactError(path, f"{_ROOT} fails its checksum")
     try:
         attributes: dict[str, Any] = json.loads(content)["attributes"]
-        del attributes["checksum"]
         files = attributes["files"]
-        if not all(isinstance(text, str) for text in (*files, *files.values())):
+        checksums = (attributes["checksum"], *files.values())
+        if not all(isinstance(text, str) for text in (*files, *checksums)):
             raise TypeError("files without checksums")
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         reason = f"{_ROOT} is sealed but is not of an artifact ({error!r:.80})"

@@ -14,10 +14,12 @@ from geonode.progress import Report, silent
 from geonode.storage.artifact import Artifact, damages, open_artifact
 from geonode.storage.document import read_document
 from geonode.storage.inventory import kind_of
+from geonode.storage.lineage import read_seal, strangers
 from geonode.storage.pipeline import LOCK, Output, Record, fingerprint, outputs, records, size_of
 from geonode.storage.weights import read_weights
 
 _COMPARED = ("nfiles", "size", "md5")
+_SEALED = ("arrays", "weights")  # what says of itself what it was made from
 _LOG = logging.getLogger(__name__)
 
 
@@ -70,8 +72,12 @@ def verify(root: Path, report: Report = silent) -> Iterator[Finding]:
                 found = list(_against_lock(root / output.path, output, lock, report))
         yield from found
     yield from _agreement(root, intact)
+    strange = list(_lineage(root, intact))
+    yield from strange
     if lock is not None:
-        yield from _lineage(root, declared, lock)
+        told = {finding.path for finding in strange}
+        others = [output for output in declared if output.path not in told]
+        yield from _lineage_of_lock(root, others, lock)
 
 
 def workload(root: Path) -> int:
@@ -89,6 +95,8 @@ def _contents(path: Path, output: Output) -> Iterator[Finding]:
     try:
         if not path.exists():
             raise MissingArtifactError(path)
+        if kind in _SEALED:
+            read_seal(path)
         if kind == "arrays":
             yield from _arrays(path, output.path)
         elif kind == "weights":
@@ -186,7 +194,19 @@ def _dimensions(artifact: Artifact) -> dict[str, tuple[int, str, bool]]:
     return found
 
 
-def _lineage(root: Path, declared: list[Output], lock: dict[str, Record]) -> Iterator[Finding]:
+def _lineage(root: Path, intact: list[Output]) -> Iterator[Finding]:
+    """Sealed outputs that were made from others than are there, by what they say themselves."""
+    sealed = {out.path: out for out in intact if kind_of(out) in _SEALED}
+    seals = {root / path: read_seal(root / path) for path in sealed}
+    for path, output in sealed.items():
+        sources = [root / source for source in output.inputs if source in sealed]
+        for message in () if output.frozen else strangers(root / path, sources, seals):
+            yield Finding(path, "", "stale", message)
+
+
+def _lineage_of_lock(
+    root: Path, declared: list[Output], lock: dict[str, Record]
+) -> Iterator[Finding]:
     """Outputs of stages that DVC last ran on other inputs than the pipeline has now."""
     made = {
         path: (maker, record) for maker, kept in lock.items() for path, record in kept.outs.items()

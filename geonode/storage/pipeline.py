@@ -37,6 +37,7 @@ class Output:
         description: what the stage does.
         role: what later stages read, or figures and numbers for people.
         frozen: whether DVC leaves the stage alone, whatever its inputs.
+        inputs: paths that the stage reads, as they are declared.
     """
 
     path: str
@@ -44,6 +45,7 @@ class Output:
     description: str
     role: Literal["output", "metrics", "plot"]
     frozen: bool
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,14 @@ def outputs(root: Path) -> list[Output]:
                 f"{file}: stage {name!r}: found {taken[0]!r}, expected paths as they are"
             )
         description, frozen = str(stage.get("desc", "")), bool(stage.get("frozen", False))
+        inputs = tuple(path for path in _paths(stage.get("deps") or []) if path is not None)
         for key, role in _ROLES.items():
             for path in _paths(stage.get(key) or []):
                 if path is None or "${" in path:
                     raise ArtifactError(
                         f"{file}: stage {name!r}: {key}: found {path!r}, expected paths as they are"
                     )
-                found.append(Output(path, name, description, role, frozen))
+                found.append(Output(path, name, description, role, frozen, inputs))
     return found
 
 

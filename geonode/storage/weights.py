@@ -83,6 +83,25 @@ def read_weights(path: Path) -> tuple[dict[str, Shaped[Tensor, "..."]], dict[str
     return tensors, metadata
 
 
+def read_metadata(path: Path) -> dict[str, str]:
+    """Metadata of what `write_weights` wrote, the checksum of the whole with them.
+
+    Raises:
+        MissingArtifactError: there is no such file.
+        CorruptArtifactError: any byte of it is not what was written.
+        ArtifactError: it cannot be read.
+    """
+    try:
+        header, _ = _split(read_sealed(path, _SEAL_AT))
+        metadata: dict[str, str] = header["__metadata__"]
+        if not all(isinstance(text, str) for text in (metadata["checksum"], *metadata.values())):
+            raise TypeError("no texts")
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        reason = f"is sealed but holds no metadata ({error!r:.80})"
+        raise CorruptArtifactError(path, reason) from error
+    return metadata
+
+
 def _split(content: bytes) -> tuple[dict, bytes]:
     """JSON header and tensor data of a safetensors file."""
     start = _LENGTH + int.from_bytes(content[:_LENGTH], "little")

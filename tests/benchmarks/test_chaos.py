@@ -65,6 +65,22 @@ def test_a_reader_that_says_nothing_is_counted(bench, monkeypatch):
     assert made(bench.work) == before
 
 
+@pytest.mark.slow
+def test_an_artifact_of_another_run_that_nobody_tells_of_is_counted(bench, monkeypatch):
+    read = (corruption.SPECTRA, corruption.METRIC)
+    monkeypatch.setattr(corruption, "TOGETHER", {"christoffel": read})
+    row = corruption.of_another_run(bench)
+    assert (row.trials, row.problems) == (2, ())
+    monkeypatch.setattr(corruption, "TOGETHER", {"metric": read[:1]})  # and nothing else
+    told, differing = corruption.of_another_run(bench).problems
+    assert told.startswith("metric: status 0 of data/spectra.zarr")
+    assert "data/metric.safetensors" in differing
+    monkeypatch.setattr(corruption, "verify", lambda root: iter(()))
+    monkeypatch.setattr(corruption, "TOGETHER", {"christoffel": read[:1]})
+    assert corruption.of_another_run(bench).problems == ("data/spectra.zarr: verify found []",)
+    assert bench.differing() == ""
+
+
 @pytest.mark.parametrize(("problems", "status"), [((), 0), (("gone",), 1)])
 def test_what_is_lost_is_in_the_table_and_ends_with_an_error(
     problems, status, monkeypatch, tmp_path

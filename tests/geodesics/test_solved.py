@@ -200,6 +200,46 @@ def test_tiles_change_no_bit(tmp_path, grids, monkeypatch):
             np.testing.assert_array_equal(tiles[name], values, err_msg=name)
 
 
+def test_a_card_short_of_memory_takes_smaller_tiles_and_finds_the_same(
+    tmp_path, grids, monkeypatch, caplog
+):
+    """Stands for what another process takes of the card after the tiles were chosen."""
+    most, plain, rows = 10, METHODS["closed_form"], []
+
+    def short(closed_form, problem, settings):
+        rows.append(len(problem.source) * WAVELENGTHS)
+        if rows[-1] > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nmore")
+        return plain(closed_form, problem, settings)
+
+    monkeypatch.setattr(solved, "BYTES_PER_ROW", 2**20 // 70)
+    little, told = replace(DOUBLE, memory_mb=1), []
+    solve_all(tmp_path / "whole.zarr", grids, LEARNED, SERIES, parameters(), little)
+    monkeypatch.setitem(METHODS, "closed_form", short)
+    path = tmp_path / "halved.zarr"
+    summary = solve_all(path, grids, LEARNED, SERIES, parameters(), little, told.append)
+    failed = sum(count > most for count in rows)
+    assert failed > 1
+    assert max(rows[failed:]) <= most  # nor is it tried with the next model
+    assert (told, sum(rows[failed:])) == ([1] * 10, 600)
+    assert (summary.geodesics, summary.evaluations) == (600, 1200)
+    whole, halved = contents(tmp_path / "whole.zarr"), contents(path)
+    for name, values in whole.items():
+        np.testing.assert_array_equal(halved[name], values, err_msg=name)
+    assert len(caplog.messages) == failed
+    assert caplog.messages[0].startswith("CUDA out of memory. Tried to allocate 2 GiB.; solving")
+
+
+def test_a_card_without_memory_for_one_row_is_an_error(tmp_path, grids, monkeypatch):
+    def short(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setitem(METHODS, "closed_form", short)
+    with pytest.raises(GeometryError, match=r"memory: found \d+ bytes, expected at least"):
+        solve_all(tmp_path / "a.zarr", grids, LEARNED, SERIES, parameters(), DOUBLE)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("method", ["newton", "lbfgs"])
 def test_iterative_methods_find_the_same_velocities(tmp_path, grids, method):
     solve_all(tmp_path / "closed_form.zarr", grids, LEARNED, SERIES, parameters(), DOUBLE)

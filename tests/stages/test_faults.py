@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from geonode import cli
+from geonode.geometry.learned import LearnedMetrics
 from tests.stages.conftest import ROOT, assert_refused, small_parameters
 
 PIPELINE = ["probe", "generate", "spectra", "metric", "christoffel", "geodesics", "decoders"]
@@ -16,8 +18,19 @@ PIPELINE = ["probe", "generate", "spectra", "metric", "christoffel", "geodesics"
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A folder in which all stages up to the decoders have run."""
-    folder = tmp_path_factory.mktemp("finished")
-    (folder / "params.yaml").write_text(small_parameters(), encoding="utf-8")
+    return finish(tmp_path_factory.mktemp("finished"), small_parameters())
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """One of other spectra, and so of other artifacts of the same shapes."""
+    parameters = small_parameters()
+    assert parameters.count("seed: 0") == 3
+    return finish(tmp_path_factory.mktemp("other"), parameters.replace("seed: 0", "seed: 1"))
+
+
+def finish(folder, parameters):
+    (folder / "params.yaml").write_text(parameters, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name in PIPELINE:
@@ -41,7 +54,9 @@ def flip(file: Path) -> None:
 
 
 def snapshot(folder: Path) -> dict[Path, bytes]:
-    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    """Every file, but for how long stages took."""
+    files = (file for file in folder.rglob("*") if file.is_file() and file.parent.name != "records")
+    return {file: file.read_bytes() for file in files}
 
 
 @pytest.mark.parametrize(
@@ -88,17 +103,67 @@ def test_a_missing_chunk_is_refused_by_the_next_stage(stage, file, damaged, run)
 def test_artifacts_of_another_series_are_refused(damaged, run):
     assert run("generate", "--concentrations", "[0, 5, 10, 20]").exit_code == 0
     assert run("spectra").exit_code == 0
-    assert_refused(run("christoffel"), "data/metric.safetensors", "6 levels", "4")
-    assert_refused(run("geodesics"), "data/metric.safetensors", "6 levels", "4")
-    assert_refused(run("decoders"), "data/metric.safetensors", "6 levels", "4")
-    assert_refused(run("validate"), "data/metric.safetensors", "6 levels", "4")
+    for stage in ("christoffel", "geodesics", "decoders", "validate"):
+        assert_refused(run(stage), "data/metric.safetensors: ", "data/spectra.zarr")
 
 
-def test_geodesics_of_another_series_are_refused(damaged, run):
-    assert run("generate", "--concentrations", "[0, 5, 10, 20]").exit_code == 0
-    assert run("spectra").exit_code == 0
-    assert run("metric").exit_code == 0
-    assert_refused(run("decoders"), "data/geodesics.zarr", "'features'", "30", "12")
+NAMES = ["spectra.zarr", "metric.safetensors", "christoffel.zarr", "geodesics.zarr",
+         "decoders.safetensors"]  # fmt: skip
+READ = {
+    "christoffel": NAMES[:2],
+    "geodesics": NAMES[:3],
+    "decoders": [*NAMES[:2], NAMES[3]],
+    "validate": [*NAMES[:2], *NAMES[3:]],
+    "report": [NAMES[0], *NAMES[2:4]],
+    "benchmark": [*NAMES[:2], NAMES[3]],
+}
+"""What every stage reads that must belong together, in the order in which it is made."""
+
+
+def exchange(folder, other, name):
+    if (folder / name).is_dir():
+        shutil.rmtree(folder / name)
+        shutil.copytree(other / name, folder / name)
+    else:
+        shutil.copy2(other / name, folder / name)
+
+
+@pytest.mark.parametrize(
+    ("stage", "name"), [(stage, name) for stage, names in READ.items() for name in names]
+)
+def test_a_whole_artifact_of_another_run_is_refused_by_each_stage(stage, name, damaged, other, run):
+    """By what was made from it, or of what it was made from: it comes first or is not the first."""
+    exchange(damaged / "data", other / "data", name)
+    before = snapshot(damaged)
+    read = READ[stage]
+    made, source = (read[1], name) if name == read[0] else (name, read[0])
+    assert_refused(run(stage), f"data/{made}: ", f" data/{source};", "run `dvc repro`")
+    assert snapshot(damaged) == before
+
+
+@pytest.mark.parametrize("name", ["spectra.zarr", "metric.safetensors", "decoders.safetensors"])
+def test_a_model_with_an_artifact_of_another_run_predicts_nothing(name, damaged, other, run):
+    exchange(damaged / "data", other / "data", name)
+    result = CliRunner().invoke(cli.app, ["predict", "--concentration", "30"])
+    assert_refused(result, f"data/{name}", "data/spectra.zarr", "run `dvc repro`")
+
+
+def test_an_artifact_of_the_same_content_belongs_to_all_of_them(damaged, run):
+    assert run("spectra").exit_code == run("metric").exit_code == 0
+    assert run("geodesics").exit_code == run("validate").exit_code == 0
+
+
+def test_an_artifact_that_does_not_say_what_it_was_made_from_is_refused(damaged, run):
+    path = damaged / "data/metric.safetensors"
+    LearnedMetrics.read(path).write(path)
+    assert_refused(run("christoffel"), "data/metric.safetensors: ", "none", " data/spectra.zarr;")
+
+
+def solved(run, *of_metric):
+    """Whether metrics of other parameters, and all up to their geodesics, were written."""
+    options = {"metric": of_metric}
+    stages = ("metric", "christoffel", "geodesics")
+    return not any(run(name, *options.get(name, ())).exit_code for name in stages)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +177,7 @@ def test_geodesics_of_another_series_are_refused(damaged, run):
 )
 def test_inner_metrics_of_other_inner_folds_are_refused(of_metric, of_decoders, damaged, run):
     """Six levels have 15 pairs, of which two a fold are 9."""
-    assert run("metric", *of_metric).exit_code == 0
+    assert solved(run, *of_metric)
     before = snapshot(damaged / "data")
     assert_refused(run("decoders", *of_decoders), "data/metric.safetensors", "inner")
     assert snapshot(damaged / "data") == before
@@ -120,7 +185,7 @@ def test_inner_metrics_of_other_inner_folds_are_refused(of_metric, of_decoders, 
 
 def test_a_blend_without_inner_folds_is_refused_and_a_single_kind_has_no_intervals(damaged, run):
     none = ("--inner-members", "0")
-    assert run("metric", *none).exit_code == 0
+    assert solved(run, *none)
     assert_refused(run("decoders", *none), "decoders.kind blend", "inner.members 0")
     assert run("decoders", *none, "--kind", "mean").exit_code == 0
     assert run("validate").exit_code == 0

@@ -1,5 +1,6 @@
 """A small pipeline with every kind of output."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from dvc_objects.fs import localfs
 
 from geonode.storage.artifact import artifact_writer
 from geonode.storage.document import write_document, write_metrics, write_text
+from geonode.storage.lineage import read_seal
 from geonode.storage.weights import write_weights
 
 DECLARED = """\
@@ -79,7 +81,7 @@ def write_spectra(path: Path, wavelength=WAVELENGTH, signal=SIGNAL) -> None:
 
 def write_solved(path: Path, wavelength=WAVELENGTH, slope=SLOPE, features=FEATURES) -> None:
     """Shares a dimension with the spectra, and the name of a coordinate of another dimension."""
-    with artifact_writer(path, {}) as writer:
+    with artifact_writer(path, {"made_from": made_from(path.parents[1])}) as writer:
         writer.coordinate("wavelength", wavelength, units="nm", long_name="wavelength")
         writer.coordinate(
             "position", np.array([0.0, 0.5]), dims=("node",), units="1", long_name="charted"
@@ -106,6 +108,17 @@ def write_solved(path: Path, wavelength=WAVELENGTH, slope=SLOPE, features=FEATUR
         mapped[...] = features
 
 
+def write_metric(path: Path, **tensors) -> None:
+    usual = {"bias": torch.ones(2), "weight": torch.arange(6.0).reshape(2, 3)}
+    known = json.dumps(made_from(path.parents[1]))
+    write_weights(path, usual | tensors, {"levels": "[0, 10]", "made_from": known})
+
+
+def made_from(root: Path) -> dict[str, str]:
+    """What the stage that solves says of its outputs."""
+    return {"spectra.zarr": read_seal(root / "data/spectra.zarr").checksum}
+
+
 def write_pipeline(root: Path) -> Path:
     """`dvc.yaml` and all that it declares, without `dvc.lock`."""
     write_text(root / "dvc.yaml", DECLARED)
@@ -115,8 +128,7 @@ def write_pipeline(root: Path) -> Path:
     write_text(root / "metrics/plots/line.csv", "wavelength,value\n400,1\n")
     write_spectra(root / "data/spectra.zarr")
     write_solved(root / "data/solved.zarr")
-    tensors = {"bias": torch.ones(2), "weight": torch.arange(6.0).reshape(2, 3)}
-    write_weights(root / "data/metric.safetensors", tensors, {"levels": "[0, 10]"})
+    write_metric(root / "data/metric.safetensors")
     (root / "data/aside.bin").write_bytes(bytes(range(256)))
     return root
 

@@ -4,10 +4,10 @@ import safetensors.torch
 import torch
 
 from geonode.errors import ArtifactError
-from geonode.storage import weights
 from geonode.storage.artifact import Artifact, artifact_writer, open_artifact
 from geonode.storage.integrity import verify, workload
 from geonode.storage.pipeline import fingerprint
+from geonode.storage.weights import write_weights
 from tests.storage.damage import cut
 from tests.storage.pipelines import (
     FEATURES,
@@ -15,6 +15,8 @@ from tests.storage.pipelines import (
     SIGNAL,
     SLOPE,
     WAVELENGTH,
+    made_from,
+    write_metric,
     write_pipeline,
     write_solved,
     write_spectra,
@@ -76,13 +78,15 @@ def test_artifacts_that_do_not_belong_together(root, wavelength, part):
 def test_a_dimension_without_coordinate_has_a_size_too(root):
     with artifact_writer(root / "data/spectra.zarr", {}) as writer:
         writer.stored("signal", ("member",), np.ones(3), units="1", long_name="signal")
+    write_solved(root / "data/solved.zarr")
+    write_metric(root / "data/metric.safetensors")
     write_lock(root)
     [finding] = verify(root)
     assert "'features': found size 2 of 'member', expected 3" in finding.message
 
 
 def test_an_array_with_the_name_of_one_of_its_dimensions_is_no_coordinate(root):
-    with artifact_writer(root / "data/solved.zarr", {}) as writer:
+    with artifact_writer(root / "data/solved.zarr", {"made_from": made_from(root)}) as writer:
         values = np.ones((2, len(WAVELENGTH)))
         writer.stored("wavelength", ("member", "wavelength"), values, units="1", long_name="x")
     write_lock(root)
@@ -113,8 +117,7 @@ def test_weights_that_are_not_finite_are_found_though_sealed(root, monkeypatch):
     path = root / "data/metric.safetensors"
     with monkeypatch.context() as writing:
         writing.setattr(torch, "isfinite", lambda tensor: torch.ones(1))
-        tensors = {"bias": torch.ones(2), "weight": torch.tensor([[1.0, float("inf")]])}
-        weights.write_weights(path, tensors, {})
+        write_metric(path, weight=torch.tensor([[1.0, float("inf")]]))
     assert not torch.isfinite(safetensors.torch.load_file(path)["weight"]).all()
     write_lock(root)
     assert found(root) == [("data/metric.safetensors", "weight", "damaged")]
@@ -166,6 +169,34 @@ def test_what_was_made_from_other_inputs_is_stale_unless_its_stage_is_frozen(roo
         ("data/solved.zarr", "", "stale"),
         ("data/metric.safetensors", "", "stale"),
     ]
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_what_was_made_from_another_artifact_than_is_there_is_stale_with_or_without_lock(
+    root, locked
+):
+    write_spectra(root / "data/spectra.zarr", signal=SIGNAL + 1)
+    write_metric(root / "data/metric.safetensors")
+    if locked:
+        write_lock(root, md5="of another run.dir")
+    else:
+        (root / "dvc.lock").unlink()
+    stale = [finding for finding in verify(root) if finding.problem == "stale"]
+    by_lock_alone = ["data/metric.safetensors"] if locked else []
+    assert [finding.path for finding in stale] == ["data/solved.zarr", *by_lock_alone]
+    message = stale[0].message
+    assert f"{root / 'data/solved.zarr'}: found that it was made from spectra.zarr" in message
+    assert f"of {root / 'data/spectra.zarr'};" in message
+
+
+def test_what_does_not_say_what_it_was_made_from_is_stale_or_damaged(root):
+    path = root / "data/metric.safetensors"
+    write_weights(path, {"bias": torch.ones(2)}, {})
+    write_lock(root)
+    assert found(root) == [("data/metric.safetensors", "", "stale")]
+    write_weights(path, {"bias": torch.ones(2)}, {"made_from": "[]"})
+    write_lock(root)
+    assert found(root) == [("data/metric.safetensors", "", "damaged")]
 
 
 def test_what_cannot_be_read_is_damaged(root):

@@ -37,6 +37,10 @@ def test_outputs_are_in_the_order_of_the_file(tmp_path):
     assert {output.path: output.stage for output in found} == OUTPUTS
     assert [output.path for output in found] == list(OUTPUTS)
     assert found[0] == Output("data/device.json", "probe", "Look around", "output", False)
+    assert {output.inputs for output in found if output.stage == "read"} == {()}
+    assert {output.inputs for output in found if output.stage == "solve"} == {
+        ("data/spectra.zarr",)
+    }
     assert {output.role for output in found} == {"output", "metrics", "plot"}
     assert [output.path for output in found if output.frozen] == ["data/aside.bin"]
 
