@@ -4,7 +4,8 @@ Derivatives are written out instead of recorded: with h = tanh(a), a = h' W + b 
 the outputs, dW = h'^T e, db = 1^T e, and the error one layer down is (e W^T)(1 - h'^2). Source:
 C. M. Bishop, Pattern Recognition and Machine Learning, Springer 2006, section 5.3. So hidden values
 and their errors have one place each, which every step writes anew: fresh memory for them would cost
-a step about as much as its arithmetic.
+a step about as much as its arithmetic. Where kernels can be used they have no place in memory at
+all (`geonode.devices.kernels.perceptron`).
 """
 
 import itertools
@@ -17,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from geonode.devices.kernels.available import trains, usable
 from geonode.geometry.perceptron import Perceptron
 
 
@@ -66,8 +68,23 @@ class TrainablePerceptron(Perceptron):
         """Values at every row."""
         if not torch.is_grad_enabled():
             return super().__call__(inputs)
-        outputs: Tensor = _Program.apply(self, inputs, self.joined)
+        program = _Kernels if self.has_kernels else _Program
+        outputs: Tensor = program.apply(self, inputs, self.joined)
         return outputs
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Width of every layer, inputs first."""
+        return (self.weights[0].shape[1], *(weight.shape[2] for weight in self.weights))
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether both passes are kernels of this package."""
+        return (
+            usable(self.joined.device)
+            and self.joined.dtype == torch.float32
+            and trains(self.sizes, self.products)
+        )
 
     def workspace(self, name: str, layer: int, rows: int) -> Float[Tensor, "model row unit"]:
         """Memory for what a name says of the units of a hidden layer."""
@@ -136,6 +153,36 @@ class _Program(torch.autograd.Function):
         of_inputs = None
         if ctx.needs_input_grad[1]:
             of_inputs = torch.bmm(error, weights[0].mT).to(outputs.dtype)
+        return None, of_inputs, gradient
+
+
+class _Kernels(torch.autograd.Function):
+    """The same on a card; only what goes in is kept for the backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, perceptron: TrainablePerceptron, inputs: Tensor, joined: Tensor
+    ) -> Tensor:
+        from geonode.devices.kernels import perceptron as kernels  # noqa: PLC0415 - needs Triton
+
+        ctx.save_for_backward(joined, inputs)
+        ctx.perceptron = perceptron
+        return kernels.outputs(joined, inputs, perceptron.sizes, perceptron.products)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, errors: Tensor) -> tuple[Tensor | None, ...]:
+        from geonode.devices.kernels import perceptron as kernels  # noqa: PLC0415 - needs Triton
+
+        joined, inputs = ctx.saved_tensors
+        gradient, of_inputs = kernels.gradients(
+            joined,
+            inputs,
+            errors,
+            ctx.perceptron.sizes,
+            ctx.perceptron.products,
+            of_inputs=ctx.needs_input_grad[1],
+        )
         return None, of_inputs, gradient
 
 

@@ -1,20 +1,26 @@
 """Memory of a step of training, counted from the arrays that are alive in it.
 
 Every hidden unit of a network has two numbers a row, its value and its error, in the format of the
-products (`geonode.geometry.trainable`). What belongs to a row beside that is in the format of the
-training. Weights, gradients and the moments of Adam are left out: a few ten thousand numbers a
-model.
+products (`geonode.geometry.trainable`). Trained by kernels it has none, but every `ROWS` rows have
+a gradient of the parameters. What belongs to a row beside that is in the format of the training.
+Weights, gradients and the moments of Adam are left out: a few ten thousand numbers a model.
 """
 
+import itertools
 import math
 from typing import NamedTuple
 
+import torch
+
 from geonode.config import DecodersParameters, MetricParameters
 from geonode.devices.device import Device
+from geonode.devices.kernels.available import ROWS, trains, usable
 from geonode.errors import TrainingError
 from geonode.geometry.metric import SIZES
 
 HIDDEN_UNITS = sum(SIZES[1:-1])  # of a metric, and of a decoder
+# of a metric; a decoder has 192 more
+PARAMETERS = sum((given + 1) * wanted for given, wanted in itertools.pairwise(SIZES))
 
 # Numbers of a row of a metric network: its point (2) and their copy in the format of the products,
 # the output, g, sqrt(g), ln g and what bounds it; the last five have gradients.
@@ -106,4 +112,9 @@ def of_nodes(nodes: int, width: int, device: Device) -> Footprint:
 
 def _row(numbers: int, device: Device) -> int:
     """Bytes of a row of a network with so many numbers beside its hidden units."""
-    return 2 * HIDDEN_UNITS * device.products.itemsize + numbers * device.training.itemsize
+    single = device.training == torch.float32
+    if usable(device.place) and single and trains(SIZES, device.products):
+        hidden = math.ceil(PARAMETERS * device.training.itemsize / ROWS)
+    else:
+        hidden = 2 * HIDDEN_UNITS * device.products.itemsize
+    return hidden + numbers * device.training.itemsize

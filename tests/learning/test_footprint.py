@@ -6,6 +6,7 @@ import torch
 
 from geonode.devices.device import Device
 from geonode.errors import TrainingError
+from geonode.learning import footprint
 from geonode.learning.decoders import KINDS
 from geonode.learning.end_to_end import fit_metric
 from geonode.learning.folds import Fold
@@ -34,8 +35,19 @@ def test_a_pair_of_a_decoder_is_as_many_rows_as_there_are_wavelengths():
 
 
 @pytest.mark.parametrize(("device", "hidden", "beside"), [(DOUBLE, 8, 8), (HALF, 2, 4)])
-def test_hidden_units_are_in_the_format_of_the_products(device, hidden, beside):
+def test_hidden_units_are_in_the_format_of_the_products(device, hidden, beside, monkeypatch):
+    monkeypatch.setattr(footprint, "usable", lambda _: False)
     assert of_path_decoders(1, decoder_parameters(), device).pair == 384 * hidden + 11 * beside
+
+
+@pytest.mark.parametrize(("device", "kernels"), [(HALF, True), (DOUBLE, False)])
+def test_kernels_keep_no_hidden_units_but_gradients(device, kernels, monkeypatch):
+    monkeypatch.setattr(footprint, "usable", lambda _: True)
+    beside = 11 * device.training.itemsize
+    # a metric has 2 x 64 + 64 x 128 + 128 weights and 193 biases, with a gradient every 32 rows
+    expected = 8641 * 4 / 32 if kernels else 384 * 8
+    found = of_path_decoders(1, decoder_parameters(), device).pair - beside
+    assert found - 1 < expected <= found
 
 
 def test_metrics_with_a_decoder_keep_their_nodes_whatever_the_pairs():

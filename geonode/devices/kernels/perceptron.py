@@ -1,0 +1,265 @@
+"""Perceptrons of two hidden layers while they are trained, forward and backward, on the card.
+
+A program takes some rows of one model and keeps their hidden values to itself: the backward pass
+computes them again, so that nothing of a row but its inputs, its outputs and their errors is ever
+in the memory of the card. Gradients of weights are added up program by program in a fixed order, so
+that the same training gives the same bits. Formulas: `geonode.geometry.trainable`.
+"""
+
+import itertools
+from typing import Any, no_type_check
+
+import torch
+import triton
+import triton.language as tl
+from jaxtyping import Float
+from torch import Tensor
+
+from geonode.devices.kernels.arguments import require_tensor
+from geonode.devices.kernels.available import FORMATS, NARROWEST, ROWS, trains
+from geonode.errors import GeometryError
+
+# Of a program, beside its rows. Measured on an H200, and not tuned anew on every card: sums are in
+# another order then. More rows are faster in half precision and slower in single precision.
+WARPS, STAGES = 4, 1
+# How single precision is multiplied: factors in two parts of 11 bits, three products of them.
+SINGLE = "tf32x3"
+_FORMATS = dict(zip(FORMATS, (tl.float32, tl.bfloat16, tl.float16), strict=True))
+
+
+@triton.jit
+@no_type_check
+def _tanh(sums):
+    return 1 - 2 / (tl.exp(2 * sums) + 1)
+
+
+@triton.jit
+@no_type_check
+def _nearest(factor):
+    """The nearest number of 10 bits after the point; the product would cut the others off."""
+    bits = factor.to(tl.int32, bitcast=True)
+    return ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+@no_type_check
+def _dot(left, right, precision: tl.constexpr):
+    if precision == "tf32" and left.dtype == tl.float32:
+        left, right = _nearest(left), _nearest(right)
+    return tl.dot(left, right, input_precision=precision)
+
+
+@triton.jit
+@no_type_check
+def _hidden(rows, weight, bias, precision: tl.constexpr):
+    """Values of the units of a layer, in the format of the products."""
+    sums = _dot(rows, weight, precision) + bias[None, :]
+    return _tanh(sums).to(rows.dtype)
+
+
+@triton.jit
+@no_type_check
+def _through(error, values):
+    """Error of the sums of a layer from that of its values."""
+    values = values.to(tl.float32)
+    return error * (1 - values * values)
+
+
+@triton.jit
+@no_type_check
+def _matrix(start, high, wide, rows: tl.constexpr, columns: tl.constexpr, products: tl.constexpr):
+    """A matrix of high x wide numbers, with zeros below it and beside it."""
+    row = tl.arange(0, rows)[:, None]
+    column = tl.arange(0, columns)[None, :]
+    inside = (row < high) & (column < wide)
+    return tl.load(start + row * wide + column, mask=inside, other=0.0).to(products)
+
+
+@triton.jit
+@no_type_check
+def _store_matrix(start, values, high, wide, rows: tl.constexpr, columns: tl.constexpr):
+    row = tl.arange(0, rows)[:, None]
+    column = tl.arange(0, columns)[None, :]
+    tl.store(start + row * wide + column, values, mask=(row < high) & (column < wide))
+
+
+@triton.jit
+@no_type_check
+def _vector(start, length, padded: tl.constexpr):
+    place = tl.arange(0, padded)
+    return tl.load(start + place, mask=place < length, other=0.0)
+
+
+@triton.jit
+@no_type_check
+def _forward(
+    outputs,
+    joined,
+    inputs,
+    rows,
+    parameters,
+    given,
+    wanted,
+    first: tl.constexpr,
+    second: tl.constexpr,
+    pad: tl.constexpr,
+    block: tl.constexpr,
+    products: tl.constexpr,
+    precision: tl.constexpr,
+):
+    model = tl.program_id(1).to(tl.int64)
+    start = tl.program_id(0) * block
+    left = rows - start
+    weight1 = joined + model * parameters
+    weight2 = weight1 + given * first
+    weight3 = weight2 + first * second
+    bias1 = weight3 + second * wanted
+    bias2 = bias1 + first
+    x = _matrix(inputs + (model * rows + start) * given, left, given, block, pad, products)
+    w1 = _matrix(weight1, given, first, pad, first, products)
+    h1 = _hidden(x, w1, _vector(bias1, first, first), precision)
+    w2 = _matrix(weight2, first, second, first, second, products)
+    h2 = _hidden(h1, w2, _vector(bias2, second, second), precision)
+    w3 = _matrix(weight3, second, wanted, second, pad, products)
+    y = _dot(h2, w3, precision) + _vector(bias2 + second, wanted, pad)[None, :]
+    _store_matrix(outputs + (model * rows + start) * wanted, y, left, wanted, block, pad)
+
+
+@triton.jit
+@no_type_check
+def _backward(
+    gradient,
+    of_inputs,
+    joined,
+    inputs,
+    errors,
+    rows,
+    parameters,
+    given,
+    wanted,
+    first: tl.constexpr,
+    second: tl.constexpr,
+    pad: tl.constexpr,
+    block: tl.constexpr,
+    products: tl.constexpr,
+    precision: tl.constexpr,
+    to_inputs: tl.constexpr,
+):
+    model = tl.program_id(1).to(tl.int64)
+    weight1 = joined + model * parameters
+    weight2 = weight1 + given * first
+    weight3 = weight2 + first * second
+    bias1 = weight3 + second * wanted
+    w1 = _matrix(weight1, given, first, pad, first, products)
+    w2 = _matrix(weight2, first, second, first, second, products)
+    w3 = _matrix(weight3, second, wanted, second, pad, products)
+    b1 = _vector(bias1, first, first)
+    b2 = _vector(bias1 + first, second, second)
+    start = tl.program_id(0) * block
+    left = rows - start
+    at = model * rows + start
+    x = _matrix(inputs + at * given, left, given, block, pad, products)
+    h1 = _hidden(x, w1, b1, precision)
+    h2 = _hidden(h1, w2, b2, precision)
+    # beyond the last row errors are zero, and so is all that comes of them
+    e3 = _matrix(errors + at * wanted, left, wanted, block, pad, products)
+    into = gradient + (model * tl.num_programs(0) + tl.program_id(0)) * parameters
+    into3 = into + given * first + first * second
+    _store_matrix(into3, _dot(tl.trans(h2), e3, precision), second, wanted, second, pad)
+    last = tl.arange(0, pad)
+    of_b1 = into3 + second * wanted
+    tl.store(of_b1 + first + second + last, tl.sum(e3.to(tl.float32), 0), mask=last < wanted)
+    error = _through(_dot(e3, tl.trans(w3), precision), h2)
+    e2 = error.to(products)
+    _store_matrix(
+        into + given * first, _dot(tl.trans(h1), e2, precision), first, second, first, second
+    )
+    tl.store(of_b1 + first + tl.arange(0, second), tl.sum(error, 0))
+    error = _through(_dot(e2, tl.trans(w2), precision), h1)
+    e1 = error.to(products)
+    _store_matrix(into, _dot(tl.trans(x), e1, precision), given, first, pad, first)
+    tl.store(of_b1 + tl.arange(0, first), tl.sum(error, 0))
+    if to_inputs:
+        back = _dot(e1, tl.trans(w1), precision)
+        _store_matrix(of_inputs + at * given, back, left, given, block, pad)
+
+
+def outputs(
+    joined: Float[Tensor, "model parameter"],
+    inputs: Float[Tensor, "model row input"],
+    sizes: tuple[int, ...],
+    products: torch.dtype,
+) -> Float[Tensor, "model row output"]:
+    """Values of networks at rows of their own, in float32.
+
+    Args:
+        joined: weights of all layers and after them their biases, each with its rows one after the
+            other.
+        inputs: of every model.
+        sizes: of all layers.
+        products: format that factors of products are rounded to; they are added up in float32.
+
+    Raises:
+        GeometryError: the sizes are none of this module, or a tensor has another shape or format.
+    """
+    _require(joined, inputs, sizes, products)
+    models, rows, given = inputs.shape
+    values = joined.new_empty(models, rows, sizes[3])
+    _forward[(triton.cdiv(rows, ROWS), models)](
+        values, joined.contiguous(), inputs.contiguous(), rows, joined.shape[1], given, sizes[3],
+        **_constants(sizes, products),
+    )  # fmt: skip
+    return values
+
+
+def gradients(
+    joined: Float[Tensor, "model parameter"],
+    inputs: Float[Tensor, "model row input"],
+    errors: Float[Tensor, "model row output"],
+    sizes: tuple[int, ...],
+    products: torch.dtype,
+    *,
+    of_inputs: bool,
+) -> tuple[Float[Tensor, "model parameter"], Float[Tensor, "model row input"] | None]:
+    """Gradients of parameters and, if they are wanted, of inputs, from those of the outputs.
+
+    Arguments and errors are those of `outputs`.
+    """
+    _require(joined, inputs, sizes, products)
+    models, rows, given = inputs.shape
+    require_tensor("errors", errors, (models, rows, sizes[3]), joined.dtype, joined.device)
+    programs = triton.cdiv(rows, ROWS)
+    parts = joined.new_empty(models, programs, joined.shape[1])
+    back = torch.empty_like(inputs, memory_format=torch.contiguous_format) if of_inputs else None
+    _backward[(programs, models)](
+        parts, parts if back is None else back, joined.contiguous(), inputs.contiguous(),
+        errors.contiguous(), rows, joined.shape[1], given, sizes[3],
+        to_inputs=of_inputs, **_constants(sizes, products),
+    )  # fmt: skip
+    return parts.sum(1), back
+
+
+def _require(joined: Tensor, inputs: Tensor, sizes: tuple[int, ...], products: torch.dtype) -> None:
+    if not trains(sizes, products):
+        raise GeometryError(
+            f"sizes: found {sizes} in {products}, expected two hidden layers of 16, 32, 64 or 128 "
+            f"units between at most {NARROWEST} inputs and outputs, in float32 or less"
+        )
+    count = sum((given + 1) * wanted for given, wanted in itertools.pairwise(sizes))
+    require_tensor("joined", joined, (None, count), torch.float32, inputs.device)
+    shape = (len(joined), None, sizes[0])
+    require_tensor("inputs", inputs, shape, torch.float32, joined.device)
+
+
+def _constants(sizes: tuple[int, ...], products: torch.dtype) -> dict[str, Any]:
+    rounded = torch.backends.cuda.matmul.fp32_precision == "tf32"
+    return {
+        "first": sizes[1],
+        "second": sizes[2],
+        "pad": NARROWEST,
+        "block": ROWS,
+        "products": _FORMATS[products],
+        "precision": "tf32" if rounded else SINGLE,
+        "num_warps": WARPS,
+        "num_stages": STAGES,
+    }
