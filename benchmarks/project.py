@@ -18,7 +18,7 @@ from typing import Any
 
 from geonode.config import parse_yaml
 from geonode.storage.pipeline import outputs
-from stages.benchmark import PIPELINE
+from stages.paths import PIPELINE
 
 STAGES = (*PIPELINE, "report")
 """All but `benchmark`, whose numbers are times, and `ablation`, which is frozen."""
@@ -26,6 +26,7 @@ STAGES = (*PIPELINE, "report")
 MADE = ("data", "metrics")
 ROOT = Path(__file__).parents[1]
 CHECKPOINTS = "data/checkpoints"
+RECORDS = "data/records"
 
 _SMALL: dict[str, Any] = {
     "generate.concentrations": [0, 10, 20, 40],
@@ -58,7 +59,6 @@ _PROCESSES.set_forkserver_preload(
         "geonode.learning.metric_learning",
         "geonode.report.page",
         "geonode.storage.integrity",
-        "torch._dynamo",  # which torch imports when it first trains
         *(f"stages.{name}" for name in STAGES),
     ]
 )
@@ -163,6 +163,8 @@ def repro(folder: Path) -> "subprocess.Popen[str]":
 def made(folder: Path, *paths: str) -> dict[str, str]:
     """SHA-256 of every file below some paths, by path; a folder has none.
 
+    Records of what stages took are left out, as no two are the same.
+
     Args:
         folder: of the project.
         paths: in it; all that stages make if none are given.
@@ -171,6 +173,8 @@ def made(folder: Path, *paths: str) -> dict[str, str]:
     for path in paths or MADE:
         for file in (folder / path, *(folder / path).rglob("*")):
             name = file.relative_to(folder).as_posix()
+            if name.startswith(RECORDS):
+                continue
             if file.is_file():
                 found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
             elif file.is_dir():

@@ -1,36 +1,37 @@
 """Time the whole pipeline on this device, and compare with the sequential way."""
 
-import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from geonode.config import Parameters
 from stages.command import progress, stage
-from stages.paths import DEVICE, GEODESICS, METRIC, METRICS, PARAMETERS, SPECTRA, SYNTHETIC
+from stages.paths import (
+    CHECKPOINTS,
+    DATA,
+    DEVICE,
+    GEODESICS,
+    METRIC,
+    METRICS,
+    PARAMETERS,
+    PIPELINE,
+    RECORDS,
+    SPECTRA,
+    SYNTHETIC,
+)
 
 if TYPE_CHECKING:
     from geonode.devices.device import Device
-    from geonode.evaluation.timing import CommandTiming
+    from geonode.observation.record import Record
     from geonode.spectra.series import Series
-
-PIPELINE = (
-    "probe",
-    "generate",
-    "spectra",
-    "metric",
-    "christoffel",
-    "geodesics",
-    "decoders",
-    "validate",
-)
 
 
 @stage("benchmark")
 def app(parameters: Parameters) -> str:
-    """Run the pipeline once more in an empty folder, and time it against the sequential way."""
+    """Set what the stages took, and the work of the publication, beside the sequential way."""
     from geonode.devices.device import Device
     from geonode.evaluation.benchmark import Kernels, time_sequential
     from geonode.geodesics.solved import read_features
@@ -38,18 +39,20 @@ def app(parameters: Parameters) -> str:
     from geonode.reference.sequential import published_calls
     from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics
+    from geonode.storage.lineage import together
 
     block = parameters.benchmark
     device = Device.from_description(read_document(DEVICE))
-    series = read_series(SPECTRA)
-    learned = LearnedMetrics.read(METRIC)
-    learned.require_levels(METRIC, len(series.concentrations))
-    features = read_features(GEODESICS, series)[:1]
+    with together(SPECTRA, METRIC, GEODESICS):
+        series = read_series(SPECTRA)
+        learned = LearnedMetrics.read(METRIC)
+        learned.require_levels(METRIC, len(series.concentrations))
+        features = read_features(GEODESICS, series)[:1]
 
-    stages, device_peak_mb = _time_pipeline(parameters, device)
-    seconds = sum(timing.seconds for timing in stages.values())
+    records = stage_records(parameters)
+    seconds = sum(record.seconds for record in records.values())
     predicted = _predicted_peaks(parameters, series, device)
-    of_stages = {k: {**t._asdict(), "predicted_mb": predicted[k]} for k, t in stages.items()}
+    on_device = _predicted_on_device(parameters, series, device)
     with progress("timing the sequential way", block.sequential_sample) as report:
         call = time_sequential(learned, series, device, block.sequential_sample, report)
     with progress("timing grid, geodesics and training", 4) as report:
@@ -68,7 +71,7 @@ def app(parameters: Parameters) -> str:
                 "speedup_q25": call.q25 * calls / seconds,
                 "speedup_q75": call.q75 * calls / seconds,
             },
-            "stages": of_stages,
+            "stages": _told(records, predicted),
             "sequential": {
                 "metric_calls": calls,
                 "sample_geodesics": block.sequential_sample,
@@ -81,17 +84,42 @@ def app(parameters: Parameters) -> str:
                 **measured["published_work"],
                 "speedup": extrapolated / measured["published_work"]["seconds"],
             },
-            "memory": {
-                "peak_mb": max(timing.peak_mb for timing in stages.values()),
-                "predicted_mb": max(predicted.values()),
-                "device_peak_mb": device_peak_mb,
-            },
+            "memory": _memory(records, predicted) | {"device_predicted_mb": on_device},
         },
     )
     return (
         f"pipeline {seconds:.1f} s, sequential way {extrapolated / 86400:.1f} days "
         f"(extrapolated): {extrapolated / seconds:,.0f} times faster"
     )
+
+
+def _told(
+    records: dict[str, "Record"], predicted: dict[str, float]
+) -> dict[str, dict[str, float | None]]:
+    """Seconds and memory of every stage, and the memory that it should need."""
+    return {
+        name: {
+            "seconds": record.seconds,
+            "peak_mb": record.peak_mb,
+            "predicted_mb": predicted[name],
+            "device_peak_mb": record.device_peak_mb,
+        }
+        for name, record in records.items()
+    }
+
+
+def _memory(records: dict[str, "Record"], predicted: dict[str, float]) -> dict[str, float | None]:
+    """The memory of the stage that takes most."""
+    return {
+        "peak_mb": _largest(record.peak_mb for record in records.values()),
+        "predicted_mb": max(predicted.values()),
+        "device_peak_mb": _largest(record.device_peak_mb for record in records.values()),
+    }
+
+
+def _largest(sizes: Iterable[float | None]) -> float | None:
+    """The largest of those that were measured."""
+    return max((size for size in sizes if size is not None), default=None)
 
 
 def _predicted_peaks(
@@ -111,33 +139,58 @@ def _predicted_peaks(
     return predicted
 
 
-def _time_pipeline(
-    parameters: Parameters, device: "Device"
-) -> tuple[dict[str, "CommandTiming"], float | None]:
-    """Time every stage as a process of its own in an empty folder, start-up included.
+def _predicted_on_device(
+    parameters: Parameters, series: "Series", device: "Device"
+) -> float | None:
+    """Memory that the arrays of the largest stage should need on a card (MB)."""
+    from geonode.evaluation.memory_model import predicted_device_peaks
 
-    Returns:
-        Timings by stage, and the peak of the device's memory (MB) if it has one of its own.
+    if device.kind != "cuda":
+        return None
+    levels, wavelengths = series.signal.shape
+    return max(predicted_device_peaks(parameters, levels, wavelengths, device).values())
+
+
+def stage_records(parameters: Parameters) -> dict[str, "Record"]:
+    """What every stage of the pipeline took: as it was recorded when it ran, or measured now.
+
+    A record counts if it is of this machine and engine and of a whole run. Every other stage is run
+    once more in a folder of its own, on the artifacts that are there.
     """
-    from geonode.evaluation.timing import time_command, watch
+    from geonode.observation.record import Record, conditions
 
-    source = Path(parameters.spectra.source)
-    project = Path.cwd()
-    modules = os.pathsep.join([str(project), *filter(None, [os.environ.get("PYTHONPATH")])])
-    timings = {}
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        report = stack.enter_context(progress("timing the pipeline", len(PIPELINE)))
-        used = device.memory_in_use()
-        peak = None if used is None else stack.enter_context(watch(device.memory_in_use))
-        for name in PIPELINE:
-            command = [sys.executable, "-m", f"stages.{name}"]
-            command += ["--params", str(project / PARAMETERS)]
-            if name == "spectra" and source != SYNTHETIC:
-                command += ["--source", str(source.resolve())]
-            timings[name] = time_command(command, Path(folder), {"PYTHONPATH": modules})
+    here = conditions(parameters.engine.model_dump(mode="json"))
+    records = {}
+    with (
+        progress("looking at the stages", len(PIPELINE)) as report,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        for stage_name in PIPELINE:
+            record = Record.read(RECORDS / f"{stage_name}.json")
+            if not record.whole or record.conditions != here:
+                record = _measure(stage_name, parameters, Path(folder))
+            records[stage_name] = record
             report(1)
-        return timings, None if peak is None else peak() / 1e6
+    return records
+
+
+def _measure(stage_name: str, parameters: Parameters, folder: Path) -> "Record":
+    """Run a stage once more, in a folder with links to all that the pipeline has made."""
+    from geonode.evaluation.timing import time_command
+    from geonode.observation.record import Record
+
+    project, source = Path.cwd(), Path(parameters.spectra.source)
+    for made in (project / DATA).iterdir():
+        link = folder / DATA / made.name
+        link.parent.mkdir(exist_ok=True)
+        if not link.exists() and made not in (project / RECORDS, project / CHECKPOINTS):
+            link.symlink_to(made)
+    command = [sys.executable, "-m", f"stages.{stage_name}", "--params", str(project / PARAMETERS)]
+    if stage_name == "spectra" and source != SYNTHETIC:
+        command += ["--source", str(source.resolve())]
+    modules = os.pathsep.join([str(project), *filter(None, [os.environ.get("PYTHONPATH")])])
+    time_command(command, folder, {"PYTHONPATH": modules})
+    return Record.read(folder / RECORDS / f"{stage_name}.json")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from geonode.config import Parameters, parse_yaml, read_parameters
 from geonode.errors import GeonodeError, ParameterError
 from geonode.observation.log import Level, logged
 from geonode.progress import bar as progress  # noqa: F401 - for the stages
-from stages.paths import PARAMETERS
+from stages.paths import CHECKPOINTS, PARAMETERS, PIPELINE, RECORDS
 
 PROFILES = Path("profile")  # a folder for every stage
 
@@ -57,8 +57,12 @@ def stage(
                     if text is not None
                 }
                 parameters = read_parameters(params, overrides)
-                recorded = _profiled(stage_name) if profile else nullcontext()
-                with logged(log_level), recorded, _told(stage_name, overrides):
+                with (
+                    logged(log_level),
+                    _recorded(stage_name, parameters, profile),
+                    _profiled(stage_name) if profile else nullcontext(),
+                    _told(stage_name, overrides),
+                ):
                     summary = run(parameters)
             except GeonodeError as error:
                 typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
@@ -129,6 +133,19 @@ def _told(stage_name: str, overrides: dict[str, Any]) -> Iterator[None]:
         ended = "is done"
     finally:
         _LOG.info("%s %s after %.2f s", stage_name, ended, time.perf_counter() - began)
+
+
+def _recorded(
+    stage_name: str, parameters: Parameters, profile: bool
+) -> AbstractContextManager[None]:
+    """Keep what a stage of the pipeline took, and whether it went on from checkpoints."""
+    if stage_name not in PIPELINE:
+        return nullcontext()
+    from geonode.observation.record import recorded  # it imports NumPy
+
+    whole = not profile and not (CHECKPOINTS / stage_name).exists()
+    engine = parameters.engine.model_dump(mode="json")
+    return recorded(RECORDS / f"{stage_name}.json", engine, whole=whole)
 
 
 def _profiled(stage_name: str) -> AbstractContextManager[None]:

@@ -16,5 +16,19 @@ DECODERS = Path("data/decoders.safetensors")
 CHECKPOINTS = Path("data/checkpoints")  # of trainings that are not done
 SHARED = Path("data/shared")  # by the processes of a stage while it runs
 
+RECORDS = Path("data/records")  # what the stages of the pipeline took, NAME.json each
+
 METRICS = Path("metrics")
 PLOTS = Path("metrics/plots")
+
+PIPELINE = (
+    "probe",
+    "generate",
+    "spectra",
+    "metric",
+    "christoffel",
+    "geodesics",
+    "decoders",
+    "validate",
+)
+"""The stages whose seconds are those of the pipeline, in the order in which they run."""

@@ -4,12 +4,9 @@ A device that was named and is absent is an error; only `auto` chooses. The choi
 document (`Device.describe`) that every later stage reads, so that one run never mixes devices.
 """
 
-import os
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -20,6 +17,7 @@ from torch import Tensor
 from geonode.config import PrecisionParameters
 from geonode.devices.profile import profile_of
 from geonode.errors import DeviceError
+from geonode.observation.machine import machine, processor
 
 Kind = Literal["cpu", "cuda", "mps"]
 Rounding = Literal["tf32", "bfloat16", "float16"]
@@ -76,13 +74,6 @@ class Device:
             torch.cuda.synchronize()
         elif self.kind == "mps":
             torch.mps.synchronize()
-
-    def memory_in_use(self) -> int | None:
-        """Bytes in use on the device by all processes; None where it has no memory to ask for."""
-        if self.kind != "cuda":
-            return None
-        free, total = torch.cuda.mem_get_info()
-        return total - free
 
     def describe(self) -> dict[str, Any]:
         """The document that `Device.from_description` reads."""
@@ -154,15 +145,7 @@ def _with_formats(
 
 def environment(device: Device) -> dict[str, Any]:
     """What a timing depends on: device, processor, threads, versions. No dates, no host names."""
-    return {
-        **device.describe(),
-        "processor": _name("cpu"),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-    }
+    return {**device.describe(), **machine(), "threads": torch.get_num_threads()}
 
 
 def on_device(
@@ -206,10 +189,4 @@ def _require(kind: str) -> None:
 def _name(kind: str) -> str:
     if kind == "cuda":
         return torch.cuda.get_device_name()
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(
-            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
-        )
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+    return processor()

@@ -4,10 +4,8 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from statistics import quantiles
 from typing import NamedTuple
@@ -90,34 +88,3 @@ def time_calls(
         synchronise()
         seconds.append(time.perf_counter() - start)
     return Quartiles.of(seconds)
-
-
-@contextmanager
-def watch(
-    memory_in_use: Callable[[], int | None], interval: float = 0.05
-) -> Iterator[Callable[[], int]]:
-    """Watch a device's memory while the body runs.
-
-    Args:
-        memory_in_use: bytes in use on the device.
-        interval: seconds between looks; a peak shorter than this is missed.
-
-    Yields:
-        A function that gives the largest number of bytes seen above those at the start.
-    """
-    before = memory_in_use() or 0
-    largest = before
-    done = threading.Event()
-
-    def look() -> None:
-        nonlocal largest
-        while not done.wait(interval):
-            largest = max(largest, memory_in_use() or 0)
-
-    watcher = threading.Thread(target=look, daemon=True)
-    watcher.start()
-    try:
-        yield lambda: largest - before
-    finally:
-        done.set()
-        watcher.join()

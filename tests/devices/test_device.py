@@ -136,18 +136,6 @@ def test_a_description_from_a_machine_with_another_device_is_refused(machine):
         Device.from_description(description)
 
 
-def test_the_processor_has_no_memory_of_its_own():
-    device = resolve("cpu", precision())
-    assert device.memory_in_use() is None
-    device.synchronise()
-
-
-def test_memory_in_use_is_what_is_not_free(machine, monkeypatch):
-    machine("cuda")
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (3_000, 10_000))
-    assert resolve("cuda", precision()).memory_in_use() == 7_000
-
-
 @pytest.mark.parametrize("kind", ["cuda", "mps"])
 def test_synchronise_waits_for_the_device(machine, monkeypatch, kind):
     machine("cuda", "mps")

@@ -9,7 +9,7 @@ from geonode.devices.profile import Profile, profile_of
 
 
 def test_a_processor_trains_a_few_models_on_every_core():
-    expected = Profile(1_500, os.cpu_count(), 1_000, False, True, False, "float64")
+    expected = Profile(1_500, os.cpu_count(), 1_000, False, False, "float64")
     assert profile_of(torch.device("cpu")) == expected
 
 
@@ -19,7 +19,7 @@ def test_a_card_lends_half_of_its_memory(monkeypatch, index, memory_mb):
     monkeypatch.setattr(torch.cuda, "get_device_properties", cards.__getitem__)
     found = profile_of(torch.device("cuda") if index is None else torch.device("cuda", index))
     assert (found.memory_mb, found.batches, found.batch_rows) == (memory_mb, 1, 4_000_000)
-    assert (found.captured, found.fused, found.geometry) == (True, True, "float64")
+    assert (found.captured, found.geometry) == (True, "float64")
 
 
 @pytest.mark.parametrize("installed", [False, True])
@@ -33,4 +33,4 @@ def test_kernels_are_used_on_a_card_where_they_can_be_compiled(monkeypatch, inst
 
 def test_mps_has_neither_double_precision_nor_what_cuda_has():
     found = profile_of(torch.device("mps"))
-    assert found == Profile(4_000_000, 1, 2_000, False, False, False, "float32")
+    assert found == Profile(4_000_000, 1, 2_000, False, False, "float32")

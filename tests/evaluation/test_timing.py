@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from geonode.errors import GeonodeError
-from geonode.evaluation.timing import Quartiles, time_calls, time_command, watch
+from geonode.evaluation.timing import Quartiles, time_calls, time_command
 
 MB = 10**6
 ALLOCATE = f"block = bytearray(b'x') * {200 * MB}"
@@ -98,39 +98,3 @@ def test_calls_are_timed_after_a_first_one_and_with_the_device_done(monkeypatch)
     quartiles = time_calls(lambda: events.append("call"), 3, lambda: events.append("wait"))
     assert events == ["call", "wait"] + ["look", "call", "wait", "look"] * 3
     assert quartiles == (2.0, 1.5, 2.5)
-
-
-def test_watch_sees_a_peak_above_the_start():
-    use = [50]
-    with watch(lambda: use[0], interval=0.001) as largest:
-        for level in (120, 70):
-            use[0] = level
-            time.sleep(0.05)
-        seen = largest()
-        use[0] = 900
-        time.sleep(0.05)
-    assert seen == 70
-    assert largest() == 850
-    use[0] = 5000  # nobody looks any more
-    time.sleep(0.02)
-    assert largest() == 850
-
-
-def test_watch_of_a_device_without_memory_is_zero():
-    with watch(lambda: None, interval=0.001) as largest:
-        time.sleep(0.01)
-    assert largest() == 0
-
-
-def test_watch_ends_with_its_body():
-    looks = [0]
-
-    def look():
-        looks[0] += 1
-        return 0
-
-    with pytest.raises(ArithmeticError), watch(look, interval=0.001):
-        raise ArithmeticError
-    before = looks[0]
-    time.sleep(0.02)
-    assert looks[0] == before

@@ -1,5 +1,6 @@
 import logging
 import re
+import subprocess
 import sys
 import time
 import types
@@ -120,11 +121,21 @@ def test_memory_of_its_own_is_without_the_files_that_are_mapped(tmp_path):
     assert own_memory() - own == pytest.approx(held.nbytes, rel=0.1)
 
 
-@pytest.mark.parametrize(("last", "warned"), [(1_200, False), (1_201, True), (500, False)])
-def test_growth_since_a_tenth_of_the_work_is_a_warning_above_a_fifth(
-    last, warned, monkeypatch, caplog
+@pytest.mark.parametrize(
+    ("first", "last", "warned"),
+    [
+        (1_000, 1_200, False),
+        (1_000, 1_201, True),
+        (1_000, 500, False),
+        (300, 400, False),  # a third, but no more than what begins late
+        (300, 401, True),
+        (490, 591, True),
+    ],
+)
+def test_growth_since_a_tenth_of_the_work_is_a_warning_above_a_fifth_and_above_the_start_up(
+    first, last, warned, monkeypatch, caplog
 ):
-    memory = iter([1_000_000_000, 1_000_000 * last])
+    memory = iter([1_000_000 * first, 1_000_000 * last])
     monkeypatch.setattr(usage, "own_memory", memory.__next__)
     growth = Growth(100)
     for done in (4, 5):
@@ -132,10 +143,34 @@ def test_growth_since_a_tenth_of_the_work_is_a_warning_above_a_fifth(
         assert growth.first is None
     for _ in range(91):
         growth.count(1)
-        assert growth.first == 1_000_000_000
+        assert growth.first == 1_000_000 * first
     growth.tell("my work")
-    said = f"my work: memory grew from 1,000 MB after a tenth of the work to {last:,} MB"
+    said = f"my work: memory grew from {first:,} MB after a tenth of the work to {last:,} MB"
     assert (said in caplog.text) == warned == bool(caplog.records)
+
+
+WORK = """\
+import sys
+from geonode.progress import bar
+every, late = int(sys.argv[1]), int(sys.argv[2])
+kept = []
+with bar("my work", 100, steady=True) as report:
+    for unit in range(100):
+        kept.append(b"x" * every)
+        if unit == 50:
+            kept.append(b"x" * late)
+        report(1)
+"""
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("every", "late", "warned"), [(2_000_000, 0, True), (1_000, 60_000_000, False)]
+)
+def test_work_that_keeps_what_it_makes_is_told_and_a_late_start_up_is_not(every, late, warned):
+    command = [sys.executable, "-c", WORK, str(every), str(late)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ("my work: memory grew from " in run.stderr) == warned == bool(run.stderr)
 
 
 def test_nothing_is_said_of_memory_that_is_not_told(monkeypatch, caplog):
