@@ -97,7 +97,7 @@ def test_counting_for_the_log_imports_no_torch():
 
 def test_memory_that_grows_while_steady_work_goes_on_is_a_warning(monkeypatch, caplog):
     for steady in (False, True):
-        memory = iter([100_000_000, 130_000_000])
+        memory = iter([100_000_000, 230_000_000])
         monkeypatch.setattr("geonode.observation.usage.own_memory", memory.__next__)
         with bar("my series", 4, steady=steady) as report:
             report(1)

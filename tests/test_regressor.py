@@ -27,6 +27,7 @@ from geonode.regressor import GeodesicSpectralRegressor
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import write_series
 from geonode.spectra.table import SpectraTable
+from geonode.storage.lineage import together
 
 ROOT = Path(__file__).parents[1]
 LEVELS = np.array([0.0, 4.0, 10.0, 20.0, 35.0, 60.0])
@@ -340,8 +341,10 @@ def test_artifacts_are_a_fitted_regressor(tmp_path, chart, kappa):
     table = SpectraTable(AXIS, "wavelength", "nm", LEVELS, list(Y[:, None]), np.zeros(0))
     of = Chart.of(chart, kappa, LEVELS)
     write_series(tmp_path / SPECTRA, table, of, SpectraParameters(**values))
-    fitted.learned_.write(tmp_path / METRIC)
-    fitted.blend_.write(tmp_path / DECODERS)
+    with together(tmp_path / SPECTRA) as made_from:
+        fitted.learned_.write(tmp_path / METRIC, made_from)
+    with together(tmp_path / SPECTRA, tmp_path / METRIC) as made_from:
+        fitted.blend_.write(tmp_path / DECODERS, made_from)
     read = GeodesicSpectralRegressor.from_artifacts(tmp_path)
     for found, expected in zip(
         read.predict(BETWEEN, return_std=True),

@@ -30,7 +30,6 @@ class Profile:
         memory_mb: that the arrays of what is computed at once may take, unless the parameter
             `memory_mb` says otherwise.
         captured: whether the steps of a training are captured as one graph, where they can be.
-        fused: whether a step of Adam is one kernel.
         kernels: whether kernels of this package are used.
         geometry: format of grids and geodesics where the parameters leave the choice.
     """
@@ -39,7 +38,6 @@ class Profile:
     batches: int
     memory_mb: int
     captured: bool
-    fused: bool
     kernels: bool
     geometry: Literal["float32", "float64"]
 
@@ -52,7 +50,6 @@ def profile_of(place: torch.device) -> Profile:
         batches=(os.cpu_count() or 1) if cpu else 1,
         memory_mb=_memory_mb(place),
         captured=cuda,
-        fused=not mps,
         kernels=usable(place),
         geometry="float32" if mps else "float64",
     )

@@ -17,9 +17,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from geonode.devices.device import Device, one_thread
+from geonode.devices.memory import unless_out_of_memory
 from geonode.devices.products import fast_products
 from geonode.devices.profile import profile_of
 from geonode.engine.local import Recipe
+from geonode.errors import TrainingError
 from geonode.geodesics.problem import ordered_pairs
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.folds import Fold
@@ -48,6 +50,17 @@ class Batch(NamedTuple):
     source: Int[Tensor, "model pair"]
     target: Int[Tensor, "model pair"]
     parts: int = 1
+
+    def halves(self) -> "list[Batch]":
+        """Half of the models each, or the pairs of the only one in more parts; or nothing."""
+        count, pairs = self.source.shape
+        if count == 1:
+            more = min(2 * self.parts, pairs)
+            return [self._replace(parts=more)] if more > self.parts else []
+        return [
+            Batch(self.models[half], self.source[half], self.target[half], self.parts)
+            for half in (slice(count // 2), slice(count // 2, count))
+        ]
 
     @property
     def label(self) -> str:
@@ -103,24 +116,28 @@ def fit_batches(
     cores = profile_of(run.device.place).batches if run.device.kind == "cpu" else None
     with _settings(run.device):
         run.engine.work(prepared, batches, lambda _, found: fitted.append(found), run.report, cores)
-    networks = [part.network for part in fitted]
     order = [
         model.member * len(run.folds) + model.fold.index
         for batch in batches
         for model in batch.models
     ]
-    places = torch.tensor(order).argsort()
-    joined = Perceptron(
-        tuple(
-            torch.cat(parts)[places] for parts in zip(*(n.weights for n in networks), strict=True)
+    places = torch.tensor(order).argsort().tolist()
+    network, history, beside = _side_by_side(fitted)
+    known = [beside[place] for place in places] if beside else ()
+    return Fitted(network[places], history[..., places], known)
+
+
+def _side_by_side(fitted: list[Fitted]) -> Fitted:
+    """All models, those of the first batch first."""
+    networks = [part.network for part in fitted]
+    return Fitted(
+        Perceptron(
+            tuple(map(torch.cat, zip(*(network.weights for network in networks), strict=True))),
+            tuple(map(torch.cat, zip(*(network.biases for network in networks), strict=True))),
         ),
-        tuple(
-            torch.cat(parts)[places] for parts in zip(*(n.biases for n in networks), strict=True)
-        ),
+        torch.cat([part.history for part in fitted], dim=-1),
+        [known for part in fitted for known in part.beside],
     )
-    history = torch.cat([part.history for part in fitted], dim=-1)[..., places]
-    beside = [known for part in fitted for known in part.beside]
-    return Fitted(joined, history, [beside[place] for place in places.tolist()] if beside else ())
 
 
 def _prepared(recipe: Recipe[Batch, Fitted], device: Device) -> Callable[[Batch, Report], Fitted]:
@@ -130,9 +147,36 @@ def _prepared(recipe: Recipe[Batch, Fitted], device: Device) -> Callable[[Batch,
     def fit_in_settings(batch: Batch, report: Report) -> Fitted:
         # In this process they are those already, so that its threads change nothing.
         with _settings(device):
-            return fit(batch, report)
+            return _within_memory(fit, batch, report)
 
     return fit_in_settings
+
+
+def _within_memory(fit: Callable[[Batch, Report], Fitted], batch: Batch, report: Report) -> Fitted:
+    """Fit a batch; where the card has no memory for it, its halves.
+
+    Raises:
+        TrainingError: there is none for one pair of one model.
+    """
+    told = 0
+
+    def counted(done: int) -> None:
+        nonlocal told
+        told += done
+        report(done)
+
+    less = f"training half of {batch.label} at once, which changes results by rounding alone"
+    found = unless_out_of_memory(partial(fit, batch, counted), less)
+    if found is not None:
+        return found
+    report(-told)
+    halves = batch.halves()
+    if not halves:
+        raise TrainingError(
+            f"training: the device has no memory for one pair of {batch.name(0)}; free memory on "
+            "it, or take another device"
+        )
+    return _side_by_side([_within_memory(fit, half, report) for half in halves])
 
 
 @contextmanager

@@ -19,13 +19,13 @@ from geonode.devices.profile import profile_of
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
+from geonode.learning.adam import Adam
 from geonode.learning.checkpoint import Checkpoints
 from geonode.learning.loss_scale import SMALLEST, LossScale
 from geonode.learning.schedules import learning_rates
 from geonode.progress import Report, silent
 
 FINITE_CHECK_EPOCHS = 50
-MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, as torch names them
 WATCHED_EPOCHS = 10  # from one look at models in training to the next
 WARM_UP = 3  # steps before one is captured
 LOGGED_EPOCHS = 5  # from one line in the log of a model to the next
@@ -85,8 +85,8 @@ def train(
             training goes on from the newest one and ends in the same bits.
         epochs: after which each model is left as it is, on the schedule of all; None: after all.
         watch: what to look at.
-        repeats: whether the loss is the same program in every epoch. On CUDA, in single
-            precision, all kernels of an epoch are then captured once and launched together.
+        repeats: whether the loss is the same program in every epoch. On CUDA all kernels of an
+            epoch are then captured once and launched together.
         parts: of the training pairs at least, whatever `accumulation` says.
 
     Returns:
@@ -100,15 +100,15 @@ def train(
     networks = [network for network, _ in groups]
     tensors = [tensor for network in networks for tensor in network.parameters]
     device, models = tensors[0].device, len(tensors[0])
-    captured = repeats and epochs is None and _can_be_captured(tensors[0])
-    optimiser = _adam(groups, captured, device)
+    captured = repeats and epochs is None and profile_of(device).captured
+    adam = Adam([network.parameters for network in networks])
     every = parameters.checkpoint_every
     rates = [learning_rates(parameters.schedule, rate, parameters.epochs) for _, rate in groups]
     shares = _parts(pairs, max(parts, parameters.accumulation))
     ends = torch.tensor(epochs or [parameters.epochs] * models)
     last = int(ends.max())
     scale = LossScale(models, device) if _in_half(networks) else None
-    history = [] if checkpoints is None else _resume(checkpoints, optimiser, tensors, watch, scale)
+    history = [] if checkpoints is None else _resume(checkpoints, adam, tensors, watch, scale)
     if history:
         report(len(history) * models)
 
@@ -121,16 +121,15 @@ def train(
         if parameters.weight_decay:
             (parameters.weight_decay * _squares(networks)).backward()
         _clip(tensors, parameters.gradient_clip)
-        _step(optimiser, tensors, going)
+        adam.step(going)
         return terms
 
-    changing = [*tensors, *([] if scale is None else scale.state)]
-    take = _capture(step, changing, optimiser) if captured and len(history) < last else step
+    changing = [*tensors, *adam.moments, *([] if scale is None else scale.state)]
+    take = _capture(step, changing, adam) if captured and len(history) < last else step
     for epoch in range(len(history), last):
-        for group, rate in zip(optimiser.param_groups, rates, strict=True):
-            group["lr"] = group["lr"].fill_(rate[epoch]) if captured else rate[epoch]
+        adam.prepare(epoch, [rate[epoch] for rate in rates])
         if not captured:
-            optimiser.zero_grad()
+            adam.forget()
         history.append(take(epoch))
         done = epoch + 1
         if watch is not None and (done % WATCHED_EPOCHS == 0 or done == parameters.epochs):
@@ -140,27 +139,10 @@ def train(
         if keeps or done % FINITE_CHECK_EPOCHS == 0 or done == last:
             _require_finite(history, tensors, scale, name)
         if checkpoints is not None and keeps:
-            checkpoints.save(done, _state(optimiser, tensors, history, watch, scale))
+            checkpoints.save(done, _state(adam, tensors, history, watch, scale))
         report(models)
     report((parameters.epochs - last) * models)
     return _until(ends, history, parameters.epochs)
-
-
-def _can_be_captured(tensor: Tensor) -> bool:
-    """Whether steps of such parameters can. The captured Adam keeps its rate in float32."""
-    return tensor.dtype == torch.float32 and profile_of(tensor.device).captured
-
-
-def _adam(
-    groups: Sequence[tuple[Perceptron, float]], captured: bool, device: torch.device
-) -> torch.optim.Adam:
-    """The optimiser. A captured program reads the rate from memory, where it can be changed."""
-    rates = [torch.tensor(rate, device=device) if captured else rate for _, rate in groups]
-    return torch.optim.Adam(
-        [{"params": n.parameters, "lr": rate} for (n, _), rate in zip(groups, rates, strict=True)],
-        fused=profile_of(device).fused,
-        capturable=captured,
-    )
 
 
 def _until(ends: Tensor, history: list[Tensor], epochs: int) -> Tensor:
@@ -176,7 +158,7 @@ def _in_half(networks: list[Perceptron]) -> bool:
 
 
 def _capture(
-    step: Callable[[int], Tensor], changing: list[Tensor], optimiser: torch.optim.Adam
+    step: Callable[[int], Tensor], changing: list[Tensor], adam: Adam
 ) -> Callable[[int], Tensor]:
     """The same step as one CUDA graph.
 
@@ -184,27 +166,17 @@ def _capture(
     is put back.
     """
     before = [tensor.detach().clone() for tensor in changing]
-    states = {
-        tensor: {name: value.clone() for name, value in state.items()}
-        for tensor, state in optimiser.state.items()
-    }
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(WARM_UP):
-            optimiser.zero_grad()
+            adam.forget()
             step(0)
     torch.cuda.current_stream().wait_stream(stream)
     with torch.no_grad():
         for tensor, old in zip(changing, before, strict=True):
             tensor.copy_(old)
-        for tensor, state in optimiser.state.items():
-            for name, value in state.items():
-                if tensor in states:
-                    value.copy_(states[tensor][name])
-                else:
-                    value.zero_()
-    optimiser.zero_grad()
+    adam.forget()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         terms = step(0)
@@ -241,28 +213,13 @@ def _differentiate(
     return sum(done[1:], done[0])
 
 
-def _step(optimiser: torch.optim.Adam, tensors: list[Tensor], going: Tensor | None) -> None:
-    """One step of the models that are going on; the others keep their parameters and moments."""
-    if going is None:
-        optimiser.step()
-        return
-    moments = [optimiser.state[tensor].get(name) for tensor in tensors for name in MOMENTS]
-    before = [None if part is None else part.clone() for part in (*tensors, *moments)]
-    optimiser.step()
-    after = [*tensors, *(optimiser.state[tensor][name] for tensor in tensors for name in MOMENTS)]
-    with torch.no_grad():
-        for part, old in zip(after, before, strict=True):
-            moved = going.reshape(-1, *[1] * (part.dim() - 1))
-            part.copy_(part.where(moved, 0 if old is None else old))
-
-
 def _squares(networks: list[Perceptron]) -> Tensor:
     """Sum of the squares of all weights. A weight's gradient is that of its own square alone."""
     return torch.stack([weight.square().sum() for n in networks for weight in n.decayed]).sum()
 
 
 def _state(
-    optimiser: torch.optim.Adam,
+    adam: Adam,
     tensors: list[Tensor],
     history: list[Tensor],
     watch: Watch | None,
@@ -276,14 +233,13 @@ def _state(
         state["seen"] = torch.stack(watch.seen)
     for place, tensor in enumerate(tensors):
         state[f"parameter{place}"] = tensor
-        for moment in MOMENTS:
-            state[f"{moment}{place}"] = optimiser.state[tensor][moment]
+        state[f"first{place}"], state[f"second{place}"] = adam.first[place], adam.second[place]
     return state
 
 
 def _resume(
     checkpoints: Checkpoints,
-    optimiser: torch.optim.Adam,
+    adam: Adam,
     tensors: list[Tensor],
     watch: Watch | None,
     scale: LossScale | None,
@@ -299,14 +255,11 @@ def _resume(
             part.copy_(kept)
     if watch is not None and "seen" in state:
         watch.seen.extend(state["seen"].to(tensors[0].device))
-    moments = {}
-    for place, tensor in enumerate(tensors):
-        with torch.no_grad():
+    with torch.no_grad():
+        for place, tensor in enumerate(tensors):
             tensor.copy_(state[f"parameter{place}"])
-        moments[place] = {moment: state[f"{moment}{place}"] for moment in MOMENTS}
-        moments[place]["step"] = torch.tensor(float(len(history)))
-    groups = optimiser.state_dict()["param_groups"]
-    optimiser.load_state_dict({"state": moments, "param_groups": groups})
+            adam.first[place].copy_(state[f"first{place}"])
+            adam.second[place].copy_(state[f"second{place}"])
     return list(history)
 
 

@@ -6,8 +6,9 @@ import torch
 
 from geonode.devices import profile
 from geonode.devices.device import Device
+from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning import batches, footprint, trainer
+from geonode.learning import batches, footprint, path_decoder, trainer
 from geonode.learning.batches import Batch, Fitted, Model, at_once, fit_batches
 from geonode.learning.decoders import KINDS
 from geonode.learning.end_to_end import fit_metric
@@ -310,3 +311,45 @@ def test_the_size_of_a_batch_changes_rounding_alone(monkeypatch):
             # Adam divides by the root of a squared gradient, so that a gradient that is rounding
             # alone still moves a weight; 1e-9 is 1e6 roundings and 1e-7 of a step's size.
             torch.testing.assert_close(tensor, again, rtol=0, atol=1e-9)
+
+
+def short_of_memory(monkeypatch, most, parts=1):
+    """Training on a card that has memory for some models in some parts at once; what is tried."""
+    tried, plain = [], path_decoder.train
+
+    def train(groups, *given, **options):
+        tried.append((groups[0][0].models, options["parts"]))
+        if tried[-1][0] > most or tried[-1][1] < parts:
+            options["report"](3)  # steps that are done once more
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return plain(groups, *given, **options)
+
+    monkeypatch.setattr(path_decoder, "train", train)
+    return tried
+
+
+def decoders(folds, report=lambda _: None):
+    features, block = flat_features(LEVELS, 11), decoder_parameters(epochs=20)
+    fitted = Run(folds, MEMBERS, cpu(torch.float64), report=report)
+    return KINDS["path"].fit(series(LEVELS, 11), features, block, fitted)
+
+
+@pytest.mark.parametrize(("most", "parts"), [(4, 1), (1, 1), (1, 3)])
+def test_a_card_short_of_memory_trains_less_at_once(monkeypatch, caplog, most, parts):
+    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 10**9)
+    told, whole = [], decoders(OUTER)
+    tried = short_of_memory(monkeypatch, most, parts)
+    halved = decoders(OUTER, told.append)
+    done = [one for one in tried if one[0] <= most and one[1] >= parts]
+    assert sum(models for models, _ in done) == MEMBERS * len(OUTER)
+    assert len(caplog.messages) == len(tried) - len(done) > 1
+    assert sum(told) == 20 * MEMBERS * len(OUTER)
+    for one, other in zip(halved[0].network.parameters, whole[0].network.parameters, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+    torch.testing.assert_close(halved[1], whole[1], rtol=0, atol=1e-9)
+
+
+def test_a_card_without_memory_for_one_pair_is_an_error(monkeypatch):
+    short_of_memory(monkeypatch, 0)
+    with pytest.raises(TrainingError, match=r"no memory for one pair of member 0 of the fold"):
+        decoders(OUTER)

@@ -1,4 +1,6 @@
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -313,3 +315,12 @@ def test_models_are_looked_at_after_every_tenth_epoch_and_the_last():
         rtol=1e-5,
         atol=1e-6,
     )
+
+
+def test_training_does_without_the_compiler_of_torch():
+    """Which takes longer to import than a small training does."""
+    code = (
+        "import sys; from tests.learning.test_trainer import problem, train_together; "
+        "train_together(*problem(), (1.0,) * 3); sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
