@@ -71,7 +71,7 @@ def app(parameters: Parameters) -> str:
                 "speedup_q25": call.q25 * calls / seconds,
                 "speedup_q75": call.q75 * calls / seconds,
             },
-            "stages": _told(records, predicted),
+            "stages": _told(records, predicted, on_device),
             "sequential": {
                 "metric_calls": calls,
                 "sample_geodesics": block.sequential_sample,
@@ -84,7 +84,7 @@ def app(parameters: Parameters) -> str:
                 **measured["published_work"],
                 "speedup": extrapolated / measured["published_work"]["seconds"],
             },
-            "memory": _memory(records, predicted) | {"device_predicted_mb": on_device},
+            "memory": _memory(records, predicted, on_device),
         },
     )
     return (
@@ -94,7 +94,7 @@ def app(parameters: Parameters) -> str:
 
 
 def _told(
-    records: dict[str, "Record"], predicted: dict[str, float]
+    records: dict[str, "Record"], predicted: dict[str, float], on_device: dict[str, float]
 ) -> dict[str, dict[str, float | None]]:
     """Seconds and memory of every stage, and the memory that it should need."""
     return {
@@ -103,17 +103,21 @@ def _told(
             "peak_mb": record.peak_mb,
             "predicted_mb": predicted[name],
             "device_peak_mb": record.device_peak_mb,
+            "device_predicted_mb": on_device.get(name),
         }
         for name, record in records.items()
     }
 
 
-def _memory(records: dict[str, "Record"], predicted: dict[str, float]) -> dict[str, float | None]:
+def _memory(
+    records: dict[str, "Record"], predicted: dict[str, float], on_device: dict[str, float]
+) -> dict[str, float | None]:
     """The memory of the stage that takes most."""
     return {
         "peak_mb": _largest(record.peak_mb for record in records.values()),
         "predicted_mb": max(predicted.values()),
         "device_peak_mb": _largest(record.device_peak_mb for record in records.values()),
+        "device_predicted_mb": _largest(on_device.values()),
     }
 
 
@@ -141,14 +145,14 @@ def _predicted_peaks(
 
 def _predicted_on_device(
     parameters: Parameters, series: "Series", device: "Device"
-) -> float | None:
-    """Memory that the arrays of the largest stage should need on a card (MB)."""
+) -> dict[str, float]:
+    """Memory that stages should need on a card (MB); nothing where there is none."""
     from geonode.evaluation.memory_model import predicted_device_peaks
 
     if device.kind != "cuda":
-        return None
+        return {}
     levels, wavelengths = series.signal.shape
-    return max(predicted_device_peaks(parameters, levels, wavelengths, device).values())
+    return predicted_device_peaks(parameters, levels, wavelengths, device)
 
 
 def stage_records(parameters: Parameters) -> dict[str, "Record"]:

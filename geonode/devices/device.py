@@ -145,7 +145,8 @@ def _with_formats(
 
 def environment(device: Device) -> dict[str, Any]:
     """What a timing depends on: device, processor, threads, versions. No dates, no host names."""
-    return {**device.describe(), **machine(), "threads": torch.get_num_threads()}
+    threads = torch.get_num_threads()
+    return {**device.describe(), **machine(), "torch": str(torch.__version__), "threads": threads}
 
 
 def on_device(

@@ -19,6 +19,8 @@ CPU_MEMORY_MB = 1_000
 UNIFIED_MEMORY_MB = 2_000  # where a device shares the memory of the machine
 CARD_SHARE = 0.5
 
+LARGE_WORKSPACES = (9, 10)  # major versions of cards: Hopper and Blackwell
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -31,6 +33,8 @@ class Profile:
             `memory_mb` says otherwise.
         captured: whether the steps of a training are captured as one graph, where they can be.
         kernels: whether kernels of this package are used.
+        workspace_mb: that the library of matrix products keeps for every stream and every thread
+            that it was used in.
         geometry: format of grids and geodesics where the parameters leave the choice.
     """
 
@@ -39,6 +43,7 @@ class Profile:
     memory_mb: int
     captured: bool
     kernels: bool
+    workspace_mb: float
     geometry: Literal["float32", "float64"]
 
 
@@ -51,8 +56,17 @@ def profile_of(place: torch.device) -> Profile:
         memory_mb=_memory_mb(place),
         captured=cuda,
         kernels=usable(place),
+        workspace_mb=_workspace_mb(place),
         geometry="float32" if mps else "float64",
     )
+
+
+def _workspace_mb(place: torch.device) -> float:
+    """As torch chooses it for cuBLAS (aten/src/ATen/cuda/CublasHandlePool.cpp)."""
+    if place.type != "cuda":
+        return 0.0
+    large = torch.cuda.get_device_properties(place.index or 0).major in LARGE_WORKSPACES
+    return 32 * 2**20 / 1e6 if large else (2 * 4096 + 8 * 16) * 1024 / 1e6
 
 
 def _memory_mb(place: torch.device) -> int:

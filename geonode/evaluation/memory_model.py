@@ -33,11 +33,15 @@ from geonode.learning.batches import at_once
 from geonode.learning.blend import BLENDS
 from geonode.learning.footprint import Footprint, of_end_to_end, of_nodes, of_path_decoders
 from geonode.learning.run import Runs
+from geonode.observation.record import Record
 
 HELD = 1.5
 """What arrays of some MB that come and go take, over what is alive of them: the gaps between those
 that stay are not given back to the system. Found with glibc on two series; 1.3 to 1.9 from run to
 run."""
+
+TUNING = 2**28
+"""Bytes that Triton writes between trials of a kernel, so that none finds its input in a cache."""
 
 SINGLE, DOUBLE = 4, 8
 CHARACTERS = 19  # of a number in a table of spectra
@@ -46,7 +50,7 @@ CHARACTERS = 19  # of a number in a table of spectra
 def predicted_peaks(
     parameters: Parameters, levels: int, replicates: int, wavelengths: int, device: Device
 ) -> dict[str, float]:
-    """Largest resident memory of every stage (MB, 10^6 bytes), as `time_command` measures it.
+    """Largest resident memory of every stage (MB, 10^6 bytes), as its record tells it.
 
     Takes as long as the stages need to start, some seconds each.
 
@@ -82,10 +86,11 @@ def predicted_peaks(
 def predicted_device_peaks(
     parameters: Parameters, levels: int, wavelengths: int, device: Device
 ) -> dict[str, float]:
-    """Largest memory of arrays where training and geodesics are computed, by stage (MB).
+    """Largest memory on the device of the stages that compute there (MB).
 
     On a card that is what torch counts as allocated: without the context of CUDA, and without what
-    torch keeps to use again.
+    torch keeps to use again. A training multiplies in one thread and, going back, in another; the
+    captured one does so on a stream of its own.
 
     Args:
         parameters: of the pipeline.
@@ -94,10 +99,16 @@ def predicted_device_peaks(
         device: where the stages compute.
     """
     sizes = _Sizes(parameters, levels, wavelengths, device)
+    profile = profile_of(device.place)
+    workspace = 1e6 * profile.workspace_mb
+    tuned = TUNING if profile.kernels else workspace
     found = {
-        "metric": sizes.metric_training,
-        "geodesics": sizes.tables + sizes.rows,
-        "decoders": sizes.decoder_training,
+        # captured, and looked at afterwards
+        "metric": sizes.metric_training + 3 * workspace,
+        "christoffel": sizes.grids + workspace,
+        "geodesics": sizes.tables + sizes.rows + tuned,
+        # the evidence, and decoders if their products are not kernels
+        "decoders": sizes.decoder_training + (2 if profile.kernels else 4) * workspace,
     }
     return {name: size / 1e6 for name, size in found.items()}
 
@@ -194,6 +205,12 @@ class _Sizes:
         return self.wavelengths * max(checked * self._nodes, cells, drawn)
 
     @property
+    def grids(self) -> int:
+        """Of a grid that is looked at: its tables, g, a square, two in its mean, and sums."""
+        tables = 8 if self.parameters.metric.members > 1 else 6
+        return tables * self._number * self._nodes * self.wavelengths
+
+    @property
     def _nodes(self) -> int:
         return self.parameters.christoffel.resolution
 
@@ -265,19 +282,19 @@ def _bases(parameters: Parameters, device: Device, stages: list[str]) -> dict[st
     """Largest resident memory (MB) of the stages on the smallest series."""
     modules = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {"PYTHONPATH": os.pathsep.join(filter(None, modules))}
+    bases = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         smallest = json.dumps(_smallest(parameters, device))  # which is YAML as well
         file = folder / "smallest.yaml"
         file.write_text(smallest, encoding="utf-8")
-        return {
-            stage: time_command(
-                [sys.executable, "-m", f"stages.{stage}", "--params", str(file)],
-                folder,
-                environment,
-            ).peak_mb
-            for stage in stages
-        }
+        for stage in stages:
+            command = [sys.executable, "-m", f"stages.{stage}", "--params", str(file)]
+            peak = time_command(command, folder, environment).peak_mb
+            # what the stage itself saw, as its record will, where the system tells
+            record = Record.read(folder / "data" / "records" / f"{stage}.json")
+            bases[stage] = peak if record.peak_mb is None else record.peak_mb
+    return bases
 
 
 def _smallest(parameters: Parameters, device: Device) -> dict[str, Any]:

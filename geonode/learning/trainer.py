@@ -9,6 +9,7 @@ import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import torch
 from jaxtyping import Float, Shaped
@@ -166,7 +167,7 @@ def _capture(
     is put back.
     """
     before = [tensor.detach().clone() for tensor in changing]
-    stream = torch.cuda.Stream()
+    stream = _side_stream(before[0].device)
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(WARM_UP):
@@ -178,7 +179,7 @@ def _capture(
             tensor.copy_(old)
     adam.forget()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=stream):
         terms = step(0)
 
     def replay(_epoch: int) -> Tensor:
@@ -186,6 +187,12 @@ def _capture(
         return terms.clone()
 
     return replay
+
+
+@cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    """The one that all steps are captured on: libraries keep memory for every stream they used."""
+    return torch.cuda.Stream(device)
 
 
 def _parts(pairs: int, count: int) -> list[slice]:

@@ -25,8 +25,9 @@ def machine(monkeypatch):
     def has(*kinds):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: "cuda" in kinds)
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A Card")
-        card = SimpleNamespace(total_memory=80 * 10**9)
+        card = SimpleNamespace(total_memory=80 * 10**9, major=8)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda place: card)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda place: (8, 0))
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: "mps" in kinds)
 
     return has

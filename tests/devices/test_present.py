@@ -14,11 +14,14 @@ def has(monkeypatch):
     """Pretend to be a machine with some cards, and perhaps mps."""
 
     def pretend(*cards, mps=False):
-        properties = [SimpleNamespace(name=name, total_memory=size) for name, size in cards]
+        properties = [
+            SimpleNamespace(name=name, total_memory=size, major=8) for name, size in cards
+        ]
         monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(cards))
         monkeypatch.setattr(torch.cuda, "device_count", lambda: len(cards))
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda: cards[0][0])
         monkeypatch.setattr(torch.cuda, "get_device_properties", properties.__getitem__)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda place: (8, 0))
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
 
     return pretend

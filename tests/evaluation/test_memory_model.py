@@ -8,6 +8,7 @@ import torch
 from geonode.config import read_parameters
 from geonode.devices import profile
 from geonode.devices.device import Device
+from geonode.devices.profile import profile_of
 from geonode.evaluation import memory_model
 from geonode.evaluation.memory_model import predicted_device_peaks, predicted_peaks
 from stages.benchmark import PIPELINE
@@ -66,16 +67,31 @@ def test_the_memory_that_is_given_bounds_what_is_solved_at_once(arrays_alone):
 
 def test_on_a_card_the_arrays_of_training_and_geodesics_are_there():
     found = predicted_device_peaks(parameters(), 6, 601, CARD)
-    assert set(found) == {"metric", "geodesics", "decoders"}
+    assert set(found) == {"metric", "christoffel", "geodesics", "decoders"}
     # 24 models of 20 pairs, side by side: 31 rows each of 384 hidden numbers and 22 beside them,
     # and ten times the weights
     pair = 31 * 4 * (384 + 22)
     weights = 64 * 3 + 64 * 128 + 128 + 129
     assert found["decoders"] == pytest.approx(24 * (20 * pair + 40 * weights) / 1e6)
     table = 2000 * 601 * 8
+    assert found["christoffel"] == pytest.approx(8 * table / 1e6)
     assert found["geodesics"] == pytest.approx((15 * table + 30 * 601 * 1020) / 1e6)
     little = predicted_device_peaks(parameters(), 6, 601, replace(CARD, memory_mb=2))
     assert little["decoders"] < 4 < found["decoders"]
+
+
+def test_libraries_of_a_card_keep_memory_of_their_own(monkeypatch):
+    plain = predicted_device_peaks(parameters(), 6, 601, CARD)
+    found = {}
+    for kernels in (False, True):
+        own = replace(profile_of(CARD.place), workspace_mb=10.0, kernels=kernels)
+        monkeypatch.setattr(memory_model, "profile_of", lambda place, own=own: own)
+        predicted = predicted_device_peaks(parameters(), 6, 601, CARD)
+        found[kernels] = {name: predicted[name] - plain[name] for name in plain}
+    without = {"metric": 30, "christoffel": 10, "geodesics": 10, "decoders": 40}
+    assert found[False] == pytest.approx(without)
+    # 256 MiB to clear the caches while kernels are tuned
+    assert found[True] == pytest.approx(without | {"geodesics": 268.435456, "decoders": 20})
 
 
 def test_on_a_card_they_are_not_in_the_memory_of_the_machine(arrays_alone):
@@ -100,3 +116,6 @@ def test_every_stage_of_the_last_benchmark_took_what_was_predicted_within_15_per
     assert len(stages) == 8
     for name, found in stages.items():
         assert found["predicted_mb"] == pytest.approx(found["peak_mb"], rel=0.15), name
+        if found["device_predicted_mb"] is not None:
+            on_device = found["device_peak_mb"]
+            assert found["device_predicted_mb"] == pytest.approx(on_device, rel=0.15), name

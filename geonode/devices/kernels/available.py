@@ -6,12 +6,18 @@ import torch
 
 NARROWEST, WIDEST = 16, 128  # sides of a product on the card
 ROWS = 32  # of a program, whose gradient of the parameters is one part of their sum
+AMPERE = (8, 0)
 FORMATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def usable(device: torch.device) -> bool:
-    """Whether kernels run on a device: on CUDA, where Triton is installed."""
-    return device.type == "cuda" and find_spec("triton") is not None
+    """Whether kernels run on a device: on cards of CUDA from Ampere on, where Triton is installed.
+
+    Older ones are not supported by Triton, have no products in tf32 and bfloat16, and less memory
+    for a program than the largest one takes, 74 kB.
+    """
+    installed = device.type == "cuda" and find_spec("triton") is not None
+    return installed and torch.cuda.get_device_capability(device) >= AMPERE
 
 
 def trains(sizes: tuple[int, ...], products: torch.dtype) -> bool:

@@ -22,15 +22,23 @@ from geonode.errors import GeometryError
 # Of a program, beside its rows. Measured on an H200, and not tuned anew on every card: sums are in
 # another order then. More rows are faster in half precision and slower in single precision.
 WARPS, STAGES = 4, 1
-# How single precision is multiplied: factors in two parts of 11 bits, three products of them.
-SINGLE = "tf32x3"
+SHORT = tl.constexpr(32)  # products that are added up by the card
 _FORMATS = dict(zip(FORMATS, (tl.float32, tl.bfloat16, tl.float16), strict=True))
 
 
 @triton.jit
 @no_type_check
 def _tanh(sums):
-    return 1 - 2 / (tl.exp(2 * sums) + 1)
+    """Hyperbolic tangent: near zero a polynomial, as the difference would leave few digits.
+
+    Source of the polynomial: S. L. Moshier, Methods and Programs for Mathematical Functions, Ellis
+    Horwood 1989, as in the function tanhf of his library Cephes.
+    """
+    square = sums * sums
+    odd = -5.70498872745e-3 * square + 2.06390887954e-2
+    odd = (odd * square - 5.37397155531e-2) * square + 1.33314422036e-1
+    odd = (odd * square - 3.33332819422e-1) * square
+    return tl.where(square < 0.390625, sums + sums * odd, 1 - 2 / (tl.exp(2 * sums) + 1))
 
 
 @triton.jit
@@ -38,22 +46,40 @@ def _tanh(sums):
 def _nearest(factor):
     """The nearest number of 10 bits after the point; the product would cut the others off."""
     bits = factor.to(tl.int32, bitcast=True)
-    return ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    rounded = ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    return tl.where(factor == factor, rounded, factor)  # noqa: PLR0124 - what is not a number stays
 
 
 @triton.jit
 @no_type_check
-def _dot(left, right, precision: tl.constexpr):
-    if precision == "tf32" and left.dtype == tl.float32:
-        left, right = _nearest(left), _nearest(right)
-    return tl.dot(left, right, input_precision=precision)
+def _dot(left, right, rounded: tl.constexpr):
+    """Product of two matrices.
+
+    In single precision factors are the sum of two parts each. The card cuts off what it adds up;
+    so long sums are made of short ones, which are added to the nearest number.
+    """
+    rows: tl.constexpr = left.shape[0]
+    half: tl.constexpr = left.shape[1] // 2
+    columns: tl.constexpr = right.shape[1]
+    # what follows a return is compiled too, unless it is in another branch
+    if left.dtype != tl.float32:
+        product = tl.dot(left, right)
+    elif rounded:
+        product = tl.dot(_nearest(left), _nearest(right), input_precision="tf32")
+    elif 2 * half <= SHORT:
+        product = tl.dot(left, right, input_precision="tf32x3")
+    else:
+        a, b = tl.split(tl.permute(tl.reshape(left, (rows, 2, half)), (0, 2, 1)))
+        c, d = tl.split(tl.permute(tl.reshape(right, (2, half, columns)), (1, 2, 0)))
+        product = _dot(a, c, rounded) + _dot(b, d, rounded)
+    return product
 
 
 @triton.jit
 @no_type_check
-def _hidden(rows, weight, bias, precision: tl.constexpr):
+def _hidden(rows, weight, bias, rounded: tl.constexpr):
     """Values of the units of a layer, in the format of the products."""
-    sums = _dot(rows, weight, precision) + bias[None, :]
+    sums = _dot(rows, weight, rounded) + bias[None, :]
     return _tanh(sums).to(rows.dtype)
 
 
@@ -105,7 +131,7 @@ def _forward(
     pad: tl.constexpr,
     block: tl.constexpr,
     products: tl.constexpr,
-    precision: tl.constexpr,
+    rounded: tl.constexpr,
 ):
     model = tl.program_id(1).to(tl.int64)
     start = tl.program_id(0) * block
@@ -117,11 +143,11 @@ def _forward(
     bias2 = bias1 + first
     x = _matrix(inputs + (model * rows + start) * given, left, given, block, pad, products)
     w1 = _matrix(weight1, given, first, pad, first, products)
-    h1 = _hidden(x, w1, _vector(bias1, first, first), precision)
+    h1 = _hidden(x, w1, _vector(bias1, first, first), rounded)
     w2 = _matrix(weight2, first, second, first, second, products)
-    h2 = _hidden(h1, w2, _vector(bias2, second, second), precision)
+    h2 = _hidden(h1, w2, _vector(bias2, second, second), rounded)
     w3 = _matrix(weight3, second, wanted, second, pad, products)
-    y = _dot(h2, w3, precision) + _vector(bias2 + second, wanted, pad)[None, :]
+    y = _dot(h2, w3, rounded) + _vector(bias2 + second, wanted, pad)[None, :]
     _store_matrix(outputs + (model * rows + start) * wanted, y, left, wanted, block, pad)
 
 
@@ -142,7 +168,7 @@ def _backward(
     pad: tl.constexpr,
     block: tl.constexpr,
     products: tl.constexpr,
-    precision: tl.constexpr,
+    rounded: tl.constexpr,
     to_inputs: tl.constexpr,
 ):
     model = tl.program_id(1).to(tl.int64)
@@ -159,28 +185,28 @@ def _backward(
     left = rows - start
     at = model * rows + start
     x = _matrix(inputs + at * given, left, given, block, pad, products)
-    h1 = _hidden(x, w1, b1, precision)
-    h2 = _hidden(h1, w2, b2, precision)
+    h1 = _hidden(x, w1, b1, rounded)
+    h2 = _hidden(h1, w2, b2, rounded)
     # beyond the last row errors are zero, and so is all that comes of them
     e3 = _matrix(errors + at * wanted, left, wanted, block, pad, products)
     into = gradient + (model * tl.num_programs(0) + tl.program_id(0)) * parameters
     into3 = into + given * first + first * second
-    _store_matrix(into3, _dot(tl.trans(h2), e3, precision), second, wanted, second, pad)
+    _store_matrix(into3, _dot(tl.trans(h2), e3, rounded), second, wanted, second, pad)
     last = tl.arange(0, pad)
     of_b1 = into3 + second * wanted
     tl.store(of_b1 + first + second + last, tl.sum(e3.to(tl.float32), 0), mask=last < wanted)
-    error = _through(_dot(e3, tl.trans(w3), precision), h2)
+    error = _through(_dot(e3, tl.trans(w3), rounded), h2)
     e2 = error.to(products)
     _store_matrix(
-        into + given * first, _dot(tl.trans(h1), e2, precision), first, second, first, second
+        into + given * first, _dot(tl.trans(h1), e2, rounded), first, second, first, second
     )
     tl.store(of_b1 + first + tl.arange(0, second), tl.sum(error, 0))
-    error = _through(_dot(e2, tl.trans(w2), precision), h1)
+    error = _through(_dot(e2, tl.trans(w2), rounded), h1)
     e1 = error.to(products)
-    _store_matrix(into, _dot(tl.trans(x), e1, precision), given, first, pad, first)
+    _store_matrix(into, _dot(tl.trans(x), e1, rounded), given, first, pad, first)
     tl.store(of_b1 + tl.arange(0, first), tl.sum(error, 0))
     if to_inputs:
-        back = _dot(e1, tl.trans(w1), precision)
+        back = _dot(e1, tl.trans(w1), rounded)
         _store_matrix(of_inputs + at * given, back, left, given, block, pad)
 
 
@@ -259,7 +285,7 @@ def _constants(sizes: tuple[int, ...], products: torch.dtype) -> dict[str, Any]:
         "pad": NARROWEST,
         "block": ROWS,
         "products": _FORMATS[products],
-        "precision": "tf32" if rounded else SINGLE,
+        "rounded": rounded,
         "num_warps": WARPS,
         "num_stages": STAGES,
     }
