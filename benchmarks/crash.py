@@ -58,7 +58,7 @@ def killed_repro(bench: Bench, folder: Path, kills: int, group: bool) -> Row:
     problem, count, refused = "", 0, 0
     for _ in range(kills):
         process = repro(folder)
-        time.sleep(3 + bench.choose.random() * 9)
+        time.sleep(2 + bench.choose.random() * 5)
         if process.poll() is not None:
             break
         (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
@@ -77,7 +77,7 @@ def killed_repro(bench: Bench, folder: Path, kills: int, group: bool) -> Row:
         wrong = sorted(set(made(folder).items()) ^ set(made(bench.whole).items()))
         problem = f"dvc repro: differing: {', '.join(sorted({name for name, _ in wrong}))}"
     what = "and its stage" if group else "alone, whose stage goes on"
-    how = f"`kill -9` of `dvc repro` {what}, every 3 to 12 s on its way, then run to its end"
+    how = f"`kill -9` of `dvc repro` {what}, every 2 to 7 s on its way, then run to its end"
     note = f"told {refused} times that the old stage still writes" if refused else ""
     return Row("killed pipeline", how, count, (problem,) * count if problem else (), note)
 
