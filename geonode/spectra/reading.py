@@ -286,7 +286,7 @@ def _selected(
         spectrum = int(np.flatnonzero(np.isnan(sheet.values[:, place]))[0])
         raise SpectraError(
             f"{sheet.cell_place(spectrum, place)}: found an empty or NaN cell, expected a number; "
-            "fill it in, or leave the wavelength out with missing: mask"
+            "fill it in, or take the wavelength out (as spectra.missing: mask does for a series)"
         )
     kept = inside & ~gaps
     if gaps.any() and kept.sum() < FEWEST_WAVELENGTHS:
