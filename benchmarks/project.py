@@ -48,6 +48,8 @@ _COPIED = ("dvc.yaml", ".dvcignore", "stages", "geonode")
 
 # The server imports once what every stage would, and then makes a process in some milliseconds.
 _PROCESSES = multiprocessing.get_context("forkserver")
+# Semaphores of those that are killed are removed when all is over, which need not be said.
+os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
 _PROCESSES.set_forkserver_preload(
     [
         "benchmarks.project",
