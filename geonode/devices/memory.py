@@ -26,8 +26,8 @@ def unless_out_of_memory(work: Callable[[], T], instead: str) -> T | None:
         return work()
     except torch.OutOfMemoryError as error:
         _LOG.warning("%s; %s", str(error).splitlines()[0], instead)
-    # Only here do the arrays of the work no longer belong to the error.
-    gc.collect()
     if torch.cuda.is_initialized():
+        # only here do the arrays of the work no longer belong to the error
+        gc.collect()
         torch.cuda.empty_cache()
     return None

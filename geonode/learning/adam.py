@@ -5,6 +5,7 @@ from step to step is read from memory, so that a step can be captured. Its first
 imports the compiler of torch, which took a process 1.3 s and 150 MB.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -51,7 +52,9 @@ class Adam:
         """
         of_parts = [rate for group, rate in zip(self._groups, rates, strict=True) for _ in group]
         for length, rate in zip(self._lengths, of_parts, strict=True):
-            length.fill_(rate / (1 - FIRST_DECAY ** (step + 1)))
+            unbiased = rate / (1 - FIRST_DECAY ** (step + 1))
+            # torch would refuse to round what is too large for the format
+            length.fill_(unbiased if unbiased <= torch.finfo(length.dtype).max else math.inf)
         self._scale.fill_((1 - SECOND_DECAY ** (step + 1)) ** -0.5)
 
     def forget(self) -> None:

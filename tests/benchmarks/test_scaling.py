@@ -52,7 +52,7 @@ def test_constants_are_those_of_single_tiles(monkeypatch):
 
 def test_processes_of_their_own_and_workers_are_timed_beside_the_model():
     pytest.importorskip("distributed")
-    costs, table = scaling.study(1e5, 2e5, [1], 2)
+    costs, table = scaling.study(1e5, 2e5, [1], 1)
     assert [line["processes"] for line in table] == ["1", "1 workers"]
     for line in table:
         assert line["geodesics"] >= 1e5

@@ -198,12 +198,11 @@ def test_the_bytes_do_not_depend_on_tiles_and_threads(tmp_path, model, cube):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_bytes_are_those_of_one_process(tmp_path, monkeypatch, root, cube, workers):
+def test_the_bytes_are_those_of_one_process(tmp_path, monkeypatch, root, cube):
     pytest.importorskip("distributed")
     monkeypatch.chdir(cube.parent)
     call = ["estimate", "cube.zarr", "--root", str(root), "--batch-size", "6", "--out"]
-    for name, more in (("here.zarr", []), ("there.zarr", ["--workers", str(workers)])):
+    for name, more in (("here.zarr", []), ("there.zarr", ["--workers", "1"])):
         result = CliRunner().invoke(app, [*call, str(tmp_path / name), *more])
         assert result.exit_code == 0, result.output
     assert files(tmp_path / "here.zarr") == files(tmp_path / "there.zarr")
@@ -363,19 +362,19 @@ def test_tiles_of_another_map_are_not_gone_on_with(tmp_path, model, monkeypatch,
 
 @pytest.mark.slow
 def test_a_map_that_is_killed_is_gone_on_with(tmp_path, root):
-    values = np.tile(image_values(), (40, 40, 1))
+    values = np.tile(image_values(), (25, 25, 1))
     path = store(tmp_path / "cube.zarr", values, chunks=(20, 28, len(AXIS)))
     command = ["estimate", str(path), "--root", str(root), "--batch-size", "560", "--out"]
     out = tmp_path / "map.zarr"
     running = subprocess.Popen([sys.executable, "-m", "geonode.cli", *command, str(out)])
     done = tmp_path / "map.zarr.tiles"
     until = time.monotonic() + 60
-    while len(list(done.glob("*/*"))) < 10 and time.monotonic() < until:
+    while len(list(done.glob("*/*"))) < 5 and time.monotonic() < until:
         time.sleep(0.01)
     running.send_signal(signal.SIGKILL)
     running.wait()
     kept = len([file for file in done.glob("*/*") if re.fullmatch(r"[\d-]+", file.name)])
-    assert 5 <= kept < 100
+    assert 3 <= kept < 39
     assert not out.exists()
     for name in ("map.zarr", "whole.zarr"):
         result = CliRunner().invoke(app, [*command, str(tmp_path / name)])

@@ -70,7 +70,7 @@ def test_velocities_of_a_network_by_quadrature(on_network, method):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_bits_do_not_depend_on_what_else_is_solved(method, dtype):
     grid = DirectSource(METRIC, WAVELENGTHS).grid(0, nodes(500, dtype))
-    stations, short = STATIONS.to(dtype), replace(SETTINGS, steps=20)
+    stations, short = STATIONS.to(dtype), replace(SETTINGS, steps=10)
 
     def solve(pairs, columns):
         problem = BoundaryValueProblem(stations, PROBLEM.source[pairs], PROBLEM.target[pairs])
