@@ -253,19 +253,22 @@ def can_fail(function, helpers=frozenset()):
     return False
 
 
-HELPERS = {
-    function.name
-    for file in TESTS
-    for function in functions(file)
-    if not function.name.startswith("test_") and can_fail(function)
-}
+@cache
+def helpers():
+    """Functions of the tests that fail for those that call them."""
+    return {
+        function.name
+        for file in TESTS
+        for function in functions(file)
+        if not function.name.startswith("test_") and can_fail(function)
+    }
 
 
 @pytest.mark.parametrize("file", TESTS)
 def test_every_test_can_fail(file):
     for function in functions(file):
         if function.name.startswith("test_"):
-            assert can_fail(function, HELPERS), f"{file}:{function.lineno}: {function.name}"
+            assert can_fail(function, helpers()), f"{file}:{function.lineno}: {function.name}"
 
 
 @pytest.mark.parametrize("file", [file for file in TESTS if Path(file).name.startswith("test_")])

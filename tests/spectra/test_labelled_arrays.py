@@ -133,7 +133,7 @@ def test_what_is_no_series_is_refused(tmp_path, data, message):
 
 @pytest.mark.parametrize("write", [netcdf3, netcdf4])
 @settings(
-    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(place=st.floats(0, 1, exclude_max=True), change=st.binary(min_size=1, max_size=8))
 def test_damage_gives_spectra_errors_alone(tmp_path, write, place, change):
