@@ -123,10 +123,12 @@ def fit_process(
             "expected finite spectra of different levels"
         )
     middle_length, middle_noise = (len(LENGTHS) - 1) / 2, (len(NOISES) - 1) / 2
-    length, noise = min(
-        np.argwhere(evidence >= evidence.max() - TIE).tolist(),
-        key=lambda place: abs(place[0] - middle_length) + abs(place[1] - middle_noise),
+    from_middle = np.add.outer(
+        np.abs(np.arange(len(LENGTHS)) - middle_length),
+        np.abs(np.arange(len(NOISES)) - middle_noise),
     )
+    tied = np.where(evidence >= evidence.max() - TIE, from_middle, np.inf)
+    length, noise = np.unravel_index(tied.argmin(), tied.shape)
     best = Process(float(LENGTHS[length]), float(NOISES[noise]), mean)
     return best, float(evidence[length, noise])
 
@@ -143,7 +145,7 @@ def restricted_likelihood(
     """
     basis = np.linalg.qr(_basis(training, mean))[0]
     levels, coefficients = basis.shape
-    kernels = np.stack([_kernel(training, training, length) for length in LENGTHS])
+    kernels = _kernel(training, training, LENGTHS[:, None, None])
     covariance = kernels[:, None] + NOISES[:, None, None] * np.eye(levels)
     among = basis.T @ np.linalg.inv(covariance) @ basis
     projection = _projection(covariance, basis)
@@ -169,5 +171,6 @@ def _projection(covariance: np.ndarray, basis: np.ndarray) -> np.ndarray:
     return inverse - inverse_basis @ np.linalg.solve(among, inverse_basis.swapaxes(-2, -1))
 
 
-def _kernel(positions: np.ndarray, others: np.ndarray, length: float) -> np.ndarray:
+def _kernel(positions: np.ndarray, others: np.ndarray, length: float | np.ndarray) -> np.ndarray:
+    """Covariances of a process; for several lengths, if those have two dimensions more."""
     return np.exp(-((positions[:, None] - others) ** 2) / (2 * length**2))
