@@ -287,17 +287,17 @@ def test_every_model_is_reported_once(lookup, coarse):
     assert told == [1, 1, 1]
 
 
-@BOTH
-def test_evenly_spaced_nodes_are_left_alone_if_they_suffice(lookup):
+@pytest.mark.parametrize(("lookup", "tolerance"), [(hermite, 1e-4), (linear, 1e-3)])
+def test_evenly_spaced_nodes_are_left_alone_if_they_suffice(lookup, tolerance):
     told, source = [], FormulaSource([[GENTLE], [SHARP]])
-    smallest = smallest_resolution(source, LIKE, lookup, TOLERANCE)
-    enough, found = sufficient_nodes(source, smallest, LIKE, lookup, TOLERANCE, told.append)
+    smallest = smallest_resolution(source, LIKE, lookup, tolerance)
+    enough, found = sufficient_nodes(source, smallest, LIKE, lookup, tolerance, told.append)
     assert (sum(told), found) == (4, smallest)
     assert torch.equal(enough, nodes(smallest))
     told.clear()
-    refined, found = sufficient_nodes(source, 30, LIKE, lookup, TOLERANCE, told.append)
+    refined, found = sufficient_nodes(source, 30, LIKE, lookup, tolerance, told.append)
     assert (sum(told), found) == (4, smallest)
-    assert torch.equal(refined, refine(source, nodes(30), lookup, TOLERANCE))
+    assert torch.equal(refined, refine(source, nodes(30), lookup, tolerance))
     assert 30 < len(refined) < smallest
 
 

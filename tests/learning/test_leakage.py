@@ -317,7 +317,7 @@ def test_from_the_spectra_to_the_intervals_nothing_leaks(kind, inner_levels, mon
 
 @pytest.mark.parametrize(("kind", "rate"), [("path", 0.05), ("scores", 0.003)])
 def test_a_left_out_spectrum_does_not_say_when_its_fold_stops(kind, rate, monkeypatch):
-    changes = {"epochs": 60, "patience": 10, "learning_rate": rate}
+    changes = {"epochs": 40, "patience": 8, "learning_rate": rate}
     outer, inside, runs = whole(kind, measured(), None, monkeypatch, **changes)
     stops = (~outer["decoder history"].isnan()).sum((1, 2, 3))
     assert len(set(stops.tolist())) > 1
