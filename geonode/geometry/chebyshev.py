@@ -15,6 +15,7 @@ followed by a check at random points.
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float
@@ -27,7 +28,7 @@ from geonode.geometry.metric import Metric
 AXES = ("concentration", "wavelength")
 FIRST_DEGREE = 24
 LINES = 5  # along which a degree is found
-RANDOM_POINTS = 8  # in each direction
+RANDOM_POINTS, CHECKS = 8, (2, 3)  # in each direction, and their seeds
 SLACK = 10
 LARGEST_DEGREE = 4096  # of an exponential
 
@@ -67,63 +68,99 @@ def expand(metric: Metric, tolerance: float, largest_degree: int, first: int = 0
             finite.
     """
     require_above("tolerance", tolerance, 0)
-    (in_x, calls_x), (in_w, calls_w) = (
-        _degree_along(metric, axis, tolerance, largest_degree, first) for axis in (0, 1)
-    )
-    degrees, calls = [in_x, in_w], calls_x + calls_w
+    degrees, calls = _degrees_along_lines(metric, tolerance, largest_degree, first)
     while True:
-        coefficients = _finite(_interpolate(metric, *degrees), first)
-        calls += degrees[0] * degrees[1]
-        tails = [_tail(coefficients.transpose(1, 2)), _tail(coefficients)]
+        coefficients, found = _interpolated(metric, *degrees)
+        magnitudes = _finite(found, first)
+        calls += degrees[0] * degrees[1] + RANDOM_POINTS**2
+        *along, errors = magnitudes.split([*degrees, 1], dim=1)
+        tails = [_tail(magnitude) for magnitude in along]
         if all(float(tail.max()) <= tolerance for tail in tails):
-            errors = _errors_at_random_points(metric, coefficients, first)
-            calls += RANDOM_POINTS**2
             if float(errors.max()) <= SLACK * tolerance:
                 return Expansion(coefficients, max(float(tail.max()) for tail in tails), calls)
-            tails = [errors, errors]
+            tails = [errors[:, 0]] * 2
         for axis, tail in enumerate(tails):
             if float(tail.max()) > tolerance:
                 _require_room(degrees[axis], largest_degree, axis, tail, tolerance, first)
                 degrees[axis] = min(degrees[axis] + degrees[axis] // 4 + 1, largest_degree)
 
 
-def _degree_along(
-    metric: Metric, axis: int, tolerance: float, largest_degree: int, first: int
-) -> tuple[int, int]:
-    """Coefficients that one direction needs along a few random lines, and calls to find out."""
+def _degrees_along_lines(
+    metric: Metric, tolerance: float, largest_degree: int, first: int
+) -> tuple[list[int], int]:
+    """Coefficients that either direction needs along a few random lines, and calls to find out.
+
+    Both are looked at in one call of the network, until one of them is known.
+    """
     like = metric.network.parameters[0]
-    generator = torch.Generator().manual_seed(axis)
-    across = (2 * torch.rand(LINES, generator=generator, dtype=torch.float64) - 1).to(like)
-    degree, calls = min(FIRST_DEGREE, largest_degree), 0
-    while True:
-        points, transform = _transform(degree, like)
-        if axis == 0:
-            values = metric.log_sqrt(points[None], across).transpose(1, 2)
-        else:
-            values = metric.log_sqrt(across[None], points)
-        coefficients = _finite(values @ transform.T, first)
-        calls += LINES * degree
-        tail = _tail(coefficients)
-        if float(tail.max()) <= tolerance:
-            large = (coefficients.abs().amax((0, 1)) > tolerance).nonzero()
-            needed = int(large.max()) + 1 if len(large) else 1
-            return min(needed + max(2, math.ceil(needed / 7)), degree), calls
-        _require_room(degree, largest_degree, axis, tail, tolerance, first)
-        degree = min(2 * degree, largest_degree)
+    on = (like.device, like.dtype)
+    degrees, known, calls = [min(FIRST_DEGREE, largest_degree)] * 2, [False] * 2, 0
+    while not all(known):
+        axes = [axis for axis in (0, 1) if not known[axis]]
+        points = [_points(degrees[axis], *on) for axis in axes]
+        lines = [_random(axis, LINES, *on) for axis in axes]
+        blocks = [
+            (along, across) if axis == 0 else (across, along)
+            for axis, (along, _), across in zip(axes, points, lines, strict=True)
+        ]
+        magnitudes = [
+            (transform @ values.movedim(axis + 1, 1)).abs().amax(2)
+            for axis, (_, transform), values in zip(
+                axes, points, metric.log_sqrt_on_products(blocks), strict=True
+            )
+        ]
+        found = _finite(torch.cat(magnitudes, dim=1), first)
+        for axis, of_axis in zip(
+            axes, found.split([degrees[axis] for axis in axes], dim=1), strict=True
+        ):
+            calls += LINES * degrees[axis]
+            tail = _tail(of_axis)
+            known[axis] = float(tail.max()) <= tolerance
+            if known[axis]:
+                large = (of_axis.amax(0) > tolerance).nonzero()
+                needed = int(large.max()) + 1 if len(large) else 1
+                degrees[axis] = min(needed + max(2, math.ceil(needed / 7)), degrees[axis])
+            else:
+                _require_room(degrees[axis], largest_degree, axis, tail, tolerance, first)
+                degrees[axis] = min(2 * degrees[axis], largest_degree)
+    return degrees, calls
 
 
-def _tail(coefficients: Tensor) -> Tensor:
-    """Largest magnitude of the last eighth of the coefficients, at least two, of every model."""
-    return coefficients[..., -max(2, coefficients.shape[-1] // 8) :].abs().amax((1, 2))
+def _interpolated(metric: Metric, in_x: int, in_w: int) -> tuple[Tensor, Tensor]:
+    """The interpolant in the Chebyshev points of the first kind, and how good it is.
+
+    Returns:
+        Its coefficients; and, side by side for every model, the largest magnitude at every degree
+        in x, that at every degree in w, and the largest error on a random product of points.
+    """
+    like = metric.network.parameters[0]
+    on = (like.device, like.dtype)
+    (x, to_x), (w, to_w) = _points(in_x, *on), _points(in_w, *on)
+    some_x, some_w = (_random(seed, RANDOM_POINTS, *on) for seed in CHECKS)
+    on_nodes, expected = metric.log_sqrt_on_products([(x, w), (some_x, some_w)])
+    coefficients = to_x @ on_nodes @ to_w.T
+    at_x, at_w = (
+        _random_polynomials(seed, count, *on)
+        for seed, count in zip(CHECKS, (in_x, in_w), strict=True)
+    )
+    magnitude = coefficients.abs()
+    error = (at_x @ coefficients @ at_w.T - expected).abs().amax((1, 2))
+    return coefficients, torch.cat([magnitude.amax(2), magnitude.amax(1), error[:, None]], dim=1)
 
 
-def _finite(coefficients: Tensor, first: int) -> Tensor:
-    """Coefficients, or errors, refused if they are not finite."""
-    finite = torch.isfinite(coefficients).all(-1).all(-1)
+def _tail(magnitudes: Tensor) -> Tensor:
+    """Largest of the last eighth of the coefficients, at least two, along the last dimension."""
+    return magnitudes[..., -max(2, magnitudes.shape[-1] // 8) :].amax(-1)
+
+
+def _finite(magnitudes: Tensor, first: int) -> Tensor:
+    """Magnitudes of every model, on the host; refused if one is not finite."""
+    magnitudes = magnitudes.cpu()
+    finite = magnitudes.isfinite().all(1)
     if not finite.all():
         bad = first + int((~finite).nonzero()[0])
         raise GeometryError(f"the metric of model {bad} is not finite; train it again")
-    return coefficients
+    return magnitudes
 
 
 def _require_room(
@@ -140,30 +177,10 @@ def _require_room(
         )
 
 
-def _errors_at_random_points(
-    metric: Metric, coefficients: Float[Tensor, "model degree_x degree_w"], first: int
-) -> Float[Tensor, "model"]:
-    """Largest error of every expansion on a random product of points."""
-    generator = torch.Generator().manual_seed(0)
-    x, w = (2 * torch.rand(2, RANDOM_POINTS, generator=generator) - 1).to(coefficients)
-    in_w = coefficients @ polynomials(w, coefficients.shape[2]).T
-    found = polynomials(x, coefficients.shape[1]) @ in_w
-    return _finite(found - metric.log_sqrt(x[None], w), first).abs().amax((1, 2))
-
-
 def polynomials(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:
     """T_0 to T_{count-1}: T_k(x) = cos(k arccos x)."""
     orders = torch.arange(count, device=points.device, dtype=points.dtype)
     return torch.cos(orders * torch.arccos(points.clamp(-1, 1))[:, None])
-
-
-def derivatives(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:
-    """T_0' to T_{count-1}': T_k' = k U_{k-1}, U by its three-term recurrence."""
-    second_kind = [torch.zeros_like(points), torch.ones_like(points)]  # U_{-1}, U_0
-    for _ in range(count - 2):
-        second_kind.append(2 * points * second_kind[-1] - second_kind[-2])
-    orders = torch.arange(count, device=points.device, dtype=points.dtype)
-    return orders * torch.stack(second_kind[:count], dim=-1)
 
 
 def differentiation(count: int, like: Float[Tensor, "..."]) -> Float[Tensor, "degree degree"]:
@@ -176,10 +193,7 @@ def differentiation(count: int, like: Float[Tensor, "..."]) -> Float[Tensor, "de
         count: number of coefficients.
         like: of the format and on the device that is asked for.
     """
-    k, n = (torch.arange(count, device=like.device)[at] for at in ((slice(None), None), (None,)))
-    matrix = torch.where((n > k) & ((n - k) % 2 == 1), 2 * n, 0).to(like.dtype)
-    matrix[0] /= 2
-    return matrix
+    return _differentiation(count, like.device, like.dtype)
 
 
 def integrals(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:
@@ -213,9 +227,10 @@ def integral_of_exponential(
     """
     degree = 2 * max(len(lines), FIRST_DEGREE // 2)
     while True:
-        at, transform = _transform(degree, lines)
+        at, transform = _points(degree, lines.device, lines.dtype)
         coefficients = transform @ torch.exp(polynomials(at, len(lines)) @ lines)
-        if float(_tail(coefficients.T[None])) <= tolerance * float(coefficients.abs().max()):
+        magnitudes = coefficients.abs().amax(1)
+        if float(_tail(magnitudes)) <= tolerance * float(magnitudes.max()):
             return integrals(points, degree) @ coefficients
         if degree > LARGEST_DEGREE:
             raise GeometryError(
@@ -225,18 +240,35 @@ def integral_of_exponential(
         degree *= 2
 
 
-def _interpolate(metric: Metric, in_x: int, in_w: int) -> Tensor:
-    """Coefficients of the interpolant in the Chebyshev points of the first kind."""
-    like = metric.network.parameters[0]
-    x, to_x = _transform(in_x, like)
-    w, to_w = _transform(in_w, like)
-    return to_x @ metric.log_sqrt(x[None], w) @ to_w.T
+# What follows is wanted again and again, and costs a device more launches than its use.
 
 
-def _transform(count: int, like: Tensor) -> tuple[Tensor, Tensor]:
+@lru_cache(maxsize=16)
+def _points(count: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Chebyshev points of the first kind and the matrix from values there to coefficients."""
-    angles = (torch.arange(count, device=like.device, dtype=like.dtype) + 0.5) * (math.pi / count)
-    orders = torch.arange(count, device=like.device, dtype=like.dtype)
+    orders = torch.arange(count, device=device, dtype=dtype)
+    angles = (orders + 0.5) * (math.pi / count)
     matrix = torch.cos(orders[:, None] * angles) * (2 / count)
     matrix[0] /= 2
     return torch.cos(angles), matrix
+
+
+@lru_cache(maxsize=16)
+def _random(seed: int, count: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Numbers from -1 to 1, always the same."""
+    generator = torch.Generator().manual_seed(seed)
+    return (2 * torch.rand(count, generator=generator, dtype=torch.float64) - 1).to(device, dtype)
+
+
+@lru_cache(maxsize=16)
+def _random_polynomials(seed: int, count: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Polynomials at the random numbers of the check."""
+    return polynomials(_random(seed, RANDOM_POINTS, device, dtype), count)
+
+
+@lru_cache(maxsize=16)
+def _differentiation(count: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    k, n = (torch.arange(count, device=device)[at] for at in ((slice(None), None), (None,)))
+    matrix = torch.where((n > k) & ((n - k) % 2 == 1), 2 * n, 0).to(dtype)
+    matrix[0] /= 2
+    return matrix

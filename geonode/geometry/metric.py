@@ -4,6 +4,7 @@ g = softplus(f) + 0.1 with f a perceptron 2 -> 64 -> 128 -> 1: positive, analyti
 from zero. Its Christoffel symbol, the only one in one dimension, is G = 1/2 d/dx ln g.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -44,6 +45,24 @@ class Metric:
     ) -> Float[Tensor, "model position wavelength"]:
         """Ln sqrt(g) on the product of positions and wavelengths."""
         return 0.5 * torch.log(self(positions, wavelengths))
+
+    def log_sqrt_on_products(
+        self, blocks: Sequence[tuple[Float[Tensor, "..."], Float[Tensor, "..."]]]
+    ) -> list[Float[Tensor, "model ..."]]:
+        """Ln sqrt(g) on several products, in one call of the network.
+
+        Args:
+            blocks: positions and wavelengths of every product, the same for all models.
+
+        Returns:
+            Of every block `(model, position, wavelength)`.
+        """
+        points = torch.cat([product(x[None], w, 1) for x, w in blocks], dim=1)
+        value = softplus(self.network(points.expand(self.network.models, -1, -1))) + FLOOR
+        parts = (0.5 * torch.log(value)).split([len(x) * len(w) for x, w in blocks], dim=1)
+        return [
+            part.reshape(-1, len(x), len(w)) for part, (x, w) in zip(parts, blocks, strict=True)
+        ]
 
     def log_sqrt_at(
         self, positions: Float[Tensor, "model row"], wavelengths: Float[Tensor, "model row"]

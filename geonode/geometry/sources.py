@@ -10,7 +10,7 @@ from torch import Tensor
 
 from geonode.config import ChristoffelParameters
 from geonode.geometry.chebyshev import (
-    derivatives,
+    differentiation,
     expand,
     integral_of_exponential,
     polynomials,
@@ -127,13 +127,11 @@ class ChebyshevSource:
         return lines.to(like.dtype).to(like.device)
 
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
-        """Sums of polynomials and of their derivatives."""
+        """Sums of polynomials, and those of the derivatives of the series."""
         lines = self.lines(model, positions)
-        return Grid(
-            positions,
-            polynomials(positions, len(lines)) @ lines,
-            derivatives(positions, len(lines)) @ lines,
-        )
+        slopes = differentiation(len(lines), lines) @ lines
+        values = polynomials(positions, len(lines))
+        return Grid(positions, values @ lines, values @ slopes)
 
 
 @dataclass

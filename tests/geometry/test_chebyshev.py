@@ -5,7 +5,7 @@ from numpy.polynomial import chebyshev
 
 from geonode.errors import GeometryError
 from geonode.geometry.chebyshev import (
-    derivatives,
+    differentiation,
     expand,
     integral_of_exponential,
     integrals,
@@ -24,11 +24,13 @@ class Series(Metric):
         super().__init__(random_metric(0, models=len(coefficients)).network)
         object.__setattr__(self, "coefficients", coefficients)
 
-    def log_sqrt(self, positions, wavelengths):
-        x, w = positions[0].numpy(), wavelengths.numpy()
-        return torch.from_numpy(
-            np.stack([chebyshev.chebgrid2d(x, w, c) for c in self.coefficients])
-        )
+    def log_sqrt_on_products(self, blocks):
+        return [
+            torch.from_numpy(
+                np.stack([chebyshev.chebgrid2d(x.numpy(), w.numpy(), c) for c in self.coefficients])
+            )
+            for x, w in blocks
+        ]
 
 
 def random_coefficients(models, in_x, in_w):
@@ -39,13 +41,23 @@ def random_coefficients(models, in_x, in_w):
 def test_polynomials_and_derivatives_against_numpy(count):
     x = np.concatenate([[-1, 1, 0], np.random.default_rng(1).uniform(-1, 1, 50)])
     values = polynomials(torch.from_numpy(x), count)
-    slopes = derivatives(torch.from_numpy(x), count)
+    slopes = values @ differentiation(count, values)
     assert values.shape == slopes.shape == (53, count)
     for degree in range(count):
         unit = np.eye(count)[degree]
         np.testing.assert_allclose(values[:, degree], chebyshev.chebval(x, unit), atol=1e-12)
         expected = chebyshev.chebval(x, chebyshev.chebder(unit))
         np.testing.assert_allclose(slopes[:, degree], expected, atol=1e-12 * max(1, degree**2))
+
+
+def test_matrices_that_are_kept_are_those_of_their_format_and_count():
+    like = torch.zeros(1, dtype=torch.float32)
+    for count in (3, 4, 3):
+        matrix = differentiation(count, like)
+        assert matrix.dtype == torch.float32
+        of_last = torch.from_numpy(np.resize(chebyshev.chebder(np.eye(count)[-1]), count - 1))
+        torch.testing.assert_close(matrix[:-1, -1], of_last.float(), rtol=0, atol=0)
+        assert differentiation(count, like.double()).dtype == torch.float64
 
 
 @pytest.mark.parametrize("count", [2, 3, 31])
@@ -73,7 +85,8 @@ def test_integral_of_an_exponential_of_known_series():
 
 
 def test_slopes_at_the_ends_are_the_squares_of_the_degrees():
-    slopes = derivatives(torch.tensor([-1.0, 1.0], dtype=torch.float64), 200)
+    values = polynomials(torch.tensor([-1.0, 1.0], dtype=torch.float64), 200)
+    slopes = values @ differentiation(200, values)
     degrees = np.arange(200)
     np.testing.assert_allclose(slopes[1], degrees**2, rtol=1e-13)
     np.testing.assert_allclose(slopes[0], degrees**2 * (-1.0) ** (degrees + 1), rtol=1e-13)
@@ -214,12 +227,12 @@ def test_a_metric_that_is_finite_on_the_nodes_alone_is_refused():
 
         evaluated = 0
 
-        def log_sqrt(self, positions, wavelengths):
+        def log_sqrt_on_products(self, blocks):
             Hole.evaluated += 1
             if Hole.evaluated > 20:
                 raise RecursionError("the same again and again")
-            values = super().log_sqrt(positions, wavelengths)
-            return values * torch.nan if values.shape[1:] == (8, 8) else values
+            found = super().log_sqrt_on_products(blocks)
+            return [one * torch.nan if one.shape[1:] == (8, 8) else one for one in found]
 
     with pytest.raises(GeometryError, match="metric of model 0 is not finite"):
         expand(Hole(random_coefficients(2, 3, 3)), 1e-8, 192)
