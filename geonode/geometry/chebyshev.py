@@ -26,7 +26,7 @@ from geonode.errors import GeometryError
 from geonode.geometry.metric import Metric
 
 AXES = ("concentration", "wavelength")
-FIRST_DEGREE = 24
+FIRST_DEGREES = (24, 48)  # in concentration, and in wavelength, which most metrics need more of
 LINES = 5  # along which a degree is found
 RANDOM_POINTS, CHECKS = 8, (2, 3)  # in each direction, and their seeds
 SLACK = 10
@@ -94,7 +94,8 @@ def _degrees_along_lines(
     """
     like = metric.network.parameters[0]
     on = (like.device, like.dtype)
-    degrees, known, calls = [min(FIRST_DEGREE, largest_degree)] * 2, [False] * 2, 0
+    degrees = [min(first_degree, largest_degree) for first_degree in FIRST_DEGREES]
+    known, calls = [False] * 2, 0
     while not all(known):
         axes = [axis for axis in (0, 1) if not known[axis]]
         points = [_points(degrees[axis], *on) for axis in axes]
@@ -225,7 +226,7 @@ def integral_of_exponential(
     Raises:
         GeometryError: the coefficients do not decay.
     """
-    degree = 2 * max(len(lines), FIRST_DEGREE // 2)
+    degree = 2 * max(len(lines), FIRST_DEGREES[0] // 2)
     while True:
         at, transform = _points(degree, lines.device, lines.dtype)
         coefficients = transform @ torch.exp(polynomials(at, len(lines)) @ lines)

@@ -101,7 +101,7 @@ def test_known_coefficients_come_back():
     padded = np.zeros((2, 23, 7))  # a seventh more than there is, two at least
     padded[:, :20, :5] = known
     np.testing.assert_allclose(expansion.coefficients, padded, atol=1e-13)
-    assert expansion.calls == LINES * (24 + 24) + 23 * 7 + CHECK
+    assert expansion.calls == LINES * (24 + 48) + 23 * 7 + CHECK
     assert expansion.tail < 1e-13
 
 
@@ -112,7 +112,7 @@ def test_only_the_rough_axis_is_raised(axis):
     known[0, 6:], known[0, :, 6:] = 0, 0  # one easy model shares the degrees of the hard ones
     expansion = expand(Series(known), 1e-12, 192)
     assert expansion.coefficients.shape == [(3, 46, 8), (3, 8, 46)][axis]
-    assert expansion.calls == LINES * (24 + 48 + 24) + 46 * 8 + CHECK
+    assert expansion.calls == LINES * (24 + 48 + (48, 0)[axis]) + 46 * 8 + CHECK
     found = expansion.coefficients[:, : shape[0], : shape[1]]
     np.testing.assert_allclose(found, known, atol=1e-12)
 
@@ -158,7 +158,7 @@ def errors(metric, tolerance):
 
 
 @pytest.mark.parametrize(
-    ("gain", "tolerance", "fewer"), [(1.0, 1e-9, 1800), (2.0, 1e-9, 400), (4.0, 1e-10, 24)]
+    ("gain", "tolerance", "fewer"), [(1.0, 1e-9, 1500), (2.0, 1e-9, 400), (4.0, 1e-10, 24)]
 )
 @pytest.mark.parametrize("seed", [11, 12])
 def test_networks_against_direct_evaluation(seed, gain, tolerance, fewer):
