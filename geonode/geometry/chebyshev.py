@@ -28,7 +28,7 @@ from geonode.geometry.metric import Metric
 AXES = ("concentration", "wavelength")
 FIRST_DEGREES = (24, 48)  # in concentration, and in wavelength, which most metrics need more of
 LINES = 5  # along which a degree is found
-RANDOM_POINTS, CHECKS = 8, (2, 3)  # in each direction, and their seeds
+RANDOM_POINTS = 8  # in each direction
 SLACK = 10
 LARGEST_DEGREE = 4096  # of an exponential
 
@@ -88,21 +88,22 @@ def expand(metric: Metric, tolerance: float, largest_degree: int, first: int = 0
 def _degrees_along_lines(
     metric: Metric, tolerance: float, largest_degree: int, first: int
 ) -> tuple[list[int], int]:
-    """Coefficients that either direction needs along a few random lines, and calls to find out.
+    """Coefficients that either direction needs along a few lines, and calls to find out.
 
-    Both are looked at in one call of the network, until one of them is known.
+    Both are looked at in one call of the network, until one of them is known. The lines are at
+    Chebyshev points, so that some are near the ends, where a network is often sharpest.
     """
     like = metric.network.parameters[0]
     on = (like.device, like.dtype)
+    across, _ = _points(LINES, *on)
     degrees = [min(first_degree, largest_degree) for first_degree in FIRST_DEGREES]
     known, calls = [False] * 2, 0
     while not all(known):
         axes = [axis for axis in (0, 1) if not known[axis]]
         points = [_points(degrees[axis], *on) for axis in axes]
-        lines = [_random(axis, LINES, *on) for axis in axes]
         blocks = [
             (along, across) if axis == 0 else (across, along)
-            for axis, (along, _), across in zip(axes, points, lines, strict=True)
+            for axis, (along, _) in zip(axes, points, strict=True)
         ]
         magnitudes = [
             (transform @ values.movedim(axis + 1, 1)).abs().amax(2)
@@ -137,13 +138,9 @@ def _interpolated(metric: Metric, in_x: int, in_w: int) -> tuple[Tensor, Tensor]
     like = metric.network.parameters[0]
     on = (like.device, like.dtype)
     (x, to_x), (w, to_w) = _points(in_x, *on), _points(in_w, *on)
-    some_x, some_w = (_random(seed, RANDOM_POINTS, *on) for seed in CHECKS)
+    (some_x, at_x), (some_w, at_w) = _check(0, in_x, *on), _check(1, in_w, *on)
     on_nodes, expected = metric.log_sqrt_on_products([(x, w), (some_x, some_w)])
     coefficients = to_x @ on_nodes @ to_w.T
-    at_x, at_w = (
-        _random_polynomials(seed, count, *on)
-        for seed, count in zip(CHECKS, (in_x, in_w), strict=True)
-    )
     magnitude = coefficients.abs()
     error = (at_x @ coefficients @ at_w.T - expected).abs().amax((1, 2))
     return coefficients, torch.cat([magnitude.amax(2), magnitude.amax(1), error[:, None]], dim=1)
@@ -255,16 +252,14 @@ def _points(count: int, device: torch.device, dtype: torch.dtype) -> tuple[Tenso
 
 
 @lru_cache(maxsize=16)
-def _random(seed: int, count: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Numbers from -1 to 1, always the same."""
-    generator = torch.Generator().manual_seed(seed)
-    return (2 * torch.rand(count, generator=generator, dtype=torch.float64) - 1).to(device, dtype)
-
-
-@lru_cache(maxsize=16)
-def _random_polynomials(seed: int, count: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Polynomials at the random numbers of the check."""
-    return polynomials(_random(seed, RANDOM_POINTS, device, dtype), count)
+def _check(
+    axis: int, count: int, device: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Random points of an axis, always the same, and the polynomials there."""
+    generator = torch.Generator().manual_seed(axis)
+    points = 2 * torch.rand(RANDOM_POINTS, generator=generator, dtype=torch.float64) - 1
+    points = points.to(device, dtype)
+    return points, polynomials(points, count)
 
 
 @lru_cache(maxsize=16)
