@@ -15,7 +15,7 @@ followed by a check at random points.
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import torch
 from jaxtyping import Float
@@ -24,6 +24,8 @@ from torch import Tensor
 from geonode.arguments import require_above
 from geonode.errors import GeometryError
 from geonode.geometry.metric import Metric
+
+largest = partial(torch.linalg.vector_norm, ord=math.inf)  # magnitude along some dimensions
 
 AXES = ("concentration", "wavelength")
 FIRST_DEGREES = (24, 48)  # in concentration, and in wavelength, which most metrics need more of
@@ -106,7 +108,7 @@ def _degrees_along_lines(
             for axis, (along, _) in zip(axes, points, strict=True)
         ]
         magnitudes = [
-            (transform @ values.movedim(axis + 1, 1)).abs().amax(2)
+            largest(transform @ values.movedim(axis + 1, 1), dim=2)
             for axis, (_, transform), values in zip(
                 axes, points, metric.log_sqrt_on_products(blocks), strict=True
             )
@@ -141,9 +143,9 @@ def _interpolated(metric: Metric, in_x: int, in_w: int) -> tuple[Tensor, Tensor]
     (some_x, at_x), (some_w, at_w) = _check(0, in_x, *on), _check(1, in_w, *on)
     on_nodes, expected = metric.log_sqrt_on_products([(x, w), (some_x, some_w)])
     coefficients = to_x @ on_nodes @ to_w.T
-    magnitude = coefficients.abs()
-    error = (at_x @ coefficients @ at_w.T - expected).abs().amax((1, 2))
-    return coefficients, torch.cat([magnitude.amax(2), magnitude.amax(1), error[:, None]], dim=1)
+    error = at_x @ coefficients @ at_w.T - expected
+    found = [largest(coefficients, dim=2), largest(coefficients, dim=1)]
+    return coefficients, torch.cat([*found, largest(error, dim=(1, 2))[:, None]], dim=1)
 
 
 def _tail(magnitudes: Tensor) -> Tensor:
