@@ -37,6 +37,9 @@ ANSWER_SECONDS = 30
 BEGUN_PER_WORKER = 2
 """Tiles that a worker has at hand: the one that it works on, and the next."""
 
+BEGUN_AGAIN = ("lost", "pending")
+"""Status of a tile that was done, but whose worker died with the result."""
+
 ENVIRON = "distributed.nanny.pre-spawn-environ"
 OF_WORKERS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 1)
 """Environment of the workers of a cluster of one's own: what Dask sets, but for its
@@ -152,6 +155,9 @@ class Cluster:
             # What was begun is waited for after an error too: when the caller then removes what is
             # half written, no worker may be writing any more.
             for future in running:
+                if future.status in BEGUN_AGAIN:
+                    running.add(future)
+                    continue
                 orderly.add(begun.pop(future), future)
                 if orderly.goes_on:
                     begin()
@@ -186,10 +192,10 @@ class _Orderly:
 
     def add(self, index: int, future: Future) -> None:
         """One tile that is done, one way or the other."""
-        if future.status != "finished":
+        if future.status in ("error", "cancelled"):
             self._failed[index] = future
             return
-        self._waiting[index] = future.result()
+        self._waiting[index] = future.result()  # waits if it was lost just now
         while self._next in self._waiting and self._error is None:
             found, units = self._waiting.pop(self._next)
             try:

@@ -1,5 +1,6 @@
 import logging
 import os
+import signal
 import time
 from dataclasses import replace
 from functools import partial
@@ -177,6 +178,20 @@ def test_a_tile_whose_worker_is_killed_is_done_by_another(pair, tmp_path):
     grids(tmp_path / "there", pair, source)
     assert marker.exists()
     assert files(tmp_path / "here") == files(tmp_path / "there")
+
+
+def test_results_that_die_with_their_worker_are_worked_on_again(pair):
+    taken = []
+
+    def take(tile, found):
+        if not taken:
+            time.sleep(1)  # until the other tiles that were begun are done, too
+            os.kill(found[1], signal.SIGKILL)
+            time.sleep(0.3)  # until it is known that its others are lost, which are begun again
+        taken.append((tile, found[0]))
+
+    pair.work(partial(tiles.squares, 0.4), range(9), take)
+    assert taken == [(n, n * n) for n in range(9)]
 
 
 def test_a_tile_that_kills_every_worker_is_given_up(pair):

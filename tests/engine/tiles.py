@@ -12,10 +12,11 @@ from geonode.errors import GeometryError
 from geonode.geometry.sources import DirectSource
 
 
-def squares():
+def squares(seconds=0.0):
     """Squares and the process that multiplied; as many units of work as the number."""
 
     def square(tile, report):
+        time.sleep(seconds)
         for _ in range(tile):
             report(1)
         return tile**2, os.getpid()
