@@ -69,7 +69,7 @@ def _minima(
     at_nodes, least = log_sqrt.unflatten(0, inside.shape).min(1)
     low, high = positions[:-1, None], positions[1:, None]
     x = inside.gather(1, least)
-    matrix = differentiation(len(lines), lines)
+    matrix = differentiation(len(lines), lines.device, lines.dtype)
     slopes = matrix @ lines
     both = torch.stack([slopes, matrix @ slopes], dim=1)
     for _ in range(NEWTON_STEPS):

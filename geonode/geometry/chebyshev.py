@@ -29,10 +29,11 @@ largest = partial(torch.linalg.vector_norm, ord=math.inf)  # magnitude along som
 
 AXES = ("concentration", "wavelength")
 FIRST_DEGREES = (24, 48)  # in concentration, and in wavelength, which most metrics need more of
-LINES = 5  # along which a degree is found
+LINES = (5, 3)  # along which the degree in concentration, and in wavelength, is found
 RANDOM_POINTS = 8  # in each direction
 SLACK = 10
 LARGEST_DEGREE = 4096  # of an exponential
+KEPT = 16  # points and matrices of a degree, which take a card more launches than their use
 
 
 @dataclass(frozen=True)
@@ -97,15 +98,15 @@ def _degrees_along_lines(
     """
     like = metric.network.parameters[0]
     on = (like.device, like.dtype)
-    across, _ = _points(LINES, *on)
     degrees = [min(first_degree, largest_degree) for first_degree in FIRST_DEGREES]
     known, calls = [False] * 2, 0
     while not all(known):
         axes = [axis for axis in (0, 1) if not known[axis]]
         points = [_points(degrees[axis], *on) for axis in axes]
+        lines = [_points(LINES[axis], *on)[0] for axis in axes]
         blocks = [
             (along, across) if axis == 0 else (across, along)
-            for axis, (along, _) in zip(axes, points, strict=True)
+            for axis, (along, _), across in zip(axes, points, lines, strict=True)
         ]
         magnitudes = [
             largest(transform @ values.movedim(axis + 1, 1), dim=2)
@@ -117,7 +118,7 @@ def _degrees_along_lines(
         for axis, of_axis in zip(
             axes, found.split([degrees[axis] for axis in axes], dim=1), strict=True
         ):
-            calls += LINES * degrees[axis]
+            calls += LINES[axis] * degrees[axis]
             tail = _tail(of_axis)
             known[axis] = float(tail.max()) <= tolerance
             if known[axis]:
@@ -183,17 +184,24 @@ def polynomials(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "po
     return torch.cos(orders * torch.arccos(points.clamp(-1, 1))[:, None])
 
 
-def differentiation(count: int, like: Float[Tensor, "..."]) -> Float[Tensor, "degree degree"]:
-    """Matrix from the coefficients of a series to those of its derivative.
+@lru_cache(maxsize=KEPT)
+def differentiation(
+    count: int, device: torch.device, dtype: torch.dtype
+) -> Float[Tensor, "degree degree"]:
+    """Matrix from the coefficients of a series to those of its derivative, not to be written to.
 
     T_n' is 2 n times the sum of the T_k with k < n and n - k odd, T_0 by half (J. C. Mason and
     D. C. Handscomb, Chebyshev Polynomials, 2003, section 2.4.5).
 
     Args:
         count: number of coefficients.
-        like: of the format and on the device that is asked for.
+        device: where the matrix is.
+        dtype: its format.
     """
-    return _differentiation(count, like.device, like.dtype)
+    k, n = (torch.arange(count, device=device)[at] for at in ((slice(None), None), (None,)))
+    matrix = torch.where((n > k) & ((n - k) % 2 == 1), 2 * n, 0).to(dtype)
+    matrix[0] /= 2
+    return matrix
 
 
 def integrals(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:
@@ -227,7 +235,8 @@ def integral_of_exponential(
     """
     degree = 2 * max(len(lines), FIRST_DEGREES[0] // 2)
     while True:
-        at, transform = _points(degree, lines.device, lines.dtype)
+        # not kept: the degree of an exponential may be large
+        at, transform = _points_and_transform(degree, lines.device, lines.dtype)
         coefficients = transform @ torch.exp(polynomials(at, len(lines)) @ lines)
         magnitudes = coefficients.abs().amax(1)
         if float(_tail(magnitudes)) <= tolerance * float(magnitudes.max()):
@@ -240,11 +249,9 @@ def integral_of_exponential(
         degree *= 2
 
 
-# What follows is wanted again and again, and costs a device more launches than its use.
-
-
-@lru_cache(maxsize=16)
-def _points(count: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def _points_and_transform(
+    count: int, device: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
     """Chebyshev points of the first kind and the matrix from values there to coefficients."""
     orders = torch.arange(count, device=device, dtype=dtype)
     angles = (orders + 0.5) * (math.pi / count)
@@ -253,7 +260,10 @@ def _points(count: int, device: torch.device, dtype: torch.dtype) -> tuple[Tenso
     return torch.cos(angles), matrix
 
 
-@lru_cache(maxsize=16)
+_points = lru_cache(maxsize=KEPT)(_points_and_transform)
+
+
+@lru_cache(maxsize=KEPT)
 def _check(
     axis: int, count: int, device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
@@ -262,11 +272,3 @@ def _check(
     points = 2 * torch.rand(RANDOM_POINTS, generator=generator, dtype=torch.float64) - 1
     points = points.to(device, dtype)
     return points, polynomials(points, count)
-
-
-@lru_cache(maxsize=16)
-def _differentiation(count: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    k, n = (torch.arange(count, device=device)[at] for at in ((slice(None), None), (None,)))
-    matrix = torch.where((n > k) & ((n - k) % 2 == 1), 2 * n, 0).to(dtype)
-    matrix[0] /= 2
-    return matrix

@@ -129,7 +129,7 @@ class ChebyshevSource:
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """Sums of polynomials, and those of the derivatives of the series."""
         lines = self.lines(model, positions)
-        slopes = differentiation(len(lines), lines) @ lines
+        slopes = differentiation(len(lines), lines.device, lines.dtype) @ lines
         values = polynomials(positions, len(lines))
         return Grid(positions, values @ lines, values @ slopes)
 

@@ -41,7 +41,7 @@ def random_coefficients(models, in_x, in_w):
 def test_polynomials_and_derivatives_against_numpy(count):
     x = np.concatenate([[-1, 1, 0], np.random.default_rng(1).uniform(-1, 1, 50)])
     values = polynomials(torch.from_numpy(x), count)
-    slopes = values @ differentiation(count, values)
+    slopes = values @ differentiation(count, values.device, values.dtype)
     assert values.shape == slopes.shape == (53, count)
     for degree in range(count):
         unit = np.eye(count)[degree]
@@ -51,13 +51,13 @@ def test_polynomials_and_derivatives_against_numpy(count):
 
 
 def test_matrices_that_are_kept_are_those_of_their_format_and_count():
-    like = torch.zeros(1, dtype=torch.float32)
+    cpu = torch.device("cpu")
     for count in (3, 4, 3):
-        matrix = differentiation(count, like)
+        matrix = differentiation(count, cpu, torch.float32)
         assert matrix.dtype == torch.float32
         of_last = torch.from_numpy(np.resize(chebyshev.chebder(np.eye(count)[-1]), count - 1))
         torch.testing.assert_close(matrix[:-1, -1], of_last.float(), rtol=0, atol=0)
-        assert differentiation(count, like.double()).dtype == torch.float64
+        assert differentiation(count, cpu, torch.float64).dtype == torch.float64
 
 
 @pytest.mark.parametrize("count", [2, 3, 31])
@@ -86,13 +86,13 @@ def test_integral_of_an_exponential_of_known_series():
 
 def test_slopes_at_the_ends_are_the_squares_of_the_degrees():
     values = polynomials(torch.tensor([-1.0, 1.0], dtype=torch.float64), 200)
-    slopes = values @ differentiation(200, values)
+    slopes = values @ differentiation(200, values.device, values.dtype)
     degrees = np.arange(200)
     np.testing.assert_allclose(slopes[1], degrees**2, rtol=1e-13)
     np.testing.assert_allclose(slopes[0], degrees**2 * (-1.0) ** (degrees + 1), rtol=1e-13)
 
 
-LINES, CHECK = 5, 8 * 8  # calls for each point of a line, and for the points of the check
+LINES, CHECK = (5, 3), 8 * 8  # calls for each point of a line, and for the points of the check
 
 
 def test_known_coefficients_come_back():
@@ -101,7 +101,7 @@ def test_known_coefficients_come_back():
     padded = np.zeros((2, 23, 7))  # a seventh more than there is, two at least
     padded[:, :20, :5] = known
     np.testing.assert_allclose(expansion.coefficients, padded, atol=1e-13)
-    assert expansion.calls == LINES * (24 + 48) + 23 * 7 + CHECK
+    assert expansion.calls == 5 * 24 + 3 * 48 + 23 * 7 + CHECK
     assert expansion.tail < 1e-13
 
 
@@ -112,7 +112,7 @@ def test_only_the_rough_axis_is_raised(axis):
     known[0, 6:], known[0, :, 6:] = 0, 0  # one easy model shares the degrees of the hard ones
     expansion = expand(Series(known), 1e-12, 192)
     assert expansion.coefficients.shape == [(3, 46, 8), (3, 8, 46)][axis]
-    assert expansion.calls == LINES * (24 + 48 + (48, 0)[axis]) + 46 * 8 + CHECK
+    assert expansion.calls == 5 * (24 + (48, 0)[axis]) + 3 * 48 + 46 * 8 + CHECK
     found = expansion.coefficients[:, : shape[0], : shape[1]]
     np.testing.assert_allclose(found, known, atol=1e-12)
 
@@ -120,9 +120,9 @@ def test_only_the_rough_axis_is_raised(axis):
 @pytest.mark.parametrize("axis", [0, 1])
 def test_what_the_lines_do_not_see_is_found_on_the_product(axis):
     # A polynomial of high degree along one axis that vanishes on all lines along it.
-    across = chebyshev.chebfromroots(chebyshev.chebpts1(LINES))
+    across = chebyshev.chebfromroots(chebyshev.chebpts1(LINES[axis]))
     known = np.zeros((1, 31, 31))
-    known[0, 0, 0], known[0, 30, : LINES + 1] = 1, across / np.abs(across).max()
+    known[0, 0, 0], known[0, 30, : LINES[axis] + 1] = 1, across / np.abs(across).max()
     known = known if axis == 0 else known.transpose(0, 2, 1)
     expansion = expand(Series(known), 1e-12, 192)
     padded = np.zeros((1, 200, 200))
@@ -156,7 +156,7 @@ def errors(metric, tolerance):
 
 
 @pytest.mark.parametrize(
-    ("gain", "tolerance", "fewer"), [(1.0, 1e-9, 1500), (2.0, 1e-9, 400), (4.0, 1e-10, 24)]
+    ("gain", "tolerance", "fewer"), [(1.0, 1e-9, 1800), (2.0, 1e-9, 400), (4.0, 1e-10, 24)]
 )
 @pytest.mark.parametrize("seed", [11, 12])
 def test_networks_against_direct_evaluation(seed, gain, tolerance, fewer):
