@@ -1,0 +1,248 @@
+"""Classical multivariate calibrations: what an estimate of concentration has to beat.
+
+A calibration takes the concentrations of the training levels (ascending, at least three), their
+spectra and the spectra to estimate, and returns a concentration for each of these. All three are
+linear in the spectrum and estimate it outside the training levels too, below zero included. Each
+has one thing to choose, the number of components or the wavelength. The choice is what estimates
+the training levels themselves best when each is left out in turn, so that it is nested where the
+calibration itself is given the other levels of a series.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.cross_decomposition import PLSRegression
+from threadpoolctl import threadpool_limits
+
+from geonode.spectra.series import Series
+
+Concentrations = Float[np.ndarray, "level"]
+Spectra = Float[np.ndarray, "level wavelength"]
+Unknown = Float[np.ndarray, "unknown wavelength"]
+Estimated = Float[np.ndarray, "unknown"]
+Calibration = Callable[[Concentrations, Spectra, Unknown], Estimated]
+
+Candidates = Callable[[Concentrations, Spectra, Unknown], Float[np.ndarray, "unknown candidate"]]
+"""What every candidate estimates: every number of components, or every wavelength."""
+
+MOST_COMPONENTS = 10
+"""Components of PLS and PCR, at most: samples have fewer absorbers, and few levels show no more."""
+
+ROUNDING = 1e-12
+"""Of the size of the spectra: variation below it is rounding."""
+
+TIE = 1e-10
+"""Of the range of the training levels: root mean squared errors that differ by less are equal."""
+
+
+# the three calibrations
+
+
+def pls(concentrations: Concentrations, spectra: Spectra, unknown: Unknown) -> Estimated:
+    """Partial least squares regression of the concentration on the spectrum, neither scaled.
+
+    One component up to `MOST_COMPONENTS` or two less than training levels are compared: one level
+    is left out, and the others about their mean span one dimension less than their number.
+
+    Sources: Wold, Ruhe, Wold and Dunn, SIAM J. Sci. Stat. Comput. 5, 735 (1984); Wold, Sjöström and
+    Eriksson, Chemom. Intell. Lab. Syst. 58, 109 (2001). The algorithm is that of scikit-learn.
+    """
+    return _of_components(_pls_by_count, concentrations, spectra, unknown)
+
+
+def pcr(concentrations: Concentrations, spectra: Spectra, unknown: Unknown) -> Estimated:
+    """Least squares of the concentration on the leading principal components of the spectra.
+
+    As many components are compared as for `pls`.
+
+    Source: Massy, J. Am. Stat. Assoc. 60, 234 (1965).
+    """
+    return _of_components(_pcr_by_count, concentrations, spectra, unknown)
+
+
+def single_wavelength(
+    concentrations: Concentrations, spectra: Spectra, unknown: Unknown
+) -> Estimated:
+    """Straight line through the concentrations over the signal at the best wavelength.
+
+    It is the inverse regression, of the concentration on the signal: as PLS and PCR it has the
+    least squared error of the concentration, and where the signal says nothing it returns the mean
+    level. The direct regression divides by its slope, which is near zero there. Of wavelengths that
+    are equally good the first is taken.
+
+    Source: Krutchkoff, Technometrics 9, 425 (1967).
+    """
+    return _by_the_best(_by_wavelength, concentrations, spectra, unknown)
+
+
+CALIBRATIONS: dict[str, Calibration] = {
+    calibration.__name__: calibration for calibration in (pls, pcr, single_wavelength)
+}
+
+
+def estimate_left_out_by(
+    calibration: Calibration, series: Series
+) -> Float[np.ndarray, "concentration"]:
+    """Estimate the concentration of every spectrum of a series from the other levels.
+
+    Args:
+        calibration: one of `CALIBRATIONS`. It is handed concentrations and spectra of the other
+            levels, and of the level that is left out the spectrum only.
+        series: of at least four levels.
+
+    Returns:
+        Entry i is the concentration (unit of the levels) estimated with level i left out.
+    """
+    # Threads only slow matrices of this size down.
+    with threadpool_limits(1):
+        return np.array(
+            [
+                calibration(*_without(fold, series.concentrations, series.signal), spectrum[None])
+                for fold, spectrum in enumerate(series.signal)
+            ]
+        )[:, 0]
+
+
+# how good they are
+
+
+@dataclass(frozen=True)
+class ConcentrationScores:
+    """Scores of the estimated concentrations of left-out levels.
+
+    Attributes:
+        median_absolute_error: of the estimates (unit of the levels).
+        median_error_of_range: the same as a share of the range of the levels.
+        rmsep: root mean squared error of prediction (unit of the levels).
+        rmsep_of_range: the same as a share of the range of the levels.
+        q2: 1 - PRESS / SS, the sums of squares of the errors and of every level about the mean of
+            the others. The mean of the others, which knows no spectrum, has 0, and perfection 1.
+    """
+
+    median_absolute_error: float
+    median_error_of_range: float
+    rmsep: float
+    rmsep_of_range: float
+    q2: float
+
+    @classmethod
+    def of(
+        cls,
+        levels: Float[np.ndarray, "concentration"],
+        estimates: Float[np.ndarray, "concentration"],
+    ) -> "ConcentrationScores":
+        """Score estimates.
+
+        Args:
+            levels: the true concentrations, at least two that differ.
+            estimates: entry i is estimated with level i left out.
+        """
+        errors, span = estimates - levels, float(np.ptp(levels))
+        others = (levels.sum() - levels) / (len(levels) - 1)
+        median, rmsep = float(np.median(np.abs(errors))), float(np.sqrt(np.mean(errors**2)))
+        q2 = 1 - float(np.sum(errors**2) / np.sum((levels - others) ** 2))
+        return cls(median, median / span, rmsep, rmsep / span, q2)
+
+
+# the choice inside
+
+
+def _by_the_best(
+    candidates: Candidates, levels: np.ndarray, spectra: np.ndarray, unknown: np.ndarray
+) -> np.ndarray:
+    """Estimates by the candidate with the least squared error, of equal ones the first."""
+    errors = np.stack(
+        [
+            candidates(*_without(fold, levels, spectra), spectra[[fold]])[0] - level
+            for fold, level in enumerate(levels)
+        ]
+    )
+    rmse = np.sqrt(np.mean(errors**2, axis=0))
+    best = int(np.argmax(rmse <= rmse.min() + TIE * np.ptp(levels)))
+    return candidates(levels, spectra, unknown)[:, best]
+
+
+def _without(fold: int, levels: np.ndarray, spectra: np.ndarray) -> tuple[Concentrations, Spectra]:
+    return np.delete(levels, fold), np.delete(spectra, fold, axis=0)
+
+
+def _of_components(
+    by_count: Callable[[int, np.ndarray, np.ndarray, np.ndarray], np.ndarray],
+    levels: np.ndarray,
+    spectra: np.ndarray,
+    unknown: np.ndarray,
+) -> np.ndarray:
+    most = min(len(levels) - 2, MOST_COMPONENTS)
+    scores, unknown_scores = _on_own_basis(spectra, unknown)
+    return _by_the_best(partial(by_count, most), levels, scores, unknown_scores)
+
+
+def _on_own_basis(spectra: np.ndarray, unknown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of spectra on the singular vectors of the training spectra, the largest of norm one.
+
+    PLS and PCR estimate the same from scores as from spectra, also when a level is left out of
+    them. Their coefficients are combinations of the centred training spectra, which the basis
+    spans: of an unknown spectrum only its projection on the basis counts. And the basis is
+    orthonormal, so that the inner products of spectra, which decide the combination, are those of
+    their scores. One scale for all leaves both as they are, and makes `ROUNDING` mean the same.
+    """
+    centre = spectra.mean(axis=0)
+    left, singular, basis = np.linalg.svd(spectra - centre, full_matrices=False)
+    singular[singular <= ROUNDING * np.linalg.norm(spectra)] = 0
+    largest = singular[0] or 1.0  # constant spectra have scores of zero
+    return left * singular / largest, (unknown - centre) @ basis.T / largest
+
+
+# candidates
+
+
+def _pls_by_count(
+    most: int, levels: np.ndarray, scores: np.ndarray, unknown: np.ndarray
+) -> np.ndarray:
+    """Estimates of PLS with 1 to `most` components, all from one fit.
+
+    The first components of a fit are the components of a fit of fewer. Beyond the rank of the
+    scores the estimates stay as they are.
+    """
+    centre, mean, span = scores.mean(axis=0), levels.mean(), np.ptp(levels)
+    rank = int(np.linalg.matrix_rank(scores - centre, tol=ROUNDING))
+    if rank == 0:
+        return np.full((len(unknown), most), mean)
+    count = min(most, rank)
+    model = PLSRegression(count, scale=False)
+    with warnings.catch_warnings():
+        # Where the first components leave no residual, the others add nothing.
+        warnings.filterwarnings("ignore", "y residual is constant", UserWarning)
+        model.fit(scores, (levels - mean) / span)
+    parts = (unknown - centre) @ model.x_rotations_ * model.y_loadings_[0]
+    estimates = mean + span * np.cumsum(parts, axis=1)
+    return np.pad(estimates, ((0, 0), (0, most - count)), mode="edge")
+
+
+def _pcr_by_count(
+    most: int, levels: np.ndarray, scores: np.ndarray, unknown: np.ndarray
+) -> np.ndarray:
+    """Estimates of PCR with 1 to `most` components; beyond the rank they stay as they are."""
+    centre, mean = scores.mean(axis=0), levels.mean()
+    left, singular, basis = np.linalg.svd(scores - centre, full_matrices=False)
+    count = min(most, int(np.sum(singular > ROUNDING)))
+    slopes = (levels - mean) @ left[:, :count] / singular[:count]
+    parts = np.zeros((len(unknown), most))
+    parts[:, :count] = (unknown - centre) @ basis[:count].T * slopes
+    return mean + np.cumsum(parts, axis=1)
+
+
+def _by_wavelength(levels: np.ndarray, spectra: np.ndarray, unknown: np.ndarray) -> np.ndarray:
+    """Estimates of the straight line at every wavelength; the mean level where all are equal."""
+    centre, mean = spectra.mean(axis=0), levels.mean()
+    deviations = spectra - centre
+    squares = np.sum(deviations**2, axis=0)
+    varies = squares > (ROUNDING * np.abs(spectra).max(axis=0)) ** 2
+    slopes = np.divide(
+        (levels - mean) @ deviations, squares, out=np.zeros_like(squares), where=varies
+    )
+    return mean + (unknown - centre) * slopes
