@@ -1,6 +1,8 @@
 # make repro: install, then run whatever of the pipeline is out of date
 # make test:  install with the test extras, then run the tests
 # make ablation: what every part of the learning buys, on the series in data/series (hours on a CPU)
+# make prior: learn the weights of the default predictor again, from simulated series (hours on a CPU,
+#             five minutes on a GPU and half an hour of calibration); look at make ablation before it is kept
 # make chaos: kill, damage, fill and collide: what is lost (docs/reliability.md)
 # make scale: how time and memory grow with the number of geodesics (a minute)
 # make lint:  formatter, linter, type checker, house rules (docstrings, shapes, layers)
@@ -10,7 +12,7 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: repro test ablation scale chaos lint clean
+.PHONY: repro test ablation prior scale chaos lint clean
 
 repro: .venv/installed
 	dvc repro
@@ -23,6 +25,9 @@ ablation: .venv/installed
 	dvc repro --single-item probe
 	python -m stages.ablation
 	dvc commit --force ablation
+
+prior: .venv/installed
+	python -m stages.prior
 
 chaos: .venv/installed-test
 	python -m benchmarks.chaos

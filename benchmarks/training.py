@@ -64,7 +64,12 @@ def left_out(
     decoders, _ = KINDS["path"].fit(case.series, features, block, Run(folds, block.members, device))
     return np.concatenate(
         [
-            decoders.predict(fold, case.series, fold.paths_to(level, features)).spectra
+            decoders.predict(
+                fold,
+                case.series,
+                case.series.concentrations[[level]],
+                fold.paths_to(level, features),
+            ).spectra
             for level, fold in enumerate(folds[:-1])
         ]
     )

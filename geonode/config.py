@@ -168,19 +168,9 @@ class TrainingParameters(Block):
 class MetricParameters(TrainingParameters):
     """Learning of the metric."""
 
-    learning: Literal[
-        "flat",
-        "evidence",
-        "evidence_network",
-        "evidence_by_wavelength",
-        "end_to_end",
-        "pullback",
-        "shared",
-    ] = Field(
-        description="straight geodesics on the given chart; a chart chosen by the evidence of a "
-        "Gaussian process; on that chart a network, one for all wavelengths or not, trained by the "
-        "same evidence, together with a decoder, or after the slopes of the spectra; or one metric "
-        "for all folds, which leaks"
+    learning: Literal["flat", "end_to_end", "shared"] = Field(
+        description="straight geodesics on the given chart; a network for every fold, trained "
+        "together with a decoder on a chart chosen by evidence; or one for all folds, which leaks"
     )
     evidence_margin: NonNegative | None = Field(
         description="log likelihood, per wavelength, by which a chart must beat the given one "
@@ -277,31 +267,11 @@ class GeodesicsParameters(Block):
 class DecodersParameters(TrainingParameters):
     """The leave-one-out decoders; all but the kind belongs to path."""
 
-    kind: Literal[
-        "blend",
-        "blend_scores",
-        "path",
-        "scores",
-        "process_constant",
-        "process_linear",
-        "evidence_process",
-        "mean",
-    ] = Field(
-        description="perceptrons on path features, onto signals or onto singular scores; a "
-        "Gaussian process over the arc length of the metric, about a constant or a straight line, "
-        "or over that of a metric of its own evidence; the mean; or a blend, weighed by inner "
-        "leave-one-out"
+    kind: Literal["blend", "posterior", "path"] = Field(
+        description="posterior over metrics, an average of closed forms; path, the published "
+        "perceptrons on path features; or a blend of both, weighed by inner leave-one-out"
     )
     learning_rate: Positive = Field(description="at the height of the schedule")
-    patience: PositiveInt | None = Field(
-        description="epochs without a smaller error of the inner folds, looked at every tenth, "
-        "after which the perceptrons of a fold stop, as they were at the smallest (null: they "
-        "train to the end)"
-    )
-    evidence_margin: NonNegative | None = Field(
-        description="log likelihood, per wavelength, by which a learned metric must beat the "
-        "chart; evidence_process (null: none does)"
-    )
 
 
 class ValidateParameters(Block):
@@ -335,8 +305,8 @@ class AblationParameters(Block):
     seeds: Annotated[list[Seed], Field(min_length=1)] = Field(
         description="of metrics and decoders, one run each"
     )
-    members: Annotated[list[PositiveInt], Field(min_length=1)] = Field(
-        description="sizes of the ensembles"
+    simulated: PositiveInt = Field(
+        description="simulated series to score the posterior on, of each of five numbers of levels"
     )
 
 

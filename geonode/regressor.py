@@ -71,7 +71,7 @@ METRIC = TRAINING | {
     "bounds_weight": 0.1,
     "length_weight": 1e-4,
 }
-DECODERS = TRAINING | {"learning_rate": 0.01, "patience": None, "evidence_margin": 0.5}
+DECODERS = TRAINING | {"learning_rate": 0.01}
 SPECTRA = {
     "source": "array",
     "quantity": "signal",
@@ -100,15 +100,13 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
         chart: of the concentrations c: "linear" (c), "log" (ln c) or "asinh" (asinh(c / kappa)).
         kappa: concentration at which the asinh chart turns from linear to logarithmic; None for
             the other charts.
-        learning: of the metric: "flat", "evidence", "evidence_network", "evidence_by_wavelength",
-            "end_to_end", "pullback" or "shared". The last one leaks: it takes its errors for
-            too small, and so the standard deviations are.
-        kind: of decoder: "blend", "blend_scores", "path", "scores", "process_constant",
-            "process_linear", "evidence_process" or "mean". The first two need inner folds.
+        learning: of the metric network: "flat", "end_to_end" or "shared". The last one leaks: it
+            takes its errors for too small. The posterior uses none.
+        kind: of predictor: "blend", "posterior" or "path".
         members: independent metrics and decoders of every fold.
         epochs: of training, of metrics as of decoders.
-        inner_members: models of every fold inside a fold; 0: no inner folds, and then no blend, no
-            calibrated deviation and no `estimate`.
+        inner_members: models of every fold inside a fold; 0: no inner folds: a blend is then the
+            posterior alone, and "path" has no calibrated deviation and no `estimate`.
         inner_levels: levels left out in turn inside every fold of leave-one-out; None: all, as the
             pipeline does. They are for the predictions of those folds alone; `predict` and
             `estimate`, whose fold leaves nothing out, are judged by leave-one-out itself, and give

@@ -39,14 +39,16 @@ def app(parameters: Parameters) -> str:
         learned = LearnedMetrics.read(METRIC)
         learned.require_levels(METRIC, len(series.concentrations))
         chosen = training_wavelengths(len(series.axis), block.wavelengths)
-        features = read_features(GEODESICS, series)[..., chosen, :]
+        features = inner_features = None
+        if "path" in BLENDS[block.kind]:
+            features = read_features(GEODESICS, series)[..., chosen, :]
     runs = Runs.of(
         len(series.concentrations), block.members, inner, device, CHECKPOINTS / "decoders"
     )
     left_out = () if runs.inner is None else tuple(f.left_out for f in runs.inner.folds)
     learned.require_inner(METRIC, left_out)
-    inner_metrics = learned.inner
-    inner_features = None if inner_metrics is None else path_features(inner_metrics, series, chosen)
+    if features is not None and learned.inner is not None:
+        inner_features = path_features(learned.inner, series, chosen)
     steps = training_steps(BLENDS[block.kind], block, runs)
     with (
         alone(DECODERS.with_suffix("")),  # its checkpoints too are of one process

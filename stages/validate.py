@@ -1,8 +1,18 @@
 """Score the leave-one-out predictions against the measured spectra and the classical baselines."""
 
+from typing import TYPE_CHECKING
+
 from geonode.config import Parameters
 from stages.command import progress, stage
 from stages.paths import DATA, DECODERS, GEODESICS, METRIC, METRICS, PLOTS, SPECTRA
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from geonode.evaluation.comparison import Comparison
+    from geonode.evaluation.scores import SeriesScores
+    from geonode.learning.blend import Blend, Prediction
+    from geonode.spectra.series import Series
 
 
 @stage("validate")
@@ -12,8 +22,12 @@ def app(parameters: Parameters) -> str:
     from geonode.evaluation.baselines import BASELINES
     from geonode.evaluation.comparison import Comparison
     from geonode.evaluation.coverage import coverage
-    from geonode.evaluation.estimation import estimate_left_out, posterior_csv
-    from geonode.evaluation.figures import error_figure, folds_figure, save_figure
+    from geonode.evaluation.estimation import (
+        calibration_scores,
+        estimate_left_out,
+        metric_csv,
+        posterior_csv,
+    )
     from geonode.evaluation.predictions import predictions_csv
     from geonode.evaluation.scores import band_scores, series_scores
     from geonode.geodesics.solved import read_features
@@ -45,30 +59,52 @@ def app(parameters: Parameters) -> str:
             "coverage": held,
             "coverage90": held["90"]["all"] if held else None,
             "estimation": estimated and estimated.summary(),
+            "calibrations": calibration_scores(series),
+            "published_method": _published(series, blend, features),
         },
     )
-    best = baselines.best
-    unit = series.labels["concentration_unit"]
     write_text(
         PLOTS / "predictions.csv",
         predictions_csv(series.axis, level_names(levels), measured, predicted, prediction.band),
     )
     write_text(PLOTS / "posterior.csv", posterior_csv(estimated))
-    labels = (series.axis_label, series.signal_label, levels, unit)
-    r2 = [fold["r2"] for fold in scores["folds"].values()]
-    save_figure(
-        folds_figure(series.axis, *labels, measured, predicted, prediction.band, r2),
-        PLOTS / "folds.png",
-    )
-    save_figure(
-        error_figure(series.axis, *labels, measured, predicted, best, baselines.predictions[best]),
-        PLOTS / "error.png",
-    )
+    write_text(PLOTS / "metric_posterior.csv", metric_csv(model))
+    _draw(series, prediction, baselines, scores)
+    best = baselines.best
     pooled = "undefined" if scores["pooled_r2"] is None else f"{scores['pooled_r2']:.4f}"
     return (
         f"leave-one-out: pooled R2 {pooled}, RMSE {scores['rmse']:.4g}; "
         f"best baseline {best}: RMSE {baselines.scores[best]['rmse']:.4g}"
     )
+
+
+def _draw(
+    series: "Series", found: "Prediction", baselines: "Comparison", scores: "SeriesScores"
+) -> None:
+    """Draw predictions of all left-out levels, and their errors beside the best baseline's."""
+    from geonode.evaluation.figures import error_figure, folds_figure, save_figure
+
+    unit = series.labels["concentration_unit"]
+    labels = (series.axis_label, series.signal_label, series.concentrations, unit)
+    measured = (*labels, series.signal, found.spectra)
+    r2 = [fold["r2"] for fold in scores["folds"].values()]
+    save_figure(folds_figure(series.axis, *measured, found.band, r2), PLOTS / "folds.png")
+    best = baselines.best
+    errors = error_figure(series.axis, *measured, best, baselines.predictions[best])
+    save_figure(errors, PLOTS / "error.png")
+
+
+def _published(
+    series: "Series", blend: "Blend", features: "np.ndarray"
+) -> dict[str, float | None] | None:
+    """Scores of the published method beside the predictor; None where it was not trained."""
+    from geonode.evaluation.scores import series_scores
+
+    if "path" not in blend.decoders:
+        return None
+    spectra = blend.only("path").left_out(series, features).spectra
+    scores = series_scores(series.axis, series.concentrations, series.signal, spectra)
+    return {key: scores[key] for key in ("q2", "pooled_r2", "interior_pooled_r2", "rmse")}
 
 
 if __name__ == "__main__":

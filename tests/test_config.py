@@ -45,7 +45,7 @@ def test_the_parameters_of_the_repository_are_valid():
 
 
 def test_a_preset_takes_the_place_of_the_file_and_the_command_line_of_both(read):
-    thorough = {"metric.members": 7, "decoders.kind": "mean", "inner.members": 0}
+    thorough = {"metric.members": 7, "decoders.kind": "path", "inner.members": 0}
     changes = {"presets": {"standard": {}, "thorough": thorough}, "metric.members": 2}
     assert read(changes).metric.members == 2
     for found in (
@@ -53,10 +53,10 @@ def test_a_preset_takes_the_place_of_the_file_and_the_command_line_of_both(read)
         read(changes, {"preset": "thorough"}),
         read(changes | {"preset": "standard"}, {"preset": "thorough"}),
     ):
-        assert (found.metric.members, found.decoders.kind, found.inner.members) == (7, "mean", 0)
+        assert (found.metric.members, found.decoders.kind, found.inner.members) == (7, "path", 0)
         assert found.preset == "thorough"
     mixed = read(changes, {"preset": "thorough", "metric.members": 5})
-    assert (mixed.metric.members, mixed.decoders.kind) == (5, "mean")
+    assert (mixed.metric.members, mixed.decoders.kind) == (5, "path")
 
 
 def test_the_presets_of_the_repository_are_valid():
@@ -96,8 +96,8 @@ def test_a_preset_that_cannot_be_meant_is_named(read, changes, overrides, messag
 
 
 def test_a_margin_may_be_none(read):
-    found = read({"metric.evidence_margin": None, "decoders.evidence_margin": None})
-    assert (found.metric.evidence_margin, found.decoders.evidence_margin) == (None, None)
+    assert read({}).metric.evidence_margin == 1.0
+    assert read({"metric.evidence_margin": None}).metric.evidence_margin is None
 
 
 def test_every_parameter_has_a_description():
@@ -146,6 +146,10 @@ ERRORS = {
     "unknown schedule": (
         {"decoders.schedule": "linear"},
         r"decoders\.schedule: found 'linear', expected .*'cosine', 'constant' or 'warmup_cosine'",
+    ),
+    "unknown predictor": (
+        {"decoders.kind": "mean"},
+        r"decoders\.kind: found 'mean', expected .*'blend', 'posterior' or 'path'",
     ),
     "negative decay": (
         {"metric.weight_decay": -0.1},

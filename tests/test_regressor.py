@@ -34,7 +34,8 @@ LEVELS = np.array([0.0, 4.0, 10.0, 20.0, 35.0, 60.0])
 AXIS = np.linspace(400.0, 700.0, 9)
 X = LEVELS[:, None]
 BETWEEN = np.array([[2.0], [15.0], [60.0], [75.0]])
-CHEAP = {"learning": "flat", "kind": "process_linear", "members": 1, "inner_members": 0}
+CHEAP = {"learning": "flat", "kind": "posterior", "members": 1, "inner_members": 0}
+PATH = {"kind": "path", "epochs": 12, "inner_members": 1}
 TRAINED = {"members": 1, "inner_members": 1, "inner_levels": None, "epochs": 12}
 
 
@@ -107,9 +108,15 @@ def test_numbers_of_numpy_are_numbers():
     assert fitted.series_.chart == Chart.of("asinh", 8.0, LEVELS)
 
 
-def test_a_blend_needs_inner_folds():
-    with pytest.raises(TrainingError, match=r"inner\.members 0"):
-        cheap(kind="blend").fit(X, Y)
+def test_a_blend_without_inner_folds_is_the_posterior():
+    alone, blend = (cheap(kind=kind, epochs=3).fit(X, Y) for kind in ("posterior", "blend"))
+    for found, expected in zip(
+        blend.predict(BETWEEN, return_std=True),
+        alone.predict(BETWEEN, return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_array_equal(blend.estimate(Y).mean, alone.estimate(Y).mean)
 
 
 # data
@@ -151,7 +158,7 @@ def test_one_wavelength_has_the_shape_it_was_given_in():
     found, deviation = fitted.predict(BETWEEN, return_std=True)
     assert found.shape == deviation.shape == (4,)
     np.testing.assert_array_equal(found, column.predict(BETWEEN)[:, 0])
-    # The process of one wavelength, with hyper-parameters of its own, still follows the spectra.
+    # The posterior of one wavelength still follows the spectra.
     np.testing.assert_allclose(found[:3], spectra(BETWEEN)[:3, 3], atol=0.01)
 
 
@@ -213,7 +220,7 @@ def test_nothing_is_said_before_fit():
 
 
 def test_standard_deviations_add_the_errors_of_leave_one_out_to_the_disagreement():
-    fitted = cheap(inner_members=1, inner_levels=2).fit(X, Y)
+    fitted = cheap(inner_levels=2, **PATH).fit(X, Y)
     found, deviation = fitted.predict(BETWEEN, return_std=True)
     np.testing.assert_array_equal(found, fitted.predict(BETWEEN))
     squares = (left_out_of_the_pipeline(fitted) - Y) ** 2
@@ -223,8 +230,9 @@ def test_standard_deviations_add_the_errors_of_leave_one_out_to_the_disagreement
     np.testing.assert_allclose(deviation**2, expected, rtol=1e-9)
 
 
-def test_without_inner_folds_standard_deviations_are_the_disagreement():
-    fitted = cheap().fit(X, Y)
+@pytest.mark.parametrize("changes", [{}, PATH | {"inner_members": 0}])
+def test_without_inner_folds_standard_deviations_are_those_of_the_prediction(changes):
+    fitted = cheap(**changes).fit(X, Y)
     _, deviation = fitted.predict(BETWEEN, return_std=True)
     np.testing.assert_array_equal(deviation, fitted.model_.predict(BETWEEN[:, 0]).deviation)
 
@@ -251,7 +259,7 @@ def test_the_score_is_the_mean_of_those_of_the_wavelengths():
 
 
 def test_inner_levels_change_nothing_that_is_predicted_or_estimated():
-    every, few = (cheap(inner_members=1, inner_levels=n).fit(X, Y) for n in (None, 2))
+    every, few = (cheap(inner_levels=n, **PATH).fit(X, Y) for n in (None, 2))
     for one, other in zip(
         *(m.predict(BETWEEN, return_std=True) for m in (every, few)), strict=True
     ):
@@ -267,7 +275,7 @@ def test_estimates_are_those_of_the_curve_which_is_made_once_a_fit(monkeypatch):
     monkeypatch.setattr(
         Curve, "of", lambda model, **keys: made.append(tuple(keys.values())) or of(model, **keys)
     )
-    fitted = cheap(inner_members=1).fit(X, Y)
+    fitted = cheap().fit(X, Y)
     assert not made
     measured = spectra([15.0, 28.0]) + 0.05
     for offset, scale in [(True, False), (True, False), (False, True), (True, False)]:
@@ -282,15 +290,16 @@ def test_estimates_are_those_of_the_curve_which_is_made_once_a_fit(monkeypatch):
 
 
 def test_estimates_refuse_what_they_cannot_do():
-    single = cheap(wavelengths=None, inner_members=1).fit(X, Y[:, 3])
+    single = cheap(wavelengths=None).fit(X, Y[:, 3])
     assert np.isfinite(single.estimate(Y[:, [3]]).mean).all()
-    fitted = cheap(inner_members=1).fit(X, Y)
+    fitted = cheap().fit(X, Y)
+    unjudged = cheap(**(PATH | {"inner_members": 0})).fit(X, Y)
     for ask, error, message in [
         (lambda: single.estimate(Y[:, [3]], offset=True), SpectraError, "offset and one wavelen"),
         (lambda: fitted.estimate(Y[:, :4]), SpectraError, "found 4 wavelengths, expected the 9"),
         (lambda: fitted.estimate(Y * np.nan), ValueError, "spectra contains NaN"),
         (lambda: fitted.estimate(Y[0]), ValueError, "Expected 2D array"),
-        (lambda: cheap().fit(X, Y).estimate(Y), TrainingError, "inner.members 0"),
+        (lambda: unjudged.estimate(Y), TrainingError, "inner.members 0"),
     ]:
         with pytest.raises(error, match=message):
             ask()
@@ -299,15 +308,10 @@ def test_estimates_refuse_what_they_cannot_do():
 # the pipeline
 
 
-def test_leave_one_out_between_the_ends_is_that_of_the_pipeline():
+def test_leave_one_out_is_that_of_the_pipeline():
     found = cross_val_predict(cheap(), X, Y, cv=LeaveOneOut())
     expected = left_out_of_the_pipeline(cheap().fit(X, Y))
-    np.testing.assert_allclose(found[1:-1], expected[1:-1], rtol=1e-9)
-    # Without an end the chart is scaled to the others, and so are the lengths of kernels that a
-    # process chooses from: the same process, but for the choice. It goes on beyond the chart.
-    assert np.isfinite(found).all()
-    assert not np.array_equal(found[[0, -1]], expected[[0, -1]])
-    np.testing.assert_allclose(found, expected, atol=0.01 * Y.std(axis=0).max())
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -325,7 +329,7 @@ def test_leave_one_out_of_a_blend_is_that_of_the_pipeline_but_for_its_random_num
 
 
 def test_five_levels_are_enough_for_leave_one_out():
-    found = cross_val_predict(cheap(inner_members=1), X[:5], Y[:5], cv=LeaveOneOut())
+    found = cross_val_predict(cheap(), X[:5], Y[:5], cv=LeaveOneOut())
     assert found.shape == (5, 9)
     assert np.isfinite(found).all()
     with pytest.raises(SpectraError, match="found 3 different concentrations"):
@@ -371,7 +375,7 @@ def test_a_second_fit_and_a_clone_predict_the_same_and_another_seed_does_not():
 
 
 def test_a_clone_is_not_fitted_and_a_pickled_regressor_is():
-    fitted = cheap(inner_members=1).fit(X, Y)
+    fitted = cheap().fit(X, Y)
     expected = fitted.estimate(Y).mean  # the curve is kept
     with pytest.raises(NotFittedError):
         clone(fitted).predict(X)
@@ -386,10 +390,10 @@ def test_a_step_before_it_may_change_the_unit_of_concentrations():
 
 
 def test_a_search_finds_the_better_decoder():
-    grid = {"kind": ["mean", "process_linear"]}
-    search = GridSearchCV(cheap(), grid, scoring="neg_mean_squared_error", cv=LeaveOneOut())
+    grid = {"kind": ["path", "posterior"]}
+    search = GridSearchCV(cheap(epochs=3), grid, scoring="neg_mean_squared_error", cv=LeaveOneOut())
     search.fit(X, Y)
-    assert search.best_params_ == {"kind": "process_linear"}
+    assert search.best_params_ == {"kind": "posterior"}
     assert search.predict(BETWEEN).shape == (4, 9)
     assert (np.diff(search.cv_results_["mean_test_score"]) > 0).all()
 

@@ -20,20 +20,37 @@ model with a conjugate prior of its covariance predicts by a multivariate t).
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.interpolate import CubicSpline
 
 from geonode.errors import TrainingError
 from geonode.estimation.model import SpectralModel
+from geonode.estimation.range import Nodes, believable_range, metric_nodes
 from geonode.learning.calibration import InnerErrors
+from geonode.posterior.posterior import MetricPosterior
 
-COARSE = 129  # concentrations at which the curve is predicted, evenly spaced on the chart
-FINE = 8  # times as many, by interpolation, at which a posterior is computed
+CREDIBLE = 0.9
+"""Share of the sets that are to hold the true concentration."""
+
+COARSE = 65  # concentrations at which the curve is predicted, evenly spaced on the chart
+FINE = 16  # times as many, by interpolation, at which a posterior is computed
 AT_ONCE = 64
 SCALE_DEVIATION = 0.2
 """Standard deviation of the factor between two instruments, where one is allowed."""
 SMALLEST = 1e-6  # error, relative to the largest signal, that is taken to be made at least
 RANK_TOLERANCE = 1e-10
+SHARED = 0.9
+"""Share of the expected squared error that is the same in all directions of the training spectra.
+
+Gain, offset and mishaps of one preparation are in no covariance that smoothers agree on.
+"""
+OTHERWISE = 0.01  # of that, in other directions
+STRETCH = 1.4  # of the deviations of a posterior in the likelihood of a concentration
+MASS = 0.99
+"""Probability of the sets of a posterior over metrics, some 90% of which hold the truth.
+
+The likelihood knows one size of error, where a series has errors of many sizes.
+"""
 
 
 @dataclass(frozen=True)
@@ -82,9 +99,13 @@ class Curve:
         scores: of the predicted spectra in these directions.
         inverse: of the Cholesky factors of S.
         log_determinant: of S.
+        log_prior: of the cells, before a spectrum is seen.
+        judging: nodes that a spectrum of the series must be near to: beyond the levels errors are
+            so large that anything would do.
         freedom: of Student's law at every node.
         novelty: what a spectrum may have in other directions.
         offset: whether every spectrum is taken without its mean over wavelengths.
+        mass: posterior probability of the sets that are to hold `CREDIBLE` of the truths.
     """
 
     concentrations: Float[np.ndarray, "node"]
@@ -93,9 +114,12 @@ class Curve:
     scores: Float[np.ndarray, "node direction"]
     inverse: Float[np.ndarray, "node direction direction"]
     log_determinant: Float[np.ndarray, "node"]
+    log_prior: Float[np.ndarray, "node"]
+    judging: Bool[np.ndarray, "node"]
     freedom: Int[np.ndarray, "node"]
     novelty: Novelty
     offset: bool
+    mass: float
 
     @classmethod
     def of(cls, model: SpectralModel, *, offset: bool = False, scale: bool = False) -> "Curve":
@@ -109,41 +133,89 @@ class Curve:
         Raises:
             TrainingError: there are no inner folds, which say how large errors are.
         """
-        if model.blend.inner is None:
+        posterior, inner = model.posterior, model.blend.inner
+        if posterior is not None:
+            nodes = metric_nodes(posterior, *believable_range(posterior.levels), COARSE, FINE)
+        else:
+            nodes = _chart_nodes(model)
+        coarse, fine = np.linspace(0, 1, COARSE), np.linspace(0, 1, len(nodes.fine))
+        training = _centred(model.series.signal[model.fold.training], offset)
+        basis = _directions(training, offset)
+        scores, disagreement = _predicted(model, nodes.coarse, basis)
+        covariance = _upsampled(disagreement, coarse, fine)
+        inside = model.is_inside(nodes.fine)
+        if posterior is not None:
+            smallest = (SMALLEST * float(np.abs(training).max())) ** 2
+            covariance, freedom = _law_of_posterior(
+                posterior, covariance, _spanned(training, basis), smallest
+            )
+        elif inner is not None:
+            sides = [_Errors.of(model, inner, side, basis, offset) for side in (0, 1)]
+            covariance = covariance + np.where(
+                inside[:, None, None], sides[0].moment, sides[1].moment
+            )
+            freedom = np.where(inside, sides[0].freedom, sides[1].freedom)
+        else:
             raise TrainingError(
                 "estimation: found inner.members 0, expected 1 or more, as errors inside the folds "
-                "say how far a spectrum may be off"
+                "say how far a spectrum may be off; or set decoders.kind to posterior or blend"
             )
-        series, chart = model.series, model.learned.charts[model.fold.index]
-        low, high = chart.position(series.concentrations[[0, -1]])
-        coarse = np.linspace(low, high, COARSE)
-        fine = np.linspace(low, high, FINE * (COARSE - 1) + 1)
-        half = (fine[1] - fine[0]) / 2
-        edges = np.concatenate([[low], fine[:-1] + half, [high]])
-
-        training = _centred(series.signal[model.fold.training], offset)
-        basis = _directions(training, offset)
-        concentrations = chart.concentration(coarse)
-        scores, disagreement = _predicted(model, concentrations, basis)
-        inside = model.is_inside(chart.concentration(fine))
-        sides = [_Errors.of(model, model.blend.inner, side, basis, offset) for side in (0, 1)]
-        moments = np.where(inside[:, None, None], sides[0].moment, sides[1].moment)
-        covariance = _upsampled(disagreement, coarse, fine) + moments
         means = CubicSpline(coarse, scores)(fine)
         if scale:
             covariance = covariance + SCALE_DEVIATION**2 * means[:, :, None] * means[:, None]
         factors = np.linalg.cholesky(covariance)
         return cls(
-            chart.concentration(fine),
-            chart.concentration(edges),
+            nodes.fine,
+            nodes.edges,
             basis,
             means,
             np.linalg.inv(factors),
             2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1),
-            np.where(inside, sides[0].freedom, sides[1].freedom),
+            nodes.log_prior,
+            inside if posterior is not None else np.ones_like(inside),
+            freedom,
             Novelty.of(_novel(training, offset)),
             offset,
+            CREDIBLE if posterior is None else MASS,
         )
+
+
+def _law_of_posterior(
+    posterior: MetricPosterior, covariance: np.ndarray, spanned: np.ndarray, smallest: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """S at every node, in part even over all directions, and degrees of freedom."""
+    levels, (nodes, directions, _) = len(posterior.levels), covariance.shape
+    size = np.trace(covariance, axis1=1, axis2=2) / directions + smallest
+    even = size[:, None, None] * spanned
+    return (
+        STRETCH**2 * ((1 - SHARED) * covariance + SHARED * even),
+        np.full(nodes, levels),
+    )
+
+
+def _spanned(training: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Projector on the directions of the training spectra, and a little in all others.
+
+    A constant is a direction of its own where an offset counts: there nothing is shared.
+    """
+    scores = training @ basis.T
+    _, singular, right = np.linalg.svd(scores, full_matrices=False)
+    kept = right[singular > RANK_TOLERANCE * singular[0]]
+    return kept.T @ kept + OTHERWISE * np.eye(len(basis))
+
+
+def _chart_nodes(model: SpectralModel) -> Nodes:
+    """Nodes evenly on the chart of the fold, over the range of all levels."""
+    chart = model.learned.charts[model.fold.index]
+    low, high = chart.position(model.series.concentrations[[0, -1]])
+    coarse = np.linspace(low, high, COARSE)
+    fine = np.linspace(low, high, FINE * (COARSE - 1) + 1)
+    half = (fine[1] - fine[0]) / 2
+    edges = np.concatenate([[low], fine[:-1] + half, [high]])
+    even = np.zeros(len(fine))
+    even[[0, -1]] = -np.log(2)  # the cells at both ends are half as wide
+    at = chart.concentration
+    return Nodes(at(coarse), at(fine), at(edges), even)
 
 
 @dataclass(frozen=True)
@@ -194,8 +266,9 @@ def _predicted(
     for start in range(0, len(concentrations), AT_ONCE):
         part = model.predict(concentrations[start : start + AT_ONCE]).predicted
         rows = part.factors @ basis.T
+        even = np.zeros(len(rows)) if part.even is None else part.even
         scores.append(part.spectra @ basis.T)
-        covariances.append(rows.swapaxes(1, 2) @ rows)
+        covariances.append(rows.swapaxes(1, 2) @ rows + even[:, None, None] * np.eye(len(basis)))
     return np.concatenate(scores), np.concatenate(covariances)
 
 

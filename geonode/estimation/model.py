@@ -1,6 +1,7 @@
 """Spectra at any concentration, predicted by what was learned of a series."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.learning.blend import Blend, Prediction
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.path_features import features_to
+from geonode.learning.posterior_decoder import PosteriorDecoders
+from geonode.posterior.posterior import MetricPosterior
 from geonode.spectra.series import Series, read_series
 from geonode.storage.lineage import together
 
@@ -54,6 +57,14 @@ class SpectralModel:
         *_, whole = leave_one_out(len(series.concentrations))
         return cls(series, learned, blend, whole)
 
+    @cached_property
+    def posterior(self) -> MetricPosterior | None:
+        """The posterior over metrics; None if the model predicts without."""
+        decoders = self.blend.decoders.get("posterior")
+        if not isinstance(decoders, PosteriorDecoders):
+            return None
+        return decoders.of_fold(self.fold, self.series)
+
     @property
     def range(self) -> tuple[float, float]:
         """Lowest and highest training level."""
@@ -62,8 +73,7 @@ class SpectralModel:
 
     def is_inside(self, concentrations: Float[np.ndarray, "target"]) -> Bool[np.ndarray, "target"]:
         """Whether concentrations are in the training range, its ends included."""
-        low, high = self.range
-        return (low <= concentrations) & (concentrations <= high)
+        return self.fold.spans(self.series.concentrations, concentrations)
 
     def predict(self, concentrations: Float[np.ndarray, "target"]) -> Prediction:
         """Spectra at some concentrations, with intervals if there are inner folds.
@@ -79,8 +89,9 @@ class SpectralModel:
                 f"concentration: found {concentrations[wrong][0]:g}, expected a finite number "
                 "that is not negative"
             )
-        features = features_to(
-            self.learned, self.fold, self.series, concentrations, self.blend.training
-        )
-        inside = self.is_inside(concentrations)
-        return self.blend.predict(self.fold, self.series, features, inside)
+        features = None
+        if "path" in self.blend.decoders:
+            features = features_to(
+                self.learned, self.fold, self.series, concentrations, self.blend.training
+            )
+        return self.blend.predict(self.fold, self.series, concentrations, features)

@@ -1,7 +1,7 @@
 """The posterior of the concentration of a spectrum, on the curve of predicted spectra.
 
-Before a spectrum is seen, every concentration of the range is as likely as its share of the chart:
-evenly, if the chart is linear. The likelihood is Student's law about the predicted spectrum. The
+Before a spectrum is seen, every concentration is as likely as the nodes of the curve say
+(`geonode.estimation.range`). The likelihood is Student's law about the predicted spectrum. The
 response need not be monotonic, so the posterior may have several modes; none is picked.
 
 A spectrum that fits nowhere has a small p-value. It combines, by Fisher's method, how far the
@@ -23,7 +23,6 @@ from scipy.stats import f as f_law
 from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
 
-CREDIBLE = 0.9
 SMALLEST_WEIGHT = 0.01  # of a mode that is worth telling
 DIP = 0.5  # of the density between two modes, relative to the lower one
 MISFIT = 0.01  # p-value below which a spectrum is said to fit nowhere
@@ -40,7 +39,8 @@ class Estimates:
         modes: concentration and weight of every mode of at least `SMALLEST_WEIGHT`, heaviest
             first. The weight is the posterior probability from the minimum before to that after.
             Between two modes the density falls to `DIP` of the lower one at least.
-        sets: intervals of the smallest set of probability `CREDIBLE`.
+        sets: intervals of the smallest set of the curve's probability, nine of ten of which are to
+            hold the true concentration.
         p_value: of a misfit as large, for a spectrum of the series.
     """
 
@@ -133,8 +133,7 @@ def _posterior(curve: Curve, distance: np.ndarray) -> np.ndarray:
     logarithm = -0.5 * (
         curve.log_determinant + (curve.freedom + directions) * np.log1p(distance / curve.freedom)
     )
-    # The cells at both ends are half as wide on the chart.
-    logarithm[:, [0, -1]] -= np.log(2)
+    logarithm += curve.log_prior
     probability = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
     return probability / probability.sum(axis=1, keepdims=True)
 
@@ -181,11 +180,11 @@ def _separate(density: np.ndarray, places: list[int]) -> tuple[list[int], list[i
 
 
 def _credible_sets(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, float]]]:
-    """Cells of the largest density that hold `CREDIBLE` together, as intervals."""
+    """Cells of the largest density that hold the curve's probability together, as intervals."""
     density = _density(probability)
     order = np.argsort(-density, axis=1, kind="stable")
     held = np.cumsum(np.take_along_axis(probability, order, axis=1), axis=1)
-    last = (held < CREDIBLE).sum(axis=1, keepdims=True).clip(max=probability.shape[1] - 1)
+    last = (held < curve.mass).sum(axis=1, keepdims=True).clip(max=probability.shape[1] - 1)
     taken = density >= np.take_along_axis(density, np.take_along_axis(order, last, axis=1), axis=1)
     steps = np.diff(taken.astype(np.int8), prepend=0, append=0, axis=1)
     rows, starts = np.nonzero(steps == 1)
@@ -201,8 +200,12 @@ def _p_value(curve: Curve, distance: np.ndarray, residual: np.ndarray) -> np.nda
     across = max(1, curve.scores.shape[1] - 1)
     near = np.max(
         [
-            f_law.sf(distance[:, curve.freedom == freedom].min(axis=1) / across, across, freedom)
-            for freedom in np.unique(curve.freedom)
+            f_law.sf(
+                distance[:, curve.judging & (curve.freedom == freedom)].min(axis=1) / across,
+                across,
+                freedom,
+            )
+            for freedom in np.unique(curve.freedom[curve.judging])
         ],
         axis=0,
     )

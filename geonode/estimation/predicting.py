@@ -188,10 +188,12 @@ def summary(model: SpectralModel, block: PredictedBlock) -> list[dict[str, Any]]
 
 def meaning_of_std(model: SpectralModel) -> str:
     """What the standard deviations of a model stand for, in words."""
-    if model.blend.calibration is None:
+    if not model.blend.has_intervals:
         return (
             "what members, sources and kinds of decoders disagree by; no inner folds calibrate it"
         )
+    if model.posterior is not None:
+        return "size of the error to expect, learned on simulated series"
     return "calibrated by the inner folds, sqrt(deviation^2 + mean squared error inside)"
 
 
@@ -209,7 +211,7 @@ def table_sink(path: Path, model: SpectralModel, only_signal: bool) -> Iterator[
     """
     series = model.series
     header = [*_headers(series), "signal"]
-    bounds = 0 if only_signal or model.blend.calibration is None else 2
+    bounds = 0 if only_signal or not model.blend.has_intervals else 2
     if not only_signal:
         header += ["std", *(f"{end}{SHOWN * 100:.0f}" for end in ("low", "high"))][: 1 + bounds]
         header += ["extrapolated"]
@@ -262,7 +264,7 @@ def artifact_sink(
     names = {"signal": labels["signal"]}
     if not only_signal:
         names["std"] = f"standard deviation of {labels['signal']}"
-        if model.blend.calibration is not None:
+        if model.blend.has_intervals:
             share = f"{SHOWN * 100:.0f}"
             names[f"low{share}"] = f"lower end of the {share}% interval"
             names[f"high{share}"] = f"upper end of the {share}% interval"

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from geonode.estimation.axis import on_axis
-from geonode.estimation.curve import Curve
-from geonode.estimation.posterior import CREDIBLE, estimate
+from geonode.estimation.curve import CREDIBLE, Curve
+from geonode.estimation.posterior import estimate
 from geonode.progress import Report, silent
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
@@ -50,7 +50,7 @@ class Row:
         name: what its file calls it.
         mode: the most likely concentration.
         mean, std: of the posterior.
-        sets: intervals of the smallest set of probability `CREDIBLE`, ascending.
+        sets: intervals of the set, `CREDIBLE` of which are to hold the truth, ascending.
         modes: concentration and weight of every mode, heaviest first.
         p_value: of a misfit as large.
         fits: whether it may be a spectrum of the series.
@@ -137,8 +137,8 @@ class Row:
         if self.ambiguous:
             parts = self._set(SHOWN_DIGITS).replace("; ", " or ")
             return (
-                f"{name} is ambiguous: {parts} {unit} together have {CREDIBLE:.0%} of the "
-                "probability, and the spectrum does not tell which."
+                f"{name} is ambiguous: {parts} {unit} are its {CREDIBLE:.0%} set, and the "
+                "spectrum does not tell which."
             )
         return None
 

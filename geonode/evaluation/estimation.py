@@ -9,10 +9,16 @@ from jaxtyping import Bool, Float
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import Estimates, estimate, posterior
+from geonode.evaluation.calibrations import (
+    CALIBRATIONS,
+    ConcentrationScores,
+    estimate_left_out_by,
+)
 from geonode.learning.folds import leave_one_out
 from geonode.progress import Report, silent
-from geonode.spectra.series import level_names
+from geonode.spectra.series import Series, level_names
 
+METRIC_PLACES = 101  # at which the posterior of the metric is drawn
 MERGED = 2  # neighbouring cells of a posterior that are one line of its table
 
 
@@ -51,11 +57,14 @@ class LeftOutEstimates:
     def summary(self) -> dict[str, Any]:
         """Errors and coverage, in all and by level, for the metrics of a pipeline."""
         errors, held = self.errors, self.held
-        span = float(self.levels[-1] - self.levels[0])
+        modes = np.array([one.mode[0] for one in self.estimates])
+        scores = ConcentrationScores.of(self.levels, modes)
         return {
-            "median_absolute_error": float(np.median(errors)),
+            "median_absolute_error": scores.median_absolute_error,
             "mean_absolute_error": float(errors.mean()),
-            "median_error_of_range": float(np.median(errors)) / span,
+            "median_error_of_range": scores.median_error_of_range,
+            "rmsep": scores.rmsep,
+            "rmsep_of_range": scores.rmsep_of_range,
             "coverage90": float(held.mean()),
             "coverage90_interior": float(held[1:-1].mean()),
             "coverage90_ends": float(held[[0, -1]].mean()),
@@ -76,6 +85,21 @@ class LeftOutEstimates:
         }
 
 
+def calibration_scores(series: Series) -> dict[str, dict[str, float]]:
+    """Errors of left-out concentrations by the classical calibrations, by name."""
+    found = {}
+    for name, calibration in CALIBRATIONS.items():
+        estimates = estimate_left_out_by(calibration, series)
+        scores = ConcentrationScores.of(series.concentrations, estimates)
+        found[name] = {
+            "median_absolute_error": scores.median_absolute_error,
+            "median_error_of_range": scores.median_error_of_range,
+            "rmsep": scores.rmsep,
+            "rmsep_of_range": scores.rmsep_of_range,
+        }
+    return found
+
+
 def posterior_csv(found: LeftOutEstimates | None) -> str:
     """The posteriors of left-out levels as a table for `dvc plots`; without lines if none are."""
     lines = ["level,concentration,density"]
@@ -90,14 +114,35 @@ def posterior_csv(found: LeftOutEstimates | None) -> str:
     return "\n".join(lines) + "\n"
 
 
+def metric_csv(model: SpectralModel) -> str:
+    """Posterior of sqrt(g) over concentration as a table; without lines if there is none.
+
+    Args:
+        model: of all levels.
+    """
+    lines = ["concentration,sqrt_g,deviation"]
+    if model.posterior is not None:
+        levels = model.series.concentrations
+        places = np.union1d(levels, np.linspace(levels[0], levels[-1], METRIC_PLACES))
+        places = places[places > 0]
+        mean, deviation = model.posterior.sqrt_metric(places)
+        lines += [
+            f"{place:.6g},{value:.6g},{spread:.6g}"
+            for place, value, spread in zip(places, mean, deviation, strict=True)
+        ]
+    return "\n".join(lines) + "\n"
+
+
 def estimate_left_out(model: SpectralModel, report: Report = silent) -> LeftOutEstimates | None:
-    """Estimate every level from its spectrum by the fold without it; None without inner folds.
+    """Estimate every level from its spectrum by the fold without it.
+
+    None if the model has neither a posterior nor inner folds, which say how large errors are.
 
     Args:
         model: of all levels; its folds are those of leave-one-out.
         report: told of every level.
     """
-    if model.blend.inner is None:
+    if model.posterior is None and model.blend.inner is None:
         return None
     series, estimates, places, densities = model.series, [], [], []
     for fold in leave_one_out(len(series.concentrations))[:-1]:

@@ -11,9 +11,9 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
 from geonode.estimation.axis import on_axis
-from geonode.estimation.curve import Curve
+from geonode.estimation.curve import CREDIBLE, Curve
 from geonode.estimation.model import SpectralModel
-from geonode.estimation.posterior import CREDIBLE, posterior
+from geonode.estimation.posterior import posterior
 from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import Row
 from geonode.evaluation.figures import BASELINE, MEASURED, MODEL, STYLE

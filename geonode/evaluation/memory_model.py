@@ -31,7 +31,7 @@ from geonode.geometry.refinement import BLOCK, CHECKS
 from geonode.geometry.stored import STORAGE
 from geonode.learning.batches import at_once
 from geonode.learning.blend import BLENDS
-from geonode.learning.footprint import Footprint, of_end_to_end, of_nodes, of_path_decoders
+from geonode.learning.footprint import Footprint, of_end_to_end, of_path_decoders
 from geonode.learning.run import Runs
 from geonode.observation.record import Record
 
@@ -136,7 +136,7 @@ class _Sizes:
     @property
     def metrics(self) -> int:
         """Metrics that grids are made of."""
-        flat = self.parameters.metric.learning in {"flat", "evidence"}
+        flat = self.parameters.metric.learning == "flat"
         return (1 if flat else self.parameters.metric.members) * (self.levels + 1)
 
     @property
@@ -144,20 +144,16 @@ class _Sizes:
         block = self.parameters.metric
         width = min(self.wavelengths, block.wavelengths)
         nodes = (self.levels - 1) * block.quadrature_nodes + self.levels
-        footprint = {
-            "flat": None,
-            "evidence": None,
-            "evidence_network": of_nodes(nodes, 1, self.device),
-            "evidence_by_wavelength": of_nodes(nodes, width, self.device),
-            "pullback": of_nodes(nodes, width, self.device),
-        }.get(block.learning, of_end_to_end(self.levels, width, block, self.device))
+        footprint = None
+        if block.learning != "flat":
+            footprint = of_end_to_end(self.levels, width, block, self.device)
         return self._training(block.members, math.ceil(nodes * width / self.pairs), footprint)
 
     @property
     def decoder_training(self) -> int:
         block = self.parameters.decoders
         width = min(self.wavelengths, block.wavelengths)
-        trained = {"path", "scores"} & {*BLENDS[block.kind]}
+        trained = "path" in BLENDS[block.kind]
         footprint = of_path_decoders(width, block, self.device) if trained else None
         return self._training(block.members, width, footprint)
 

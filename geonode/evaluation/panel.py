@@ -21,11 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from geonode.config import Parameters, SpectraParameters
 from geonode.devices.device import Device, environment, resolve
 from geonode.errors import ArtifactError, GeonodeError, ParameterError, SpectraError
+from geonode.estimation.model import SpectralModel
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.comparison import Comparison
 from geonode.evaluation.coverage import coverage
+from geonode.evaluation.estimation import calibration_scores, estimate_left_out
 from geonode.evaluation.scores import series_scores
 from geonode.learning.blend import BLENDS, training_steps
+from geonode.learning.folds import leave_one_out
 from geonode.learning.run import Runs
 from geonode.learning.series_fit import fit_series
 from geonode.progress import Report, silent
@@ -46,11 +49,17 @@ class Row(BaseModel):
     """The scores of a series, or why it has none.
 
     Attributes:
-        pooled_r2, interior_pooled_r2, mean_r2, rmse: as `series_scores`.
+        q2, pooled_r2, interior_pooled_r2, mean_r2, rmse: as `series_scores`.
         best_baseline, best_baseline_rmse, chosen_baseline_rmse, skill: as `Comparison.summary`.
         coverage90, coverage90_interior, coverage90_ends: share of the measured points inside their
             90% intervals, of all levels, of those between the ends, and of these; None without
             inner folds.
+        concentration_error, concentration_rmsep: of left-out concentrations, median and root of
+            the mean square, as shares of the range of the levels.
+        concentration_coverage90, concentration_coverage90_interior, concentration_coverage90_ends:
+            share of the 90% sets that hold the true concentration.
+        pls_error, pcr_error, single_wavelength_error: median error of left-out concentrations by
+            classical calibrations, as shares of the range.
         levels, wavelengths: size of the series.
         seconds: of learning, prediction and all baselines.
         baseline_rmse: by baseline.
@@ -60,6 +69,7 @@ class Row(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    q2: float | None = None
     pooled_r2: float | None = None
     interior_pooled_r2: float | None = None
     mean_r2: float | None = None
@@ -71,6 +81,14 @@ class Row(BaseModel):
     coverage90: float | None = None
     coverage90_interior: float | None = None
     coverage90_ends: float | None = None
+    concentration_error: float | None = None
+    concentration_rmsep: float | None = None
+    concentration_coverage90: float | None = None
+    concentration_coverage90_interior: float | None = None
+    concentration_coverage90_ends: float | None = None
+    pls_error: float | None = None
+    pcr_error: float | None = None
+    single_wavelength_error: float | None = None
     levels: int | None = None
     wavelengths: int | None = None
     seconds: float | None = None
@@ -132,14 +150,13 @@ class Panel:
             parameters: of all series.
 
         Raises:
-            ParameterError: `out` is of neither format or a CSV in the folder itself, the decoders
-                need inner folds and there are none, or a file of parameters is wrong.
+            ParameterError: `out` is of neither format or a CSV in the folder itself, or a file of
+                parameters is wrong.
             SpectraError: there is no such folder, or it is empty.
             DeviceError: the device is absent.
             ArtifactError: `out` exists and is no such table.
         """
         _require_format(folder, out)
-        _require_inner_folds(parameters)
         device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
         rows, tasks = {}, {}
         stored = _stored(out)
@@ -216,7 +233,9 @@ def score(series: Series, parameters: Parameters, device: Device, report: Report
     """
     start = time.perf_counter()
     blocks = (parameters.inner, parameters.metric, parameters.decoders)
-    _, blend, features = fit_series(series, blocks, device, report)
+    learned, blend, features = fit_series(series, blocks, device, report)
+    *_, whole = leave_one_out(len(series.concentrations))
+    model = SpectralModel(series, learned, blend, whole)
     prediction = blend.left_out(series, features)
     measured, predicted = series.signal, prediction.spectra
     scores = series_scores(series.axis, series.concentrations, measured, predicted)
@@ -225,6 +244,7 @@ def score(series: Series, parameters: Parameters, device: Device, report: Report
     widths = prediction.half_width
     held = None if widths is None else coverage(measured, predicted, widths)["90"]
     return Row(
+        q2=scores["q2"],
         pooled_r2=scores["pooled_r2"],
         interior_pooled_r2=scores["interior_pooled_r2"],
         mean_r2=scores["mean_r2"],
@@ -233,11 +253,30 @@ def score(series: Series, parameters: Parameters, device: Device, report: Report
         coverage90=held and held["all"],
         coverage90_interior=held and held["interior"],
         coverage90_ends=held and held["ends"],
+        **_of_concentrations(model, report),
         levels=len(series.concentrations),
         wavelengths=len(series.axis),
         seconds=time.perf_counter() - start,
         baseline_rmse={name: found["rmse"] for name, found in baselines.items()},
     )
+
+
+def _of_concentrations(model: SpectralModel, report: Report) -> dict[str, Any]:
+    """Columns about left-out concentrations; those of estimates only where the model gives them."""
+    columns = {
+        f"{name}_error": scores["median_error_of_range"]
+        for name, scores in calibration_scores(model.series).items()
+    }
+    estimated = estimate_left_out(model, report)
+    if estimated is None:
+        return columns
+    summary = estimated.summary()
+    places = ("coverage90", "coverage90_interior", "coverage90_ends")
+    return columns | {
+        "concentration_error": summary["median_error_of_range"],
+        "concentration_rmsep": summary["rmsep_of_range"],
+        **{f"concentration_{place}": summary[place] for place in places},
+    }
 
 
 def mean_ratio(rows: dict[str, Row]) -> float | None:
@@ -248,6 +287,7 @@ def mean_ratio(rows: dict[str, Row]) -> float | None:
 
 SHOWN: dict[str, Callable[[Row], float | int | str | None]] = {
     "levels": lambda row: row.levels,
+    "Q2": lambda row: row.q2,
     "R2": lambda row: row.pooled_r2,
     "interior R2": lambda row: row.interior_pooled_r2,
     "RMSE": lambda row: row.rmse,
@@ -256,6 +296,8 @@ SHOWN: dict[str, Callable[[Row], float | int | str | None]] = {
     "ratio": lambda row: row.ratio,
     "skill": lambda row: row.skill,
     "coverage 90%": lambda row: row.coverage90,
+    "concentration error": lambda row: row.concentration_error,
+    "by PLS": lambda row: row.pls_error,
 }
 """Columns of the table for people, after the name of the series."""
 
@@ -292,7 +334,7 @@ def _steps(series: Series, parameters: Parameters, device: Device) -> int:
     steps *= parameters.metric.epochs
     decoders = Runs.of(levels, block.members, inner, device)
     steps += training_steps(BLENDS[block.kind], block, decoders)
-    return steps + len(BASELINES) + levels
+    return steps + len(BASELINES) + 2 * levels
 
 
 # what is refused, and what decides the scores
@@ -305,14 +347,6 @@ def _require_format(folder: Path, out: Path) -> None:
     elif out.suffix in (".json", ".csv"):
         return
     raise ParameterError("command line", "--out", str(out), expected)
-
-
-def _require_inner_folds(parameters: Parameters) -> None:
-    """Refuse what `fit_blend` would, before any metric is learned."""
-    kind = parameters.decoders.kind
-    if parameters.inner.members == 0 and len(BLENDS[kind]) > 1:
-        expected = f"1 or more, as the weights of decoders.kind {kind} come from inner folds"
-        raise ParameterError("parameters", "inner.members", 0, expected)
 
 
 def _digest(parameters: Parameters, device: Device) -> str:

@@ -31,6 +31,7 @@ MEANINGLESS_IF_FAINT = ("r2", "peak_position_error", "fwhm_error")
 class SeriesScores(TypedDict):
     """Scores of a series of left-out spectra."""
 
+    q2: float | None
     mean_r2: float | None
     undefined_r2: list[str]
     pooled_r2: float | None
@@ -60,8 +61,9 @@ def series_scores(
         predicted: row i is the spectrum predicted with level i left out.
 
     Returns:
-        `mean_r2`, the mean over the folds that have an R2, None if none has; `undefined_r2`, the
-        names of the others; `pooled_r2` = 1 - sum SSE / sum SST over all folds, faint ones too;
+        `q2`, as `q2`; `mean_r2`, the mean over the folds that have an R2, None if none has;
+        `undefined_r2`, the names of the others; `pooled_r2` = 1 - sum SSE / sum SST over all folds,
+        faint ones too;
         `interior_pooled_r2`, the same without the lowest and the highest level, which are
         extrapolated; both are None if no spectrum varies; `rmse` over all points; `pooled`, the
         `point_scores` over all points, and of the `shape_scores` the means over the folds that have
@@ -82,6 +84,7 @@ def series_scores(
     points = point_scores(measured.ravel(), predicted.ravel())
     interior = (levels > levels.min()) & (levels < levels.max())
     return {
+        "q2": q2(measured, predicted),
         "mean_r2": means.pop("r2"),
         "undefined_r2": [name for name in names if folds[name]["r2"] is None],
         "pooled_r2": pooled_r2(measured, predicted),
@@ -120,6 +123,21 @@ def band_scores(
                 axis[inside], levels, measured[:, inside], predicted[:, inside]
             )
     return scores
+
+
+def q2(
+    measured: Float[np.ndarray, "level wavelength"],
+    predicted: Float[np.ndarray, "level wavelength"],
+) -> float | None:
+    """Share of the error of the mean of the other spectra that predictions do without.
+
+    Source: S. Wold, Cross-validatory estimation of the number of components in factor and principal
+    components models, Technometrics 20 (1978) 397 (PRESS over its value for no model).
+    """
+    count = len(measured)
+    from_others = (measured - measured.mean(axis=0)) * count / (count - 1)
+    total = float(np.sum(from_others**2))
+    return 1 - float(np.sum((predicted - measured) ** 2)) / total if total > 0 else None
 
 
 def skill(rmse: float, best_classical_rmse: float) -> float | None:

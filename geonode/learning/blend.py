@@ -1,6 +1,7 @@
 """What one or more kinds of decoders say together, and how far off they may be.
 
-Both are learned from leave-one-out inside every fold: each of the fold's training levels is left
+The posterior over metrics says so itself. The weights of several kinds, and how far off perceptrons
+may be, are learned from leave-one-out inside every fold: each of the fold's training levels is left
 out in turn, predicted from the rest, and compared with its spectrum. The fold's own left-out
 spectrum takes no part. A level between the others is predicted better than one at an end, so what
 is inside the training range is judged by the inner levels that are inside too. What is outside is
@@ -9,13 +10,12 @@ judged by all of them, as only two are at an end.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -25,14 +25,13 @@ from geonode.learning.calibration import PROBABILITIES, Calibration, InnerErrors
 from geonode.learning.decoders import KINDS, Decoders
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
 from geonode.learning.predicted import Predicted, mixture
-from geonode.learning.run import Run, Runs
+from geonode.learning.run import Runs
 from geonode.spectra.series import Series
 from geonode.storage.lineage import NOTHING
 from geonode.storage.weights import read_weights, write_weights
 
 BLENDS: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
-    "blend": ("evidence_process", "path", "mean"),
-    "blend_scores": ("evidence_process", "scores", "mean"),
+    "blend": ("posterior", "path"),
 }
 """The kinds of decoders behind every value of the parameter `decoders.kind`."""
 
@@ -45,8 +44,8 @@ FEWEST_JUDGES = 3
 SHOWN = 0.9
 """Probability of the interval that is drawn."""
 
-SIGNIFICANCE = 0.05
-"""Of the sign test by which the mean must beat the other kinds before it has any weight."""
+FEWEST_TO_WEIGH = 5
+"""Levels without which the first kind counts alone: inner folds would train on two."""
 
 
 LeftOut = Callable[[Fold, int], Predicted]
@@ -61,7 +60,8 @@ class Prediction:
         predicted: the predictions, and their covariance over sources, members and kinds.
         scale: standard deviation with the errors inside the folds; without inner folds that over
             sources, members and kinds alone, which does not say how far off a prediction is.
-        half_width: half the width of the intervals of `PROBABILITIES`; None without inner folds.
+        half_width: half the width of the intervals of `PROBABILITIES`; None where there is neither
+            a posterior nor an inner fold to tell it.
     """
 
     predicted: Predicted
@@ -94,7 +94,7 @@ class Blend:
         decoders: by kind.
         weights: of every kind, for targets inside and outside of the training range; they add up
             to one.
-        calibration: of the intervals; None without inner folds.
+        calibration: of the intervals of perceptrons alone; None without inner folds.
         inner: errors that calibrated them; None without inner folds.
         training: indices of the training wavelengths.
         wavelengths: number of wavelengths of a prediction.
@@ -111,22 +111,28 @@ class Blend:
         self,
         fold: Fold,
         series: Series,
-        features: Float[np.ndarray, "member source target training feature"],
-        inside: Bool[np.ndarray, "target"],
+        concentrations: Float[np.ndarray, "target"],
+        features: Float[np.ndarray, "member source target training feature"] | None,
     ) -> Prediction:
         """Predicted spectra.
 
         Args:
             fold: one of `leave_one_out`.
             series: the measured series. The spectra that the fold leaves out are not read.
+            concentrations: targets.
             features: of the geodesics from the fold's training levels to the targets, at the
-                training wavelengths.
-            inside: whether the targets are in the training range.
+                training wavelengths; None for the posterior alone.
         """
-        parts = [decoders.predict(fold, series, features) for decoders in self.decoders.values()]
-        side = 1 - inside.astype(int)
+        parts = [
+            decoders.predict(fold, series, concentrations, features)
+            for decoders in self.decoders.values()
+        ]
+        side = 1 - fold.spans(series.concentrations, concentrations).astype(int)
         predicted = mixture(self.weights[fold.index, side], parts)
         deviation = predicted.deviation
+        if predicted.half_widths is not None:
+            half_width = predicted.half_widths.T[..., None] * deviation
+            return Prediction(predicted, deviation, half_width)
         if self.calibration is None:
             return Prediction(predicted, deviation, None)
         sides = (fold.index, side, deviation)
@@ -134,23 +140,39 @@ class Blend:
             predicted, self.calibration.scale(*sides), self.calibration.half_width(*sides)
         )
 
+    @property
+    def has_intervals(self) -> bool:
+        """Whether predictions come with intervals."""
+        return self.calibration is not None or "posterior" in self.decoders
+
+    def only(self, kind: str) -> "Blend":
+        """One of the kinds alone, without intervals of its own."""
+        weights = np.ones((*self.weights.shape[:2], 1))
+        parts = ({kind: self.decoders[kind]}, weights, None, None)
+        return Blend(*parts, self.training, self.wavelengths)
+
     def left_out(
         self,
         series: Series,
-        features: Float[np.ndarray, "member fold pair training feature"],
+        features: Float[np.ndarray, "member fold pair training feature"] | None,
     ) -> Prediction:
         """Prediction of every level by the fold that left it out."""
         parts = [
             self.predict(
-                fold, series, fold.paths_to(level, features), np.array([fold.is_inside(level)])
+                fold,
+                series,
+                series.concentrations[[level]],
+                None if features is None else fold.paths_to(level, features),
             )
             for level, fold in enumerate(leave_one_out(len(series.concentrations))[:-1])
         ]
         half_widths = [part.half_width for part in parts if part.half_width is not None]
+        even = [part.predicted.even for part in parts if part.predicted.even is not None]
         return Prediction(
             Predicted(
                 np.concatenate([part.spectra for part in parts]),
                 np.concatenate([part.predicted.factors for part in parts]),
+                np.concatenate(even) if even else None,
             ),
             np.concatenate([part.scale for part in parts]),
             np.concatenate(half_widths, axis=1) if half_widths else None,
@@ -234,33 +256,36 @@ class Blend:
 
 
 def training_steps(kinds: Iterable[str], parameters: DecodersParameters, runs: Runs) -> int:
-    """Steps of training that `fit_blend` tells of: those of all models of the kinds that train.
+    """Steps of training that `fit_blend` tells of: those of all path decoders, if there are some.
 
     Args:
         kinds: of decoders.
         parameters: the block `decoders` of the parameters.
         runs: the folds and the inner folds.
     """
-    single = sum(len(run.folds) for run in runs if run is not None)  # one metric a fold
-    models = {"path": runs.models, "scores": runs.models}
-    if parameters.evidence_margin is not None:
-        models["evidence_process"] = single
-    return parameters.epochs * sum(models.get(kind, 0) for kind in kinds)
+    if "path" not in kinds:
+        return 0
+    weighed = "posterior" not in kinds or runs.outer.folds[0].levels >= FEWEST_TO_WEIGH
+    models = runs.models if weighed else runs.outer.members * len(runs.outer.folds)
+    return parameters.epochs * models
 
 
 @threadpool_limits.wrap(limits=1)  # so that no bit depends on the number of cores
 def fit_blend(
     series: Series,
-    features: Float[np.ndarray, "member fold pair training feature"],
+    features: Float[np.ndarray, "member fold pair training feature"] | None,
     inner_features: Float[np.ndarray, "inner_member inner pair training feature"] | None,
     parameters: DecodersParameters,
     runs: Runs,
 ) -> tuple[Blend, Float[Tensor, "epoch term model"]]:
     """Fit every kind of decoder that the parameters name, and weigh and calibrate them.
 
+    Without inner folds, or with fewer than `FEWEST_TO_WEIGH` levels, the first kind counts alone.
+
     Args:
         series: the measured series. A fold never reads the spectra that it leaves out.
-        features: of all geodesics of the folds of `leave_one_out`, at the training wavelengths.
+        features: of all geodesics of the folds of `leave_one_out`, at the training wavelengths;
+            None for the posterior alone.
         inner_features: the same of the inner folds; None without them.
         parameters: the block `decoders` of the parameters.
         runs: the folds and the inner folds, where to train, and who is told.
@@ -269,75 +294,55 @@ def fit_blend(
         The decoders, and the history of those that are trained; without steps if there are none.
 
     Raises:
-        TrainingError: a loss is not finite, or there are several kinds and no inner folds.
+        TrainingError: a loss is not finite, or inner folds and their features do not go together.
         CorruptArtifactError: a checkpoint is damaged.
     """
     kinds = BLENDS[parameters.kind]
     outer, inner = runs
     training = training_wavelengths(len(series.axis), parameters.wavelengths)
-    if inner is None and len(kinds) > 1:
-        raise TrainingError(
-            f"decoders.kind {parameters.kind}: found inner.members 0, expected 1 or more, as its "
-            "weights come from inner folds; or name one of " + ", ".join(KINDS)
-        )
-    if (inner is None) != (inner_features is None):
+    if "path" in kinds and (inner is None) != (inner_features is None):
         raise TrainingError(
             "inner folds: found a run without features or features without a run, expected both"
         )
-    if inner is None and parameters.patience is not None:
-        raise TrainingError(
-            f"decoders.patience: found {parameters.patience} and inner.members 0, expected inner "
-            "folds, as they say when to stop"
-        )
+    if "posterior" in kinds and (len(kinds) == 1 or len(series.concentrations) < FEWEST_TO_WEIGH):
+        inner = None
     inside = InnerPredictions.of(series, kinds, outer.folds)
     decoders: dict[str, Decoders] = {}
     histories = []
     for kind in kinds:
-        fold_epochs = None
-        if inner is not None and inner_features is not None:
-            of_inner, fold_epochs = _fit_inner(
-                kind, series, inner_features, parameters, inner.of_kind(kind), outer.folds
-            )
-            inside.enter(kind, inner.folds, of_inner)
-        run = replace(outer.of_kind(kind), epochs=fold_epochs)
+        if inner is not None:
+            run = inner.of_kind(kind)
+            of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, run)
+            inside.enter(kind, inner.folds, left_out_by(of_inner, series, inner_features))
+        run = outer.of_kind(kind)
         decoders[kind], history = KINDS[kind].fit(series, features, parameters, run)
         histories.append(history)
         if inner is not None:
             inside.enter(kind, outer.folds[:-1], left_out_by(decoders[kind], series, features))
     history = max(histories, key=len)
     if inner is None:
-        weights = np.ones((len(outer.folds), 2, 1))
+        weights = np.zeros((len(outer.folds), 2, len(kinds)))
+        weights[..., 0] = 1
+    else:
+        weights = inside.weights(outer.folds)
+    if inner is None or "posterior" in kinds:  # whose prior says how far off it may be
         return Blend(decoders, weights, None, None, training, len(series.axis)), history
-    weights = inside.weights(outer.folds)
     judged = inside.calibration(outer.folds, weights)
     return Blend(decoders, weights, *judged, training, len(series.axis)), history
-
-
-def _fit_inner(
-    kind: str,
-    series: Series,
-    features: np.ndarray,
-    parameters: DecodersParameters,
-    run: Run,
-    folds: list[Fold],
-) -> tuple[LeftOut, tuple[int, ...] | None]:
-    """What decoders of the inner folds say, and after how many epochs those of the folds stop."""
-    watch = KINDS[kind].watch
-    if parameters.patience is None or watch is None:
-        decoders, _ = KINDS[kind].fit(series, features, parameters, run)
-        return left_out_by(decoders, series, features), None
-    watched = watch(series, features, parameters, run)
-    evaluations = watched.evaluations(folds, parameters.patience)
-    return watched.stopped(evaluations).predict, tuple(watched.epochs[e] for e in evaluations)
 
 
 def left_out_by(
     decoders: Decoders,
     series: Series,
-    features: Float[np.ndarray, "member fold pair training feature"],
+    features: Float[np.ndarray, "member fold pair training feature"] | None,
 ) -> LeftOut:
     """How decoders predict levels that their folds leave out."""
-    return lambda fold, target: decoders.predict(fold, series, fold.paths_to(target, features))
+
+    def predict(fold: Fold, target: int) -> Predicted:
+        paths = None if features is None else fold.paths_to(target, features)
+        return decoders.predict(fold, series, series.concentrations[[target]], paths)
+
+    return predict
 
 
 @dataclass(frozen=True)
@@ -383,18 +388,8 @@ class InnerPredictions:
                 self.deviation[place, *at] = predicted.deviation[0]
                 self.known[at] = True
 
-    def of_kinds(self, kinds: tuple[str, ...]) -> "InnerPredictions":
-        """Those of some of the kinds."""
-        places = [self.kinds.index(kind) for kind in kinds]
-        parts = (self.predicted[places], self.deviation[places])
-        return InnerPredictions(self.series, kinds, *parts, self.known)
-
     def weights(self, folds: list[Fold]) -> Float[np.ndarray, "fold side kind"]:
-        """Weights of the kinds for targets inside and outside of the training range.
-
-        The mean of the spectra has none unless it predicts significantly more of the inner levels
-        better than the others do together: then nothing has been learned that it does not know.
-        """
+        """Weights of the kinds for targets inside and outside of the training range."""
         return np.stack([self._weights(fold) for fold in folds])
 
     def calibration(
@@ -430,26 +425,13 @@ class InnerPredictions:
         return (self.predicted[:, fold.index, levels] - self.series.signal[levels]) ** 2
 
     def _weights(self, fold: Fold) -> np.ndarray:
-        others = np.array([kind != "mean" or self.kinds == ("mean",) for kind in self.kinds])
-        weights = self._by_error(fold, others)
-        if others.all():
-            return weights
-        levels = self._levels(fold, outside=True)
-        blended, _ = self._blended(fold, levels, weights)
-        error = ((blended - self.series.signal[levels]) ** 2).mean(axis=1)
-        of_mean = self._squared_errors(fold, levels)[~others][0].mean(axis=1)
-        wins = int((of_mean < error).sum())
-        if binomtest(wins, len(levels), alternative="greater").pvalue > SIGNIFICANCE:
-            return weights
-        return self._by_error(fold, np.ones_like(others))
-
-    def _by_error(self, fold: Fold, taken: np.ndarray) -> np.ndarray:
-        """Weights of the kinds that are taken by their mean squared error on either side."""
+        """Weights of the kinds by their mean squared error on either side."""
         sides = []
         for outside in (False, True):
-            errors = self._squared_errors(fold, self._levels(fold, outside=outside)).mean((1, 2))
-            smallest = max(errors[taken].min(), np.finfo(float).tiny)
-            weights = np.where(taken, (np.maximum(errors, smallest) / smallest) ** -POWER, 0.0)
+            levels = self._levels(fold, outside=outside)
+            errors = self._squared_errors(fold, levels).mean((1, 2))
+            smallest = max(errors.min(), np.finfo(float).tiny)
+            weights = (np.maximum(errors, smallest) / smallest) ** -POWER
             sides.append(weights / weights.sum())
         return np.stack(sides)
 

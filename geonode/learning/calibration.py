@@ -18,8 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-PROBABILITIES = (0.5, 0.8, 0.9, 0.95)
-"""Of the intervals."""
+from geonode.posterior.prior import PROBABILITIES
 
 
 @dataclass(frozen=True)

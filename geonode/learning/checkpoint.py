@@ -122,7 +122,6 @@ def open_checkpoints(
         digest.update(np.ascontiguousarray(array).data)
     key = {name: json.dumps(value) for name, value in values.items()} | {
         "models": f"{run.members} of {[fold.left_out for fold in run.folds]}",
-        "stops": json.dumps(run.epochs),
         "device": run.device.kind,
         "format": run.device.describe()["training"],
         "data": digest.hexdigest()[:16],

@@ -1,7 +1,6 @@
 """Every kind of decoder, by name: from the geodesics of a series to left-out spectra."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -9,23 +8,14 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from geonode.config import DecodersParameters
-from geonode.learning.decoder_tasks import MakeTask, ScoreTask, SignalTask
-from geonode.learning.early_stopping import WatchedDecoders
 from geonode.learning.folds import Fold
-from geonode.learning.mean_decoder import MeanDecoders, fit_means
-from geonode.learning.path_decoder import PathDecoders, fit_path_decoders, watch_path_decoders
+from geonode.learning.path_decoder import PathDecoders, fit_path_decoders
+from geonode.learning.posterior_decoder import PosteriorDecoders, fit_posteriors
 from geonode.learning.predicted import Predicted
-from geonode.learning.process_decoder import (
-    ArcLengths,
-    EvidenceLengths,
-    PositionsType,
-    ProcessDecoders,
-    fit_processes,
-)
 from geonode.learning.run import Run
 from geonode.spectra.series import Series
 
-Features = Float[np.ndarray, "member fold pair training feature"]
+Features = Float[np.ndarray, "member fold pair training feature"] | None
 
 
 @runtime_checkable
@@ -36,14 +26,17 @@ class Decoders(Protocol):
         self,
         fold: Fold,
         series: Series,
-        features: Float[np.ndarray, "member source target training feature"],
+        concentrations: Float[np.ndarray, "target"],
+        features: Float[np.ndarray, "member source target training feature"] | None,
     ) -> Predicted:
         """Predicted spectra, and the covariance of their errors.
 
         Args:
             fold: one of the run.
             series: the measured series. The spectra that the fold leaves out are not read.
-            features: of the geodesics from the fold's training levels to the targets.
+            concentrations: targets.
+            features: of the geodesics from the fold's training levels to the targets; None for
+                kinds that walk none.
         """
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
@@ -56,8 +49,6 @@ class Kind(NamedTuple):
     Attributes:
         fit: (series, features, parameters, run) to decoders and the history of their training.
         from_tensors: from what `Decoders.tensors` gave; raises KeyError where one is absent.
-        watch: the same as `fit` for inner folds, keeping what is said in training; None where
-            nothing is trained that could stop early.
     """
 
     fit: Callable[
@@ -65,29 +56,9 @@ class Kind(NamedTuple):
         tuple[Decoders, Float[Tensor, "epoch term model"]],
     ]
     from_tensors: Callable[[dict[str, Shaped[Tensor, "..."]]], Decoders]
-    watch: Callable[[Series, Features, DecodersParameters, Run], WatchedDecoders] | None = None
-
-
-def _process(mean: str, positions: PositionsType) -> Kind:
-    return Kind(
-        partial(fit_processes, mean=mean, positions=positions),
-        partial(ProcessDecoders.from_tensors, mean=mean, positions=positions),
-    )
-
-
-def _path(make_task: MakeTask) -> Kind:
-    return Kind(
-        partial(fit_path_decoders, make_task=make_task),
-        PathDecoders.from_tensors,
-        partial(watch_path_decoders, make_task=make_task),
-    )
 
 
 KINDS: dict[str, Kind] = {
-    "path": _path(SignalTask),
-    "scores": _path(ScoreTask),
-    "process_constant": _process("constant", ArcLengths),
-    "process_linear": _process("linear", ArcLengths),
-    "evidence_process": _process("linear", EvidenceLengths),
-    "mean": Kind(fit_means, lambda _: MeanDecoders()),
+    "posterior": Kind(fit_posteriors, PosteriorDecoders.from_tensors),
+    "path": Kind(fit_path_decoders, PathDecoders.from_tensors),
 }

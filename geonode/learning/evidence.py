@@ -40,8 +40,8 @@ def charts_by_evidence(
     """
     if concentrations[0] < 0:
         raise TrainingError(
-            f"metric.learning evidence: found the level {concentrations[0]:g}, expected levels of "
-            "0 or more; use flat or end_to_end"
+            f"chart by evidence: found the level {concentrations[0]:g}, expected levels of "
+            "0 or more; set metric.evidence_margin to null"
         )
     return [
         _best(
@@ -60,7 +60,9 @@ def _candidates(concentrations: np.ndarray, fold: Fold) -> list[Chart]:
     low, high = float(concentrations[0]), float(concentrations[-1])
     known = (float(concentrations[fold.training[0]]), float(concentrations[fold.training[-1]]))
     smallest = float(concentrations[concentrations > 0].min())
-    kappas = [np.inf, *np.geomspace(smallest / 5, 3 * high, KAPPAS)] + [0.0] * (known[0] > 0)
+    kappas = [np.inf, *np.geomspace(smallest / 5, 3 * high, KAPPAS)] + [0.0] * (
+        low > 0
+    )  # ln c has no place for 0
     return [Chart(float(kappa), low, high, known) for kappa in kappas]
 
 

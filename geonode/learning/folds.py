@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from geonode.errors import TrainingError
@@ -49,6 +49,15 @@ class Fold:
     def is_inside(self, level: int) -> bool:
         """Whether a level is between those that are trained on."""
         return self.training[0] < level < self.training[-1]
+
+    def spans(
+        self,
+        levels: Float[np.ndarray, "level"],
+        concentrations: Float[np.ndarray, "target"],
+    ) -> Bool[np.ndarray, "target"]:
+        """Whether concentrations are between the levels that are trained on, ends included."""
+        training = levels[self.training]
+        return (training[0] <= concentrations) & (concentrations <= training[-1])
 
     def without(self, level: int) -> "Fold":
         """The fold that leaves one more level out; it has the same index."""

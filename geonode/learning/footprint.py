@@ -105,11 +105,6 @@ def of_end_to_end(
     return Footprint(nodes * width * _row(OF_NODE, device), 0, pair, parameters.accumulation)
 
 
-def of_nodes(nodes: int, width: int, device: Device) -> Footprint:
-    """Of metrics that are trained alone, on the product of nodes and wavelengths."""
-    return Footprint(nodes * width * _row(OF_NODE, device), 0, 0, 1)
-
-
 def _row(numbers: int, device: Device) -> int:
     """Bytes of a row of a network with so many numbers beside its hidden units."""
     single = device.training == torch.float32

@@ -21,11 +21,7 @@ from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.end_to_end import TERMS, fit_metric
 from geonode.learning.evidence import charts_by_evidence
-from geonode.learning.evidence_network import TERMS as EVIDENCE_TERMS
-from geonode.learning.evidence_network import fit_evidence_network
 from geonode.learning.folds import Fold
-from geonode.learning.pullback import TERMS as PULLBACK_TERMS
-from geonode.learning.pullback import fit_pullback
 from geonode.learning.run import Run, Runs
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
@@ -51,36 +47,6 @@ LearningMethod = Callable[[Series, MetricParameters, Run], MetricFit]
 def flat(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:  # noqa: ARG001
     """The same metric everywhere: geodesics are straight lines on the given chart."""
     return _flat([series.chart] * len(run.folds))
-
-
-def evidence(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:
-    """A reference metric 1 / (c^2 + kappa^2) for every fold, whose arc length is its chart.
-
-    Raises:
-        TrainingError: a level is negative.
-    """
-    return _flat(_charts(series, parameters, run))
-
-
-def evidence_network(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:
-    """Metric networks on charts by evidence, under which the training spectra are most likely.
-
-    They are a Gaussian process on geodesic distance. One metric serves all wavelengths.
-    """
-    return _by_evidence(series, parameters, run, shared=True)
-
-
-def evidence_by_wavelength(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:
-    """The same with a metric, and so distances, for every wavelength."""
-    return _by_evidence(series, parameters, run, shared=False)
-
-
-def pullback(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:
-    """Metric networks on charts by evidence, fitted to how fast the training spectra change."""
-    charts = _charts(series, parameters, run)
-    data = (series.signal, _positions(series, charts), series.wavelengths)
-    network, history = fit_pullback(*data, parameters, run)
-    return MetricFit(LearnedMetrics(network, charts), history, PULLBACK_TERMS)
 
 
 def end_to_end(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:
@@ -111,11 +77,7 @@ def shared(series: Series, parameters: MetricParameters, run: Run) -> MetricFit:
 
 LEARNING: dict[str, LearningMethod] = {
     "flat": flat,
-    "evidence": evidence,
-    "evidence_network": evidence_network,
-    "evidence_by_wavelength": evidence_by_wavelength,
     "end_to_end": end_to_end,
-    "pullback": pullback,
     "shared": shared,
 }
 
@@ -164,15 +126,6 @@ def _charts(series: Series, parameters: MetricParameters, run: Run) -> list[Char
 
 def _positions(series: Series, charts: list[Chart]) -> np.ndarray:
     return np.stack([chart.position(series.concentrations) for chart in charts])
-
-
-def _by_evidence(
-    series: Series, parameters: MetricParameters, run: Run, *, shared: bool
-) -> MetricFit:
-    charts = _charts(series, parameters, run)
-    data = (series.signal, _positions(series, charts), series.wavelengths)
-    network, history = fit_evidence_network(*data, parameters, run, shared=shared)
-    return MetricFit(LearnedMetrics(network, charts), history, EVIDENCE_TERMS)
 
 
 def _flat(charts: list[Chart]) -> MetricFit:

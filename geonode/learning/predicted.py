@@ -14,15 +14,21 @@ class Predicted:
         spectra: the predictions.
         factors: rows whose outer products add up to the covariance: over members, sources and
             kinds of decoders that disagree, or that of a process.
+        even: variance that every wavelength has besides, independently; None for none.
+        half_widths: half the width of the intervals of `PROBABILITIES`, in units of the deviation;
+            None where nothing but inner folds could tell.
     """
 
     spectra: Float[np.ndarray, "target wavelength"]
     factors: Float[np.ndarray, "target row wavelength"]
+    even: Float[np.ndarray, "target"] | None = None
+    half_widths: Float[np.ndarray, "target probability"] | None = None
 
     @property
     def deviation(self) -> Float[np.ndarray, "target wavelength"]:
         """Standard deviation at every wavelength."""
-        return np.sqrt(np.einsum("trw,trw->tw", self.factors, self.factors))
+        variance = np.einsum("trw,trw->tw", self.factors, self.factors)
+        return np.sqrt(variance if self.even is None else variance + self.even[:, None])
 
     @classmethod
     def of_draws(cls, draws: Float[np.ndarray, "target draw wavelength"]) -> "Predicted":
@@ -36,11 +42,18 @@ def mixture(weights: Float[np.ndarray, "target kind"], parts: list[Predicted]) -
 
     Args:
         weights: of the distributions, for every target; they add up to one.
-        parts: the distributions.
+        parts: the distributions. Those of the mixture's intervals are of the first that has some.
     """
     spectra = np.stack([part.spectra for part in parts], axis=1)
     mean = np.einsum("tk,tkw->tw", weights, spectra)
     roots = np.sqrt(weights)
     within = [roots[:, k, None, None] * part.factors for k, part in enumerate(parts)]
     between = roots[..., None] * (spectra - mean[:, None])
-    return Predicted(mean, np.concatenate([*within, between], axis=1))
+    even = [weights[:, k] * part.even for k, part in enumerate(parts) if part.even is not None]
+    known = [part.half_widths for part in parts if part.half_widths is not None]
+    return Predicted(
+        mean,
+        np.concatenate([*within, between], axis=1),
+        sum(even) if even else None,
+        known[0] if known else None,
+    )

@@ -23,7 +23,6 @@ class Run:
         device: where to train, and in which format.
         scratch: folder of the training's checkpoints, removed when it is done; None for none.
         report: told of every step of every model.
-        epochs: after which the models of each fold stop; None: after all.
         engine: trains.
     """
 
@@ -32,7 +31,6 @@ class Run:
     device: Device
     scratch: Path | None = None
     report: Report = silent
-    epochs: tuple[int, ...] | None = None
     engine: Engine = LOCAL
 
     def trainable(self, network: Perceptron) -> TrainablePerceptron:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from geonode.config import DecodersParameters, InnerParameters, MetricParameters
 from geonode.devices.device import Device
 from geonode.geometry.learned import LearnedMetrics
-from geonode.learning.blend import Blend, fit_blend
+from geonode.learning.blend import BLENDS, Blend, fit_blend
 from geonode.learning.folds import training_wavelengths
 from geonode.learning.metric_learning import learn
 from geonode.learning.path_features import path_features
@@ -23,12 +23,13 @@ class SeriesFit(NamedTuple):
     Attributes:
         learned: the metrics.
         blend: the decoders.
-        features: of all geodesics between levels, at the training wavelengths.
+        features: of all geodesics between levels, at the training wavelengths; None for the
+            posterior alone.
     """
 
     learned: LearnedMetrics
     blend: Blend
-    features: Float[np.ndarray, "member fold pair training feature"]
+    features: Float[np.ndarray, "member fold pair training feature"] | None
 
 
 def fit_series(
@@ -55,8 +56,10 @@ def fit_series(
         for members in (metric.members, decoders.members)
     )
     learned = learn(series, metric, of_metric).metrics
-    chosen = training_wavelengths(len(series.axis), decoders.wavelengths)
-    features = path_features(learned, series, chosen)
-    inside = None if learned.inner is None else path_features(learned.inner, series, chosen)
+    features = inside = None
+    if "path" in BLENDS[decoders.kind]:
+        chosen = training_wavelengths(len(series.axis), decoders.wavelengths)
+        features = path_features(learned, series, chosen)
+        inside = None if learned.inner is None else path_features(learned.inner, series, chosen)
     blend, _ = fit_blend(series, features, inside, decoders, of_decoders)
     return SeriesFit(learned, blend, features)

@@ -8,11 +8,10 @@ rounding.
 import itertools
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor
 
 from geonode.config import DecodersParameters, MetricParameters, TrainingParameters
@@ -27,29 +26,10 @@ from geonode.learning.schedules import learning_rates
 from geonode.progress import Report, silent
 
 FINITE_CHECK_EPOCHS = 50
-WATCHED_EPOCHS = 10  # from one look at models in training to the next
 WARM_UP = 3  # steps before one is captured
 LOGGED_EPOCHS = 5  # from one line in the log of a model to the next
 
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Watch:
-    """What is to be known of models while they are trained.
-
-    Attributes:
-        look: says it, after every one of `watched_epochs`.
-        seen: what it said, in this order.
-    """
-
-    look: Callable[[], Shaped[Tensor, "..."]]
-    seen: list[Tensor] = field(default_factory=list)
-
-
-def watched_epochs(epochs: int) -> list[int]:
-    """Numbers of epochs after which models are looked at, the last one among them."""
-    return [*range(WATCHED_EPOCHS, epochs, WATCHED_EPOCHS), epochs]
 
 
 def train(
@@ -61,8 +41,6 @@ def train(
     name: Callable[[int], str] = "model {}".format,
     report: Report = silent,
     checkpoints: Checkpoints | None = None,
-    epochs: Sequence[int] | None = None,
-    watch: Watch | None = None,
     repeats: bool = False,
     parts: int = 1,
 ) -> Float[Tensor, "epoch term model"]:
@@ -84,14 +62,12 @@ def train(
         report: told of every step of every model.
         checkpoints: where the state is kept every `checkpoint_every` epochs and after the last;
             training goes on from the newest one and ends in the same bits.
-        epochs: after which each model is left as it is, on the schedule of all; None: after all.
-        watch: what to look at.
         repeats: whether the loss is the same program in every epoch. On CUDA all kernels of an
             epoch are then captured once and launched together.
         parts: of the training pairs at least, whatever `accumulation` says.
 
     Returns:
-        The terms before every step, without the decay, on the CPU; NaN where a model has stopped.
+        The terms before every step, without the decay, on the CPU.
 
     Raises:
         TrainingError: a loss or a parameter is not finite, and the message names epoch and model;
@@ -101,24 +77,22 @@ def train(
     networks = [network for network, _ in groups]
     tensors = [tensor for network in networks for tensor in network.parameters]
     device, models = tensors[0].device, len(tensors[0])
-    captured = repeats and epochs is None and profile_of(device).captured
+    captured = repeats and profile_of(device).captured
     adam = Adam([network.parameters for network in networks])
     every = parameters.checkpoint_every
     rates = [learning_rates(parameters.schedule, rate, parameters.epochs) for _, rate in groups]
     shares = _parts(pairs, max(parts, parameters.accumulation))
-    ends = torch.tensor(epochs or [parameters.epochs] * models)
-    last = int(ends.max())
+    last = parameters.epochs
     scale = LossScale(models, device) if _in_half(networks) else None
-    history = [] if checkpoints is None else _resume(checkpoints, adam, tensors, watch, scale)
+    history = [] if checkpoints is None else _resume(checkpoints, adam, tensors, scale)
     if history:
         report(len(history) * models)
 
     def step(epoch: int) -> Tensor:
         terms = _differentiate(loss, shares, epoch, scale)
-        going = None if epochs is None else (ends > epoch).to(device)
+        going = None
         if scale is not None:
-            finite = scale.unscale([tensor.grad for tensor in tensors if tensor.grad is not None])
-            going = finite if going is None else finite & going
+            going = scale.unscale([tensor.grad for tensor in tensors if tensor.grad is not None])
         if parameters.weight_decay:
             (parameters.weight_decay * _squares(networks)).backward()
         _clip(tensors, parameters.gradient_clip)
@@ -133,24 +107,13 @@ def train(
             adam.forget()
         history.append(take(epoch))
         done = epoch + 1
-        if watch is not None and (done % WATCHED_EPOCHS == 0 or done == parameters.epochs):
-            with torch.no_grad():
-                watch.seen.append(watch.look())
         keeps = every > 0 and (done % every == 0 or done == last)
         if keeps or done % FINITE_CHECK_EPOCHS == 0 or done == last:
             _require_finite(history, tensors, scale, name)
         if checkpoints is not None and keeps:
-            checkpoints.save(done, _state(adam, tensors, history, watch, scale))
+            checkpoints.save(done, _state(adam, tensors, history, scale))
         report(models)
-    report((parameters.epochs - last) * models)
-    return _until(ends, history, parameters.epochs)
-
-
-def _until(ends: Tensor, history: list[Tensor], epochs: int) -> Tensor:
-    """The terms of all epochs, on the CPU; NaN from a model's end on."""
-    terms = torch.full((epochs, *history[0].shape), torch.nan, dtype=history[0].dtype)
-    terms[: len(history)] = torch.stack(history).cpu()
-    return terms.where(torch.arange(epochs)[:, None, None] < ends, torch.nan)
+    return torch.stack(history).cpu()
 
 
 def _in_half(networks: list[Perceptron]) -> bool:
@@ -229,15 +192,12 @@ def _state(
     adam: Adam,
     tensors: list[Tensor],
     history: list[Tensor],
-    watch: Watch | None,
     scale: LossScale | None,
 ) -> dict[str, Tensor]:
     """All that the steps to come depend on, and what is returned of those that are done."""
     state = {"history": torch.stack(history)}
     if scale is not None:
         state["scale"] = torch.stack(scale.state)
-    if watch is not None and watch.seen:
-        state["seen"] = torch.stack(watch.seen)
     for place, tensor in enumerate(tensors):
         state[f"parameter{place}"] = tensor
         state[f"first{place}"], state[f"second{place}"] = adam.first[place], adam.second[place]
@@ -248,7 +208,6 @@ def _resume(
     checkpoints: Checkpoints,
     adam: Adam,
     tensors: list[Tensor],
-    watch: Watch | None,
     scale: LossScale | None,
 ) -> list[Tensor]:
     """Take up the newest checkpoint, if there is one; return the history up to it."""
@@ -260,8 +219,6 @@ def _resume(
     if scale is not None:
         for part, kept in zip(scale.state, state["scale"], strict=True):
             part.copy_(kept)
-    if watch is not None and "seen" in state:
-        watch.seen.extend(state["seen"].to(tensors[0].device))
     with torch.no_grad():
         for place, tensor in enumerate(tensors):
             tensor.copy_(state[f"parameter{place}"])
@@ -321,7 +278,7 @@ def history_csv(
 
     Args:
         history: what `train` returned for the models in the order (member, fold). Every
-            `LOGGED_EPOCHS`th epoch is written, and the last one of a model.
+            `LOGGED_EPOCHS`th epoch is written, and the last one.
         terms: their names.
         folds: number of folds.
         parameters: of the training. The rate is that of the metric, or of the decoder if decoders
@@ -330,9 +287,8 @@ def history_csv(
     rates = learning_rates(parameters.schedule, parameters.learning_rate, parameters.epochs)
     lines = [",".join(("epoch", "fold", "member", *terms, "learning_rate"))]
     for model, of_model in enumerate(history.movedim(2, 0)):
-        trained = of_model[~of_model.isnan().any(1)].tolist()
-        for epoch, values in enumerate(trained):
-            if epoch % LOGGED_EPOCHS == 0 or epoch == len(trained) - 1:
+        for epoch, values in enumerate(of_model.tolist()):
+            if epoch % LOGGED_EPOCHS == 0 or epoch == len(of_model) - 1:
                 numbers = ",".join(f"{number:.6g}" for number in (*values, rates[epoch]))
                 lines.append(f"{epoch},{model % folds},{model // folds},{numbers}")
     return "\n".join(lines) + "\n"
@@ -340,6 +296,4 @@ def history_csv(
 
 def last_losses(history: Float[Tensor, "epoch term model"]) -> Float[Tensor, "model"]:
     """The loss of every model before its last step."""
-    losses = history.sum(1)
-    last = (~losses.isnan()).sum(0) - 1
-    return losses.gather(0, last[None])[0]
+    return history[-1].sum(0)

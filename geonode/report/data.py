@@ -134,6 +134,21 @@ class Posterior:
 
 
 @dataclass(frozen=True, eq=False)
+class PosteriorMetric:
+    """Posterior of the metric of concentration, given all levels.
+
+    Attributes:
+        concentrations: ascending, above zero.
+        mean: of sqrt(g) (per unit of concentration).
+        deviation: its standard deviation.
+    """
+
+    concentrations: Float[np.ndarray, "point"]
+    mean: Float[np.ndarray, "point"]
+    deviation: Float[np.ndarray, "point"]
+
+
+@dataclass(frozen=True, eq=False)
 class Report:
     """All that the page shows.
 
@@ -149,6 +164,7 @@ class Report:
         paths: geodesics; None where no trajectories are stored.
         training: logs, by what was trained.
         posteriors: by level; None where there are none.
+        posterior_metric: None where the predictor has none.
         metrics: content of the metrics, by file; an absent file is an empty one.
     """
 
@@ -163,6 +179,7 @@ class Report:
     paths: Paths | None
     training: dict[str, Training]
     posteriors: dict[str, Posterior] | None
+    posterior_metric: PosteriorMetric | None
     metrics: dict[str, dict[str, Any]]
 
     @property
@@ -229,6 +246,7 @@ def read_report(inputs: Inputs) -> Report:
         paths=_read_paths(inputs.geodesics, series, chart),
         training={name: log for name, log in training.items() if log.terms},
         posteriors=(_read_posteriors(posterior, names) if posterior.is_file() else {}) or None,
+        posterior_metric=_read_posterior_metric(plots / "metric_posterior.csv"),
         metrics=metrics,
     )
 
@@ -389,6 +407,13 @@ def _read_posteriors(path: Path, names: list[str]) -> dict[str, Posterior]:
             seen = _seen(part[:, 1])
             found[name] = Posterior(part[seen, 0], part[seen, 1])
     return found
+
+
+def _read_posterior_metric(path: Path) -> PosteriorMetric | None:
+    header, rows = _read_rows(path)
+    if header != ["concentration", "sqrt_g", "deviation"]:
+        raise _of_another_run(path, "its columns are not those")
+    return PosteriorMetric(*_numbers(path, rows).T) if rows else None
 
 
 def _seen(density: np.ndarray) -> np.ndarray:

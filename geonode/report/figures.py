@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from plotly.colors import sample_colorscale
 
-from geonode.report.data import Paths, Posterior, Report, Training, drawn, sample
+from geonode.report.data import Paths, Posterior, PosteriorMetric, Report, Training, drawn, sample
 from geonode.report.figure import (
     INK,
     MUTED,
@@ -188,6 +188,33 @@ def map_figures(report: Report) -> list[Figure]:
             ("christoffel", "Christoffel symbol G", symbol),
         )
     ]
+
+
+def posterior_metric_figure(report: Report, metric: PosteriorMetric) -> Figure:
+    """Mean and spread of sqrt(g) over concentration."""
+    low = (metric.mean - metric.deviation).clip(min=0)
+    high = metric.mean + metric.deviation
+    places = numbers(metric.concentrations)
+    edge: dict[str, Any] = {"type": "scatter", "mode": "lines", "x": places, "line": {"width": 0}}
+    traces: list[dict[str, Any]] = [
+        {**edge, "y": numbers(low), "showlegend": False, "hoverinfo": "skip"},
+        {**edge, "y": numbers(high), "fill": "tonexty", "fillcolor": BAND, "name": "± deviation"},
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "mean",
+            "x": places,
+            "y": numbers(metric.mean),
+            "line": {"color": MODEL, "width": 2},
+        },
+    ]
+    unit = _unit(report.level_unit)
+    layout = {
+        "xaxis": titled(f"concentration ({unit})" if unit else "concentration"),
+        "yaxis": titled(f"√g (1/{unit})" if unit else "√g", rangemode="tozero"),
+    }
+    what = "posterior mean and standard deviation of the square root of the metric"
+    return Figure("posterior-metric", what, traces, layout, 360)
 
 
 def paths_figure(report: Report, paths: Paths) -> Figure:

@@ -10,6 +10,7 @@ from geonode.report.figures import (
     map_figures,
     paths_figure,
     posterior_figure,
+    posterior_metric_figure,
     rmse_figure,
     spectra_figure,
     training_figure,
@@ -89,10 +90,10 @@ def verdicts(report: Report) -> list[Verdict]:
     interior = number(scores.get("interior_pooled_r2"))
     found = [
         Verdict(
-            f"Pooled R² is {number(scores.get('pooled_r2'))} over all levels and {interior} "
-            "without the lowest and the highest, which are extrapolated; RMSE is "
-            f"{quantity(rmse, unit)}. R² is 1 for a perfect prediction and 0 for one no better "
-            "than a flat line."
+            f"Q² is {number(scores.get('q2'))}: 1 for perfect predictions, 0 for the mean of the "
+            f"other spectra. Pooled R² is {number(scores.get('pooled_r2'))} over all levels and "
+            f"{interior} without the lowest and the highest, which are extrapolated; RMSE is "
+            f"{quantity(rmse, unit)}."
         ),
         Verdict(
             f"The best of {len(scores['baselines'])} classical baselines, {name}, has RMSE "
@@ -208,22 +209,27 @@ def _errors(report: Report) -> Section:
 def _scores(report: Report) -> Section:
     unit = report.signal_unit
     rows = [("geonode", report.scores), *report.scores["baselines"].items()]
+    published = report.scores.get("published_method")
+    if published:
+        rows.append(("published method: perceptrons on paths", published))
     rows.sort(key=lambda row: row[1]["rmse"])
     place = next(place for place, row in enumerate(rows) if row[1] is report.scores)
-    columns = ("rmse", "pooled_r2", "interior_pooled_r2", "mean_r2")
+    columns = ("rmse", "q2", "pooled_r2", "interior_pooled_r2")
     against = Table(
         "all levels, smallest error first",
-        ["method", _with_unit("RMSE", unit), "pooled R²", "interior R²", "mean R²"],
+        ["method", _with_unit("RMSE", unit), "Q²", "pooled R²", "interior R²"],
         [
             [name.replace("_", " "), *(number(found.get(key)) for key in columns)]
             for name, found in rows
         ],
         frozenset({place}),
     )
-    better = place
+    baselines = report.scores["baselines"]
+    better = sum(found["rmse"] < report.scores["rmse"] for found in baselines.values())
     opening = (
         "Every method predicted every level from the others: the smaller the RMSE and the nearer "
-        f"R² to 1, the better. {_counted(better)} of {len(rows) - 1} baselines "
+        "Q² and R² to 1, the better. Q² is 0 for the mean of the other spectra; R² flatters where "
+        f"all spectra have one shape. {_counted(better)} of {len(baselines)} baselines "
         f"{'has' if better == 1 else 'have'} a smaller error than geonode."
     )
     parts: list[Part] = [opening, against, _fold_table(report)]
@@ -266,10 +272,21 @@ def _with_unit(name: str, unit: str) -> str:
 
 def _maps(report: Report) -> Section:
     metric, symbol = map_figures(report)
+    learned: list[Part] = []
+    if report.posterior_metric is not None:
+        learned = [
+            "The learned geometry of the predictor: √g says how far apart two concentrations are, "
+            "a unit of concentration from each other. The line is the mean over all metrics that "
+            "the spectra speak for, the band their standard deviation; the measured levels are 2 "
+            "long in all of them.",
+            posterior_metric_figure(report, report.posterior_metric),
+        ]
     return Section(
         "geometry",
         "Metric and Christoffel symbol",
         [
+            *learned,
+            "The metric networks of the published method, one number at every wavelength. "
             "How densely concentration counts: where the metric g is large, a small step in "
             "concentration changes the spectrum much (learned from all levels, in the units of the "
             "learned chart; the colour scale is logarithmic).",
@@ -321,6 +338,13 @@ def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
         f"true value of {share(estimation.get('coverage90'))} of the levels. A p-value below 0.01 "
         "says that the spectrum resembles none that geonode expects."
     )
+    calibrations = report.scores.get("calibrations") or {}
+    if calibrations:
+        by = [
+            f"{name.replace('_', ' ')} {quantity(found.get('median_absolute_error'), unit)}"
+            for name, found in calibrations.items()
+        ]
+        sentence += f" Classical calibrations are off by (median) {listed(by)}."
     true = dict(zip(report.names, report.series.concentrations.tolist(), strict=True))
     rows = [
         [

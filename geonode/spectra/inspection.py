@@ -160,12 +160,17 @@ def one_line_spectra(spectra: Float[np.ndarray, "level wavelength"]) -> list[str
     return ["".join(BARS[bar] for bar in line) for line in bars]
 
 
+def proposes_log(levels: Float[np.ndarray, "level"]) -> bool:
+    """Whether levels, ascending, span enough decades above zero for a logarithmic chart."""
+    return bool(levels[0] > 0 and levels[-1] > levels[0] * 10**DECADES)
+
+
 def _proposal(path: Path, sheet: Sheet, table: SpectraTable, window: Window) -> str:
     """Block `spectra` of a parameter file, with what it was concluded from as comments."""
     levels, unit = table.concentrations, table.concentration_unit
     match = _SIGNAL.fullmatch(sheet.signal or "")
     quantity, signal_unit = (match["name"], match["unit"]) if match else (sheet.signal, None)
-    log = levels[0] > 0 and levels[-1] > levels[0] * 10**DECADES
+    log = proposes_log(levels)
     span = f"{levels[0]:g} to {levels[-1]:g}"
     low, high = sheet.axis.min(), sheet.axis.max()
     masked = len(table.masked)

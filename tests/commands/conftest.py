@@ -12,4 +12,4 @@ def trained(tmp_path_factory):
 @pytest.fixture(scope="session")
 def uncalibrated(tmp_path_factory):
     """The same without inner folds."""
-    return write_model(tmp_path_factory.mktemp("uncalibrated"), inner=0)
+    return write_model(tmp_path_factory.mktemp("uncalibrated"), kind="path")

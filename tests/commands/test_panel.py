@@ -77,7 +77,7 @@ def test_options_stand_in_for_the_file(project, quick):
     write_parameters(project / "other.yaml", device="auto", preset="thorough")
     options = ["--params", "other.yaml", "--preset", "fast", "--device", "cpu"]
     assert call("series", "--out", "out.csv", *options).exit_code == 0
-    assert {(p.device, p.preset, p.metric.learning) for p in quick} == {("cpu", "fast", "evidence")}
+    assert {(p.device, p.preset, p.metric.learning) for p in quick} == {("cpu", "fast", "flat")}
 
 
 def test_a_bad_series_among_good_ones_is_named_and_ends_in_status_1(project, quick):

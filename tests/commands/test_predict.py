@@ -36,8 +36,8 @@ def expected(root, concentrations):
     """Predictions of the model, and the scale by which half its intervals were made."""
     model = SpectralModel.read(root / "data")
     found = model.predict(np.array(concentrations))
-    side = 1 - model.is_inside(np.array(concentrations)).astype(int)
-    factors = model.blend.calibration.factors[model.fold.index, side, NINETY]
+    inside = model.is_inside(np.array(concentrations))
+    factors = model.posterior.prior.intervals(len(LEVELS), inside)[:, NINETY]
     half = found.half_width[NINETY]
     return found.spectra, half / factors[:, None], half
 
@@ -85,7 +85,7 @@ def test_an_artifact_has_the_numbers_of_the_model(trained, tmp_path):
     assert data["concentration"].values.tolist() == wanted
     assert (data["concentration"].units, data["wavelength"].units) == ("ppb", "nm")
     assert data.attrs["measured_range"] == [0, 60]
-    assert data.attrs["std"].startswith("calibrated")
+    assert data.attrs["std"].startswith("size of the error to expect")
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.zarr"])
@@ -134,7 +134,7 @@ def test_without_a_file_there_is_a_line_about_every_spectrum(trained):
     assert inside.split()[4:] == []
     assert outside.split()[4:] == ["extrapolated"]
     assert abs(float(inside.split()[2]) - 550) <= 10
-    assert std.startswith("std: calibrated by the inner folds")
+    assert std.startswith("std: size of the error to expect")
     assert beyond == "extrapolated: 1 of 2, out of 0 to 60 ppb"
     many = call("--at-range", "0:59:1", "--root", trained).stdout.splitlines()
     assert (len(many), many[51]) == (53, "and 10 more; --out writes all of them")

@@ -4,8 +4,6 @@ What is computed in double precision by intention, on the CPU beside such a devi
 of the stand-in or left out: the expansion of metrics, their evidence, and checks on the network.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -26,11 +24,9 @@ from geonode.geometry.refinement import sufficient_nodes
 from geonode.geometry.sources import ChebyshevSource
 from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.learning import batches, trainer
-from geonode.learning.decoder_tasks import SignalTask
 from geonode.learning.decoders import KINDS
 from geonode.learning.end_to_end import fit_metric
-from geonode.learning.folds import leave_one_out, leave_two_out
-from geonode.learning.path_decoder import watch_path_decoders
+from geonode.learning.folds import leave_one_out
 from geonode.learning.run import Run
 from tests.geometry.precision import LikeMPS
 from tests.geometry.small_series import small_metrics, small_series
@@ -54,7 +50,6 @@ class OnCPU(Device):
 
 MPS = OnCPU("mps", "a stand-in", torch.float32, torch.float32)
 SINGLE = torch.empty(0)
-FOLDS = leave_two_out(LEVELS, None)
 METHOD_OF = {"hermite": "closed_form", "linear": "closed_form", "grid_sample": "newton"}
 CHANGES = [
     {},
@@ -98,32 +93,16 @@ def test_metrics_are_trained(changes):
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: next(iter(changes), "default"))
-@pytest.mark.parametrize("kind", ["path", "scores"])
-def test_decoders_are_trained(kind, changes):
+def test_decoders_are_trained(changes):
     data, features = (
         series(LEVELS, WAVELENGTHS),
         flat_features(LEVELS, WAVELENGTHS).astype(np.float32),
     )
     parameters = decoder_parameters(members=2, **changes)
     with LikeMPS():
-        _, history = KINDS[kind].fit(data, features, parameters, on(MPS))
-    _, expected = KINDS[kind].fit(data, features, parameters, on(cpu()))
+        _, history = KINDS["path"].fit(data, features, parameters, on(MPS))
+    _, expected = KINDS["path"].fit(data, features, parameters, on(cpu()))
     torch.testing.assert_close(history, expected, rtol=1e-4, atol=1e-6)
-
-
-def test_decoders_are_watched_and_stop():
-    data, features = (
-        series(LEVELS, WAVELENGTHS),
-        flat_features(LEVELS, WAVELENGTHS, folds=len(FOLDS)),
-    )
-    features = features.astype(np.float32)
-    parameters, run = decoder_parameters(epochs=21), replace(on(MPS), folds=FOLDS)
-    with LikeMPS():
-        watched = watch_path_decoders(data, features, parameters, run, SignalTask)
-        stopped = replace(run, epochs=(11,) * len(FOLDS))
-        _, history = KINDS["path"].fit(data, features, parameters, stopped)
-    assert watched.epochs == [10, 20, 21]
-    assert history[10].isfinite().all() and history[11:].isnan().all()
 
 
 class Prepared(ChebyshevSource):

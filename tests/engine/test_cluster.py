@@ -22,9 +22,7 @@ from geonode.geometry.sources import DirectSource
 from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.learning.decoders import KINDS
 from geonode.learning.end_to_end import fit_metric
-from geonode.learning.evidence_network import fit_evidence_network
 from geonode.learning.folds import leave_two_out
-from geonode.learning.pullback import fit_pullback
 from geonode.learning.run import Run
 from tests.engine import tiles
 from tests.geodesics.test_solved import DOUBLE, parameters
@@ -141,7 +139,6 @@ def trained(engine, told=None):
     """All that trains in batches, as tensors."""
     measured, folds = series(4, 9), leave_two_out(4, None)
     run = Run(folds, 2, cpu(), engine=engine, report=told or (lambda _: None))
-    place, data = positions(4, len(folds)), (measured.signal, positions(4, len(folds)))
     features = flat_features(4, 9, folds=len(folds))
     disturbed = {
         "augmentation": AugmentationParameters(
@@ -149,17 +146,9 @@ def trained(engine, told=None):
         )
     }
     metric, decoder = metric_parameters(members=2), decoder_parameters(epochs=12, **disturbed)
-    found = [
-        fit_metric(measured, place, metric, run),
-        fit_pullback(*data, measured.wavelengths, metric, run),
-        fit_evidence_network(*data, measured.wavelengths, metric, run, shared=False),
-    ]
-    tensors = [t for network, history in found for t in (*network.parameters, history)]
-    for kind in ("path", "scores"):
-        decoders, history = KINDS[kind].fit(measured, features, decoder, run)
-        watched = KINDS[kind].watch(measured, features, decoder, run)
-        tensors += [*decoders.tensors().values(), history, watched.outputs]
-    return tensors
+    network, terms = fit_metric(measured, positions(4, len(folds)), metric, run)
+    decoders, history = KINDS["path"].fit(measured, features, decoder, run)
+    return [*network.parameters, terms, *decoders.tensors().values(), history]
 
 
 def test_trained_models_have_the_bits_of_one_process(engine, monkeypatch):

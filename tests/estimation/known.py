@@ -11,7 +11,9 @@ from geonode.geometry.perceptron import Perceptron
 from geonode.learning.blend import Blend, Prediction
 from geonode.learning.calibration import InnerErrors
 from geonode.learning.folds import leave_one_out
+from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.learning.predicted import Predicted
+from geonode.posterior.prior import packaged_prior
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
 from tests.geometry.small_series import LABELS
@@ -56,6 +58,24 @@ def known(formula, levels, errors, rows=None, chart=None, fold=None, inside=None
     fold = leave_one_out(count)[count if fold is None else fold]
     rows = np.zeros((1, signal.shape[1])) if rows is None else rows
     return Known(series, LearnedMetrics(network, [chart] * (count + 1)), blend, fold, formula, rows)
+
+
+def learned(levels, signal, fold=None):
+    """The model of a posterior over metrics.
+
+    Args:
+        levels: concentrations of the series.
+        signal: its spectra.
+        fold: the last.
+    """
+    count, width = signal.shape
+    chart = Chart.of("linear", None, levels)
+    series = Series(levels, np.linspace(400, 700, width), signal, chart, LABELS)
+    network = Perceptron.initial(SIZES, [(0,)] * (count + 1))
+    decoders = {"posterior": PosteriorDecoders(packaged_prior())}
+    blend = Blend(decoders, np.ones((count + 1, 2, 1)), None, None, np.arange(2), width)
+    fold = leave_one_out(count)[count if fold is None else fold]
+    return SpectralModel(series, LearnedMetrics(network, [chart] * (count + 1)), blend, fold)
 
 
 W = np.linspace(0, 1, 40)

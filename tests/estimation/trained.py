@@ -20,8 +20,8 @@ def spectra_at(concentrations):
     return 0.2 + 0.0002 * (AXIS - 400) + height * np.exp(-(((AXIS - 550) / 50) ** 2))
 
 
-def write_model(root, inner=1):
-    """Write what the pipeline writes of the series: spectra, metrics and decoders."""
+def write_model(root, kind="posterior"):
+    """Write what the pipeline writes of the series without inner folds: all but path is judged."""
     noise = np.random.default_rng(0).normal(0, 0.002, (len(LEVELS), len(AXIS)))
     scans = list((spectra_at(LEVELS) + noise)[:, None])
     table = SpectraTable(AXIS, "wavelength", "nm", LEVELS, scans, np.empty(0))
@@ -38,9 +38,9 @@ def write_model(root, inner=1):
     folder = root / "data"
     write_series(folder / "spectra.zarr", table, Chart.of("linear", None, LEVELS), about)
     series = read_series(folder / "spectra.zarr")
-    parameters = decoder_parameters(kind="process_linear", wavelengths=len(AXIS))
+    parameters = decoder_parameters(kind=kind, wavelengths=len(AXIS))
     blocks = (
-        InnerParameters(members=inner, levels=None),
+        InnerParameters(members=0, levels=None),
         metric_parameters(learning="flat"),
         parameters,
     )

@@ -103,7 +103,7 @@ def test_on_a_card_they_are_not_in_the_memory_of_the_machine(arrays_alone):
 
 
 def test_what_is_not_trained_takes_no_memory(arrays_alone):
-    changes = {"metric.learning": "flat", "decoders.kind": "mean"}
+    changes = {"metric.learning": "flat", "decoders.kind": "posterior"}
     trained, flat = (
         predicted_device_peaks(parameters(**given), 6, 601, CARD) for given in ({}, changes)
     )

@@ -11,12 +11,16 @@ import torch
 from geonode.config import read_parameters
 from geonode.devices.profile import profile_of
 from geonode.errors import ArtifactError, DeviceError, ParameterError, SpectraError
+from geonode.estimation.model import SpectralModel
 from geonode.evaluation import panel
 from geonode.evaluation.baselines import BASELINES, leave_one_out
+from geonode.evaluation.calibrations import CALIBRATIONS, estimate_left_out_by
 from geonode.evaluation.comparison import Comparison
+from geonode.evaluation.estimation import estimate_left_out
 from geonode.evaluation.panel import Panel, Row, mean_ratio, score, table
 from geonode.learning.blend import fit_blend
 from geonode.learning.calibration import PROBABILITIES
+from geonode.learning.folds import leave_one_out as folds_of
 from geonode.learning.folds import training_wavelengths
 from geonode.learning.metric_learning import learn
 from geonode.learning.path_features import path_features
@@ -101,11 +105,12 @@ def run(folder, out, **changes):
 
 BY_HAND = {
     "the standard": {},
-    "nothing trained but scores": {
-        "metric__learning": "evidence",
-        "decoders__kind": "blend_scores",
-        "decoders__members": 2,
+    "nothing trained": {
+        "metric__learning": "flat",
+        "decoders__kind": "posterior",
+        "inner__members": 0,
     },
+    "path with inner folds": {"decoders__kind": "path", "decoders__members": 2},
     "no inner folds": {"inner__members": 0, "decoders__kind": "path"},
 }
 
@@ -134,12 +139,28 @@ def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, few_baselines)
     r2 = 1 - np.sum(error**2, axis=1) / np.sum(spread, axis=1)
     assert row.mean_r2 == pytest.approx(r2.mean(), rel=1e-9)
     found = (row.coverage90, row.coverage90_interior, row.coverage90_ends)
-    if inner.members == 0:
+    if decoders.kind == "path" and inner.members == 0:
         assert found == (None, None, None)
     else:
         held = np.abs(error) <= prediction.half_width[PROBABILITIES.index(0.9)]
         expected = (held.mean(), held[1:-1].mean(), held[[0, -1]].mean())
         assert found == pytest.approx(expected, rel=1e-12)
+
+    from_others = [np.delete(measured, level, 0).mean(axis=0) for level in range(5)]
+    of_means = np.sum((measured - from_others) ** 2)
+    assert row.q2 == pytest.approx(1 - np.sum(error**2) / of_means, rel=1e-9)
+    *_, whole = folds_of(5)
+    estimated = estimate_left_out(SpectralModel(series, learned, blend, whole))
+    told = (row.concentration_error, row.concentration_coverage90)
+    if estimated is None:
+        assert found == (None, None, None)
+        assert told == (None, None)
+    else:
+        expected = (np.median(estimated.errors) / 40, estimated.held.mean())
+        assert told == pytest.approx(expected, rel=1e-9)
+    for name in ("pls", "pcr", "single_wavelength"):
+        off = np.abs(estimate_left_out_by(CALIBRATIONS[name], series) - series.concentrations)
+        assert getattr(row, f"{name}_error") == pytest.approx(np.median(off) / 40, rel=1e-9)
 
     line = leave_one_out(
         partial(BASELINES["linear"], series.chart), series.concentrations, measured
@@ -155,7 +176,7 @@ def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, few_baselines)
     assert row.seconds > 0
 
 
-@pytest.mark.parametrize("kind", ["blend", "blend_scores", "mean"])
+@pytest.mark.parametrize("kind", ["blend", "posterior", "path"])
 def test_the_steps_of_a_series_are_known_beforehand(folder, tmp_path, few_baselines, kind):
     parameters = tiny(decoders__members=2, decoders__kind=kind)
     found = Panel.of(folder, tmp_path / "out.json", parameters)
@@ -185,9 +206,12 @@ def values_of(out):
 
 
 KEYS = {
-    "series", "pooled_r2", "interior_pooled_r2", "mean_r2", "rmse", "best_baseline",
-    "best_baseline_rmse", "chosen_baseline_rmse", "skill", "coverage90", "coverage90_interior",
-    "coverage90_ends", "levels", "wavelengths", "seconds", "fingerprint", "error",
+    "series", "q2", "concentration_error", "concentration_rmsep", "concentration_coverage90",
+    "concentration_coverage90_interior", "concentration_coverage90_ends", "pls_error", "pcr_error",
+    "single_wavelength_error", "pooled_r2", "interior_pooled_r2", "mean_r2", "rmse",
+    "best_baseline", "best_baseline_rmse", "chosen_baseline_rmse", "skill", "coverage90",
+    "coverage90_interior", "coverage90_ends", "levels", "wavelengths", "seconds",
+    "fingerprint", "error",
 }  # fmt: skip
 
 
@@ -367,7 +391,7 @@ def test_a_series_that_cannot_be_scored_stops_no_other(folder, tmp_path, few_bas
     (folder / "folder.csv").mkdir()
     flat = "\n".join(["nm,1,2,3,4", *(f"{nm},1,1,1,1" for nm in (400, 500, 600))])
     (folder / "flat.csv").write_text(f"{flat}\n", encoding="utf-8")
-    found = run(folder, tmp_path / "out.csv", decoders__kind="mean", metric__learning="flat")
+    found = run(folder, tmp_path / "out.csv", decoders__kind="posterior", metric__learning="flat")
     assert set(found.failed) == {"few", "text", "folder", "flat"}
     assert "found 3 concentrations" in found.failed["few"]
     assert "the same at every concentration" in found.failed["flat"]
@@ -378,7 +402,7 @@ def test_a_series_that_cannot_be_scored_stops_no_other(folder, tmp_path, few_bas
     # Those that failed are tried again, as their reason may be gone.
     write_series(folder / "flat.csv", levels=4)
     again = Panel.of(
-        folder, tmp_path / "out.csv", tiny(decoders__kind="mean", metric__learning="flat")
+        folder, tmp_path / "out.csv", tiny(decoders__kind="posterior", metric__learning="flat")
     )
     assert (list(again.tasks), set(again.failed)) == (["flat"], {"few", "text", "folder"})
 
@@ -405,8 +429,6 @@ def test_what_cannot_begin_is_refused_and_writes_nothing(folder, tmp_path, monke
             Panel.of(folder, tmp_path / name, tiny())
     with pytest.raises(ParameterError, match=r"--out.*every CSV is a series"):
         Panel.of(folder, folder / "../series/out.csv", tiny())
-    with pytest.raises(ParameterError, match=r"inner\.members: found 0.*blend come from inner"):
-        Panel.of(folder, out, tiny(inner__members=0))
     with pytest.raises(SpectraError, match="no such folder"):
         Panel.of(tmp_path / "absent", out, tiny())
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
@@ -465,7 +487,7 @@ def test_the_table_is_aligned_and_sorted_and_ends_with_the_mean_ratio():
     header, *lines, last = table(ROWS).splitlines()
     assert [line.split("  ")[0] for line in lines] == ["b", "none", "perfect baseline", "worse"]
     assert len({len(line) for line in (header, *lines)}) == 1
-    assert " ".join(lines[0].split()) == "b - 0.9877 - 0.5 low_rank_pchip 4 0.125 - -"
+    assert " ".join(lines[0].split()) == "b - - 0.9877 - 0.5 low_rank_pchip 4 0.125 - - - -"
     assert set(lines[1].split()) == {"none", "-"}
     at = header.index("best baseline")
     assert [line[at : at + 6] for line in lines] == ["low_ra", "-     ", "mean  ", "linear"]

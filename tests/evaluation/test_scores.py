@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geonode.evaluation.scores import band_scores, series_scores, skill
+from geonode.evaluation.scores import band_scores, q2, series_scores, skill
 
 # By hand: SST = 2, 8, 18; SSE = 1, 1, 18.
 LEVELS = np.array([0.0, 0.5, 60.0])
@@ -28,6 +28,28 @@ def test_series_by_hand():
     assert scores["interior_pooled_r2"] == pytest.approx(7 / 8)
     assert scores["rmse"] == pytest.approx(math.sqrt(20 / 6))
     assert scores["undefined_r2"] == []
+
+
+def test_q2_is_one_less_the_error_over_that_of_the_mean_of_the_other_spectra():
+    # The means of the others at the second wavelength, 5, 4 and 3, are off by 3, 0 and 3.
+    assert q2(MEASURED, PREDICTED) == pytest.approx(1 - 20 / 18)
+    scores = series_scores(np.arange(2.0), LEVELS, MEASURED, PREDICTED)
+    assert scores["q2"] == q2(MEASURED, PREDICTED)
+    assert q2(MEASURED, MEASURED) == 1
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 7))
+def test_the_mean_of_the_other_spectra_has_q2_zero(seed, count):
+    measured = np.random.default_rng(seed).normal(size=(count, 5))
+    others = np.stack([np.delete(measured, place, 0).mean(axis=0) for place in range(count)])
+    assert q2(measured, others) == pytest.approx(0, abs=1e-9)
+    half = (measured + others) / 2  # half the error, a quarter of the squares
+    assert q2(measured, half) == pytest.approx(0.75)
+
+
+def test_equal_spectra_have_no_q2():
+    assert q2(np.ones((3, 2)), PREDICTED) is None
 
 
 def test_pooled_scores_are_of_all_points_or_means_over_the_folds_that_have_them():

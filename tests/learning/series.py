@@ -72,7 +72,8 @@ def run(folds, members=1, dtype=torch.float32, scratch=None, report=silent):
 
 def predict(decoders, fold, target, series, features):
     """What decoders predict of a level by a fold that leaves it out, and its deviation."""
-    predicted = decoders.predict(fold, series, fold.paths_to(target, features))
+    paths = None if features is None else fold.paths_to(target, features)
+    predicted = decoders.predict(fold, series, series.concentrations[[target]], paths)
     return predicted.spectra[0], predicted.deviation[0]
 
 
@@ -113,5 +114,5 @@ def metric_parameters(**changes):
 
 
 def decoder_parameters(**changes):
-    values = {"kind": "path", "evidence_margin": 0.0, "learning_rate": 0.01, "patience": None}
+    values = {"kind": "path", "learning_rate": 0.01}
     return DecodersParameters(**(TRAINING | values | changes))

@@ -9,7 +9,14 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from geonode.config import DecodersParameters, InnerParameters
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError, TrainingError
 from geonode.learning import blend as blend_module
-from geonode.learning.blend import BLENDS, Blend, Prediction, fit_blend, training_steps
+from geonode.learning.blend import (
+    BLENDS,
+    FEWEST_TO_WEIGH,
+    Blend,
+    Prediction,
+    fit_blend,
+    training_steps,
+)
 from geonode.learning.calibration import PROBABILITIES, Calibration
 from geonode.learning.decoders import KINDS, Kind
 from geonode.learning.folds import leave_one_out
@@ -21,7 +28,6 @@ from tests.storage.damage import DAMAGES
 
 LEVELS, WAVELENGTHS = 5, 11
 SINGLE = [kind for kind, parts in BLENDS.items() if len(parts) == 1]
-SEVERAL = [kind for kind, parts in BLENDS.items() if len(parts) > 1]
 
 
 def fit(measured, kind="blend", members=1, inner=None, **changes):
@@ -46,8 +52,8 @@ class Told:
     def __init__(self, error, deviation):
         self.error, self.deviation = error, deviation
 
-    def predict(self, fold, series, features):
-        target = int(np.argmin(np.abs(series.positions - features[0, 0, 0, 0, 0])))
+    def predict(self, fold, series, concentrations, features):
+        target = series.concentrations.tolist().index(*concentrations)
         assert target in fold.left_out
         spectrum = series.signal[[target]] + self.error(fold, target)
         return Predicted(spectrum, np.full_like(spectrum, self.deviation)[:, None])
@@ -85,7 +91,7 @@ ONE_OR_THREE, TWO_OR_ONE = inside_or_not(1.0, 3.0), inside_or_not(2.0, 1.0)
 
 def test_weights_by_hand(told):
     """Squared errors of 1 and 4 inside, of 9 and 1 at the ends; weights fall with their square."""
-    told({"path": ONE_OR_THREE, "process_linear": TWO_OR_ONE})
+    told({"path": ONE_OR_THREE, "posterior": TWO_OR_ONE})
     blend, features = fit(series(LEVELS, WAVELENGTHS))
     # Two of four inner levels are ends of a fold's training range: (9 + 1 + 1 + 9) / 4 = 5, and
     # (1 + 4 + 4 + 1) / 4 = 2.5. With nothing left out they are two of five: 21 / 5 and 14 / 5.
@@ -102,7 +108,7 @@ def test_weights_by_hand(told):
 
 
 def test_deviations_are_those_of_the_mixture(told):
-    told({"path": ONE_OR_THREE, "process_linear": TWO_OR_ONE}, deviation=0.5)
+    told({"path": ONE_OR_THREE, "posterior": TWO_OR_ONE}, deviation=0.5)
     measured = series(LEVELS, WAVELENGTHS)
     blend, features = fit(measured)
     found = blend.left_out(measured, features).deviation
@@ -112,19 +118,18 @@ def test_deviations_are_those_of_the_mixture(told):
 
 
 def test_what_is_outside_does_not_decide_what_is_inside(told):
-    told({"path": ONE_OR_THREE, "process_linear": TWO_OR_ONE})
+    told({"path": ONE_OR_THREE, "posterior": TWO_OR_ONE})
     before = fit(series(LEVELS, WAVELENGTHS))[0]
-    told({"path": inside_or_not(1.0, 9.0), "process_linear": inside_or_not(2.0, 0.1)})
+    told({"path": inside_or_not(1.0, 9.0), "posterior": inside_or_not(2.0, 0.1)})
     after = fit(series(LEVELS, WAVELENGTHS))[0]
     np.testing.assert_array_equal(before.weights[:, 0], after.weights[:, 0])
-    np.testing.assert_array_equal(before.calibration.residual[:, 0] > 0, True)
     assert (after.weights[:, 1, 0] < before.weights[:, 1, 0]).all()
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("others", [1e-200, 1e-3, 1.0])
 def test_a_perfect_kind_has_all_the_weight_and_a_tie_is_shared(told, others):
-    told({"path": inside_or_not(0.0, 1e-3), "process_linear": inside_or_not(others, 1e-3)})
+    told({"path": inside_or_not(0.0, 1e-3), "posterior": inside_or_not(others, 1e-3)})
     measured = series(LEVELS, WAVELENGTHS, np.zeros((LEVELS, WAVELENGTHS)))
     blend, _ = fit(measured)
     expected = [0.5, 0.5] if others == 1e-200 else [1.0, 0.0]  # its square is no number
@@ -134,7 +139,7 @@ def test_a_perfect_kind_has_all_the_weight_and_a_tie_is_shared(told, others):
 
 def test_four_levels_have_one_inside_of_every_fold(told):
     """Training levels 1, 2 and 3 of fold 0: inside it 2 is between the others, 1 and 3 are not."""
-    told({"path": ONE_OR_THREE, "process_linear": TWO_OR_ONE})
+    told({"path": ONE_OR_THREE, "other": TWO_OR_ONE})
     blend, _ = fit(series(4, WAVELENGTHS))
     # At the ends of a fold (9 + 1 + 9) / 3 and (1 + 4 + 1) / 3: 19 to 6.
     outside = [36 / (36 + 361), 361 / (36 + 361)]
@@ -144,7 +149,7 @@ def test_four_levels_have_one_inside_of_every_fold(told):
 
 def test_where_no_inner_level_is_inside_those_at_the_ends_judge(told):
     """Of six levels, two inside every fold: those are the ends."""
-    told({"path": ONE_OR_THREE, "process_linear": TWO_OR_ONE})
+    told({"path": ONE_OR_THREE, "other": TWO_OR_ONE})
     blend, _ = fit(series(6, WAVELENGTHS), inner=2)
     # Fold 2 knows 0 and 5 alone. Fold 0 has 1 and 5, and is used by all others as their lowest.
     expected = [1 / (1 + 81), 81 / (1 + 81)]
@@ -152,49 +157,24 @@ def test_where_no_inner_level_is_inside_those_at_the_ends_judge(told):
     np.testing.assert_allclose(blend.weights[0, 0], [16 / 17, 1 / 17])
 
 
-# the mean
+@pytest.mark.parametrize(
+    ("levels", "members"), [(LEVELS, 0), (FEWEST_TO_WEIGH - 1, 0), (FEWEST_TO_WEIGH - 1, 1)]
+)
+def test_without_inner_folds_or_with_few_levels_the_posterior_counts_alone(levels, members):
+    measured = series(levels, WAVELENGTHS)
+    blend, features = fit(measured, members=members)
+    assert list(blend.decoders) == ["posterior", "path"]
+    np.testing.assert_array_equal(blend.weights, [[[1, 0]] * 2] * (levels + 1))
+    found = blend.left_out(measured, features)
+    expected = fit(measured, "posterior", members=0)[0].left_out(measured, None)
+    np.testing.assert_allclose(found.spectra, expected.spectra, rtol=1e-12)
+    np.testing.assert_allclose(found.half_width, expected.half_width, rtol=1e-12)
 
 
-def but_at(level, error, otherwise):
-    return lambda fold, target: error if target == level else otherwise
-
-
-def test_the_mean_has_weight_where_it_wins_significantly_often(told):
-    """Five of five and six of six are significant at 0.05; five of six are not."""
-    told({"path": lambda *_: 1.0, "mean": but_at(3, 2.0, 0.5)})
-    weights = fit(series(6, WAVELENGTHS))[0].weights
-    np.testing.assert_allclose(weights[3], [[1 / 17, 16 / 17]] * 2)  # 0.25 to 1
-    others = [0, 1, 2, 4, 5, 6]
-    np.testing.assert_array_equal(weights[others], [[[1, 0]] * 2] * 6)
-    told({"path": lambda *_: 1.0, "mean": lambda *_: 0.5})
-    weights = fit(series(6, WAVELENGTHS))[0].weights
-    np.testing.assert_allclose(weights, [[[1 / 17, 16 / 17]] * 2] * 7)
-
-
-def test_four_wins_of_four_are_not_significant(told):
-    told({"path": lambda *_: 1.0, "mean": lambda *_: 0.0})
-    weights = fit(series(5, WAVELENGTHS))[0].weights
-    np.testing.assert_array_equal(weights[:5], [[[1, 0]] * 2] * 5)
-    assert (weights[5, :, 1] > 0.99).all()  # of all five levels there are five
-
-
-def test_the_mean_must_beat_the_blend_of_the_others(told):
-    """Two that miss on either side are better together than the mean, which beats each."""
-    told({"path": lambda *_: 1.0, "process_linear": lambda *_: -1.0, "mean": lambda *_: 0.5})
-    weights = fit(series(7, WAVELENGTHS))[0].weights
-    np.testing.assert_allclose(weights, [[[0.5, 0.5, 0.0]] * 2] * 8)
-
-
-@pytest.mark.parametrize("kind", SEVERAL)
-def test_of_noise_about_a_mean_the_mean_is_blended_in_and_of_a_smooth_series_not(kind):
-    levels, wavelengths = 9, 600
-    assert BLENDS[kind][-1] == "mean"
-    noise = 0.3 * np.random.default_rng(0).normal(size=(levels, wavelengths))
-    about_a_mean = series(levels, wavelengths, noise + np.sin(np.linspace(0, 9, wavelengths)))
-    weights = fit(about_a_mean, kind)[0].weights_of_folds()
-    assert (weights[:, -1] > 0).mean() >= 0.75
-    weights = fit(series(levels, wavelengths), kind)[0].weights_of_folds()
-    np.testing.assert_array_equal(weights[:, -1], 0)
+def test_a_blend_of_enough_levels_counts_every_kind():
+    weights = fit(series(FEWEST_TO_WEIGH, WAVELENGTHS))[0].weights
+    np.testing.assert_allclose(weights.sum(axis=2), 1)
+    assert (weights > 0).all()
 
 
 # one kind
@@ -218,27 +198,45 @@ def test_a_kind_alone_has_all_the_weight_and_intervals(kind, inner):
     np.testing.assert_array_equal(found.band[1], found.half_width[2])
 
 
-@pytest.mark.parametrize("kind", SINGLE)
-def test_without_inner_folds_a_kind_has_no_intervals(kind):
+def test_without_inner_folds_a_path_decoder_has_no_intervals():
     measured = series(4, WAVELENGTHS)
-    blend, features = fit(measured, kind, members=0)
+    blend, features = fit(measured, "path", members=0)
     np.testing.assert_array_equal(blend.weights, np.ones((5, 2, 1)))
     found = blend.left_out(measured, features)
     assert (blend.calibration, found.half_width) == (None, None)
     assert found.band[0] == "standard deviation"
     np.testing.assert_array_equal(found.band[1], found.deviation)
-    with_intervals, _ = fit(measured, kind)
+    with_intervals, _ = fit(measured, "path")
     expected = with_intervals.left_out(measured, features)
     np.testing.assert_array_equal(found.spectra, expected.spectra)
     np.testing.assert_array_equal(found.deviation, expected.deviation)
 
 
-@pytest.mark.parametrize("kind", SEVERAL)
-def test_a_blend_without_inner_folds_is_refused(kind):
-    with pytest.raises(
-        TrainingError, match=rf"decoders\.kind {kind}: found inner\.members 0, expected 1 or more"
+def test_a_posterior_needs_neither_inner_folds_nor_geodesics():
+    measured = series(LEVELS, WAVELENGTHS)
+    with_them, features = fit(measured, "posterior")
+    runs = Runs.of(LEVELS, 1, InnerParameters(members=0, levels=None), cpu())
+    parameters = decoder_parameters(kind="posterior")
+    without, history = fit_blend(measured, None, None, parameters, runs)
+    assert len(history) == 0
+    assert (without.calibration, without.inner) == (None, None)
+    found, expected = without.left_out(measured, None), with_them.left_out(measured, features)
+    for one, other in (
+        (found.spectra, expected.spectra),
+        (found.scale, expected.scale),
+        (found.half_width, expected.half_width),
     ):
-        fit(series(LEVELS, WAVELENGTHS), kind, members=0)
+        np.testing.assert_array_equal(one, other)
+
+
+def test_one_kind_of_a_blend_is_that_kind_alone():
+    measured = series(LEVELS, WAVELENGTHS)
+    blend, features = fit(measured)
+    for kind in BLENDS["blend"]:
+        found = blend.only(kind).left_out(measured, features)
+        for fold in leave_one_out(LEVELS)[:-1]:
+            spectrum, _ = predict(blend.decoders[kind], fold, fold.index, measured, features)
+            np.testing.assert_allclose(found.spectra[fold.index], spectrum, rtol=1e-6)
 
 
 def test_every_value_of_the_parameter_names_decoders():
@@ -251,7 +249,7 @@ def test_the_history_is_that_of_the_decoders_that_are_trained():
     measured = series(LEVELS, WAVELENGTHS)
     runs = Runs.of(LEVELS, 2, InnerParameters(members=1, levels=None), cpu())
     features = [flat_features(LEVELS, WAVELENGTHS, folds=folds) for folds in (6, 10)]
-    for kind, steps, models in (("blend", 3, 12), ("process_linear", 0, 6)):
+    for kind, steps, models in (("blend", 3, 12), ("posterior", 0, 6)):
         parameters = decoder_parameters(kind=kind, members=2)
         _, history = fit_blend(measured, *features, parameters, runs)
         assert history.shape == (steps, 1, models)
@@ -304,7 +302,7 @@ def test_intervals_are_calibrated_on_what_is_left_out_inside(told, levels):
 
 
 def test_intervals_are_calibrated_on_the_blend_of_the_side_of_each_level(told):
-    told({"path": ONE_OR_THREE, "process_linear": TWO_OR_ONE})
+    told({"path": ONE_OR_THREE, "other": TWO_OR_ONE})
     residual = fit(series(LEVELS, WAVELENGTHS))[0].calibration.residual
     middle, end = (18 / 17) ** 2, 1.4**2
     # Two inside of a fold are too few to judge alone; of all levels there are three.
@@ -312,6 +310,24 @@ def test_intervals_are_calibrated_on_the_blend_of_the_side_of_each_level(told):
     of_all = (3 * 4 / 13 + 1 * 9 / 13) ** 2
     np.testing.assert_allclose(residual[5, 0], middle)
     np.testing.assert_allclose(residual[5, 1], (3 * middle + 2 * of_all) / 5)
+
+
+class Lines:
+    """Straight lines through the training spectra, and how far noise of 0.3 moves them."""
+
+    def predict(self, fold, series, concentrations, features):
+        known, places = series.concentrations[fold.training], concentrations[:, None] ** [0, 1]
+        basis = known[:, None] ** [0, 1]
+        weights = places @ np.linalg.pinv(basis)
+        spectra = weights @ series.signal[fold.training]
+        spread = 0.3 * np.linalg.norm(weights, axis=1)
+        return Predicted(
+            spectra,
+            np.broadcast_to(spread[:, None, None], (*places[:, :1].shape, spectra.shape[1])),
+        )
+
+    def tensors(self):
+        return {}
 
 
 def coverage_of_noisy_lines(kind, levels, repetitions):
@@ -327,15 +343,33 @@ def coverage_of_noisy_lines(kind, levels, repetitions):
     return np.mean(held, axis=0)
 
 
+@pytest.fixture
+def lines(monkeypatch):
+    """Put straight lines in place of perceptrons, so that their intervals are known to be fair."""
+
+    def straight(series, features, parameters, run):
+        return Lines(), torch.zeros(0, 1, len(run.folds))
+
+    monkeypatch.setitem(KINDS, "path", Kind(straight, lambda tensors: None))
+
+
+@pytest.mark.usefixtures("lines")
 def test_intervals_of_a_noisy_series_hold_what_they_promise():
-    held = coverage_of_noisy_lines("process_linear", 7, 20).mean(axis=1)
+    held = coverage_of_noisy_lines("path", 7, 20).mean(axis=1)
     np.testing.assert_allclose(held, PROBABILITIES, atol=0.05)
 
 
+@pytest.mark.usefixtures("lines")
 @pytest.mark.parametrize("levels", [4, 5])
 def test_intervals_of_few_levels_hold_most_of_what_they_promise(levels):
     """Three or four spectra tell little; of nine points in ten, three in four must be inside."""
-    held = coverage_of_noisy_lines("process_linear", levels, 20)[:, 1:-1].mean(axis=1)
+    held = coverage_of_noisy_lines("path", levels, 20)[:, 1:-1].mean(axis=1)
+    assert held[PROBABILITIES.index(0.9)] > 0.75
+
+
+@pytest.mark.parametrize("levels", [4, 7])
+def test_intervals_of_a_posterior_hold_most_of_what_they_promise(levels):
+    held = coverage_of_noisy_lines("posterior", levels, 20).mean(axis=1)
     assert held[PROBABILITIES.index(0.9)] > 0.75
 
 
@@ -351,7 +385,9 @@ def test_a_band_is_the_interval_that_is_shown_or_the_deviation():
 # artifact
 
 
-@pytest.mark.parametrize(("kind", "members"), [(k, 1) for k in BLENDS] + [(k, 0) for k in SINGLE])
+@pytest.mark.parametrize(
+    ("kind", "members"), [(kind, members) for kind in BLENDS for members in (1, 0)]
+)
 def test_what_is_written_is_read_bit_for_bit(kind, members, tmp_path):
     measured = series(LEVELS, WAVELENGTHS)
     blend, features = fit(measured, kind, members)
@@ -369,10 +405,11 @@ def test_what_is_written_is_read_bit_for_bit(kind, members, tmp_path):
     found, expected = (b.left_out(measured, features) for b in (again, blend))
     np.testing.assert_array_equal(found.spectra, expected.spectra)
     np.testing.assert_array_equal(found.deviation, expected.deviation)
-    if members:
-        np.testing.assert_array_equal(found.half_width, expected.half_width)
+    assert (again.calibration is None) == (again.inner is None) == ((kind, members) != ("path", 1))
+    if (kind, members) == ("path", 0):
+        assert found.half_width is expected.half_width is None
     else:
-        assert again.calibration is found.half_width is None
+        np.testing.assert_array_equal(found.half_width, expected.half_width)
     again.write(tmp_path / "again.safetensors")
     contents = [(tmp_path / f"{name}.safetensors").read_bytes() for name in ("decoders", "again")]
     assert contents[0] == contents[1]
@@ -398,13 +435,14 @@ def test_an_absent_artifact_is_named(tmp_path):
 
 
 def test_what_holds_no_decoders_is_refused(written):
+    fit(series(LEVELS, WAVELENGTHS), "path")[0].write(written)
     tensors, metadata = read_weights(written)
     for name in ("kinds", "wavelengths"):
         rest = {key: value for key, value in metadata.items() if key != name}
         write_weights(written, tensors, rest)
         with pytest.raises(CorruptArtifactError, match=f"holds no decoders: '{name}' is absent"):
             Blend.read(written)
-    for name in ("weights", "training", "residual", "path/matrix", "evidence_process/levels"):
+    for name in ("weights", "training", "residual", "path/matrix"):
         rest = {key: value for key, value in tensors.items() if key != name}
         write_weights(written, rest, metadata)
         part = name.split("/")[-1]
@@ -436,20 +474,20 @@ def test_inner_folds_and_their_features_come_together(members):
             series(LEVELS, WAVELENGTHS),
             flat_features(LEVELS, WAVELENGTHS),
             inner,
-            decoder_parameters(kind="mean"),
+            decoder_parameters(kind="path"),
             runs,
         )
 
 
-@pytest.mark.parametrize("margin", [0.5, None])
+@pytest.mark.parametrize("levels", [FEWEST_TO_WEIGH - 1, FEWEST_TO_WEIGH])
 @pytest.mark.parametrize("kind", BLENDS)
-def test_as_many_steps_are_told_as_announced(kind, margin):
+def test_as_many_steps_are_told_as_announced(kind, levels):
     told = []
-    runs = Runs.of(LEVELS, 2, InnerParameters(members=1, levels=None), cpu()).telling(told.append)
-    parameters = decoder_parameters(kind=kind, evidence_margin=margin)
-    features = flat_features(LEVELS, WAVELENGTHS)
-    inner = flat_features(LEVELS, WAVELENGTHS, folds=10)
-    fit_blend(series(LEVELS, WAVELENGTHS), features, inner, parameters, runs)
+    runs = Runs.of(levels, 2, InnerParameters(members=1, levels=None), cpu()).telling(told.append)
+    parameters = decoder_parameters(kind=kind)
+    features = flat_features(levels, WAVELENGTHS)
+    inner = flat_features(levels, WAVELENGTHS, folds=levels * (levels - 1) // 2)
+    fit_blend(series(levels, WAVELENGTHS), features, inner, parameters, runs)
     assert sum(told) == training_steps(BLENDS[kind], parameters, runs)
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from geonode.errors import TrainingError
 from geonode.learning.decoders import KINDS, Decoders
 from geonode.learning.folds import leave_two_out
 from tests.learning.series import decoder_parameters, flat_features, left_out, predict, run, series
@@ -32,11 +33,11 @@ def test_every_kind_is_fitted_taken_apart_and_put_together(kind, tmp_path):
     assert not (tmp_path / "scratch").exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_fitted_inside_the_folds_of_four_levels(kind):
-    """With two levels left out there are two to train on."""
-    measured, folds = series(4, WAVELENGTHS), leave_two_out(4, None)
-    features = flat_features(4, WAVELENGTHS, folds=len(folds))
+@pytest.mark.parametrize(("kind", "levels"), [("path", 4), ("path", 5), ("posterior", 5)])
+def test_kinds_are_fitted_inside_the_folds_of_few_levels(kind, levels):
+    """With two levels left out there are two or three to train on."""
+    measured, folds = series(levels, WAVELENGTHS), leave_two_out(levels, None)
+    features = flat_features(levels, WAVELENGTHS, folds=len(folds))
     decoders, _ = KINDS[kind].fit(measured, features, PARAMETERS, run(folds, MEMBERS))
     for fold in folds:
         for target in fold.left_out:
@@ -45,36 +46,47 @@ def test_every_kind_is_fitted_inside_the_folds_of_four_levels(kind):
                 assert np.isfinite(part).all()
 
 
-def test_kinds_read_the_features_that_they_are_named_after():
-    """Lengths alone, the chart alone, or all; or none."""
+def test_a_posterior_reads_no_geodesics_and_a_path_decoder_all():
     plain = flat_features(LEVELS, WAVELENGTHS)
     lengths = plain.copy()
     lengths[..., 2] **= 1.5
     speeds = plain.copy()
     speeds[..., 3] **= 1.5
-    block = decoder_parameters(evidence_margin=None)
     reads = {}
     for kind, (fit, *_) in KINDS.items():
         said = [
-            left_out(fit(SERIES, features, block, run(LEVELS))[0], SERIES, features)[0]
+            left_out(fit(SERIES, features, PARAMETERS, run(LEVELS, MEMBERS))[0], SERIES, features)[
+                0
+            ]
             for features in (plain, lengths, speeds)
         ]
         reads[kind] = tuple(not np.array_equal(said[0], other) for other in said[1:])
-    assert reads == {
-        "path": (True, True),
-        "scores": (True, True),
-        "process_constant": (True, False),
-        "process_linear": (True, False),
-        "evidence_process": (False, False),
-        "mean": (False, False),
-    }
+    assert reads == {"posterior": (False, False), "path": (True, True)}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_kind_that_is_written_down_needs_all_of_its_tensors(kind):
-    decoders, _ = KINDS[kind].fit(
-        SERIES, flat_features(LEVELS, WAVELENGTHS), PARAMETERS, run(LEVELS, MEMBERS)
+def test_without_geodesics_there_is_a_posterior_and_no_path_decoder():
+    features = flat_features(LEVELS, WAVELENGTHS)
+    posterior, path = (
+        KINDS[kind].fit(SERIES, features, PARAMETERS, run(LEVELS, MEMBERS))[0]
+        for kind in ("posterior", "path")
     )
-    if decoders.tensors():
-        with pytest.raises(KeyError):
-            KINDS[kind].from_tensors({"other": torch.zeros(1)})
+    for found, expected in zip(
+        left_out(posterior, SERIES, None), left_out(posterior, SERIES, features), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+    message = "path decoders: found no features of geodesics, expected some"
+    with pytest.raises(TrainingError, match=message):
+        left_out(path, SERIES, None)
+    with pytest.raises(TrainingError, match=message):
+        KINDS["path"].fit(SERIES, None, PARAMETERS, run(LEVELS, MEMBERS))
+
+
+def test_a_path_decoder_that_is_written_down_needs_its_tensors_and_a_posterior_none():
+    fitted = {
+        kind: fit(SERIES, flat_features(LEVELS, WAVELENGTHS), PARAMETERS, run(LEVELS, MEMBERS))[0]
+        for kind, (fit, _) in KINDS.items()
+    }
+    assert fitted["posterior"].tensors() == {}
+    assert fitted["path"].tensors()
+    with pytest.raises(KeyError):
+        KINDS["path"].from_tensors({"other": torch.zeros(1)})

@@ -48,6 +48,18 @@ def test_a_blank_has_a_place_on_the_chart():
         assert (chart.low, chart.high) == (0.0, 1000.0)
 
 
+def test_no_chart_of_a_series_with_a_blank_is_logarithmic():
+    """Neither where the blank is trained on nor where it is left out and has to be predicted."""
+    levels, spectra = np.append(0.0, WIDE), np.vstack([np.zeros(40), smooth(np.log(WIDE))])
+    assert charts(WIDE, spectra[1:], 0.0)[-1].kappa == 0
+    folds = [*leave_one_out(8), *leave_two_out(8, None)]
+    given = Chart.of("linear", None, levels)
+    found = charts_by_evidence(given, levels, spectra, folds, 0.0)
+    assert all(chart.kappa > 0 for chart in found)
+    for chart in found:
+        assert np.isfinite(chart.position(levels)).all()
+
+
 def test_the_chart_that_is_given_stays_where_the_evidence_is_weak():
     given = Chart.of("asinh", 20.0, WIDE)
     spectra = smooth(np.log(WIDE))
@@ -82,7 +94,7 @@ def test_the_chart_of_an_inner_fold_is_that_of_its_own_spectra():
 
 
 def test_negative_levels_are_refused():
-    with pytest.raises(TrainingError, match=r"evidence: found the level -1, expected .*flat"):
+    with pytest.raises(TrainingError, match=r"found the level -1, .*evidence_margin to null"):
         charts(np.array([-1.0, 0.0, 1.0, 2.0]), np.zeros((4, 3)))
 
 

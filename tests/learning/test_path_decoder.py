@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geonode.geometry.trainable import TrainablePerceptron
-from geonode.learning.decoder_tasks import ScoreBasis, lift
 from geonode.learning.decoders import KINDS
 from geonode.learning.folds import leave_two_out, training_wavelengths
+from geonode.learning.lift import lift
 from geonode.learning.path_decoder import FeatureScale, PathDecoders
 from tests.learning.series import (
     TRAINING_WAVELENGTHS,
@@ -24,13 +24,12 @@ from tests.learning.series import (
 LEVELS, WAVELENGTHS = 5, 11
 SERIES = series(LEVELS, WAVELENGTHS)
 TRAINED_AT = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
-BOTH = pytest.mark.parametrize("kind", ["path", "scores"])
 
 
-def fit(members=1, geometries=1, dtype=torch.float32, kind="path", **changes):
+def fit(members=1, geometries=1, dtype=torch.float32, **changes):
     features = flat_features(LEVELS, WAVELENGTHS, geometries)
     parameters = decoder_parameters(members=members, **changes)
-    return *KINDS[kind].fit(SERIES, features, parameters, run(LEVELS, members, dtype)), features
+    return *KINDS["path"].fit(SERIES, features, parameters, run(LEVELS, members, dtype)), features
 
 
 # feature scale
@@ -112,12 +111,11 @@ def test_prediction_is_the_mean_over_sources_and_members():
         np.testing.assert_allclose(spread[level], np.std(found, axis=0, ddof=1))
 
 
-@BOTH
-def test_both_levels_that_a_fold_leaves_out_are_predicted_from_those_it_does_not(kind):
+def test_both_levels_that_a_fold_leaves_out_are_predicted_from_those_it_does_not():
     """Whatever leads to the one from the other, or from it, says nothing."""
     folds = leave_two_out(LEVELS, None)
     features = flat_features(LEVELS, WAVELENGTHS, folds=len(folds))
-    decoders, _ = KINDS[kind].fit(SERIES, features, decoder_parameters(), run(folds))
+    decoders, _ = KINDS["path"].fit(SERIES, features, decoder_parameters(), run(folds))
     for fold in folds:
         for target in fold.left_out:
             expected = predict(decoders, fold, target, SERIES, features)
@@ -147,14 +145,13 @@ def test_a_decoder_walks_the_geometry_of_its_member_modulo_their_number():
     assert not torch.equal(weights[0], weights[2])
 
 
-@BOTH
-def test_a_series_that_the_features_determine_is_learned(kind):
+def test_a_series_that_the_features_determine_is_learned():
     levels, wavelengths = 7, 15
     measured = series(levels, wavelengths)
     signal = measured.signal
     features = flat_features(levels, wavelengths, training=7)
     parameters = decoder_parameters(epochs=300, wavelengths=7)
-    decoders, history = KINDS[kind].fit(measured, features, parameters, run(levels))
+    decoders, history = KINDS["path"].fit(measured, features, parameters, run(levels))
     predicted, spread = left_out(decoders, measured, features)
     assert torch.all(history[-1] < 1e-3)
     # Inside the series; a level at its end is extrapolated.
@@ -211,53 +208,11 @@ def test_a_seed_decides_every_bit():
         assert not torch.equal(first, other)
 
 
-# scores
-
-
-def test_loss_of_scores_is_their_mean_squared_error():
-    still, history, features = fit(
-        dtype=torch.float64, epochs=1, learning_rate=1e-300, kind="scores"
-    )
-    for fold in range(LEVELS + 1):
-        levels = [level for level in range(LEVELS) if level != fold]
-        training = SERIES.signal[levels]
-        basis = ScoreBasis.of(training, TRAINED_AT, LEVELS - 1)
-        standardised = (SERIES.signal[:, TRAINED_AT] - training.mean()) / training.std()
-        scores = (standardised - basis.training[1]) @ basis.training[0]
-        mean = features[0, fold].mean(axis=1, keepdims=True)[..., :4]
-        values = by_hand(still, fold, mean)[:, 0]
-        squares = [
-            (values[place] - scores[t]) ** 2
-            for place, (s, t) in enumerate(ordered_pairs(LEVELS))
-            if fold not in (s, t)
-        ]
-        assert float(history[0, 0, fold]) == pytest.approx(np.mean(squares), rel=1e-9)
-
-
-def test_prediction_of_scores_is_a_spectrum_at_once():
-    decoders, _, features = fit(members=3, geometries=2, dtype=torch.float64, kind="scores")
-    predicted, spread = left_out(decoders, SERIES, features)
-    for level in range(LEVELS):
-        training = np.delete(SERIES.signal, level, axis=0)
-        basis = ScoreBasis.of(training, TRAINED_AT, LEVELS - 1)
-        places = [p for p, (_, target) in enumerate(ordered_pairs(LEVELS)) if target == level]
-        found = [
-            by_hand(decoders, level, features[m % 2, level, p].mean(axis=0)[:4], m)[0]
-            @ basis.matrix
-            + training.mean(axis=0)
-            for m in range(3)
-            for p in places
-        ]
-        np.testing.assert_allclose(predicted[level], np.mean(found, axis=0))
-        np.testing.assert_allclose(spread[level], np.std(found, axis=0, ddof=1))
-
-
 # artifact
 
 
-@BOTH
-def test_written_decoders_predict_the_same(kind):
-    decoders, _, features = fit(members=2, geometries=2, kind=kind)
+def test_written_decoders_predict_the_same():
+    decoders, _, features = fit(members=2, geometries=2)
     again = PathDecoders.from_tensors(decoders.tensors())
     assert again.members == 2
     for before, after in zip(

@@ -21,6 +21,24 @@ def test_a_single_draw_has_no_deviation():
     assert not Predicted.of_draws(np.ones((3, 1, 5))).deviation.any()
 
 
+def test_a_mixture_adds_what_every_wavelength_has_besides():
+    """Parts of spectra 0 and 2, of variances 0.3 and 0, and of even variances 0.5 and none."""
+    half_widths = np.array([[0.7, 1.3], [0.6, 1.2]])
+    known = Predicted(
+        np.zeros((2, 3)), np.full((2, 1, 3), 0.3**0.5), np.array([0.5, 0.5]), half_widths
+    )
+    other = Predicted(np.full((2, 3), 2.0), np.zeros((2, 1, 3)))
+    weights = np.array([[0.75, 0.25], [0.0, 1.0]])
+    for parts, shares in (([known, other], weights), ([other, known], weights[:, ::-1])):
+        found = mixture(shares, parts)
+        np.testing.assert_allclose(found.even, [0.375, 0.0])
+        variance = 0.75 * (0.3 + 0.5) + 0.75 * 0.25 * 2**2
+        np.testing.assert_allclose(found.deviation**2, [[variance] * 3, [0] * 3], atol=1e-15)
+        assert found.half_widths is half_widths
+    neither = mixture(weights, [other, other])
+    assert neither.even is neither.half_widths is None
+
+
 def test_a_mixture_has_the_mean_and_covariance_of_its_samples():
     generator = np.random.default_rng(0)
     weights = np.array([[0.2, 0.5, 0.3], [1.0, 0.0, 0.0]])

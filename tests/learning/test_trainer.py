@@ -8,7 +8,7 @@ import torch
 from geonode.config import TrainingParameters
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.trainer import Watch, history_csv, last_losses, train, watched_epochs
+from geonode.learning.trainer import history_csv, last_losses, train
 from tests.learning.series import TRAINING, decoder_parameters
 
 EPOCHS, CLIP, ROWS = 40, 1.0, 20
@@ -33,7 +33,7 @@ def terms_of(weight, bias, data, scale):
     return scale * (hidden.sum(-1) - data[:, 0]).square().mean(), scale * 0.1 * bias.square().sum()
 
 
-def train_together(first, data, scales, report=lambda _: None, epochs=None, seen=None, **changes):
+def train_together(first, data, scales, report=lambda _: None, **changes):
     """Trained weights, biases and history, all with the model first."""
     weight, bias = (tensor.clone().requires_grad_() for tensor in first)
 
@@ -44,20 +44,18 @@ def train_together(first, data, scales, report=lambda _: None, epochs=None, seen
         return torch.stack([torch.stack(terms) for terms in each], dim=1)
 
     groups = [(Perceptron((weight,), ()), RATES[0]), (Perceptron((), (bias,)), RATES[1])]
-    watch = None if seen is None else Watch(lambda: weight.detach().clone(), seen)
-    block = parameters(**changes)
-    history = train(groups, loss, ROWS, block, report=report, epochs=epochs, watch=watch)
+    history = train(groups, loss, ROWS, parameters(**changes), report=report)
     return weight.detach(), bias.detach(), history.movedim(2, 0)
 
 
-def train_alone(weight, bias, data, scale, decay=0.0, end=EPOCHS):
+def train_alone(weight, bias, data, scale, decay=0.0):
     """The same model by itself, on torch's plain Adam and the cosine written out."""
     weight, bias = (tensor.clone().requires_grad_() for tensor in (weight, bias))
     optimiser = torch.optim.Adam(
         [{"params": [weight]}, {"params": [bias]}], lr=1.0, foreach=False, fused=False
     )
     history, clipped = [], []
-    for epoch in range(end):
+    for epoch in range(EPOCHS):
         for group, rate in zip(optimiser.param_groups, RATES, strict=True):
             group["lr"] = rate * (1 + math.cos(math.pi * epoch / EPOCHS)) / 2
         optimiser.zero_grad()
@@ -241,12 +239,11 @@ def test_reports_add_up():
 def test_every_model_has_its_history_in_the_table():
     # Two members of three folds: model member * 3 + fold. Two terms, of which the first counts up.
     values = torch.arange(12 * 2 * 6.0).reshape(12, 2, 6)
-    values[7:, :, 4] = torch.nan  # the second fold of the second member stopped after 7 epochs
     block = decoder_parameters(epochs=12, learning_rate=0.5, schedule="constant")
     header, *lines = history_csv(values, ("reconstruction", "length"), 3, block).splitlines()
     assert header == "epoch,fold,member,reconstruction,length,learning_rate"
     rows = [tuple(map(float, line.split(","))) for line in lines]
-    assert len(rows) == 5 * 4 + 3
+    assert len(rows) == 6 * 4
     assert rows[:4] == [
         (0, 0, 0, 0, 6, 0.5),
         (5, 0, 0, 60, 66, 0.5),
@@ -256,7 +253,8 @@ def test_every_model_has_its_history_in_the_table():
     assert [row for row in rows if row[1:3] == (1, 1)] == [
         (0, 1, 1, 4, 10, 0.5),
         (5, 1, 1, 64, 70, 0.5),
-        (6, 1, 1, 76, 82, 0.5),
+        (10, 1, 1, 124, 130, 0.5),
+        (11, 1, 1, 136, 142, 0.5),
     ]
 
 
@@ -268,53 +266,14 @@ def test_the_learning_rate_in_the_table_is_that_of_the_epoch():
     assert rates == pytest.approx(expected, rel=1e-5)  # six digits are written
 
 
+def test_the_last_loss_of_a_model_is_the_sum_of_its_terms_before_the_last_step():
+    history = torch.arange(3 * 2 * 4.0).reshape(3, 2, 4)
+    assert last_losses(history).tolist() == [16 + 20, 17 + 21, 18 + 22, 19 + 23]
+
+
 def test_a_history_without_epochs_is_a_table_without_rows():
     table = history_csv(torch.zeros(0, 1, 6), ("loss",), 3, decoder_parameters())
     assert table == "epoch,fold,member,loss,learning_rate\n"
-
-
-# stopping and watching
-
-
-def test_a_model_that_stops_is_what_it_was_after_so_many_epochs():
-    first, data = problem()
-    ends = (25, EPOCHS, 7)
-    stopped = train_together(first, data, SCALES, epochs=ends)
-    for model, end in enumerate(ends):
-        # The same steps of the same schedule, after which torch itself is told to stop.
-        weight, bias, history, _ = train_alone(
-            first[0][model], first[1][model], data[model], SCALES[model], end=end
-        )
-        torch.testing.assert_close(stopped[0][model], weight, rtol=1e-5, atol=1e-6)
-        torch.testing.assert_close(stopped[1][model], bias, rtol=1e-5, atol=1e-6)
-        torch.testing.assert_close(stopped[2][model][:end], history, rtol=1e-5, atol=0)
-        assert stopped[2][model][end:].isnan().all()
-    assert last_losses(stopped[2].movedim(0, 2)).tolist() == [
-        float(stopped[2][model, end - 1].sum()) for model, end in enumerate(ends)
-    ]
-
-
-def test_no_step_is_taken_after_the_last_model_stopped_and_all_are_told():
-    done = []
-    train_together(*problem(), SCALES, report=done.append, epochs=(5, 8, 3))
-    assert sum(done) == EPOCHS * len(SCALES)
-    assert len(done) == 8 + 1
-
-
-def test_models_are_looked_at_after_every_tenth_epoch_and_the_last():
-    seen = []
-    first, data = problem()
-    weight, _, _ = train_together(first, data, SCALES, seen=seen)
-    assert len(seen) == len(watched_epochs(EPOCHS)) == 4
-    assert watched_epochs(34) == [10, 20, 30, 34]
-    assert watched_epochs(3) == [3]
-    assert torch.equal(seen[-1], weight)
-    torch.testing.assert_close(
-        seen[1][0],
-        train_alone(first[0][0], first[1][0], data[0], SCALES[0], end=20)[0],
-        rtol=1e-5,
-        atol=1e-6,
-    )
 
 
 def test_training_does_without_the_compiler_of_torch():

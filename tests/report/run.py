@@ -163,6 +163,8 @@ class Run:
                 for w, s in zip(self.axis, spectrum, strict=True)
             ]
         self.plot_file("predictions").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        header = "concentration,sqrt_g,deviation\n"
+        self.plot_file("metric_posterior").write_text(header, encoding="utf-8")
         for file, term in (("metric_training", "reconstruction"), ("training", "loss")):
             rows = [f"epoch,fold,member,{term},learning_rate"]
             rows += [
@@ -175,7 +177,8 @@ class Run:
 
     def _metrics(self):
         names = self.names
-        scores = {"pooled_r2": 0.5, "interior_pooled_r2": 0.25, "mean_r2": None, "rmse": 0.25}
+        scores = {"q2": 0.375, "pooled_r2": 0.5, "interior_pooled_r2": 0.25, "mean_r2": None}
+        scores |= {"rmse": 0.25}
         better = scores | {"rmse": 0.125, "pooled_r2": 0.75}
         kappas = {f"without {name}": None for name in names} | {"all levels": self.kappa}
         if self.chart == "log":
@@ -192,6 +195,8 @@ class Run:
             "coverage": {"90": held},
             "coverage90": 0.8,
             "bands": {"400-450": scores},
+            "calibrations": {},
+            "published_method": None,
         }
         counts = {"geodesics": 1000, "unconverged": 0, "checked_on_network": 64}
         noise = 0.014 if self.replicates > 1 else None
@@ -204,6 +209,15 @@ class Run:
             "validate": validate | self.validate,
             "env": {"device": "cpu", "name": "Some Processor", "cores": 2},
         }
+
+    def write_posterior_metric(self):
+        """sqrt(g) = 2 / sqrt(c high), 4 long from 0 to the highest level, known to a half."""
+        high = self.levels[-1]
+        rows = ["concentration,sqrt_g,deviation"]
+        for place in np.linspace(0.0, high, 9)[1:]:
+            mean = 2 / math.sqrt(place * high)
+            rows.append(f"{place:.6g},{mean:.6g},{mean / 2:.6g}")
+        self.plot_file("metric_posterior").write_text("\n".join(rows) + "\n", encoding="utf-8")
 
     def write_posterior(self):
         """Density 1 / width over the whole range."""

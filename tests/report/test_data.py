@@ -92,6 +92,15 @@ def test_a_table_of_posteriors_without_lines_is_none(run):
     assert read_report(run.inputs).posteriors is None
 
 
+def test_the_posterior_metric_is_read_and_a_table_without_lines_is_none(run):
+    assert read_report(run.inputs).posterior_metric is None
+    run.write_posterior_metric()
+    found = read_report(run.inputs).posterior_metric
+    assert np.allclose(found.concentrations, np.linspace(5, 40, 8))
+    assert np.allclose(found.mean, 2 / np.sqrt(40 * found.concentrations), rtol=1e-5)
+    assert np.allclose(found.deviation, found.mean / 2, rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["spectra", "metric", "geodesics", "decoders", "validate"])
 def test_an_absent_metrics_file_is_named(name, run):
     run.metric_file(name).unlink()
@@ -129,6 +138,10 @@ def other_posterior(run):
     run.plot_file("posterior").write_text("level,concentration,density\n7,1,1\n")
 
 
+def other_metric(run):
+    run.plot_file("metric_posterior").write_text("concentration,g,deviation\n1,1,1\n")
+
+
 @pytest.mark.parametrize(
     ("spoil", "named"),
     [
@@ -137,6 +150,7 @@ def other_posterior(run):
         (other_chart, "geodesics.zarr"),
         (more_folds, "training.csv"),
         (other_posterior, "posterior.csv"),
+        (other_metric, "metric_posterior.csv"),
         (lambda run: run.metric_file("validate").write_text("{"), "validate.json"),
         (lambda run: run.plot_file("training").write_text("epoch,fold,loss\n0,0,x\n"), "training"),
     ],

@@ -29,7 +29,7 @@ SECTIONS = [
     *("geodesics", "posterior", "training", "machine", "unmeasured"),
 ]
 FIGURES = [
-    *("spectra", "folds", "error", "rmse", "metric", "christoffel"),
+    *("spectra", "folds", "error", "rmse", "posterior-metric", "metric", "christoffel"),
     *("geodesics", "posterior", "training-0", "training-1"),
 ]
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>\"'&amp;"
@@ -49,6 +49,7 @@ def run(tmp_path):
 def full(tmp_path_factory):
     run = Run(tmp_path_factory.mktemp("full")).write()
     run.write_posterior()
+    run.write_posterior_metric()
     return Page(run.page())
 
 
@@ -115,6 +116,7 @@ def test_names_from_files_are_text_everywhere(tmp_path):
         band=HOSTILE.replace('"', ""),
     ).write()
     run.write_posterior()
+    run.write_posterior_metric()
     scores = {"pooled_r2": 1.0, "rmse": 0.5}
     run.change("validate", baselines={HOSTILE: scores}, best_baseline=HOSTILE)
     run.change("validate", bands={HOSTILE: scores})
@@ -177,6 +179,41 @@ def test_methods_are_sorted_and_geonode_is_marked(run):
     ]
 
 
+def test_the_geometry_of_the_predictor_is_drawn_where_it_has_one(run):
+    sentence = "The learned geometry of the predictor"
+    without = Page(run.page())
+    assert sentence not in without.words
+    run.write_posterior_metric()
+    found = Page(run.page())
+    assert sentence in found.words
+    names = [attributes["data-figure"] for attributes in found.all("figure")]
+    drawn = [json.loads(text) for kind, text in found.scripts if kind == "application/json"]
+    low, high, mean = drawn[names.index("posterior-metric")]["traces"]
+    places = np.linspace(5, 40, 8)
+    for trace, share in ((low, 0.5), (high, 1.5), (mean, 1.0)):
+        np.testing.assert_allclose(trace["x"], places)
+        np.testing.assert_allclose(trace["y"], share * 2 / np.sqrt(40 * places), rtol=1e-4)
+
+
+def test_the_published_method_is_among_the_others_but_no_baseline(run):
+    name = "published method: perceptrons on paths"
+    assert name not in Page(run.page()).words
+    published = {"rmse": 0.1875, "q2": 0.625, "pooled_r2": 0.5625, "interior_pooled_r2": 0.4375}
+    run.change("validate", published_method=published)
+    words = Page(run.page()).words
+    assert f"{name} 0.188 0.625 0.562 0.438 geonode 0.250 0.375 0.500 0.250" in words
+    assert "1 of 2 baselines has a smaller error than geonode" in words
+
+
+def test_classical_calibrations_are_told_beside_the_estimates(run):
+    run.write_posterior()
+    assert "Classical calibrations" not in Page(run.page()).words
+    found = {"pls": {"median_absolute_error": 1.5}, "pcr": {"median_absolute_error": 4.5}}
+    run.change("validate", calibrations=found)
+    sentence = "Classical calibrations are off by (median) pls 1.50 ppb and pcr 4.50 ppb."
+    assert sentence in Page(run.page()).words
+
+
 def test_what_is_null_is_said_to_be_unknown(tmp_path):
     """No replicates, scores, intervals, skill, estimation, trajectories, training or machine."""
     run = Run(tmp_path, times=0, replicates=1, band="standard deviation").write()
@@ -211,7 +248,7 @@ def test_what_is_null_is_said_to_be_unknown(tmp_path):
     assert "None" not in page.words
     assert "nan" not in page.words.split()
     figures = [attributes["data-figure"] for attributes in page.all("figure")]
-    assert figures == FIGURES[:6]
+    assert figures == [name for name in FIGURES[:7] if name != "posterior-metric"]
 
 
 @pytest.mark.parametrize(

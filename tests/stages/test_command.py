@@ -24,7 +24,7 @@ STAGES = {
     "validate": ["bands"],
     "report": [],
     "benchmark": ["sequential-sample", "repeats"],
-    "ablation": ["folder", "seeds", "members"],
+    "ablation": ["folder", "seeds"],
 }
 
 

@@ -183,16 +183,25 @@ def test_inner_metrics_of_other_inner_folds_are_refused(of_metric, of_decoders, 
     assert snapshot(damaged / "data") == before
 
 
-def test_a_blend_without_inner_folds_is_refused_and_a_single_kind_has_no_intervals(damaged, run):
+def test_without_inner_folds_a_blend_is_the_posterior_and_path_has_no_intervals(damaged, run):
     none = ("--inner-members", "0")
     assert solved(run, *none)
-    assert_refused(run("decoders", *none), "decoders.kind blend", "inner.members 0")
-    assert run("decoders", *none, "--kind", "mean").exit_code == 0
-    assert run("validate").exit_code == 0
-    scores = json.loads((damaged / "metrics/validate.json").read_text(encoding="utf-8"))
-    assert (scores["coverage"], scores["coverage90"]) == (None, None)
-    header = (damaged / "metrics/plots/predictions.csv").read_text(encoding="utf-8")
-    assert header.startswith("left_out,wavelength,measured,predicted,standard deviation\n")
+
+    def scores(kind):
+        assert run("decoders", *none, "--kind", kind).exit_code == 0
+        assert run("validate").exit_code == 0
+        text = (damaged / "metrics/validate.json").read_text(encoding="utf-8")
+        table = (damaged / "metrics/plots/predictions.csv").read_text(encoding="utf-8")
+        return json.loads(text), table
+
+    (blend, of_blend), (posterior, of_posterior) = scores("blend"), scores("posterior")
+    assert of_blend == of_posterior
+    assert of_blend.startswith("left_out,wavelength,measured,predicted,90% interval\n")
+    assert posterior["published_method"] is None
+    path, of_path = scores("path")
+    assert blend["published_method"]["rmse"] == pytest.approx(path["rmse"], rel=1e-9)
+    assert (path["coverage"], path["coverage90"], path["estimation"]) == (None, None, None)
+    assert of_path.startswith("left_out,wavelength,measured,predicted,standard deviation\n")
 
 
 def test_the_example_of_the_documentation_runs(damaged, capsys):

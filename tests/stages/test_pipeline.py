@@ -72,13 +72,17 @@ def reproduce(folder: Path, *targets: str) -> list[str]:
 @pytest.mark.slow
 def test_scores_and_figures_are_written(clone):
     scores = json.loads((clone / "metrics/validate.json").read_text(encoding="utf-8"))
-    assert {"mean_r2", "pooled_r2", "interior_pooled_r2", "rmse", "best_baseline"} <= set(scores)
+    assert {"q2", "mean_r2", "pooled_r2", "interior_pooled_r2"} <= set(scores)
+    assert {"rmse", "best_baseline"} <= set(scores)
+    assert set(scores["calibrations"]) == {"pls", "pcr", "single_wavelength"}
+    assert set(scores["published_method"]) == {"q2", "pooled_r2", "interior_pooled_r2", "rmse"}
+    assert scores["published_method"]["rmse"] != scores["rmse"]
     assert scores["coverage90"] == scores["coverage"]["90"]["all"]
     assert list(scores["coverage"]) == ["50", "80", "90", "95"]
     weights = json.loads((clone / "metrics/decoders.json").read_text(encoding="utf-8"))["weights"]
     assert list(weights) == [*(f"without {level}" for level in scores["folds"]), "all levels"]
     for of_kinds in weights.values():
-        assert set(of_kinds) == {"evidence_process", "path", "mean"}
+        assert set(of_kinds) == {"posterior", "path"}
         assert sum(of_kinds.values()) == pytest.approx(1)
     assert list(scores["folds"]) == ["0", "10", "20", "30", "40", "60"]
     benchmark = json.loads((clone / "metrics/benchmark.json").read_text(encoding="utf-8"))

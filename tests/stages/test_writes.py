@@ -71,7 +71,11 @@ def path_arguments(tree: ast.Module):
                 yield node.args[place]
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "stages").glob("*.py")), ids=lambda file: file.stem)
+# `make prior` writes a file of the package, where its user says.
+STAGES = sorted(set((ROOT / "stages").glob("*.py")) - {ROOT / "stages/prior.py"})
+
+
+@pytest.mark.parametrize("file", STAGES, ids=lambda file: file.stem)
 def test_stages_write_to_the_paths_of_the_project_alone(file):
     tree = ast.parse(file.read_text(encoding="utf-8"))
     # What a variable is called that is made of the paths of the project.
@@ -149,7 +153,7 @@ def test_nothing_is_written_outside_whatever_the_parameters_say(tmp_path, monkey
         '"220-800": [220.0, 800.0]': f'"{place}/band": [220.0, 800.0]',
         "folder: data/series": f"folder: {place}",
         "learning: end_to_end": "learning: flat",
-        "kind: blend ": "kind: mean ",
+        "kind: blend ": "kind: posterior ",
         "members: 2 ": "members: 0 ",
         "preset: standard ": f"preset: {place}/preset",
         "  standard: {}": f'  "{place}/preset": {{}}',

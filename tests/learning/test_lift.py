@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from geonode.learning.decoder_tasks import ScoreBasis, lift
+from geonode.learning.lift import lift
 
 
 def standardised(levels=5, wavelengths=40):
@@ -50,43 +50,3 @@ def test_lift_survives_equal_spectra():
     spectrum = standardised()[0]
     error = np.abs(spectrum[CHOSEN] @ matrix - spectrum)
     assert error.max() < 0.01 * np.abs(spectrum).max()
-
-
-# scores
-
-
-def random_spectra(levels=6, wavelengths=40):
-    return 3 + np.random.default_rng(0).normal(size=(levels, wavelengths)).cumsum(axis=1)
-
-
-@pytest.mark.parametrize("outputs", [5, 7])
-def test_training_spectra_are_their_scores_exactly(outputs):
-    """Of as many spectra as scores and one, or fewer; at wavelengths that are not read, too."""
-    training = random_spectra()
-    basis = ScoreBasis.of(training, CHOSEN, outputs)
-    projection, centre = basis.training
-    standardised = (training[:, CHOSEN] - training.mean()) / training.std()
-    scores = (standardised - centre) @ projection
-    assert scores.shape == (6, outputs)
-    np.testing.assert_allclose(scores @ basis.matrix + basis.offset, training, atol=1e-9)
-    # Uncorrelated, in falling order, of mean square one over those that there are.
-    moments = scores.T @ scores / 6
-    np.testing.assert_allclose(moments, np.diag(np.diag(moments)), atol=1e-12)
-    assert (np.diff(np.diag(moments)) <= 1e-12).all()
-    assert np.trace(moments) == pytest.approx(5)
-
-
-def test_directions_of_rounding_are_no_scores():
-    shape = np.sin(np.arange(40))
-    training = 1e6 + np.array([1.0, 2.0, 4.0, 8.0])[:, None] * shape
-    basis = ScoreBasis.of(training, CHOSEN, 3)
-    assert (np.abs(basis.matrix).max(axis=1) > 0).tolist() == [True, False, False]
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("levels", [3, 4, 7])  # the mean of three equal numbers may be rounded
-def test_equal_spectra_have_no_scores(levels):
-    basis = ScoreBasis.of(np.repeat(random_spectra()[:1], levels, axis=0), CHOSEN, levels - 1)
-    assert not basis.training[0].any()
-    assert not basis.matrix.any()
-    np.testing.assert_allclose(basis.offset, random_spectra()[0])

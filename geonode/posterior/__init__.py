@@ -1,0 +1,1 @@
+"""Average over metrics of concentration space, and over geodesic smoothers on each of them."""

@@ -1,0 +1,105 @@
+"""Charts of concentration: the arc lengths of the one-dimensional metrics of the dictionary.
+
+A chart x(c) is the arc length of the metric g(c) = (dx/dc)^2, scaled to -1 and 1 at the ends of the
+training levels. There are the linear chart (a flat metric), asinh(c / kappa), ln c, and Langmuir's
+c / (c + h). The scales kappa and h span the training levels, so that charts need no unit.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+KAPPAS, HALVES = 5, 3
+FAMILIES = ("linear", *("asinh",) * KAPPAS, "log", *("langmuir",) * HALVES)
+"""Family of every chart of the dictionary."""
+
+LOG = FAMILIES.index("log")
+LARGEST = 1e12
+"""Of a position, beyond which a target is no further away."""
+
+
+class Positions(NamedTuple):
+    """Training levels and targets on every chart.
+
+    Attributes:
+        levels: scaled to -1 and 1 at the ends.
+        targets: outside of [-1, 1] beyond the training levels.
+        valid: whether the chart reaches all levels and the target; a logarithm has no zero.
+    """
+
+    levels: Float[Tensor, "fold chart level"]
+    targets: Float[Tensor, "fold chart target"]
+    valid: Bool[Tensor, "fold chart target"]
+
+
+def positions(
+    levels: Float[Tensor, "fold level"], targets: Float[Tensor, "fold target"]
+) -> Positions:
+    """Levels and targets on every chart; where a chart is not valid, on the linear one.
+
+    Args:
+        levels: concentrations of training levels, ascending and none negative.
+        targets: concentrations to predict, none negative.
+    """
+    count = levels.shape[1]
+    raw = _arc_lengths(levels, torch.cat([levels, targets], dim=1))
+    low, high = raw[..., :1], raw[..., count - 1 : count]
+    scaled = 2 * (raw - low) / (high - low) - 1
+    valid = torch.ones_like(scaled[..., count:], dtype=torch.bool)
+    has_logarithm = (levels > 0).all(dim=1, keepdim=True) & (targets > 0)
+    valid[:, LOG] = has_logarithm
+    scaled[:, LOG, :count] = torch.where(
+        (levels > 0).all(dim=1, keepdim=True), scaled[:, LOG, :count], scaled[:, 0, :count]
+    )
+    scaled[:, LOG, count:] = torch.where(
+        has_logarithm, scaled[:, LOG, count:], scaled[:, 0, count:]
+    )
+    scaled = scaled.clamp(-LARGEST, LARGEST)
+    return Positions(scaled[..., :count], scaled[..., count:], valid)
+
+
+def sqrt_metrics(
+    levels: Float[Tensor, "fold level"], targets: Float[Tensor, "fold target"]
+) -> Float[Tensor, "fold chart target"]:
+    """sqrt(g) = dx/dc of every chart (per unit of concentration); NaN where it is not valid."""
+    kappa, half = _scales(levels)
+    ends = levels[:, [0, -1]]
+    raw = _arc_lengths(levels, ends)
+    length = raw[..., 1:] - raw[..., :1]
+    value = targets[:, None]
+    slopes = torch.cat(
+        [
+            torch.ones_like(value),
+            1 / torch.hypot(value, kappa),
+            1 / value,
+            half / (value + half) ** 2,
+        ],
+        dim=1,
+    )
+    valid = positions(levels, targets).valid
+    return torch.where(valid, 2 * slopes / length, torch.nan)
+
+
+def _arc_lengths(levels: Tensor, values: Tensor) -> Tensor:
+    """Of every chart, from an arbitrary origin: (fold, chart, value)."""
+    kappa, half = _scales(levels)
+    value = values[:, None]
+    return torch.cat(
+        [value, torch.asinh(value / kappa), torch.log(value), value / (value + half)], dim=1
+    )
+
+
+def _scales(levels: Tensor) -> tuple[Tensor, Tensor]:
+    """Scales kappa and h, each (fold, scale, 1), evenly on a logarithmic scale."""
+    lowest = torch.where(levels > 0, levels, torch.inf).amin(dim=1)
+    highest = levels.amax(dim=1)
+    return _spaced(lowest / 3, 2 * highest, KAPPAS), _spaced(lowest, 2 * highest, HALVES)
+
+
+def _spaced(low: Tensor, high: Tensor, count: int) -> Tensor:
+    share = torch.linspace(0, 1, count, dtype=low.dtype, device=low.device)[:, None]
+    return torch.exp(
+        torch.log(low)[:, None, None] * (1 - share) + torch.log(high)[:, None, None] * share
+    )

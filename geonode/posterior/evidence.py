@@ -1,0 +1,264 @@
+"""Evidence for every smoother at every target: what its weight in the average is decided by.
+
+Everything is made of the Gram matrix of the training spectra and of the closed forms of the
+smoothers. Errors are relative to the variance of the training spectra about their mean, so that no
+unit counts. The left-out spectrum of a fold takes no part: only its concentration is known.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from geonode.posterior.charts import Positions
+from geonode.posterior.smoothers import Description, Smoothers, dictionary
+
+FEATURES, CONTEXT = 14, 16
+POWER = 4
+"""A smoother's weight before anything is learned: its leave-one-out error to the power of -4."""
+
+SMALLEST = 1e-12
+"""Squared error, relative to the variance of the spectra, that counts as none."""
+
+NEAR = 0.7
+"""Levels around a target whose errors count most: standard deviation of their rank."""
+
+
+class Evidence(NamedTuple):
+    """Evidence of some rows, one a fold and target.
+
+    Attributes:
+        features: of every smoother.
+        context: of the fold and the target.
+        initial: logarithms of the weights before anything is learned; -inf where not valid.
+        weights: of the training spectra in every smoother's prediction.
+        within: variance of every smoother's prediction, relative to that of the spectra.
+        total: variance of the training spectra about their mean (signal squared, summed over
+            wavelengths).
+        expected: mean squared leave-one-out error under the initial weights, relative to `total`.
+    """
+
+    features: Float[Tensor, "row smoother feature"]
+    context: Float[Tensor, "row number"]
+    initial: Float[Tensor, "row smoother"]
+    weights: Float[Tensor, "row smoother level"]
+    within: Float[Tensor, "row smoother"]
+    total: Float[Tensor, "row"]
+    expected: Float[Tensor, "row"]
+
+    @property
+    def valid(self) -> Bool[Tensor, "row smoother"]:
+        """Whether the smoother's chart reaches the target."""
+        return torch.isfinite(self.initial)
+
+
+@dataclass(frozen=True)
+class FittedSmoothers:
+    """Smoothers on the training levels of some folds, and the training spectra.
+
+    Attributes:
+        smoothers: in closed form.
+        gram: inner products of the training spectra.
+        description: of the dictionary.
+    """
+
+    smoothers: Smoothers
+    gram: Float[Tensor, "fold level level"]
+    description: Description
+
+    @classmethod
+    def of(
+        cls, levels: Float[Tensor, "fold level"], gram: Float[Tensor, "fold level level"]
+    ) -> "FittedSmoothers":
+        """Fit every smoother to the training spectra of every fold.
+
+        Args:
+            levels: concentrations, ascending, none negative, not all zero.
+            gram: inner products of the spectra.
+        """
+        return cls(
+            Smoothers.of(levels), gram, Description(*(p.to(gram.device) for p in dictionary()))
+        )
+
+    @cached_property
+    def total(self) -> Float[Tensor, "fold"]:
+        """Variance of the training spectra about their mean; their size where that is rounding."""
+        count = self.gram.shape[-1]
+        squares = torch.diagonal(self.gram, dim1=1, dim2=2)
+        variance = (squares.mean(1) - self.gram.mean((1, 2))) * count / (count - 1)
+        return variance.maximum(1e-14 * squares.amax(1)).clamp(min=1e-300)
+
+    @cached_property
+    def errors(self) -> Float[Tensor, "fold smoother level"]:
+        """Squared leave-one-out error of every level, relative to `total`."""
+        found = (self._product * self.smoothers.projection).sum(-1)
+        return (found / self._diagonal**2 / self.total[:, None, None]).clamp(min=SMALLEST)
+
+    @cached_property
+    def scale(self) -> Float[Tensor, "fold smoother"]:
+        """Variance of the process, tr(P Y Y^T) / (n - p), relative to `total`."""
+        trace = torch.diagonal(self._product, dim1=-2, dim2=-1).sum(-1).clamp(min=0)
+        return trace / self._freedom / self.total[:, None]
+
+    @cached_property
+    def likelihood(self) -> Float[Tensor, "fold smoother"]:
+        """Logarithm of the restricted likelihood a level, less the largest one."""
+        found = self._freedom * _ln(self.scale) + self.smoothers.log_determinant
+        found = -0.5 * found / self.gram.shape[-1]
+        return found - found.amax(1, keepdim=True)
+
+    @cached_property
+    def _product(self) -> Tensor:
+        return self.smoothers.projection @ self.gram[:, None]
+
+    @cached_property
+    def _diagonal(self) -> Tensor:
+        return torch.diagonal(self.smoothers.projection, dim1=-2, dim2=-1)
+
+    @cached_property
+    def _freedom(self) -> Tensor:
+        return self.gram.shape[-1] - self.description.coefficients
+
+    def evidence(self, targets: Float[Tensor, "fold target"]) -> Evidence:
+        """Evidence for all smoothers at all targets, one row a fold and target."""
+        found = self.smoothers.at(targets)
+        valid = found.valid.transpose(1, 2)
+        mean_error = self.errors.mean(-1)
+        initial = (-POWER * _ln(mean_error))[:, None].masked_fill(~valid, -torch.inf)
+        share = torch.softmax(initial, dim=-1)
+        within = self.scale[:, None] * found.variance.transpose(1, 2)
+        weights = found.weights.transpose(1, 2)
+        average = (share[..., None] * weights).sum(2)
+        apart = self._square(weights - average[:, :, None])
+        best = torch.where(valid, _ln(mean_error)[:, None], torch.inf).amin(-1)
+        by_target = (
+            within,
+            found.variance.transpose(1, 2),
+            apart,
+            self._square(weights - 1 / weights.shape[-1]),
+        )
+        features = self._features(by_target, best, found.positions)
+        square = self._square(average[:, :, None])[..., 0]
+        context = self._context(
+            targets,
+            best,
+            square,
+            (apart * share).sum(-1),
+            torch.where(valid, share * _ln(within), 0).sum(-1),
+        )
+        return Evidence(
+            features.flatten(0, 1),
+            context.flatten(0, 1),
+            initial.flatten(0, 1),
+            weights.flatten(0, 1),
+            within.flatten(0, 1),
+            self.total[:, None].expand_as(targets).flatten(),
+            (share * mean_error[:, None]).sum(-1).flatten(),
+        )
+
+    def _features(
+        self, by_target: tuple[Tensor, ...], best: Tensor, places: Positions
+    ) -> Float[Tensor, "fold target smoother feature"]:
+        within, variance, apart, from_mean = by_target
+        near, distance, beyond = self._nearness(places)
+        nearby = torch.einsum("ftml,fml->ftm", near, self.errors)
+        errors, least = self.errors, best[..., None]
+
+        def everywhere(values: Tensor) -> Tensor:
+            return values[:, None].expand_as(within)
+
+        return torch.stack(
+            [
+                everywhere(_ln(errors.mean(-1))) - least,
+                everywhere(_ln(errors).mean(-1)) - least,
+                _ln(nearby) - least,
+                everywhere(self.likelihood).clamp(min=-20),
+                _ln(within) - least,
+                _ln(variance, 1e-8),
+                _ln(apart) - least,
+                _ln(from_mean, 1e-8),
+                everywhere(_ln(errors[..., 0])) - least,
+                everywhere(_ln(errors[..., -1])) - least,
+                distance,
+                beyond,
+                everywhere(_ln(self.scale)) - least,
+                everywhere(_ln((1 / self._diagonal).mean(-1), 1e-8)),
+            ],
+            dim=-1,
+        )
+
+    def _nearness(self, places: Positions) -> tuple[Tensor, Tensor, Tensor]:
+        """Shares of the levels by rank, distance to the nearest in lengths, distance beyond."""
+        levels, targets = places.levels, places.targets  # (fold, chart, level), (.., target)
+        count = levels.shape[-1]
+        after = (levels[..., None, :] < targets[..., None]).sum(-1).clamp(1, count - 1)
+        low, high = (levels.gather(-1, place) for place in (after - 1, after))
+        rank = after - 1 + ((targets - low) / (high - low)).clamp(-0.5, 1.5)
+        ranks = torch.arange(count, device=levels.device, dtype=levels.dtype)
+        near = torch.softmax(-(((ranks - rank[..., None]) / NEAR) ** 2) / 2, dim=-1)
+        nearest = (levels[..., None, :] - targets[..., None]).abs().amin(-1)
+        beyond = (targets.abs() - 1).clamp(min=0)
+        chart = self.description.chart
+        length = self.description.length.to(levels.dtype)
+        return (
+            near[:, chart].transpose(1, 2),
+            torch.log1p(nearest[:, chart] / length[:, None]).transpose(1, 2),
+            torch.log1p(beyond[:, chart]).transpose(1, 2),
+        )
+
+    def _context(
+        self,
+        targets: Tensor,
+        best: Tensor,
+        square: Tensor,
+        disagreement: Tensor,
+        log_within: Tensor,
+    ) -> Float[Tensor, "fold target number"]:
+        levels, count = self.smoothers.levels, self.gram.shape[-1]
+        low, high = levels[:, :1], levels[:, -1:]
+        lowest = torch.where(levels > 0, levels, torch.inf).amin(1, keepdim=True)
+        second, third = self._spectrum()
+        mean = self.gram.mean((1, 2)).clamp(min=1e-300)
+        positive = targets.maximum(1e-12 * high)
+        numbers = [
+            torch.full_like(targets, count / 10),
+            torch.full_like(targets, 1 / count),
+            ((targets > low) & (targets < high)).to(targets.dtype),
+            (targets <= low).to(targets.dtype),
+            torch.log(high / lowest) / 5,
+            (low <= 0).to(targets.dtype),
+            best / 4,
+            _ln(square, 1e-8) / 4,
+            second / 4,
+            third / 4,
+            (_ln(self.total / mean, 1e-10).clamp(max=20) / 4)[:, None],
+            ((targets - low) / (high - low)).clamp(-3, 3),
+            torch.log(positive / lowest).clamp(-10, 20) / 4,
+            (targets <= 0).to(targets.dtype),
+            torch.log1p(disagreement).clamp(max=10),
+            (log_within - best) / 4,
+        ]
+        return torch.stack([number.expand_as(targets) for number in numbers], dim=-1)
+
+    def _spectrum(self) -> tuple[Tensor, Tensor]:
+        """Logarithms of the second and third eigenvalue of the centred Gram matrix, over the first.
+
+        They tell a signal that only grows from one whose shape changes.
+        """
+        centred = self.gram - self.gram.mean(1, keepdim=True) - self.gram.mean(2, keepdim=True)
+        centred = centred + self.gram.mean((1, 2), keepdim=True)
+        values = torch.linalg.eigvalsh(centred).flip(-1).clamp(min=0)
+        shares = _ln(values[:, 1:3] / values[:, :1].clamp(min=1e-300), 1e-10)
+        return shares[:, :1], shares[:, 1:]
+
+    def _square(self, weights: Tensor) -> Tensor:
+        """Squared norm of combinations of the training spectra, relative to `total`."""
+        combined = torch.einsum("ftml,flk->ftmk", weights, self.gram)
+        return (combined * weights).sum(-1).clamp(min=0) / self.total[:, None, None]
+
+
+def _ln(values: Tensor, smallest: float = SMALLEST) -> Tensor:
+    return torch.log(values.clamp(min=smallest))

@@ -1,0 +1,172 @@
+"""Posterior over metrics of concentration space: the average of all smoothers of the dictionary.
+
+At every target the smoothers are averaged by the learned rule. The prediction stays linear in the
+training spectra Y, a Y, and its covariance over wavelengths is Y^T Q Y with
+
+    Q = sum_m w_m ((a_m - a)(a_m - a)^T + v_m P_m / (n - p_m)):
+
+what the smoothers disagree by, and what each does not know. Q is scaled so that its mean over
+wavelengths is the squared error that the rule expects. The posterior of the metric itself is that
+of sqrt(g) = dx/dc under the weights of the smoothers on each chart.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from geonode.devices.device import one_thread
+from geonode.errors import TrainingError
+from geonode.posterior.charts import FAMILIES, sqrt_metrics
+from geonode.posterior.evidence import Evidence, FittedSmoothers
+from geonode.posterior.prior import Prior
+
+EVEN = 0.2
+"""Share of the expected squared error that is the same at all wavelengths.
+
+Where training spectra happen to agree, the covariance alone would promise an exact prediction.
+"""
+
+
+class PosteriorPrediction(NamedTuple):
+    """Predicted spectra as combinations of the training spectra.
+
+    Attributes:
+        weights: of the training spectra.
+        factors: L^T of Q = L L^T: times the training spectra, rows whose outer products add up to
+            the covariance over wavelengths.
+        even: variance that every wavelength has besides.
+        smoothers: weight of every smoother.
+    """
+
+    weights: Float[np.ndarray, "target level"]
+    factors: Float[np.ndarray, "target level level"]
+    even: Float[np.ndarray, "target"]
+    smoothers: Float[np.ndarray, "target smoother"]
+
+
+@dataclass(frozen=True)
+class MetricPosterior:
+    """Posterior over metrics and smoothers, given the spectra of some levels.
+
+    Attributes:
+        levels: their concentrations, ascending.
+        spectra: theirs.
+        prior: the learned rule of weights.
+        fitted: every smoother of the dictionary.
+    """
+
+    levels: Float[np.ndarray, "level"]
+    spectra: Float[np.ndarray, "level wavelength"]
+    prior: Prior
+    fitted: FittedSmoothers
+
+    @classmethod
+    def of(
+        cls,
+        levels: Float[np.ndarray, "level"],
+        spectra: Float[np.ndarray, "level wavelength"],
+        prior: Prior,
+    ) -> "MetricPosterior":
+        """Fit all smoothers.
+
+        Args:
+            levels: concentrations, ascending, three or more, none negative.
+            spectra: theirs.
+            prior: the learned rule of weights.
+
+        Raises:
+            TrainingError: a level is negative, levels are too few or equal, or spectra are not
+                finite.
+        """
+        _require_levels(levels)
+        if not np.isfinite(spectra).all():
+            raise TrainingError(
+                "posterior: found spectra that are not finite, expected finite numbers"
+            )
+        with one_thread():
+            largest = max(float(np.abs(spectra).max()), np.finfo(float).tiny)
+            scaled = torch.from_numpy(spectra / largest)
+            fitted = FittedSmoothers.of(torch.from_numpy(levels)[None], (scaled @ scaled.T)[None])
+        return cls(levels, spectra, prior, fitted)
+
+    def predict(self, targets: Float[np.ndarray, "target"]) -> PosteriorPrediction:
+        """Predict spectra at concentrations, none negative.
+
+        Every target on its own: what else is asked for changes not a bit.
+        """
+        places = range(max(1, len(targets)))
+        with one_thread(), torch.no_grad():
+            parts = [self._predict(targets[place : place + 1]) for place in places]
+        return PosteriorPrediction(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    def sqrt_metric(
+        self, concentrations: Float[np.ndarray, "target"]
+    ) -> tuple[Float[np.ndarray, "target"], Float[np.ndarray, "target"]]:
+        """Posterior mean and standard deviation of sqrt(g) at concentrations above 0.
+
+        Charts are 2 long over the training levels, so that sqrt(g) is per unit of concentration.
+        Weights of smoothers at a concentration are those of its prediction.
+        """
+        weights = self.predict(concentrations).smoothers
+        chart = self.fitted.description.chart.numpy()
+        by_chart = np.stack(
+            [weights[:, chart == place].sum(axis=1) for place in range(len(FAMILIES))], axis=1
+        )
+        levels, targets = (torch.from_numpy(part)[None] for part in (self.levels, concentrations))
+        values = np.nan_to_num(sqrt_metrics(levels, targets)[0].numpy().T)
+        mean = (by_chart * values).sum(axis=1)
+        variance = (by_chart * (values - mean[:, None]) ** 2).sum(axis=1)
+        return mean, np.sqrt(variance)
+
+    def _predict(self, targets: np.ndarray) -> tuple[np.ndarray, ...]:
+        found = self.fitted.evidence(torch.tensor(targets)[None])
+        weights, expected = self.prior.rule(found)
+        # Squared errors are sums over wavelengths of spectra divided by their largest value.
+        expected = expected / self.spectra.shape[1]
+        average, covariance = self._moments(found, weights)
+        mean_square = (covariance * self.fitted.gram).sum((1, 2)) / self.spectra.shape[1]
+        smallest = torch.finfo(mean_square.dtype).tiny
+        covariance = (
+            covariance * ((1 - EVEN) * expected / mean_square.clamp(min=smallest))[:, None, None]
+        )
+        # Far beyond all levels numbers leave double precision: NaN then, and not a guess.
+        finite = torch.isfinite(covariance).all(-1).all(-1)[:, None, None]
+        values, vectors = torch.linalg.eigh(torch.where(finite, covariance, 0))
+        factors = values.clamp(min=0).sqrt()[:, :, None] * vectors.transpose(1, 2)
+        factors = torch.where(finite, factors, torch.nan)
+        largest = max(float(np.abs(self.spectra).max()), np.finfo(float).tiny)
+        even = EVEN * expected * largest**2
+        return tuple(part.numpy() for part in (average, factors, even, weights))
+
+    def _moments(self, found: Evidence, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Average weights of the training spectra, and Q before it is scaled."""
+        average = (weights[..., None] * found.weights).sum(1)
+        apart = found.weights - average[:, None]
+        between = torch.einsum("tm,tml,tmk->tlk", weights, apart, apart)
+        # The variance of a smoother's process is its scale; `within` is that times v.
+        smoothers = self.fitted.smoothers.projection[0]
+        freedom = len(self.levels) - self.fitted.description.coefficients
+        size = self.fitted.scale[0].clamp(min=1e-300)
+        share = weights * found.within / size / freedom
+        return average, between + torch.einsum("tm,mlk->tlk", share, smoothers)
+
+
+def _require_levels(levels: np.ndarray) -> None:
+    """Refuse levels that no smoother can be fitted to.
+
+    Raises:
+        TrainingError: naming what was found.
+    """
+    if len(levels) < 3 or (np.diff(levels) <= 0).any() or not np.isfinite(levels).all():
+        raise TrainingError(
+            f"posterior: found levels {', '.join(f'{level:g}' for level in levels)}, expected "
+            "three or more different ones, ascending"
+        )
+    if levels[0] < 0:
+        raise TrainingError(
+            f"posterior: found the level {levels[0]:g}, expected concentrations of 0 or more"
+        )

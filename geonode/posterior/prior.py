@@ -1,0 +1,98 @@
+"""The prior that was learned on simulated series: the rule of weights, and how far to trust it.
+
+It is one sealed file of the package, made by `make prior`, with its provenance in the metadata.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+
+from geonode.errors import CorruptArtifactError
+from geonode.posterior.rule import WeightRule
+from geonode.storage.weights import read_weights, write_weights
+
+PACKAGED = Path(__file__).parent / "prior.safetensors"
+
+PROBABILITIES = (0.5, 0.8, 0.9, 0.95)
+"""Of the intervals."""
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What simulated series teach about measured ones.
+
+    Attributes:
+        rule: weights of smoothers, and the error to expect.
+        counts: numbers of training levels for which half widths were found, ascending.
+        half_widths: half the width of the intervals of `PROBABILITIES` in units of the predicted
+            deviation, for targets inside (0) and outside (1) of the training levels.
+        provenance: how it was learned.
+    """
+
+    rule: WeightRule
+    counts: Float[np.ndarray, "count"]
+    half_widths: Float[np.ndarray, "count side probability"]
+    provenance: dict[str, str]
+
+    def intervals(
+        self, levels: int, inside: Bool[np.ndarray, "target"]
+    ) -> Float[np.ndarray, "target probability"]:
+        """Half widths in units of the predicted deviation.
+
+        Args:
+            levels: number of training levels.
+            inside: whether targets are between them.
+        """
+        return self._at(self.half_widths, levels)[1 - inside.astype(int)]
+
+    def _at(self, table: np.ndarray, levels: int) -> np.ndarray:
+        """A table at a number of levels, linear between the numbers that it has."""
+        place = float(np.interp(levels, self.counts, np.arange(len(self.counts))))
+        low = min(int(place), len(self.counts) - 2)
+        share = place - low
+        return (1 - share) * table[low] + share * table[low + 1]
+
+    def write(self, path: Path) -> None:
+        """Write as a sealed file of tensors.
+
+        Raises:
+            ArtifactError: it cannot be written.
+        """
+        tensors = {f"rule.{name}": part for name, part in self.rule.state_dict().items()}
+        for name in ("counts", "half_widths"):
+            tensors[name] = torch.from_numpy(getattr(self, name))
+        write_weights(path, tensors, {"provenance": json.dumps(self.provenance)})
+
+
+def read_prior(path: Path) -> Prior:
+    """Read what `Prior.write` wrote.
+
+    Raises:
+        MissingArtifactError, CorruptArtifactError: there is none, it is damaged, or it is no prior.
+    """
+    tensors, metadata = read_weights(path)
+    try:
+        provenance = json.loads(metadata["provenance"])
+        rule = WeightRule(int(provenance["networks"]), int(provenance["width"]))
+        state = {
+            name.removeprefix("rule."): part
+            for name, part in tensors.items()
+            if name.startswith("rule.")
+        }
+        rule.load_state_dict(state)
+        counts, half_widths = (tensors[name].numpy() for name in ("counts", "half_widths"))
+        # In double precision rounding does not tell which targets are asked for together.
+        return Prior(rule.double().eval(), counts, half_widths, provenance)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise CorruptArtifactError(path, f"holds no prior ({error!r:.80})") from error
+
+
+@cache
+def packaged_prior() -> Prior:
+    """The prior of this version of the package."""
+    return read_prior(PACKAGED)

@@ -1,0 +1,119 @@
+"""The learned rule of weights: how much every smoother of the dictionary counts at a target.
+
+A smoother's weight is a function of the evidence for it, of what it is, and of the evidence for all
+others, whose averages every smoother is shown (deep sets). The logit starts at that of the
+leave-one-out error to the power of -4. A second answer is the size of the error to expect. The
+networks were fitted to simulated series, never to a measured one (`geonode.prior.learning`).
+
+Source: M. Zaheer et al., Deep Sets, NeurIPS 2017 (functions of sets).
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from geonode.posterior.evidence import CONTEXT, FEATURES, POWER, Evidence
+from geonode.posterior.smoothers import dictionary
+
+WIDEST = 6.0
+"""Standard deviations from the mean of the simulated series, beyond which evidence is cut."""
+
+
+class WeightNetwork(nn.Module):
+    """One network of the rule.
+
+    Args:
+        width: of its layers.
+    """
+
+    description: Tensor
+    feature_mean: Tensor
+    feature_deviation: Tensor
+    context_mean: Tensor
+    context_deviation: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        description = dictionary().numbers()
+        inputs = FEATURES + description.shape[1] + CONTEXT
+        self.encode = _layers(inputs, width, width)
+        self.gather = _layers(2 * width + CONTEXT, width, width)
+        self.decide = nn.Sequential(nn.Linear(2 * width, width), nn.SiLU(), nn.Linear(width, 1))
+        self.expect = nn.Sequential(nn.Linear(3 * width, width), nn.SiLU(), nn.Linear(width, 1))
+        for parameter in self.decide[-1].parameters():
+            nn.init.zeros_(parameter)
+        self.register_buffer("description", description, persistent=False)
+        for name, size in (("feature", FEATURES), ("context", CONTEXT)):
+            self.register_buffer(f"{name}_mean", torch.zeros(size))
+            self.register_buffer(f"{name}_deviation", torch.ones(size))
+
+    def standardise(self, evidence: list[Evidence]) -> None:
+        """Take means and deviations of all inputs from simulated series."""
+        features = torch.cat([part.features[part.valid] for part in evidence])
+        context = torch.cat([part.context for part in evidence])
+        self.feature_mean.copy_(features.mean(0))
+        self.feature_deviation.copy_(features.std(0) + 1e-6)
+        self.context_mean.copy_(context.mean(0))
+        self.context_deviation.copy_(context.std(0) + 1e-3)
+
+    def forward(
+        self,
+        features: Float[Tensor, "row smoother feature"],
+        context: Float[Tensor, "row number"],
+        initial: Float[Tensor, "row smoother"],
+    ) -> tuple[Float[Tensor, "row smoother"], Float[Tensor, "row"]]:
+        """Weights of the smoothers, and ln of the error over the initial leave-one-out error.
+
+        Arguments are those of `Evidence`.
+        """
+        dtype = self.feature_mean.dtype
+        features, context, start = (part.to(dtype) for part in (features, context, initial))
+        features = ((features - self.feature_mean) / self.feature_deviation).clamp(-WIDEST, WIDEST)
+        context = ((context - self.context_mean) / self.context_deviation).clamp(-WIDEST, WIDEST)
+        rows, smoothers, _ = features.shape
+        described = self.description.expand(rows, -1, -1)
+        shown = context[:, None].expand(-1, smoothers, -1)
+        encoded = self.encode(torch.cat([features, described, shown], dim=-1))
+        valid = torch.isfinite(start).to(dtype)
+        first = _average(torch.softmax(start, dim=-1), encoded)
+        even = _average(valid / valid.sum(-1, keepdim=True), encoded)
+        gathered = self.gather(torch.cat([first, even, context], dim=-1))
+        both = torch.cat([encoded, gathered[:, None].expand(-1, smoothers, -1)], dim=-1)
+        weights = torch.softmax(start + POWER * self.decide(both)[..., 0], dim=-1)
+        last = torch.cat([_average(weights, encoded), first, gathered], dim=-1)
+        return weights, self.expect(last)[:, 0]
+
+
+class WeightRule(nn.Module):
+    """Average of several networks.
+
+    Args:
+        networks: how many.
+        width: of their layers.
+    """
+
+    def __init__(self, networks: int, width: int) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList([WeightNetwork(width) for _ in range(networks)])
+
+    @property
+    def every(self) -> list[WeightNetwork]:
+        """The networks."""
+        return [network for network in self.networks if isinstance(network, WeightNetwork)]
+
+    def forward(
+        self, evidence: Evidence
+    ) -> tuple[Float[Tensor, "row smoother"], Float[Tensor, "row"]]:
+        """Weights of the smoothers, and the expected squared error (signal squared, summed)."""
+        found = [net(evidence.features, evidence.context, evidence.initial) for net in self.every]
+        weights = torch.stack([weights for weights, _ in found]).mean(0).double()
+        logarithm = torch.stack([logarithm for _, logarithm in found]).mean(0).double()
+        return weights, evidence.total * evidence.expected * torch.exp(2 * logarithm)
+
+
+def _layers(inputs: int, width: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, outputs), nn.SiLU())
+
+
+def _average(weights: Tensor, encoded: Tensor) -> Tensor:
+    return torch.einsum("rm,rmh->rh", weights, encoded)

@@ -1,0 +1,240 @@
+"""Geodesic smoothers: Gaussian processes over the arc length of a chart, in closed form.
+
+A smoother has a chart, a kernel of geodesic distance, a noise and a mean function with basis H. The
+mean function is on concentration itself ({c}, {1, c}: Beer and Lambert's law) or on the chart
+({1}, {1, x}), whatever chart the deviations from it live on. With K = kernel + noise I and
+
+    P = K^-1 - K^-1 H (H^T K^-1 H)^-1 H^T K^-1
+
+the prediction at a target is linear in the training spectra, and the leave-one-out residual of
+level i is (P Y)_i / P_ii, without a refit.
+
+Source: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning, MIT Press
+2006, sections 2.7 and 5.4.2; D. A. Harville, Maximum likelihood approaches to variance component
+estimation, J. Am. Stat. Assoc. 72 (1977) 320.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from geonode.posterior.charts import FAMILIES, Positions, positions
+
+KERNELS = ("squared exponential", "Matern 3/2")
+LENGTHS = (0.2, 0.5, 1.0, 2.0, 4.0, 10.0)  # chart units; the training levels are 2 long
+NOISES = (1e-6, 1e-3, 1e-2, 1e-1)  # variance, relative to that of the process
+MEANS = ("1", "1 x", "c", "1 c")
+COEFFICIENTS = (1, 2, 1, 2)
+ON_A_CHART = len(KERNELS) * len(LENGTHS) * len(NOISES)
+"""Smoothers of one chart and one mean function."""
+
+
+def _charts_of(mean: int) -> range:
+    """Charts that a mean function goes with: {1, c} is {1, x} on the linear chart."""
+    return range(1 if MEANS[mean] == "1 c" else 0, len(FAMILIES))
+
+
+class Description(NamedTuple):
+    """Parts of every smoother of the dictionary, in its order.
+
+    Attributes:
+        chart, mean, kernel: places in `FAMILIES`, `MEANS` and `KERNELS`.
+        length, noise: of the kernel.
+    """
+
+    chart: Int[Tensor, "smoother"]
+    mean: Int[Tensor, "smoother"]
+    kernel: Int[Tensor, "smoother"]
+    length: Float[Tensor, "smoother"]
+    noise: Float[Tensor, "smoother"]
+
+    @property
+    def coefficients(self) -> Int[Tensor, "smoother"]:
+        """Number of coefficients of every mean function."""
+        return torch.tensor(COEFFICIENTS, device=self.mean.device)[self.mean]
+
+    def numbers(self) -> Float[Tensor, "smoother number"]:
+        """What tells smoothers apart, as inputs of a network."""
+        chart = torch.nn.functional.one_hot(self.chart, len(FAMILIES))
+        mean = torch.nn.functional.one_hot(self.mean, len(MEANS))
+        others = [self.kernel, self.length.log(), self.noise.log10() / 3 + 1]
+        return torch.cat([chart, mean, torch.stack(others, dim=1)], dim=1).float()
+
+
+def dictionary() -> Description:
+    """All smoothers: mean functions outermost, then charts, kernels, lengths, noises."""
+    rows = [
+        (chart, mean, kernel, length, noise)
+        for mean in range(len(MEANS))
+        for chart in _charts_of(mean)
+        for kernel in range(len(KERNELS))
+        for length in LENGTHS
+        for noise in NOISES
+    ]
+    chart, mean, kernel, length, noise = zip(*rows, strict=True)
+    places = (torch.tensor(chart), torch.tensor(mean), torch.tensor(kernel))
+    return Description(*places, torch.tensor(length), torch.tensor(noise))
+
+
+class AtTargets(NamedTuple):
+    """Smoothers at some targets.
+
+    Attributes:
+        weights: of the training spectra in the prediction.
+        variance: of the predicted mean, relative to that of the process.
+        valid: whether the smoother's chart reaches the target.
+        positions: on every chart.
+    """
+
+    weights: Float[Tensor, "fold smoother target level"]
+    variance: Float[Tensor, "fold smoother target"]
+    valid: Bool[Tensor, "fold smoother target"]
+    positions: Positions
+
+
+class _Mean(NamedTuple):
+    """One mean function on all of its charts.
+
+    Attributes:
+        transform: (fold, chart, 1, 1, term, term), from the terms to an orthonormal basis.
+        solved: K^-1 H, (fold, chart, kernel, noise, level, term).
+        inverse: (H^T K^-1 H)^-1.
+    """
+
+    transform: Tensor
+    solved: Tensor
+    inverse: Tensor
+
+
+@dataclass(frozen=True)
+class Smoothers:
+    """Every smoother of the dictionary on the training levels of some folds.
+
+    Attributes:
+        levels: concentrations, ascending, none negative, not all zero.
+        projection: P of every smoother.
+        log_determinant: ln |K| + ln |H^T K^-1 H|, with an orthonormal basis H.
+    """
+
+    levels: Float[Tensor, "fold level"]
+    projection: Float[Tensor, "fold smoother level level"]
+    log_determinant: Float[Tensor, "fold smoother"]
+    _inverse: Tensor
+    _means: tuple[_Mean, ...]
+
+    @classmethod
+    def of(cls, levels: Float[Tensor, "fold level"]) -> "Smoothers":
+        """Closed forms that need no spectra and no target."""
+        count = levels.shape[1]
+        place = positions(levels, levels).levels
+        noise = torch.tensor(NOISES, dtype=levels.dtype, device=levels.device)
+        identity = torch.eye(count, dtype=levels.dtype, device=levels.device)
+        kernels = _kernels(place[..., :, None] - place[..., None, :])
+        covariance = kernels[:, :, :, None] + noise[:, None, None] * identity
+        inverse, log_determinant = inverse_and_log_determinant(covariance)
+        projections, determinants, means = [], [], []
+        for mean in range(len(MEANS)):
+            charts = slice(_charts_of(mean).start, None)
+            basis, transform = _orthonormal(_terms(mean, place[:, charts], levels, levels))
+            solved = inverse[:, charts] @ basis
+            among = basis.transpose(-1, -2) @ solved
+            of_mean, of_terms = _small_inverse(among)
+            projections.append(inverse[:, charts] - solved @ of_mean @ solved.transpose(-1, -2))
+            determinants.append(log_determinant[:, charts] + of_terms)
+            means.append(_Mean(transform, solved, of_mean))
+        return cls(
+            levels,
+            torch.cat([part.flatten(1, 3) for part in projections], dim=1),
+            torch.cat([part.flatten(1, 3) for part in determinants], dim=1),
+            inverse,
+            tuple(means),
+        )
+
+    def at(self, targets: Float[Tensor, "fold target"]) -> AtTargets:
+        """Predictions at some concentrations, none negative."""
+        place = positions(self.levels, targets)
+        kernels = _kernels(place.targets[..., :, None] - place.levels[..., None, :])[:, :, :, None]
+        known = kernels @ self._inverse
+        explained = (known * kernels).sum(-1)
+        weights, variances, valid = [], [], []
+        for number, mean in enumerate(self._means):
+            charts = slice(_charts_of(number).start, None)
+            terms = _terms(number, place.targets[:, charts], targets, self.levels)
+            solved = terms[:, :, None, None] @ mean.transform - kernels[:, charts] @ mean.solved
+            gain = solved @ mean.inverse
+            weights.append(known[:, charts] + gain @ mean.solved.transpose(-1, -2))
+            variances.append(1 - explained[:, charts] + (gain * solved).sum(-1))
+            valid.append(place.valid[:, charts].repeat_interleave(ON_A_CHART, dim=1))
+        return AtTargets(
+            torch.cat([part.flatten(1, 3) for part in weights], dim=1),
+            torch.cat([part.flatten(1, 3) for part in variances], dim=1).clamp(min=0),
+            torch.cat(valid, dim=1),
+            place,
+        )
+
+
+def inverse_and_log_determinant(
+    matrices: Float[Tensor, "*batch level level"],
+) -> tuple[Float[Tensor, "*batch level level"], Float[Tensor, "*batch"]]:
+    """Inverse and logarithm of the determinant of many small positive definite matrices.
+
+    Gauss-Jordan elimination without pivoting, which positive definite matrices do not need: every
+    step is one operation on all matrices, where a library would call a routine for each.
+    """
+    found = matrices.clone()
+    logarithm = torch.zeros(found.shape[:-2], dtype=found.dtype, device=found.device)
+    for step in range(found.shape[-1]):
+        pivot = found[..., step, step].clone()
+        column, row = found[..., :, step].clone(), found[..., step, :] / pivot[..., None]
+        found -= column[..., :, None] * row[..., None, :]
+        found[..., step, :] = row
+        found[..., :, step] = -column / pivot[..., None]
+        found[..., step, step] = 1 / pivot
+        logarithm += torch.log(pivot)
+    return found, logarithm
+
+
+def _kernels(difference: Tensor) -> Tensor:
+    """Covariances of every kernel and length, before the last two dimensions."""
+    lengths = torch.tensor(LENGTHS, dtype=difference.dtype, device=difference.device)
+    scaled = difference[..., None, :, :].abs() / lengths[:, None, None]
+    rough = 3**0.5 * scaled
+    smooth = torch.exp(-(scaled**2) / 2)
+    return torch.cat([smooth, (1 + rough) * torch.exp(-rough)], dim=-3)
+
+
+def _terms(mean: int, place: Tensor, concentrations: Tensor, levels: Tensor) -> Tensor:
+    """Terms of a mean function: (fold, chart, concentration, term)."""
+    scaled = (concentrations / levels.abs().amax(dim=1, keepdim=True))[:, None].expand_as(place)
+    one = torch.ones_like(place)
+    return torch.stack(
+        {"1": [one], "1 x": [one, place], "c": [scaled], "1 c": [one, scaled]}[MEANS[mean]], dim=-1
+    )
+
+
+def _orthonormal(terms: Tensor) -> tuple[Tensor, Tensor]:
+    """An orthonormal basis of one or two terms, and what takes terms to it (Gram and Schmidt)."""
+    terms = terms[:, :, None, None]
+    norm = terms[..., :1].norm(dim=-2, keepdim=True)
+    first = terms[..., :1] / norm
+    if terms.shape[-1] == 1:
+        return first, 1 / norm
+    along = (first * terms[..., 1:]).sum(dim=-2, keepdim=True)
+    other = terms[..., 1:] - first * along
+    rest = other.norm(dim=-2, keepdim=True)
+    upper = torch.cat([1 / norm, -along / (norm * rest)], dim=-1)
+    lower = torch.cat([torch.zeros_like(norm), 1 / rest], dim=-1)
+    return torch.cat([first, other / rest], dim=-1), torch.cat([upper, lower], dim=-2)
+
+
+def _small_inverse(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Inverse and logarithm of the determinant of matrices of one or two rows."""
+    if matrix.shape[-1] == 1:
+        return 1 / matrix, torch.log(matrix[..., 0, 0])
+    a, b, d = matrix[..., 0, 0], matrix[..., 0, 1], matrix[..., 1, 1]
+    determinant = a * d - b * b
+    rows = [torch.stack([d, -b], dim=-1), torch.stack([-b, a], dim=-1)]
+    return torch.stack(rows, dim=-2) / determinant[..., None, None], torch.log(determinant)

@@ -1,0 +1,54 @@
+"""Random numbers of one seeded generator, in double precision on its device."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Draws from a generator.
+
+    Attributes:
+        generator: of PyTorch; its device is that of the draws.
+    """
+
+    generator: torch.Generator
+
+    @classmethod
+    def of(cls, seed: int, device: torch.device) -> "Draws":
+        """A new generator."""
+        return cls(torch.Generator(device).manual_seed(seed))
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the draws."""
+        return self.generator.device
+
+    def uniform(self, *size: int, low: float = 0.0, high: float = 1.0) -> Float[Tensor, "..."]:
+        """Evenly between two numbers."""
+        return low + (high - low) * self._draw(torch.rand, size)
+
+    def log_uniform(self, *size: int, low: float, high: float) -> Float[Tensor, "..."]:
+        """Evenly between two positive numbers on a logarithmic scale."""
+        return torch.exp(self.uniform(*size, low=log(low), high=log(high)))
+
+    def normal(self, *size: int) -> Float[Tensor, "..."]:
+        """Standard normal numbers."""
+        return self._draw(torch.randn, size)
+
+    def chance(self, share: float, *size: int) -> Bool[Tensor, "..."]:
+        """True in a share of the cases."""
+        return self.uniform(*size) < share
+
+    def choice(self, shares: tuple[float, ...], count: int) -> Int[Tensor, "count"]:
+        """Places, in proportion to their shares."""
+        weights = torch.tensor(shares, dtype=torch.float64, device=self.device)
+        return torch.multinomial(weights, count, replacement=True, generator=self.generator)
+
+    def _draw(self, kind: Callable[..., Tensor], size: tuple[int, ...]) -> Tensor:
+        return kind(*size, generator=self.generator, dtype=torch.float64, device=self.device)

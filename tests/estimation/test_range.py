@@ -1,0 +1,114 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from geonode.estimation.curve import Curve
+from geonode.estimation.range import believable_range, metric_nodes
+from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.prior import packaged_prior
+from tests.estimation.known import LEVELS, learned, straight
+
+LOW_AND_HIGH = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
+
+
+@pytest.mark.parametrize(
+    ("levels", "high"),
+    [
+        ([0, 10], 25),  # 10 + 1.5 * 10; a blank has no logarithm
+        ([0, 10, 20, 40], 40 * 2 * 2**0.5),  # 113, as 40 + 1.5 * 20 is only 70
+        ([10, 20, 30, 40, 50], 50 * (5 / 4) ** 1.5),
+        ([0.1, 1, 10, 100], 1000 * 10**0.5),  # a decade and a half
+    ],
+)
+def test_the_range_goes_a_step_and_a_half_beyond_the_highest_level(levels, high):
+    assert believable_range(np.array(levels, dtype=float)) == pytest.approx((0, high), rel=1e-12)
+
+
+class Flat(MetricPosterior):
+    """sqrt(g) is 3 everywhere."""
+
+    def sqrt_metric(self, concentrations):
+        return np.full(len(concentrations), 3.0), np.zeros(len(concentrations))
+
+
+class Rising(MetricPosterior):
+    """sqrt(g) is c, so that the arc length is c^2 / 2."""
+
+    def sqrt_metric(self, concentrations):
+        return concentrations, np.zeros(len(concentrations))
+
+
+def nodes_of(kind, levels, high):
+    return metric_nodes(kind.of(levels, straight(levels), packaged_prior()), 0.0, high, 9, 16)
+
+
+@pytest.mark.parametrize("kind", [Flat, Rising, MetricPosterior])
+@pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
+def test_nodes_ascend_over_the_whole_range_and_edges_enclose_them(kind, levels):
+    nodes = nodes_of(kind, levels, 1500.0)
+    assert (len(nodes.coarse), len(nodes.fine), len(nodes.edges)) == (9, 129, 130)
+    for places in nodes[:3]:
+        assert (places[0], places[-1]) == pytest.approx((0, 1500))
+        assert (np.diff(places) > 0).all()
+    np.testing.assert_allclose(nodes.fine[::16], nodes.coarse, rtol=1e-12)
+    assert (nodes.edges[1:-1] > nodes.fine[:-1]).all()
+    assert (nodes.edges[1:-1] < nodes.fine[1:]).all()
+
+
+def test_nodes_are_even_on_the_arc_length():
+    even = nodes_of(Flat, LOW_AND_HIGH, 80.0)
+    np.testing.assert_allclose(even.coarse, np.linspace(0, 80, 9), rtol=1e-12, atol=1e-12)
+    rising = nodes_of(Rising, LOW_AND_HIGH, 80.0)
+    # The arc length, 1 at the end, is straight between 32 places: off by (1 / 32)^2 / 4 at most.
+    shares = np.linspace(0, 1, 129)
+    np.testing.assert_allclose((rising.fine / 80) ** 2, shares, atol=2.5e-4)
+
+
+@pytest.mark.parametrize("kind", [Flat, Rising, MetricPosterior])
+@pytest.mark.parametrize("count", [3, 5])
+def test_beyond_either_end_there_is_the_mass_of_one_level_more(kind, count):
+    """Of n + 1 levels in random order the last is above all others with probability 1 / (n + 1)."""
+    levels = LOW_AND_HIGH[:count]
+    nodes = nodes_of(kind, levels, 80.0)
+    mass = np.exp(nodes.log_prior) / np.exp(nodes.log_prior).sum()
+    for part in (nodes.fine <= levels[0], nodes.fine > levels[-1]):
+        assert part.sum() > 1
+        assert mass[part].sum() == pytest.approx(1 / (count + 1), rel=1e-9)
+
+
+def test_between_the_ends_a_cell_is_as_likely_as_it_is_long():
+    nodes = nodes_of(Flat, LOW_AND_HIGH, 80.0)
+    density = np.exp(nodes.log_prior) / np.diff(nodes.edges)
+    for low, high in ((-1, 10), (10, 50), (50, 81)):
+        part = density[(nodes.fine > low) & (nodes.fine <= high)]
+        np.testing.assert_allclose(part, part[0], rtol=1e-9)
+
+
+def test_the_curve_of_a_posterior_reaches_beyond_its_levels_and_that_of_a_fold_beyond_its_own():
+    levels = np.array(LEVELS)
+    model = learned(levels, straight(levels))
+    for fold, high in ((6, 60 * 1.5**1.5), (5, 40 * (4 / 3) ** 1.5), (4, 60 * 2**1.5)):
+        curve = Curve.of(learned(levels, straight(levels), fold))
+        assert (curve.edges[0], curve.edges[-1]) == pytest.approx((0, high))
+        assert np.isfinite(curve.log_prior).all()
+    assert model.range == (0, 60)
+
+
+@pytest.mark.parametrize("left_out", [0, 2, 5])
+def test_nothing_depends_on_the_spectrum_of_a_level_that_is_left_out(left_out):
+    levels, signal = np.array(LEVELS), straight(np.array(LEVELS))
+    other = signal.copy()
+    other[left_out] = 5 * np.random.default_rng(0).normal(size=signal.shape[1])
+    fields = ("concentrations", "edges", "log_prior", "scores", "inverse")
+
+    def curves(fold):
+        model = learned(levels, signal, fold)
+        changed = replace(model, series=replace(model.series, signal=other))
+        return Curve.of(model), Curve.of(changed)
+
+    one, same = curves(left_out)
+    for field in fields:
+        np.testing.assert_array_equal(getattr(one, field), getattr(same, field))
+    one, different = curves(6)  # which leaves nothing out
+    assert not np.array_equal(one.concentrations, different.concentrations)

@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+import torch
+
+from geonode.posterior.charts import FAMILIES, LOG, positions, sqrt_metrics
+
+EVEN = torch.tensor([[0.0, 10.0, 20.0, 30.0, 60.0]], dtype=torch.float64)
+DOUBLING = torch.tensor([[7.0, 15.0, 31.0, 62.0, 125.0]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("levels", [EVEN, DOUBLING])
+def test_the_training_levels_reach_from_minus_one_to_one(levels):
+    found = positions(levels, levels)
+    assert found.levels[..., 0].eq(-1).all()
+    torch.testing.assert_close(found.levels[..., -1], torch.ones(1, len(FAMILIES)).double())
+    assert (found.levels.diff(dim=-1) > 0).all()
+
+
+def test_charts_are_their_formulas():
+    targets = torch.tensor([[40.0]], dtype=torch.float64)
+    found = positions(DOUBLING, targets).targets[0, :, 0]
+    low, high, at = np.log([7.0, 125.0, 40.0])
+    assert found[LOG].item() == pytest.approx(2 * (at - low) / (high - low) - 1, rel=1e-12)
+    half = 7.0  # the first of the Langmuir charts: the lowest positive level
+    low, high, at = (c / (c + half) for c in (7.0, 125.0, 40.0))
+    assert found[LOG + 1].item() == pytest.approx(2 * (at - low) / (high - low) - 1, rel=1e-12)
+
+
+def test_zero_has_no_logarithm():
+    targets = torch.tensor([[0.0, 20.0]], dtype=torch.float64)
+    assert not positions(EVEN, targets).valid[0, LOG].any()
+    assert positions(DOUBLING, targets).valid[0, LOG].tolist() == [False, True]
+    others = [place for place in range(len(FAMILIES)) if place != LOG]
+    assert positions(EVEN, targets).valid[0, others].all()
+
+
+@pytest.mark.parametrize("levels", [EVEN, DOUBLING])
+def test_the_metric_is_the_square_of_the_slope_of_the_chart(levels):
+    step = 1e-5
+    targets = torch.tensor([[9.0, 33.0, 80.0]], dtype=torch.float64)
+    above, below = (positions(levels, targets + sign * step).targets for sign in (1, -1))
+    slope = (above - below) / (2 * step)
+    found = sqrt_metrics(levels, targets)
+    valid = positions(levels, targets).valid
+    torch.testing.assert_close(found[valid], slope[valid], rtol=1e-8, atol=0)
+    assert found[~valid].isnan().all()
+
+
+def test_charts_know_no_unit():
+    targets = torch.tensor([[40.0, 200.0]], dtype=torch.float64)
+    plain, scaled = positions(DOUBLING, targets), positions(1e-9 * DOUBLING, 1e-9 * targets)
+    torch.testing.assert_close(plain.targets, scaled.targets, rtol=1e-9, atol=1e-12)

@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+
+from geonode.errors import TrainingError
+from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.prior import packaged_prior
+
+LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 60.0])
+BAND = np.exp(-(((np.arange(30) - 12) / 5) ** 2))
+
+
+def posterior(spectra, levels=LEVELS):
+    return MetricPosterior.of(levels, spectra, packaged_prior())
+
+
+def test_beer_and_lamberts_law_is_found():
+    spectra = 0.02 + np.outer(LEVELS, BAND)
+    found = posterior(spectra)
+    for target in (15.0, 45.0, 80.0):
+        predicted = found.predict(np.array([target])).weights[0] @ spectra
+        assert np.abs(predicted - (0.02 + target * BAND)).max() < 0.01 * target
+
+
+def test_the_covariance_has_the_expected_size_and_is_positive():
+    random = np.random.default_rng(0)
+    spectra = np.outer(LEVELS / (LEVELS + 15), BAND) + 0.01 * random.normal(size=(5, 30))
+    found = posterior(spectra).predict(np.array([15.0, 90.0]))
+    variance = np.einsum("tlw,tlw->tw", found.factors @ spectra, found.factors @ spectra)
+    # A fifth of the expected squared error is even over wavelengths.
+    np.testing.assert_allclose(variance.mean(axis=1), 4 * found.even, rtol=1e-6)
+    assert found.even[1] > found.even[0] > 0
+
+
+def test_weights_of_smoothers_add_up_to_one():
+    found = posterior(np.outer(LEVELS**0.5, BAND)).predict(np.array([5.0, 55.0]))
+    np.testing.assert_allclose(found.smoothers.sum(axis=1), 1, rtol=1e-6)
+
+
+def test_the_metric_of_a_line_is_flat_and_two_long():
+    levels = np.array([10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
+    found = posterior(np.outer(levels, BAND), levels)
+    places = np.linspace(10, 60, 501)
+    mean, deviation = found.sqrt_metric((places[1:] + places[:-1]) / 2)
+    assert (deviation >= 0).all()
+    # Every chart is two long over the levels; weights change little along them.
+    assert np.sum(mean) * 0.1 == pytest.approx(2.0, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        ([1.0, 2.0], "three or more"),
+        ([1.0, 1.0, 2.0], "different"),
+        ([-1.0, 1.0, 2.0], "-1"),
+    ],
+)
+def test_levels_that_nothing_can_be_fitted_to_are_refused(levels, said):
+    with pytest.raises(TrainingError, match=said):
+        posterior(np.ones((len(levels), 4)), np.array(levels))
+
+
+def test_spectra_that_are_not_finite_are_refused():
+    spectra = np.outer(LEVELS, BAND)
+    spectra[2, 3] = np.nan
+    with pytest.raises(TrainingError, match="finite"):
+        posterior(spectra)
+
+
+@pytest.mark.parametrize(
+    "spectra",
+    [
+        np.ones((5, 1)) * LEVELS[:, None],
+        np.ones((5, 30)),
+        np.zeros((5, 30)),
+        1e-12 * np.outer(LEVELS, BAND),
+        1e12 * np.outer(LEVELS, BAND),
+    ],
+    ids=["one wavelength", "constant", "zero", "tiny", "huge"],
+)
+def test_odd_spectra_have_finite_predictions_of_their_size(spectra):
+    found = posterior(spectra).predict(np.array([0.0, 25.0, 500.0]))
+    predicted = found.weights @ spectra
+    assert np.isfinite(predicted).all()
+    assert np.isfinite(found.factors).all()
+    assert np.abs(predicted).max() <= 20 * np.abs(spectra).max()
+
+
+def test_levels_over_twelve_decades_have_finite_predictions():
+    levels = np.array([1e-9, 1e-6, 1e-3, 1.0, 1e3])
+    spectra = np.outer(np.log(levels) + 30, BAND)
+    predicted = posterior(spectra, levels).predict(np.array([1e-4, 1e5])).weights @ spectra
+    assert np.isfinite(predicted).all()
+    assert np.abs(predicted[0] - (np.log(1e-4) + 30) * BAND).max() < 2
+
+
+def test_fifty_levels_are_no_hardship():
+    levels = np.linspace(0, 100, 50)
+    spectra = np.outer(levels / (20 + levels), BAND)
+    predicted = posterior(spectra, levels).predict(np.array([33.3])).weights @ spectra
+    np.testing.assert_allclose(predicted[0], 33.3 / 53.3 * BAND, atol=1e-3)

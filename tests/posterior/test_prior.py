@@ -1,0 +1,66 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from geonode.errors import CorruptArtifactError, MissingArtifactError
+from geonode.posterior.prior import PROBABILITIES, Prior, packaged_prior, read_prior
+from geonode.posterior.rule import WeightRule
+
+COUNTS = np.array([3.0, 5.0, 9.0])
+WIDTHS = np.arange(24.0).reshape(3, 2, 4)
+
+
+def prior():
+    torch.manual_seed(0)
+    said = {"networks": "2", "width": "8"}
+    return Prior(WeightRule(2, 8).eval(), COUNTS, WIDTHS, said)
+
+
+def test_what_is_written_is_read(tmp_path):
+    written = prior()
+    written.write(tmp_path / "prior.safetensors")
+    found = read_prior(tmp_path / "prior.safetensors")
+    assert found.provenance == written.provenance
+    np.testing.assert_array_equal(found.half_widths, WIDTHS)
+    for name, value in written.rule.state_dict().items():
+        assert torch.equal(found.rule.state_dict()[name], value.double())
+
+
+def test_a_damaged_prior_is_refused(tmp_path):
+    path = tmp_path / "prior.safetensors"
+    prior().write(path)
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CorruptArtifactError):
+        read_prior(path)
+
+
+def test_another_artifact_is_no_prior(tmp_path):
+    path = tmp_path / "prior.safetensors"
+    replace(prior(), provenance={}).write(path)
+    with pytest.raises(CorruptArtifactError, match="no prior"):
+        read_prior(path)
+
+
+def test_no_file_is_no_prior(tmp_path):
+    with pytest.raises(MissingArtifactError):
+        read_prior(tmp_path / "absent.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("levels", "share"), [(2, 0.0), (3, 0.0), (4, 0.5), (5, 1.0), (7, 1.5), (9, 2.0), (40, 2.0)]
+)
+def test_half_widths_are_linear_between_the_numbers_of_levels(levels, share):
+    found = prior().intervals(levels, np.array([True, False]))
+    np.testing.assert_allclose(found, 8 * share + np.arange(8.0).reshape(2, 4))
+
+
+def test_the_prior_of_the_package_says_where_it_comes_from():
+    found = packaged_prior()
+    assert found.provenance["command"] == "make prior"
+    assert "simulated" in found.provenance["learned_on"]
+    assert found.half_widths.shape == (len(found.counts), 2, len(PROBABILITIES))
+    assert (np.diff(found.half_widths, axis=-1) > 0).all()

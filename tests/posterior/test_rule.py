@@ -1,0 +1,41 @@
+import torch
+
+from geonode.posterior.evidence import FittedSmoothers
+from geonode.posterior.rule import WeightRule
+
+LEVELS = torch.tensor([[0.0, 10.0, 20.0, 40.0]], dtype=torch.float64)
+SPECTRA = torch.rand(1, 4, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+TARGETS = torch.tensor([[30.0, 50.0]], dtype=torch.float64)
+
+
+def evidence(scale=1.0):
+    spectra = scale * SPECTRA
+    return FittedSmoothers.of(LEVELS, spectra @ spectra.transpose(1, 2)).evidence(TARGETS)
+
+
+def test_before_learning_weights_are_the_fourth_power_of_the_error():
+    found = evidence()
+    weights, expected = WeightRule(2, 8)(found)
+    fitted = FittedSmoothers.of(LEVELS, SPECTRA @ SPECTRA.transpose(1, 2))
+    errors = fitted.errors.mean(-1).clone()
+    errors[:, ~found.valid[0]] = torch.inf
+    by_hand = errors**-4 / (errors**-4).sum()
+    torch.testing.assert_close(weights, by_hand.expand(2, -1), rtol=1e-4, atol=1e-9)
+    assert (expected > 0).all()
+
+
+def test_weights_know_no_unit_of_the_signal():
+    rule = WeightRule(1, 8)
+    torch.nn.init.normal_(rule.every[0].decide[-1].weight)
+    (plain, size), (scaled, larger) = rule(evidence()), rule(evidence(1000.0))
+    torch.testing.assert_close(plain, scaled, rtol=1e-3, atol=1e-9)
+    torch.testing.assert_close(larger, 1e6 * size, rtol=1e-3, atol=0)
+
+
+def test_what_is_not_valid_has_no_weight():
+    rule = WeightRule(1, 8)
+    torch.nn.init.normal_(rule.every[0].decide[-1].weight)
+    found = evidence()
+    weights, _ = rule(found)
+    assert (weights[~found.valid] == 0).all()
+    assert not found.valid.all()
