@@ -185,7 +185,7 @@ def second_writer(folder: Path, trials: int) -> Row:
     _write(path, 0.0)
     for _ in range(trials):
         holder = Child(folder, _hold, path)
-        while not any(folder.glob("held.zarr.tmp/*")):
+        while not any(folder.glob(".held.zarr.geonode/new/*")):
             pass
         try:
             _write(path, 2.0)

@@ -231,8 +231,12 @@ class Bench:
         """
         for path in self.outputs[name]:
             found = made(self.work, path)
-            if not found and (aside := made(self.work, f"{path}.old")):
-                found = {file.replace(".old", "", 1): value for file, value in aside.items()}
+            stepped = Path(path).with_name(f".{Path(path).name}.geonode") / "old"
+            if not found and (aside := made(self.work, stepped.as_posix())):
+                found = {
+                    file.replace(stepped.as_posix(), path, 1): value
+                    for file, value in aside.items()
+                }
             if found not in (made(self.whole, path), made(self.other, path)):
                 return f"{name}: {path} is neither the old nor the new one"
         return ""

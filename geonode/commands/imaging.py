@@ -92,7 +92,7 @@ def write_maps(
     (rows, columns), cores = image.shape, os.cpu_count() or 1
     pixels = options.batch_size or maps.pixels_at_once(image, options.workers or cores)
     number: Format = options.cache_dtype or "float64"
-    shared = out.with_name(f"{out.name}.{os.getpid()}.shared")
+    shared = out.with_name(f"{out.name}.shared")
     with (
         open_engine(options.engine, shared) as engine,
         bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,

@@ -16,7 +16,7 @@ def open_engine(parameters: EngineParameters, scratch: Path) -> Iterator[Engine]
 
     Args:
         parameters: the block.
-        scratch: folder for what processes share, made where there are several and removed again.
+        scratch: where a folder for what several processes share is made beside and removed.
 
     Raises:
         EngineError: Dask is not installed, or the cluster is not there.

@@ -6,7 +6,6 @@ Arrays are on a disk that all processes share.
 
 import os
 import platform
-import shutil
 import signal
 import socket
 import zlib
@@ -30,6 +29,7 @@ from geonode.devices.device import one_thread
 from geonode.engine.local import Found, Open, Recipe, Tile
 from geonode.errors import EngineError
 from geonode.progress import Report, silent
+from geonode.storage.atomic import scratch_folder
 
 ANSWER_SECONDS = 30
 """After which a scheduler that does not answer, or has no worker, is given up."""
@@ -235,24 +235,14 @@ def open_cluster(address: str | None, workers: int, scratch: Path) -> Iterator[C
     Args:
         address: of its scheduler; None: one of its own on this machine, closed at the end.
         workers: processes of a cluster of its own.
-        scratch: folder, on a disk that all processes share, that is made and removed.
+        scratch: on a disk that all processes share, where a folder is made beside and removed.
 
     Raises:
         EngineError: the scheduler does not answer, or has no worker.
-        ArtifactError: the folder cannot be made.
+        ArtifactError: the folder cannot be made, or another process has it.
     """
-    with _emptied(scratch), _joined(address, workers) as (client, abandon):
-        yield Cluster(client, scratch, {} if address is None else VERSIONS, abandon)
-
-
-@contextmanager
-def _emptied(folder: Path) -> Iterator[None]:
-    shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
-    folder.mkdir(parents=True)
-    try:
-        yield
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with scratch_folder(scratch) as folder, _joined(address, workers) as (client, abandon):
+        yield Cluster(client, folder, {} if address is None else VERSIONS, abandon)
 
 
 @contextmanager

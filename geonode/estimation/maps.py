@@ -38,7 +38,7 @@ from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
 from geonode.spectra.sheet import MOST_VALUES
 from geonode.storage.artifact import ArtifactWriter, artifact_writer
-from geonode.storage.atomic import write_bytes
+from geonode.storage.atomic import kept_of, write_bytes
 from geonode.storage.seal import UNSEALED, read_sealed, seal
 from geonode.storage.zarr_metadata import require_plain
 
@@ -268,8 +268,8 @@ def write_maps(
 
     `LAYERS` are `MISSING_VALUE`, and flagged as missing, where a spectrum has a NaN. Where one fits
     nowhere the numbers mean nothing, and the flag says so. The tiles of a run that was ended are
-    kept beside, in a folder that ends in `.tiles`, and are not computed again if model, image and
-    format are the same.
+    kept beside, in `kept_of(path)`, and are not computed again if model, image and format are the
+    same.
 
     Args:
         path: of the artifact.
@@ -291,7 +291,7 @@ def write_maps(
         [], image.axis, image.dims[2], image.axis_unit, image.axis[None][:0], np.empty(0)
     )
     require_axis(series, none)
-    kept = path.with_name(path.name + ".tiles")
+    kept = kept_of(path)
     folder = kept / _fingerprint(curve, series, image, number)
     with artifact_writer(path, {"labels": series.labels}) as writer:
         maps = _declared(writer, image, series.labels["concentration_unit"], number)
@@ -307,7 +307,6 @@ def write_maps(
         recipe = partial(_mapping, folder, curve, series, image.path, number)
         with threadpool_limits(1):
             engine.work(recipe, left, lambda tile, _: _fill(maps, folder, tile), report, cores)
-    shutil.rmtree(kept)
 
 
 def _fingerprint(curve: Curve, series: Series, image: Image, number: Format) -> str:

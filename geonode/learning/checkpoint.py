@@ -9,8 +9,10 @@ the newest is damaged.
 
 import hashlib
 import json
-import shutil
+import os
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +23,11 @@ from torch import Tensor
 from geonode.config import TrainingParameters
 from geonode.errors import ArtifactError, TrainingError
 from geonode.learning.run import Run
+from geonode.storage.atomic import remove
 from geonode.storage.weights import read_weights, write_weights
 
 KEPT = 2
+_CHECKPOINT = re.compile(r"[0-9]{8,}\.safetensors")
 
 
 @dataclass(frozen=True)
@@ -78,19 +82,27 @@ class Checkpoints:
         return tensors
 
     def discard(self) -> None:
-        """Remove the folder.
+        """Remove the checkpoints of all batches, and the folders that are empty then.
 
         Raises:
             ArtifactError: the operating system refuses.
         """
         try:
-            if self.folder.exists():
-                shutil.rmtree(self.folder)
+            batches = list(self.folder.iterdir()) if os.path.lexists(self.folder) else []
+            for batch in (one for one in batches if one.is_dir()):
+                found = {_CHECKPOINT.search(one.name) for one in batch.iterdir()} - {None}
+                for name in sorted(match[0] for match in found if match):
+                    remove(batch / name)
+                with suppress(OSError):  # somebody keeps something there
+                    batch.rmdir()
+            with suppress(OSError):
+                self.folder.rmdir()
         except OSError as error:
             raise ArtifactError(f"{self.folder}: cannot be removed: {error}") from error
 
     def _paths(self) -> list[Path]:
-        return sorted(self.folder.glob("*.safetensors"))
+        there = self.folder.glob("*.safetensors")
+        return sorted(path for path in there if _CHECKPOINT.fullmatch(path.name))
 
 
 def open_checkpoints(

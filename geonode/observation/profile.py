@@ -42,6 +42,8 @@ _PLACES = {
 # With one of them left out torch warns, whichever of them are recorded.
 _SWITCHED_OFF = (ProfilerActivity.CPU, ProfilerActivity.CUDA, ProfilerActivity.XPU)
 
+_TRACE, _TABLE = "trace.json", "operations.txt"
+_WRITTEN = (_TRACE, f"{_TRACE}.gz", _TABLE)
 _LOG = logging.getLogger(__name__)
 
 
@@ -77,8 +79,13 @@ def profiled(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
         tell: is told what was written.
 
     Raises:
-        ArtifactError: the folder cannot be written.
+        ArtifactError: the folder cannot be written, or has something else in it.
     """
+    for found in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if found.name not in _WRITTEN:
+            raise ArtifactError(
+                f"{folder}: found {found.name[:40]!r}, expected no folder or a profile; move it"
+            )
     recording = _Recording()
     try:
         yield
@@ -124,7 +131,7 @@ class _Recording:
         self._profiler.stop()
         with replacing(folder) as temporary:
             temporary.mkdir()
-            trace, table = temporary / "trace.json", temporary / "operations.txt"
+            trace, table = temporary / _TRACE, temporary / _TABLE
             self._profiler.export_chrome_trace(str(trace))
             events = read_events(trace)
             table.write_text(

@@ -26,6 +26,7 @@ from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import estimate
 from geonode.spectra import labelled_arrays
 from geonode.storage.artifact import open_artifact
+from geonode.storage.atomic import kept_of
 from tests.estimation.trained import AXIS, spectra_at, write_model
 
 xarray = pytest.importorskip("xarray")
@@ -340,8 +341,8 @@ def test_what_fails_leaves_the_older_map_and_is_gone_on_with(
     assert set(all_tiles[:5]) <= set(first)
     assert files(out) == before
     beside = {path.name for path in tmp_path.iterdir()}
-    assert beside == {"map.zarr", "whole.zarr", "map.zarr.tiles"}
-    (kept,) = (tmp_path / "map.zarr.tiles").iterdir()
+    assert beside == {"map.zarr", "whole.zarr", ".map.zarr.geonode"}
+    (kept,) = kept_of(out).iterdir()
     damaged = kept / all_tiles[0]
     damaged.write_bytes(bytes([damaged.read_bytes()[0] ^ 1]) + damaged.read_bytes()[1:])
     second, told = failing_at(monkeypatch, None), []
@@ -379,7 +380,7 @@ def test_a_map_that_is_killed_is_gone_on_with(tmp_path, root):
     command = ["estimate", str(path), "--root", str(root), "--batch-size", "560", "--out"]
     out = tmp_path / "map.zarr"
     running = subprocess.Popen([sys.executable, "-m", "geonode.cli", *command, str(out)])
-    done = tmp_path / "map.zarr.tiles"
+    done = kept_of(out)
     until = time.monotonic() + 60
     while len(list(done.glob("*/*"))) < 5 and time.monotonic() < until:
         time.sleep(0.01)
@@ -489,3 +490,15 @@ def test_a_coordinate_that_unpacks_to_more_than_it_says_is_refused(tmp_path, mon
     assert not maps.is_image(path)
     with pytest.raises(SpectraError, match=r"cube.zarr: found a chunk that cannot be unpacked"):
         Image.open(path)
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_folder_of_the_user_beside_a_map_is_left_alone(tmp_path, model, cube, linked):
+    mine = tmp_path / ("elsewhere" if linked else "map.zarr.tiles")
+    mine.mkdir()
+    (mine / "deep").mkdir()
+    (mine / "deep/thesis").write_text("mine", encoding="utf-8")
+    if linked:
+        (tmp_path / "map.zarr.tiles").symlink_to(mine)
+    written(model, cube, tmp_path / "map.zarr")
+    assert (tmp_path / "map.zarr.tiles/deep/thesis").read_text(encoding="utf-8") == "mine"

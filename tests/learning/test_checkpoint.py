@@ -266,3 +266,14 @@ def test_a_file_in_place_of_the_folder_is_an_error(tmp_path):
     with pytest.raises(ArtifactError, match="scratch: cannot be removed"):
         opened(tmp_path / "scratch").discard()
     assert (tmp_path / "scratch").read_text(encoding="utf-8") == "mine"
+
+
+def test_what_is_no_checkpoint_is_not_removed_with_them(tmp_path):
+    kept = saved(tmp_path / "scratch")
+    mine = [tmp_path / "scratch/thesis.txt", kept.folder / "mine.safetensors"]
+    for file in mine:
+        file.write_text("mine", encoding="utf-8")
+    kept.save(2, {"value": torch.ones(2)})
+    kept.save(3, {"value": torch.ones(2)})
+    opened(tmp_path / "scratch/").discard()
+    assert sorted(contents(tmp_path)) == ["scratch/batch/mine.safetensors", "scratch/thesis.txt"]

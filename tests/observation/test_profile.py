@@ -170,3 +170,14 @@ def test_half_a_trace_is_refused(tmp_path):
     (tmp_path / "trace.json").write_text('{"traceEvents": [{"ph": "X", ', encoding="utf-8")
     with pytest.raises(ArtifactError, match=r"trace\.json.*disk"):
         read_events(tmp_path / "trace.json")
+
+
+def test_a_folder_of_the_user_is_no_profile_and_stays(tmp_path):
+    (tmp_path / "stage").mkdir()
+    (tmp_path / "stage/thesis.txt").write_text("mine", encoding="utf-8")
+    with (
+        pytest.raises(ArtifactError, match=r"stage: found 'thesis\.txt', expected no folder or a"),
+        profiled(tmp_path / "stage", str),
+    ):
+        torch.ones(2)
+    assert (tmp_path / "stage/thesis.txt").read_text(encoding="utf-8") == "mine"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from geonode.errors import ArtifactError
-from geonode.storage.atomic import replacing, write_bytes
+from geonode.storage.atomic import kept_of, replacing, scratch_folder, write_bytes
 from tests.storage.damage import contents
 
 
@@ -13,6 +13,10 @@ def write_folder(path, text):
     with replacing(path) as temporary:
         temporary.mkdir()
         (temporary / "file").write_text(text)
+
+
+def folder_of_text(path):
+    write_folder(path, "new")
 
 
 def test_a_file_takes_the_place_of_the_older_one(tmp_path):
@@ -38,21 +42,123 @@ def test_a_body_that_raises_leaves_the_older_one(tmp_path, error):
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
 
 
+def left_behind(path, **files):
+    """What a killed run leaves: its scratch folder with these files in folders of these names."""
+    own = path.with_name(f".{path.name}.geonode")
+    own.mkdir()
+    (own / "lock").write_text("geonode 1")
+    for name, text in files.items():
+        (own / name).mkdir()
+        (own / name / "file").write_text(text)
+    return own
+
+
 def test_leftovers_of_a_killed_run_are_removed(tmp_path):
-    for name in ("folder", "folder.tmp", "folder.old"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).touch()
+    write_folder(tmp_path / "folder", "older")
+    left_behind(tmp_path / "folder", new="half", old="older", kept="half")
     write_folder(tmp_path / "folder", "new")
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
     assert contents(tmp_path) == {"folder/file": b"new"}
 
 
 def test_a_run_killed_between_the_two_renames_loses_nothing(tmp_path):
-    (tmp_path / "folder.old").mkdir()
-    (tmp_path / "folder.old" / "file").write_text("old")
+    left_behind(tmp_path / "folder", old="old")
     with pytest.raises(ValueError), replacing(tmp_path / "folder"):
         raise ValueError
     assert contents(tmp_path) == {"folder/file": b"old"}
+
+
+def test_what_is_kept_stays_until_the_path_is_replaced(tmp_path):
+    path = tmp_path / "file"
+    with pytest.raises(ValueError), replacing(path):
+        write_bytes(kept_of(path) / "part", b"half")
+        raise ValueError
+    assert (kept_of(path) / "part").read_bytes() == b"half"
+    write_bytes(path, b"new")
+    assert contents(tmp_path) == {"file": b"new"}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("write", [lambda path: write_bytes(path, b"new"), folder_of_text])
+@pytest.mark.parametrize(
+    "name", ["a.tmp", "a.old", "a.lock", "a.tiles", ".a.tmp", ".a", ".a.geonode.old"]
+)
+def test_files_of_the_user_beside_a_path_are_left_alone(tmp_path, write, name):
+    for parent in (tmp_path / "file", tmp_path / "folder"):
+        parent.mkdir()
+    (tmp_path / "file" / name).write_text("mine")
+    (tmp_path / "folder" / name).mkdir()
+    (tmp_path / "folder" / name / "thesis").write_text("mine")
+    for parent in (tmp_path / "file", tmp_path / "folder"):
+        write(parent / "a")
+        write(parent / "a")
+    kept = contents(tmp_path)
+    assert kept[f"file/{name}"] == kept[f"folder/{name}/thesis"] == b"mine"
+
+
+def in_scratch(own):
+    own.mkdir()
+    (own / "new").mkdir()
+    (own / "new" / "thesis").write_text("mine")
+
+
+def with_a_lock_of_the_user(own):
+    in_scratch(own)
+    (own / "lock").write_text("mine")
+
+
+def with_an_empty_lock(own):
+    in_scratch(own)
+    (own / "lock").touch()
+
+
+def a_linked_folder(own):
+    target = own.with_name("elsewhere")
+    in_scratch(target)
+    (target / "lock").write_text("geonode 1")
+    own.symlink_to(target)
+
+
+def a_linked_lock(own):
+    own.mkdir()
+    target = own.with_name("elsewhere")
+    target.write_text("mine")
+    (own / "lock").symlink_to(target)
+
+
+def a_pipe(own):
+    own.mkdir()
+    os.mkfifo(own / "lock")
+
+
+@pytest.mark.parametrize(
+    "occupied",
+    [
+        lambda own: own.write_text("mine"),
+        in_scratch,
+        with_a_lock_of_the_user,
+        with_an_empty_lock,
+        a_linked_folder,
+        a_linked_lock,
+        a_pipe,
+    ],
+)
+def test_a_scratch_folder_that_is_not_proven_ours_is_not_touched(tmp_path, occupied):
+    path = tmp_path / "a"
+    write_bytes(path, b"old")
+    occupied(path.with_name(".a.geonode"))
+    before = contents(tmp_path)
+    with pytest.raises(ArtifactError, match=r"\.a\.geonode: found what geonode has not made, .*a$"):
+        write_bytes(path, b"new")
+    assert contents(tmp_path) == before
+
+
+def test_a_folder_of_ones_own_is_empty_and_goes(tmp_path):
+    left_behind(tmp_path / "shared", new="half")
+    with scratch_folder(tmp_path / "shared") as folder:
+        assert not list(folder.iterdir())
+        (folder / "file").touch()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_new_folder_that_cannot_move_in_lets_the_old_one_back(tmp_path, monkeypatch):
@@ -60,7 +166,7 @@ def test_a_new_folder_that_cannot_move_in_lets_the_old_one_back(tmp_path, monkey
     rename = Path.rename
 
     def fail(source, target):
-        if source.name == "folder.tmp":
+        if source.name == "new":
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return rename(source, target)
 

@@ -90,7 +90,7 @@ def test_a_second_writer_is_told_and_a_killed_one_holds_nothing(tmp_path):
             write_bytes(path, b"new")
         holder.kill()
     assert path.read_bytes() == b"old"
-    assert {entry.name for entry in tmp_path.iterdir()} == {"file", "file.tmp", "file.lock"}
+    assert {entry.name for entry in tmp_path.iterdir()} == {"file", ".file.geonode"}
     write_bytes(path, b"new")
     assert contents(tmp_path) == {"file": b"new"}
 
@@ -105,7 +105,7 @@ def test_a_thread_is_told_as_well_and_a_lock_ends_with_an_error(tmp_path):
 
 
 def test_a_lock_whose_file_was_removed_meanwhile_is_taken_again(tmp_path, monkeypatch):
-    lock, taken = tmp_path / "file.lock", []
+    lock, taken = tmp_path / ".file.geonode/lock", []
     take = fcntl.flock
 
     def removed(*arguments):
@@ -117,7 +117,7 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_again(tmp_path, monkey
     monkeypatch.setattr(fcntl, "flock", removed)
     with alone(tmp_path / "file"):
         assert len(taken) == 2
-        assert lock.read_text(encoding="utf-8") == str(os.getpid())
+        assert lock.read_text(encoding="utf-8") == f"geonode {os.getpid()}"
 
 
 def test_many_threads_write_one_after_the_other_or_are_told(tmp_path):
