@@ -40,7 +40,7 @@ from geonode.spectra.sheet import MOST_VALUES
 from geonode.storage.artifact import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes
 from geonode.storage.seal import UNSEALED, read_sealed, seal
-from geonode.storage.zarr_metadata import require_plain
+from geonode.storage.zarr_metadata import require_own_files, require_plain
 
 EXTRA = "netcdf,cluster"
 MOST_BYTES, MOST_CHUNKS = 2**42, 10**7  # of an image, which is never read as a whole
@@ -182,6 +182,7 @@ def _opened(path: Path, chunks: dict[str, int] | None) -> Any:
     """A store of arrays, of which the coordinates alone are read; chunks: as dask arrays."""
     xarray = require("xarray", EXTRA)
     try:
+        require_own_files(path)
         require_plain(path, MOST_BYTES, MOST_CHUNKS, most_of_lines=8 * MOST_VALUES)
         probe(path, most_dimensions=1)
         return xarray.open_dataset(

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from geonode.errors import ArtifactError, SpectraError
-from geonode.spectra.hdf5_probe import NO_ROOM
+from geonode.spectra.hdf5_probe import ELSEWHERE, NO_ROOM
 from geonode.spectra.headers import UNITS, Role, role
 from geonode.spectra.optional import require
 from geonode.spectra.sheet import (
@@ -26,7 +26,7 @@ from geonode.spectra.sheet import (
     require_values,
     shortest,
 )
-from geonode.storage.zarr_metadata import require_plain
+from geonode.storage.zarr_metadata import require_own_files, require_plain
 
 MOST_CHUNKS = 100_000
 """Of an array."""
@@ -92,7 +92,7 @@ def probe(path: Path, most_dimensions: int = MOST_DIMENSIONS) -> None:
 
     Raises:
         SpectraError: it does not come to an end, or crashes, or takes more memory than its arrays
-            may (where the operating system limits that).
+            may (where the operating system limits that), or its arrays are in other files.
     """
     files = path.rglob("*") if path.is_dir() else [path]
     most = SECONDS + SECONDS_OF_A_MEGABYTE * sum(file.stat().st_size for file in files) / 1e6
@@ -117,6 +117,11 @@ def probe(path: Path, most_dimensions: int = MOST_DIMENSIONS) -> None:
         raise SpectraError(
             f"found a file that ends {library} by signal {-status}, {expected}write it again"
         )
+    if status == ELSEWHERE:
+        raise SpectraError(
+            "found an array in another file, expected all arrays in this one; copy it with what "
+            "its links, its external storage or its virtual arrays lead to"
+        )
     if status == NO_ROOM:
         raise SpectraError(
             "found a chunk that cannot be unpacked, or to more than fits into memory, expected "
@@ -128,6 +133,7 @@ def _refuse_large(source: Path | BinaryIO, engine: str) -> None:
     """Refuse arrays by what is said of them: xarray reads those of one dimension when it opens."""
     if isinstance(source, Path):
         try:
+            require_own_files(source)
             require_plain(source, 8 * MOST_VALUES, MOST_CHUNKS)
         except ArtifactError as error:
             raise SpectraError(str(error)) from error

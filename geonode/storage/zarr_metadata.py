@@ -7,6 +7,7 @@ of sizes that fit into memory.
 
 import json
 import math
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,23 @@ _TYPES = {
     **dict.fromkeys(("int64", "uint64", "float64", "complex64"), 8),
     **dict.fromkeys(("complex128", "string"), 16),
 }  # bytes of one, as Zarr 3 calls them
+
+
+def require_own_files(folder: Path) -> None:
+    """Refuse a store that leads to bytes which are not in it, or that nobody writes.
+
+    Raises:
+        ArtifactError: there is a link or a pipe; the message names it.
+        OSError: the store cannot be read.
+    """
+    for file in sorted(folder.rglob("*")):
+        mode = file.lstat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            found = "link" if stat.S_ISLNK(mode) else "pipe or a device"
+            raise ArtifactError(
+                f"{file.relative_to(folder)}: found a {found}, expected files and folders; copy "
+                "the store with what its links lead to"
+            )
 
 
 def require_plain(

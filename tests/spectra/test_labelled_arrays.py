@@ -1,7 +1,10 @@
+import os
 import sys
+import time
 import zlib
 from pathlib import Path
 
+import h5py
 import numcodecs
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 
 from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
+from geonode.estimation.maps import is_image
 from geonode.spectra import labelled_arrays
 from geonode.spectra.chart import Chart
 from geonode.spectra.reading import read_spectra, read_table
@@ -198,3 +202,72 @@ def test_a_chunk_of_hdf5_that_unpacks_to_more_than_it_says_is_refused(tmp_path, 
         file["absorbance"].id.write_direct_chunk((0, 0), zlib.compress(NOTHING))
     with pytest.raises(SpectraError, match="found a chunk that cannot be unpacked, or to more"):
         read_table(path)
+
+
+# what a file may not lead to
+
+SECRET = np.arange(4.0) + 1000
+
+
+def elsewhere(folder):
+    """Numbers in another file, as HDF5 and as they are."""
+    with h5py.File(folder / "other.h5", "w") as file:
+        file["secret"] = SECRET[:, None] * np.ones(4)
+        file["wavelength"] = AXIS
+        file["secret"].dims[1].attach_scale(file["wavelength"])
+    (folder / "other.raw").write_bytes((SECRET[:, None] * np.ones(4)).tobytes())
+
+
+def rewritten(folder, name, put):
+    """A NetCDF 4 file one of whose datasets is made anew."""
+    path = netcdf4(dataset(), folder)
+    with h5py.File(path, "r+") as file:
+        del file[name]
+        put(file, name)
+        if name == "absorbance" and isinstance(file.get(name, getlink=True), h5py.HardLink):
+            for place, dim in enumerate(("concentration", "wavelength")):
+                file[name].dims[place].attach_scale(file[dim])
+    return path
+
+
+def external_storage(file, name):
+    raw = Path(file.filename).with_name("other.raw")
+    file.create_dataset(name, (4, 4), "f8", external=[(str(raw), 0, h5py.h5f.UNLIMITED)])
+
+
+def external_link(file, name):
+    file[name] = h5py.ExternalLink("other.h5", "secret")
+
+
+def linked_group(file, name):
+    file.create_dataset(name, data=SIGNAL)
+    file["inner/deeper"] = h5py.ExternalLink("other.h5", "/")
+
+
+def virtual(file, name):
+    layout = h5py.VirtualLayout((4, 4), "f8")
+    layout[...] = h5py.VirtualSource("other.h5", "secret", (4, 4))
+    file.create_virtual_dataset(name, layout)
+
+
+@pytest.mark.parametrize("put", [external_storage, external_link, linked_group, virtual])
+def test_hdf5_that_leads_to_another_file_is_refused(tmp_path, put):
+    elsewhere(tmp_path)
+    path = rewritten(tmp_path, "absorbance", put)
+    for read in (read_table, read_spectra):
+        with pytest.raises(SpectraError, match=r"series\.nc: found an array in another file, exp"):
+            read(path)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("kind", ["link", "pipe or a device"])
+def test_a_store_with_links_or_pipes_in_it_is_refused(tmp_path, version, kind):
+    dataset().to_zarr(tmp_path / "a.zarr", zarr_format=version, consolidated=False)
+    chunk = tmp_path / "a.zarr" / ("absorbance/0.0" if version == 2 else "absorbance/c/0/0")
+    chunk.rename(tmp_path / "secret")
+    chunk.symlink_to(tmp_path / "secret") if kind == "link" else os.mkfifo(chunk)
+    began = time.perf_counter()
+    with pytest.raises(SpectraError, match=rf"absorbance.*: found a {kind}, expected files and fo"):
+        read_table(tmp_path / "a.zarr")
+    assert not is_image(tmp_path / "a.zarr")
+    assert time.perf_counter() - began < labelled_arrays.SECONDS
