@@ -4,6 +4,7 @@ Client and scheduler see small things alone: a recipe once, tiles, and what ther
 Arrays are on a disk that all processes share.
 """
 
+import asyncio
 import os
 import platform
 import signal
@@ -16,13 +17,16 @@ from importlib.metadata import version
 from itertools import islice
 from logging import CRITICAL
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 from dask import config
 from distributed import Client, Future, LocalCluster, as_completed, get_worker, wait
+from distributed.comm import connect
 from distributed.scheduler import KilledWorker
+from distributed.security import Security
 from jaxtyping import Shaped
 
 from geonode.devices.device import one_thread
@@ -44,6 +48,11 @@ ENVIRON = "distributed.nanny.pre-spawn-environ"
 OF_WORKERS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 1)
 """Environment of the workers of a cluster of one's own: what Dask sets, but for its
 MALLOC_TRIM_THRESHOLD_, with which every large array is new memory from the system."""
+
+NO_PAGES: dict[str, list[str]] = {
+    f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")
+}
+"""Dask opens a port for pages of a cluster, which knows no certificates: none are shown there."""
 
 PACKAGES = ("numpy", "torch", "zarr")  # that decide the bytes of a result
 
@@ -251,14 +260,7 @@ def _joined(
 ) -> Iterator[tuple[Client, Callable[[list[Future]], object]]]:
     """A client, and what to do with its tiles when it is interrupted."""
     if address is not None:
-        try:
-            client = Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise EngineError(
-                f"engine.scheduler: found no answer of {address} in {ANSWER_SECONDS} s, expected "
-                "a scheduler of Dask; look whether it runs and can be reached from here"
-            ) from error
-        with client:
+        with _client_of(address) as client:
             try:
                 client.wait_for_workers(1, timeout=ANSWER_SECONDS)
             except TimeoutError as error:
@@ -270,11 +272,14 @@ def _joined(
         return
     with (
         _environment_kept(),
-        config.set({ENVIRON: OF_WORKERS}),
+        TemporaryDirectory(prefix="geonode-") as folder,
+        config.set({ENVIRON: OF_WORKERS, **NO_PAGES}),
         LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
+            security=True,  # certificates of this cluster alone: whoever has none is not let in
+            local_directory=folder,  # which no other user may read or make first
             dashboard_address=None,
             # a port is opened all the same: not the usual one, which may be taken
             scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
@@ -284,6 +289,50 @@ def _joined(
         Client(cluster, set_as_default=False) as client,
     ):
         yield client, lambda _: _kill(cluster)
+
+
+def _client_of(address: str) -> Client:
+    """A client of a cluster that is there.
+
+    Raises:
+        EngineError: there is no scheduler, or it lets nobody in without certificates.
+    """
+    connection = Security().get_connection_args("client")
+    if address.startswith("tls://") and connection["ssl_context"] is None:
+        raise EngineError(
+            f"engine.scheduler: found {address} and no certificates, expected those of the client; "
+            "name ca-file, client.cert and client.key under distributed.comm.tls in the "
+            "configuration of Dask"
+        )
+    try:
+        # The client itself would wait for ever for what listens there and is no scheduler.
+        asyncio.run(_answered(address, connection))
+        return Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
+    except Exception as error:  # of whatever it answered
+        raise EngineError(
+            f"engine.scheduler: found no answer of {address} in {ANSWER_SECONDS} s, expected "
+            "a scheduler of Dask; look whether it runs and can be reached from here"
+        ) from error
+
+
+async def _answered(address: str, connection: dict[str, Any]) -> None:
+    """Wait until a scheduler says that it is one.
+
+    Raises:
+        Exception: nothing answers in time, or something else does.
+    """
+
+    async def ask() -> dict[str, Any]:
+        comm = await connect(address, timeout=ANSWER_SECONDS, **connection)
+        try:
+            await comm.write({"op": "identity", "reply": True})
+            return await comm.read()
+        finally:
+            comm.abort()
+
+    answer = await asyncio.wait_for(ask(), ANSWER_SECONDS)
+    if answer["type"] != "Scheduler":
+        raise ValueError(f"found a {answer['type']}")
 
 
 @contextmanager

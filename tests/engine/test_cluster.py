@@ -1,10 +1,17 @@
 import logging
 import os
 import signal
+import socket
+import subprocess
+import sys
+import threading
 import time
 from dataclasses import replace
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -311,3 +318,123 @@ def test_an_interrupt_ends_a_cluster_of_ones_own_at_once(tmp_path, monkeypatch):
     assert not Path(f"/proc/{process}").exists()
     assert not list(tmp_path.glob("*shared*"))
     assert "OMP_NUM_THREADS" not in os.environ  # of the workers alone
+
+
+# who may reach it
+
+STRANGER = """\
+import asyncio, sys
+from distributed.comm import connect
+from distributed.security import Security
+
+async def reach(address, **connection):
+    comm = await asyncio.wait_for(connect(address, timeout=3, **connection), 3)
+    await comm.write({"op": "identity", "reply": True})
+    return await asyncio.wait_for(comm.read(), 3)
+
+other = Security.temporary().get_connection_args("client")
+for address in sys.argv[1:]:
+    for tried, connection in (("tcp", {}), ("tls", other)):
+        try:
+            found = asyncio.run(reach(f"{tried}://{address.partition('://')[2]}", **connection))
+            print("let in", address, tried, found["type"])
+        except Exception as error:
+            print("refused", address, tried)
+"""
+
+
+def addresses(client):
+    said = client.scheduler_info()["workers"]
+    workers = [*said, *(worker["nanny"] for worker in said.values())]
+    return [client.scheduler.address, *workers]
+
+
+def test_a_cluster_of_ones_own_lets_nobody_in(tmp_path):
+    with open_engine(DASK, tmp_path / "shared") as engine:
+        found = addresses(engine._client)
+        done = subprocess.run(
+            [sys.executable, "-c", STRANGER, *found], capture_output=True, text=True, check=True
+        )
+        ports = [
+            worker["services"].get("dashboard")
+            for worker in engine._client.scheduler_info()["workers"].values()
+        ] + [engine._client.scheduler_info()["services"].get("dashboard")]
+        for port in filter(None, ports):
+            for page in ("info/main/workers.html", "json/identity.json", "metrics", "health"):
+                with pytest.raises(HTTPError, match="404"):
+                    urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5)
+        taken = []
+        engine.work(tiles.squares, [3], lambda _, got: taken.append(got[0]))
+    assert len(found) == 3
+    assert len(done.stdout.splitlines()) == 6
+    assert "let in" not in done.stdout
+    assert taken == [9]
+
+
+class Silent(BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(params=["http", "silent"])
+def no_scheduler(request):
+    """A port at which something else listens."""
+    if request.param == "silent":
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            yield server.getsockname()[1]
+        return
+    with ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def test_what_is_no_scheduler_is_given_up(tmp_path, monkeypatch, no_scheduler):
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 2)
+    began = time.perf_counter()
+    with (
+        pytest.raises(EngineError, match=rf"no answer of tcp://127\.0\.0\.1:{no_scheduler} in 2 s"),
+        open_cluster(f"tcp://127.0.0.1:{no_scheduler}", 1, tmp_path / "shared"),
+    ):
+        pass
+    assert time.perf_counter() - began < 10
+
+
+def test_a_worker_in_place_of_a_scheduler_is_refused(tmp_path, monkeypatch, address):
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 5)
+    with distributed.Client(address, set_as_default=False) as client:
+        worker = next(iter(client.scheduler_info()["workers"]))
+    with (
+        pytest.raises(EngineError, match=f"found no answer of {worker} in 5 s, expected"),
+        open_cluster(worker, 1, tmp_path / "shared"),
+    ):
+        pass
+
+
+def test_tls_without_certificates_is_one_line(tmp_path):
+    with (
+        pytest.raises(EngineError, match=r"found tls://127\.0\.0\.1:9 and no certificates, expec"),
+        open_cluster("tls://127.0.0.1:9", 1, tmp_path / "shared"),
+    ):
+        pass
+
+
+def test_a_cluster_with_certificates_is_joined(tmp_path):
+    security = distributed.Security.temporary()
+    files = {
+        f"distributed.comm.tls.{key}": getattr(security, f"tls_{name}")
+        for key, name in (
+            ("ca-file", "ca_file"),
+            ("client.cert", "client_cert"),
+            ("client.key", "client_key"),
+        )
+    }
+    with (
+        local_cluster(n_workers=1, threads_per_worker=1, security=security) as cluster,
+        module.config.set(files),
+        open_cluster(cluster.scheduler_address, 1, tmp_path / "shared") as engine,
+    ):
+        taken = []
+        engine.work(tiles.squares, [3], lambda _, got: taken.append(got[0]))
+    assert cluster.scheduler_address.startswith("tls://")
+    assert taken == [9]
