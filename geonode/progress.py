@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 
+from geonode.terminal import printable
+
 Report = Callable[[int], None]
 """Called with the number of units of work done since the last call."""
 
@@ -73,8 +75,10 @@ def _shown(label: str, total: int) -> Iterator[Report]:
         yield silent
         return
     from rich.console import Console  # noqa: PLC0415 - only where there is someone to look
+    from rich.markup import escape  # noqa: PLC0415
     from rich.progress import Progress  # noqa: PLC0415
 
     with Progress(console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(label, total=total)
+        # Names are in it, which may look like the markup of rich.
+        task = shown.add_task(escape(printable(label)), total=total)
         yield lambda done: shown.advance(task, done)

@@ -23,6 +23,7 @@ from geonode.config import Parameters, parse_yaml, read_parameters
 from geonode.errors import GeonodeError, ParameterError
 from geonode.observation.log import Level, logged
 from geonode.progress import bar as progress  # noqa: F401 - for the stages
+from geonode.terminal import refuse, remark, tell
 from stages.paths import CHECKPOINTS, PARAMETERS, PIPELINE, RECORDS
 
 PROFILES = Path("profile")  # a folder for every stage
@@ -64,10 +65,10 @@ def stage(
                     _told(stage_name, overrides),
                 ):
                     summary = run(parameters)
+                tell(summary)
             except GeonodeError as error:
-                typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
+                refuse(str(error))
                 raise typer.Exit(2) from error
-            typer.echo(summary)
 
         command.__signature__ = _signature(options)  # type: ignore[attr-defined]
         command.__annotations__ = {
@@ -151,7 +152,7 @@ def _recorded(
 def _profiled(stage_name: str) -> AbstractContextManager[None]:
     from geonode.observation.profile import profiled  # it imports torch
 
-    return profiled(PROFILES / stage_name, partial(typer.echo, err=True))
+    return profiled(PROFILES / stage_name, remark)
 
 
 def _leaves(

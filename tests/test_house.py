@@ -50,7 +50,7 @@ def functions(file):
 
 # layers: every room, and the rooms that it may look into besides itself
 
-GROUND = {"arguments", "errors", "config", "progress"}
+GROUND = {"arguments", "errors", "config", "progress", "terminal"}
 GROUND |= {"observation", "storage", "devices", "engine"}
 ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "spectra": GROUND,
@@ -112,7 +112,8 @@ WITHOUT_TORCH = [
     for file in LIBRARY
     if file.startswith("geonode/spectra/")
     or file.startswith("geonode/commands/")
-    or file in {f"geonode/{name}.py" for name in ("cli", "config", "errors", "progress")}
+    or file
+    in {f"geonode/{name}.py" for name in ("cli", "config", "errors", "progress", "terminal")}
     or file
     in {
         f"geonode/storage/{name}.py"
@@ -286,6 +287,7 @@ PIPELINE = parse_yaml((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
 PARAMETERS = parse_yaml((ROOT / "params.yaml").read_text(encoding="utf-8"))
 # Read by everything and deciding no result: what they hand on are parameters, which are declared.
 UNDECLARED = {"geonode.arguments", "geonode.config", "geonode.errors", "geonode.progress"}
+UNDECLARED |= {"geonode.terminal"}
 # Which processes compute decides no byte, so that other workers are no reason to run a stage again.
 UNDECLARED |= {"geonode.engine.choice"}
 UNDECLARED_BLOCKS = {"engine"}

@@ -5,10 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from geonode.commands.common import AsJson, Root, aligned, echo_json, found_wrong
 from geonode.progress import bar
+from geonode.terminal import tell
 
 _KINDS = {
     "arrays": "Zarr group",
@@ -30,7 +29,7 @@ def info(root: Root = Path(), as_json: AsJson = False) -> None:
     if as_json:
         echo_json({"outputs": found})
     else:
-        typer.echo("\n\n".join("\n".join(_described(entry)) for entry in found))
+        tell("\n\n".join("\n".join(_described(entry)) for entry in found))
     if damaged := [entry["path"] for entry in found if entry["state"] == "damaged"]:
         found_wrong(f"{len(damaged)} of {len(found)} outputs are damaged: {', '.join(damaged)}")
 
@@ -51,12 +50,12 @@ def verify(root: Root = Path(), as_json: AsJson = False) -> None:
         echo_json({"outputs": paths, "findings": [asdict(finding) for finding in findings]})
     else:
         for finding in findings:
-            typer.echo(f"{finding.problem}: {finding.message}")
+            tell(f"{finding.problem}: {finding.message}")
     if findings:
         wrong = ", ".join(dict.fromkeys(finding.path for finding in findings))
         found_wrong(f"{len(findings)} findings in {wrong}")
     if not as_json:
-        typer.echo(f"all {len(paths)} outputs are intact and as {pipeline.LOCK} has them")
+        tell(f"all {len(paths)} outputs are intact and as {pipeline.LOCK} has them")
 
 
 def _described(entry: dict[str, Any]) -> Iterator[str]:

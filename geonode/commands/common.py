@@ -1,15 +1,15 @@
 """The frame of all commands: errors as one line, notes, results, and how much of them is shown.
 
 A command is a plain function. It raises a `GeonodeError` where it cannot go on, tells how it gets
-on with `note` and `geonode.progress.bar`, and hands over what it found with `typer.echo` or
+on with `note` and `geonode.progress.bar`, and hands over what it found with `tell` or
 `echo_json`. Imports of what computes belong inside of it, so that help is quick.
 """
 
 import json
-import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -20,6 +20,7 @@ from geonode.config import Format, Parameters, read_parameters
 from geonode.errors import GeonodeError
 from geonode.observation.log import logged
 from geonode.progress import is_quiet, quietly
+from geonode.terminal import printable, refuse, remark, tell
 
 PARAMETERS = Path("params.yaml")
 
@@ -52,7 +53,7 @@ class Commands(TyperGroup):
                 return super().invoke(ctx)
             except GeonodeError as error:
                 if verbose:
-                    traceback.print_exception(error, file=sys.stderr)
+                    remark("".join(traceback.format_exception(error)).rstrip())
                 refuse(str(error))
                 raise typer.Exit(2) from error
             except KeyboardInterrupt as error:
@@ -69,12 +70,7 @@ def parameters_of(file: Path, preset: str | None, device: str | None) -> Paramet
 def note(line: str) -> None:
     """Say on stderr how the work gets on; not with `--quiet`."""
     if not is_quiet():
-        typer.echo(line, err=True)
-
-
-def refuse(line: str) -> None:
-    """Say on stderr what is wrong, in red where there are colours."""
-    typer.secho(f"error: {line}", err=True, fg=typer.colors.RED)
+        remark(line)
 
 
 def found_wrong(line: str) -> NoReturn:
@@ -92,7 +88,11 @@ def echo_json(content: dict[str, Any]) -> None:
     """
     from geonode.storage.document import plain  # noqa: PLC0415 - NumPy, which help can do without
 
-    typer.echo(json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False))
+    dumps = partial(json.dumps, plain(content), indent=2, allow_nan=False)
+    text = dumps(ensure_ascii=False)
+    # JSON escapes in its own way what a terminal must not get.
+    escaped = dumps(ensure_ascii=True).replace("\x7f", "\\u007f")
+    tell(text if printable(text) == text else escaped)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -101,6 +101,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     Args:
         rows: of the same length.
     """
+    rows = [[" ".join(cell.split()) if "\n" in cell else cell for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

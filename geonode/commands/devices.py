@@ -3,9 +3,8 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-import typer
-
 from geonode.commands.common import AsJson, aligned, echo_json
+from geonode.terminal import tell
 
 if TYPE_CHECKING:
     from geonode.devices.present import Present
@@ -30,8 +29,8 @@ def devices(as_json: AsJson = False) -> None:
         formats = (device.training, device.geometry)
         used = f"{device.profile.memory_mb:,} MB"
         rows.append((device.kind, chosen, *formats, memory, used, in_use(device), device.name))
-    typer.echo("\n".join(aligned(rows)))
-    typer.echo(
+    tell("\n".join(aligned(rows)))
+    tell(
         f"\n{about['processor']}, {about['cores']} cores, {about['threads']} threads; "
         f"{about['system']}, python {about['python']}, torch {about['torch']}, "
         f"triton {about['triton'] or 'cannot be imported'}"

@@ -21,6 +21,7 @@ from geonode.commands.destination import require_destination
 from geonode.commands.imaging import BatchSize, ImageOptions, Scheduler, Workers, write_maps
 from geonode.errors import ParameterError
 from geonode.progress import bar
+from geonode.terminal import tell
 
 if TYPE_CHECKING:
     from geonode.estimation.curve import Curve
@@ -109,7 +110,7 @@ def estimate(
     if as_json:
         echo_json({"concentration_unit": unit, "spectra": [row.to_json() for row in rows]})
     else:
-        typer.echo("\n".join(_described(rows, unit)))
+        tell("\n".join(_described(rows, unit)))
     if wrong := [row.name for row in rows if not row.fits]:
         names = ", ".join(wrong[:NAMED]) + (", ..." if len(wrong) > NAMED else "")
         found_wrong(f"{len(wrong)} of {len(rows)} spectra fit nowhere: {names}")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from geonode.commands.common import AsJson, echo_json
+from geonode.terminal import tell
 
 
 class Gaps(StrEnum):
@@ -32,4 +33,4 @@ def inspect(
     if as_json:
         echo_json(found.to_json())
     else:
-        typer.echo(found.text())
+        tell(found.text())

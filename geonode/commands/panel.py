@@ -15,6 +15,7 @@ from geonode.commands.common import (
     parameters_of,
 )
 from geonode.progress import bar
+from geonode.terminal import tell
 
 
 def panel(
@@ -46,7 +47,7 @@ def panel(
         with bar(f"{name} ({place} of {len(found.tasks)})", task.steps) as report:
             row = found.score(name, report)
         note(f"{name}: {row.error or f'scored in {row.seconds:.0f} s'}")
-    typer.echo(table(found.rows))
+    tell(table(found.rows))
     if found.failed:
         names = ", ".join(found.failed)
         found_wrong(f"{len(found.failed)} of {len(found.rows)} series have no scores: {names}")

@@ -13,6 +13,7 @@ from geonode.commands.destination import require_destination
 from geonode.config import Format
 from geonode.errors import ParameterError
 from geonode.progress import bar
+from geonode.terminal import tell
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,12 +105,12 @@ def predict(
         echo_json(about | {"out": out and str(out), "spectra": rows})
         return
     if out is None:
-        typer.echo("\n".join(_table(model, rows)))
+        tell("\n".join(_table(model, rows)))
     else:
-        typer.echo(f"{len(rows)} spectra at {len(model.series.axis)} wavelengths -> {out}")
-    typer.echo(f"std: {std}")
+        tell(f"{len(rows)} spectra at {len(model.series.axis)} wavelengths -> {out}")
+    tell(f"std: {std}")
     if beyond := sum(row["extrapolated"] for row in rows):
-        typer.echo(f"extrapolated: {beyond} of {len(rows)}, out of {_range(model)}")
+        tell(f"extrapolated: {beyond} of {len(rows)}, out of {_range(model)}")
 
 
 def _require_inside(model: "SpectralModel", wanted: "np.ndarray") -> None:

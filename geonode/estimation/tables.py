@@ -17,6 +17,7 @@ from geonode.progress import Report, silent
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
 from geonode.spectra.sheet import shortest
+from geonode.storage.document import cell
 
 AT_ONCE = 1024
 DIGITS = 6
@@ -100,7 +101,7 @@ class Row:
     def cells(self) -> list[str]:
         """Texts of `COLUMNS`."""
         return [
-            self.name,
+            cell(self.name),
             *map(_number, (self.mode, self.mean, self.std, self.low, self.high)),
             self._set(DIGITS),
             str(len(self.sets)),
@@ -207,4 +208,5 @@ def _truth(value: bool) -> str:
 
 
 def _short(name: str) -> str:
+    name = " ".join(name.split())
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"

@@ -36,7 +36,7 @@ from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.reading import files_of
 from geonode.spectra.series import Series, read_series_csv
 from geonode.storage.atomic import write_bytes
-from geonode.storage.document import encode_json
+from geonode.storage.document import cell, encode_json, text_of
 
 BLOCKS = {"precision", "inner", "metric", "decoders"}
 """Parameters, besides those of a series, that its scores depend on."""
@@ -413,11 +413,11 @@ def _from_csv(text: str) -> dict[str, Any]:
     rows: dict[str, Any] = {}
     for cells in reader:
         values: dict[str, Any] = {"baseline_rmse": {}}
-        for column, cell in cells.items():
+        for column, found in cells.items():
             baseline = str(column).removeprefix(BASELINE_COLUMN)
             place = values if baseline == column else values["baseline_rmse"]
-            place[baseline] = cell or None
-        rows[values.pop("series")] = values
+            place[baseline] = found or None
+        rows[text_of(values.pop("series") or "")] = values
     return rows
 
 
@@ -438,4 +438,4 @@ def _flat(name: str, row: dict[str, Any]) -> dict[str, Any]:
             values |= {f"{BASELINE_COLUMN}{key}": rmse for key, rmse in value.items()}
         else:
             values[column] = value
-    return values
+    return {key: cell(one) if isinstance(one, str) else one for key, one in values.items()}

@@ -6,14 +6,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+from geonode.terminal import printable
+
 Level = Literal["debug", "info", "warning", "error"]
+
+
+class _Formatter(logging.Formatter):
+    """Lines of characters that a terminal shows."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """As it is asked for."""
+        return printable(super().format(record))
 
 
 @contextmanager
 def logged(level: Level) -> Iterator[None]:
     """Whatever is run inside logs to stderr, from a level upwards."""
     logger, handler = logging.getLogger("geonode"), logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    handler.setFormatter(_Formatter("%(name)s: %(message)s"))
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(level.upper())

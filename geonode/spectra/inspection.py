@@ -79,7 +79,7 @@ class Inspection:
             "not monotonic": f"{self.non_monotonic_share:.0%} of the wavelengths",
         }
         width = max(map(len, facts))
-        head = [f"{name:<{width}}  {fact}" for name, fact in facts.items()]
+        head = [f"{name:<{width}}  {' '.join(fact.split())}" for name, fact in facts.items()]
         names = [shortest(level) for level in self.levels]
         widest = max(map(len, names))
         spectra = [

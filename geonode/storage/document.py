@@ -12,6 +12,7 @@ from geonode.storage.atomic import write_bytes
 from geonode.storage.seal import UNSEALED, read_sealed, seal
 
 _AFTER_SEAL = '"\n}\n'  # the checksum is the last key, so the file ends with its digits and this
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _SEAL_AT = -len(UNSEALED + _AFTER_SEAL)
 
 
@@ -82,6 +83,23 @@ def write_text(path: Path, text: str) -> None:
         ArtifactError: the file cannot be written.
     """
     write_bytes(path, text.encode())
+
+
+def cell(text: str) -> str:
+    """A text as a cell of CSV that no spreadsheet takes for a formula; numbers stay what they are.
+
+    An apostrophe is put before what begins like one: OWASP, CSV Injection.
+    """
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+    return text
+
+
+def text_of(cell_: str) -> str:
+    """The text that `cell` was given."""
+    return cell_[1:] if cell_[:1] == "'" and cell(cell_[1:]) == cell_ else cell_
 
 
 def _finite(text: str) -> float:

@@ -1,5 +1,6 @@
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,3 +70,9 @@ def test_blocks_leave_no_trace(tmp_path, monkeypatch, count):
     np.testing.assert_allclose([row.mean for row in rows], expected.mean)
     np.testing.assert_allclose([row.p_value for row in rows], expected.p_value)
     assert sum(told) == count
+
+
+@pytest.mark.parametrize("name", ['=HYPERLINK("x")', "+a", "@a", "-a", "\t=a"])
+def test_a_name_is_no_formula_in_a_spreadsheet(name):
+    (row,) = csv.DictReader(io.StringIO(to_csv([replace(ONE, name=name)])))
+    assert row["name"] == f"'{name}"

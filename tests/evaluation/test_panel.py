@@ -326,6 +326,15 @@ def test_a_changed_file_is_scored_again_and_the_others_are_not(folder, tmp_path,
     assert scored == [4, 5, 4, 5, 6]
 
 
+@pytest.mark.parametrize("name", ["out.csv", "out.json"])
+def test_a_series_called_like_a_formula_is_known_again(folder, tmp_path, scored, name):
+    (folder / "a.csv").rename(folder / "=a.csv")
+    out = tmp_path / name
+    assert list(run(folder, out).tasks) == ["=a", "b"]
+    assert not run(folder, out).tasks
+    assert ("'=a" in out.read_text(encoding="utf-8")) == (name == "out.csv")
+
+
 def test_what_stops_between_two_series_loses_none(folder, tmp_path, scored, monkeypatch):
     out, quick = tmp_path / "out.json", panel.score
 

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
-from geonode.storage.document import read_document, write_document, write_metrics, write_text
+from geonode.storage.document import (
+    cell,
+    read_document,
+    text_of,
+    write_document,
+    write_metrics,
+    write_text,
+)
 from tests.storage.damage import DAMAGES, contents, flip_every_byte
 
 CONTENT = {
@@ -120,3 +127,16 @@ def test_metrics_that_are_no_json_leave_the_older_file(tmp_path):
 def test_text_is_written_as_it_is(tmp_path):
     write_text(tmp_path / "plots" / "parity.csv", "µ\r\n1\n")
     assert (tmp_path / "plots" / "parity.csv").read_bytes() == b"\xc2\xb5\r\n1\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+cmd|'/C calc'!A0", "-x", "@SUM(A1)", "\tx", "\r=x", "\n=x", "＝1", "'=1"]
+)
+def test_a_cell_is_no_formula_and_gives_its_text_back(text):
+    assert cell(text)[0] == "'"
+    assert text_of(cell(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "a=b", "-5", "+1e-3", "10 ppb", "'quoted'", "it's"])
+def test_other_cells_stay_as_they_are(text):
+    assert cell(text) == text_of(text) == text

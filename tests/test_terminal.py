@@ -1,0 +1,118 @@
+"""What reaches a terminal, and what becomes of a standard output that takes nothing."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from geonode import cli
+from geonode.commands.common import aligned
+from geonode.estimation.tables import Row
+from geonode.terminal import printable
+
+ROOT = Path(__file__).parents[1]
+EVIL = "\x1b]0;owned\x07\x9b31m\u202e\x08"
+BODY = "400,1,2,3,4\n410,2,3,4,5\n420,3,4,5,6\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("10 µg/L, λ ≤ 3\n°C", "10 µg/L, λ ≤ 3\n°C"),
+        ("a\x1b[31m", r"a\x1b[31m"),
+        ("a\x07\x00\r", r"a\x07\x00\r"),
+        ("\x9b31m", r"\x9b31m"),
+        ("a\u202eb\u200f", r"a\u202eb\u200f"),
+        ("a\ud800", r"a\ud800"),
+        ("a\u2028b", r"a\u2028b"),
+        ("10\xa0ppb", "10\xa0ppb"),
+    ],
+)
+def test_a_terminal_is_told_nothing_but_what_it_shows(text, shown):
+    assert printable(text) == shown
+
+
+def dangerous(text):
+    return re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+@pytest.mark.parametrize(
+    "header",
+    [
+        f'"axis{EVIL}","0","1","2","3"',
+        f'wavelength (nm),"0{EVIL}","1","2","3"',
+        f'"wavelength_nm","0 {EVIL}","1","2","3"',
+    ],
+)
+def test_no_control_character_of_a_file_reaches_the_terminal(tmp_path, header, more):
+    (tmp_path / "a.csv").write_text(f"{header}\n{BODY}", encoding="utf-8")
+    inspect = ["inspect", str(tmp_path / "a.csv"), *more]
+    for words in (inspect, ["--verbose", *inspect]):
+        result = CliRunner().invoke(cli.app, words)
+        assert not dangerous(result.stdout + result.stderr)
+        if more and result.exit_code == 0:
+            assert json.loads(result.stdout)["levels"] == [0, 1, 2, 3]
+
+
+def test_a_name_in_a_table_is_one_line():
+    name = "a\nall 3 spectra fit"
+    assert aligned([(name, "b")]) == ["a all 3 spectra fit  b"]
+    row = Row(name, 1.0, 1.0, 1.0, [(1.0, 2.0)], [(1.0, 1.0)], 0.0, False)
+    assert row.sentence("ppb").startswith("a all 3 spectra fit fits nowhere")
+
+
+def test_no_control_character_of_a_name_reaches_the_terminal(tmp_path):
+    path = tmp_path / f"a{EVIL}.csv"
+    for content in ("wavelength_nm,0,1,2,3\n" + BODY, ""):
+        path.write_text(content, encoding="utf-8")
+        result = CliRunner().invoke(cli.app, ["inspect", str(path)])
+        assert not dangerous(result.stdout + result.stderr)
+        assert r"\x1b" in result.stdout + result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["geonode.cli", "inspect", "{}/a.csv"],
+        ["geonode.cli", "inspect", "{}/a.csv", "--json"],
+        ["geonode.cli", "devices"],
+        ["stages.probe"],
+    ],
+)
+def test_a_full_standard_output_is_one_line(tmp_path, command):
+    (tmp_path / "a.csv").write_text("wavelength_nm,0,1,2,3\n" + BODY, encoding="utf-8")
+    (tmp_path / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    words = [word.format(tmp_path) for word in command]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", *words],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(ROOT)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert run.returncode == 2
+    expected = "error: standard output: No space left on device; what was to be shown is not\n"
+    assert run.stderr == expected
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path):
+    (tmp_path / "a.csv").write_text("wavelength_nm,0,1,2,3\n" + BODY, encoding="utf-8")
+    command = f"{sys.executable} -m geonode.cli inspect a.csv | true"
+    run = subprocess.run(
+        ["sh", "-c", command],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.stdout, run.stderr) == ("", "")
