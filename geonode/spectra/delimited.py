@@ -16,7 +16,14 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.spectra.sheet import Grid, require_columns, require_values, to_number
+from geonode.spectra.headers import level, wavelength
+from geonode.spectra.sheet import (
+    LONGEST_NAME,
+    Grid,
+    require_columns,
+    require_values,
+    to_number,
+)
 
 LARGEST_TEXT = 2**27
 """Characters of a file."""
@@ -32,9 +39,8 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "bla
 _HEAD = 20  # rows below the header from which the delimiter is found
 _QUOTED_OR_NOT = re.compile(r'"([^"]*)"|(\S+)')
 _SAYS_SOMETHING = re.compile(r'[^\s,;|"]')
-_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
-_WITH_COMMA = re.compile(r"(?<![0-9.])[0-9.]*[0-9],[0-9][0-9.,]*")
-_STARTS_WITH_NUMBER = re.compile(r"([+-]?[0-9]+),([0-9]+)")
+_GROUPS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:[.,][0-9]{3})+")  # of thousands, or decimals
+_WITH_MARKS = re.compile(r"[+-]?[0-9.,]*[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?")
 
 
 class Dialect(NamedTuple):
@@ -59,6 +65,8 @@ def read_delimited(path: Path) -> Grid:
             "found an empty file, expected a header such as wavelength_nm,0,10,20,30,60"
         )
     dialect = _find_dialect(lines)
+    _refuse_long(lines, dialect)
+    _refuse_groups(lines, dialect)
     require_values(sum(_cells_of(line, dialect) for line in lines))
     decimal = "point" if dialect.decimal == "." else "comma"
     words = f"text, delimiter {DELIMITERS[dialect.delimiter]}, decimal {decimal}"
@@ -94,9 +102,8 @@ def text_lines(
 def _find_dialect(lines: list[str]) -> Dialect:
     """The one reading of the first rows, or the one that comes closest to a table."""
     found: dict[Dialect, tuple[float, list[list[str | float | None]]]] = {}
-    decimal = _decimal_mark(lines)
     for delimiter in DELIMITERS:
-        dialect = Dialect(delimiter, "." if delimiter == "," else decimal)
+        dialect = Dialect(delimiter, _decimal_mark(lines, delimiter))
         try:
             rows = [cells for _, cells in islice(_rows(lines, dialect), _HEAD + 1)]
         except SpectraError:
@@ -115,8 +122,6 @@ def _find_dialect(lines: list[str]) -> Dialect:
                 f"found two ways to read the cells, delimiter {DELIMITERS[first.delimiter]} and "
                 f"delimiter {DELIMITERS[other.delimiter]}; save with semicolons or tabs"
             )
-    if first.decimal == ",":
-        _refuse_thousands(lines)
     return first
 
 
@@ -135,24 +140,79 @@ def _fit(rows: list[list[str]], dialect: Dialect) -> tuple[float, list[list[str 
     return even + (right / total if total else 0.0), said
 
 
-def _decimal_mark(lines: list[str]) -> Literal[".", ","]:
-    """Mark of the decimals where the delimiter is no comma."""
-    return "," if any(_WITH_COMMA.search(line) for line in lines if "," in line) else "."
+def _decimal_mark(lines: list[str], delimiter: str) -> Literal[".", ","]:
+    """Mark of the decimals, where the delimiter is no comma: that of cells that are numbers."""
+    if delimiter == ",":
+        return "."
+    found = (_marked(line, delimiter) for line in lines if "," in line)
+    return "," if any("," in number for numbers in found for number in numbers) else "."
 
 
-def _refuse_thousands(lines: list[str]) -> None:
-    """Refuse commas of which every one may be a decimal mark or part thousands."""
-    numbers = (match[0] for line in lines for match in _WITH_COMMA.finditer(line))
+def _marked(line: str, delimiter: str) -> Iterator[str]:
+    """Numbers of a line with a comma or a point in them; of levels and wavelengths the number.
+
+    A comma in a name is none of these: 2,4-D is no level.
+    """
+    for cell in line.split(None if delimiter == " " else delimiter):
+        text = cell.strip(' "\t\r\n')
+        if ("," in text or "." in text) and len(text) <= LONGEST_NAME:
+            if _WITH_MARKS.fullmatch(text):
+                yield text
+            elif _named_number(text):
+                yield text[: len(text) - len(text.lstrip("+-0123456789.,"))]
+
+
+def _named_number(text: str) -> str | None:
+    """A level or a wavelength with a decimal point instead of its comma; None if it is none."""
+    if text[:1] not in "+-0123456789.,":
+        return None
+    changed = text.replace(",", ".", 1)
+    return changed if level(changed) or wavelength(changed) else None
+
+
+def _refuse_long(lines: list[str], dialect: Dialect) -> None:
+    """Refuse cells that are no numbers by their length, before a pattern meets them."""
+    for number, line in enumerate(lines, start=1):
+        if len(line) <= LONGEST_NAME:
+            continue
+        longest = max(line.split(None if dialect.delimiter == " " else dialect.delimiter), key=len)
+        if len(longest) > LONGEST_NAME:
+            what = "found a name" if number == 1 else "field larger than field limit, found one"
+            raise SpectraError(
+                f"row {number}: {what} of {len(longest)} characters, {longest[:40]!r}..., "
+                f"expected at most {LONGEST_NAME}"
+            )
+
+
+def _refuse_groups(lines: list[str], dialect: Dialect) -> None:
+    """Refuse commas or points of which every one may be a decimal mark or part thousands.
+
+    Between commas a point is a decimal mark: who parts thousands by points, writes decimal commas.
+    """
+    if dialect.delimiter == ",":
+        return
+    for mark in ",.":
+        _refuse_groups_by(mark, lines, dialect)
+
+
+def _refuse_groups_by(mark: str, lines: list[str], dialect: Dialect) -> None:
     example = None
-    for number in numbers:
-        if not _THOUSANDS.fullmatch(number):
-            return
-        example = number
-    if example is not None:
-        raise SpectraError(
-            f"found {example!r} and no number that tells whether its comma is a decimal mark or "
-            "parts thousands; save with a decimal point"
-        )
+    for line in lines:
+        for number in _marked(line, dialect.delimiter) if mark in line else ():
+            if mark not in number:
+                continue
+            if not _GROUPS.fullmatch(number) or len({*number} & {",", "."}) > 1:
+                return
+            example = number
+    if example is None:
+        return
+    thousands, decimal = example.replace(mark, ""), example.replace(",", ".")
+    word = "comma" if mark == "," else "point"
+    raise SpectraError(
+        f"found {example!r} and no number that tells whether its {word} is a decimal mark or parts "
+        f"thousands: it is {decimal} or {thousands}; save with commas between the cells and a "
+        "decimal point, without thousands"
+    )
 
 
 # the cells
@@ -195,10 +255,7 @@ def _names(cells: list[str], dialect: Dialect) -> list[str]:
     """Header or first column, with a decimal point where it is numbers with a decimal comma."""
     if dialect.decimal == ".":
         return cells
-    return [
-        _STARTS_WITH_NUMBER.sub(r"\1.\2", c, count=1) if c[:1] in "+-0123456789" else c
-        for c in cells
-    ]
+    return [(_named_number(c) or c) if "," in c and len(c) <= LONGEST_NAME else c for c in cells]
 
 
 def _at_once(lines: list[str], dialect: Dialect, words: str) -> Grid | None:

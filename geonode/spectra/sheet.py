@@ -152,6 +152,8 @@ class Grid:
 
 def to_number(text: str, decimal: str = ".") -> float | None:
     """A number as data files write it, which is less than `float` takes; None: it is none."""
+    if len(text) > LONGEST_NAME:
+        return None
     if decimal == ",":
         if "." in text:
             return None
