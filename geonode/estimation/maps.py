@@ -31,8 +31,8 @@ from geonode.estimation.curve import Curve
 from geonode.estimation.large import batch_size, in_format
 from geonode.estimation.posterior import NUMBERS_AT_ONCE, estimate
 from geonode.progress import Report, silent
-from geonode.spectra.headers import role
-from geonode.spectra.labelled_arrays import probe
+from geonode.spectra.headers import UNITS, role
+from geonode.spectra.labelled_arrays import probe, require_chunks
 from geonode.spectra.optional import require
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
@@ -128,11 +128,16 @@ class Image:
         steps = np.diff(axis)
         if not (np.isfinite(axis).all() and ((steps > 0).all() or (steps < 0).all())):
             raise SpectraError(f"{path}: found wavelengths out of order, expected ascending ones")
+        try:
+            require_chunks(path, data, {name, at_axis})
+        except SpectraError as error:
+            raise SpectraError(f"{path}: {error}") from error
         rows, columns = (dim for dim in data[name].dims if dim != at_axis)
         spectra = data[name].transpose(rows, columns, at_axis)
         if axis[0] > axis[-1]:
             spectra, axis = spectra[..., ::-1], axis[::-1].copy()
-        return cls(path, spectra, axis, str(data[at_axis].attrs.get("units", "1")))
+        unit = str(data[at_axis].attrs.get("units", "1"))
+        return cls(path, spectra, axis, UNITS.get(unit.lower(), unit))
 
     @property
     def dims(self) -> tuple[str, str, str]:

@@ -5,6 +5,7 @@ what it is given is counted first: unpacked by this module and not as the archiv
 """
 
 import io
+import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,8 @@ _LEFT_OUT = (
 )
 _CELLS = ("xl/worksheets/", "xl/sharedstrings.xml")
 _BLOCK = 2**20
+_QUOTED = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')  # what a format shows as it is
+_IN_THOUSANDS = re.compile(r"[0#?],+(?![0#?,])")
 
 
 def read_excel(path: Path) -> Grid:
@@ -121,11 +124,41 @@ def _rows(sheet: Any) -> Iterator[tuple[Any, ...]]:
     """Values of the rows, refusing what a sheet says of places where it has no cells."""
     sheet.reset_dimensions()
     cells = 0
-    for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+    scaled = _has_scaled_formats(sheet.parent)
+    for number, found in enumerate(sheet.iter_rows(values_only=not scaled), start=1):
+        row = _unscaled(found) if scaled else found
         cells += len(row)
         _refuse_more("rows", number, MOST_ROWS)
         _refuse_more("cells with the empty ones", cells, MOST_VALUES)
         yield row
+
+
+def _has_scaled_formats(book: Any) -> bool:
+    """Whether some style of a workbook shows other numbers than there are."""
+    formats = book._number_formats, (style.numFmtId for style in book._cell_styles)
+    return any(map(_scales, formats[0])) or bool({9, 10} & set(formats[1]))
+
+
+def _scales(number_format: str) -> bool:
+    """Whether a format shows per cent, or thousands; not by a character in quotes."""
+    bare = _QUOTED.sub("", number_format)
+    return "%" in bare or _IN_THOUSANDS.search(bare) is not None
+
+
+def _unscaled(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Values of the cells of a row.
+
+    Raises:
+        SpectraError: a number is shown as another.
+    """
+    for cell in row:
+        if isinstance(cell.value, int | float) and _scales(cell.number_format):
+            shown = "per cent" if "%" in cell.number_format else "thousands"
+            raise SpectraError(
+                f"row {cell.row}, column {cell.column}: found {cell.value:g} in a cell that shows "
+                f"{shown}, which is one number or the other; format it as a plain number"
+            )
+    return tuple(cell.value for cell in row)
 
 
 def _grid(sheet: Any) -> Grid:

@@ -46,6 +46,10 @@ AXES = {
 }
 """Name and unit of the axis, by XUNITS."""
 
+HALF = 0.51
+"""Steps of the axis that an X may be off by rounding."""
+
+_DIFFERENCE = re.compile(r"[%J-Rj-r]")
 _POINTS = {"xydata", "xypoints", "peak table", "peaktable", "ntuples"}  # labels of what follows
 _USED = {"title", "concentrations", "data type", "xunits", "yunits"}  # of texts
 _REPEATS = {mark: more for more, mark in enumerate("STUVWXYZs")}  # points that a count adds
@@ -150,7 +154,8 @@ def _blocks(path: Path) -> list[Block]:
             raise SpectraError(" ".join(said.getvalue().split()))
         if not found or len(found) != sum(_label(line) in _POINTS for line in lines):
             raise SpectraError("found a block without, or with several, XYDATA or XYPOINTS")
-        return [_block(block) for block in found]
+        data = _data_lines(lines)
+        return [_block(block, of_it) for block, of_it in zip(found, data, strict=True)]
     except SpectraError:
         raise
     except Exception as error:  # of a damaged block, whatever it is
@@ -207,7 +212,59 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _block(content: dict[str, Any]) -> Block:
+def _data_lines(lines: list[str]) -> list[list[str]]:
+    """Lines of points of every block."""
+    found: list[list[str]] = []
+    inside = False
+    for line in lines:
+        if line.startswith("##"):
+            inside = _label(line) in _POINTS
+            if inside:
+                found.append([])
+        elif inside and line.strip() and not line.startswith("$$"):
+            found[-1].append(line)
+    return found
+
+
+def _check_axis(content: dict[str, Any], axis: np.ndarray, lines: list[str]) -> None:
+    """Refuse an axis that its ends, its step and the X of every line do not agree about.
+
+    Raises:
+        SpectraError: they do not.
+    """
+    first, last = content.get("firstx", axis[0]), content.get("lastx", axis[-1])
+    step = (axis[-1] - axis[0]) / max(1, len(axis) - 1)
+    checks = [("FIRSTX", first, axis[0]), ("LASTX", last, axis[-1])]
+    if "deltax" in content and "xydata" in content:
+        # Sums up to what the ends are apart.
+        checks.append(("DELTAX", axis[0] + content["deltax"] * (len(axis) - 1), axis[-1]))
+    if "xydata" in content:
+        checks += _x_of_lines(content, axis, lines)
+    for what, found, expected in checks:
+        if not abs(found - expected) <= HALF * abs(step):
+            raise SpectraError(
+                f"{what}: found {found:.10g}, expected {expected:.10g} by the points and the ends "
+                "of the axis (FIRSTX, LASTX, NPOINTS, XFACTOR); they contradict each other: "
+                "export the spectrum again"
+            )
+
+
+def _x_of_lines(
+    content: dict[str, Any], axis: np.ndarray, lines: list[str]
+) -> Iterator[tuple[str, float, float]]:
+    """Of every line what it is, its X, and the value of the axis at its place."""
+    parse = require("jcamp", "jcamp").parse
+    differences = bool(lines) and _DIFFERENCE.search(lines[0]) is not None
+    done, factor = 0, content.get("xfactor", 1)
+    for number, line in enumerate(lines, start=1):
+        at, *points = parse(line)
+        repeated = 1 if differences and done else 0  # the last point, as a check
+        if done - repeated < len(axis):
+            yield f"X of line {number} of points", at * factor, axis[done - repeated]
+        done += len(points) - repeated
+
+
+def _block(content: dict[str, Any], lines: list[str]) -> Block:
     axis, values = np.asarray(content["x"], float), np.asarray(content["y"], float)
     if not len(axis) == len(values) == content["npoints"] > 0:
         raise SpectraError(
@@ -216,12 +273,13 @@ def _block(content: dict[str, Any]) -> Block:
         )
     if not (np.isfinite(axis).all() and np.isfinite(values).all()):
         raise SpectraError("found NaN or infinity, expected finite numbers")
+    _check_axis(content, axis, lines)
     first = content.get("firsty", values[0])
     tolerance = abs(content.get("yfactor", 1)) + 1e-2 * np.abs(values).max()
     if not abs(values[0] - first) <= tolerance:
         raise SpectraError(f"found {values[0]:g} as first value, expected {first} (FIRSTY)")
     unit = str(content.get("xunits", "")).strip()
-    name, unit = AXES.get(unit.upper(), (unit or "axis", "1"))
+    name, unit = AXES.get(unit.upper(), ("axis", unit or "1"))
     if unit == "cm-1" and "RAMAN" in str(content.get("data type", "")).upper():
         name = "raman_shift"
     title = str(content.get("title", "")).strip()

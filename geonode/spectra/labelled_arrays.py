@@ -21,6 +21,7 @@ from geonode.spectra.headers import UNITS, Role, role
 from geonode.spectra.optional import require
 from geonode.spectra.sheet import (
     MOST_VALUES,
+    NEVER_WRITTEN,
     Sheet,
     require_columns,
     require_values,
@@ -33,6 +34,14 @@ MOST_CHUNKS = 100_000
 
 SECONDS, SECONDS_OF_A_MEGABYTE = 5.0, 1.0
 """That HDF5 or Zarr may take to read a file."""
+
+NEVER_WRITTEN_OF = {
+    **{"f4": NEVER_WRITTEN, "f8": NEVER_WRITTEN},
+    **{"i2": -32767, "u2": 65535, "i4": -(2**31) + 1, "u4": 2**32 - 1},
+    **{"i8": -(2**63) + 2, "u8": 2**64 - 2},
+}
+"""Numbers that NetCDF has where nothing was written, by type (NC_FILL_ of netcdf.h); bytes have
+none that is sure."""
 
 MOST_DIMENSIONS = 3
 """Of arrays that are spectra: concentration, replicate, wavelength."""
@@ -56,7 +65,10 @@ def read_labelled_arrays(path: Path) -> Sheet:
             with xarray.open_dataset(
                 source, engine=engine, decode_times=False, chunks=None, **options
             ) as data:
-                return _sheet(data, "Zarr" if engine == "zarr" else "NetCDF")
+                found = _sheet(data, "Zarr" if engine == "zarr" else "NetCDF")
+                if engine == "zarr":
+                    require_chunks(path, data, set(data.variables))
+                return found
         except SpectraError:
             raise
         except MemoryError as error:
@@ -166,7 +178,7 @@ def _sheet(data: Any, kind: str) -> Sheet:
     if data[at_axis].dtype.kind not in "fiu":
         raise SpectraError(f"found {data[at_axis].dtype} on the axis, expected numbers")
     require_columns(data.sizes[of_names])
-    numbers = np.asarray(values.transpose(of_names, *replicates, at_axis), np.float64)
+    numbers = _written(values.transpose(of_names, *replicates, at_axis), kind)
     scans = numbers.reshape(len(numbers), -1, numbers.shape[-1])
     names, places, spectra = [], [], []
     for number, (label, of_level) in enumerate(
@@ -196,6 +208,44 @@ def _sheet(data: Any, kind: str) -> Sheet:
         concentration_unit=None if named in (None, "", "1") else str(named),
         signal=_signal(name, values),
     )
+
+
+def _written(values: Any, kind: str) -> np.ndarray:
+    """Numbers of a variable, NaN where NetCDF has its own number for what was never written.
+
+    xarray does the same where a variable names a number of its own.
+    """
+    numbers = np.asarray(values, np.float64)
+    own = {"_FillValue", "missing_value"} & set(values.encoding)
+    fill = NEVER_WRITTEN_OF.get(np.dtype(values.dtype).str[1:])
+    if kind == "NetCDF" and not own and fill is not None:
+        numbers[np.isclose(numbers, fill, rtol=1e-6, atol=0)] = np.nan
+    return numbers
+
+
+def require_chunks(store: Path, data: Any, names: set[Any]) -> None:
+    """Refuse chunks that are not there: Zarr reads the fill value of the array instead.
+
+    Args:
+        store: of Zarr.
+        data: as xarray has opened it.
+        names: of its arrays.
+
+    Raises:
+        SpectraError: an array lacks one, and that value may be a measured number.
+    """
+    zarr = require("zarr", "netcdf")
+    for name in sorted(map(str, names)):
+        array = zarr.open_array(store / name, mode="r")
+        fill = array.metadata.fill_value
+        lost = array.nchunks - array.nchunks_initialized
+        number = data[name].dtype.kind in "fiu"
+        if lost > 0 and number and (fill is None or not np.isnan(fill)):
+            raise SpectraError(
+                f"array {name!r}: found {lost} of {array.nchunks} chunks absent, which read as "
+                f"{fill or 0:g}: they are lost, or were not written as all of it is that number; "
+                "write the store with NaN as fill value, or with empty chunks"
+            )
 
 
 def _role(data: Any, dim: Any) -> Role | None:

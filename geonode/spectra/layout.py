@@ -6,6 +6,7 @@ neither, the other headers do if they carry units, marks of scans or text; a tab
 is only read if one of its two sides is too long for the levels of a series.
 """
 
+import re
 from typing import Literal, NoReturn
 
 import numpy as np
@@ -31,6 +32,14 @@ AXIS_OF_UNIT = {
     "1": "axis",
 }
 """What an axis is called whose unit alone is known."""
+
+PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
+"""Ends of what is measured as spectra, by unit; of an axis without one as of nm."""
+
+FEWEST_EVEN = 10
+"""Headers whose even steps say that they are an axis rather than levels."""
+
+_RENAMED = re.compile(r"(?P<first>[1-9][0-9]*)\.(?P<count>[1-9][0-9]*)")
 
 
 def sheet_of(grid: Grid, most_levels: int | None) -> Sheet:
@@ -65,6 +74,9 @@ def sheet_of(grid: Grid, most_levels: int | None) -> Sheet:
     else:
         of_rows, of_columns = corner, ""
     if _direction(grid, role(of_rows), most_levels) == "columns":
+        if most_levels is not None:
+            _refuse_turned(grid, most_levels)
+            _refuse_renamed(header[1:])
         return _by_column(grid, of_rows, of_columns)
     return _by_row(grid, of_rows, of_columns)
 
@@ -92,6 +104,54 @@ def _direction(
         f"row 1, column 1: found {grid.header[0]!r}, which does not tell whether columns or rows "
         "are the spectra; write wavelength_nm (one column a spectrum) or concentration (one row)"
     )
+
+
+def _refuse_turned(grid: Grid, most_levels: int) -> None:
+    """Refuse a first cell that calls an axis what looks like levels, above what looks like an axis.
+
+    Raises:
+        SpectraError: the first column is no axis in its unit and the headers would be one, or there
+            are more spectra than values of the axis and the headers are as even as one.
+    """
+    down, across = (
+        np.array([number for text in texts if (number := to_number(text)) is not None])
+        for texts in (grid.first, grid.header[1:])
+    )
+    if len(across) < len(grid.header) - 1 or len(down) < len(grid.first):
+        return
+    low, high = PLAUSIBLE.get(axis_header(grid.header[0])[1], PLAUSIBLE["nm"])
+    would_be_axis = bool((low <= across).all() and (across <= high).all()) and bool(
+        (np.diff(across) > 0).all() or (np.diff(across) < 0).all()
+    )
+    is_axis = bool((low <= down).all() and (down <= high).all())
+    steps = np.diff(across)
+    even = len(across) >= FEWEST_EVEN and bool(np.allclose(steps, steps[:1], rtol=1e-3))
+    doubtful = not is_axis or (even and len(across) > len(down))
+    if would_be_axis and doubtful and len(down) <= most_levels:
+        raise SpectraError(
+            f"row 1, column 1: found {grid.header[0]!r} above {down.min():g} to {down.max():g} and "
+            f"beside {across.min():g} to {across.max():g}: levels from {across.min():g} on, or an "
+            "axis in the header above one row a spectrum; write concentration in the first cell "
+            "if rows are the spectra, and units in the headers if columns are"
+        )
+
+
+def _refuse_renamed(names: list[str]) -> None:
+    """Refuse `10.1` beside `10`: pandas calls a second column 10 so, and it is a level of its own.
+
+    That of a blank is left alone: 0.1 is a level of many series that begin with 0.
+    """
+    places = {name: place for place, name in enumerate(names, start=2)}
+    for name, place in places.items():
+        again = _RENAMED.fullmatch(name)
+        if again and again["first"] in places:
+            count = int(again["count"])
+            if all(f"{again['first']}.{one}" in places for one in range(1, count)):
+                raise SpectraError(
+                    f"row 1, column {place}: found {name!r} beside {again['first']!r}: a level of "
+                    f"its own, or what pandas makes of a second column {again['first']!r}; write "
+                    f"{again['first']}__r{count + 1} for a scan, or {name}0 for a level"
+                )
 
 
 # one column a spectrum

@@ -18,6 +18,9 @@ MOST_VALUES = 20_000_000
 LARGEST_NUMBER = 1e100
 """Its square, and sums of squares, are finite; no spectrum reaches it."""
 
+NEVER_WRITTEN = 9.969209968386869e36
+"""NC_FILL_FLOAT and NC_FILL_DOUBLE of netcdf.h."""
+
 LONGEST_NAME = 256
 """Characters of a header, a label or a unit."""
 
@@ -65,6 +68,7 @@ class Sheet:
         _check_order(self.axis, self.axis_places)
         require_size(self.axis)
         require_size(self.values)
+        require_measured(self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +197,19 @@ def require_values(count: int) -> None:
         raise SpectraError(
             f"found {count} values, expected at most {MOST_VALUES}; read the spectra from several "
             "files"
+        )
+
+
+def require_measured(numbers: Float[np.ndarray, "..."]) -> None:
+    """Refuse the number that NetCDF has where nothing was written, in a file of any format.
+
+    Raises:
+        SpectraError: it is there.
+    """
+    if bool((np.abs(numbers / NEVER_WRITTEN - 1) < 1e-6).any()):
+        raise SpectraError(
+            f"found {NEVER_WRITTEN:.6g}, which NetCDF has where nothing was written, expected a "
+            "measured number; leave the cell empty"
         )
 
 

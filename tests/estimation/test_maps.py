@@ -502,3 +502,17 @@ def test_a_folder_of_the_user_beside_a_map_is_left_alone(tmp_path, model, cube, 
         (tmp_path / "map.zarr.tiles").symlink_to(mine)
     written(model, cube, tmp_path / "map.zarr")
     assert (tmp_path / "map.zarr.tiles/deep/thesis").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_lost_chunk_of_an_image_is_refused(tmp_path):
+    path = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16))
+    Image.open(path)
+    file = path / "signal/zarr.json"
+    about = json.loads(file.read_text()) | {"fill_value": 0.0}
+    file.write_text(json.dumps(about))
+    Image.open(path)
+    next((path / "signal/c").rglob("0/1/0")).unlink()
+    with pytest.raises(
+        SpectraError, match=r"cube.zarr: array 'signal': found 1 of .* chunks absent"
+    ):
+        Image.open(path)

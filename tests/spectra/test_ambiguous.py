@@ -117,3 +117,93 @@ def test_a_long_cell_takes_no_time(file, long, delimiter, place):
         with pytest.raises(SpectraError):
             read(file(content[place]))
     assert time.perf_counter() - began < 1
+
+
+# which way a table runs
+
+
+def turned(levels, axis, corner):
+    return table([f"{at:g}" for at in axis], [f"{level:g}" for level in levels], "0.5", ",", corner)
+
+
+@pytest.mark.parametrize(
+    ("levels", "axis", "corner"),
+    [
+        ([0, 10, 20, 30], np.arange(400, 451, 10), "wavelength_nm"),
+        ([0, 10, 20, 30], np.arange(400, 800, 10), "wavelength"),
+        ([5, 10, 20, 30], np.linspace(400, 700, 31), "wavelength (nm)"),
+        ([100, 200, 300, 500], np.arange(400, 801, 10), "wavelength_nm"),
+        ([0, 50, 100, 500], np.arange(300, 800, 12), "raman_shift_cm1"),
+        ([0, 1, 2, 5], np.linspace(0.4, 0.8, 9), "wavelength_um"),
+        ([0, 10, 20, 30], np.arange(700, 399, -20), "wavelength_nm"),
+    ],
+)
+def test_levels_below_an_axis_are_asked_about(file, levels, axis, corner):
+    path = file(turned(levels, axis, corner))
+    with pytest.raises(SpectraError, match=r"row 1, column 1: .* write concentration in the first"):
+        read_table(path)
+    path.write_text(path.read_text().replace(corner, "concentration", 1))
+    np.testing.assert_array_equal(read_table(path).concentrations, levels)
+
+
+@pytest.mark.parametrize(
+    ("names", "axis"),
+    [
+        ([100, 300, 600, 900], [200, 201, 202, 203]),
+        ([0, 10, 20, 30, 40], [450, 520, 650]),
+        ([0, 100, 200, 300], [1, 2, 3]),
+        (range(100, 1000, 100), range(400, 420)),
+        (range(0, 500, 50), [450, 520, 650]),
+    ],
+)
+def test_levels_that_could_be_an_axis_are_none_above_one(file, names, axis):
+    content = table([str(n) for n in names], [str(a) for a in axis], "0.5", ",")
+    np.testing.assert_array_equal(read_table(file(content)).axis, axis)
+
+
+# columns that pandas has renamed
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["0", "10", "10.1", "20", "30"], "'10.1' beside '10': a level of its own, or what pandas"),
+        (["0", "10", "20", "30", "10.1", "20.1"], "'10.1' beside '10'"),
+        (["0", "10", "10.1", "10.2", "30"], "'10.1' beside '10'"),
+    ],
+)
+def test_what_pandas_calls_a_second_column_is_asked_about(file, names, found):
+    with pytest.raises(SpectraError, match=f"{found}.*|write 10__r2 for a scan, or 10.10"):
+        read_table(file(table(names, AXIS, "0.5", ",")))
+    again = [name.replace("10.1", "10.10").replace("20.1", "20.10") for name in names]
+    if "10.2" not in names:
+        levels = sorted(float(name) for name in again)
+        assert read_table(file(table(again, AXIS, "0.5", ","))).concentrations.tolist() == levels
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["0", "0.1", "1", "10"],
+        ["0", "0.1", "0.2", "0.3"],
+        ["1", "1.5", "2", "3"],
+        ["1.1", "2", "3.1", "4"],
+    ],
+)
+def test_levels_that_pandas_would_not_make_are_levels(file, names):
+    found = read_table(file(table(names, AXIS, "0.5", ",")))
+    assert found.concentrations.tolist() == [float(name) for name in names]
+
+
+# numbers that stand for no number
+
+
+@pytest.mark.parametrize("number", ["9.969209968386869e36", "9.96921e+36", "-9.9692099e36"])
+def test_what_netcdf_has_where_nothing_was_written_is_refused(file, number):
+    content = table(LEVELS, AXIS, "0.5", ",") + f"430,1,2,{number},4\n"
+    for read in (read_table, read_spectra):
+        if number.startswith("-"):
+            assert read(file(content)) is not None  # no such number
+        else:
+            with pytest.raises(SpectraError, match=r"found 9\.96921e\+36, which NetCDF has where"):
+                read(file(content))

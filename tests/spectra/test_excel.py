@@ -130,3 +130,26 @@ def test_only_spectra_errors_come_out_of_damaged_workbooks(workbook, part, place
             read(path)
         except SpectraError as error:
             assert "series.xlsx: " in str(error)
+
+
+FORMATS = ["0%", "0.00%", '0.0 "of" %', "0.0,", "#,##0,", "0.0,,"]
+
+
+@pytest.mark.parametrize("place", ["B1", "C3"])
+@pytest.mark.parametrize("number_format", FORMATS)
+def test_a_number_that_is_shown_as_another_is_refused(workbook, number_format, place):
+    path = workbook(changed(0, 1, 0.1))
+    book = openpyxl.load_workbook(path)
+    book.active[place].number_format = number_format
+    book.save(path)
+    with pytest.raises(SpectraError, match=r"row [13], column [23]: found .* in a cell that shows"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("number_format", ["0.00", "#,##0.00", '0.0" %"', "0.0E+00", "@"])
+def test_a_number_that_is_shown_as_it_is_is_read(workbook, number_format):
+    path = workbook(ROWS)
+    book = openpyxl.load_workbook(path)
+    book.active["C3"].number_format = number_format
+    book.save(path)
+    assert read_table(path).scans[0][0, 2] == 1

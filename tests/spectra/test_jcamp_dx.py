@@ -1,3 +1,4 @@
+import re
 import sys
 
 import numpy as np
@@ -209,3 +210,48 @@ def test_damage_gives_spectra_errors_alone(file, form, place, length, text):
             read(path)
         except SpectraError as error:
             assert "series.jdx: " in str(error)
+
+
+CONTRADICTIONS = {
+    "first X": (
+        GOOD.replace("FIRSTX=400", "FIRSTX=500").replace("LASTX=409", "LASTX=509"),
+        "X of line 1",
+    ),
+    "another step": (GOOD.replace("LASTX=409", "LASTX=410.5"), "X of line 2 of points: found 405"),
+    "of differences": (
+        link(series(dif)).replace("LASTX=409", "LASTX=411"),
+        "X of line 2 of points: found 404, expected 404.88",
+    ),
+    "micrometres": (
+        GOOD.replace("FIRSTX=400", "FIRSTX=0.4").replace("LASTX=409", "LASTX=0.409"),
+        "X-Check failed",
+    ),
+    "a factor": (GOOD.replace("XFACTOR=1.0", "XFACTOR=0.5"), "X-Check failed"),
+    "DELTAX": (
+        GOOD.replace("##NPOINTS", "##DELTAX=2\n##NPOINTS"),
+        "DELTAX: found 418, expected 409",
+    ),
+    "ends of points": (
+        link(series(points, form="XYPOINTS=(XY..XY)")).replace("FIRSTX=400", "FIRSTX=300"),
+        "FIRSTX: found 300, expected 400",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_an_axis_that_contradicts_itself_is_refused(file, content, message):
+    with pytest.raises(SpectraError, match=message):
+        read_table(file(content))
+
+
+@pytest.mark.parametrize("form", [affn, dif, dif_dup])
+def test_a_factor_of_the_axis_is_that_of_its_lines(file, form):
+    halved = [
+        [re.sub("^[0-9]+", lambda at: f"{2 * int(at[0])}", line) for line in form(counts)]
+        for counts in COUNTS.tolist()
+    ]
+    blocks = [
+        block(f"{level:g} ppb", lines, XFACTOR="0.5", DELTAX="1.0")
+        for level, lines in zip(LEVELS, halved, strict=True)
+    ]
+    assert_series(read_table(file(link(blocks))))

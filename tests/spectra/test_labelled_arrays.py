@@ -271,3 +271,49 @@ def test_a_store_with_links_or_pipes_in_it_is_refused(tmp_path, version, kind):
         read_table(tmp_path / "a.zarr")
     assert not is_image(tmp_path / "a.zarr")
     assert time.perf_counter() - began < labelled_arrays.SECONDS
+
+
+# what was never written
+
+
+@pytest.mark.parametrize("write", [netcdf3, netcdf4])
+@pytest.mark.parametrize(
+    ("kind", "fill"),
+    [
+        ("f8", 9.969209968386869e36),
+        ("f4", 9.969209968386869e36),
+        ("i4", -2147483647),
+        ("i2", -32767),
+    ],
+)
+def test_the_fill_value_of_netcdf_is_a_missing_value(tmp_path, write, kind, fill):
+    signal = np.round(100 * SIGNAL)
+    signal[1, 2] = fill
+    data = dataset(signal.astype(kind))
+    data["absorbance"].encoding["_FillValue"] = None
+    path = write(data, tmp_path)
+    with pytest.raises(SpectraError, match="found an empty or NaN cell"):
+        read_table(path)
+    assert read_table(path, missing="mask").masked.tolist() == [AXIS[2]]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("absorbance", "array 'absorbance': found 1 of 4 chunks absent, which read as 0"),
+        ("wavelength", "found 0 on the axis again"),
+        ("concentration", "are the same scan|absent"),
+    ],
+)
+def test_a_lost_chunk_is_no_number(tmp_path, version, name, message):
+    store, key = tmp_path / "a.zarr", "fill_value" if version == 3 else "_FillValue"
+    encoding = {one: {key: 0.0 if version == 3 else None} for one in dataset().variables}
+    encoding["absorbance"]["chunks"] = (2, 2)
+    dataset().to_zarr(store, zarr_format=version, consolidated=False, encoding=encoding)
+    read_table(store)
+    chunk = {"absorbance": {2: "0.1", 3: "c/0/1"}}.get(name, {2: "0", 3: "c/0"})[version]
+    (store / name / chunk).unlink()
+    for read in (read_table, read_spectra):
+        with pytest.raises(SpectraError, match=message):
+            read(store)
