@@ -9,6 +9,7 @@ from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
 
 from geonode.errors import SpectraError
+from geonode.spectra.headers import axis_kind, unknown_unit
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
 
@@ -26,7 +27,11 @@ def require_axis(series: Series, spectra: Spectra) -> None:
         SpectraError: units differ, a part of the range is missing, or wavelengths are in a gap.
     """
     expected, found = series.labels["axis_unit"], spectra.axis_unit
-    if "1" not in (expected, found) and expected != found:
+    if found == "1":
+        found = unknown_unit(spectra.axis_name) or "1"
+    kinds = [axis_kind(name) for name in (series.labels["axis"], spectra.axis_name)]
+    other = None not in kinds and kinds[0] != kinds[1]
+    if ("1" not in (expected, found) and expected != found) or other:
         raise SpectraError(
             f"axis: found a {spectra.axis_name} in {found}, expected {expected} as in the model; "
             "convert it first"

@@ -28,6 +28,7 @@ from geonode.engine.local import LOCAL, Engine
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import on_axis, require_axis
 from geonode.estimation.curve import Curve
+from geonode.estimation.judged import require_resolution
 from geonode.estimation.large import batch_size, in_format
 from geonode.estimation.posterior import NUMBERS_AT_ONCE, estimate
 from geonode.progress import Report, silent
@@ -297,6 +298,7 @@ def write_maps(
         [], image.axis, image.dims[2], image.axis_unit, image.axis[None][:0], np.empty(0)
     )
     require_axis(series, none)
+    require_resolution(curve, series, image.axis)
     kept = kept_of(path)
     folder = kept / _fingerprint(curve, series, image, number)
     with artifact_writer(path, {"labels": series.labels}) as writer:

@@ -12,6 +12,7 @@ import numpy as np
 
 from geonode.estimation.axis import on_axis
 from geonode.estimation.curve import CREDIBLE, Curve
+from geonode.estimation.judged import require_resolution, shifts
 from geonode.estimation.posterior import estimate
 from geonode.progress import Report, silent
 from geonode.spectra.reading import Spectra
@@ -55,6 +56,7 @@ class Row:
         modes: concentration and weight of every mode, heaviest first.
         p_value: of a misfit as large.
         fits: whether it may be a spectrum of the series.
+        shift: by which its axis seems to be off, in the unit of the axis; 0: it does not.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Row:
     modes: list[tuple[float, float]]
     p_value: float
     fits: bool
+    shift: float = 0.0
 
     @property
     def low(self) -> float:
@@ -130,6 +133,11 @@ class Row:
             unit: of concentrations.
         """
         name = _short(self.name)
+        if self.shift:
+            return (
+                f"{name} fits nowhere as it is, but close if its axis is off by about "
+                f"{self.shift:.3g}: check the calibration of the instrument."
+            )
         if not self.fits:
             return (
                 f"{name} fits nowhere (p = {self.p_value:.2g}): no concentration of the model "
@@ -160,15 +168,21 @@ def estimated(curve: Curve, series: Series, spectra: Spectra, report: Report = s
         series: whose axis the curve has.
         spectra: that passed `require_axis`.
         report: told of every spectrum.
+
+    Raises:
+        SpectraError: on this axis the spectra of the series themselves are taken for others.
     """
+    require_resolution(curve, series, spectra.axis)
     rows: list[Row] = []
     for start in range(0, len(spectra.names), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        found = estimate(curve, on_axis(series, spectra.axis, spectra.values[part]))
-        numbers = (found.mode, found.mean, found.deviation, found.p_value, found.fits)
+        values = on_axis(series, spectra.axis, spectra.values[part])
+        found, shifted = estimate(curve, values), shifts(curve, series, values)
+        fits = found.fits & (shifted == 0)
+        numbers = (found.mode, found.mean, found.deviation, found.p_value, fits, shifted)
         rows += [
-            Row(name, mode, mean, std, sets, modes, p_value, fits)
-            for name, mode, mean, std, p_value, fits, sets, modes in zip(
+            Row(name, mode, mean, std, sets, modes, p_value, fits, shift)
+            for name, mode, mean, std, p_value, fits, shift, sets, modes in zip(
                 spectra.names[part],
                 *(column.tolist() for column in numbers),
                 found.sets,

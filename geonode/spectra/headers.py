@@ -15,6 +15,11 @@ UNITS = {
     "cm^-1": "cm-1",
     "1/cm": "cm-1",
     "ev": "eV",
+    **dict.fromkeys(("nanometer", "nanometers", "nanometre", "nanometres"), "nm"),
+    **dict.fromkeys(("micrometer", "micrometers", "micrometre", "micrometres", "micron"), "um"),
+    **dict.fromkeys(("microns", "micron(s)"), "um"),
+    **dict.fromkeys(("cm**-1", "cm⁻¹", "/cm"), "cm-1"),
+    **dict.fromkeys(("electronvolt", "electronvolts"), "eV"),
 }
 """CF spelling of the units of a spectral axis, by how headers spell them (lower case)."""
 
@@ -61,6 +66,13 @@ _LEVEL = re.compile(rf"(?P<number>{_NUMBER})(?:[\s_]*[(\[]?(?P<unit>{CONCENTRATI
 _WAVELENGTH = re.compile(rf"(?P<number>{_NUMBER})[\s_]*[(\[]?(?P<unit>[^\s()\[\]]+)[)\]]?")
 _SCAN_MARK = re.compile(r"(?P<level>.+)__r(?P<scan>[1-9][0-9]{0,5})")
 
+_KINDS = {
+    **{"wavelength": "length", "lambda": "length", "λ": "length"},
+    **{"wavenumber": "number", "wave number": "number", "raman": "number", "shift": "number"},
+    **{"energy": "energy", "photon energy": "energy", "frequency": "frequency"},
+}
+_REST = re.compile(r"\s*(?:[(\[/]|\s)\s*(?P<unit>[^\s()\[\]/][^()\[\]]*?)\s*[)\]]?")
+
 Role = Literal["axis", "concentration", "replicate", "other"]
 
 
@@ -84,6 +96,24 @@ def axis_header(header: str) -> tuple[str, str]:
     if match and match["name"] and match["unit"].lower() in UNITS:
         return match["name"], UNITS[match["unit"].lower()]
     return header, "1"
+
+
+def axis_kind(name: str) -> str | None:
+    """What an axis is: "length", "number" of waves, "energy" or "frequency"; None if not known."""
+    bare = re.sub(r"[\s_-]+", " ", name).strip().lower()
+    return next((kind for word, kind in _KINDS.items() if bare.startswith(word)), None)
+
+
+def unknown_unit(name: str) -> str | None:
+    """What stands after the name of an axis, where it is no unit that is known; None: nothing."""
+    bare = re.sub(r"[\s_-]+", " ", name).strip().lower()
+    if bare in AXIS_NAMES:
+        return None
+    for word in sorted(AXIS_NAMES, key=len, reverse=True):
+        rest = bare.removeprefix(word)
+        if rest != bare and (match := _REST.fullmatch(rest)):
+            return match["unit"]
+    return None
 
 
 def concentration_header(header: str) -> tuple[str, str | None]:

@@ -108,3 +108,32 @@ def test_a_gap_where_the_model_has_no_wavelength_is_none():
     require_axis(series(), spectra(np.concatenate([[100.0], np.arange(400.0, 701.0), [900.0]])))
     with pytest.raises(SpectraError, match="between 498 and 602 nm"):
         require_axis(series(own), spectra(without(np.arange(400.0, 701.0), 498, 602)))
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        *[(f"wavelength ({unit})", "1") for unit in ("angstrom", "Å", "pm", "m", "THz")],
+        *[(f"wavelength_{unit}", "1") for unit in ("A", "pm", "angstrom")],
+        *[("wavelength [A]", "1"), ("Wavelength / pm", "1"), ("lambda (pm)", "1")],
+        *[("frequency (THz)", "1"), ("frequency_THz", "1"), ("frequency", "1")],
+        *[("raman_shift", "1"), ("Raman shift", "1"), ("energy", "1"), ("photon_energy", "1")],
+        *[("wavenumber", "1"), ("axis", "angstroms"), ("axis", "THz")],
+    ],
+)
+def test_an_axis_of_another_quantity_or_unit_is_refused(name, unit):
+    other = Spectra(["a"], AXIS, name, unit, np.zeros((1, len(AXIS))), np.empty(0))
+    with pytest.raises(SpectraError, match=r"axis: found a .*, expected nm as in the model; conv"):
+        require_axis(series(), other)
+
+
+@pytest.mark.parametrize("name", ["wavelength", "Wavelength", "lambda", "x", "axis", "pixel", "nm"])
+def test_an_axis_that_says_nothing_else_is_taken(name):
+    require_axis(series(), Spectra(["a"], AXIS, name, "1", np.zeros((1, len(AXIS))), np.empty(0)))
+
+
+def test_waves_in_a_centimetre_have_two_names():
+    model = series(unit="cm-1")
+    model.labels["axis"] = "raman_shift"
+    for name in ("wavenumber", "Raman shift", "shift"):
+        require_axis(model, Spectra(["a"], AXIS, name, "cm-1", np.zeros((1, 151)), np.empty(0)))

@@ -1,0 +1,98 @@
+"""What a posterior takes for granted of measured spectra: an axis that resolves them and is right.
+
+Neither is asked of a spectrum alone, which is smooth either way, but of the series: its own spectra
+must still say their levels when they are sampled as the unknown ones were, and no shift of an axis
+may explain a spectrum much better than a concentration does.
+"""
+
+import numpy as np
+from jaxtyping import Float
+from scipy.interpolate import PchipInterpolator
+
+from geonode.errors import SpectraError
+from geonode.estimation.axis import is_same, on_axis
+from geonode.estimation.curve import Curve
+from geonode.estimation.posterior import estimate
+from geonode.spectra.series import Series
+
+LARGEST_SHIFT = 0.05
+"""Of the range of the axis, that is looked for."""
+
+SHIFTS = 20
+"""Steps to either side, to the largest shift."""
+
+BETTER = 4.0
+"""Times as close to the curve, in squares, that a shifted spectrum must be to be called shifted."""
+
+EVERY = 8
+"""Nodes of the curve of which one is compared with shifted spectra."""
+
+
+def require_resolution(curve: Curve, series: Series, axis: Float[np.ndarray, "found"]) -> None:
+    """Refuse an axis on which the spectra of the series themselves say other levels.
+
+    Args:
+        curve: of predicted spectra.
+        series: whose axis the curve has.
+        axis: that passed `require_axis`.
+
+    Raises:
+        SpectraError: a spectrum of the series, sampled there, is estimated as another level.
+    """
+    if is_same(series, axis):
+        return
+    inside = np.clip(axis, series.axis[0], series.axis[-1])
+    sampled = PchipInterpolator(series.axis, series.signal, axis=1)(inside)
+    as_it_is, found = (
+        estimate(curve, rows) for rows in (series.signal, on_axis(series, axis, sampled))
+    )
+    for place, level in enumerate(series.concentrations.tolist()):
+        knew = _holds(as_it_is.sets[place], level) and as_it_is.fits[place]
+        knows = found.fits[place] and _overlap(as_it_is.sets[place], found.sets[place])
+        if knew and not knows:
+            raise SpectraError(
+                f"axis: found steps of {np.median(np.diff(axis)):.6g}, at which the spectrum of "
+                f"{level:g} of the series itself is estimated as {found.mode[place]:.4g}, expected "
+                f"finer ones; the model has {np.median(np.diff(series.axis)):.6g}"
+            )
+
+
+def shifts(
+    curve: Curve, series: Series, spectra: Float[np.ndarray, "spectrum wavelength"]
+) -> Float[np.ndarray, "spectrum"]:
+    """How far the axis of every spectrum seems to be off (axis unit); 0 where that is not so.
+
+    Args:
+        curve: of predicted spectra.
+        series: whose axis the curve and the spectra have.
+        spectra: measured.
+    """
+    axis = series.axis
+    largest = LARGEST_SHIFT * (axis[-1] - axis[0])
+    inside = (axis >= axis[0] + largest) & (axis <= axis[-1] - largest)
+    tried = np.linspace(-largest, largest, 2 * SHIFTS + 1)
+    nodes = (curve.scores[::EVERY] @ curve.basis)[:, inside]
+    at = PchipInterpolator(axis, spectra, axis=1)
+    away = np.stack([_distances(at(axis[inside] + shift), nodes, curve.offset) for shift in tried])
+    best = away.argmin(axis=0)
+    tiny = np.finfo(float).tiny
+    gained = away[SHIFTS] / np.maximum(away.min(axis=0), tiny)
+    smallest = max(float(np.median(np.diff(axis))) / 2, tried[SHIFTS + 1])
+    shifted = (gained > BETTER) & (np.abs(tried[best]) >= smallest)
+    return np.where(shifted, tried[best], 0.0)
+
+
+def _distances(rows: np.ndarray, nodes: np.ndarray, offset: bool) -> np.ndarray:
+    """Squared distance of every row to the nearest node."""
+    if offset:
+        rows, nodes = (part - part.mean(axis=1, keepdims=True) for part in (rows, nodes))
+    squares = (rows**2).sum(axis=1)[:, None] + (nodes**2).sum(axis=1) - 2 * rows @ nodes.T
+    return squares.min(axis=1).clip(min=0)
+
+
+def _overlap(one: list[tuple[float, float]], other: list[tuple[float, float]]) -> bool:
+    return any(low <= top and bottom <= high for low, high in one for bottom, top in other)
+
+
+def _holds(intervals: list[tuple[float, float]], level: float) -> bool:
+    return any(low <= level <= high for low, high in intervals)
