@@ -17,7 +17,7 @@ def app(parameters: Parameters) -> str:
     """Evaluate Christoffel symbols and ln sqrt(g) on the grid, and check them in float64."""
     import torch
 
-    from geonode.devices.device import Device
+    from geonode.devices.device import Device, one_thread
     from geonode.engine.choice import open_engine
     from geonode.evaluation.grid_report import GridReport
     from geonode.geometry.lookup import LOOKUPS
@@ -35,6 +35,7 @@ def app(parameters: Parameters) -> str:
     like = torch.empty(0, device=device.place, dtype=device.geometry)
     checks = GridReport(learned, metric, wavelengths, LOOKUPS[block.lookup], block.check_positions)
     with (
+        one_thread(),  # or the last digits would depend on the number of cores
         open_engine(parameters.engine, SHARED) as engine,
         progress("evaluating grids", 3 * source.models) as report,
     ):

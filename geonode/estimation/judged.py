@@ -13,7 +13,12 @@ from geonode.errors import SpectraError
 from geonode.estimation.axis import is_same, on_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
+from geonode.spectra.inspection import noise_along_the_axis
 from geonode.spectra.series import Series
+
+NOISES = 1.5**0.5
+"""Standard deviations of noise that sampling may lose: of a value, and of the mean of the two that
+it is made again from."""
 
 LARGEST_SHIFT = 0.05
 """Of the range of the axis, that is looked for."""
@@ -43,13 +48,14 @@ def require_resolution(curve: Curve, series: Series, axis: Float[np.ndarray, "fo
         return
     inside = np.clip(axis, series.axis[0], series.axis[-1])
     sampled = PchipInterpolator(series.axis, series.signal, axis=1)(inside)
-    as_it_is, found = (
-        estimate(curve, rows) for rows in (series.signal, on_axis(series, axis, sampled))
-    )
+    back = on_axis(series, axis, sampled)
+    as_it_is, found = (estimate(curve, rows) for rows in (series.signal, back))
+    noise = noise_along_the_axis(series.axis, series.signal)
+    lost = ((back - series.signal) ** 2).mean(axis=1) > (NOISES * noise) ** 2
     for place, level in enumerate(series.concentrations.tolist()):
         knew = _holds(as_it_is.sets[place], level) and as_it_is.fits[place]
         knows = found.fits[place] and _overlap(as_it_is.sets[place], found.sets[place])
-        if knew and not knows:
+        if lost[place] and knew and not knows:
             raise SpectraError(
                 f"axis: found steps of {np.median(np.diff(axis)):.6g}, at which the spectrum of "
                 f"{level:g} of the series itself is estimated as {found.mode[place]:.4g}, expected "

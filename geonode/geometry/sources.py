@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.config import ChristoffelParameters
+from geonode.devices.device import one_thread
 from geonode.geometry.chebyshev import (
     differentiation,
     expand,
@@ -71,6 +72,7 @@ class ChebyshevSource:
     calls: int
 
     @classmethod
+    @one_thread()  # or the last digits would depend on the number of cores
     def of(
         cls,
         metric: Metric,
@@ -126,6 +128,7 @@ class ChebyshevSource:
         lines = coefficients @ self.in_w[: coefficients.shape[1]]
         return lines.to(like.dtype).to(like.device)
 
+    @one_thread()
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """Sums of polynomials, and those of the derivatives of the series."""
         lines = self.lines(model, positions)
@@ -157,6 +160,7 @@ class DirectSource:
         """Network calls so far, per model."""
         return self._points // self.models
 
+    @one_thread()
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """Values and derivatives on the network."""
         one, like = self.metric[model], self.metric.network.parameters[0]

@@ -25,6 +25,7 @@ from geonode.errors import SpectraError
 from geonode.spectra.delimited import text_lines
 from geonode.spectra.optional import require
 from geonode.spectra.sheet import Sheet, require_values, shortest
+from geonode.storage.seal import require_file
 
 SUFFIXES = (".jdx", ".dx", ".jcamp")
 
@@ -141,7 +142,7 @@ def _sheet(blocks: list[Block], places: list[str]) -> Sheet:
 def _blocks(path: Path) -> list[Block]:
     """Spectra of one file."""
     jcamp = require("jcamp", "jcamp")
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with require_file(path).open(encoding="utf-8-sig", newline="") as file:
         lines = list(text_lines(file, LONGEST_LINE, LARGEST_TEXT))
     lines = list(_readable(lines))
     said = io.StringIO()

@@ -30,7 +30,7 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
 from geonode.storage.atomic import replacing
 from geonode.storage.document import encode_json
-from geonode.storage.seal import UNSEALED, file_checksum, is_sealed, seal
+from geonode.storage.seal import UNSEALED, file_checksum, is_sealed, require_file, seal
 from geonode.storage.zarr_metadata import require_plain
 
 JSON = dict[str, Any] | list[Any] | str | int | float | bool | None
@@ -688,11 +688,14 @@ def read_attributes(path: Path) -> dict[str, Any]:
 def _sealed_attributes(path: Path) -> dict[str, Any]:
     """Attributes of a root that is intact, those of the seal with them."""
     root = path / _ROOT
-    if not path.exists():
-        raise MissingArtifactError(path)
-    if not root.is_file():
-        raise CorruptArtifactError(path, f"{_ROOT} is missing")
-    content = root.read_bytes()
+    try:
+        path.stat()
+    except FileNotFoundError as error:
+        raise MissingArtifactError(path) from error
+    try:
+        content = require_file(root).read_bytes()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise CorruptArtifactError(path, f"{_ROOT} is missing") from error
     if not is_sealed(content, _SEAL_AT):
         raise CorruptArtifactError(path, f"{_ROOT} fails its checksum")
     try:

@@ -14,7 +14,16 @@ from geonode.storage.artifact import Artifact, damages, open_artifact
 from geonode.storage.document import read_document
 from geonode.storage.inventory import kind_of
 from geonode.storage.lineage import read_seal, strangers
-from geonode.storage.pipeline import LOCK, Output, Record, fingerprint, outputs, records, size_of
+from geonode.storage.pipeline import (
+    LOCK,
+    Output,
+    Record,
+    fingerprint,
+    outputs,
+    records,
+    require_there,
+    size_of,
+)
 from geonode.storage.weights import read_weights
 
 _COMPARED = ("nfiles", "size", "md5")
@@ -92,8 +101,7 @@ def _contents(path: Path, output: Output) -> Iterator[Finding]:
     """Checksums that an output carries itself, and its numbers."""
     kind = kind_of(output)
     try:
-        if not path.exists():
-            raise MissingArtifactError(path)
+        require_there(path)
         if kind in _SEALED:
             read_seal(path)
         if kind == "arrays":

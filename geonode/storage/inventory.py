@@ -10,7 +10,8 @@ from typing import Literal
 from geonode.errors import ArtifactError, MissingArtifactError
 from geonode.storage.artifact import open_artifact
 from geonode.storage.document import read_document
-from geonode.storage.pipeline import Output, outputs, size_of
+from geonode.storage.pipeline import Output, outputs, require_there, size_of
+from geonode.storage.seal import require_file
 from geonode.storage.weights import read_weights
 
 Kind = Literal["arrays", "weights", "document", "table", "file"]
@@ -119,8 +120,7 @@ def _entry(path: Path, output: Output) -> Entry:
         bytes_in_memory=None,
     )
     try:
-        if not path.exists():
-            raise MissingArtifactError(path)
+        require_there(path)
         if kind == "arrays":
             return _with_arrays(entry, *_arrays(path))
         if kind == "weights":
@@ -184,7 +184,7 @@ def _tensors(path: Path) -> tuple[ArrayEntry, ...]:
 def _rows_and_columns(path: Path) -> dict[str, int]:
     """Size of a table, its header not counted."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
+        with require_file(path).open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.reader(stream)
             columns = len(next(reader, ()))
             return {"row": sum(1 for _ in reader), "column": columns}

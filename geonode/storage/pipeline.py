@@ -14,8 +14,9 @@ from typing import Any, Literal
 from ruamel.yaml.error import YAMLError
 
 from geonode.config import parse_yaml
-from geonode.errors import ArtifactError
+from geonode.errors import ArtifactError, MissingArtifactError
 from geonode.progress import Report, silent
+from geonode.storage.seal import require_file
 
 LOCK = "dvc.lock"
 _DECLARED = "dvc.yaml"
@@ -136,10 +137,28 @@ def fingerprint(path: Path, report: Report = silent) -> dict[str, Any]:
         raise ArtifactError(f"{path}: cannot be read: {error}") from error
 
 
+def require_there(path: Path) -> None:
+    """Tell an output that is absent from one that cannot be looked at.
+
+    Raises:
+        MissingArtifactError: there is nothing.
+        ArtifactError: the operating system refuses.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise MissingArtifactError(path) from error
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error}") from error
+
+
 def size_of(path: Path) -> int:
     """Bytes of a file or of all files of a folder; 0 if there is nothing."""
-    files = path.rglob("*") if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files if file.is_file())
+    try:
+        files = path.rglob("*") if path.is_dir() else [path]
+        return sum(file.stat().st_size for file in files if file.is_file())
+    except OSError:  # whoever reads them says why
+        return 0
 
 
 def _paths(declared: Any) -> Iterator[str | None]:
@@ -150,7 +169,7 @@ def _paths(declared: Any) -> Iterator[str | None]:
 
 
 def _md5(file: Path, report: Report) -> str:
-    with file.open("rb") as stream:
+    with require_file(file).open("rb") as stream:
         digest = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False))
     report(file.stat().st_size)
     return digest.hexdigest()

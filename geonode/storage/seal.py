@@ -9,6 +9,8 @@ followed by their own CRC-32C have one and the same CRC-32C, so two intact chunk
 could be swapped unnoticed. CRC-32 too finds every flipped bit and every burst of up to 32 bits.
 """
 
+import errno
+import stat
 import zlib
 from pathlib import Path
 
@@ -18,6 +20,18 @@ UNSEALED = "00000000"
 _BLOCK = 1 << 20
 
 
+def require_file(path: Path) -> Path:
+    """A file that may be opened: whoever opens a pipe waits for somebody to write to it.
+
+    Raises:
+        OSError: there is none, or something else.
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EINVAL, "found a pipe or a device, expected a file", str(path))
+    return path
+
+
 def file_checksum(path: Path) -> str:
     """CRC-32 of a file, as eight lower-case hexadecimal digits.
 
@@ -25,6 +39,7 @@ def file_checksum(path: Path) -> str:
         OSError: the file cannot be read.
     """
     crc = 0
+    require_file(path)
     with path.open("rb") as stream:
         while block := stream.read(_BLOCK):
             crc = zlib.crc32(block, crc)
@@ -57,7 +72,7 @@ def read_sealed(path: Path, at: int) -> bytes:
         ArtifactError: it cannot be read.
     """
     try:
-        content = path.read_bytes()
+        content = require_file(path).read_bytes()
     except FileNotFoundError as error:
         raise MissingArtifactError(path) from error
     except OSError as error:

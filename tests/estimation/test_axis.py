@@ -129,7 +129,9 @@ def test_an_axis_of_another_quantity_or_unit_is_refused(name, unit):
 
 @pytest.mark.parametrize("name", ["wavelength", "Wavelength", "lambda", "x", "axis", "pixel", "nm"])
 def test_an_axis_that_says_nothing_else_is_taken(name):
-    require_axis(series(), Spectra(["a"], AXIS, name, "1", np.zeros((1, len(AXIS))), np.empty(0)))
+    other = Spectra(["a"], AXIS, name, "1", np.ones((1, len(AXIS))), np.empty(0))
+    require_axis(series(), other)
+    assert on_axis(series(), other.axis, other.values) is other.values
 
 
 def test_waves_in_a_centimetre_have_two_names():
@@ -137,3 +139,5 @@ def test_waves_in_a_centimetre_have_two_names():
     model.labels["axis"] = "raman_shift"
     for name in ("wavenumber", "Raman shift", "shift"):
         require_axis(model, Spectra(["a"], AXIS, name, "cm-1", np.zeros((1, 151)), np.empty(0)))
+    with pytest.raises(SpectraError, match="found a energy in cm-1"):
+        require_axis(model, Spectra(["a"], AXIS, "energy", "cm-1", np.zeros((1, 151)), np.empty(0)))

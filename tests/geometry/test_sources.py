@@ -10,8 +10,9 @@ from geonode.geometry.chebyshev import expand
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.sources import ROWS, ChebyshevSource, DirectSource
-from tests.geometry.closed_forms import nodes, random_metric, stretched
+from tests.geometry.closed_forms import CPU, nodes, random_metric, stretched
 from tests.geometry.precision import NoWideningMove
+from tests.geometry.small_series import small_metrics, small_series
 
 PARAMETERS = read_parameters(Path(__file__).parents[2] / "params.yaml").christoffel
 USUAL = {
@@ -147,3 +148,22 @@ def test_a_metric_that_is_too_sharp_is_refused_but_has_a_direct_grid(axis, name)
     with pytest.raises(GeometryError, match=message):
         ChebyshevSource.of(metric, nodes(5), tolerance=1e-8, largest_degree=48)
     DirectSource(metric, nodes(5)).grid(1, nodes(9)).require_valid()
+
+
+@pytest.mark.parametrize("source", [ChebyshevSource, DirectSource])
+def test_the_last_digits_do_not_depend_on_the_number_of_threads(source):
+    series = small_series()
+    metric, wavelengths = small_metrics(series).metric(CPU), torch.linspace(-1, 1, 601).double()
+    found, before = [], torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3, 4):
+            torch.set_num_threads(threads)
+            options = {"tolerance": 1e-12, "largest_degree": 512}
+            one = source.of(metric, wavelengths, **options) if hasattr(source, "of") else None
+            grid = (one or source(metric, wavelengths)).grid(0, torch.linspace(-1, 1, 300).double())
+            found.append((grid.log_sqrt, grid.symbol))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    for one in found[1:]:
+        assert all(torch.equal(part, same) for part, same in zip(one, found[0], strict=True))

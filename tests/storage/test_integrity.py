@@ -1,3 +1,10 @@
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import safetensors.torch
@@ -6,6 +13,7 @@ import torch
 from geonode.errors import ArtifactError
 from geonode.storage.artifact import Artifact, artifact_writer, open_artifact
 from geonode.storage.integrity import verify, workload
+from geonode.storage.inventory import inventory
 from geonode.storage.pipeline import fingerprint
 from geonode.storage.weights import write_weights
 from tests.storage.damage import cut
@@ -21,6 +29,8 @@ from tests.storage.pipelines import (
     write_solved,
     write_spectra,
 )
+
+ROOT = Path(__file__).parents[2]
 
 
 def write_lock(root, **deps):
@@ -209,3 +219,65 @@ def test_what_cannot_be_read_is_damaged(root):
 def test_no_pipeline(tmp_path):
     with pytest.raises(ArtifactError, match=r"found no dvc\.yaml"):
         list(verify(tmp_path))
+
+
+def piped(path):
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "data/device.json",
+        "data/solved.zarr",
+        "data/solved.zarr/zarr.json",
+        "data/solved.zarr/slope/zarr.json",
+        "data/solved.zarr/slope/c/1/0/0",
+        "data/metric.safetensors",
+        "data/table.csv",
+        "data/aside.bin",
+    ],
+)
+def test_a_pipe_in_place_of_a_file_is_told_and_not_waited_for(tmp_path, name):
+    root = write_pipeline(tmp_path)
+    write_lock(root)
+    piped(root / name)
+    script = (
+        "import sys, pathlib\n"
+        "from geonode.storage.integrity import verify\n"
+        "from geonode.storage.inventory import inventory\n"
+        "root = pathlib.Path(sys.argv[1])\n"
+        "sys.stdout.write(repr([found.path for found in verify(root)]))\n"
+        "inventory(root)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, root],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+        cwd=ROOT,
+    )
+    assert "/".join(name.split("/")[:2]) in done.stdout
+
+
+@pytest.mark.parametrize("name", ["data/solved.zarr", "data/solved.zarr/zarr.json"])
+def test_a_folder_that_may_not_be_read_is_not_called_missing(tmp_path, monkeypatch, name):
+    root, real = write_pipeline(tmp_path), Path.stat
+
+    def closed(self, **options):
+        if self == root / name:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+        return real(self, **options)
+
+    monkeypatch.setattr(Path, "stat", closed)
+    with pytest.raises(ArtifactError, match="Permission denied") as caught:
+        open_artifact(root / "data/solved.zarr")
+    assert "remove" not in str(caught.value)
+    (finding,) = [found for found in verify(root) if found.path == "data/solved.zarr"]
+    assert finding.problem == "damaged"
+    assert "Permission denied" in finding.message
+    assert "remove" not in finding.message
+    (entry,) = [entry for entry in inventory(root) if entry.path == "data/solved.zarr"]
+    assert (entry.state, "remove" in entry.reason) == ("damaged", False)
