@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib import colormaps, style
+from matplotlib import colormaps
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
@@ -16,7 +16,7 @@ from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import posterior
 from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import Row
-from geonode.evaluation.figures import BASELINE, MEASURED, MODEL, STYLE
+from geonode.evaluation.figures import BASELINE, MEASURED, MODEL, drawn
 from geonode.learning.blend import SHOWN
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series, level_names
@@ -30,10 +30,9 @@ BANDS = 4
 _GREY = "#999999"
 _RIGHT = 0.35  # share of a panel beyond which a text is left of its mode, as wide as it is
 _BRIGHTEST = 0.8  # of viridis on white
-_styled = style.context(["default", STYLE])
 
 
-@_styled
+@drawn
 def predicted_figure(series: Series, block: PredictedBlock) -> Figure:
     """Draw predicted spectra over the measured ones, up to `BANDS` of them with bands.
 
@@ -71,7 +70,7 @@ def predicted_figure(series: Series, block: PredictedBlock) -> Figure:
     return figure
 
 
-@_styled
+@drawn
 def estimates_figure(
     model: SpectralModel, curve: Curve, spectra: Spectra, rows: list[Row], *, scale: bool
 ) -> Figure:

@@ -6,8 +6,10 @@ tell apart.
 """
 
 import math
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 from jaxtyping import Float
@@ -15,6 +17,8 @@ from matplotlib import style
 from matplotlib.colors import CenteredNorm, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.mathtext import MathTextParser
+from matplotlib.text import Text
 from matplotlib.ticker import NullFormatter
 
 from geonode.spectra.series import level_names
@@ -50,8 +54,34 @@ ROWS = 400
 
 _styled = style.context(["default", STYLE])  # a context manager that also decorates functions
 
+Arguments = ParamSpec("Arguments")
 
-@_styled
+
+def drawn(make: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
+    """Make a figure in the style of all, with labels as they are where they are no formulas."""
+
+    @wraps(make)
+    @_styled
+    def made(*given: Arguments.args, **named: Arguments.kwargs) -> Figure:
+        figure = make(*given, **named)
+        for text in figure.findobj(Text):
+            said = text.get_text()
+            if "$" in said and not _is_formula(said):
+                text.set_parse_math(False)
+        return figure
+
+    return made
+
+
+def _is_formula(text: str) -> bool:
+    try:
+        MathTextParser("path").parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+@drawn
 def folds_figure(
     axis: Float[np.ndarray, "wavelength"],
     axis_label: str,
@@ -103,7 +133,7 @@ def folds_figure(
     return figure
 
 
-@_styled
+@drawn
 def error_figure(
     axis: Float[np.ndarray, "wavelength"],
     axis_label: str,
@@ -167,7 +197,7 @@ def error_figure(
     return figure
 
 
-@_styled
+@drawn
 def metric_figure(
     axis: Float[np.ndarray, "wavelength"],
     axis_label: str,

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +18,7 @@ from geonode.storage.pipeline import (
     LOCK,
     Output,
     Record,
+    damaged_in_cache,
     fingerprint,
     outputs,
     records,
@@ -78,7 +79,7 @@ def verify(root: Path, report: Report = silent) -> Iterator[Finding]:
             intact.append(output)
             if lock is not None:
                 found = list(_against_lock(root / output.path, output, lock, report))
-        yield from found
+        yield from (_with_cache(root, finding, output, lock) for finding in found)
     yield from _agreement(root, intact)
     strange = list(_lineage(root, intact))
     yield from strange
@@ -95,6 +96,19 @@ def workload(root: Path) -> int:
         ArtifactError: there is no pipeline.
     """
     return 2 * sum(size_of(root / output.path) for output in outputs(root))
+
+
+def _with_cache(
+    root: Path, finding: Finding, output: Output, lock: dict[str, Record] | None
+) -> Finding:
+    """A finding that says so where the cache of DVC would restore what is wrong."""
+    record = lock[output.stage].outs.get(output.path) if lock and output.stage in lock else None
+    damaged = damaged_in_cache(root, record) if record else []
+    if not damaged:
+        return finding
+    more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+    said = f"{finding.message}; DVC would restore a copy that is damaged too: remove {damaged[0]}"
+    return replace(finding, message=f"{said}{more} first")
 
 
 def _contents(path: Path, output: Output) -> Iterator[Finding]:

@@ -137,6 +137,25 @@ def fingerprint(path: Path, report: Report = silent) -> dict[str, Any]:
         raise ArtifactError(f"{path}: cannot be read: {error}") from error
 
 
+def damaged_in_cache(root: Path, record: dict[str, Any]) -> list[Path]:
+    """Files in the cache of DVC that are not what it kept: `dvc repro` would restore them.
+
+    Args:
+        root: folder of `dvc.yaml`, with the cache where DVC has it unless told otherwise.
+        record: of an output, as `Record` has it.
+    """
+    md5 = str(record.get("md5", ""))
+    entry = root / ".dvc" / "cache" / "files" / "md5" / md5[:2] / md5[2:]
+    if len(md5) < 3 or not entry.is_file():
+        return []
+    if _md5(entry, silent) != md5.removesuffix(".dir"):
+        return [entry]
+    if not md5.endswith(".dir"):
+        return []
+    listed = json.loads(entry.read_bytes())
+    return [wrong for item in listed for wrong in damaged_in_cache(root, {"md5": item["md5"]})]
+
+
 def require_there(path: Path) -> None:
     """Tell an output that is absent from one that cannot be looked at.
 

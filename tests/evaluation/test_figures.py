@@ -3,9 +3,16 @@ from itertools import combinations
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from geonode.errors import ArtifactError
-from geonode.evaluation.figures import error_figure, folds_figure, metric_figure, save_figure
+from geonode.evaluation.figures import (
+    drawn,
+    error_figure,
+    folds_figure,
+    metric_figure,
+    save_figure,
+)
 
 AXIS = np.linspace(300.0, 700.0, 41)
 LABELS = ("wavelength (nm)", "absorbance")
@@ -162,3 +169,17 @@ def test_heat_maps_of_the_metric_span_its_range():
 def test_a_flat_metric_has_a_figure(tmp_path):
     save_figure(metric_of(4, flat=True), tmp_path / "flat.png")
     assert (tmp_path / "flat.png").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize("label", ["$A$_{520}/$A_{650$", "$", "cost ($)", "$\\frac$", "$A_{520}$"])
+def test_any_label_can_be_drawn(tmp_path, label):
+    @drawn
+    def figure():
+        made = Figure()
+        panel = made.add_subplot(title=label, xlabel=label)
+        panel.set_yscale("log")
+        panel.set_ylim(1, 1e4)
+        return made
+
+    save_figure(figure(), tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

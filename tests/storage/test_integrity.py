@@ -1,4 +1,6 @@
 import errno
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -281,3 +283,32 @@ def test_a_folder_that_may_not_be_read_is_not_called_missing(tmp_path, monkeypat
     assert "remove" not in finding.message
     (entry,) = [entry for entry in inventory(root) if entry.path == "data/solved.zarr"]
     assert (entry.state, "remove" in entry.reason) == ("damaged", False)
+
+
+@pytest.mark.parametrize("name", ["data/solved.zarr", "data/device.json"])
+def test_a_damaged_copy_in_the_cache_of_dvc_is_not_restored(tmp_path, name):
+    root = write_pipeline(tmp_path)
+    write_lock(root)
+    files = [root / name] if (root / name).is_file() else sorted((root / name).rglob("*"))
+    kept, listed = root / ".dvc/cache/files/md5", []
+    for file in (one for one in files if one.is_file()):
+        md5 = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
+        (kept / md5[:2]).mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, kept / md5[:2] / md5[2:])
+        if file != root / name:
+            listed.append({"md5": md5, "relpath": file.relative_to(root / name).as_posix()})
+    if listed:
+        text = json.dumps(sorted(listed, key=lambda item: item["relpath"]))
+        md5 = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+        (kept / md5[:2]).mkdir(parents=True, exist_ok=True)
+        (kept / md5[:2] / f"{md5[2:]}.dir").write_text(text)
+    assert not list(verify(root))
+    chosen = next(file for file in reversed(files) if file.is_file())
+    md5 = hashlib.md5(chosen.read_bytes(), usedforsecurity=False).hexdigest()
+    cut(chosen)
+    (finding,) = (found for found in verify(root) if found.path == name)
+    assert "cache" not in finding.message and "restore" not in finding.message
+    cut(kept / md5[:2] / md5[2:])
+    (finding,) = (found for found in verify(root) if found.path == name)
+    entry = kept / md5[:2] / md5[2:]
+    assert finding.message.endswith(f"a copy that is damaged too: remove {entry} first")
