@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.spectra.reading import Missing, Window, errors_naming, read_sheet, series_of
+from geonode.spectra.sense import doubts
 from geonode.spectra.sheet import Sheet, shortest
 from geonode.spectra.table import MOST_LEVELS, SpectraTable
 
@@ -43,6 +44,7 @@ class Inspection:
         non_monotonic_share: as `SpectraTable.non_monotonic_share`.
         lines: mean spectrum of every level in one line, all on one scale.
         proposal: block `spectra` of a parameter file.
+        doubts: what is possible and hardly meant, as `sense.doubts`.
     """
 
     source: str
@@ -61,6 +63,7 @@ class Inspection:
     non_monotonic_share: float
     lines: list[str]
     proposal: str
+    doubts: list[str]
 
     def text(self) -> str:
         """For people."""
@@ -86,7 +89,8 @@ class Inspection:
             f"{name:>{widest}}  {line}  {scans} scan{'s' if scans > 1 else ''}"
             for name, line, scans in zip(names, self.lines, self.scans, strict=True)
         ]
-        return "\n".join([*head, "", *spectra, "", self.proposal.rstrip()])
+        doubts = [f"doubt: {line}" for line in self.doubts]
+        return "\n".join([*head, "", *spectra, "", *doubts, self.proposal.rstrip()])
 
     def to_json(self) -> dict[str, Any]:
         """Mapping of plain numbers, texts and lists."""
@@ -125,6 +129,7 @@ def inspect_file(path: Path, *, window: Window = None, missing: Missing = "mask"
         non_monotonic_share=table.non_monotonic_share(),
         lines=one_line_spectra(table.spectra),
         proposal=_proposal(path, sheet, table, window),
+        doubts=doubts(sheet, table),
     )
 
 

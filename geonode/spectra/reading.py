@@ -9,6 +9,7 @@ Messages count rows from 1, header included, as an editor shows them.
 
 import csv
 import io
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,8 +29,12 @@ from geonode.spectra.jcamp_dx import SUFFIXES as JCAMP
 from geonode.spectra.jcamp_dx import read_jcamp
 from geonode.spectra.labelled_arrays import read_labelled_arrays
 from geonode.spectra.layout import sheet_of
+from geonode.spectra.sense import doubts
 from geonode.spectra.sheet import Grid, Sheet, shortest
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS, SpectraTable
+from geonode.terminal import printable
+
+_LOG = logging.getLogger(__name__)
 
 Missing = Literal["refuse", "mask"]
 Window = tuple[float, float] | None
@@ -88,7 +93,11 @@ def read_table(path: Path, *, window: Window = None, missing: Missing = "refuse"
             column, what was found and what was expected.
     """
     with errors_naming(path):
-        return series_of(read_sheet(path, most_levels=MOST_LEVELS), window, missing)
+        sheet = read_sheet(path, most_levels=MOST_LEVELS)
+        table = series_of(sheet, window, missing)
+        for line in doubts(sheet, table):
+            _LOG.warning("%s: %s", printable(str(path)), line)
+        return table
 
 
 def read_spectra(path: Path, *, missing: Missing = "refuse") -> Spectra:
