@@ -67,9 +67,11 @@ def _stray(table: SpectraTable) -> Iterator[str]:
     levels, spectra = table.concentrations, table.spectra
     if len(levels) < 5:
         return
-    share = ((levels[1:-1] - levels[:-2]) / (levels[2:] - levels[:-2]))[:, None]
-    between = (1 - share) * spectra[:-2] + share * spectra[2:]
-    away = np.sqrt(((spectra[1:-1] - between) ** 2).mean(axis=1))
+    # Wherever between its neighbours it is: levels need not be even, nor the response.
+    across, here = spectra[2:] - spectra[:-2], spectra[1:-1] - spectra[:-2]
+    length = np.maximum((across**2).sum(axis=1), np.finfo(float).tiny)
+    share = ((across * here).sum(axis=1) / length).clip(0, 1)[:, None]
+    away = np.sqrt(((here - share * across) ** 2).mean(axis=1))
     # A stray level pulls the lines of both its neighbours, by half of its own distance or more.
     worst = int(away.argmax())
     others = np.delete(away, range(max(0, worst - 1), min(len(away), worst + 2)))
