@@ -83,6 +83,7 @@ ODD = (
     *(b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"nan", b"inf", b"-1e999", b"1e308"),
     *(b"9" * 400, b"-", b",", b";", b"\t", b"\r", b"\n", b'"', b"\n\n", b"1_0", b"\xd9\xa1"),
     *(b"[" * 500, b"_" * 3000, b"{}", b"null", b"<a>", b"&a", b"##", b"\x7f\xff\xff\xff"),
+    *(b"1" * 64_000, b"1," * 32_000, b"1." * 32_000),  # which no pattern may take long over
 )
 
 

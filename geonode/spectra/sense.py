@@ -75,7 +75,7 @@ def _stray(table: SpectraTable) -> Iterator[str]:
     # A stray level pulls the lines of both its neighbours, by half of its own distance or more.
     worst = int(away.argmax())
     others = np.delete(away, range(max(0, worst - 1), min(len(away), worst + 2)))
-    usual = float(np.median(others)) if others.size else 0.0
+    usual = float(np.median(others)) if len(others) > 1 else 0.0
     if usual > 0 and away[worst] > STRAY * usual:
         yield (
             f"level {levels[worst + 1]:g} is {away[worst] / usual:.0f} times as far from the line "
