@@ -4,8 +4,8 @@ from scipy.stats import multivariate_t
 
 from geonode.errors import SpectraError
 from geonode.estimation import posterior as module
-from geonode.estimation.curve import Curve
-from geonode.estimation.posterior import CREDIBLE, MISFIT, estimate, posterior
+from geonode.estimation.curve import CREDIBLE, Curve
+from geonode.estimation.posterior import MISFIT, estimate, posterior
 from geonode.spectra.chart import Chart
 from tests.estimation.known import LEVELS, W, bent, known, noise, straight
 
