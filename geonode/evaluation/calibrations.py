@@ -8,14 +8,12 @@ the training levels themselves best when each is left out in turn, so that it is
 calibration itself is given the other levels of a series.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.cross_decomposition import PLSRegression
 from threadpoolctl import threadpool_limits
 
 from geonode.spectra.series import Series
@@ -49,7 +47,7 @@ def pls(concentrations: Concentrations, spectra: Spectra, unknown: Unknown) -> E
     is left out, and the others about their mean span one dimension less than their number.
 
     Sources: Wold, Ruhe, Wold and Dunn, SIAM J. Sci. Stat. Comput. 5, 735 (1984); Wold, Sjöström and
-    Eriksson, Chemom. Intell. Lab. Syst. 58, 109 (2001). The algorithm is that of scikit-learn.
+    Eriksson, Chemom. Intell. Lab. Syst. 58, 109 (2001).
     """
     return _of_components(_pls_by_count, concentrations, spectra, unknown)
 
@@ -205,22 +203,26 @@ def _pls_by_count(
 ) -> np.ndarray:
     """Estimates of PLS with 1 to `most` components, all from one fit.
 
-    The first components of a fit are the components of a fit of fewer. Beyond the rank of the
-    scores the estimates stay as they are.
+    The first components of a fit are the components of a fit of fewer. Where what is left of the
+    scores says nothing of what is left of the levels, the estimates stay as they are. It is the
+    orthogonal scores algorithm of the first source; that of scikit-learn divides by zero there.
     """
-    centre, mean, span = scores.mean(axis=0), levels.mean(), np.ptp(levels)
-    rank = int(np.linalg.matrix_rank(scores - centre, tol=ROUNDING))
-    if rank == 0:
-        return np.full((len(unknown), most), mean)
-    count = min(most, rank)
-    model = PLSRegression(count, scale=False)
-    with warnings.catch_warnings():
-        # Where the first components leave no residual, the others add nothing.
-        warnings.filterwarnings("ignore", "y residual is constant", UserWarning)
-        model.fit(scores, (levels - mean) / span)
-    parts = (unknown - centre) @ model.x_rotations_ * model.y_loadings_[0]
-    estimates = mean + span * np.cumsum(parts, axis=1)
-    return np.pad(estimates, ((0, 0), (0, most - count)), mode="edge")
+    mean, span = levels.mean(), np.ptp(levels)
+    residual, x = (levels - mean) / span, scores - scores.mean(axis=0)
+    unknown_x = unknown - scores.mean(axis=0)
+    parts = np.zeros((len(unknown), most))
+    for component in range(most):
+        covariance = residual @ x
+        if np.linalg.norm(covariance) <= ROUNDING:
+            break
+        weights = covariance / np.linalg.norm(covariance)
+        along, unknown_along = x @ weights, unknown_x @ weights
+        loadings, slope = along @ x / (along @ along), along @ residual / (along @ along)
+        residual = residual - slope * along
+        x = x - np.outer(along, loadings)
+        unknown_x = unknown_x - np.outer(unknown_along, loadings)
+        parts[:, component] = slope * unknown_along
+    return mean + span * np.cumsum(parts, axis=1)
 
 
 def _pcr_by_count(

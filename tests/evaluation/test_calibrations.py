@@ -236,6 +236,16 @@ def test_constant_training_spectra_estimate_the_mean_level(name, value):
         np.testing.assert_allclose(estimates, LEVELS[:count].mean())
 
 
+@every_calibration
+def test_spectra_that_vary_but_not_with_the_level_estimate_the_mean_level(name):
+    """What rises and falls about the middle says nothing that a line could use."""
+    levels = np.array([0.0, 10.0, 20.0, 30.0, 40.0])
+    bends = np.array([4.0, 1.0, 0.0, 1.0, 4.0])
+    unknown = np.array([[3.0], [50.0]]) * BAND
+    estimates = CALIBRATIONS[name](levels, np.outer(bends, BAND), unknown)
+    np.testing.assert_allclose(estimates, 20.0, atol=1e-9)
+
+
 # scores
 
 
