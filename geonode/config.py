@@ -209,12 +209,10 @@ class InnerParameters(Block):
 class ChristoffelParameters(Block):
     """The grid of Christoffel symbols."""
 
-    resolution: Annotated[int, Field(ge=4)] = Field(
-        description="evenly spaced concentration nodes, before refinement"
-    )
+    resolution: Annotated[int, Field(ge=4)] = Field(description="evenly spaced concentration nodes")
     tolerance: Positive = Field(
         description="largest error of ln sqrt(g) and of the Christoffel symbol between nodes; "
-        "cells with a larger one are halved"
+        "a resolution that misses it is an error"
     )
     method: Literal["chebyshev", "direct"] = Field(
         description="expand the metric in Chebyshev polynomials, or call the network at every node"

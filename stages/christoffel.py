@@ -20,8 +20,9 @@ def app(parameters: Parameters) -> str:
     from geonode.devices.device import Device, one_thread
     from geonode.engine.choice import open_engine
     from geonode.evaluation.grid_report import GridReport
+    from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.lookup import LOOKUPS
-    from geonode.geometry.refinement import sufficient_nodes
+    from geonode.geometry.resolution import require_resolution
     from geonode.geometry.sources import grid_source
     from geonode.geometry.stored import write_grids
     from geonode.storage.document import read_document, write_metrics
@@ -37,11 +38,12 @@ def app(parameters: Parameters) -> str:
     with (
         one_thread(),  # or the last digits would depend on the number of cores
         open_engine(parameters.engine, SHARED) as engine,
-        progress("evaluating grids", 3 * source.models) as report,
+        progress("evaluating grids", 2 * source.models) as report,
     ):
-        nodes, smallest = sufficient_nodes(
+        smallest = require_resolution(
             source, block.resolution, like, LOOKUPS[block.lookup], block.tolerance, report
         )
+        nodes = uniform_nodes(block.resolution, like.device, like.dtype)
         write_grids(
             CHRISTOFFEL,
             source,
@@ -63,8 +65,7 @@ def app(parameters: Parameters) -> str:
             "models": source.models,
             "method": block.method,
             "lookup": block.lookup,
-            "resolution": len(nodes),
-            "nodes_added": len(nodes) - block.resolution,
+            "resolution": block.resolution,
             "smallest_uniform_resolution": smallest,
             "wavelengths": len(wavelengths),
             "network_calls_per_model": calls,

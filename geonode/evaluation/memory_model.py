@@ -27,7 +27,7 @@ from geonode.geodesics.features import FEATURES
 from geonode.geodesics.product import Product, rows_within
 from geonode.geodesics.solved import BYTES_PER_ROW, BYTES_PER_TIME, TABLES
 from geonode.geometry.metric import SIZES
-from geonode.geometry.refinement import BLOCK, CHECKS
+from geonode.geometry.resolution import BLOCK, CHECKS
 from geonode.geometry.stored import STORAGE
 from geonode.learning.batches import at_once
 from geonode.learning.blend import BLENDS

@@ -11,10 +11,13 @@ from geonode.geometry.lookup import Lookup
 from geonode.geometry.metric import Metric
 
 CHECK_WAVELENGTHS = 32
+EDGE = (0.25, 0.5, 0.75)
+"""Fractions of the first and of the last cell at which a grid is checked besides: slopes of the
+symbol are one-sided there, and its errors the largest."""
 
 
 class GridErrors(NamedTuple):
-    """Looked-up minus direct values of one model, at random points."""
+    """Looked-up minus direct values of one model."""
 
     log_sqrt: Float[Tensor, "position wavelength"]
     symbol: Float[Tensor, "position wavelength"]
@@ -36,13 +39,16 @@ def grid_errors(
         metric: that one model, in float64.
         wavelengths: charted wavelengths of the grid's columns.
         lookup: how the grid is read.
-        positions: how many random positions, which are not nodes, to look at, each at the same
-            `CHECK_WAVELENGTHS` random wavelengths.
+        positions: how many random positions, which are not nodes, to look at besides those in the
+            cells at both ends, each at the same `CHECK_WAVELENGTHS` random wavelengths.
         seed: of the random choice.
     """
     like = metric.network.parameters[0]
     generator = torch.Generator().manual_seed(seed)
     x = (2 * torch.rand(positions, generator=generator, dtype=torch.float64) - 1).to(like)
+    nodes = moved(grid.positions, like)
+    ends = [a + fraction * (b - a) for a, b in (nodes[:2], nodes[-2:]) for fraction in EDGE]
+    x = torch.cat([x, torch.stack(ends)])
     columns = torch.randperm(len(wavelengths), generator=generator)[:CHECK_WAVELENGTHS]
     part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
     truth = metric.with_symbol(x[None], moved(wavelengths, like)[columns.to(like.device)])

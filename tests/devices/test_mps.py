@@ -17,10 +17,11 @@ from geonode.devices.profile import profile_of
 from geonode.geodesics import solved
 from geonode.geodesics.solved import read_features, solve_all
 from geonode.geodesics.verification import NetworkErrors
+from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.lookup import LOOKUPS
 from geonode.geometry.metric import Metric
-from geonode.geometry.refinement import sufficient_nodes
+from geonode.geometry.resolution import require_resolution
 from geonode.geometry.sources import ChebyshevSource
 from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.learning import batches, trainer
@@ -137,7 +138,8 @@ def test_grids_are_made_and_geodesics_solved(tmp_path, monkeypatch):
     path = tmp_path / "geodesics.zarr"
     for lookup in LOOKUPS:
         with LikeMPS():
-            nodes, smallest = sufficient_nodes(prepared, 60, SINGLE, LOOKUPS[lookup], 1e-2)
+            smallest = require_resolution(prepared, 4096, SINGLE, LOOKUPS[lookup], 1e-2)
+            nodes = uniform_nodes(smallest, SINGLE.device, SINGLE.dtype)
             for model in range(prepared.models):
                 assert prepared.grid(model, nodes).symbol.dtype == torch.float32
         write_grids(
@@ -155,5 +157,4 @@ def test_grids_are_made_and_geodesics_solved(tmp_path, monkeypatch):
             chosen = block.model_copy(update={"method": METHOD_OF[lookup]})
             summary = solve_all(path, grids, learned, data, chosen, MPS)
         assert (summary.method, summary.unconverged) == (METHOD_OF[lookup], 0)
-        assert smallest is not None
         assert np.isfinite(read_features(path, data)).all()

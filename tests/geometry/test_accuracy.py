@@ -48,7 +48,7 @@ def test_statistics_do_not_hide_nan():
 def test_an_exact_grid_has_the_errors_of_its_lookup_only(grid, lookup, bounds):
     errors = grid_errors(grid, METRIC, WAVELENGTHS, LOOKUPS[lookup], positions=100, seed=0)
     for error, bound in zip(errors, bounds, strict=True):
-        assert error.shape == (100, CHECK_WAVELENGTHS)
+        assert error.shape == (106, CHECK_WAVELENGTHS)
         assert bound / 100 < error.abs().max() <= bound
 
 
@@ -84,6 +84,17 @@ def test_few_wavelengths_and_a_float32_grid(grid):
     single = Grid(few.positions.float(), few.log_sqrt.float(), few.symbol.float())
     with NoWideningMove():
         errors = grid_errors(single, METRIC, WAVELENGTHS[:3].float(), hermite, positions=20, seed=0)
-    assert errors.log_sqrt.shape == (20, 3)
+    assert errors.log_sqrt.shape == (26, 3)
     assert errors.log_sqrt.dtype == torch.float64
     assert errors.log_sqrt.abs().max() <= 1e-6
+
+
+@pytest.mark.parametrize("cell", [0, -1])
+def test_an_error_in_a_cell_at_an_end_is_always_seen(grid, cell):
+    """Random positions, 64 in 399 cells, miss it most of the time."""
+    symbol = grid.symbol.clone()
+    symbol[cell] += 1e-2
+    for seed in range(5):
+        bent = Grid(grid.positions, grid.log_sqrt, symbol)
+        errors = grid_errors(bent, METRIC, WAVELENGTHS, LOOKUPS["linear"], positions=1, seed=seed)
+        assert errors.symbol.abs().max() > 5e-3

@@ -6,25 +6,21 @@ import pytest
 import torch
 
 from geonode.errors import GeometryError
-from geonode.geometry import refinement
+from geonode.geometry import resolution
 from geonode.geometry.grid import Grid
 from geonode.geometry.lookup import LOOKUPS, hermite, linear
-from geonode.geometry.refinement import (
+from geonode.geometry.resolution import (
     cell_errors,
-    refine,
+    require_resolution,
     smallest_resolution,
-    sufficient_nodes,
 )
-from geonode.geometry.sources import DirectSource
 from tests.geometry.closed_forms import (
-    CPU,
     RECIPROCAL,
     Known,
     constant,
     exponential,
     grid_of,
     nodes,
-    random_metric,
     stretched,
 )
 
@@ -81,103 +77,54 @@ def largest_error(known, positions, lookup, points=RANDOM):
 
 @BOTH
 @pytest.mark.parametrize(
-    "known", [SHARP, step_up(-0.71, 0.02), FASTER], ids=["thin", "left", "faster"]
+    "known", [step_up(0.3, 0.05), step_up(-0.71, 0.05), FASTER], ids=["step", "left", "faster"]
 )
-@pytest.mark.parametrize("coarse", [4, 5, 16, 33, 50, 200])
-def test_refined_nodes_reach_the_tolerance_everywhere(known, coarse, lookup):
-    refined = refine(FormulaSource([[known]]), nodes(coarse), lookup, TOLERANCE)
-    assert largest_error(known, nodes(coarse), lookup) > TOLERANCE
-    assert largest_error(known, refined, lookup) <= TOLERANCE
-
-
-@BOTH
-def test_refined_nodes_are_few(lookup):
-    source = FormulaSource([[SHARP]])
-    refined = refine(source, nodes(50), lookup, TOLERANCE)
-    evenly = smallest_resolution(source, LIKE, lookup, TOLERANCE)
-    assert 4 * len(refined) <= evenly
-    assert largest_error(SHARP, nodes(evenly), lookup) <= TOLERANCE
+def test_the_smallest_resolution_reaches_the_tolerance_everywhere(known, lookup):
+    smallest = smallest_resolution(FormulaSource([[known]]), LIKE, lookup, 1e-3)
+    assert largest_error(known, nodes(smallest), lookup) <= 1e-3
     # Estimates are on the safe side, by less than a fifth of the nodes.
-    assert largest_error(SHARP, nodes(int(0.8 * evenly)), lookup) > TOLERANCE
-    assert largest_error(SHARP, nodes(4 * len(refined)), lookup) > TOLERANCE
-
-
-@BOTH
-def test_nodes_come_where_they_are_needed_and_nowhere_else(lookup):
-    given = nodes(200)
-    refined = refine(FormulaSource([[GENTLE, SHARP]]), given, lookup, 1e-3)
-    assert (refined.diff() > 0).all()
-    assert torch.isin(given, refined).all()
-    added = refined[~torch.isin(refined, given)]
-    assert len(added) > 20
-    assert ((added - 0.3).abs() < 0.1).all()
-    # Cells are halved, so their widths are those of the given ones over powers of two.
-    halvings = torch.log2((given[1] - given[0]) / refined.diff())
-    torch.testing.assert_close(halvings, halvings.round(), rtol=0, atol=1e-9)
+    assert largest_error(known, nodes(int(0.8 * smallest)), lookup) > 1e-3
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("make", [nodes, stretched])
 @pytest.mark.parametrize("lookup", LOOKUPS.values(), ids=LOOKUPS)
-def test_nothing_is_added_where_nothing_is_needed(lookup, make, dtype):
+def test_metrics_that_lookups_read_exactly_need_the_fewest_nodes(lookup, dtype):
     source = FormulaSource([[constant(2.5)], [exponential(0.7), exponential(-1.9)]])
-    given = make(5, dtype)
-    refined = refine(source, given, lookup, 1e-5)
-    assert torch.equal(refined, given)
-    assert refined.dtype == dtype
-    assert smallest_resolution(source, given, lookup, 1e-5) == 4
+    assert smallest_resolution(source, nodes(5, dtype), lookup, 1e-5) == 4
 
 
 @BOTH
-def test_refined_nodes_serve_every_model_and_every_wavelength(lookup):
-    places = [step_up(-0.5, 0.05), step_up(0.4, 0.05)]
-    for known in ([[places[0]], [GENTLE], [places[1]]], [[GENTLE], [places[0], places[1]]]):
-        refined = refine(FormulaSource(known), nodes(20), lookup, TOLERANCE)
-        for one in (*places, GENTLE):
-            assert largest_error(one, refined, lookup) <= TOLERANCE
-    alone = [refine(FormulaSource([[one]]), nodes(20), lookup, TOLERANCE) for one in places]
-    assert all(torch.isin(one, refined).all() for one in alone)
-
-
-def test_a_network_is_refined_in_the_format_of_its_nodes():
-    metric, w = random_metric(3, 4.0, models=2), nodes(5)
-    refined = refine(DirectSource(metric, w), nodes(30, torch.float32), hermite, TOLERANCE)
-    assert refined.dtype == torch.float32
-    assert len(refined) > 30
-    for model in range(2):
-        truth = metric[model].with_symbol(RANDOM[None, :3000], w)
-        grid = DirectSource(metric, w).grid(model, refined.double())
-        found = hermite(grid, RANDOM[:3000].expand(5, -1), torch.arange(5))
-        for one, other in zip(found, truth, strict=True):
-            assert (one - other[0].T).abs().max() <= TOLERANCE
+def test_a_resolution_below_the_smallest_is_refused_and_the_smallest_named(lookup):
+    source, told = FormulaSource([[GENTLE], [FASTER]]), []
+    smallest = smallest_resolution(source, LIKE, lookup, 1e-3)
+    for enough in (smallest, 2 * smallest):
+        found = require_resolution(source, enough, LIKE, lookup, 1e-3, told.append)
+        assert found == smallest
+    assert told == [1, 1, 1, 1]
+    message = rf"christoffel\.resolution: found {smallest - 1}, expected {smallest} or more"
+    with pytest.raises(GeometryError, match=message):
+        require_resolution(source, smallest - 1, LIKE, lookup, 1e-3)
 
 
 @BOTH
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_jump_is_refused(lookup, dtype):
     source = FormulaSource([[GENTLE], [JUMP]])
-    message = r"tolerance: found 0\.0001, but with \d+ nodes .*; raise christoffel\.tolerance"
-    with pytest.raises(GeometryError, match=message):
-        refine(source, nodes(20, dtype), lookup, TOLERANCE)
-    assert smallest_resolution(source, nodes(4, dtype), lookup, TOLERANCE) is None
+    with pytest.raises(GeometryError, match=r"christoffel\.tolerance: found 0\.0001, .* raise it"):
+        require_resolution(source, 2000, nodes(4, dtype), lookup, TOLERANCE)
 
 
 @BOTH
 def test_values_that_are_not_numbers_are_never_good_enough(lookup):
     hole = formula(lambda x: torch.where(x > 0.3, torch.nan, 0 * x), lambda x: 0 * x)
-    source = FormulaSource([[hole]])
-    with pytest.raises(GeometryError, match=r"tolerance: found 0\.0001"):
-        refine(source, nodes(20), lookup, TOLERANCE)
-    assert smallest_resolution(source, LIKE, lookup, TOLERANCE) is None
+    assert smallest_resolution(FormulaSource([[hole]]), LIKE, lookup, TOLERANCE) is None
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1e-4, float("nan")])
 def test_a_tolerance_that_is_not_positive_is_refused(tolerance):
-    source, message = FormulaSource([[GENTLE]]), f"tolerance: found {tolerance}, expected a number"
+    message = f"tolerance: found {tolerance}, expected a number"
     with pytest.raises(GeometryError, match=message):
-        refine(source, nodes(20), hermite, tolerance)
-    with pytest.raises(GeometryError, match=message):
-        smallest_resolution(source, LIKE, hermite, tolerance)
+        smallest_resolution(FormulaSource([[GENTLE]]), LIKE, hermite, tolerance)
 
 
 @pytest.mark.parametrize("lookup", LOOKUPS.values(), ids=LOOKUPS)
@@ -227,16 +174,10 @@ def test_the_most_nodes_may_be_needed_but_not_more(lookup, order, monkeypatch):
     known = [GENTLE, FASTER]
     source = FormulaSource([[known[i]] for i in order])
     needed = smallest_resolution(source, LIKE, lookup, 1e-3)
-    monkeypatch.setattr(refinement, "MOST_NODES", needed)
+    monkeypatch.setattr(resolution, "MOST_NODES", needed)
     assert smallest_resolution(source, LIKE, lookup, 1e-3) == needed
-    monkeypatch.setattr(refinement, "MOST_NODES", needed - 1)
+    monkeypatch.setattr(resolution, "MOST_NODES", needed - 1)
     assert smallest_resolution(source, LIKE, lookup, 1e-3) is None
-    refined = len(refine(source, nodes(5), lookup, 1e-3))
-    monkeypatch.setattr(refinement, "MOST_NODES", refined - 1)
-    with pytest.raises(GeometryError, match=rf"tolerance: found 0.001.* {refined - 1} nodes"):
-        refine(source, nodes(5), lookup, 1e-3)
-    monkeypatch.setattr(refinement, "MOST_NODES", refined)
-    assert len(refine(source, nodes(5), lookup, 1e-3)) == refined
 
 
 @pytest.mark.parametrize("lookup", LOOKUPS.values(), ids=LOOKUPS)
@@ -276,34 +217,9 @@ def test_estimates_of_some_cells_are_those_of_all(lookup):
     assert (whole >= alone).all()
 
 
-@BOTH
-@pytest.mark.parametrize("coarse", [4, 50])
-def test_every_model_is_reported_once(lookup, coarse):
-    source, told = FormulaSource([[GENTLE], [SHARP], [FASTER]]), []
-    refine(source, nodes(coarse), lookup, TOLERANCE, told.append)
-    assert sum(told) == 3
-    told.clear()
-    smallest_resolution(source, nodes(4, torch.float64).to(CPU), lookup, 1e-2, told.append)
-    assert told == [1, 1, 1]
-
-
-@pytest.mark.parametrize(("lookup", "tolerance"), [(hermite, 1e-4), (linear, 1e-3)])
-def test_evenly_spaced_nodes_are_left_alone_if_they_suffice(lookup, tolerance):
-    told, source = [], FormulaSource([[GENTLE], [SHARP]])
-    smallest = smallest_resolution(source, LIKE, lookup, tolerance)
-    enough, found = sufficient_nodes(source, smallest, LIKE, lookup, tolerance, told.append)
-    assert (sum(told), found) == (4, smallest)
-    assert torch.equal(enough, nodes(smallest))
-    told.clear()
-    refined, found = sufficient_nodes(source, 30, LIKE, lookup, tolerance, told.append)
-    assert (sum(told), found) == (4, smallest)
-    assert torch.equal(refined, refine(source, nodes(30), lookup, tolerance))
-    assert 30 < len(refined) < smallest
-
-
 def test_many_cells_are_looked_into_a_part_at_a_time(monkeypatch):
     cells = torch.tensor([0, 1, 5, 6, 7, 19, 28])
     source = FormulaSource([[SHARP]])
     whole = cell_errors(source, 0, nodes(30), cells, hermite)
-    monkeypatch.setattr(refinement, "BLOCK", 2)
+    monkeypatch.setattr(resolution, "BLOCK", 2)
     assert torch.equal(cell_errors(source, 0, nodes(30), cells, hermite), whole)

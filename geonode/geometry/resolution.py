@@ -1,7 +1,9 @@
-"""How many nodes a grid needs, and where.
+"""How many evenly spaced nodes a grid needs.
 
 The error of a lookup is estimated at two points inside every cell, where what is looked up is
-compared with the source of the grid. All wavelengths and all models share the nodes.
+compared with the source of the grid. All wavelengths and all models share the nodes, so their
+places must not depend on the spectra: refined where one fold's metric is sharp, they would tell
+the other folds of a spectrum that these leave out.
 """
 
 import torch
@@ -20,91 +22,36 @@ CHECKS = (0.25, 0.75)
 `hermite` changes sign inside a cell, and where depends on the widths of both neighbours."""
 SHARE = 9 / 16
 """Least share of a cell's largest error that is seen there: (t (1 - t))^2 over its maximum, for the
-value of a cubic. A straight line shows 0.75 of its error, a symbol by `hermite` 0.85 or more; the
-rest makes up for slopes that change when a neighbour is halved later."""
+value of a cubic. A straight line shows 0.75 of its error, a symbol by `hermite` 0.85 or more."""
 MOST_NODES = 65_536
 BLOCK = 256  # cells looked into at once, so that memory does not grow with the nodes
-NARROWEST = 2**-20
-"""Width of a cell that is not halved any more: float32 has 16 positions in it."""
 
 
-def sufficient_nodes(
+def require_resolution(
     source: GridSource,
     resolution: int,
     like: Float[Tensor, "..."],
     lookup: Lookup,
     tolerance: float,
     report: Report = silent,
-) -> tuple[Float[Tensor, "node"], int | None]:
-    """Evenly spaced nodes, refined if they are fewer than would do.
-
-    Args:
-        source: of all models.
-        resolution: how many nodes to begin with.
-        like: format and device of the nodes.
-        lookup: that is to be accurate.
-        tolerance: largest estimated error of ln sqrt(g) and of the Christoffel symbol.
-        report: told of every model, twice.
-
-    Returns:
-        The nodes, and the `smallest_resolution`.
+) -> int:
+    """Return the `smallest_resolution`, or refuse a resolution below it.
 
     Raises:
-        GeometryError: the resolution is below 4, or as for `refine`.
+        GeometryError: the resolution does not reach the tolerance, or none does.
     """
-    nodes = uniform_nodes(resolution, like.device, like.dtype)
     smallest = smallest_resolution(source, like, lookup, tolerance, report)
-    if smallest is None or smallest > resolution:
-        return refine(source, nodes, lookup, tolerance, report), smallest
-    report(source.models)
-    return nodes, smallest
-
-
-def refine(
-    source: GridSource,
-    positions: Float[Tensor, "node"],
-    lookup: Lookup,
-    tolerance: float,
-    report: Report = silent,
-) -> Float[Tensor, "refined"]:
-    """Halve cells until every lookup is within a tolerance.
-
-    Args:
-        source: of all models.
-        positions: nodes to begin with; all of them stay.
-        lookup: that is to be accurate.
-        tolerance: largest estimated error of ln sqrt(g) and of the Christoffel symbol.
-        report: told of every model, once.
-
-    Raises:
-        GeometryError: the tolerance is not positive, or would need more than `MOST_NODES` nodes
-            or cells below `NARROWEST`.
-    """
-    require_above("tolerance", tolerance, 0)
-    new = 1
-    fine = torch.zeros(len(positions) - 1, dtype=torch.bool, device=positions.device)
-    while True:
-        cells = (~fine).nonzero()[:, 0]
-        errors = torch.zeros_like(positions[cells])
-        for model in range(source.models):
-            found = cell_errors(source, model, positions, cells, lookup)
-            errors = torch.maximum(errors, found)  # NaN, if there is one
-            report(new)
-        new = 0
-        fine[cells] = errors <= tolerance
-        if fine.all():
-            return positions
-        rough = ~fine
-        too_many = len(positions) + int(rough.sum()) > MOST_NODES
-        if too_many or float(positions.diff()[rough].min()) < NARROWEST:
-            raise GeometryError(
-                f"tolerance: found {tolerance:g}, but with {len(positions)} nodes lookups are "
-                f"still off by {float(errors.max()):.1e}, expected a tolerance that "
-                f"{MOST_NODES} nodes at most reach; raise christoffel.tolerance"
-            )
-        middles = (positions[:-1] + positions[1:])[rough] / 2
-        positions = torch.cat([positions, middles]).sort().values
-        fine = fine.repeat_interleave(1 + rough.long())
+    if smallest is None:
+        raise GeometryError(
+            f"christoffel.tolerance: found {tolerance:g}, which lookups between {MOST_NODES} "
+            "nodes miss, expected a tolerance that they reach; raise it"
+        )
+    if resolution < smallest:
+        raise GeometryError(
+            f"christoffel.resolution: found {resolution}, expected {smallest} or more: with fewer "
+            f"nodes lookups are off by more than christoffel.tolerance, {tolerance:g}"
+        )
+    return smallest
 
 
 def smallest_resolution(
