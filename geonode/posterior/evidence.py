@@ -126,14 +126,14 @@ class FittedSmoothers:
         """Evidence for all smoothers at all targets, one row a fold and target."""
         found = self.smoothers.at(targets)
         valid = found.valid.transpose(1, 2)
-        mean_error = self.errors.mean(-1)
-        initial = (-POWER * _ln(mean_error))[:, None].masked_fill(~valid, -torch.inf)
+        mean_error, (log_error, *_) = self.errors.mean(-1), self._whatever_target
+        initial = (-POWER * log_error).masked_fill(~valid, -torch.inf)
         share = torch.softmax(initial, dim=-1)
         within = self.scale[:, None] * found.variance.transpose(1, 2)
         weights = found.weights.transpose(1, 2)
         average = (share[..., None] * weights).sum(2)
         apart = self._square(weights - average[:, :, None])
-        best = torch.where(valid, _ln(mean_error)[:, None], torch.inf).amin(-1)
+        best = torch.where(valid, log_error, torch.inf).amin(-1)
         by_target = (
             within,
             found.variance.transpose(1, 2),
@@ -159,36 +159,45 @@ class FittedSmoothers:
             (share * mean_error[:, None]).sum(-1).flatten(),
         )
 
+    @cached_property
+    def _whatever_target(self) -> tuple[Float[Tensor, "fold 1 smoother"], ...]:
+        """Logarithms of errors, scale and variance that are the same for every target."""
+        numbers = (
+            _ln(self.errors.mean(-1)),
+            _ln(self.errors).mean(-1),
+            _ln(self.errors[..., 0]),
+            _ln(self.errors[..., -1]),
+            _ln(self.scale),
+            self.likelihood.clamp(min=-20),
+            _ln((1 / self._diagonal).mean(-1), 1e-8),
+        )
+        return tuple(number[:, None] for number in numbers)
+
     def _features(
         self, by_target: tuple[Tensor, ...], best: Tensor, places: Positions
     ) -> Float[Tensor, "fold target smoother feature"]:
         within, variance, apart, from_mean = by_target
         near, distance, beyond = self._nearness(places)
         nearby = torch.einsum("ftml,fml->ftm", near, self.errors)
-        errors, least = self.errors, best[..., None]
-
-        def everywhere(values: Tensor) -> Tensor:
-            return values[:, None].expand_as(within)
-
-        return torch.stack(
-            [
-                everywhere(_ln(errors.mean(-1))) - least,
-                everywhere(_ln(errors).mean(-1)) - least,
-                _ln(nearby) - least,
-                everywhere(self.likelihood).clamp(min=-20),
-                _ln(within) - least,
-                _ln(variance, 1e-8),
-                _ln(apart) - least,
-                _ln(from_mean, 1e-8),
-                everywhere(_ln(errors[..., 0])) - least,
-                everywhere(_ln(errors[..., -1])) - least,
-                distance,
-                beyond,
-                everywhere(_ln(self.scale)) - least,
-                everywhere(_ln((1 / self._diagonal).mean(-1), 1e-8)),
-            ],
-            dim=-1,
-        )
+        mean, geometric, lowest, highest, scale, likelihood, spread = self._whatever_target
+        least = best[..., None]
+        columns = [
+            mean - least,
+            geometric - least,
+            _ln(nearby) - least,
+            likelihood,
+            _ln(within) - least,
+            _ln(variance, 1e-8),
+            _ln(apart) - least,
+            _ln(from_mean, 1e-8),
+            lowest - least,
+            highest - least,
+            distance,
+            beyond,
+            scale - least,
+            spread,
+        ]
+        return torch.stack([column.expand_as(within) for column in columns], dim=-1)
 
     def _nearness(self, places: Positions) -> tuple[Tensor, Tensor, Tensor]:
         """Shares of the levels by rank, distance to the nearest in lengths, distance beyond."""

@@ -19,6 +19,27 @@ WIDEST = 6.0
 """Standard deviations from the mean of the simulated series, beyond which evidence is cut."""
 
 
+class _Layers(nn.Sequential):
+    """Two layers on several parts as if these were joined.
+
+    Every part is multiplied by its own columns and then broadcast: what all smoothers or all rows
+    share is multiplied once.
+    """
+
+    def __init__(self, inputs: int, width: int, outputs: int, *last: nn.Module) -> None:
+        super().__init__(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, outputs), *last)
+
+    def forward(self, *parts: Tensor) -> Tensor:
+        first, *others = self
+        weight, joined = first.get_parameter("weight"), first.get_parameter("bias")
+        columns = weight.split([part.shape[-1] for part in parts], dim=1)
+        for part, column in zip(parts, columns, strict=True):
+            joined = joined + part @ column.T
+        for layer in others:
+            joined = layer(joined)
+        return joined
+
+
 class WeightNetwork(nn.Module):
     """One network of the rule.
 
@@ -36,11 +57,11 @@ class WeightNetwork(nn.Module):
         super().__init__()
         description = dictionary().numbers()
         inputs = FEATURES + description.shape[1] + CONTEXT
-        self.encode = _layers(inputs, width, width)
-        self.gather = _layers(2 * width + CONTEXT, width, width)
-        self.decide = nn.Sequential(nn.Linear(2 * width, width), nn.SiLU(), nn.Linear(width, 1))
-        self.expect = nn.Sequential(nn.Linear(3 * width, width), nn.SiLU(), nn.Linear(width, 1))
-        for parameter in self.decide[-1].parameters():
+        self.encode = _Layers(inputs, width, width, nn.SiLU())
+        self.gather = _Layers(2 * width + CONTEXT, width, width, nn.SiLU())
+        self.decide = _Layers(2 * width, width, 1)
+        self.expect = _Layers(3 * width, width, 1)
+        for parameter in self.decide[2].parameters():
             nn.init.zeros_(parameter)
         self.register_buffer("description", description, persistent=False)
         for name, size in (("feature", FEATURES), ("context", CONTEXT)):
@@ -70,18 +91,14 @@ class WeightNetwork(nn.Module):
         features, context, start = (part.to(dtype) for part in (features, context, initial))
         features = ((features - self.feature_mean) / self.feature_deviation).clamp(-WIDEST, WIDEST)
         context = ((context - self.context_mean) / self.context_deviation).clamp(-WIDEST, WIDEST)
-        rows, smoothers, _ = features.shape
-        described = self.description.expand(rows, -1, -1)
-        shown = context[:, None].expand(-1, smoothers, -1)
-        encoded = self.encode(torch.cat([features, described, shown], dim=-1))
+        encoded = self.encode(features, self.description, context[:, None])
         valid = torch.isfinite(start).to(dtype)
         first = _average(torch.softmax(start, dim=-1), encoded)
         even = _average(valid / valid.sum(-1, keepdim=True), encoded)
-        gathered = self.gather(torch.cat([first, even, context], dim=-1))
-        both = torch.cat([encoded, gathered[:, None].expand(-1, smoothers, -1)], dim=-1)
-        weights = torch.softmax(start + POWER * self.decide(both)[..., 0], dim=-1)
-        last = torch.cat([_average(weights, encoded), first, gathered], dim=-1)
-        return weights, self.expect(last)[:, 0]
+        gathered = self.gather(first, even, context)
+        logits = self.decide(encoded, gathered[:, None])[..., 0]
+        weights = torch.softmax(start + POWER * logits, dim=-1)
+        return weights, self.expect(_average(weights, encoded), first, gathered)[:, 0]
 
 
 class WeightRule(nn.Module):
@@ -109,10 +126,6 @@ class WeightRule(nn.Module):
         weights = torch.stack([weights for weights, _ in found]).mean(0).double()
         logarithm = torch.stack([logarithm for _, logarithm in found]).mean(0).double()
         return weights, evidence.total * evidence.expected * torch.exp(2 * logarithm)
-
-
-def _layers(inputs: int, width: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, outputs), nn.SiLU())
 
 
 def _average(weights: Tensor, encoded: Tensor) -> Tensor:
