@@ -25,16 +25,13 @@ from scipy.interpolate import CubicSpline
 
 from geonode.errors import TrainingError
 from geonode.estimation.model import SpectralModel
-from geonode.estimation.range import Nodes, believable_range, metric_nodes
+from geonode.estimation.range import NODES, Nodes, knots_over_range, nodes_on_metric
 from geonode.learning.calibration import InnerErrors
-from geonode.posterior.posterior import MetricPosterior
 
 CREDIBLE = 0.9
 """Share of the sets that are to hold the true concentration."""
 
-COARSE = 65  # concentrations at which the curve is predicted, evenly spaced on the chart
-FINE = 16  # times as many, by interpolation, at which a posterior is computed
-AT_ONCE = 64
+CHART_KNOTS = 65  # concentrations at which a curve without a posterior is predicted
 SCALE_DEVIATION = 0.2
 """Standard deviation of the factor between two instruments, where one is allowed."""
 SMALLEST = 1e-6  # error, relative to the largest signal, that is taken to be made at least
@@ -133,22 +130,23 @@ class Curve:
         Raises:
             TrainingError: there are no inner folds, which say how large errors are.
         """
-        posterior, inner = model.posterior, model.blend.inner
-        if posterior is not None:
-            nodes = metric_nodes(posterior, *believable_range(posterior.levels), COARSE, FINE)
-        else:
-            nodes = _chart_nodes(model)
-        coarse, fine = np.linspace(0, 1, COARSE), np.linspace(0, 1, len(nodes.fine))
+        levels, inner = model.series.concentrations[model.fold.training], model.blend.inner
         training = _centred(model.series.signal[model.fold.training], offset)
         basis = _directions(training, offset)
-        scores, disagreement = _predicted(model, nodes.coarse, basis)
-        covariance = _upsampled(disagreement, coarse, fine)
+        if model.has_posterior:
+            knots = knots_over_range(levels)
+            scores, disagreement, sqrt_metric = _predicted(model, knots, basis)
+            nodes = nodes_on_metric(levels, knots, sqrt_metric)
+        else:
+            nodes = _chart_nodes(model)
+            scores, disagreement, _ = _predicted(model, nodes.knots, basis)
+        fine = np.linspace(0, 1, NODES)
+        covariance = _upsampled(disagreement, nodes.shares, fine)
         inside = model.is_inside(nodes.fine)
-        if posterior is not None:
+        if model.has_posterior:
             smallest = (SMALLEST * float(np.abs(training).max())) ** 2
-            covariance, freedom = _law_of_posterior(
-                posterior, covariance, _spanned(training, basis), smallest
-            )
+            covariance = _covariance_of_posterior(covariance, _spanned(training, basis), smallest)
+            freedom = np.full(NODES, len(levels))
         elif inner is not None:
             sides = [_Errors.of(model, inner, side, basis, offset) for side in (0, 1)]
             covariance = covariance + np.where(
@@ -160,7 +158,7 @@ class Curve:
                 "estimation: found inner.members 0, expected 1 or more, as errors inside the folds "
                 "say how far a spectrum may be off; or set decoders.kind to posterior or blend"
             )
-        means = CubicSpline(coarse, scores)(fine)
+        means = CubicSpline(nodes.shares, scores)(fine)
         if scale:
             covariance = covariance + SCALE_DEVIATION**2 * means[:, :, None] * means[:, None]
         factors = np.linalg.cholesky(covariance)
@@ -172,25 +170,21 @@ class Curve:
             np.linalg.inv(factors),
             2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1),
             nodes.log_prior,
-            inside if posterior is not None else np.ones_like(inside),
+            inside if model.has_posterior else np.ones_like(inside),
             freedom,
             Novelty.of(_novel(training, offset)),
             offset,
-            CREDIBLE if posterior is None else MASS,
+            MASS if model.has_posterior else CREDIBLE,
         )
 
 
-def _law_of_posterior(
-    posterior: MetricPosterior, covariance: np.ndarray, spanned: np.ndarray, smallest: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """S at every node, in part even over all directions, and degrees of freedom."""
-    levels, (nodes, directions, _) = len(posterior.levels), covariance.shape
-    size = np.trace(covariance, axis1=1, axis2=2) / directions + smallest
+def _covariance_of_posterior(
+    covariance: np.ndarray, spanned: np.ndarray, smallest: float
+) -> np.ndarray:
+    """S at every node, in part even over all directions."""
+    size = np.trace(covariance, axis1=1, axis2=2) / covariance.shape[1] + smallest
     even = size[:, None, None] * spanned
-    return (
-        STRETCH**2 * ((1 - SHARED) * covariance + SHARED * even),
-        np.full(nodes, levels),
-    )
+    return STRETCH**2 * ((1 - SHARED) * covariance + SHARED * even)
 
 
 def _spanned(training: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -208,14 +202,13 @@ def _chart_nodes(model: SpectralModel) -> Nodes:
     """Nodes evenly on the chart of the fold, over the range of all levels."""
     chart = model.learned.charts[model.fold.index]
     low, high = chart.position(model.series.concentrations[[0, -1]])
-    coarse = np.linspace(low, high, COARSE)
-    fine = np.linspace(low, high, FINE * (COARSE - 1) + 1)
+    fine = np.linspace(low, high, NODES)
     half = (fine[1] - fine[0]) / 2
     edges = np.concatenate([[low], fine[:-1] + half, [high]])
     even = np.zeros(len(fine))
     even[[0, -1]] = -np.log(2)  # the cells at both ends are half as wide
-    at = chart.concentration
-    return Nodes(at(coarse), at(fine), at(edges), even)
+    shares, at = np.linspace(0, 1, CHART_KNOTS), chart.concentration
+    return Nodes(at(low + shares * (high - low)), shares, at(fine), at(edges), even)
 
 
 @dataclass(frozen=True)
@@ -259,23 +252,23 @@ def _directions(spectra: np.ndarray, offset: bool) -> np.ndarray:
 
 
 def _predicted(
-    model: SpectralModel, concentrations: np.ndarray, basis: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of the predictions, and their covariance D."""
-    scores, covariances = [], []
-    for start in range(0, len(concentrations), AT_ONCE):
-        part = model.predict(concentrations[start : start + AT_ONCE]).predicted
-        rows = part.factors @ basis.T
-        even = np.zeros(len(rows)) if part.even is None else part.even
-        scores.append(part.spectra @ basis.T)
-        covariances.append(rows.swapaxes(1, 2) @ rows + even[:, None, None] * np.eye(len(basis)))
-    return np.concatenate(scores), np.concatenate(covariances)
+    model: SpectralModel, knots: np.ndarray, basis: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores of the predictions, their covariance D, and mean sqrt(g); NaN without a posterior."""
+    predicted = model.predict(knots).predicted
+    rows = predicted.factors @ basis.T
+    covariance = rows.swapaxes(1, 2) @ rows
+    if predicted.even is not None:
+        covariance = covariance + predicted.even[:, None, None] * np.eye(len(basis))
+    missing = np.full(len(knots), np.nan)
+    mean = missing if predicted.sqrt_metric is None else predicted.sqrt_metric[0]
+    return predicted.spectra @ basis.T, covariance, mean
 
 
-def _upsampled(values: np.ndarray, coarse: np.ndarray, fine: np.ndarray) -> np.ndarray:
+def _upsampled(values: np.ndarray, knots: np.ndarray, fine: np.ndarray) -> np.ndarray:
     """Linear in between, where covariances stay covariances."""
-    place = np.clip(np.searchsorted(coarse, fine) - 1, 0, len(coarse) - 2)
-    share = ((fine - coarse[place]) / (coarse[place + 1] - coarse[place]))[:, None, None]
+    place = np.clip(np.searchsorted(knots, fine) - 1, 0, len(knots) - 2)
+    share = ((fine - knots[place]) / (knots[place + 1] - knots[place]))[:, None, None]
     return (1 - share) * values[place] + share * values[place + 1]
 
 

@@ -1,7 +1,6 @@
 """Spectra at any concentration, predicted by what was learned of a series."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,6 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.learning.blend import Blend, Prediction
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.path_features import features_to
-from geonode.learning.posterior_decoder import PosteriorDecoders
-from geonode.posterior.posterior import MetricPosterior
 from geonode.spectra.series import Series, read_series
 from geonode.storage.lineage import together
 
@@ -57,13 +54,10 @@ class SpectralModel:
         *_, whole = leave_one_out(len(series.concentrations))
         return cls(series, learned, blend, whole)
 
-    @cached_property
-    def posterior(self) -> MetricPosterior | None:
-        """The posterior over metrics; None if the model predicts without."""
-        decoders = self.blend.decoders.get("posterior")
-        if not isinstance(decoders, PosteriorDecoders):
-            return None
-        return decoders.of_fold(self.fold, self.series)
+    @property
+    def has_posterior(self) -> bool:
+        """Whether it predicts by the posterior over metrics, alone or with others."""
+        return "posterior" in self.blend.decoders
 
     @property
     def range(self) -> tuple[float, float]:

@@ -192,7 +192,7 @@ def meaning_of_std(model: SpectralModel) -> str:
         return (
             "what members, sources and kinds of decoders disagree by; no inner folds calibrate it"
         )
-    if model.posterior is not None:
+    if model.has_posterior:
         return "size of the error to expect, learned on simulated series"
     return "calibrated by the inner folds, sqrt(deviation^2 + mean squared error inside)"
 

@@ -13,26 +13,29 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from geonode.posterior.posterior import MetricPosterior
-
 BEYOND = 1.5
 """Steps, in concentration or in its logarithm, by which the range reaches beyond the levels."""
 
-PLACES = 33  # at which the metric is asked for, evenly and again on a logarithmic scale
-DECADE = 30.0  # how far below the lowest positive level those on the logarithmic scale begin
+KNOTS = 33  # evenly, and again on a logarithmic scale
+DECADES = 30.0  # lowest positive level over the lowest knot on the logarithmic scale
+NODES = 1025
+TOO_NEAR = 1e-6
+"""Of a concentration: knots that are nearer to each other are one."""
 
 
 class Nodes(NamedTuple):
     """Concentrations at which a curve is predicted and a posterior is computed.
 
     Attributes:
-        coarse: for the predictions.
-        fine: for the posterior.
+        knots: for the predictions; the curve between them is interpolated.
+        shares: of the arc length up to every knot, from 0 to 1.
+        fine: for the posterior, evenly on the arc length.
         edges: of the cells about the fine ones.
         log_prior: of the cells, up to a constant.
     """
 
-    coarse: Float[np.ndarray, "coarse"]
+    knots: Float[np.ndarray, "knot"]
+    shares: Float[np.ndarray, "knot"]
     fine: Float[np.ndarray, "fine"]
     edges: Float[np.ndarray, "edge"]
     log_prior: Float[np.ndarray, "fine"]
@@ -51,38 +54,39 @@ def believable_range(levels: Float[np.ndarray, "level"]) -> tuple[float, float]:
     return 0.0, high
 
 
-def metric_nodes(
-    posterior: MetricPosterior, low: float, high: float, coarse: int, finer: int
-) -> Nodes:
-    """Nodes evenly on the arc length of the mean of sqrt(g).
+def knots_over_range(levels: Float[np.ndarray, "level"]) -> Float[np.ndarray, "knot"]:
+    """Concentrations over the believable range, near to each other on every chart.
 
     Args:
-        posterior: of the metric.
-        low: start of the range.
-        high: end of the range.
-        coarse: number of nodes for predictions.
-        finer: times as many intervals between the fine ones.
+        levels: training levels, ascending, none negative, not all zero.
     """
-    positive = float(posterior.levels[posterior.levels > 0].min())
-    places = np.union1d(
-        np.linspace(low, high, PLACES), np.geomspace(positive / DECADE, high, PLACES)
-    )
-    middles = (places[1:] + places[:-1]) / 2
-    mean, _ = posterior.sqrt_metric(middles)
-    lengths = np.concatenate([[0.0], np.cumsum(mean * np.diff(places))])
+    low, high = believable_range(levels)
+    lowest = levels[levels > 0].min() / DECADES
+    knots = np.union1d(np.linspace(low, high, KNOTS), np.geomspace(lowest, high, KNOTS))
+    return knots[np.diff(knots, prepend=-1.0) > TOO_NEAR * knots]
 
-    def at(shares: np.ndarray) -> np.ndarray:
-        return np.interp(shares * lengths[-1], lengths, places)
 
-    count = finer * (coarse - 1) + 1
-    fine = np.linspace(0, 1, count)
-    half = fine[1] / 2
-    edges = np.concatenate([[0.0], fine[:-1] + half, [1.0]])
-    width = np.diff(edges)
-    lowest, highest = posterior.levels[[0, -1]]
-    part = (at(fine) > lowest).astype(int) + (at(fine) > highest)  # below, between, beyond
-    if lowest == 0:
-        part = part.clip(min=1)  # nothing is below a blank
-    mass = np.array([1.0, len(posterior.levels) - 1.0, 1.0])
-    share = width * (mass / np.maximum(np.bincount(part, width, 3), 1e-300))[part]
-    return Nodes(at(np.linspace(0, 1, coarse)), at(fine), at(edges), np.log(share))
+def nodes_on_metric(
+    levels: Float[np.ndarray, "level"],
+    knots: Float[np.ndarray, "knot"],
+    sqrt_metric: Float[np.ndarray, "knot"],
+) -> Nodes:
+    """Nodes evenly on the arc length of a metric.
+
+    Args:
+        levels: training levels, ascending, none negative.
+        knots: as of `knots_over_range`.
+        sqrt_metric: sqrt(g) at the knots, positive; straight in between.
+    """
+    steps = (sqrt_metric[1:] + sqrt_metric[:-1]) / 2 * np.diff(knots)
+    lengths = np.concatenate([[0.0], np.cumsum(steps)])
+    shares = lengths / lengths[-1]
+    places = np.linspace(0, 1, NODES)
+    borders = np.concatenate([[0.0], (places[1:] + places[:-1]) / 2, [1.0]])
+    fine, edges = (np.interp(where, shares, knots) for where in (places, borders))
+    below, beyond = fine < levels[0], fine > levels[-1]
+    width = np.diff(borders)
+    mass = np.full(NODES, (len(levels) - 1) / width[~below & ~beyond].sum())
+    for part in (below, beyond):
+        mass[part] = 1 / max(width[part].sum(), np.finfo(float).tiny)
+    return Nodes(knots, shares, fine, edges, np.log(width * mass))

@@ -121,14 +121,14 @@ def metric_csv(model: SpectralModel) -> str:
         model: of all levels.
     """
     lines = ["concentration,sqrt_g,deviation"]
-    if model.posterior is not None:
-        levels = model.series.concentrations
-        places = np.union1d(levels, np.linspace(levels[0], levels[-1], METRIC_PLACES))
-        places = places[places > 0]
-        mean, deviation = model.posterior.sqrt_metric(places)
+    levels = model.series.concentrations
+    places = np.union1d(levels, np.linspace(levels[0], levels[-1], METRIC_PLACES))
+    places = places[places > 0]
+    metric = model.predict(places).predicted.sqrt_metric if model.has_posterior else None
+    if metric is not None:
         lines += [
-            f"{place:.6g},{value:.6g},{spread:.6g}"
-            for place, value, spread in zip(places, mean, deviation, strict=True)
+            f"{place:.6g},{mean:.6g},{deviation:.6g}"
+            for place, (mean, deviation) in zip(places, metric.T, strict=True)
         ]
     return "\n".join(lines) + "\n"
 
@@ -142,7 +142,7 @@ def estimate_left_out(model: SpectralModel, report: Report = silent) -> LeftOutE
         model: of all levels; its folds are those of leave-one-out.
         report: told of every level.
     """
-    if model.posterior is None and model.blend.inner is None:
+    if not model.has_posterior and model.blend.inner is None:
         return None
     series, estimates, places, densities = model.series, [], [], []
     for fold in leave_one_out(len(series.concentrations))[:-1]:

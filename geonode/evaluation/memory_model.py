@@ -20,7 +20,7 @@ from typing import Any
 from geonode.config import Parameters
 from geonode.devices.device import Device
 from geonode.devices.profile import profile_of
-from geonode.estimation.curve import AT_ONCE
+from geonode.estimation.curve import CHART_KNOTS
 from geonode.evaluation.figures import ROWS
 from geonode.evaluation.timing import time_command
 from geonode.geodesics.features import FEATURES
@@ -266,7 +266,7 @@ class _Sizes:
         """
         sources, kinds = self.levels - 1, len(BLENDS[self.parameters.decoders.kind])
         factors = sources * self.parameters.decoders.members + sources + kinds
-        return 4 * AT_ONCE * factors * self.wavelengths * DOUBLE
+        return 4 * CHART_KNOTS * factors * self.wavelengths * DOUBLE
 
 
 def _weights() -> int:

@@ -61,6 +61,7 @@ class PosteriorDecoders:
             found.factors @ spectra,
             found.even,
             self.prior.intervals(len(spectra), inside),
+            found.sqrt_metric,
         )
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:

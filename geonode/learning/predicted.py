@@ -17,12 +17,15 @@ class Predicted:
         even: variance that every wavelength has besides, independently; None for none.
         half_widths: half the width of the intervals of `PROBABILITIES`, in units of the deviation;
             None where nothing but inner folds could tell.
+        sqrt_metric: mean and standard deviation of sqrt(g) at the targets under the posterior over
+            metrics (per unit of concentration); None without one.
     """
 
     spectra: Float[np.ndarray, "target wavelength"]
     factors: Float[np.ndarray, "target row wavelength"]
     even: Float[np.ndarray, "target"] | None = None
     half_widths: Float[np.ndarray, "target probability"] | None = None
+    sqrt_metric: Float[np.ndarray, "2 target"] | None = None
 
     @property
     def deviation(self) -> Float[np.ndarray, "target wavelength"]:
@@ -42,7 +45,8 @@ def mixture(weights: Float[np.ndarray, "target kind"], parts: list[Predicted]) -
 
     Args:
         weights: of the distributions, for every target; they add up to one.
-        parts: the distributions. Those of the mixture's intervals are of the first that has some.
+        parts: the distributions. Half widths and metric of the mixture are those of the first that
+            has some.
     """
     spectra = np.stack([part.spectra for part in parts], axis=1)
     mean = np.einsum("tk,tkw->tw", weights, spectra)
@@ -50,10 +54,11 @@ def mixture(weights: Float[np.ndarray, "target kind"], parts: list[Predicted]) -
     within = [roots[:, k, None, None] * part.factors for k, part in enumerate(parts)]
     between = roots[..., None] * (spectra - mean[:, None])
     even = [weights[:, k] * part.even for k, part in enumerate(parts) if part.even is not None]
-    known = [part.half_widths for part in parts if part.half_widths is not None]
+    of_posterior = next((part for part in parts if part.half_widths is not None), parts[0])
     return Predicted(
         mean,
         np.concatenate([*within, between], axis=1),
         sum(even) if even else None,
-        known[0] if known else None,
+        of_posterior.half_widths,
+        of_posterior.sqrt_metric,
     )

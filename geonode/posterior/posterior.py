@@ -7,7 +7,8 @@ training spectra Y, a Y, and its covariance over wavelengths is Y^T Q Y with
 
 what the smoothers disagree by, and what each does not know. Q is scaled so that its mean over
 wavelengths is the squared error that the rule expects. The posterior of the metric itself is that
-of sqrt(g) = dx/dc under the weights of the smoothers on each chart.
+of sqrt(g) = dx/dc under the weights of the smoothers on each chart. Charts are 2 long over the
+training levels, so that sqrt(g) is per unit of concentration.
 """
 
 from dataclasses import dataclass
@@ -39,13 +40,13 @@ class PosteriorPrediction(NamedTuple):
         factors: L^T of Q = L L^T: times the training spectra, rows whose outer products add up to
             the covariance over wavelengths.
         even: variance that every wavelength has besides.
-        smoothers: weight of every smoother.
+        sqrt_metric: mean and standard deviation of sqrt(g) (per unit of concentration).
     """
 
     weights: Float[np.ndarray, "target level"]
     factors: Float[np.ndarray, "target level level"]
     even: Float[np.ndarray, "target"]
-    smoothers: Float[np.ndarray, "target smoother"]
+    sqrt_metric: Float[np.ndarray, "2 target"]
 
 
 @dataclass(frozen=True)
@@ -101,26 +102,13 @@ class MetricPosterior:
         places = range(max(1, len(targets)))
         with one_thread(), torch.no_grad():
             parts = [self._predict(targets[place : place + 1]) for place in places]
-        return PosteriorPrediction(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-
-    def sqrt_metric(
-        self, concentrations: Float[np.ndarray, "target"]
-    ) -> tuple[Float[np.ndarray, "target"], Float[np.ndarray, "target"]]:
-        """Posterior mean and standard deviation of sqrt(g) at concentrations above 0.
-
-        Charts are 2 long over the training levels, so that sqrt(g) is per unit of concentration.
-        Weights of smoothers at a concentration are those of its prediction.
-        """
-        weights = self.predict(concentrations).smoothers
-        chart = self.fitted.description.chart.numpy()
-        by_chart = np.stack(
-            [weights[:, chart == place].sum(axis=1) for place in range(len(FAMILIES))], axis=1
+        average, factors, even, metric = zip(*parts, strict=True)
+        return PosteriorPrediction(
+            np.concatenate(average),
+            np.concatenate(factors),
+            np.concatenate(even),
+            np.concatenate(metric, axis=1),
         )
-        levels, targets = (torch.from_numpy(part)[None] for part in (self.levels, concentrations))
-        values = np.nan_to_num(sqrt_metrics(levels, targets)[0].numpy().T)
-        mean = (by_chart * values).sum(axis=1)
-        variance = (by_chart * (values - mean[:, None]) ** 2).sum(axis=1)
-        return mean, np.sqrt(variance)
 
     def _predict(self, targets: np.ndarray) -> tuple[np.ndarray, ...]:
         found = self.fitted.evidence(torch.tensor(targets)[None])
@@ -140,7 +128,20 @@ class MetricPosterior:
         factors = torch.where(finite, factors, torch.nan)
         largest = max(float(np.abs(self.spectra).max()), np.finfo(float).tiny)
         even = EVEN * expected * largest**2
-        return tuple(part.numpy() for part in (average, factors, even, weights))
+        metric = self._sqrt_metric(weights.numpy(), targets)
+        return average.numpy(), factors.numpy(), even.numpy(), metric
+
+    def _sqrt_metric(self, weights: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Mean and standard deviation of sqrt(g) under the weights of the smoothers."""
+        chart = self.fitted.description.chart.numpy()
+        by_chart = np.stack(
+            [weights[:, chart == place].sum(axis=1) for place in range(len(FAMILIES))], axis=1
+        )
+        levels, places = (torch.from_numpy(part)[None] for part in (self.levels, targets))
+        values = np.nan_to_num(sqrt_metrics(levels, places)[0].numpy().T)
+        mean = (by_chart * values).sum(axis=1)
+        variance = (by_chart * (values - mean[:, None]) ** 2).sum(axis=1)
+        return np.stack([mean, np.sqrt(variance)])
 
     def _moments(self, found: Evidence, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Average weights of the training spectra, and Q before it is scaled."""

@@ -14,6 +14,7 @@ from geonode.errors import SpectraError
 from geonode.estimation import predicting
 from geonode.estimation.model import SpectralModel
 from geonode.learning.calibration import PROBABILITIES
+from geonode.posterior.prior import packaged_prior
 from geonode.spectra.reading import read_spectra, read_table
 from geonode.storage.artifact import open_artifact
 from tests.estimation.trained import AXIS, LEVELS, spectra_at
@@ -37,7 +38,7 @@ def expected(root, concentrations):
     model = SpectralModel.read(root / "data")
     found = model.predict(np.array(concentrations))
     inside = model.is_inside(np.array(concentrations))
-    factors = model.posterior.prior.intervals(len(LEVELS), inside)[:, NINETY]
+    factors = packaged_prior().intervals(len(LEVELS), inside)[:, NINETY]
     half = found.half_width[NINETY]
     return found.spectra, half / factors[:, None], half
 

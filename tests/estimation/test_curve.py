@@ -3,7 +3,8 @@ import pytest
 from scipy.stats import multivariate_t
 
 from geonode.errors import TrainingError
-from geonode.estimation.curve import COARSE, FINE, SCALE_DEVIATION, Curve, Novelty
+from geonode.estimation.curve import SCALE_DEVIATION, Curve, Novelty
+from geonode.estimation.range import NODES
 from geonode.spectra.chart import Chart
 from tests.estimation.known import LEVELS, W, bent, known, noise, straight
 
@@ -40,7 +41,7 @@ def test_directions_are_those_of_the_training_spectra_and_a_constant():
 def test_nodes_are_even_on_the_chart_and_cells_share_it_out():
     chart = Chart.of("asinh", 5.0, np.array(LEVELS))
     curve = Curve.of(known(straight, LEVELS, ERRORS, chart=chart))
-    assert len(curve.concentrations) == FINE * (COARSE - 1) + 1
+    assert len(curve.concentrations) == NODES
     steps = np.diff(chart.position(curve.concentrations))
     np.testing.assert_allclose(steps, steps[0], rtol=1e-6)
     cells = np.diff(chart.position(curve.edges))

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from geonode.estimation.curve import Curve
-from geonode.estimation.range import believable_range, metric_nodes
-from geonode.posterior.posterior import MetricPosterior
-from geonode.posterior.prior import packaged_prior
+from geonode.estimation.range import (
+    NODES,
+    believable_range,
+    knots_over_range,
+    nodes_on_metric,
+)
 from tests.estimation.known import LEVELS, learned, straight
 
 LOW_AND_HIGH = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
@@ -25,63 +28,85 @@ def test_the_range_goes_a_step_and_a_half_beyond_the_highest_level(levels, high)
     assert believable_range(np.array(levels, dtype=float)) == pytest.approx((0, high), rel=1e-12)
 
 
-class Flat(MetricPosterior):
-    """sqrt(g) is 3 everywhere."""
-
-    def sqrt_metric(self, concentrations):
-        return np.full(len(concentrations), 3.0), np.zeros(len(concentrations))
-
-
-class Rising(MetricPosterior):
-    """sqrt(g) is c, so that the arc length is c^2 / 2."""
-
-    def sqrt_metric(self, concentrations):
-        return concentrations, np.zeros(len(concentrations))
-
-
-def nodes_of(kind, levels, high):
-    return metric_nodes(kind.of(levels, straight(levels), packaged_prior()), 0.0, high, 9, 16)
-
-
-@pytest.mark.parametrize("kind", [Flat, Rising, MetricPosterior])
 @pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
-def test_nodes_ascend_over_the_whole_range_and_edges_enclose_them(kind, levels):
-    nodes = nodes_of(kind, levels, 1500.0)
-    assert (len(nodes.coarse), len(nodes.fine), len(nodes.edges)) == (9, 129, 130)
-    for places in nodes[:3]:
-        assert (places[0], places[-1]) == pytest.approx((0, 1500))
+def test_knots_are_near_to_each_other_on_a_linear_and_on_a_logarithmic_scale(levels):
+    knots = knots_over_range(levels)
+    low, high = believable_range(levels)
+    assert (knots[0], knots[-1]) == pytest.approx((low, high))
+    assert (np.diff(knots) > 0).all()
+    assert np.diff(knots).max() <= high / 32 * (1 + 1e-12)
+    lowest = levels[levels > 0].min() / 30
+    ratios = knots[2:] / knots[1:-1]
+    assert ratios.max() <= (high / lowest) ** (1 / 32) * (1 + 1e-9)
+    assert ratios.min() > 1 + 1e-6
+
+
+def nodes_of(sqrt_metric, levels):
+    knots = knots_over_range(levels)
+    return nodes_on_metric(levels, knots, sqrt_metric(knots))
+
+
+def flat(concentrations):
+    return np.full(len(concentrations), 3.0)
+
+
+def rising(concentrations):
+    """The arc length is c + c^2 / 2, of which trapezoids are exact."""
+    return 1 + concentrations
+
+
+METRICS = pytest.mark.parametrize("metric", [flat, rising])
+
+
+@METRICS
+@pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
+def test_nodes_ascend_over_the_whole_range_and_edges_enclose_them(metric, levels):
+    nodes = nodes_of(metric, levels)
+    assert (len(nodes.fine), len(nodes.edges)) == (NODES, NODES + 1)
+    for places in (nodes.fine, nodes.edges):
+        assert (places[0], places[-1]) == pytest.approx(believable_range(levels))
         assert (np.diff(places) > 0).all()
-    np.testing.assert_allclose(nodes.fine[::16], nodes.coarse, rtol=1e-12)
+    assert (nodes.shares[0], nodes.shares[-1]) == (0, 1)
     assert (nodes.edges[1:-1] > nodes.fine[:-1]).all()
     assert (nodes.edges[1:-1] < nodes.fine[1:]).all()
 
 
 def test_nodes_are_even_on_the_arc_length():
-    even = nodes_of(Flat, LOW_AND_HIGH, 80.0)
-    np.testing.assert_allclose(even.coarse, np.linspace(0, 80, 9), rtol=1e-12, atol=1e-12)
-    rising = nodes_of(Rising, LOW_AND_HIGH, 80.0)
-    # The arc length, 1 at the end, is straight between 32 places: off by (1 / 32)^2 / 4 at most.
-    shares = np.linspace(0, 1, 129)
-    np.testing.assert_allclose((rising.fine / 80) ** 2, shares, atol=2.5e-4)
+    even, high = nodes_of(flat, LOW_AND_HIGH), believable_range(LOW_AND_HIGH)[1]
+    np.testing.assert_allclose(even.fine, np.linspace(0, high, NODES), rtol=1e-12, atol=1e-12)
+    nodes = nodes_of(rising, LOW_AND_HIGH)
+    whole = high + high**2 / 2
+    at_knots = (nodes.knots + nodes.knots**2 / 2) / whole
+    np.testing.assert_allclose(nodes.shares, at_knots, rtol=1e-12, atol=1e-15)
+    # Between two knots the arc length is taken as straight, off by half a square of their distance.
+    lengths = (nodes.fine + nodes.fine**2 / 2) / whole
+    atol = np.diff(nodes.knots).max() ** 2 / 8 / whole
+    np.testing.assert_allclose(lengths, np.linspace(0, 1, NODES), atol=atol)
 
 
-@pytest.mark.parametrize("kind", [Flat, Rising, MetricPosterior])
+@METRICS
 @pytest.mark.parametrize("count", [3, 5])
-def test_beyond_either_end_there_is_the_mass_of_one_level_more(kind, count):
+def test_beyond_either_end_there_is_the_mass_of_one_level_more(metric, count):
     """Of n + 1 levels in random order the last is above all others with probability 1 / (n + 1)."""
     levels = LOW_AND_HIGH[:count]
-    nodes = nodes_of(kind, levels, 80.0)
+    nodes = nodes_of(metric, levels)
     mass = np.exp(nodes.log_prior) / np.exp(nodes.log_prior).sum()
-    for part in (nodes.fine <= levels[0], nodes.fine > levels[-1]):
+    for part in (nodes.fine < levels[0], nodes.fine > levels[-1]):
         assert part.sum() > 1
         assert mass[part].sum() == pytest.approx(1 / (count + 1), rel=1e-9)
 
 
+def test_nothing_is_below_a_blank():
+    nodes = nodes_of(flat, np.array(LEVELS))
+    mass = np.exp(nodes.log_prior) / np.exp(nodes.log_prior).sum()
+    assert mass[nodes.fine > LEVELS[-1]].sum() == pytest.approx(1 / len(LEVELS), rel=1e-9)
+
+
 def test_between_the_ends_a_cell_is_as_likely_as_it_is_long():
-    nodes = nodes_of(Flat, LOW_AND_HIGH, 80.0)
+    nodes = nodes_of(flat, LOW_AND_HIGH)
     density = np.exp(nodes.log_prior) / np.diff(nodes.edges)
     for low, high in ((-1, 10), (10, 50), (50, 81)):
-        part = density[(nodes.fine > low) & (nodes.fine <= high)]
+        part = density[(nodes.fine >= low) & (nodes.fine <= high)][1:-1]
         np.testing.assert_allclose(part, part[0], rtol=1e-9)
 
 
