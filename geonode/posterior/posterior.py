@@ -32,6 +32,10 @@ Where training spectra happen to agree, the covariance alone would promise an ex
 """
 
 
+BLOCK = 4
+"""Targets that are predicted together: one alone takes four tenths of the time of a block."""
+
+
 class PosteriorPrediction(NamedTuple):
     """Predicted spectra as combinations of the training spectra.
 
@@ -97,17 +101,19 @@ class MetricPosterior:
     def predict(self, targets: Float[np.ndarray, "target"]) -> PosteriorPrediction:
         """Predict spectra at concentrations, none negative.
 
-        Every target on its own: what else is asked for changes not a bit.
+        Blocks have one size, the last one filled up: what else is asked for changes not a bit.
         """
-        places = range(max(1, len(targets)))
+        starts = range(0, max(1, len(targets)), BLOCK)
+        blocks = [targets[start : start + BLOCK] for start in starts]
         with one_thread(), torch.no_grad():
-            parts = [self._predict(targets[place : place + 1]) for place in places]
+            parts = [self._predict(_filled(block)) for block in blocks]
         average, factors, even, metric = zip(*parts, strict=True)
+        count = len(targets)
         return PosteriorPrediction(
-            np.concatenate(average),
-            np.concatenate(factors),
-            np.concatenate(even),
-            np.concatenate(metric, axis=1),
+            np.concatenate(average)[:count],
+            np.concatenate(factors)[:count],
+            np.concatenate(even)[:count],
+            np.concatenate(metric, axis=1)[:, :count],
         )
 
     def _predict(self, targets: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -154,6 +160,11 @@ class MetricPosterior:
         size = self.fitted.scale[0].clamp(min=1e-300)
         share = weights * found.within / size / freedom
         return average, between + torch.einsum("tm,mlk->tlk", share, smoothers)
+
+
+def _filled(block: np.ndarray) -> np.ndarray:
+    """The targets of a block, and the last of them again until there are `BLOCK`."""
+    return np.concatenate([block, np.repeat(block[-1:], BLOCK - len(block))])
 
 
 def _require_levels(levels: np.ndarray) -> None:

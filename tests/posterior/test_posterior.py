@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from geonode.errors import TrainingError
-from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.posterior import BLOCK, MetricPosterior
 from geonode.posterior.prior import packaged_prior
 
 LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 60.0])
@@ -93,3 +93,17 @@ def test_fifty_levels_are_no_hardship():
     spectra = np.outer(levels / (20 + levels), BAND)
     predicted = posterior(spectra, levels).predict(np.array([33.3])).weights @ spectra
     np.testing.assert_allclose(predicted[0], 33.3 / 53.3 * BAND, atol=1e-3)
+
+
+@pytest.mark.parametrize("count", [3, 5, 11])
+def test_what_else_is_asked_for_changes_not_a_bit(count):
+    random = np.random.default_rng(count)
+    levels = np.sort(random.uniform(0, 60, count))
+    found = posterior(random.normal(size=(count, 31)), levels)
+    targets = random.uniform(0, 80, BLOCK + 3)
+    together = found.predict(targets)
+    for place, target in enumerate(targets):
+        alone = found.predict(np.array([target]))
+        for whole, part in zip(together[:3], alone[:3], strict=True):
+            np.testing.assert_array_equal(whole[place], part[0])
+        np.testing.assert_array_equal(together.sqrt_metric[:, place], alone.sqrt_metric[:, 0])
