@@ -43,6 +43,7 @@ from geonode.estimation.posterior import Estimates, estimate
 from geonode.learning.folds import leave_one_out
 from geonode.learning.series_fit import fit_series
 from geonode.spectra.chart import Chart
+from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
 from geonode.spectra.table import FEWEST_LEVELS, MOST_LEVELS
 
@@ -274,7 +275,9 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
                 "takes the mean over wavelengths away"
             )
         if (offset, scale) not in self._curves:
-            self._curves[offset, scale] = Curve.of(self.model_, offset=offset, scale=scale)
+            self._curves[offset, scale] = Curve.of(
+                self.model_, offset=offset, scale=scale, one_scan=True
+            )
         return estimate(self._curves[offset, scale], given)
 
     @classmethod
@@ -366,10 +369,11 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
                 f"X: found {len(levels)} different concentrations in {len(spectra)} rows, expected "
                 f"{FEWEST_LEVELS} to {MOST_LEVELS}; a fold of a cross-validation leaves some out"
             )
+        scans = [spectra[places == level] for level in range(len(levels))]
         return Series(
             levels,
             _axis(self.wavelengths, spectra.shape[1]),
-            np.stack([spectra[places == level].mean(axis=0) for level in range(len(levels))]),
+            np.stack([of_level.mean(axis=0) for of_level in scans]),
             Chart.of(parameters.chart, parameters.kappa, levels),
             {
                 "signal": parameters.quantity,
@@ -378,6 +382,7 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
                 "axis_unit": "1",
                 "concentration_unit": parameters.concentration_unit,
             },
+            Replicates.of(scans),
         )
 
 

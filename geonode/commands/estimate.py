@@ -84,7 +84,7 @@ def estimate(
     require = partial(require_destination, never=(data, file), overwrite=overwrite)
     require("--out", out, ".zarr" if image else ".csv")
     require("--figure", figure, ".png")
-    allowed = {"offset": allow_offset, "scale": allow_scale}
+    allowed = {"offset": allow_offset, "scale": allow_scale, "one_scan": True}
     if image:
         if out is None:
             expected = "a store of maps, .zarr, for an image"

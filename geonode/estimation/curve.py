@@ -84,6 +84,23 @@ class Novelty:
         freedom = min(by_direction, by_size, parts.shape[1])
         return cls(mean, max(1.0, float(freedom)), count)
 
+    def with_noise(self, rows: Float[np.ndarray, "row wavelength"]) -> "Novelty":
+        """The novelty of spectra that have noise besides.
+
+        Degrees of freedom by Satterthwaite, Biometrics Bulletin 2 (1946) 110.
+
+        Args:
+            rows: whose outer products add up to the covariance of the noise.
+        """
+        gram = rows @ rows.T
+        noise = float(np.trace(gram))
+        if noise == 0:
+            return self
+        square = self.square + noise
+        # Half the variance: square^2 / freedom of the novelty, tr C^2 of the noise.
+        freedom = square**2 / (self.square**2 / self.freedom + float(np.sum(gram**2)))
+        return Novelty(square, max(1.0, freedom), self.spectra)
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -119,13 +136,22 @@ class Curve:
     mass: float
 
     @classmethod
-    def of(cls, model: SpectralModel, *, offset: bool = False, scale: bool = False) -> "Curve":
+    def of(
+        cls,
+        model: SpectralModel,
+        *,
+        offset: bool = False,
+        scale: bool = False,
+        one_scan: bool = False,
+    ) -> "Curve":
         """The curve of a model over the range of all levels of its series.
 
         Args:
             model: that predicts spectra.
             offset: whether measured spectra may differ by a constant, of any size.
             scale: whether they may differ by a factor, close to 1 by `SCALE_DEVIATION`.
+            one_scan: whether they are single scans, which repeat less well than the means of
+                replicates that the series consists of.
 
         Raises:
             TrainingError: there are no inner folds, which say how large errors are.
@@ -161,6 +187,12 @@ class Curve:
         means = CubicSpline(nodes.shares, scores)(fine)
         if scale:
             covariance = covariance + SCALE_DEVIATION**2 * means[:, :, None] * means[:, None]
+        excess = np.zeros((0, training.shape[1]))
+        if one_scan and model.series.replicates is not None:
+            excess = model.series.replicates.excess(np.array(model.fold.training))
+            excess = _centred(excess, offset)
+        scores_of_excess = excess @ basis.T
+        covariance = covariance + scores_of_excess.T @ scores_of_excess
         factors = np.linalg.cholesky(covariance)
         return cls(
             nodes.fine,
@@ -172,7 +204,7 @@ class Curve:
             nodes.log_prior,
             inside if model.has_posterior else np.ones_like(inside),
             freedom,
-            Novelty.of(_novel(training, offset)),
+            Novelty.of(_novel(training, offset)).with_noise(excess - scores_of_excess @ basis),
             offset,
             MASS if model.has_posterior else CREDIBLE,
         )

@@ -14,8 +14,9 @@ from geonode.errors import CorruptArtifactError, SpectraError
 from geonode.spectra.chart import Chart
 from geonode.spectra.headers import same_unit
 from geonode.spectra.reading import read_table
+from geonode.spectra.replicates import Replicates
 from geonode.spectra.table import SpectraTable
-from geonode.storage.artifact import JSON, ArtifactWriter, artifact_writer, open_artifact
+from geonode.storage.artifact import JSON, Artifact, ArtifactWriter, artifact_writer, open_artifact
 
 LABELS = ("signal", "signal_unit", "axis", "axis_unit", "concentration_unit")
 
@@ -30,6 +31,7 @@ class Series:
         signal: mean spectrum of every level.
         chart: the concentration chart; its positions are x.
         labels: `signal`, `signal_unit`, `axis`, `axis_unit` and `concentration_unit`.
+        replicates: the scans behind the mean spectra; None where they are not known.
     """
 
     concentrations: Float[np.ndarray, "concentration"]
@@ -37,6 +39,7 @@ class Series:
     signal: Float[np.ndarray, "concentration wavelength"]
     chart: Chart
     labels: dict[str, str]
+    replicates: Replicates | None = None
 
     @property
     def positions(self) -> Float[np.ndarray, "concentration"]:
@@ -77,7 +80,7 @@ def write_series(
     Raises:
         ArtifactError: it cannot be written; an older one is then intact.
     """
-    noise = table.replicate_noise_by_wavelength()
+    replicates = table.replicates
     quantity, unit = parameters.quantity, parameters.unit
     attributes = {
         "chart": {"kappa": repr(chart.kappa), "low": chart.low, "high": chart.high},
@@ -104,17 +107,24 @@ def write_series(
         writer.stored(
             "scans",
             ("concentration",),
-            np.array([len(scans) for scans in table.scans]),
+            replicates.scans,
             units="1",
             long_name="scans behind the mean spectrum",
         )
-        if noise is not None:
+        if len(replicates.level):
             writer.stored(
-                "replicate_noise",
-                ("wavelength",),
-                noise,
+                "replicate_level",
+                ("replicate",),
+                replicates.level,
+                units="1",
+                long_name="place of the level of a scan, where it was scanned twice or more",
+            )
+            writer.stored(
+                "replicate_deviation",
+                ("replicate", "wavelength"),
+                replicates.deviations,
                 units=unit,
-                long_name="pooled standard deviation of one scan",
+                long_name="a scan less the mean of its level",
             )
 
 
@@ -142,7 +152,31 @@ def read_series(path: Path) -> Series:
         or not all((np.diff(array) > 0).all() for array in (levels, axis))
     ):
         raise CorruptArtifactError(path, "holds no series of ascending levels and wavelengths")
-    return Series(levels, axis, signal, Chart(kappa, low, high), labels)
+    replicates = _replicates(path, artifact, signal.shape)
+    return Series(levels, axis, signal, Chart(kappa, low, high), labels, replicates)
+
+
+def _replicates(path: Path, artifact: Artifact, shape: tuple[int, int]) -> Replicates:
+    """The scans behind the means of a series of some shape.
+
+    Raises:
+        CorruptArtifactError: they are of another series.
+    """
+    scans = artifact["scans"]
+    level, deviations = np.zeros(0, dtype=np.int64), np.zeros((0, shape[1]))
+    if "replicate_level" in artifact.names:
+        level, deviations = artifact["replicate_level"], artifact["replicate_deviation"]
+    if (
+        scans.shape != shape[:1]
+        or not np.issubdtype(scans.dtype, np.integer)
+        or (scans < 1).any()
+        or not np.array_equal(level, np.repeat(np.arange(len(scans)), scans * (scans > 1)))
+        or deviations.shape != (len(level), shape[1])
+        or deviations.dtype != np.float64
+        or not np.isfinite(deviations).all()
+    ):
+        raise CorruptArtifactError(path, "holds no scans of its own levels and wavelengths")
+    return Replicates(scans, level, deviations)
 
 
 def measured_table(parameters: SpectraParameters) -> SpectraTable:
@@ -171,7 +205,8 @@ def read_series_csv(parameters: SpectraParameters) -> Series:
     table = measured_table(parameters)
     chart = Chart.of(parameters.chart, parameters.kappa, table.concentrations)
     labels = _labels(table, parameters)
-    return Series(table.concentrations, table.axis, table.spectra, chart, labels)
+    spectra, replicates = table.spectra, table.replicates
+    return Series(table.concentrations, table.axis, spectra, chart, labels, replicates)
 
 
 def level_names(levels: Float[np.ndarray, "concentration"]) -> list[str]:

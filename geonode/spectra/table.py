@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
+from geonode.spectra.replicates import Replicates
 from geonode.spectra.sheet import require_size
 
 FEWEST_LEVELS = 4
@@ -68,21 +69,14 @@ class SpectraTable:
         """Mean spectrum of every level."""
         return np.stack([scans.mean(axis=0) for scans in self.scans])
 
-    def replicate_noise_by_wavelength(self) -> Float[np.ndarray, "wavelength"] | None:
-        """Pooled standard deviation of one scan about the mean of its level, at every wavelength.
-
-        The square root of the summed squared deviations over the summed degrees of freedom
-        (scans - 1) of all levels; two scans differ by sqrt(2) times this. None without replicates.
-        """
-        freedom = sum(len(scans) - 1 for scans in self.scans)
-        if freedom == 0:
-            return None
-        squares = sum(np.sum((scans - scans.mean(axis=0)) ** 2, axis=0) for scans in self.scans)
-        return np.sqrt(squares / freedom)
+    @property
+    def replicates(self) -> Replicates:
+        """The scans of every level about their mean."""
+        return Replicates.of(self.scans)
 
     def replicate_noise(self) -> float | None:
-        """Root mean square over wavelengths of `replicate_noise_by_wavelength`."""
-        noise = self.replicate_noise_by_wavelength()
+        """Root mean square over wavelengths of the noise of one scan; None without replicates."""
+        noise = self.replicates.noise
         return None if noise is None else float(np.sqrt(np.mean(noise**2)))
 
     def non_monotonic_share(self) -> float:

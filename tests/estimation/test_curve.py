@@ -1,12 +1,16 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_t
 
 from geonode.errors import TrainingError
 from geonode.estimation.curve import SCALE_DEVIATION, Curve, Novelty
+from geonode.estimation.posterior import estimate
 from geonode.estimation.range import NODES
 from geonode.spectra.chart import Chart
-from tests.estimation.known import LEVELS, W, bent, known, noise, straight
+from geonode.spectra.replicates import Replicates
+from tests.estimation.known import LEVELS, W, bent, known, learned, noise, straight
 
 ERRORS = noise(6, 0.01)
 
@@ -136,3 +140,65 @@ def test_novelty_is_what_the_others_do_not_have():
     ]
     assert found.square == pytest.approx(np.mean(apart))
     assert found.spectra == 6
+
+
+# single scans
+
+
+def scanned(seed, count=6):
+    """A series of means of scans that have an offset and noise, and the scans' generator."""
+    generator = np.random.default_rng(seed)
+
+    def scans(concentration, number):
+        offset = 0.03 * generator.normal(size=(number, 1))
+        reading = 0.02 * generator.normal(size=(number, len(W)))
+        return straight(np.full(number, concentration)) + offset + reading
+
+    levels = np.array(LEVELS)
+    of_levels = [scans(level, count) for level in levels]
+    model = learned(levels, np.stack([part.mean(axis=0) for part in of_levels]))
+    series = replace(model.series, replicates=Replicates.of(of_levels))
+    return replace(model, series=series), scans
+
+
+def test_single_scans_fit_as_their_replicates_vary():
+    """A single scan has six times the variance of the means that the series consists of."""
+    fits, fit_as_means, held = [], [], []
+    for seed in range(8):
+        model, scans = scanned(seed)
+        truths = np.linspace(5, 55, 8)
+        spectra = np.concatenate([scans(truth, 1) for truth in truths])
+        found = estimate(Curve.of(model, one_scan=True), spectra)
+        fits += found.fits.tolist()
+        fit_as_means += estimate(Curve.of(model), spectra).fits.tolist()
+        held += [
+            any(low <= truth <= high for low, high in parts)
+            for truth, parts in zip(truths, found.sets, strict=True)
+        ]
+    assert np.mean(fits) >= 0.95
+    assert np.mean(fit_as_means) < 0.7
+    assert np.mean(held) >= 0.85
+
+
+def test_the_covariance_of_a_scan_is_that_of_a_mean_and_the_excess():
+    model, _ = scanned(0)
+    mean, scan = Curve.of(model), Curve.of(model, one_scan=True)
+    rows = model.series.replicates.excess(np.arange(6)) @ mean.basis.T
+    for node in (0, 500, 1024):
+        of_mean, of_scan = (np.linalg.inv(curve.inverse[node]) for curve in (mean, scan))
+        expected = of_mean @ of_mean.T + rows.T @ rows
+        np.testing.assert_allclose(of_scan @ of_scan.T, expected, rtol=1e-8, atol=1e-12)
+    assert scan.novelty.square > 3 * mean.novelty.square
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0, 10.0])
+def test_noise_adds_its_square_and_its_freedom(size):
+    """Of a sum of chi-squared laws, by Satterthwaite, against draws."""
+    generator = np.random.default_rng(0)
+    rows = size * generator.normal(size=(4, 30)) / 30**0.5
+    found = Novelty(2.0, 5.0, 6).with_noise(rows)
+    draws = 2.0 * generator.chisquare(5.0, 200_000) / 5.0
+    draws += np.sum((generator.normal(size=(200_000, 4)) @ rows) ** 2, axis=1)
+    assert found.square == pytest.approx(draws.mean(), rel=0.02)
+    assert found.freedom == pytest.approx(2 * draws.mean() ** 2 / draws.var(), rel=0.05)
+    assert Novelty(2.0, 5.0, 6).with_noise(rows[:0]) == Novelty(2.0, 5.0, 6)

@@ -119,18 +119,22 @@ def test_the_artifact_explains_itself_to_xarray(tmp_path):
         assert data["wavelength"].attrs == {"units": "cm-1", "long_name": "raman_shift"}
         np.testing.assert_allclose(data["position"], [-1, -5 / 6, -1 / 3, 1])
         np.testing.assert_array_equal(data["scans"], [1, 3, 1, 2])
-        # Independently: pooled over the levels with more than one scan, 2 + 1 degrees of freedom.
-        squares = sum(((scans - scans.mean(0)) ** 2).sum(0) for scans in written.scans)
-        np.testing.assert_allclose(data["replicate_noise"], np.sqrt(squares / 3))
+        np.testing.assert_array_equal(data["replicate_level"], [1, 1, 1, 3, 3])
+        deviations = [written.scans[level] - written.scans[level].mean(0) for level in (1, 3)]
+        np.testing.assert_array_equal(data["replicate_deviation"], np.concatenate(deviations))
         assert data.attrs["masked"] == [405.0, 450.0]
         spectrum = data["signal"].sel(concentration=20.0, wavelength=425.0)
         assert float(spectrum) == written.scans[2].mean(0)[2]
 
 
-def test_without_replicates_there_is_no_noise(tmp_path):
-    once = table((1, 1, 1, 1))
-    write_series(tmp_path / "spectra.zarr", once, chart_of("linear", None), parameters())
-    assert "replicate_noise" not in open_artifact(tmp_path / "spectra.zarr").names
+@pytest.mark.parametrize("counts", [(1, 1, 1, 1), (1, 3, 1, 2)])
+def test_replicates_read_back(tmp_path, counts):
+    written = table(counts)
+    write_series(tmp_path / "spectra.zarr", written, chart_of("linear", None), parameters())
+    found = read_series(tmp_path / "spectra.zarr").replicates
+    assert found.scans.tolist() == list(counts)
+    for name in ("level", "deviations"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(written.replicates, name))
 
 
 def test_the_same_series_gives_the_same_bytes(tmp_path):

@@ -32,18 +32,13 @@ def test_spectra_are_means_over_scans():
     )
 
 
-def test_replicate_noise_pools_squares_over_degrees_of_freedom():
-    replicated = table(scans=REPLICATED)
-    # By hand: (2 + 0, 0 + 6, 2 + 24) / (1 + 2), and the mean of those.
-    np.testing.assert_allclose(
-        replicated.replicate_noise_by_wavelength(), np.sqrt([2 / 3, 6 / 3, 26 / 3])
-    )
-    assert replicated.replicate_noise() == pytest.approx(np.sqrt(34 / 9))
+def test_replicate_noise_is_the_mean_over_wavelengths():
+    # By hand: the squares of single wavelengths are (2 + 0, 0 + 6, 2 + 24) / (1 + 2).
+    assert table(scans=REPLICATED).replicate_noise() == pytest.approx(np.sqrt(34 / 9))
 
 
 def test_no_replicates_no_noise():
     assert table().replicate_noise() is None
-    assert table().replicate_noise_by_wavelength() is None
 
 
 def test_non_monotonic_share_counts_wavelengths_that_turn():
