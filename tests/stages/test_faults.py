@@ -288,3 +288,13 @@ def test_a_stage_by_workers_writes_the_same_bytes_and_numbers(damaged, run):
 def test_a_scheduler_without_dask_is_refused(run):
     given = ("--engine-scheduler", "tcp://127.0.0.1:9")
     assert_refused(run("geodesics", *given), "engine", "scheduler", "kind is dask")
+
+
+def test_probe_which_always_runs_says_what_fails_its_seal(damaged, run):
+    shutil.copy(ROOT / "dvc.yaml", damaged)
+    assert run("probe").stderr == ""
+    flip(damaged / "data/geodesics.zarr/features/c/0/0/0/0/0")
+    told = run("probe")
+    assert told.exit_code == 0
+    assert "data/geodesics.zarr, array 'features'" in told.stderr
+    assert "remove data/geodesics.zarr and run `dvc repro`" in told.stderr
