@@ -240,7 +240,8 @@ class Blend:
                 kind: KINDS[kind].from_tensors(_under(kind, tensors))
                 for kind in json.loads(metadata["kinds"])
             }
-            judged = "factors" in tensors
+            # All of these or none: without one of them the others have lost it.
+            judged = not {"residual", "factors", "errors", "judges"}.isdisjoint(tensors)
             return cls(
                 decoders,
                 tensors["weights"].numpy(),
