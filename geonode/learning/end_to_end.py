@@ -14,6 +14,7 @@ which grow with the number itself.
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -160,9 +161,9 @@ class PreparedMetrics:
         return self.targets.repeat
 
     @property
-    def beside(self) -> tuple[()]:
+    def beside(self) -> list[Any]:
         """Nothing: a metric is its network."""
-        return ()
+        return []
 
     def geometry(self, part: slice) -> PanelGeometry:
         """Geodesics of some training pairs by the present metrics."""

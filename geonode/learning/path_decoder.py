@@ -273,7 +273,7 @@ class PreparedDecoders:
         return self.targets.repeat
 
     @property
-    def beside(self) -> list[tuple[Tensor, Tensor]]:
+    def beside(self) -> list[tuple[Float[Tensor, "feature"], Float[Tensor, "feature"]]]:
         """Mean and deviation of the features of every decoder."""
         return list(zip(self.scale.mean.cpu(), self.scale.deviation.cpu(), strict=True))
 
