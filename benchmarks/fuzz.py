@@ -37,6 +37,7 @@ from geonode.spectra.inspection import inspect_file
 from geonode.spectra.reading import read_spectra, read_table
 from geonode.spectra.series import read_series, write_series
 from geonode.storage import artifact, document, weights
+from geonode.storage.artifact_layout import SEAL_AT
 from geonode.storage.seal import seal
 
 LONGEST = 20.0
@@ -637,7 +638,7 @@ def twist_artifact(files: Files, rng: Random) -> bool:
             sums = {name: f"{zlib.crc32(data):08x}" for name, data in others.items()}
             root["attributes"] |= {"files": sums, "checksum": root["attributes"].pop("checksum")}
         content = json_bytes(root, 2) + b"\n"
-        files[".zarr/zarr.json"] = seal(content, artifact._SEAL_AT)
+        files[".zarr/zarr.json"] = seal(content, SEAL_AT)
     return False
 
 

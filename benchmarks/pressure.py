@@ -40,7 +40,8 @@ from geonode.learning.path_features import path_features
 from geonode.learning.run import Run
 from geonode.observation.usage import GROWTH, Growth, own_memory
 from geonode.spectra.series import read_series
-from geonode.storage.artifact import artifact_writer, open_artifact
+from geonode.storage.artifact import open_artifact
+from geonode.storage.artifact_writer import artifact_writer
 from geonode.storage.document import read_document
 
 SHARES = (0.0, 0.3, 0.9)

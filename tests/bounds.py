@@ -27,6 +27,7 @@ from geonode.spectra.reading import read_spectra, read_table
 from geonode.spectra.series import write_series
 from geonode.spectra.table import SpectraTable
 from geonode.storage import artifact, weights
+from geonode.storage.artifact_layout import SEAL_AT
 from geonode.storage.seal import seal
 
 ROOT = Path(__file__).parents[1]
@@ -233,7 +234,7 @@ def sealed(name, **changes):
         content = json.loads(root.read_text())
         content["attributes"]["files"][f"{name}/zarr.json"] = f"{zlib.crc32(file.read_bytes()):08x}"
         written = f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
-        root.write_bytes(seal(written, artifact._SEAL_AT))
+        root.write_bytes(seal(written, SEAL_AT))
         return path
 
     return make

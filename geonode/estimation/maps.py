@@ -38,7 +38,7 @@ from geonode.spectra.optional import require
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
 from geonode.spectra.sheet import MOST_VALUES
-from geonode.storage.artifact import ArtifactWriter, artifact_writer
+from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes
 from geonode.storage.seal import UNSEALED, read_sealed, seal
 from geonode.storage.zarr_metadata import require_own_files, require_plain

@@ -29,7 +29,10 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.stored import StoredGrids
 from geonode.progress import Report, silent
 from geonode.spectra.series import Series
-from geonode.storage.artifact import JSON, ArtifactWriter, Parts, open_artifact
+from geonode.storage.artifact import open_artifact
+from geonode.storage.artifact_layout import JSON
+from geonode.storage.artifact_parts import Parts
+from geonode.storage.artifact_writer import ArtifactWriter
 from geonode.storage.lineage import NOTHING
 
 DIMS = ("member", "fold", "pair", "wavelength")

@@ -20,7 +20,10 @@ from geonode.geometry.lookup import LOOKUPS, Lookup
 from geonode.geometry.sources import GridSource
 from geonode.progress import Report, silent
 from geonode.spectra.series import Series
-from geonode.storage.artifact import JSON, ArtifactWriter, Parts, open_artifact
+from geonode.storage.artifact import open_artifact
+from geonode.storage.artifact_layout import JSON
+from geonode.storage.artifact_parts import Parts
+from geonode.storage.artifact_writer import ArtifactWriter
 from geonode.storage.lineage import NOTHING
 
 DIMS = ("member", "fold", "node", "wavelength")

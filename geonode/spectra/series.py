@@ -16,7 +16,9 @@ from geonode.spectra.headers import same_unit
 from geonode.spectra.reading import read_table
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.table import SpectraTable
-from geonode.storage.artifact import JSON, Artifact, ArtifactWriter, artifact_writer, open_artifact
+from geonode.storage.artifact import Artifact, open_artifact
+from geonode.storage.artifact_layout import JSON
+from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 
 LABELS = ("signal", "signal_unit", "axis", "axis_unit", "concentration_unit")
 

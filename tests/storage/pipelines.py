@@ -9,7 +9,7 @@ from dvc_data.hashfile.hash import hash_file
 from dvc_data.hashfile.tree import Tree
 from dvc_objects.fs import localfs
 
-from geonode.storage.artifact import artifact_writer
+from geonode.storage.artifact_writer import artifact_writer
 from geonode.storage.document import write_document, write_metrics, write_text
 from geonode.storage.lineage import read_seal
 from geonode.storage.weights import write_weights

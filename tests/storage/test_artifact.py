@@ -11,7 +11,8 @@ import xarray
 import zarr
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
-from geonode.storage.artifact import artifact_writer, open_artifact
+from geonode.storage.artifact import open_artifact
+from geonode.storage.artifact_writer import artifact_writer
 from tests.storage.damage import DAMAGES, contents, cut, empty, flip_every_byte
 
 ATTRIBUTES = {

@@ -14,7 +14,8 @@ import pytest
 from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.storage import artifact as artifacts
 from geonode.storage import atomic
-from geonode.storage.artifact import artifact_writer, open_artifact
+from geonode.storage.artifact import open_artifact
+from geonode.storage.artifact_writer import artifact_writer
 from geonode.storage.atomic import alone, write_bytes
 from geonode.storage.document import read_document
 from geonode.storage.integrity import verify

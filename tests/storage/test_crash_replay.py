@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from geonode.errors import MissingArtifactError
-from geonode.storage.artifact import artifact_writer, open_artifact
+from geonode.storage.artifact import open_artifact
+from geonode.storage.artifact_writer import artifact_writer
 from geonode.storage.atomic import kept_of, remove, replacing, scratch_folder
 from geonode.storage.document import read_document, write_document
 from tests.storage.crash import Recorder, build, states

@@ -13,7 +13,8 @@ import safetensors.torch
 import torch
 
 from geonode.errors import ArtifactError
-from geonode.storage.artifact import Artifact, artifact_writer, open_artifact
+from geonode.storage.artifact import Artifact, open_artifact
+from geonode.storage.artifact_writer import artifact_writer
 from geonode.storage.integrity import damaged, verify, workload
 from geonode.storage.inventory import inventory
 from geonode.storage.pipeline import fingerprint

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
-from geonode.storage.artifact import artifact_writer, open_artifact
+from geonode.storage.artifact import open_artifact
+from geonode.storage.artifact_writer import artifact_writer
 from geonode.storage.lineage import Seal, read_seal, strangers, together
 from geonode.storage.weights import read_weights, write_weights
 from tests.storage.damage import cut

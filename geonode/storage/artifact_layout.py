@@ -1,0 +1,79 @@
+"""Layout of an artifact on disk: a sealed Zarr v3 group that xarray opens.
+
+Two kinds of array. A *stored* one is compressed (Blosc: zstd over shuffled bits) in chunks of about
+1 MiB, each with its CRC-32C, packed into few shards. A *mapped* one is a single uncompressed chunk:
+its file is the array's little-endian C-order bytes, which a reader maps into memory instead of
+loading, and their CRC-32C in the last four bytes.
+
+The attributes of the root `zarr.json` list the checksum of every other file under `files`, and seal
+`zarr.json` itself with `checksum`. A flipped bit anywhere, or a file that is missing, added, cut or
+exchanged for another, is found when the artifact is opened.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from geonode.storage.seal import UNSEALED
+
+JSON = dict[str, Any] | list[Any] | str | int | float | bool | None
+
+ROOT = "zarr.json"
+AFTER_SEAL = '"\n  }\n}\n'  # the checksum is the last attribute, and the attributes come last
+SEAL_AT = -len(UNSEALED + AFTER_SEAL)
+CHUNK_BYTES = 1 << 20
+CRC_BYTES = 4
+HALF_WRITTEN = ".partial"  # suffix of Zarr's files until they are complete
+
+
+def chunks_and_shards(
+    shape: tuple[int, ...], itemsize: int, block_dims: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes of the inner chunks, of about 1 MiB, and of the shards, one for each block."""
+    lead, (rows, *rest) = (1,) * block_dims, shape[block_dims:]
+    count = min(rows, math.ceil(rows * math.prod(rest) * itemsize / CHUNK_BYTES))
+    rows_per_chunk = math.ceil(rows / count)
+    # A shard must be whole chunks, so it may reach a little beyond the array.
+    rows_per_shard = rows_per_chunk * math.ceil(rows / rows_per_chunk)
+    return (*lead, rows_per_chunk, *rest), (*lead, rows_per_shard, *rest)
+
+
+def part_of(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Shape of contiguous parts, of at most about 1 MiB, of an array in C order."""
+    part = list(shape)
+    for axis in range(len(shape)):
+        rest = math.prod(part[axis + 1 :]) * itemsize
+        part[axis] = min(part[axis], max(1, CHUNK_BYTES // rest))
+        if part[axis] > 1:
+            break
+    return tuple(part)
+
+
+def ceil_divide(size: int, part: int) -> int:
+    """Number of parts that a size has, the last one filled up."""
+    return -(-size // part)
+
+
+def fill_value(dtype: np.dtype) -> float | int:
+    """Value of a chunk that was never written: NaN where there is one, else 0."""
+    return math.nan if dtype.kind == "f" else 0
+
+
+def chunk_file(folder: Path, array: zarr.Array) -> Path:
+    """File of the only chunk of a mapped array."""
+    return folder / array.metadata.encode_chunk_key((0,) * array.ndim)
+
+
+def sealed_files(folder: Path) -> list[str]:
+    """Every file of an artifact but its root `zarr.json`, relative to `folder`."""
+    files = (file for file in folder.rglob("*") if not file.is_dir())
+    return sorted({file.relative_to(folder).as_posix() for file in files} - {ROOT})
+
+
+def array_and_chunk(file: str) -> tuple[str, str]:
+    """Where a file belongs: `features/c/0/1` is chunk `0/1` of array `features`."""
+    name, slash, part = file.partition("/")
+    return (name if slash else ""), (part.removeprefix("c/") if part.startswith("c/") else "")

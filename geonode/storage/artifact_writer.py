@@ -1,0 +1,322 @@
+"""Writing of artifacts: whole and verified, or not at all."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import google_crc32c
+import numcodecs.blosc
+import numpy as np
+import zarr
+from jaxtyping import Shaped
+from numpy.typing import DTypeLike
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
+
+from geonode.errors import ArtifactError
+from geonode.storage.artifact import open_artifact
+from geonode.storage.artifact_layout import (
+    CHUNK_BYTES,
+    CRC_BYTES,
+    HALF_WRITTEN,
+    JSON,
+    ROOT,
+    SEAL_AT,
+    chunk_file,
+    chunks_and_shards,
+    fill_value,
+    sealed_files,
+)
+from geonode.storage.artifact_parts import BlockWriter, Parts
+from geonode.storage.atomic import replacing
+from geonode.storage.document import encode_json
+from geonode.storage.seal import UNSEALED, file_checksum, seal
+
+# Threads append compressed blocks in the order they finish: not the same bytes every time.
+numcodecs.blosc.use_threads = False
+
+
+@contextmanager
+def artifact_writer(path: Path, attributes: dict[str, JSON]) -> Iterator["ArtifactWriter"]:
+    """Write an artifact: all of it is verified and put in the place of an older one, or nothing is.
+
+    Args:
+        path: folder of the artifact; its parents are created.
+        attributes: what a reader must know of the whole, as JSON without NaN.
+
+    Raises:
+        ArtifactError: `attributes` is not JSON or uses a key of the seal, an array holds NaN or
+            infinity or misses blocks, `path` is a folder of something else, or the operating system
+            refuses. The older artifact is then as it was, as it is when the body raises.
+    """
+    encode_json(path, attributes)  # raises now what the seal would raise after hours of computing
+    if taken := {"files", "checksum"} & attributes.keys():
+        raise ArtifactError(
+            f"{path}: attributes {sorted(taken)} are taken by the seal; rename them"
+        )
+    if path.is_dir() and any(path.iterdir()) and not (path / ROOT).is_file():
+        raise ArtifactError(
+            f"{path}: is a folder but no artifact; move it away or choose a new path"
+        )
+    with replacing(path) as folder:
+        folder.mkdir()
+        writer = ArtifactWriter(path, folder)
+        yield writer
+        writer._close(attributes)
+
+
+class ArtifactWriter:
+    """The arrays of an artifact that is being written; `artifact_writer` makes and closes it.
+
+    Every method raises ArtifactError where array, dimensions and size do not fit each other or the
+    arrays before.
+    """
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self._path = path  # where the artifact will be, for messages
+        self._folder = folder
+        self._sizes: dict[str, int] = {}  # by dimension
+        self._dims: dict[str, tuple[str, ...]] = {}  # by array
+        self._block_dims: dict[str, int] = {}  # by array
+        self._coordinates: set[str] = set()
+        self._mapped: list[Path] = []
+
+    @property
+    def parts(self) -> "Parts":
+        """The arrays, for processes that fill parts of them."""
+        return Parts(self._path, self._folder)
+
+    def coordinate(
+        self,
+        name: str,
+        values: Shaped[np.ndarray, "_"],
+        *,
+        units: str,
+        long_name: str,
+        dims: tuple[str] | None = None,
+    ) -> None:
+        """Store the coordinate of the dimension `name`, or an auxiliary one of another dimension.
+
+        Args:
+            name: the coordinate.
+            values: one number per index of the dimension.
+            units: of the values, as CF has them (dimensionless: "1").
+            long_name: label of an axis.
+            dims: that other dimension.
+        """
+        self.stored(name, dims or (name,), values, units=units, long_name=long_name)
+        self._coordinates.add(name)
+
+    def stored(
+        self,
+        name: str,
+        dims: tuple[str, ...],
+        values: Shaped[np.ndarray, "..."],
+        *,
+        units: str,
+        long_name: str,
+    ) -> None:
+        """Store an array, compressed, in one file.
+
+        Args:
+            name: the array.
+            dims: name of every dimension of `values`.
+            values: numbers or truth values.
+            units: of the values, as CF has them (dimensionless: "1").
+            long_name: label of the quantity.
+        """
+        blocks = self.stored_blocks(
+            name, dims, values.shape, values.dtype, units=units, long_name=long_name, block_dims=0
+        )
+        blocks[()] = values
+
+    def stored_blocks(
+        self,
+        name: str,
+        dims: tuple[str, ...],
+        shape: tuple[int, ...],
+        dtype: DTypeLike,
+        *,
+        units: str,
+        long_name: str,
+        block_dims: int,
+    ) -> "BlockWriter":
+        """Store an array, compressed, block by block in any order, one file per block.
+
+        Args:
+            name: the array.
+            dims: name of every dimension.
+            shape: size of every dimension.
+            dtype: of the numbers.
+            units: of the values, as CF has them (dimensionless: "1").
+            long_name: label of the quantity.
+            block_dims: how many leading dimensions tell the blocks apart; a block has the others.
+        """
+        dtype = self._declare(name, dims, shape, dtype, block_dims)
+        chunks, shards = chunks_and_shards(shape, dtype.itemsize, block_dims)
+        array = self._create(
+            name,
+            dtype,
+            units=units,
+            long_name=long_name,
+            chunks=chunks,
+            shards=shards,
+            compressors=(
+                BloscCodec(cname="zstd", shuffle="bitshuffle", typesize=dtype.itemsize),
+                Crc32cCodec(),
+            ),
+        )
+        return BlockWriter(array, block_dims, f"{self._path}: array {name!r}")
+
+    def mapped(
+        self,
+        name: str,
+        dims: tuple[str, ...],
+        shape: tuple[int, ...],
+        dtype: DTypeLike,
+        *,
+        units: str,
+        long_name: str,
+    ) -> Shaped[np.ndarray, "..."]:
+        """Add an uncompressed array and return it, a map of its file, for the caller to fill.
+
+        Floating-point numbers are NaN at first, so one that is not filled in is refused at the end.
+
+        Args:
+            name: the array.
+            dims: name of every dimension.
+            shape: size of every dimension.
+            dtype: of the numbers.
+            units: of the values, as CF has them (dimensionless: "1").
+            long_name: label of the quantity.
+        """
+        dtype = self._declare(name, dims, shape, dtype, block_dims=0)
+        array = self._create(
+            name,
+            dtype,
+            units=units,
+            long_name=long_name,
+            chunks=shape,
+            shards=None,
+            compressors=(Crc32cCodec(),),
+        )
+        file = chunk_file(self._folder / name, array)
+        file.parent.mkdir(parents=True)
+        # Written out before it is mapped: a full disk then is an error that can be reported, while
+        # filling a hole of a sparse file without room kills the process.
+        size = math.prod(shape) * dtype.itemsize
+        block = np.full(CHUNK_BYTES // dtype.itemsize, fill_value(dtype), dtype).tobytes()
+        with file.open("wb") as stream:
+            for start in range(0, size, len(block)):
+                stream.write(block[: size - start])
+            stream.write(bytes(CRC_BYTES))
+        self._mapped.append(file)
+        return self.parts.mapped(name)
+
+    def _declare(
+        self,
+        name: str,
+        dims: tuple[str, ...],
+        shape: tuple[int, ...],
+        dtype: DTypeLike,
+        block_dims: int,
+    ) -> np.dtype:
+        """Check an array against those before it, and return its dtype as it will be on disk."""
+        dtype = np.dtype(dtype).newbyteorder("<")
+        if name in self._dims:
+            raise self._error(name, "is there already; give every array a name of its own")
+        if dtype.kind not in "biuf":
+            raise self._error(name, f"found dtype {dtype}, expected numbers or truth values")
+        if len(dims) != len(shape) or len(shape) <= block_dims or 0 in shape:
+            raise self._error(
+                name,
+                f"found dimensions {dims} of size {shape}, expected one size above 0 for each, and "
+                f"more than {block_dims} of them",
+            )
+        for dim, size in zip(dims, shape, strict=True):
+            if self._sizes.setdefault(dim, size) != size:
+                raise self._error(
+                    name, f"found size {size} of {dim!r}, expected {self._sizes[dim]} as before"
+                )
+        self._dims[name], self._block_dims[name] = dims, block_dims
+        return dtype
+
+    def _create(
+        self,
+        name: str,
+        dtype: np.dtype,
+        *,
+        units: str,
+        long_name: str,
+        chunks: tuple[int, ...],
+        shards: tuple[int, ...] | None,
+        compressors: tuple[BloscCodec | Crc32cCodec, ...],
+    ) -> zarr.Array:
+        """Write the metadata of a declared array."""
+        return zarr.create_array(
+            store=self._folder / name,
+            shape=self._shape(name),
+            dtype=dtype,
+            chunks=chunks,
+            shards=shards,
+            filters=None,
+            serializer=BytesCodec(endian="little"),
+            compressors=compressors,
+            fill_value=fill_value(dtype),
+            dimension_names=self._dims[name],
+            attributes={"units": units, "long_name": long_name},
+            config={"write_empty_chunks": True},  # so that an absent chunk is always a lost one
+        )
+
+    def _close(self, attributes: dict[str, JSON]) -> None:
+        """Complete the files, seal them, and check all that was written."""
+        for left in self._folder.rglob(f"*{HALF_WRITTEN}"):
+            left.unlink()  # by a process that was killed; another has written the block since
+        for file in self._mapped:
+            mapped = np.memmap(file, mode="r+")  # anew: others may have written to it
+            crc = google_crc32c.value(mapped[:-CRC_BYTES])
+            mapped[-CRC_BYTES:] = np.frombuffer(crc.to_bytes(CRC_BYTES, "little"), np.uint8)
+            mapped.flush()
+        for name, dims in self._dims.items():
+            self._check_complete(name)
+            if name not in self._coordinates:
+                self._attach_auxiliary_coordinates(name, dims)
+        files = {file: file_checksum(self._folder / file) for file in sealed_files(self._folder)}
+        root = {
+            "zarr_format": 3,
+            "node_type": "group",
+            "attributes": {**attributes, "files": files, "checksum": UNSEALED},
+        }
+        content = seal(encode_json(self._path, root), SEAL_AT)
+        (self._folder / ROOT).write_bytes(content)
+        artifact = open_artifact(self._folder)
+        for name in self._dims:
+            if (first := artifact.first_not_finite(name)) is not None:
+                raise self._error(
+                    name,
+                    f"found NaN or infinity at index {first}, expected finite numbers; "
+                    "look for the step that produced it",
+                )
+
+    def _check_complete(self, name: str) -> None:
+        expected = math.prod(self._shape(name)[: self._block_dims[name]])
+        written = len(sealed_files(self._folder / name / "c"))
+        if written != expected:
+            raise self._error(name, f"found {written} blocks, expected {expected}")
+
+    def _attach_auxiliary_coordinates(self, name: str, dims: tuple[str, ...]) -> None:
+        """Name them in the CF attribute `coordinates`, which tells them from data."""
+        auxiliary = [
+            coordinate
+            for coordinate in sorted(self._coordinates)
+            if self._dims[coordinate] != (coordinate,) and set(self._dims[coordinate]) <= set(dims)
+        ]
+        if auxiliary:
+            array = zarr.open_array(self._folder / name, mode="r+", zarr_format=3)
+            array.attrs["coordinates"] = " ".join(auxiliary)
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._sizes[dim] for dim in self._dims[name])
+
+    def _error(self, name: str, reason: str) -> ArtifactError:
+        return ArtifactError(f"{self._path}: array {name!r}: {reason}")
