@@ -15,9 +15,9 @@ import typer
 
 from benchmarks import corruption, crash, pressure
 from benchmarks.project import STAGES, Bench, Row, make, repro, stage
-from geonode.config import read_parameters
 from geonode.devices.device import environment, resolve
 from geonode.errors import GeonodeError
+from geonode.parameters_file import read_parameters
 from geonode.storage.document import write_metrics
 
 KILLS = 90

@@ -30,8 +30,9 @@ import typer
 import xarray
 
 from benchmarks.geometry import markdown
-from geonode.config import SpectraParameters, parse_yaml, read_parameters
+from geonode.config import SpectraParameters
 from geonode.errors import CorruptArtifactError, GeonodeError
+from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.spectra.chart import Chart
 from geonode.spectra.inspection import inspect_file
 from geonode.spectra.reading import read_spectra, read_table

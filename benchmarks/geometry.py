@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import typer
 
-from geonode.config import ChristoffelParameters, read_parameters
+from geonode.config import ChristoffelParameters
 from geonode.devices.device import one_thread
 from geonode.evaluation.timing import Quartiles, time_calls
 from geonode.geodesics.closed_form import ClosedForm
@@ -33,6 +33,7 @@ from geonode.geometry.lookup import LOOKUPS, hermite
 from geonode.geometry.metric import Metric
 from geonode.geometry.sources import GridSource, grid_source
 from geonode.geometry.stored import STORAGE, write_grids
+from geonode.parameters_file import read_parameters
 from geonode.spectra.series import Series, read_series
 from stages.paths import METRIC, PARAMETERS, SPECTRA
 

@@ -31,7 +31,7 @@ from torch import Tensor
 from torchdiffeq import odeint
 
 from benchmarks.geometry import CPU, NODES, Table, largest, markdown
-from geonode.config import Parameters, read_parameters
+from geonode.config import Parameters
 from geonode.devices.device import environment, one_thread, resolve
 from geonode.evaluation.timing import Quartiles
 from geonode.geodesics.closed_form import ClosedForm
@@ -48,6 +48,7 @@ from geonode.geometry.lookup import hermite
 from geonode.geometry.metric import FLOOR, SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.sources import ChebyshevSource, grid_source
+from geonode.parameters_file import read_parameters
 from geonode.progress import bar
 from geonode.storage.document import write_document
 from stages.paths import METRIC, PARAMETERS

@@ -28,7 +28,6 @@ from benchmarks.project import (
     run_stage,
     stage,
 )
-from geonode.config import read_parameters
 from geonode.devices.device import Device
 from geonode.errors import ArtifactError
 from geonode.geodesics.solved import solve_all
@@ -39,6 +38,7 @@ from geonode.learning.folds import leave_one_out, training_wavelengths
 from geonode.learning.path_features import path_features
 from geonode.learning.run import Run
 from geonode.observation.usage import GROWTH, Growth, own_memory
+from geonode.parameters_file import read_parameters
 from geonode.spectra.series import read_series
 from geonode.storage.artifact import open_artifact
 from geonode.storage.artifact_writer import artifact_writer

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from geonode.config import parse_yaml
+from geonode.parameters_file import parse_yaml
 from geonode.storage.pipeline import outputs
 from stages.paths import PIPELINE
 

@@ -29,7 +29,7 @@ import torch
 import typer
 
 from benchmarks.geometry import CPU, Table, markdown
-from geonode.config import EngineParameters, read_parameters
+from geonode.config import EngineParameters
 from geonode.devices.device import environment, one_thread, resolve
 from geonode.engine.choice import open_engine
 from geonode.engine.local import LOCAL, Engine
@@ -37,6 +37,7 @@ from geonode.geodesics.expanded import expanded_stations
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.sources import ChebyshevSource
+from geonode.parameters_file import read_parameters
 from geonode.progress import Report, bar
 from geonode.storage.document import write_document
 

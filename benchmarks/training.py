@@ -14,7 +14,7 @@ import numpy as np
 import typer
 from jaxtyping import Float
 
-from geonode.config import Parameters, read_parameters
+from geonode.config import Parameters
 from geonode.devices.device import Device, environment, resolve
 from geonode.errors import DeviceError
 from geonode.evaluation.benchmark import time_training
@@ -27,6 +27,7 @@ from geonode.learning.folds import leave_one_out, training_wavelengths
 from geonode.learning.path_decoder import DECODER_SIZES
 from geonode.learning.path_features import path_features
 from geonode.learning.run import Run
+from geonode.parameters_file import read_parameters
 from geonode.spectra.series import Series, read_series_csv
 from geonode.storage.document import write_document
 

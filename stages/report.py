@@ -10,8 +10,9 @@ from stages.paths import CHRISTOFFEL, GEODESICS, METRICS, SPECTRA
 @stage()
 def app(parameters: Parameters) -> str:
     """Write one self-contained page of figures, scores and what was not measured."""
-    from geonode.report.data import Inputs, read_report
+    from geonode.report.data import Inputs
     from geonode.report.page import page
+    from geonode.report.reading import read_report
     from geonode.storage.document import write_text
     from geonode.storage.lineage import together
 

@@ -21,7 +21,7 @@ import numpy as np
 import openpyxl
 import xarray
 
-from geonode.config import read_parameters
+from geonode.parameters_file import read_parameters
 from geonode.spectra.chart import Chart
 from geonode.spectra.reading import read_spectra, read_table
 from geonode.spectra.series import write_series

@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from geonode.config import Parameters, parse_yaml, read_parameters
+from geonode.config import Parameters
 from geonode.errors import ParameterError
+from geonode.parameters_file import parse_yaml, read_parameters
 
 FILE = Path(__file__).parents[1] / "params.yaml"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from geonode.config import parse_yaml
+from geonode.parameters_file import parse_yaml
 
 ROOT = Path(__file__).parents[1]
 
@@ -50,7 +50,7 @@ def functions(file):
 
 # layers: every room, and the rooms that it may look into besides itself
 
-GROUND = {"arguments", "errors", "config", "progress", "terminal"}
+GROUND = {"arguments", "errors", "config", "parameters_file", "progress", "terminal"}
 GROUND |= {"observation", "storage", "devices", "engine"}
 ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "spectra": GROUND,
@@ -113,7 +113,10 @@ WITHOUT_TORCH = [
     if file.startswith("geonode/spectra/")
     or file.startswith("geonode/commands/")
     or file
-    in {f"geonode/{name}.py" for name in ("cli", "config", "errors", "progress", "terminal")}
+    in {
+        f"geonode/{name}.py"
+        for name in ("cli", "config", "errors", "parameters_file", "progress", "terminal")
+    }
     or file
     in {
         f"geonode/storage/{name}.py"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import geonode
 from geonode.cli import app
-from geonode.config import parse_yaml, read_parameters
+from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.spectra.reading import read_table
 from tests.estimation.trained import AXIS, spectra_at, write_model
 from tests.stages.conftest import small_parameters

@@ -16,13 +16,14 @@ from sklearn.preprocessing import MaxAbsScaler
 
 import geonode
 from geonode import regressor as module
-from geonode.config import SpectraParameters, read_parameters
+from geonode.config import SpectraParameters
 from geonode.devices.device import resolve
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import DECODERS, METRIC, SPECTRA
 from geonode.estimation.posterior import estimate
 from geonode.learning.path_features import path_features
+from geonode.parameters_file import read_parameters
 from geonode.regressor import GeodesicSpectralRegressor
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import write_series

@@ -75,7 +75,7 @@ def estimate(
     """
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.curve import Curve  # noqa: PLC0415
-    from geonode.estimation.maps import is_image  # noqa: PLC0415
+    from geonode.estimation.image import is_image  # noqa: PLC0415
     from geonode.estimation.model import SpectralModel  # noqa: PLC0415
     from geonode.spectra.reading import read_spectra  # noqa: PLC0415
 

@@ -87,10 +87,11 @@ def write_maps(
     """Maps of an image, tile by tile."""
     from geonode.engine.choice import open_engine  # noqa: PLC0415
     from geonode.estimation import maps  # noqa: PLC0415
+    from geonode.estimation.image import Image, pixels_at_once  # noqa: PLC0415
 
-    image = maps.Image.open(file)
+    image = Image.open(file)
     (rows, columns), cores = image.shape, os.cpu_count() or 1
-    pixels = options.batch_size or maps.pixels_at_once(image, options.workers or cores)
+    pixels = options.batch_size or pixels_at_once(image, options.workers or cores)
     number: Format = options.cache_dtype or "float64"
     shared = out.with_name(f"{out.name}.shared")
     with (

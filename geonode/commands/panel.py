@@ -37,7 +37,8 @@ def panel(
     The table is written after every series. Started again, series whose file and parameters have
     not changed are left as they are. The exit status is 1 if some series could not be scored.
     """
-    from geonode.evaluation.panel import Panel, table  # noqa: PLC0415
+    from geonode.evaluation.panel import Panel  # noqa: PLC0415
+    from geonode.evaluation.panel_table import table  # noqa: PLC0415
 
     found = Panel.of(folder, out, parameters_of(params, preset, device))
     found.write()

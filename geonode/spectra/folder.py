@@ -12,8 +12,9 @@ from typing import Any
 from pydantic import ValidationError
 from ruamel.yaml.error import YAMLError
 
-from geonode.config import SpectraParameters, parse_yaml
+from geonode.config import SpectraParameters
 from geonode.errors import ParameterError, SpectraError
+from geonode.parameters_file import parse_yaml
 from geonode.spectra.reading import SUFFIXES, errors_naming
 
 

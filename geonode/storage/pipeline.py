@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from ruamel.yaml.error import YAMLError
 
-from geonode.config import parse_yaml
 from geonode.errors import ArtifactError, MissingArtifactError
+from geonode.parameters_file import parse_yaml
 from geonode.progress import Report, silent
 from geonode.storage.seal import require_file
 

@@ -6,9 +6,9 @@ import torch
 from typer.testing import CliRunner
 
 import benchmarks.geometry as benchmark
-from geonode.config import read_parameters
 from geonode.geodesics.methods import METHODS, Settings
 from geonode.geometry.sources import grid_source
+from geonode.parameters_file import read_parameters
 from stages.paths import PARAMETERS
 from tests.geometry.closed_forms import CPU
 from tests.geometry.small_series import LEVELS, small_metrics, small_series

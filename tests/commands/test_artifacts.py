@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from geonode import cli
-from geonode.config import parse_yaml
+from geonode.parameters_file import parse_yaml
 from tests.stages.conftest import ROOT, assert_refused
 from tests.storage.damage import contents
 from tests.storage.pipelines import OUTPUTS, by_dvc, write_pipeline

@@ -5,9 +5,9 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from geonode import cli
-from geonode.config import parse_yaml
 from geonode.evaluation import panel
 from geonode.learning import series_fit
+from geonode.parameters_file import parse_yaml
 from tests.evaluation.test_panel import ROOT, TINY, write_series
 from tests.stages.conftest import assert_refused
 

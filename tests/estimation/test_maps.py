@@ -19,9 +19,11 @@ from typer.testing import CliRunner
 
 from geonode.cli import app
 from geonode.errors import ArtifactError, SpectraError
+from geonode.estimation import image as image_module
 from geonode.estimation import large, maps
 from geonode.estimation.curve import Curve
-from geonode.estimation.maps import AMBIGUOUS, LAYERS, MISFIT, MISSING, Image, Tile
+from geonode.estimation.image import Image, Tile, is_image, pixels_at_once, tiles
+from geonode.estimation.maps import AMBIGUOUS, LAYERS, MISFIT, MISSING
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import estimate
 from geonode.spectra import labelled_arrays
@@ -45,7 +47,7 @@ def probed():
 def whole_stores_are_not_probed(request, monkeypatch):
     """Those that tests write themselves: the processes would take most of their time."""
     if "probed" not in request.fixturenames:
-        monkeypatch.setattr(maps, "probe", lambda path, most_dimensions: None)
+        monkeypatch.setattr(image_module, "probe", lambda path, most_dimensions: None)
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +162,7 @@ def test_tiles_cover_an_image_once_and_are_whole_chunks_or_within_one(shape, chu
     lazy = array.empty((*shape, 1), chunks=(*chunks, 1))
     image = Image(Path("none"), xarray.DataArray(lazy), np.zeros(1), "nm")
     count = np.zeros(shape, dtype=int)
-    for tile in maps.tiles(image, pixels):
+    for tile in tiles(image, pixels):
         count[tile] += 1
         assert prod(tile.shape) <= pixels
         for part, chunk, size in zip(tile, chunks, shape, strict=True):
@@ -171,15 +173,17 @@ def test_tiles_cover_an_image_once_and_are_whole_chunks_or_within_one(shape, chu
 
 def test_tiles_have_room_in_memory(monkeypatch, model, cube):
     image = Image.open(cube)
-    whole = maps.TILE_BYTES // (8 * len(AXIS))
+    whole = image_module.TILE_BYTES // (8 * len(AXIS))
     monkeypatch.setattr(large, "free_memory", lambda: 2**40)
-    assert maps.pixels_at_once(image, 4) == whole
-    monkeypatch.setattr(maps, "TILE_BYTES", 1)
-    assert maps.pixels_at_once(image, 4) == 6  # a chunk
-    monkeypatch.setattr(large, "free_memory", lambda: 4 * 2 * 3 * maps.COPIES * 8 * len(AXIS))
-    assert maps.pixels_at_once(image, 2) == 3  # of a quarter, for two
+    assert pixels_at_once(image, 4) == whole
+    monkeypatch.setattr(image_module, "TILE_BYTES", 1)
+    assert pixels_at_once(image, 4) == 6  # a chunk
+    monkeypatch.setattr(
+        large, "free_memory", lambda: 4 * 2 * 3 * image_module.COPIES * 8 * len(AXIS)
+    )
+    assert pixels_at_once(image, 2) == 3  # of a quarter, for two
     monkeypatch.setattr(large, "free_memory", lambda: 0)
-    assert maps.pixels_at_once(image, 2) == 1
+    assert pixels_at_once(image, 2) == 1
 
 
 def test_nothing_is_read_but_the_tile_and_that_once(tmp_path, monkeypatch, model, cube):
@@ -291,9 +295,9 @@ def test_what_is_no_image_is_refused(tmp_path, model):
     scans = store(
         tmp_path / "scans.zarr", values, dims=("concentration", "replicate", "wavelength")
     )
-    assert not maps.is_image(flat)
-    assert not maps.is_image(scans)
-    assert not maps.is_image(tmp_path / "absent.zarr")
+    assert not is_image(flat)
+    assert not is_image(scans)
+    assert not is_image(tmp_path / "absent.zarr")
     with pytest.raises(SpectraError, match="found no variable over two dimensions"):
         Image.open(flat)
     tangled = np.where(np.arange(len(AXIS)) == 2, AXIS[5], AXIS)
@@ -308,7 +312,7 @@ def test_what_is_no_image_is_refused(tmp_path, model):
 
 
 def names_of_tiles(path):
-    return [tile.name for tile in maps.tiles(Image.open(path), 6)]
+    return [tile.name for tile in tiles(Image.open(path), 6)]
 
 
 def failing_at(monkeypatch, place):
@@ -466,7 +470,7 @@ def test_a_store_that_names_a_codec_that_unpickles_is_never_opened(tmp_path, mon
         raise AssertionError("opened")
 
     monkeypatch.setattr(xarray, "open_dataset", opened)
-    assert not maps.is_image(path)
+    assert not is_image(path)
     with pytest.raises(SpectraError, match=r"found codec 'numcodecs\.pickle'"):
         Image.open(path)
 
@@ -487,7 +491,7 @@ def test_a_coordinate_that_unpacks_to_more_than_it_says_is_refused(tmp_path, mon
     path = store(tmp_path / "cube.zarr", image_values())
     (chunk,) = (path / "wavelength" / "c").iterdir()
     chunk.write_bytes(numcodecs.Zstd().encode(bytes(2**28)))
-    assert not maps.is_image(path)
+    assert not is_image(path)
     with pytest.raises(SpectraError, match=r"cube.zarr: found a chunk that cannot be unpacked"):
         Image.open(path)
 

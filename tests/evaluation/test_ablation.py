@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.config import read_parameters
 from geonode.evaluation.ablation import (
     BLEND,
     FLAT,
@@ -24,6 +23,7 @@ from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.comparison import Comparison
 from geonode.learning.calibration import PROBABILITIES
 from geonode.learning.series_fit import fit_series
+from geonode.parameters_file import read_parameters
 from geonode.posterior.charts import FAMILIES
 from geonode.posterior.posterior import MetricPosterior
 from geonode.posterior.prior import packaged_prior

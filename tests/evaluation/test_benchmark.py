@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.config import PrecisionParameters, read_parameters
+from geonode.config import PrecisionParameters
 from geonode.devices.device import resolve
 from geonode.evaluation import benchmark, floors
 from geonode.evaluation.benchmark import Kernels, time_sequential, time_training
@@ -15,6 +15,7 @@ from geonode.geometry.perceptron import Perceptron
 from geonode.learning.decoders import KINDS
 from geonode.learning.folds import leave_one_out
 from geonode.learning.run import Run
+from geonode.parameters_file import read_parameters
 from geonode.reference.sequential import MetricModule, SequentialSolver
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series

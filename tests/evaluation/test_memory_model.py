@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from geonode.config import read_parameters
 from geonode.devices import profile
 from geonode.devices.device import Device
 from geonode.devices.profile import profile_of
 from geonode.evaluation import memory_model
 from geonode.evaluation.memory_model import predicted_device_peaks, predicted_peaks
+from geonode.parameters_file import read_parameters
 from stages.benchmark import PIPELINE
 
 ROOT = Path(__file__).parents[2]

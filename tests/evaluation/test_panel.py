@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.config import read_parameters
 from geonode.devices.profile import profile_of
 from geonode.errors import ArtifactError, DeviceError, ParameterError, SpectraError
 from geonode.estimation.model import SpectralModel
@@ -17,7 +16,8 @@ from geonode.evaluation.baselines import BASELINES, leave_one_out
 from geonode.evaluation.calibrations import CALIBRATIONS, estimate_left_out_by
 from geonode.evaluation.comparison import Comparison
 from geonode.evaluation.estimation import estimate_left_out
-from geonode.evaluation.panel import Panel, Row, mean_ratio, score, table
+from geonode.evaluation.panel import Panel, score
+from geonode.evaluation.panel_table import Row, mean_ratio, table
 from geonode.learning.blend import fit_blend
 from geonode.learning.calibration import PROBABILITIES
 from geonode.learning.folds import leave_one_out as folds_of
@@ -25,6 +25,7 @@ from geonode.learning.folds import training_wavelengths
 from geonode.learning.metric_learning import learn
 from geonode.learning.path_features import path_features
 from geonode.learning.run import Runs
+from geonode.parameters_file import read_parameters
 from tests.geometry.small_series import small_series
 from tests.learning.series import cpu
 

@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from geonode.config import read_parameters
 from geonode.errors import GeometryError
 from geonode.geometry import sources
 from geonode.geometry.chebyshev import expand
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.sources import ROWS, ChebyshevSource, DirectSource
+from geonode.parameters_file import read_parameters
 from tests.geometry.closed_forms import CPU, nodes, random_metric, stretched
 from tests.geometry.precision import NoWideningMove
 from tests.geometry.small_series import small_metrics, small_series

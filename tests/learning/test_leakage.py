@@ -9,9 +9,10 @@ from geonode.errors import TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.learning.augmentation import KINDS as DISTURBANCES
-from geonode.learning.blend import BLENDS, InnerPredictions, fit_blend
+from geonode.learning.blend import BLENDS, fit_blend
 from geonode.learning.decoders import KINDS
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out, training_wavelengths
+from geonode.learning.inner_predictions import InnerPredictions
 from geonode.learning.metric_learning import LEAKING, LEARNING, learn
 from geonode.learning.path_features import path_features
 from geonode.learning.run import Runs

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from geonode.config import SpectraParameters
-from geonode.report.data import Inputs, read_report
+from geonode.report.data import Inputs
 from geonode.report.page import page
+from geonode.report.reading import read_report
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import level_names, read_series, write_series
 from geonode.spectra.table import SpectraTable

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from geonode.errors import ArtifactError, MissingArtifactError
-from geonode.report.data import drawn, read_report, sample
+from geonode.report.data import drawn, sample
+from geonode.report.reading import read_report
 from tests.report.run import SLOPE, Run
 
 

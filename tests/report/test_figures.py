@@ -3,7 +3,6 @@ import json
 import numpy as np
 import pytest
 
-from geonode.report.data import read_report
 from geonode.report.figure import Figure, numbers, text, title
 from geonode.report.figures import (
     error_figure,
@@ -15,6 +14,7 @@ from geonode.report.figures import (
     spectra_figure,
     training_figure,
 )
+from geonode.report.reading import read_report
 from tests.report.run import Run
 
 

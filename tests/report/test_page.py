@@ -11,16 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from geonode.report.data import (
-    MAP_COLUMNS,
-    MAP_ROWS,
-    Maps,
-    Predictions,
-    path_wavelengths,
-    read_report,
-    sample,
-)
+from geonode.report.data import MAP_COLUMNS, MAP_ROWS, Maps, Predictions, path_wavelengths, sample
 from geonode.report.page import page
+from geonode.report.reading import read_report
 from tests.report.reading import Page
 from tests.report.run import NOT_MEASURED, Run
 

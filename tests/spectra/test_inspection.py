@@ -3,8 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from geonode.config import SpectraParameters, parse_yaml
+from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
+from geonode.parameters_file import parse_yaml
 from geonode.spectra.inspection import BARS, inspect_file, noise_along_the_axis, one_line_spectra
 
 AXIS = np.arange(300.0, 420.0, 2.0)

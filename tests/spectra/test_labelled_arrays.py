@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
-from geonode.estimation.maps import is_image
+from geonode.estimation.image import is_image
 from geonode.spectra import labelled_arrays
 from geonode.spectra.chart import Chart
 from geonode.spectra.reading import read_spectra, read_table

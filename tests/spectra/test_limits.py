@@ -6,8 +6,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from geonode.config import SpectraParameters, parse_yaml
+from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
+from geonode.parameters_file import parse_yaml
 from geonode.spectra import delimited, sheet
 from geonode.spectra.delimited import text_lines
 from geonode.spectra.folder import parameters_of_folder

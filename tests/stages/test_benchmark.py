@@ -2,9 +2,9 @@
 
 import pytest
 
-from geonode.config import read_parameters
 from geonode.errors import GeonodeError, MissingArtifactError
 from geonode.observation.record import Record
+from geonode.parameters_file import read_parameters
 from geonode.storage.document import read_document, write_document
 from stages.benchmark import stage_records
 from stages.paths import RECORDS

@@ -7,9 +7,10 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from geonode.config import Parameters, read_parameters
+from geonode.config import Parameters
 from geonode.errors import GeonodeError
 from geonode.observation import profile
+from geonode.parameters_file import read_parameters
 from stages.command import progress, stage
 from tests.stages.conftest import ROOT, assert_refused
 

@@ -1,0 +1,120 @@
+"""Reading of parameters from YAML."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from geonode.config import Parameters
+from geonode.errors import ParameterError
+
+PRESET = ("inner", "metric", "decoders")
+"""Blocks that a preset may change: those whose stages depend on it."""
+
+
+LARGEST_YAML = 2**19
+"""Characters of a file, and of all that it says once its aliases are followed."""
+
+
+def parse_yaml(text: str) -> Any:
+    """The value of a YAML 1.2 text, as DVC reads it: 1e-3 is a number.
+
+    Raises:
+        YAMLError: the text is no YAML, or says more than a file of parameters has to say.
+    """
+    if len(text) > LARGEST_YAML:
+        raise YAMLError(f"found {len(text)} characters, expected at most {LARGEST_YAML}")
+    try:
+        value = YAML(typ="safe", pure=True).load(text)
+    except YAMLError:
+        raise
+    except RecursionError as error:
+        raise YAMLError("found lists or mappings too deep in each other; make them flat") from error
+    except Exception as error:  # of a number or a date that is none, whatever it is
+        raise YAMLError(f"found a value that is none of its kind: {error}") from error
+    _refuse_expanded(value)
+    return value
+
+
+def _refuse_expanded(value: Any) -> None:
+    """Refuse aliases that say much more than the text, or without end, and integers beyond all."""
+    size, left = 0, [value]
+    while left:
+        item = left.pop()
+        size += len(item) + 1 if isinstance(item, str | bytes) else 1
+        if isinstance(item, int) and abs(item) > 1e308:
+            raise YAMLError("found an integer of more than 308 digits, expected a number")
+        if isinstance(item, dict):
+            left += [*item.keys(), *item.values()]
+        elif isinstance(item, list | tuple | set):
+            left += item
+        if size + len(left) > 2 * LARGEST_YAML:
+            raise YAMLError(
+                f"found aliases that stand for more than {2 * LARGEST_YAML} characters; write the "
+                "values without aliases"
+            )
+
+
+def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Parameters:
+    """Read and check a parameter file.
+
+    Args:
+        path: a YAML file with every key of `Parameters`.
+        overrides: values by dotted key, such as `{"decoders.epochs": 10}`, that replace the file's
+            and those of its preset.
+
+    Raises:
+        ParameterError: the file is missing or no YAML mapping, a key is unknown or missing, or a
+            value is of the wrong type or out of range; the message names file, key, what was
+            found and what was expected.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = parse_yaml(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParameterError(str(path), "file", str(error), "a readable YAML file") from error
+    except YAMLError as error:
+        raise ParameterError(str(path), "file", " ".join(str(error).split()), "YAML") from error
+    if not isinstance(content, dict):
+        raise ParameterError(str(path), "file", type(content).__name__, "a mapping of blocks")
+    given = overrides or {}
+    for key, value in (_preset(path, content, given) | given).items():
+        *blocks, last = key.split(".")
+        node = content
+        for block in blocks:
+            node = node.setdefault(block, {})
+            if not isinstance(node, dict):
+                raise ParameterError(str(path), block, node, "a mapping of parameters")
+        node[last] = value
+    try:
+        return Parameters.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "file"
+        expected = first["msg"].removeprefix("Value error, ")
+        found: Any = "nothing" if first["type"] == "missing" else first["input"]
+        if first["type"] == "extra_forbidden":
+            expected = "no such key"
+        if first["type"] == "value_error":  # of a whole block, whose values contradict each other
+            found = {name: value for name, value in found.items() if name in expected}
+        whole, parts = f"{key}.", [f"{override}." for override in given]
+        by_hand = any(whole.startswith(part) or part.startswith(whole) for part in parts)
+        source = "command line" if by_hand else str(path)
+        raise ParameterError(source, key, found, expected) from error
+
+
+def _preset(path: Path, content: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Values of the preset that is asked for, by dotted key."""
+    presets, name = content.get("presets"), given.get("preset", content.get("preset"))
+    if not isinstance(presets, dict) or not isinstance(name, str):
+        return {}  # the validation of the whole says what is wrong
+    if not isinstance(presets.get(name), dict):
+        source = "command line" if "preset" in given else str(path)
+        raise ParameterError(source, "preset", name, f"one of {', '.join(map(str, presets))}")
+    for key in presets[name]:
+        if str(key).split(".")[0] not in PRESET:
+            expected = f"parameters of {', '.join(PRESET)}"
+            raise ParameterError(str(path), f"presets.{name}", key, expected)
+    return presets[name]
