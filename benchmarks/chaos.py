@@ -60,6 +60,7 @@ def rows(folder: Path) -> Iterator[Row]:
     yield from corruption.damaged(bench, FLIPS, DAMAGES)
     yield corruption.by_command(bench, BY_COMMAND)
     yield corruption.of_another_run(bench)
+    yield corruption.wrong_clock(bench)
     yield pressure.files_too_large(bench)
     yield pressure.disk_full(bench, folder / "disk")
     yield pressure.read_only(bench)

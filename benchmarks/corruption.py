@@ -1,10 +1,12 @@
 """Damaged artifacts, and whether `geonode verify` and the stage that reads them say so."""
 
+import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.project import Bench, Child, Row, copy, run_command, stage
+from benchmarks.project import Bench, Child, Row, copy, made, repro, run_command, stage
 from geonode.devices.device import Device
 from geonode.errors import GeonodeError
 from geonode.estimation.model import SpectralModel
@@ -20,6 +22,9 @@ DEVICE = "data/device.json"
 SPECTRA, METRIC = "data/spectra.zarr", "data/metric.safetensors"
 CHRISTOFFEL, GEODESICS = "data/christoffel.zarr", "data/geodesics.zarr"
 DECODERS = "data/decoders.safetensors"
+
+YEARS = (1971, 2100)
+"""That clocks say that are wrong."""
 
 
 class Reader(NamedTuple):
@@ -173,6 +178,29 @@ def of_another_run(bench: Bench) -> Row:
     how = "a whole artifact exchanged; told by `geonode verify`, whatever `dvc.lock` says, and by "
     how += "every stage that reads it with others, as a process, nothing written"
     return Row("artifact of another run", how, len(pairs), tuple(problems))
+
+
+def wrong_clock(bench: Bench) -> Row:
+    """Every file as old as a clock says that is wrong, met by `geonode verify` and `dvc repro`."""
+    years = (*YEARS, None)
+    problems = []
+    bench.restore()  # records too, of which no two are the same
+    for year in years:
+        for name in made(bench.work):
+            at = bench.choose.randrange(*YEARS) if year is None else year
+            seconds = (at - 1970) * 365 * 24 * 3600
+            os.utime(bench.work / name, (seconds, seconds))
+        if found := [one.message for one in verify(bench.work) if one.problem != "absent"]:
+            problems.append(f"{year}: verify found {found}")
+        text, _ = repro(bench.work).communicate()
+        ran = re.findall("Running stage '(.*?)'", text)
+        if ran != ["probe"]:
+            problems.append(f"{year}: dvc repro ran {ran}")
+        if wrong := bench.differing():
+            problems.append(f"{year}: {wrong}")
+            bench.restore()
+    how = "every output of 1971, of 2100, or each of another year; intact to `geonode verify`, and "
+    return Row("wrong clock", f"{how}`dvc repro` runs no stage again", len(years), tuple(problems))
 
 
 def _file(bench: Bench, artifact: str, damage: Callable[[Bench, Path], None]) -> Path:

@@ -1,6 +1,6 @@
 """Evaluate the Christoffel symbols of every metric on the grid, and check them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from geonode.config import Parameters
 from stages.command import progress, stage
@@ -59,20 +59,17 @@ def app(parameters: Parameters) -> str:
         )
     # The source does not count those of the grids that are stored: others may have made them.
     calls = source.calls + (len(nodes) * len(wavelengths) if block.method == "direct" else 0)
-    write_metrics(
-        METRICS / "christoffel.json",
-        {
-            "models": source.models,
-            "method": block.method,
-            "lookup": block.lookup,
-            "resolution": block.resolution,
-            "smallest_uniform_resolution": smallest,
-            "wavelengths": len(wavelengths),
-            "network_calls_per_model": calls,
-            **checks.errors(),
-            "metrics": checks.statistics(series.concentrations),
-        },
-    )
+    about: dict[str, Any] = {
+        "models": source.models,
+        "method": block.method,
+        "lookup": block.lookup,
+        "resolution": block.resolution,
+        "smallest_uniform_resolution": smallest,
+        "wavelengths": len(wavelengths),
+        "network_calls_per_model": calls,
+        "metrics": checks.statistics(series.concentrations),
+    }
+    write_metrics(METRICS / "christoffel.json", about | checks.errors())
     _draw(series, checks)
     return f"{source.models} grids, {calls} network calls each -> {CHRISTOFFEL}"
 

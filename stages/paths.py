@@ -3,6 +3,7 @@
 from pathlib import Path
 
 PARAMETERS = Path("params.yaml")
+DECLARED = Path("dvc.yaml")
 
 DATA = Path("data")
 

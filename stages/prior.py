@@ -31,6 +31,8 @@ def main(
 
     The new file is part of the package: look at `make ablation` before it is kept.
     """
+    from dataclasses import asdict
+
     import numpy as np
     import torch
 
@@ -46,23 +48,16 @@ def main(
         parameters = LearningParameters(seed, networks, width, steps)
         with bar("learning weights", steps) as report:
             rule, history = learn_rule(parameters, where.place, report)
-        counts = np.array([float(number - 1) for number in LEVELS])
         provenance = {
             "command": "make prior",
             "learned_on": "simulated series alone",
-            "networks": str(networks),
-            "width": str(width),
-            "steps": str(steps),
-            "seed": str(seed),
+            **{name: str(value) for name, value in asdict(parameters).items()},
             "device": str(where.describe()["name"]),
             "calibration_levels": str(levels),
         }
-        plain = Prior(
-            rule.to(torch.device("cpu")),
-            counts,
-            np.ones((len(counts), 2, len(PROBABILITIES))),
-            provenance,
-        )
+        counts = np.array([float(number - 1) for number in LEVELS])
+        widths = np.ones((len(counts), 2, len(PROBABILITIES)))
+        plain = Prior(rule.to(torch.device("cpu")), counts, widths, provenance)
         with bar("calibrating", len(LEVELS) * levels) as report:
             calibrated(plain, levels, seed + 1000, report).write(out)
     except GeonodeError as error:

@@ -1,8 +1,17 @@
-"""Resolve the device. Always runs: later stages rerun only if the answer changes."""
+"""Resolve the device. Always runs: later stages rerun only if the answer changes.
+
+So it also says which outputs fail their seals: DVC takes a file of the same size and time for the
+same, and does not run the stage that would find it damaged.
+"""
+
+import logging
+from pathlib import Path
 
 from geonode.config import Parameters
 from stages.command import stage
-from stages.paths import DEVICE, METRICS
+from stages.paths import DECLARED, DEVICE, METRICS
+
+_LOG = logging.getLogger("geonode.stages")
 
 
 @stage("device", "memory_mb", "precision")
@@ -10,7 +19,10 @@ def app(parameters: Parameters) -> str:
     """Find out which device computes, in which precision, and describe this machine."""
     from geonode.devices.device import environment, resolve
     from geonode.storage.document import write_document, write_metrics
+    from geonode.storage.integrity import damaged
 
+    for finding in damaged(Path()) if DECLARED.is_file() else ():
+        _LOG.warning("%s", finding.message)
     device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
     write_document(DEVICE, device.describe())
     write_metrics(METRICS / "env.json", environment(device))

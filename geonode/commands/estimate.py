@@ -101,12 +101,28 @@ def estimate(
     curve = Curve.of(model, **allowed)
     rows = _estimates(curve, model, spectra, out)
     if figure is not None:
-        from geonode.evaluation.estimation_figures import estimates_figure  # noqa: PLC0415
-        from geonode.evaluation.figures import save_figure  # noqa: PLC0415
+        _draw(figure, curve, model, spectra, rows, scale=allow_scale)
+    _tell(rows, model.series.labels["concentration_unit"], as_json=as_json)
 
-        drawn = estimates_figure(model, curve, spectra, rows, scale=allow_scale)
-        save_figure(drawn, figure)
-    unit = model.series.labels["concentration_unit"]
+
+def _draw(
+    path: Path,
+    curve: "Curve",
+    model: "SpectralModel",
+    spectra: "Spectra",
+    rows: "list[Row]",
+    *,
+    scale: bool,
+) -> None:
+    """Draw the posterior of every spectrum."""
+    from geonode.evaluation.estimation_figures import estimates_figure  # noqa: PLC0415
+    from geonode.evaluation.figures import save_figure  # noqa: PLC0415
+
+    save_figure(estimates_figure(model, curve, spectra, rows, scale=scale), path)
+
+
+def _tell(rows: "list[Row]", unit: str, *, as_json: bool) -> None:
+    """Print the estimates; exit with status 1 if a spectrum fits nowhere."""
     if as_json:
         echo_json({"concentration_unit": unit, "spectra": [row.to_json() for row in rows]})
     else:

@@ -71,7 +71,6 @@ def predict(
     from geonode.estimation.model import SpectralModel  # noqa: PLC0415
     from geonode.estimation.predicting import (  # noqa: PLC0415
         blocks,
-        meaning_of_std,
         requested,
         spectra_at_once,
     )
@@ -99,16 +98,34 @@ def predict(
             rows += summarised(model, block)
     if figure is not None:
         _draw(figure, model, wanted)
-    std = meaning_of_std(model)
     if as_json:
-        about = {"measured_range": model.range, "std": std, "labels": model.series.labels}
-        echo_json(about | {"out": out and str(out), "spectra": rows})
-        return
+        _tell_json(model, rows, out)
+    else:
+        _tell(model, rows, out)
+
+
+def _tell_json(model: "SpectralModel", rows: list[dict[str, Any]], out: Path | None) -> None:
+    from geonode.estimation.predicting import meaning_of_std  # noqa: PLC0415
+
+    echo_json(
+        {
+            "measured_range": model.range,
+            "std": meaning_of_std(model),
+            "labels": model.series.labels,
+            "out": out and str(out),
+            "spectra": rows,
+        }
+    )
+
+
+def _tell(model: "SpectralModel", rows: list[dict[str, Any]], out: Path | None) -> None:
+    from geonode.estimation.predicting import meaning_of_std  # noqa: PLC0415
+
     if out is None:
         tell("\n".join(_table(model, rows)))
     else:
         tell(f"{len(rows)} spectra at {len(model.series.axis)} wavelengths -> {out}")
-    tell(f"std: {std}")
+    tell(f"std: {meaning_of_std(model)}")
     if beyond := sum(row["extrapolated"] for row in rows):
         tell(f"extrapolated: {beyond} of {len(rows)}, out of {_range(model)}")
 

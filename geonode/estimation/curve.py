@@ -18,6 +18,7 @@ model with a conjugate prior of its covariance predicts by a multivariate t).
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -160,43 +161,19 @@ class Curve:
         Raises:
             TrainingError: there are no inner folds, which say how large errors are.
         """
-        levels, inner = model.series.concentrations[model.fold.training], model.blend.inner
         training = _centred(model.series.signal[model.fold.training], offset)
         basis = _directions(training, offset)
-        if model.has_posterior:
-            knots = knots_over_range(levels)
-            scores, disagreement, sqrt_metric = _predicted(model, knots, basis)
-            nodes = nodes_on_metric(levels, knots, sqrt_metric)
-        else:
-            nodes = _chart_nodes(model)
-            scores, disagreement, _ = _predicted(model, nodes.knots, basis)
-        fine = np.linspace(0, 1, NODES)
-        covariance = _upsampled(disagreement, nodes.shares, fine)
-        inside = model.is_inside(nodes.fine)
-        if model.has_posterior:
-            smallest = (SMALLEST * float(np.abs(training).max())) ** 2
-            covariance = _covariance_of_posterior(covariance, _spanned(training, basis), smallest)
-            freedom = np.full(NODES, len(levels))
-        elif inner is not None:
-            sides = [_Errors.of(model, inner, side, basis, offset) for side in (0, 1)]
-            covariance = covariance + np.where(
-                inside[:, None, None], sides[0].moment, sides[1].moment
-            )
-            freedom = np.where(inside, sides[0].freedom, sides[1].freedom)
-        else:
-            raise TrainingError(
-                "estimation: found inner.members 0, expected 1 or more, as errors inside the folds "
-                "say how far a spectrum may be off; or set decoders.kind to posterior or blend"
-            )
-        means = CubicSpline(nodes.shares, scores)(fine)
+        nodes, means, disagreement = _at_nodes(model, basis)
+        law = (
+            _law_of_posterior(model, nodes, disagreement, training, basis)
+            if model.has_posterior
+            else _law_of_inner_folds(model, nodes, disagreement, basis, offset)
+        )
+        noise = _centred(_noise_of_a_scan(model), offset) if one_scan else training[:0]
+        noise_scores = noise @ basis.T
+        covariance = law.covariance + noise_scores.T @ noise_scores
         if scale:
             covariance = covariance + SCALE_DEVIATION**2 * means[:, :, None] * means[:, None]
-        excess = np.zeros((0, training.shape[1]))
-        if one_scan and model.series.replicates is not None:
-            excess = model.series.replicates.excess(np.array(model.fold.training))
-            excess = _centred(excess, offset)
-        scores_of_excess = excess @ basis.T
-        covariance = covariance + scores_of_excess.T @ scores_of_excess
         factors = np.linalg.cholesky(covariance)
         return cls(
             nodes.fine,
@@ -206,21 +183,83 @@ class Curve:
             np.linalg.inv(factors),
             2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1),
             nodes.log_prior,
-            inside if model.has_posterior else np.ones_like(inside),
-            freedom,
-            Novelty.of(_novel(training, offset)).with_noise(excess - scores_of_excess @ basis),
+            law.judging,
+            law.freedom,
+            Novelty.of(_novel(training, offset)).with_noise(noise - noise_scores @ basis),
             offset,
-            MASS if model.has_posterior else CREDIBLE,
+            law.mass,
         )
 
 
-def _covariance_of_posterior(
-    covariance: np.ndarray, spanned: np.ndarray, smallest: float
-) -> np.ndarray:
-    """S at every node, in part even over all directions."""
-    size = np.trace(covariance, axis1=1, axis2=2) / covariance.shape[1] + smallest
-    even = size[:, None, None] * spanned
-    return STRETCH**2 * ((1 - SHARED) * covariance + SHARED * even)
+class _Law(NamedTuple):
+    """Student's law of spectra about a curve; attributes as of `Curve`, and S at every node."""
+
+    covariance: np.ndarray
+    freedom: np.ndarray
+    judging: np.ndarray
+    mass: float
+
+
+def _law_of_posterior(
+    model: SpectralModel,
+    nodes: Nodes,
+    disagreement: np.ndarray,
+    training: np.ndarray,
+    basis: np.ndarray,
+) -> _Law:
+    """S is D, in part spread evenly over the directions of the training spectra."""
+    smallest = (SMALLEST * float(np.abs(training).max())) ** 2
+    size = np.trace(disagreement, axis1=1, axis2=2) / disagreement.shape[1] + smallest
+    even = size[:, None, None] * _spanned(training, basis)
+    return _Law(
+        STRETCH**2 * ((1 - SHARED) * disagreement + SHARED * even),
+        np.full(NODES, len(training)),
+        model.is_inside(nodes.fine),
+        MASS,
+    )
+
+
+def _law_of_inner_folds(
+    model: SpectralModel, nodes: Nodes, disagreement: np.ndarray, basis: np.ndarray, offset: bool
+) -> _Law:
+    """S = D + R, R from errors on the same side of the training range.
+
+    Raises:
+        TrainingError: there are no inner folds.
+    """
+    inner, inside = model.blend.inner, model.is_inside(nodes.fine)
+    if inner is None:
+        raise TrainingError(
+            "estimation: found inner.members 0, expected 1 or more, as errors inside the folds "
+            "say how far a spectrum may be off; or set decoders.kind to posterior or blend"
+        )
+    sides = [_Errors.of(model, inner, side, basis, offset) for side in (0, 1)]
+    moment = np.where(inside[:, None, None], sides[0].moment, sides[1].moment)
+    freedom = np.where(inside, sides[0].freedom, sides[1].freedom)
+    return _Law(disagreement + moment, freedom, np.ones_like(inside), CREDIBLE)
+
+
+def _noise_of_a_scan(model: SpectralModel) -> Float[np.ndarray, "row wavelength"]:
+    """Rows whose outer products are what one scan varies by more than a mean of replicates."""
+    replicates, training = model.series.replicates, model.fold.training
+    if replicates is None:
+        return model.series.signal[:0]
+    return replicates.excess(np.array(training))
+
+
+def _at_nodes(model: SpectralModel, basis: np.ndarray) -> tuple[Nodes, np.ndarray, np.ndarray]:
+    """Nodes, and there the scores of the predictions and their covariance D."""
+    if model.has_posterior:
+        levels = model.series.concentrations[model.fold.training]
+        knots = knots_over_range(levels)
+        scores, disagreement, sqrt_metric = _predicted(model, knots, basis)
+        nodes = nodes_on_metric(levels, knots, sqrt_metric)
+    else:
+        nodes = _chart_nodes(model)
+        scores, disagreement, _ = _predicted(model, nodes.knots, basis)
+    fine = np.linspace(0, 1, NODES)
+    means = CubicSpline(nodes.shares, scores)(fine)
+    return nodes, means, _upsampled(disagreement, nodes.shares, fine)
 
 
 def _spanned(training: np.ndarray, basis: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The artifact of solved geodesics: every (source, target, wavelength) of every model."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from geonode.arguments import choose
 from geonode.config import GeodesicsParameters
 from geonode.devices.device import Device, on_device
 from geonode.devices.memory import unless_out_of_memory
-from geonode.engine.local import LOCAL, Engine
+from geonode.engine.local import LOCAL, Engine, Recipe
 from geonode.errors import GeometryError
 from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.features import FEATURES
@@ -180,63 +180,81 @@ def solve_all(
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, learned, series, parameters.time_points)
         outer = replace(learned, inner=None)  # the inner metrics are not looked at
-        recipe = partial(_solving, writer.parts, grids, outer, series, parameters, device)
+        solver: Recipe[int, _Tally] = partial(
+            _Solver, writer.parts, grids, outer, series, parameters, device
+        )
         models = range(learned.network.models)
-        engine.work(recipe, models, lambda _, found: tally.join(found), report)
+        engine.work(solver, models, lambda _, found: tally.join(found), report)
         summary = tally.summary()
         _require(summary, tally.worst_rows(series), parameters, torch.finfo(device.geometry).eps)
     return summary
 
 
-def _solving(
-    parts: Parts,
-    grids: StoredGrids,
-    learned: LearnedMetrics,
-    series: Series,
-    parameters: GeodesicsParameters,
-    device: Device,
-) -> Callable[[int, Report], _Tally]:
-    """What solves the geodesics of a model and stores them."""
-    like = torch.empty(0, device=device.place, dtype=device.geometry)
-    wavelengths = on_device(series.wavelengths, device.place, device.geometry)
-    positions = on_device(learned.positions(series.concentrations), device.place, device.geometry)
-    metric = learned.metric(device.reference)
-    method = METHODS[parameters.method]
-    settings = Settings(parameters.tolerance, grids.lookup, parameters.patience, parameters.steps)
-    arrays = _Arrays(parts, parameters.time_points)
-    memory = device.budget
+class _Solver:
+    """Solves the geodesics of one model after the other, and stores them.
 
-    def solve(model: int, report: Report) -> _Tally:
-        nonlocal memory
+    Args:
+        parts: of the artifact.
+        grids: of the metrics.
+        learned: the metrics.
+        series: the levels and wavelengths.
+        parameters: the block `geodesics` of the parameters.
+        device: where to solve, and in which format.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        grids: StoredGrids,
+        learned: LearnedMetrics,
+        series: Series,
+        parameters: GeodesicsParameters,
+        device: Device,
+    ) -> None:
+        place, dtype = device.place, device.geometry
+        self._grids, self._learned, self._parameters = grids, learned, parameters
+        self._like = torch.empty(0, device=place, dtype=dtype)
+        self._wavelengths = on_device(series.wavelengths, place, dtype)
+        self._positions = on_device(learned.positions(series.concentrations), place, dtype)
+        self._metric = learned.metric(device.reference)
+        self._method = METHODS[parameters.method]
+        self._settings = Settings(
+            parameters.tolerance, grids.lookup, parameters.patience, parameters.steps
+        )
+        self._arrays = _Arrays(parts, parameters.time_points)
+        self._memory = device.budget
+
+    def __call__(self, model: int, report: Report) -> _Tally:
+        """Solve all geodesics of a model; on a card that is short of memory in smaller tiles."""
         while True:
-            less = f"solving geodesics in {memory // 2e6:,.0f} MB, which changes no result"
-            tally = unless_out_of_memory(partial(solve_within, model, memory), less)
+            less = f"solving geodesics in {self._memory // 2e6:,.0f} MB, which changes no result"
+            tally = unless_out_of_memory(partial(self._solve, model), less)
             if tally is not None:
                 report(1)
                 return tally
-            memory //= 2
+            self._memory //= 2
 
-    def solve_within(model: int, memory: int) -> _Tally:
-        tally, index = _Tally(parameters.method), learned.index(model)
-        problem = BoundaryValueProblem.all_pairs(positions[index[1]])
-        grid = grids.grid(index, like)
-        for tile, part, closed_form in _tiles(grid, problem, memory, parameters.time_points):
-            solution = method(closed_form, part, settings)
-            arrays.write(index, tile, solution, part, closed_form, wavelengths)
+    def _solve(self, model: int) -> _Tally:
+        parameters, index = self._parameters, self._learned.index(model)
+        tally = _Tally(parameters.method)
+        problem = BoundaryValueProblem.all_pairs(self._positions[index[1]])
+        grid = self._grids.grid(index, self._like)
+        tiles = _tiles(grid, problem, self._memory, parameters.time_points)
+        for tile, part, closed_form in tiles:
+            solution = self._method(closed_form, part, self._settings)
+            self._arrays.write(index, tile, solution, part, closed_form, self._wavelengths)
             errors = network_errors(
-                metric[model],
+                self._metric[model],
                 closed_form,
                 part,
                 solution,
-                wavelengths[tile.wavelengths],
-                rows=math.ceil(parameters.check_rows * tile.rows / arrays.rows),
+                self._wavelengths[tile.wavelengths],
+                rows=math.ceil(parameters.check_rows * tile.rows / self._arrays.rows),
                 seed=model,
             )
             tally.add(index, tile, solution, errors)
-        arrays.finish(index)
+        self._arrays.finish(index)
         return tally
-
-    return solve
 
 
 def _tiles(

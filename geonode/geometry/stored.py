@@ -20,7 +20,7 @@ from geonode.geometry.lookup import LOOKUPS, Lookup
 from geonode.geometry.sources import GridSource
 from geonode.progress import Report, silent
 from geonode.spectra.series import Series
-from geonode.storage.artifact import JSON, Parts, open_artifact
+from geonode.storage.artifact import JSON, ArtifactWriter, Parts, open_artifact
 from geonode.storage.lineage import NOTHING
 
 DIMS = ("member", "fold", "node", "wavelength")
@@ -69,18 +69,7 @@ def write_grids(
     choose(LOOKUPS, lookup, "lookup")
     attributes: dict[str, JSON] = {"lookup": lookup, "made_from": {**made_from}}
     with series.artifact_writer(path, attributes) as writer:
-        nodes = positions.cpu().double().numpy()
-        writer.coordinate(
-            "fold", np.arange(len(learned.charts)), units="1", long_name="level left out (index)"
-        )
-        writer.coordinate(
-            "position", nodes, units="1", long_name="charted concentration", dims=("node",)
-        )
-        shape = (learned.members, len(learned.charts), len(nodes), len(series.axis))
-        for name, long_name in ARRAYS.items():
-            writer.stored_blocks(
-                name, DIMS, shape, storage, units="1", long_name=long_name, block_dims=2
-            )
+        _declare(writer, positions, learned, series, storage)
         parts, place = writer.parts, positions.device
         indices = [learned.index(model) for model in range(source.models)]
         # A copy, as other processes would have: it counts no network calls of the source.
@@ -93,6 +82,21 @@ def write_grids(
             check(model, Grid(positions, *(table.to(positions) for table in tables)))
 
         engine.work(recipe, range(source.models), checked, report)
+
+
+def _declare(
+    writer: ArtifactWriter, positions: Tensor, learned: LearnedMetrics, series: Series, storage: str
+) -> None:
+    """Add the arrays of the artifact, to be filled."""
+    folds, nodes = len(learned.charts), positions.cpu().double().numpy()
+    writer.coordinate("fold", np.arange(folds), units="1", long_name="level left out (index)")
+    long_name = "charted concentration"
+    writer.coordinate("position", nodes, units="1", long_name=long_name, dims=("node",))
+    shape = (learned.members, folds, len(nodes), len(series.axis))
+    for name, long_name in ARRAYS.items():
+        writer.stored_blocks(
+            name, DIMS, shape, storage, units="1", long_name=long_name, block_dims=2
+        )
 
 
 def _writing(

@@ -9,6 +9,7 @@ thread, so that the number of cores changes the time and not a bit of the result
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -97,25 +98,27 @@ class Fitted(NamedTuple):
     beside: Sequence[Any] = ()
 
 
-def fit_batches(
-    run: Run, rows_per_pair: int, recipe: Recipe[Batch, Fitted], footprint: Footprint
-) -> Fitted:
+Training = Callable[[Batch, Report], Fitted]
+"""Trains the models of a batch. It is told whom to tell of every step of every model."""
+
+
+def fit_batches(run: Run, rows_per_pair: int, training: Training, footprint: Footprint) -> Fitted:
     """Fit every (member, fold) batch by batch and return all models in the order (member, fold).
 
     Args:
         run: which models, and where.
         rows_per_pair: network rows that one training pair costs in one step.
-        recipe: of what trains the models of a batch side by side.
+        training: of the models of a batch side by side; `pickle` can take it.
         footprint: memory of a step.
 
     Raises:
         TrainingError: not even one pair of one model fits into the memory of the device.
     """
     batches, fitted = _batches(run, rows_per_pair, footprint), list[Fitted]()
-    prepared = partial(_prepared, recipe, run.device)
+    recipe: Recipe[Batch, Fitted] = partial(_InSettings, training, run.device)
     cores = profile_of(run.device.place).batches if run.device.kind == "cpu" else None
     with _settings(run.device):
-        run.engine.work(prepared, batches, lambda _, found: fitted.append(found), run.report, cores)
+        run.engine.work(recipe, batches, lambda _, found: fitted.append(found), run.report, cores)
     order = [
         model.member * len(run.folds) + model.fold.index
         for batch in batches
@@ -140,19 +143,20 @@ def _side_by_side(fitted: list[Fitted]) -> Fitted:
     )
 
 
-def _prepared(recipe: Recipe[Batch, Fitted], device: Device) -> Callable[[Batch, Report], Fitted]:
-    """The same in the settings of training, in whatever process."""
-    fit = recipe()
+@dataclass(frozen=True)
+class _InSettings:
+    """A training in its settings, in whatever process."""
 
-    def fit_in_settings(batch: Batch, report: Report) -> Fitted:
+    training: Training
+    device: Device
+
+    def __call__(self, batch: Batch, report: Report) -> Fitted:
         # In this process they are those already, so that its threads change nothing.
-        with _settings(device):
-            return _within_memory(fit, batch, report)
-
-    return fit_in_settings
+        with _settings(self.device):
+            return _within_memory(self.training, batch, report)
 
 
-def _within_memory(fit: Callable[[Batch, Report], Fitted], batch: Batch, report: Report) -> Fitted:
+def _within_memory(training: Training, batch: Batch, report: Report) -> Fitted:
     """Fit a batch; where the card has no memory for it, its halves.
 
     Raises:
@@ -166,7 +170,7 @@ def _within_memory(fit: Callable[[Batch, Report], Fitted], batch: Batch, report:
         report(done)
 
     less = f"training half of {batch.label} at once, which changes results by rounding alone"
-    found = unless_out_of_memory(partial(fit, batch, counted), less)
+    found = unless_out_of_memory(partial(training, batch, counted), less)
     if found is not None:
         return found
     report(-told)
@@ -176,7 +180,7 @@ def _within_memory(fit: Callable[[Batch, Report], Fitted], batch: Batch, report:
             f"training: the device has no memory for one pair of {batch.name(0)}; free memory on "
             "it, or take another device"
         )
-    return _side_by_side([_within_memory(fit, half, report) for half in halves])
+    return _side_by_side([_within_memory(training, half, report) for half in halves])
 
 
 @contextmanager

@@ -240,7 +240,8 @@ class Blend:
                 kind: KINDS[kind].from_tensors(_under(kind, tensors))
                 for kind in json.loads(metadata["kinds"])
             }
-            judged = "factors" in tensors
+            # All of these or none: without one of them the others have lost it.
+            judged = not {"residual", "factors", "errors", "judges"}.isdisjoint(tensors)
             return cls(
                 decoders,
                 tensors["weights"].numpy(),
@@ -306,29 +307,26 @@ def fit_blend(
         )
     if "posterior" in kinds and (len(kinds) == 1 or len(series.concentrations) < FEWEST_TO_WEIGH):
         inner = None
-    inside = InnerPredictions.of(series, kinds, outer.folds)
-    decoders: dict[str, Decoders] = {}
-    histories = []
-    for kind in kinds:
-        if inner is not None:
-            run = inner.of_kind(kind)
-            of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, run)
-            inside.enter(kind, inner.folds, left_out_by(of_inner, series, inner_features))
-        run = outer.of_kind(kind)
-        decoders[kind], history = KINDS[kind].fit(series, features, parameters, run)
-        histories.append(history)
-        if inner is not None:
-            inside.enter(kind, outer.folds[:-1], left_out_by(decoders[kind], series, features))
-    history = max(histories, key=len)
+    fitted = {
+        kind: KINDS[kind].fit(series, features, parameters, outer.of_kind(kind)) for kind in kinds
+    }
+    decoders = {kind: of_kind for kind, (of_kind, _) in fitted.items()}
+    history = max((history for _, history in fitted.values()), key=len)
+    wavelengths = len(series.axis)
     if inner is None:
-        weights = np.zeros((len(outer.folds), 2, len(kinds)))
-        weights[..., 0] = 1
-    else:
-        weights = inside.weights(outer.folds)
-    if inner is None or "posterior" in kinds:  # whose prior says how far off it may be
-        return Blend(decoders, weights, None, None, training, len(series.axis)), history
+        first = np.zeros((len(outer.folds), 2, len(kinds)))
+        first[..., 0] = 1
+        return Blend(decoders, first, None, None, training, wavelengths), history
+    inside = InnerPredictions.of(series, kinds, outer.folds)
+    for kind in kinds:
+        of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, inner.of_kind(kind))
+        inside.enter(kind, inner.folds, left_out_by(of_inner, series, inner_features))
+        inside.enter(kind, outer.folds[:-1], left_out_by(decoders[kind], series, features))
+    weights = inside.weights(outer.folds)
+    if "posterior" in kinds:  # whose prior says how far off it may be
+        return Blend(decoders, weights, None, None, training, wavelengths), history
     judged = inside.calibration(outer.folds, weights)
-    return Blend(decoders, weights, *judged, training, len(series.axis)), history
+    return Blend(decoders, weights, *judged, training, wavelengths), history
 
 
 def left_out_by(

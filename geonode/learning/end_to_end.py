@@ -13,29 +13,28 @@ which grow with the number itself.
 """
 
 import math
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.nn.functional import relu
 
 from geonode.config import MetricParameters
-from geonode.devices.device import on_device
+from geonode.devices.device import Device, on_device
 from geonode.geodesics.panels import PanelGeometry, Panels
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.batches import Batch, Fitted, fit_batches
-from geonode.learning.checkpoint import Checkpoints, open_checkpoints
-from geonode.learning.folds import Standardisation, training_wavelengths
-from geonode.learning.footprint import of_end_to_end
+from geonode.geometry.trainable import TrainablePerceptron
+from geonode.learning.batches import Batch
+from geonode.learning.folds import training_wavelengths
+from geonode.learning.footprint import Footprint, of_end_to_end
+from geonode.learning.objective import fit
 from geonode.learning.path_decoder import DECODER_SIZES, FeatureScale
 from geonode.learning.run import Run
 from geonode.learning.targets import Targets
-from geonode.learning.trainer import train
-from geonode.progress import Report
 from geonode.spectra.series import Series
 
 TERMS = ("reconstruction", "smoothness", "bounds", "length")
@@ -65,72 +64,118 @@ def fit_metric(
             accumulate, or the checkpoints are of another training.
         CorruptArtifactError: a checkpoint is damaged.
     """
-    levels = len(series.signal)
-    points = (levels - 1) * parameters.quadrature_nodes + levels
-    chosen = training_wavelengths(len(series.axis), parameters.wavelengths)
-    data = [series.signal, positions, series.wavelengths]
-    checkpoints = open_checkpoints(parameters, run, data)
-    recipe = partial(_fitting, series, positions, parameters, run.alone, checkpoints)
-    rows_per_pair = math.ceil(points * len(chosen) / (levels * (levels - 1)))
-    footprint = of_end_to_end(levels, len(chosen), parameters, run.device)
-    fitted = fit_batches(run, rows_per_pair, recipe, footprint)
-    if checkpoints is not None:
-        checkpoints.discard()
+    fitted = fit(EndToEnd(series, positions, parameters), run)
     return fitted.network, fitted.history
 
 
-def _fitting(
-    series: Series,
-    positions: np.ndarray,
-    parameters: MetricParameters,
-    run: Run,
-    checkpoints: Checkpoints | None,
-) -> Callable[[Batch, Report], Fitted]:
-    """What trains the metrics of a batch."""
-    device, dtype = run.device.place, run.device.training
-    spectra, wavelengths = series.signal, series.wavelengths
-    scales = [Standardisation.of(spectra[fold.training]) for fold in run.folds]
-    chosen = training_wavelengths(len(wavelengths), parameters.wavelengths)
-    charted = on_device(wavelengths[chosen], device, dtype)
+@dataclass(frozen=True)
+class EndToEnd:
+    """The error of a decoder on geodesics of the metric, and penalties, as an objective.
 
-    def fit(batch: Batch, report: Report) -> Fitted:
-        charts = np.stack([positions[model.fold.index] for model in batch.models])
-        panels = Panels.between(on_device(charts, device, dtype), parameters.quadrature_nodes)
-        targets = Targets(batch, scales, series, parameters, dtype)
-        seed = parameters.seed
-        metric = Metric(run.trainable(batch.initial(SIZES, seed, METRIC_STREAM)))
-        decoder = run.trainable(batch.initial(DECODER_SIZES, seed, DECODER_STREAM))
+    Attributes:
+        series: the measured series. A fold never reads the spectra that it leaves out.
+        positions: charted concentrations, for every fold.
+        parameters: the block `metric` of the parameters.
+    """
 
-        def geometry(part: slice) -> PanelGeometry:
-            return panels.geometry(metric, charted, batch.source[:, part], batch.target[:, part])
+    series: Series
+    positions: Float[np.ndarray, "fold level"]
+    parameters: MetricParameters
 
-        with torch.no_grad():
-            scale = FeatureScale.of(geometry(slice(None)).features)
+    @property
+    def rows_per_pair(self) -> int:
+        """Network rows of all nodes, shared out over the pairs."""
+        levels, width = len(self.series.signal), len(self._chosen)
+        points = (levels - 1) * self.parameters.quadrature_nodes + levels
+        return math.ceil(points * width / (levels * (levels - 1)))
 
-        def loss(part: slice, epoch: int) -> Tensor:
-            paths, wanted = geometry(part), targets.at(part, epoch)
-            values = decoder(scale.apply(paths.features)).reshape(wanted.shape)
-            return torch.stack(
-                [(values - wanted).square().mean((1, 2)), *penalties(paths, parameters)]
-            )
+    @property
+    def _chosen(self) -> Int[np.ndarray, "training"]:
+        return training_wavelengths(len(self.series.axis), self.parameters.wavelengths)
 
-        history = train(
-            [
-                (metric.network, parameters.learning_rate),
-                (decoder, parameters.decoder_learning_rate),
-            ],
-            loss,
-            targets.pairs,
-            parameters,
-            name=batch.name,
-            parts=batch.parts,
-            report=report,
-            checkpoints=checkpoints and checkpoints.of_batch(batch.label),
-            repeats=targets.repeat,
+    def data(self) -> list[Shaped[np.ndarray, "..."]]:
+        """Spectra, positions and wavelengths."""
+        return [self.series.signal, self.positions, self.series.wavelengths]
+
+    def footprint(self, device: Device) -> Footprint:
+        """Memory of a step."""
+        levels, width = len(self.series.signal), len(self._chosen)
+        return of_end_to_end(levels, width, self.parameters, device)
+
+    def prepare(self, batch: Batch, run: Run) -> "PreparedMetrics":
+        """Metrics of a batch, each with a decoder."""
+        device, dtype, seed = run.device.place, run.device.training, self.parameters.seed
+        charts = np.stack([self.positions[model.fold.index] for model in batch.models])
+        return PreparedMetrics(
+            run.trainable(batch.initial(SIZES, seed, METRIC_STREAM)),
+            run.trainable(batch.initial(DECODER_SIZES, seed, DECODER_STREAM)),
+            Panels.between(on_device(charts, device, dtype), self.parameters.quadrature_nodes),
+            on_device(self.series.wavelengths[self._chosen], device, dtype),
+            batch,
+            Targets(batch, self.series, self.parameters, dtype),
+            self.parameters,
         )
-        return Fitted(metric.network.detached().to(torch.device("cpu"), dtype), history)
 
-    return fit
+
+@dataclass
+class PreparedMetrics:
+    """Metrics of a batch, ready to be trained, each with a decoder.
+
+    Attributes:
+        metric, decoder: the networks.
+        panels: between the charted concentrations.
+        wavelengths: charted.
+        batch: which pairs to join.
+        targets: signals that the decoders are to give.
+        parameters: the block `metric` of the parameters.
+        scale: of the features by the first metrics, also where a training goes on.
+    """
+
+    metric: TrainablePerceptron
+    decoder: TrainablePerceptron
+    panels: Panels
+    wavelengths: Float[Tensor, "training"]
+    batch: Batch
+    targets: Targets
+    parameters: MetricParameters
+    scale: FeatureScale = field(init=False)
+
+    def __post_init__(self) -> None:
+        with torch.no_grad():
+            self.scale = FeatureScale.of(self.geometry(slice(None)).features)
+
+    @property
+    def networks(self) -> list[tuple[TrainablePerceptron, float]]:
+        """Metrics and decoders, and their rates."""
+        rate, of_decoder = self.parameters.learning_rate, self.parameters.decoder_learning_rate
+        return [(self.metric, rate), (self.decoder, of_decoder)]
+
+    @property
+    def pairs(self) -> int:
+        """Training pairs of a metric."""
+        return self.targets.pairs
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the targets are the same in every epoch."""
+        return self.targets.repeat
+
+    @property
+    def beside(self) -> list[Any]:
+        """Nothing: a metric is its network."""
+        return []
+
+    def geometry(self, part: slice) -> PanelGeometry:
+        """Geodesics of some training pairs by the present metrics."""
+        source, target = self.batch.source[:, part], self.batch.target[:, part]
+        return self.panels.geometry(Metric(self.metric), self.wavelengths, source, target)
+
+    def loss(self, part: slice, epoch: int) -> Float[Tensor, "term model"]:
+        """The `TERMS` of every model."""
+        paths, goal = self.geometry(part), self.targets.at(part, epoch)
+        values = self.decoder(self.scale.apply(paths.features)).reshape(goal.shape)
+        error = (values - goal).square().mean((1, 2))
+        return torch.stack([error, *penalties(paths, self.parameters)])
 
 
 def penalties(

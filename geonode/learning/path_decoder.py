@@ -9,9 +9,7 @@ Features are standardised. The prediction of a fold is the mean over all trainin
 sources and over all members.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -19,21 +17,21 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from geonode.config import DecodersParameters
-from geonode.devices.device import on_device
+from geonode.devices.device import Device, on_device
 from geonode.engine.local import Open
 from geonode.errors import TrainingError
 from geonode.geodesics.features import FEATURES
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.batches import Batch, Fitted, fit_batches
-from geonode.learning.checkpoint import Checkpoints, open_checkpoints
+from geonode.geometry.trainable import TrainablePerceptron
+from geonode.learning.batches import Batch
 from geonode.learning.folds import Fold, Standardisation, training_wavelengths
-from geonode.learning.footprint import of_path_decoders
+from geonode.learning.footprint import Footprint, of_path_decoders
 from geonode.learning.lift import SMALLEST_NOISE, lift
+from geonode.learning.objective import fit
 from geonode.learning.predicted import Predicted
 from geonode.learning.run import Run
 from geonode.learning.targets import Targets
-from geonode.learning.trainer import last_losses, train
-from geonode.progress import Report
+from geonode.learning.trainer import last_losses
 from geonode.spectra.series import Series
 
 HIDDEN = (64, 128)
@@ -167,13 +165,8 @@ def fit_path_decoders(
         CorruptArtifactError: a checkpoint is damaged.
     """
     walked = _walked(features)
-    checkpoints = open_checkpoints(parameters, run, [series.signal, walked])
-    opened = run.engine.shared(walked)
-    recipe = partial(_fitting, series, opened, parameters, run.alone, checkpoints)
-    footprint = of_path_decoders(walked.shape[3], parameters, run.device)
-    network, history, beside = fit_batches(run, walked.shape[3], recipe, footprint)
-    if checkpoints is not None:
-        checkpoints.discard()
+    objective = PathDecoding(series, run.engine.shared(walked), parameters)
+    network, history, beside = fit(objective, run)
     means, deviations = (torch.stack(part) for part in zip(*beside, strict=True))
     errors = last_losses(history).unflatten(0, (run.members, -1)).mean(0).tolist()
     spectra = [
@@ -200,46 +193,92 @@ def _to_spectrum(
     return lifted * signal.deviation, np.full(spectra.shape[1], signal.mean)
 
 
-def _fitting(
-    series: Series,
-    features: Open,
-    parameters: DecodersParameters,
-    run: Run,
-    checkpoints: Checkpoints | None,
-) -> Callable[[Batch, Report], Fitted]:
-    """What trains the networks of a batch; it gives feature scales beside."""
-    rows_of = features()
-    device, dtype = run.device.place, run.device.training
-    signals = [Standardisation.of(series.signal[fold.training]) for fold in run.folds]
+@dataclass(frozen=True)
+class PathDecoding:
+    """The squared error of decoders at the targets of the training pairs, as an objective.
 
-    def fit(batch: Batch, report: Report) -> Fitted:
-        inputs = [
-            rows_of[member % len(rows_of), fold.index, fold.training_pairs]
+    Attributes:
+        series: the measured series. A fold never reads the spectra that it leaves out.
+        features: opens (member, fold, pair, training wavelength, feature).
+        parameters: the block `decoders` of the parameters.
+    """
+
+    series: Series
+    features: Open
+    parameters: DecodersParameters
+
+    @property
+    def rows_per_pair(self) -> int:
+        """Training wavelengths."""
+        return self.features().shape[3]
+
+    def data(self) -> list[Shaped[np.ndarray, "..."]]:
+        """Spectra and features."""
+        return [self.series.signal, self.features()]
+
+    def footprint(self, device: Device) -> Footprint:
+        """Memory of a step."""
+        return of_path_decoders(self.rows_per_pair, self.parameters, device)
+
+    def prepare(self, batch: Batch, run: Run) -> "PreparedDecoders":
+        """The decoders of a batch."""
+        device, dtype = run.device.place, run.device.training
+        known = self.features()
+        features = [
+            known[member % len(known), fold.index, fold.training_pairs]
             for member, fold in batch.models
         ]
-        given = on_device(np.stack(inputs), device, dtype)
-        targets = Targets(batch, signals, series, parameters, dtype)
+        given = on_device(np.stack(features), device, dtype)
         scale = FeatureScale.of(given)
-        rows = scale.apply(given)
-        network = run.trainable(batch.initial(DECODER_SIZES, parameters.seed))
-
-        def loss(part: slice, epoch: int) -> Tensor:
-            goal = targets.at(part, epoch)
-            read = rows.unflatten(1, (targets.pairs, -1))[:, part].flatten(1, 2)
-            return (network(read).reshape(goal.shape) - goal).square().mean((1, 2))[None]
-
-        history = train(
-            [(network, parameters.learning_rate)],
-            loss,
-            targets.pairs,
-            parameters,
-            name=batch.name,
-            parts=batch.parts,
-            report=report,
-            checkpoints=checkpoints and checkpoints.of_batch(batch.label),
-            repeats=targets.repeat,
+        return PreparedDecoders(
+            run.trainable(batch.initial(DECODER_SIZES, self.parameters.seed)),
+            self.parameters.learning_rate,
+            scale,
+            scale.apply(given),
+            Targets(batch, self.series, self.parameters, dtype),
         )
-        beside = list(zip(scale.mean.cpu(), scale.deviation.cpu(), strict=True))
-        return Fitted(network.detached().to(torch.device("cpu"), dtype), history, beside)
 
-    return fit
+
+@dataclass(frozen=True)
+class PreparedDecoders:
+    """Decoders of a batch, ready to be trained.
+
+    Attributes:
+        network: the decoders.
+        rate: of their learning.
+        scale: of their features.
+        rows: standardised features of every pair and wavelength.
+        targets: signals that they are to give.
+    """
+
+    network: TrainablePerceptron
+    rate: float
+    scale: FeatureScale
+    rows: Float[Tensor, "model row feature"]
+    targets: Targets
+
+    @property
+    def networks(self) -> list[tuple[TrainablePerceptron, float]]:
+        """The decoders and their rate."""
+        return [(self.network, self.rate)]
+
+    @property
+    def pairs(self) -> int:
+        """Training pairs of a decoder."""
+        return self.targets.pairs
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the targets are the same in every epoch."""
+        return self.targets.repeat
+
+    @property
+    def beside(self) -> list[tuple[Float[Tensor, "feature"], Float[Tensor, "feature"]]]:
+        """Mean and deviation of the features of every decoder."""
+        return list(zip(self.scale.mean.cpu(), self.scale.deviation.cpu(), strict=True))
+
+    def loss(self, part: slice, epoch: int) -> Float[Tensor, "1 model"]:
+        """Mean squared error, standardised."""
+        goal = self.targets.at(part, epoch)
+        rows = self.rows.unflatten(1, (self.pairs, -1))[:, part].flatten(1, 2)
+        return (self.network(rows).reshape(goal.shape) - goal).square().mean((1, 2))[None]

@@ -20,8 +20,8 @@ class Targets:
 
     Args:
         batch: the models.
-        scales: of the signal, for every fold.
-        series: the measured series. What a fold leaves out is at no target of its training pairs.
+        series: the measured series. What a fold leaves out is at no target of its training pairs,
+            and the scale of its signals does not know it.
         parameters: of the training.
         dtype: of the signals.
     """
@@ -29,14 +29,15 @@ class Targets:
     def __init__(
         self,
         batch: Batch,
-        scales: list[Standardisation],
         series: Series,
         parameters: TrainingParameters,
         dtype: torch.dtype,
     ) -> None:
         device = batch.target.device
         chosen = training_wavelengths(len(series.axis), parameters.wavelengths)
-        of_models = [scales[model.fold.index] for model in batch.models]
+        of_models = [
+            Standardisation.of(series.signal[model.fold.training]) for model in batch.models
+        ]
         self._augmentation = None
         if switched_on(parameters.augmentation):
             seeds = batch.seeds(parameters.seed, STREAM)

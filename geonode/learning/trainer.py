@@ -74,76 +74,185 @@ def train(
             there are fewer pairs than parts; or the checkpoint is of another training.
         CorruptArtifactError: the checkpoint is damaged.
     """
-    networks = [network for network, _ in groups]
-    tensors = [tensor for network in networks for tensor in network.parameters]
-    device, models = tensors[0].device, len(tensors[0])
-    captured = repeats and profile_of(device).captured
-    adam = Adam([network.parameters for network in networks])
-    every = parameters.checkpoint_every
-    rates = [learning_rates(parameters.schedule, rate, parameters.epochs) for _, rate in groups]
-    shares = _parts(pairs, max(parts, parameters.accumulation))
-    last = parameters.epochs
-    scale = LossScale(models, device) if _in_half(networks) else None
-    history = [] if checkpoints is None else _resume(checkpoints, adam, tensors, scale)
-    if history:
-        report(len(history) * models)
-
-    def step(epoch: int) -> Tensor:
-        terms = _differentiate(loss, shares, epoch, scale)
-        going = None
-        if scale is not None:
-            going = scale.unscale([tensor.grad for tensor in tensors if tensor.grad is not None])
-        if parameters.weight_decay:
-            (parameters.weight_decay * _squares(networks)).backward()
-        _clip(tensors, parameters.gradient_clip)
-        adam.step(going)
-        return terms
-
-    changing = [*tensors, *adam.moments, *([] if scale is None else scale.state)]
-    take = _capture(step, changing, adam) if captured and len(history) < last else step
-    for epoch in range(len(history), last):
-        adam.prepare(epoch, [rate[epoch] for rate in rates])
-        if not captured:
-            adam.forget()
-        history.append(take(epoch))
+    training = _Training(groups, loss, pairs, parameters, parts, name)
+    if checkpoints is not None:
+        training.resume(checkpoints)
+    done, last, every = len(training.history), parameters.epochs, parameters.checkpoint_every
+    if done:
+        report(done * training.models)
+    captured = repeats and profile_of(training.device).captured and done < last
+    take = _capture(training) if captured else training.step
+    for epoch in range(done, last):
+        training.prepare(epoch, captured=captured)
+        training.history.append(take(epoch))
         done = epoch + 1
         keeps = every > 0 and (done % every == 0 or done == last)
         if keeps or done % FINITE_CHECK_EPOCHS == 0 or done == last:
-            _require_finite(history, tensors, scale, name)
+            training.require_finite()
         if checkpoints is not None and keeps:
-            checkpoints.save(done, _state(adam, tensors, history, scale))
-        report(models)
-    return torch.stack(history).cpu()
+            checkpoints.save(done, training.state())
+        report(training.models)
+    return torch.stack(training.history).cpu()
 
 
-def _in_half(networks: list[Perceptron]) -> bool:
-    """Whether layers are multiplied in float16, whose range gradients may leave."""
-    return any(isinstance(n, TrainablePerceptron) and n.products == torch.half for n in networks)
+class _Training:
+    """Models under training, and all that their next step depends on.
+
+    Attributes:
+        tensors: their parameters.
+        device: where they are.
+        models: how many.
+        adam: moments and rates.
+        history: terms of the loss before every step until now.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[tuple[Perceptron, float]],
+        loss: Callable[[slice, int], Tensor],
+        pairs: int,
+        parameters: TrainingParameters,
+        parts: int,
+        name: Callable[[int], str],
+    ) -> None:
+        self._networks = [network for network, _ in groups]
+        self.tensors = [tensor for network in self._networks for tensor in network.parameters]
+        self.device, self.models = self.tensors[0].device, len(self.tensors[0])
+        self.adam = Adam([network.parameters for network in self._networks])
+        self._rates = [
+            learning_rates(parameters.schedule, rate, parameters.epochs) for _, rate in groups
+        ]
+        self._loss, self._parameters, self._name = loss, parameters, name
+        self._parts = _parts(pairs, max(parts, parameters.accumulation))
+        self._scale = LossScale(self.models, self.device) if self._in_half else None
+        self.history: list[Tensor] = []
+
+    @property
+    def _in_half(self) -> bool:
+        """Whether layers are multiplied in float16, whose range gradients may leave."""
+        return any(
+            isinstance(network, TrainablePerceptron) and network.products == torch.half
+            for network in self._networks
+        )
+
+    @property
+    def changing(self) -> list[Tensor]:
+        """All tensors that a step changes in place."""
+        return [*self.tensors, *self.adam.moments, *(self._scale.state if self._scale else [])]
+
+    def prepare(self, epoch: int, *, captured: bool) -> None:
+        """Set the rates of an epoch; gradients of a captured step stay where they are."""
+        self.adam.prepare(epoch, [rates[epoch] for rates in self._rates])
+        if not captured:
+            self.adam.forget()
+
+    def step(self, epoch: int) -> Tensor:
+        """Take one step of every model; return the terms before it."""
+        terms = self._differentiate(epoch)
+        going = None
+        if self._scale is not None:
+            gradients = [tensor.grad for tensor in self.tensors if tensor.grad is not None]
+            going = self._scale.unscale(gradients)
+        if self._parameters.weight_decay:
+            (self._parameters.weight_decay * self._squares()).backward()
+        _clip(self.tensors, self._parameters.gradient_clip)
+        self.adam.step(going)
+        return terms
+
+    def _differentiate(self, epoch: int) -> Tensor:
+        """Add the gradient of the mean over all pairs to that of the parameters."""
+        pairs = self._parts[-1].stop
+        done = []
+        for part in self._parts:
+            terms = self._loss(part, epoch) * ((part.stop - part.start) / pairs)
+            scaled = terms if self._scale is None else terms * self._scale.factors
+            scaled.sum().backward()
+            done.append(terms.detach())
+        return sum(done[1:], done[0])
+
+    def _squares(self) -> Tensor:
+        """Sum of the squares of all weights. A weight's gradient is that of its own square."""
+        weights = [weight for network in self._networks for weight in network.decayed]
+        return torch.stack([weight.square().sum() for weight in weights]).sum()
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the steps to come depend on, and the history."""
+        state = {"history": torch.stack(self.history)}
+        if self._scale is not None:
+            state["scale"] = torch.stack(self._scale.state)
+        for place, tensor in enumerate(self.tensors):
+            state[f"parameter{place}"] = tensor
+            state[f"first{place}"] = self.adam.first[place]
+            state[f"second{place}"] = self.adam.second[place]
+        return state
+
+    def resume(self, checkpoints: Checkpoints) -> None:
+        """Take up the newest checkpoint, if there is one."""
+        state = checkpoints.latest()
+        if state is None:
+            return
+        self.history = list(state["history"].to(self.device))
+        _LOG.info("%s: training goes on after epoch %d", checkpoints.folder, len(self.history))
+        if self._scale is not None:
+            for part, kept in zip(self._scale.state, state["scale"], strict=True):
+                part.copy_(kept)
+        with torch.no_grad():
+            for place, tensor in enumerate(self.tensors):
+                tensor.copy_(state[f"parameter{place}"])
+                self.adam.first[place].copy_(state[f"first{place}"])
+                self.adam.second[place].copy_(state[f"second{place}"])
+
+    def require_finite(self) -> None:
+        """Refuse losses, or parameters after the last of them, that are not finite.
+
+        Gradients that leave float16 whatever the loss is multiplied with are refused as well.
+
+        Raises:
+            TrainingError: naming the model and the epoch.
+        """
+        done = len(self.history)
+        recent = torch.stack(self.history[-FINITE_CHECK_EPOCHS:])
+        if not torch.isfinite(recent).all():
+            epoch, _, model = torch.nonzero(~torch.isfinite(recent))[0].tolist()
+            raise TrainingError(
+                f"the loss of {self._name(model)} is not finite at epoch "
+                f"{done - len(recent) + epoch}; lower the learning rate"
+            )
+        finite = torch.stack([torch.isfinite(t).flatten(1).all(1) for t in self.tensors]).all(0)
+        if not finite.all():
+            raise TrainingError(
+                f"a parameter of {self._name(int(torch.nonzero(~finite)[0]))} is not finite after "
+                f"epoch {done - 1}; lower the learning rate"
+            )
+        if self._scale is not None and (lost := self._scale.exhausted()).any():
+            raise TrainingError(
+                f"the gradient of {self._name(int(lost.nonzero()[0]))} overflows float16 up to "
+                f"epoch {done - 1}, although its loss was scaled down to {SMALLEST:g} of itself; "
+                "set precision.training to bfloat16 or float32"
+            )
 
 
-def _capture(
-    step: Callable[[int], Tensor], changing: list[Tensor], adam: Adam
-) -> Callable[[int], Tensor]:
-    """The same step as one CUDA graph.
+def _capture(training: _Training) -> Callable[[int], Tensor]:
+    """The step of a training as one CUDA graph.
 
     It is taken a few times first, so that nothing is set up while it is captured; what that changes
     is put back.
     """
-    before = [tensor.detach().clone() for tensor in changing]
-    stream = _side_stream(before[0].device)
+    before = [tensor.detach().clone() for tensor in training.changing]
+    stream = _side_stream(training.device)
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(WARM_UP):
-            adam.forget()
-            step(0)
+            training.adam.forget()
+            training.step(0)
     torch.cuda.current_stream().wait_stream(stream)
     with torch.no_grad():
-        for tensor, old in zip(changing, before, strict=True):
+        for tensor, old in zip(training.changing, before, strict=True):
             tensor.copy_(old)
-    adam.forget()
+    training.adam.forget()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
-        terms = step(0)
+        terms = training.step(0)
 
     def replay(_epoch: int) -> Tensor:
         graph.replay()
@@ -169,64 +278,6 @@ def _parts(pairs: int, count: int) -> list[slice]:
     return [slice(*between) for between in itertools.pairwise(ends)]
 
 
-def _differentiate(
-    loss: Callable[[slice, int], Tensor], parts: list[slice], epoch: int, scale: LossScale | None
-) -> Tensor:
-    """Add the gradient of the mean over all pairs to that of the parameters; return the terms."""
-    pairs = parts[-1].stop
-    done = []
-    for part in parts:
-        terms = loss(part, epoch) * ((part.stop - part.start) / pairs)
-        scaled = terms if scale is None else terms * scale.factors
-        scaled.sum().backward()
-        done.append(terms.detach())
-    return sum(done[1:], done[0])
-
-
-def _squares(networks: list[Perceptron]) -> Tensor:
-    """Sum of the squares of all weights. A weight's gradient is that of its own square alone."""
-    return torch.stack([weight.square().sum() for n in networks for weight in n.decayed]).sum()
-
-
-def _state(
-    adam: Adam,
-    tensors: list[Tensor],
-    history: list[Tensor],
-    scale: LossScale | None,
-) -> dict[str, Tensor]:
-    """All that the steps to come depend on, and what is returned of those that are done."""
-    state = {"history": torch.stack(history)}
-    if scale is not None:
-        state["scale"] = torch.stack(scale.state)
-    for place, tensor in enumerate(tensors):
-        state[f"parameter{place}"] = tensor
-        state[f"first{place}"], state[f"second{place}"] = adam.first[place], adam.second[place]
-    return state
-
-
-def _resume(
-    checkpoints: Checkpoints,
-    adam: Adam,
-    tensors: list[Tensor],
-    scale: LossScale | None,
-) -> list[Tensor]:
-    """Take up the newest checkpoint, if there is one; return the history up to it."""
-    state = checkpoints.latest()
-    if state is None:
-        return []
-    history = state["history"].to(tensors[0].device)
-    _LOG.info("%s: training goes on after epoch %d", checkpoints.folder, len(history))
-    if scale is not None:
-        for part, kept in zip(scale.state, state["scale"], strict=True):
-            part.copy_(kept)
-    with torch.no_grad():
-        for place, tensor in enumerate(tensors):
-            tensor.copy_(state[f"parameter{place}"])
-            adam.first[place].copy_(state[f"first{place}"])
-            adam.second[place].copy_(state[f"second{place}"])
-    return list(history)
-
-
 def _clip(tensors: list[Tensor], largest: float) -> None:
     """Scale the gradient of each model whose norm exceeds the largest; the others keep theirs."""
     gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
@@ -234,38 +285,6 @@ def _clip(tensors: list[Tensor], largest: float) -> None:
     scale = (largest / squares.sum(0).sqrt().clamp_min(1e-30)).clamp_max(1.0)
     for gradient in gradients:
         gradient.mul_(scale.reshape(-1, *[1] * (gradient.dim() - 1)))
-
-
-def _require_finite(
-    history: list[Tensor],
-    tensors: list[Tensor],
-    scale: LossScale | None,
-    name: Callable[[int], str],
-) -> None:
-    """Refuse losses, or parameters after the last of them, that are not finite.
-
-    Gradients that leave float16 whatever the loss is multiplied with are refused as well.
-    """
-    recent = torch.stack(history[-FINITE_CHECK_EPOCHS:])
-    if not torch.isfinite(recent).all():
-        epoch, _, model = torch.nonzero(~torch.isfinite(recent))[0].tolist()
-        raise TrainingError(
-            f"the loss of {name(model)} is not finite at epoch "
-            f"{len(history) - len(recent) + epoch}; lower the learning rate"
-        )
-    finite = torch.stack([torch.isfinite(tensor).flatten(1).all(1) for tensor in tensors]).all(0)
-    if not finite.all():
-        model = int(torch.nonzero(~finite)[0])
-        raise TrainingError(
-            f"a parameter of {name(model)} is not finite after epoch {len(history) - 1}; "
-            "lower the learning rate"
-        )
-    if scale is not None and (lost := scale.exhausted()).any():
-        raise TrainingError(
-            f"the gradient of {name(int(lost.nonzero()[0]))} overflows float16 up to epoch "
-            f"{len(history) - 1}, although its loss was scaled down to {SMALLEST:g} of itself; set "
-            "precision.training to bfloat16 or float32"
-        )
 
 
 def history_csv(

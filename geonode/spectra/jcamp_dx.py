@@ -151,8 +151,11 @@ def _blocks(path: Path) -> list[Block]:
         with contextlib.redirect_stdout(said):
             content = jcamp.read(lines)
         found = content.get("children", [content])
-        if said.getvalue():
-            raise SpectraError(" ".join(said.getvalue().split()))
+        if failed := said.getvalue().strip():
+            raise SpectraError(
+                f"found points that are not as NPOINTS, FIRSTX and LASTX have them "
+                f"({failed.splitlines()[0]:.120}); export the spectrum again"
+            )
         if not found or len(found) != sum(_label(line) in _POINTS for line in lines):
             raise SpectraError("found a block without, or with several, XYDATA or XYPOINTS")
         data = _data_lines(lines)
@@ -171,8 +174,11 @@ def _readable(lines: list[str]) -> Iterator[str]:
             is too long, or a point is no plain number.
     """
     label, length, announced, repeated, counted = "", 0, 0, 0, 0
-    for number, line in enumerate(lines, start=1):
+    for number, found in enumerate(lines, start=1):
+        line = found
         if line.startswith("##"):
+            head, mark, rest = found.partition("=")
+            line = " ".join(head.split()) + mark + rest
             label, length, repeated = _label(line), 0, 0
             if label == "npoints":
                 announced = _count(line.partition("=")[2].strip())

@@ -80,7 +80,6 @@ def write_series(
     Raises:
         ArtifactError: it cannot be written; an older one is then intact.
     """
-    replicates = table.replicates
     quantity, unit = parameters.quantity, parameters.unit
     attributes = {
         "chart": {"kappa": repr(chart.kappa), "low": chart.low, "high": chart.high},
@@ -104,28 +103,34 @@ def write_series(
         )
         dims = ("concentration", "wavelength")
         writer.stored("signal", dims, table.spectra, units=unit, long_name=quantity)
-        writer.stored(
-            "scans",
-            ("concentration",),
-            replicates.scans,
-            units="1",
-            long_name="scans behind the mean spectrum",
-        )
-        if len(replicates.level):
-            writer.stored(
-                "replicate_level",
-                ("replicate",),
-                replicates.level,
-                units="1",
-                long_name="place of the level of a scan, where it was scanned twice or more",
-            )
-            writer.stored(
-                "replicate_deviation",
-                ("replicate", "wavelength"),
-                replicates.deviations,
-                units=unit,
-                long_name="a scan less the mean of its level",
-            )
+        _write_replicates(writer, table.replicates, unit)
+
+
+def _write_replicates(writer: ArtifactWriter, replicates: Replicates, unit: str) -> None:
+    """Write how many scans there are, and those of levels with two or more."""
+    writer.stored(
+        "scans",
+        ("concentration",),
+        replicates.scans,
+        units="1",
+        long_name="scans behind the mean spectrum",
+    )
+    if len(replicates.level) == 0:
+        return
+    writer.stored(
+        "replicate_level",
+        ("replicate",),
+        replicates.level,
+        units="1",
+        long_name="place of the level of a scan, where it was scanned twice or more",
+    )
+    writer.stored(
+        "replicate_deviation",
+        ("replicate", "wavelength"),
+        replicates.deviations,
+        units=unit,
+        long_name="a scan less the mean of its level",
+    )
 
 
 def read_series(path: Path) -> Series:

@@ -50,7 +50,7 @@ def replacing(path: Path) -> Iterator[Path]:
             or thread is writing `path`; or the scratch folder is somebody else's.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         with alone(path) as own:
             temporary, aside = own / _NEW, own / _OLD
             if os.path.lexists(aside) and not os.path.lexists(path):
@@ -62,8 +62,6 @@ def replacing(path: Path) -> Iterator[Path]:
                 _flush(temporary)
                 if temporary.is_dir() and path.is_dir():
                     # No call exchanges two folders everywhere, so the old one steps aside first.
-                    _flush(own / _LOCK)  # which proves that it is ours
-                    _flush_folder(own)
                     path.rename(aside)
                     try:
                         temporary.rename(path)
@@ -94,7 +92,7 @@ def scratch_folder(path: Path) -> Iterator[Path]:
         ArtifactError: as `replacing`.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         with alone(path) as own:
             folder = own / _NEW
             _remove(folder)
@@ -192,6 +190,11 @@ def _locked(own: Path, path: Path) -> int | None:
         os.lseek(descriptor, 0, os.SEEK_SET)
         os.write(descriptor, said)
         os.ftruncate(descriptor, len(said))
+        # On the disk before anything else is in the folder; so is the folder, and what a killed
+        # process has renamed, before an older one is removed.
+        os.fsync(descriptor)
+        _flush_folder(own)
+        _flush_folder(own.parent)
     except BaseException:
         _unlock(own, descriptor)
         raise
@@ -203,7 +206,10 @@ def _is_ours(own: Path, descriptor: int) -> bool:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return False
     said = os.read(descriptor, len(_MARK))
-    return said == _MARK or (not said and _names_in(own) == [_LOCK])
+    if said == _MARK:
+        return True
+    cut_off = _MARK.startswith(said.rstrip(b"\0"))  # by a kill or the power, before it was flushed
+    return cut_off and _names_in(own) == [_LOCK]
 
 
 def _names_in(folder: Path) -> list[str]:
@@ -220,6 +226,8 @@ def _not_ours(own: Path, path: Path) -> ArtifactError:
 def _unlock(own: Path, descriptor: int) -> None:
     """Remove lock and folder, unless there is something left, which the lock proves to be ours."""
     if sys.platform != "win32" and _names_in(own) == [_LOCK]:  # Windows removes no open file
+        with suppress(OSError):  # a disk that flushes nothing has said so before
+            _flush_folder(own)  # so that on the disk too the lock is the last to go
         (own / _LOCK).unlink()
         with suppress(OSError):  # another has a lock there since
             own.rmdir()
@@ -267,6 +275,14 @@ def _advice(path: Path, error: OSError) -> str:
     if error.errno in _FORBIDDEN:
         return f"; make {folder} writable, or work in a folder that is"
     return ""
+
+
+def _make_folder(path: Path) -> None:
+    """Make a folder and those above it that are not there, each safe on the disk."""
+    if not path.is_dir():
+        _make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        _flush_folder(path.parent)
 
 
 def _remove(path: Path) -> None:

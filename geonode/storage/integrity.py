@@ -89,6 +89,22 @@ def verify(root: Path, report: Report = silent) -> Iterator[Finding]:
         yield from _lineage_of_lock(root, others, lock)
 
 
+def damaged(root: Path) -> Iterator[Finding]:
+    """What fails its own seal, and nothing else of `verify`: DVC reads no file as old as it was.
+
+    Args:
+        root: folder of `dvc.yaml`.
+
+    Raises:
+        ArtifactError: there is no pipeline, or `dvc.lock` is none.
+    """
+    lock = records(root) if (root / LOCK).exists() else None
+    for output in outputs(root):
+        for finding in _contents(root / output.path, output, numbers=False):
+            if finding.problem != "absent":
+                yield _with_cache(root, finding, output, lock)
+
+
 def workload(root: Path) -> int:
     """Units of work of `verify`: twice the bytes of all outputs.
 
@@ -111,15 +127,15 @@ def _with_cache(
     return replace(finding, message=f"{said}{more} first")
 
 
-def _contents(path: Path, output: Output) -> Iterator[Finding]:
-    """Checksums that an output carries itself, and its numbers."""
+def _contents(path: Path, output: Output, *, numbers: bool = True) -> Iterator[Finding]:
+    """Checksums that an output carries itself, and whether its numbers are finite."""
     kind = kind_of(output)
     try:
         require_there(path)
         if kind in _SEALED:
             read_seal(path)
         if kind == "arrays":
-            yield from _arrays(path, output.path)
+            yield from _arrays(path, output.path, numbers=numbers)
         elif kind == "weights":
             read_weights(path)
         elif kind == "document":
@@ -131,12 +147,12 @@ def _contents(path: Path, output: Output) -> Iterator[Finding]:
         yield Finding(output.path, array, "damaged", str(error))
 
 
-def _arrays(path: Path, shown: str) -> Iterator[Finding]:
+def _arrays(path: Path, shown: str, *, numbers: bool) -> Iterator[Finding]:
     whole = True
     for error in damages(path):
         whole = False
         yield Finding(shown, error.array, "damaged", str(error))
-    if whole:
+    if whole and numbers:
         artifact = open_artifact(path)
         for name in artifact.names:
             if (index := artifact.first_not_finite(name)) is not None:

@@ -8,7 +8,7 @@ from geonode.devices import profile
 from geonode.devices.device import Device
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning import batches, footprint, path_decoder, trainer
+from geonode.learning import batches, footprint, objective, trainer
 from geonode.learning.batches import Batch, Fitted, Model, at_once, fit_batches
 from geonode.learning.decoders import KINDS
 from geonode.learning.end_to_end import fit_metric
@@ -51,8 +51,8 @@ def recognisable(batch):
 
 
 def fit(device, fake, rows_per_pair=7, folds=OUTER, memory=NONE):
-    recipe = lambda: lambda batch, report: fake(batch)  # noqa: E731
-    return fit_batches(Run(folds, MEMBERS, device), rows_per_pair, recipe, memory)
+    training = lambda batch, report: fake(batch)  # noqa: E731
+    return fit_batches(Run(folds, MEMBERS, device), rows_per_pair, training, memory)
 
 
 @pytest.mark.parametrize("device", [CPU, ACCELERATOR], ids=lambda device: device.place.type)
@@ -315,7 +315,7 @@ def test_the_size_of_a_batch_changes_rounding_alone(monkeypatch):
 
 def short_of_memory(monkeypatch, most, parts=1):
     """Training on a card that has memory for some models in some parts at once; what is tried."""
-    tried, plain = [], path_decoder.train
+    tried, plain = [], objective.train
 
     def train(groups, *given, **options):
         tried.append((groups[0][0].models, options["parts"]))
@@ -324,7 +324,7 @@ def short_of_memory(monkeypatch, most, parts=1):
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return plain(groups, *given, **options)
 
-    monkeypatch.setattr(path_decoder, "train", train)
+    monkeypatch.setattr(objective, "train", train)
     return tried
 
 

@@ -442,7 +442,8 @@ def test_what_holds_no_decoders_is_refused(written):
         write_weights(written, tensors, rest)
         with pytest.raises(CorruptArtifactError, match=f"holds no decoders: '{name}' is absent"):
             Blend.read(written)
-    for name in ("weights", "training", "residual", "path/matrix"):
+    calibrated = ("residual", "factors", "errors", "judges")
+    for name in ("weights", "training", "path/matrix", *calibrated):
         rest = {key: value for key, value in tensors.items() if key != name}
         write_weights(written, rest, metadata)
         part = name.split("/")[-1]

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from geonode import cli
 from geonode.geometry.learned import LearnedMetrics
+from geonode.storage.atomic import alone
 from tests.stages.conftest import ROOT, assert_refused, small_parameters
 
 PIPELINE = ["probe", "generate", "spectra", "metric", "christoffel", "geodesics", "decoders"]
@@ -288,3 +289,19 @@ def test_a_stage_by_workers_writes_the_same_bytes_and_numbers(damaged, run):
 def test_a_scheduler_without_dask_is_refused(run):
     given = ("--engine-scheduler", "tcp://127.0.0.1:9")
     assert_refused(run("geodesics", *given), "engine", "scheduler", "kind is dask")
+
+
+def test_probe_which_always_runs_says_what_fails_its_seal(damaged, run):
+    shutil.copy(ROOT / "dvc.yaml", damaged)
+    assert run("probe").stderr == ""
+    flip(damaged / "data/geodesics.zarr/features/c/0/0/0/0/0")
+    told = run("probe")
+    assert told.exit_code == 0
+    assert "data/geodesics.zarr, array 'features'" in told.stderr
+    assert "remove data/geodesics.zarr and run `dvc repro`" in told.stderr
+
+
+@pytest.mark.parametrize("stage", ["metric", "decoders"])
+def test_a_stage_that_trains_is_told_of_another_that_does(damaged, run, stage):
+    with alone(damaged / "data" / stage):
+        assert_refused(run(stage), f"data/{stage}", "is being written by another process")

@@ -14,7 +14,7 @@ import torch
 
 from geonode.errors import ArtifactError
 from geonode.storage.artifact import Artifact, artifact_writer, open_artifact
-from geonode.storage.integrity import verify, workload
+from geonode.storage.integrity import damaged, verify, workload
 from geonode.storage.inventory import inventory
 from geonode.storage.pipeline import fingerprint
 from geonode.storage.weights import write_weights
@@ -247,7 +247,7 @@ def test_a_pipe_in_place_of_a_file_is_told_and_not_waited_for(tmp_path, name):
     piped(root / name)
     script = (
         "import sys, pathlib\n"
-        "from geonode.storage.integrity import verify\n"
+        "from geonode.storage.integrity import damaged, verify\n"
         "from geonode.storage.inventory import inventory\n"
         "root = pathlib.Path(sys.argv[1])\n"
         "sys.stdout.write(repr([found.path for found in verify(root)]))\n"
@@ -283,6 +283,24 @@ def test_a_folder_that_may_not_be_read_is_not_called_missing(tmp_path, monkeypat
     assert "remove" not in finding.message
     (entry,) = [entry for entry in inventory(root) if entry.path == "data/solved.zarr"]
     assert (entry.state, "remove" in entry.reason) == ("damaged", False)
+
+
+@pytest.mark.parametrize("name", ["solved.zarr/features/c/0/0/0", "metric.safetensors"])
+def test_an_edit_of_the_same_size_and_time_is_told_by_its_seal(root, name):
+    assert not list(damaged(root))
+    file = root / "data" / name
+    kept = file.stat()
+    with file.open("rb+") as stream:
+        first = stream.read(1)[0]
+        stream.seek(0)
+        stream.write(bytes([first ^ 1]))
+    os.utime(file, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    (finding,) = damaged(root)
+    path = f"data/{name.split('/')[0]}"
+    assert (finding.path, finding.problem) == (path, "damaged")
+    assert finding.message.endswith(f"remove {root / path} and run `dvc repro` to write it again")
+    shutil.rmtree(root / path) if (root / path).is_dir() else file.unlink()
+    assert not list(damaged(root))
 
 
 @pytest.mark.parametrize("name", ["data/solved.zarr", "data/device.json"])
