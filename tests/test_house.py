@@ -348,3 +348,15 @@ def test_a_stage_depends_on_the_modules_that_it_imports(name):
         if not any(file == path or file.startswith(f"{path}/") for path in dependencies)
     }
     assert not missing, f"{name}: add to its deps in dvc.yaml: {', '.join(sorted(missing))}"
+
+
+# the documents
+
+MOST_WORDS = {"README.md": 900, "docs/accuracy.md": 900, "docs": 9_000}
+
+
+@pytest.mark.parametrize(("place", "most"), MOST_WORDS.items())
+def test_documents_are_short(place, most):
+    pages = sorted((ROOT / place).glob("*.md")) or [ROOT / place]
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+    assert words <= most, f"{place}: found {words} words, expected at most {most}"

@@ -18,7 +18,7 @@ from tests.estimation.trained import AXIS, spectra_at, write_model
 from tests.stages.conftest import small_parameters
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(page: Path) -> list[str]:
@@ -48,6 +48,13 @@ def test_parameters_on_command_lines_exist(page):
         assert read_parameters(ROOT / "params.yaml", overrides)
 
 
+def anchors(page: Path) -> set[str]:
+    """Names that GitHub gives the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_and_links_exist(page):
     text = page.read_text(encoding="utf-8")
@@ -56,8 +63,11 @@ def test_commands_and_links_exist(page):
         assert f"\n{target}:" in makefile
     for stage in re.findall(r"python -m stages\.(\w+)", text):
         assert (ROOT / "stages" / f"{stage}.py").is_file()
-    for link in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (page.parent / link).exists(), link
+    for link in re.findall(r"\]\(([^):]+)\)", text):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
     assert blocks(page) or "```" not in text
 
 
