@@ -281,7 +281,7 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
         return estimate(self._curves[offset, scale], given)
 
     @classmethod
-    def from_artifacts(cls, folder: Path) -> "GeodesicSpectralRegressor":
+    def from_artifacts(cls, folder: Path | str) -> "GeodesicSpectralRegressor":
         """What a pipeline learned of all levels, as a fitted regressor.
 
         Its `wavelengths`, `chart` and `kappa` are those of the series. Its other parameters are
@@ -294,7 +294,7 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
             MissingArtifactError, CorruptArtifactError: one is absent or damaged.
             ArtifactError: they are of different series.
         """
-        model = SpectralModel.read(folder)
+        model = SpectralModel.read(Path(folder))
         kappa = model.series.chart.kappa
         limits: dict[float, ChartName] = {np.inf: "linear", 0.0: "log"}
         regressor = cls(

@@ -350,7 +350,7 @@ def test_artifacts_are_a_fitted_regressor(tmp_path, chart, kappa):
         fitted.learned_.write(tmp_path / METRIC, made_from)
     with together(tmp_path / SPECTRA, tmp_path / METRIC) as made_from:
         fitted.blend_.write(tmp_path / DECODERS, made_from)
-    read = GeodesicSpectralRegressor.from_artifacts(tmp_path)
+    read = GeodesicSpectralRegressor.from_artifacts(str(tmp_path))
     for found, expected in zip(
         read.predict(BETWEEN, return_std=True),
         fitted.predict(BETWEEN, return_std=True),
