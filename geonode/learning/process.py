@@ -145,15 +145,21 @@ def restricted_likelihood(
     """
     basis = np.linalg.qr(_basis(training, mean))[0]
     levels, coefficients = basis.shape
-    kernels = _kernel(training, training, LENGTHS[:, None, None])
-    covariance = kernels[:, None] + NOISES[:, None, None] * np.eye(levels)
-    among = basis.T @ np.linalg.inv(covariance) @ basis
-    projection = _projection(covariance, basis)
-    residual = np.einsum("lnij,ij->ln", projection, spectra @ spectra.T)
+    # Without noise K = Q L Q^T, whatever the noise then is: one decomposition for every length.
+    values, vectors = np.linalg.eigh(_kernel(training, training, LENGTHS[:, None, None]))
+    turned = vectors.swapaxes(1, 2)
+    basis, spectra = turned @ basis, turned @ (spectra - basis @ (basis.T @ spectra))
+    gram = (spectra @ spectra.swapaxes(1, 2))[:, None]
+    variance = values[:, None].clip(min=0) + NOISES[:, None]
+    inverse_basis = basis[:, None] / variance[..., None]
+    among = basis[:, None].swapaxes(2, 3) @ inverse_basis
+    of_mean = inverse_basis.swapaxes(2, 3) @ gram @ inverse_basis
+    residual = (np.diagonal(gram, axis1=2, axis2=3) / variance).sum(axis=2)
+    residual -= np.trace(np.linalg.solve(among, of_mean), axis1=2, axis2=3)
     smallest = np.finfo(float).tiny  # spectra that the mean function fits exactly
     return -0.5 * (
         (levels - coefficients) * np.log(np.maximum(residual, smallest))
-        + np.linalg.slogdet(covariance)[1]
+        + np.log(variance).sum(axis=2)
         + np.linalg.slogdet(among)[1]
     )
 
