@@ -6,18 +6,14 @@ predict from positions on the given chart; the three that bring a chart of their
 concentrations. The docstring of each says what it does outside the training levels.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.interpolate import CubicSpline, PchipInterpolator, make_interp_spline
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from threadpoolctl import threadpool_limits
 
+from geonode.evaluation.likelihood import most_likely
 from geonode.learning.process import fit_process
 from geonode.progress import Report, silent
 from geonode.spectra.chart import Chart
@@ -79,8 +75,7 @@ def gaussian_process(
 
     Every wavelength is centred on the mean of the training spectra, to which the prediction reverts
     far from them; one scale serves all wavelengths. The three hyper-parameters maximise the
-    marginal likelihood, from a fixed and five random first guesses (fixed seed), as that of few
-    spectra has several maxima.
+    marginal likelihood (`geonode.evaluation.likelihood`).
 
     Source: Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), chapters 2, 5.
     """
@@ -92,14 +87,8 @@ def gaussian_process(
     scale = np.sqrt(np.mean(scores**2))
     if scale == 0:
         return centre
-    kernel = ConstantKernel(1.0) * RBF(1.0, (1e-2, 1e2)) + WhiteKernel(1e-2, (1e-6, 1e1))
-    process = GaussianProcessRegressor(kernel, n_restarts_optimizer=5, random_state=0)
-    # Threads only slow matrices of this size down, several times so on a busy machine.
-    with threadpool_limits(1), warnings.catch_warnings():
-        # A maximum at a bound is a fair answer here: noise-free, or without correlation.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        process.fit(train_positions[:, None], scores / scale)
-    return centre + scale * process.predict(np.array([[position]]))[0] @ basis
+    weights = most_likely(train_positions, scores / scale).weights(train_positions, position)
+    return centre + weights @ scores @ basis
 
 
 def process_with_trend(
