@@ -74,6 +74,7 @@ def problem_of(file):
     return "damaged" if sealed else "changed"
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(choice=st.floats(0, 1, exclude_max=True), at=st.floats(0, 1, exclude_max=True),
        bit=st.integers(0, 7))  # fmt: skip

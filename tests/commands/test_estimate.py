@@ -143,6 +143,7 @@ def test_another_axis_says_the_same(trained, tmp_path, samples):
         assert row["fits"]
 
 
+@pytest.mark.slow
 def test_only_the_first_are_shown_and_all_are_written(trained, tmp_path):
     truths = np.linspace(2, 58, 1100)
     file, out = write(tmp_path / "in.csv", spectra_at(truths)), tmp_path / "out.csv"

@@ -49,6 +49,7 @@ def quick(monkeypatch):
     return calls
 
 
+@pytest.mark.slow
 def test_a_folder_is_scored_and_left_alone_the_second_time(project, monkeypatch):
     first = call("series", "--out", "out.json")
     assert first.exit_code == 0, first.output

@@ -273,7 +273,13 @@ DIFFERENTIABLE = {
 }
 
 
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "path_features" else [])
+        for name in DIFFERENTIABLE
+    ],
+)
 def test_first_and_second_derivatives_with_respect_to_ends_and_parameters(name):
     """Both paths have a fastest point inside."""
     inputs = [FROM, TO, WEIGHTS]

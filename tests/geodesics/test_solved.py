@@ -240,6 +240,7 @@ def test_a_card_without_memory_for_one_row_is_an_error(tmp_path, grids, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["newton", "lbfgs"])
 def test_iterative_methods_find_the_same_velocities(tmp_path, grids, method):
     solve_all(tmp_path / "closed_form.zarr", grids, LEARNED, SERIES, parameters(), DOUBLE)

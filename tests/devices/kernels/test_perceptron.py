@@ -60,6 +60,7 @@ def error(found, expected):
     return float((found.double() - expected).norm() / expected.norm())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("products", FORMATS)
 def test_errors_against_float64_are_at_most_twice_those_of_torch(sizes, products, device):
@@ -85,6 +86,7 @@ def test_errors_with_rounded_factors_are_at_most_twice_those_of_torch(sizes, dev
         assert error(found, expected) <= 2 * error(usual, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 257])
 def test_no_row_is_left_out_or_taken_twice(rows, device):
     arguments = draw(DECODER, rows, models=3)
