@@ -288,7 +288,7 @@ def test_estimates_are_those_of_the_curve_which_is_made_once_a_fit(monkeypatch):
     assert made == [(True, False, True), (False, True, True)]
     np.testing.assert_allclose(fitted.estimate(measured, offset=True).mean, [15, 28], atol=2)
     fitted.fit(X, Y[::-1]).estimate(measured, offset=True)
-    assert made == [(True, False), (False, True), (True, False)]
+    assert made == [(True, False, True), (False, True, True), (True, False, True)]
 
 
 def test_estimates_refuse_what_they_cannot_do():
