@@ -437,6 +437,7 @@ def test_a_damaged_chunk_is_one_line(tmp_path, root, model):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_the_command_writes_maps(tmp_path, root, probed):
     path, out = store(tmp_path / "cube.zarr", image_values()), tmp_path / "map.zarr"
     call = ["estimate", str(path), "--root", str(root)]

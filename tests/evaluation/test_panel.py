@@ -114,7 +114,7 @@ BY_HAND = {
     "path with inner folds": {"decoders__kind": "path", "decoders__members": 2},
     "no inner folds": {"inner__members": 0, "decoders__kind": "path"},
 }
-SLOW = {"the standard", "path with inner folds"}
+SLOW = BY_HAND.keys() - {"nothing trained"}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,8 @@ def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, few_baselines)
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param("blend", marks=pytest.mark.slow), "posterior", "path"]
+    "kind",
+    ["posterior", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("blend", "path"))],
 )
 def test_the_steps_of_a_series_are_known_beforehand(folder, tmp_path, few_baselines, kind):
     parameters = tiny(decoders__members=2, decoders__kind=kind)

@@ -184,6 +184,7 @@ def contents(path):
         return {name: dataset[name].values for name in dataset.data_vars}
 
 
+@pytest.mark.slow
 def test_tiles_change_no_bit(tmp_path, grids, monkeypatch):
     solve_all(tmp_path / "whole.zarr", grids, LEARNED, SERIES, parameters(), DOUBLE)
     whole = contents(tmp_path / "whole.zarr")

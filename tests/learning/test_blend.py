@@ -369,6 +369,7 @@ def test_intervals_of_few_levels_hold_most_of_what_they_promise(levels):
     assert held[PROBABILITIES.index(0.9)] > 0.75
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [4, 7])
 def test_intervals_of_a_posterior_hold_most_of_what_they_promise(levels):
     held = coverage_of_noisy_lines("posterior", levels, 20).mean(axis=1)

@@ -96,6 +96,7 @@ def test_no_row_is_left_out_or_taken_twice(rows, device):
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_model_does_not_depend_on_its_neighbours(device):
     arguments = draw(DECODER, 130, models=3)
     alone = [part[1:2] for part in arguments]
@@ -115,6 +116,7 @@ def test_gradients_of_parameters_are_those_without_inputs_up_to_rounding(device)
     assert both[1][1] is None
 
 
+@pytest.mark.slow
 def test_views_are_read_as_they_are_meant(device):
     joined, inputs, errors = draw(DECODER, 90)
     turned = inputs.mT.contiguous().mT
