@@ -151,8 +151,7 @@ def test_networks_are_scored_with_their_seed_and_the_path_alone_is_that_of_the_b
     assert len({row.rmse for row in rows.values()}) == 4
 
 
-def test_baselines_are_scored_without_seed_and_intervals(monkeypatch):
-    monkeypatch.delitem(BASELINES, "gaussian_process")  # takes most of the time
+def test_baselines_are_scored_without_seed_and_intervals():
     rows = baselines("one", MEASURED)
     expected = Comparison.of(MEASURED).scores
     assert {row.predictor: row.rmse for row in rows} == {

@@ -388,10 +388,9 @@ def test_published_scores_on_gold_nanoparticles(name, measured_series):
     ],
 )
 def test_the_baseline_of_a_fold_is_chosen_without_its_spectrum(
-    levels, coordinate, fold, candidates, monkeypatch
+    levels, coordinate, fold, candidates
 ):
     """A bent line on some chart; then the spectrum of one level is far out of line."""
-    monkeypatch.delitem(BASELINES, "gaussian_process")  # takes most of the time, never chosen here
     shapes = np.random.default_rng(1).normal(size=(2, 5))
     positions = coordinate(levels) - coordinate(levels).mean()
     spectra = np.stack([positions, positions**2], axis=1) @ shapes
@@ -414,7 +413,6 @@ def test_on_a_straight_line_something_straight_is_chosen():
     assert not {"nearest", "mean", "gaussian_process"} & set(names)
 
 
-@pytest.mark.slow
 def test_five_levels_with_a_blank_are_enough_to_choose():
     levels = LEVELS[:FEWEST_TO_CHOOSE]
     spectra = smooth(np.arcsinh(levels))
