@@ -1,5 +1,7 @@
 # make repro: install, then run whatever of the pipeline is out of date
-# make test:  install with the test extras, then run the tests
+# make test:  install with the test extras, then run the tests but for the slow ones
+# make test-all: run every test, as CI does
+# make coverage: run every test and print which lines of geonode/ and stages/ none of them runs
 # make ablation: what every part of the learning buys, on the series in data/series (hours on a CPU)
 # make prior: learn the weights of the default predictor again, from simulated series (hours on a CPU,
 #             five minutes on a GPU and half an hour of calibration); look at make ablation before it is kept
@@ -12,14 +14,26 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: repro test ablation prior scale chaos lint clean
+.PHONY: repro test test-all coverage ablation prior scale chaos lint clean
 
 repro: .venv/installed
 	dvc repro
 
-# One process a core, each with one thread.
+# One process a core, each with one thread; modules are compiled once and kept.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 python -m pytest -n auto \
+	--dist loadfile --no-loadscope-reorder
+# Checks the annotations of every call, which takes a quarter more time.
+TYPED = --jaxtyping-packages=geonode,beartype.beartype
+
 test: .venv/installed-test
-	OMP_NUM_THREADS=1 python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not slow"
+
+test-all: .venv/installed-test
+	$(PYTEST) $(TYPED)
+
+# Lines by coverage.py, of the processes that run tests; what they start themselves is not counted.
+coverage: .venv/installed-test
+	$(PYTEST) --cov=geonode --cov=stages --cov-report=term:skip-covered --cov-fail-under=90
 
 ablation: .venv/installed
 	dvc repro --single-item probe

@@ -238,7 +238,8 @@ def test_without_inner_folds_standard_deviations_are_those_of_the_prediction(cha
     np.testing.assert_array_equal(deviation, fitted.model_.predict(BETWEEN[:, 0]).deviation)
 
 
-def test_many_concentrations_are_predicted_as_one_by_one():
+def test_many_concentrations_are_predicted_as_one_by_one(monkeypatch):
+    monkeypatch.setattr(module, "AT_ONCE", 7)
     fitted, many = cheap().fit(X, Y), np.linspace(0, 80, 2 * module.AT_ONCE + 3)[:, None]
     together, deviation = fitted.predict(many, return_std=True)
     assert together.shape == deviation.shape == (len(many), len(AXIS))
@@ -287,7 +288,7 @@ def test_estimates_are_those_of_the_curve_which_is_made_once_a_fit(monkeypatch):
     assert made == [(True, False, True), (False, True, True)]
     np.testing.assert_allclose(fitted.estimate(measured, offset=True).mean, [15, 28], atol=2)
     fitted.fit(X, Y[::-1]).estimate(measured, offset=True)
-    assert made == [(True, False), (False, True), (True, False)]
+    assert made == [(True, False, True), (False, True, True), (True, False, True)]
 
 
 def test_estimates_refuse_what_they_cannot_do():
@@ -390,6 +391,7 @@ def test_a_step_before_it_may_change_the_unit_of_concentrations():
     np.testing.assert_allclose(scaled.predict(BETWEEN), cheap().fit(X, Y).predict(BETWEEN))
 
 
+@pytest.mark.slow
 def test_a_search_finds_the_better_decoder():
     grid = {"kind": ["path", "posterior"]}
     search = GridSearchCV(cheap(epochs=3), grid, scoring="neg_mean_squared_error", cv=LeaveOneOut())
@@ -456,6 +458,7 @@ def test_scikit_learn_finds_nothing_to_object_to():
         assert of_columns or of_levels, f"{check}: {message}"
 
 
+@pytest.mark.slow
 def test_the_package_is_light_until_the_regressor_is_asked_for():
     code = (  # it fails by itself
         "import sys, geonode\n"

@@ -25,6 +25,7 @@ def one_reader(monkeypatch):
     benchmark.seeds_of.cache_clear()
 
 
+@pytest.mark.slow
 def test_hostile_files_give_results_or_typed_errors(tmp_path):
     table, failures = benchmark.fuzz(CASES, 7, tmp_path)
     assert not failures

@@ -52,6 +52,7 @@ def test_formats_of_storage_differ_by_their_rounding():
     assert errors["float32"] < 1e-6 < errors["float16"] < 1e-2
 
 
+@pytest.mark.slow
 def test_every_method_is_judged_by_the_network(monkeypatch):
     monkeypatch.setattr(benchmark, "Settings", SHORT)
     table = benchmark.methods(SOURCE, METRIC, LEARNED, SERIES, scipy_rows=1)

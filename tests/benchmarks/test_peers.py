@@ -112,6 +112,7 @@ def assert_reaches_what_it_claims(entries, case=CASE):
         assert ready.reached == pytest.approx(float(error), rel=0.01, abs=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [INITIAL, BOUNDARY])
 @pytest.mark.parametrize("peer", CHECKED)
 def test_a_peer_reaches_the_error_it_claims_on_a_known_metric(peer, problem):

@@ -50,6 +50,7 @@ def test_constants_are_those_of_single_tiles(monkeypatch):
         assert costs.predict(columns) == pytest.approx(seconds)
 
 
+@pytest.mark.slow
 def test_processes_of_their_own_and_workers_are_timed_beside_the_model(monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr(scaling, "STARTS", 1)

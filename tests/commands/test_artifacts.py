@@ -74,6 +74,7 @@ def problem_of(file):
     return "damaged" if sealed else "changed"
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(choice=st.floats(0, 1, exclude_max=True), at=st.floats(0, 1, exclude_max=True),
        bit=st.integers(0, 7))  # fmt: skip
@@ -83,6 +84,7 @@ def test_a_flipped_bit_anywhere_is_found_whatever_the_time_of_the_file(written, 
     assert_flip_is_found(written, name, at, bit)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_found_in_every_file(written):
     choose = random.Random(0)
     for name in contents(written):

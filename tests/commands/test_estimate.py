@@ -143,6 +143,7 @@ def test_another_axis_says_the_same(trained, tmp_path, samples):
         assert row["fits"]
 
 
+@pytest.mark.slow
 def test_only_the_first_are_shown_and_all_are_written(trained, tmp_path):
     truths = np.linspace(2, 58, 1100)
     file, out = write(tmp_path / "in.csv", spectra_at(truths)), tmp_path / "out.csv"
@@ -164,6 +165,7 @@ def test_only_the_first_are_shown_and_all_are_written(trained, tmp_path):
     assert np.mean(held) > 0.9
 
 
+@pytest.mark.slow
 def test_figures_of_several_spectra_and_of_one(trained, samples, tmp_path):
     one = write(tmp_path / "one.csv", spectra_at([12]))
     for file in (samples, one):
@@ -234,6 +236,7 @@ def test_a_model_that_is_absent_or_has_no_inner_folds_is_refused(uncalibrated, s
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_documentation_run(trained, tmp_path, monkeypatch):
     shutil.copytree(trained / "data", tmp_path / "data")
     monkeypatch.chdir(tmp_path)

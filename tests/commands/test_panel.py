@@ -5,6 +5,7 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from geonode import cli
+from geonode.errors import ArtifactError
 from geonode.evaluation import panel
 from geonode.learning import series_fit
 from geonode.parameters_file import parse_yaml
@@ -49,6 +50,7 @@ def quick(monkeypatch):
     return calls
 
 
+@pytest.mark.slow
 def test_a_folder_is_scored_and_left_alone_the_second_time(project, monkeypatch):
     first = call("series", "--out", "out.json")
     assert first.exit_code == 0, first.output
@@ -133,7 +135,7 @@ def test_a_table_that_cannot_be_written_is_refused(project, quick, monkeypatch, 
 
     def full(path, content):
         if len(quick) >= after:
-            raise panel.ArtifactError(f"{path}: cannot be written: disk full")
+            raise ArtifactError(f"{path}: cannot be written: disk full")
 
     monkeypatch.setattr(panel, "write_bytes", full)
     result = call("series", "--out", "out.json")

@@ -113,6 +113,7 @@ class Prepared(ChebyshevSource):
         return self.made[model]
 
 
+@pytest.mark.slow
 def test_grids_are_made_and_geodesics_solved(tmp_path, monkeypatch):
     data = small_series()
     learned = small_metrics(data)

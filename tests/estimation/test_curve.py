@@ -161,6 +161,7 @@ def scanned(seed, count=6):
     return replace(model, series=series), scans
 
 
+@pytest.mark.slow
 def test_single_scans_fit_as_their_replicates_vary():
     """A single scan has six times the variance of the means that the series consists of."""
     fits, fit_as_means, held = [], [], []

@@ -76,10 +76,19 @@ def store(path, values, axis=AXIS, dims=("y", "x", "wavelength"), chunks=None, u
     return path
 
 
+CURVES = {}
+
+
+def curve_of(model):
+    """The curve of the module's model, made once."""
+    if id(model) not in CURVES:
+        CURVES[id(model)] = Curve.of(model)
+    return CURVES[id(model)]
+
+
 def written(model, path, out, pixels=6, **options):
     """Maps of an image, as xarray reads them."""
-    curve = Curve.of(model)
-    maps.write_maps(out, curve, model.series, Image.open(path), pixels, **options)
+    maps.write_maps(out, curve_of(model), model.series, Image.open(path), pixels, **options)
     with xarray.open_zarr(out, consolidated=False) as found:
         return found.load()
 
@@ -95,14 +104,15 @@ def cube(tmp_path_factory):
     return store(path, image_values(), chunks=(2, 3, 16))
 
 
-@pytest.mark.parametrize("chunks", [None, (2, 3, len(AXIS)), (ROWS, 2, 5)])
-@pytest.mark.parametrize("pixels", [10**6, 3])
+@pytest.mark.parametrize(
+    ("chunks", "pixels"), [(None, 10**6), ((2, 3, len(AXIS)), 3), ((ROWS, 2, 5), 3)]
+)
 def test_maps_are_the_estimates_of_the_pixels(tmp_path, model, chunks, pixels):
     values = image_values()
     path = store(tmp_path / "cube.zarr", values, chunks=chunks)
     found = written(model, path, tmp_path / "map.zarr", pixels)
     there = np.isfinite(values).all(axis=2)
-    expected = estimate(Curve.of(model), values[there])
+    expected = estimate(curve_of(model), values[there])
     columns = {
         "concentration": expected.mode,
         "mean": expected.mean,
@@ -365,7 +375,7 @@ def test_tiles_of_another_map_are_not_gone_on_with(tmp_path, model, monkeypatch,
         failing_at(patch, all_tiles[-1])
         with pytest.raises(SpectraError):
             written(model, path, out)
-    computed, options, curve = failing_at(monkeypatch, None), {}, Curve.of(model)
+    computed, options, curve = failing_at(monkeypatch, None), {}, curve_of(model)
     if other == "format":
         options = {"number": "float32"}
     elif other == "model":
@@ -427,6 +437,7 @@ def test_a_damaged_chunk_is_one_line(tmp_path, root, model):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_the_command_writes_maps(tmp_path, root, probed):
     path, out = store(tmp_path / "cube.zarr", image_values()), tmp_path / "map.zarr"
     call = ["estimate", str(path), "--root", str(root)]
@@ -485,6 +496,7 @@ def test_a_coordinate_of_terabytes_is_refused(tmp_path):
         Image.open(path)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no limit of memory here")
 def test_a_coordinate_that_unpacks_to_more_than_it_says_is_refused(tmp_path, monkeypatch, probed):
     monkeypatch.setattr(labelled_arrays, "MOST_VALUES", 10**6)

@@ -135,5 +135,6 @@ def test_nothing_depends_on_the_spectrum_of_a_level_that_is_left_out(left_out):
     one, same = curves(left_out)
     for field in fields:
         np.testing.assert_array_equal(getattr(one, field), getattr(same, field))
-    one, different = curves(6)  # which leaves nothing out
-    assert not np.array_equal(one.concentrations, different.concentrations)
+    if left_out == 2:
+        one, different = curves(6)  # which leaves nothing out
+        assert not np.array_equal(one.concentrations, different.concentrations)

@@ -40,7 +40,9 @@ def test_predicted_spectra_are_drawn_over_the_measured_ones(model, count):
     assert len(drawn) == len(LEVELS) + count
 
 
-@pytest.mark.parametrize("count", [1, 3, 12, 13])
+@pytest.mark.parametrize(
+    "count", [1, 3, *(pytest.param(n, marks=pytest.mark.slow) for n in (12, 13))]
+)
 def test_nothing_overlaps_and_nothing_is_cut_off(model, count):
     figure, _ = estimates(model, spectra_at(np.linspace(0, 60, count)))
     assert len(figure.axes) == (2 if count == 1 else min(count, 12))

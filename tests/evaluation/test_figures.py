@@ -47,7 +47,7 @@ def metric_of(count, flat=False):
     return metric_figure(AXIS, "wavelength (nm)", "ppb", nodes, np.exp(2 * symbol), symbol, levels)
 
 
-@pytest.mark.parametrize("count", [4, 6, 15, 50])
+@pytest.mark.parametrize("count", [4, 6, pytest.param(50, marks=pytest.mark.slow)])
 def test_a_panel_for_every_level(count):
     assert len(folds_of(count).axes) == count
 

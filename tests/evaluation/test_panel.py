@@ -114,9 +114,16 @@ BY_HAND = {
     "path with inner folds": {"decoders__kind": "path", "decoders__members": 2},
     "no inner folds": {"inner__members": 0, "decoders__kind": "path"},
 }
+SLOW = BY_HAND.keys() - {"nothing trained"}
 
 
-@pytest.mark.parametrize("changes", BY_HAND.values(), ids=BY_HAND)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(changes, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name, changes in BY_HAND.items()
+    ],
+)
 def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, few_baselines):
     parameters, series = tiny(**changes), small_series(levels=5, wavelengths=9)
     row = score(series, parameters, cpu())
@@ -177,7 +184,10 @@ def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, few_baselines)
     assert row.seconds > 0
 
 
-@pytest.mark.parametrize("kind", ["blend", "posterior", "path"])
+@pytest.mark.parametrize(
+    "kind",
+    ["posterior", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("blend", "path"))],
+)
 def test_the_steps_of_a_series_are_known_beforehand(folder, tmp_path, few_baselines, kind):
     parameters = tiny(decoders__members=2, decoders__kind=kind)
     found = Panel.of(folder, tmp_path / "out.json", parameters)
@@ -395,6 +405,7 @@ def test_a_row_that_this_version_did_not_write_is_scored_again(
 # what cannot be scored, and what is refused
 
 
+@pytest.mark.slow
 def test_a_series_that_cannot_be_scored_stops_no_other(folder, tmp_path, few_baselines):
     write_series(folder / "few.csv", levels=3)
     (folder / "text.csv").write_text("no table\n", encoding="utf-8")

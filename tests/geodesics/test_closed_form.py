@@ -5,7 +5,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad, solve_bvp, solve_ivp
-from torchdiffeq import odeint
 
 from geonode.errors import GeometryError
 from geonode.geodesics.closed_form import ClosedForm
@@ -379,27 +378,6 @@ def test_arc_length_of_the_grid_and_of_the_chebyshev_coefficients_agree(metric, 
     expected = source.arc_length(0, at, 1e-13)
     assert (found - expected).abs().max() <= bound
     assert expected[-1].min() > 0.5
-
-
-def test_endpoints_of_a_batch_by_torchdiffeq():
-    metric, w = SMOOTH, NETWORK_WAVELENGTHS
-    closed_form, problem, solved = solve(direct_grid(metric, w, nodes(2000)))
-    at = w.expand(30, -1)
-
-    def geodesic(_, state):
-        x, velocity = state
-        return torch.stack([velocity, -symbol(metric, x, at) * velocity**2])
-
-    start = torch.stack([STATIONS[problem.source][:, None].expand(-1, 3), solved.v0])
-    times = torch.tensor([0, 0.3, 1]).double()
-    largest = {"norm": lambda error: error.abs().max()}  # no row hides behind the others
-    x = odeint(geodesic, start, times, rtol=1e-10, atol=1e-11, method="dopri5", options=largest)[
-        :, 0
-    ]
-    final = STATIONS[problem.target][:, None].expand(-1, 3)
-    torch.testing.assert_close(x[-1], final, rtol=0, atol=1e-8)
-    found = closed_form.trajectories(problem, times)
-    torch.testing.assert_close(found[..., 1], x[1], rtol=0, atol=1e-8)
 
 
 def test_float32_needs_no_double_precision():

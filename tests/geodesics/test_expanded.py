@@ -12,7 +12,7 @@ from geonode.geometry.sources import ChebyshevSource
 from tests.geometry.closed_forms import CPU, random_metric
 
 POSITIONS = torch.tensor([-1.0, -0.4, 0.1, 0.25, 1.0]).double()
-WAVELENGTHS = torch.linspace(-1, 1, 5).double()
+WAVELENGTHS = torch.linspace(-1, 1, 3).double()
 
 
 def made(gain=2.0, like=torch.float64, nodes=16):
@@ -22,7 +22,7 @@ def made(gain=2.0, like=torch.float64, nodes=16):
     return metric, expanded_stations(source, 0, *parts)
 
 
-@pytest.mark.parametrize("gain", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize("gain", [1.0, 4.0])
 def test_stations_against_adaptive_quadrature_and_search(gain):
     """On the network itself, every wavelength and gap by itself."""
     metric, found = made(gain, nodes=24)

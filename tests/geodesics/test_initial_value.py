@@ -181,7 +181,7 @@ def gradients(gain, adjoint, weights):
     return leaves, loss
 
 
-@pytest.mark.parametrize("gain", [1.0, 2.0])
+@pytest.mark.parametrize("gain", [pytest.param(1.0, marks=pytest.mark.slow), 2.0])
 def test_gradients_by_adjoint_by_backpropagation_and_by_differences_agree(gain):
     weights = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(2)).double()
     (leaves, loss), (again, adjoint) = (gradients(gain, way, weights) for way in (False, True))
@@ -201,8 +201,10 @@ def test_gradients_by_adjoint_by_backpropagation_and_by_differences_agree(gain):
         assert slope == pytest.approx(float((gradient * towards).sum()), rel=1e-5, abs=1e-7)
 
 
-@pytest.mark.parametrize("options", [{"rtol": 1e-10, "atol": 1e-12}, {"method": "rk4"}])
-@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize(
+    ("options", "adjoint"),
+    [({"rtol": 1e-10, "atol": 1e-12}, False), ({"method": "rk4"}, True)],
+)
 def test_gradients_through_integrators_are_those_of_the_closed_form(options, adjoint):
     (field, start, velocity), leaves = leaves_of_network(1.5)
     weights = torch.randn(3, 2, generator=torch.Generator().manual_seed(4)).double()

@@ -127,6 +127,7 @@ def test_it_does_what_the_plainest_memo_does(keys, largest, wavelength, position
     assert sum(memo.counts[:3]) == len(keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kin", [False, True], ids=["alone", "on one line"])
 def test_it_takes_no_more_memory_than_it_was_given(kin):
     largest, values = 1_000_000, np.zeros(10)

@@ -35,8 +35,9 @@ def on_network():
     return ClosedForm(DirectSource(METRIC, WAVELENGTHS).grid(0, nodes(2000)))
 
 
-@pytest.mark.parametrize("method", BATCHED)
-@pytest.mark.parametrize("lookup", [hermite, linear])
+@pytest.mark.parametrize(
+    ("method", "lookup"), zip(BATCHED, [hermite, linear, hermite, linear], strict=True)
+)
 def test_velocities_of_known_metrics(method, lookup):
     closed_form = ClosedForm(grid_of(METRICS, nodes(2000)))
     solution = METHODS[method](closed_form, PROBLEM, Settings(1e-6, lookup))
@@ -53,7 +54,7 @@ def test_velocities_of_known_metrics(method, lookup):
     assert (solution.evaluations > 0).all()
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*BATCHED, pytest.param("scipy", marks=pytest.mark.slow)])
 def test_velocities_of_a_network_by_quadrature(on_network, method):
     problem = PROBLEM.part(slice(2, 5)) if method == "scipy" else PROBLEM
     solution = METHODS[method](on_network, problem, SETTINGS)
@@ -66,8 +67,9 @@ def test_velocities_of_a_network_by_quadrature(on_network, method):
     assert {getattr(solution, part.name).shape for part in fields(Solution)} == {shape}
 
 
-@pytest.mark.parametrize("method", BATCHED)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(
+    ("method", "dtype"), zip(BATCHED, 2 * [torch.float64, torch.float32], strict=True)
+)
 def test_bits_do_not_depend_on_what_else_is_solved(method, dtype):
     grid = DirectSource(METRIC, WAVELENGTHS).grid(0, nodes(500, dtype))
     stations, short = STATIONS.to(dtype), replace(SETTINGS, steps=10)

@@ -52,6 +52,7 @@ def test_tiles_without_a_sliver(product, rows, expected):
     assert tiles == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("product", "rows"), [(Product(1_000_000, 1_000), 10_000), (Product(2_000, 500_000), 1_000)]
 )

@@ -124,6 +124,7 @@ def test_features_of_known_trajectories(known):
     close(found[:, LENGTH], lengths.abs(), 1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lift", [-0.3, 1e-5, 0.0])
 def test_features_where_the_path_bends_back_and_is_nearly_straight(lift):
     """u = x^4 + e x. At one point the speed has an extreme; there, for small e, the third
@@ -273,7 +274,13 @@ DIFFERENTIABLE = {
 }
 
 
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "path_features" else [])
+        for name in DIFFERENTIABLE
+    ],
+)
 def test_first_and_second_derivatives_with_respect_to_ends_and_parameters(name):
     """Both paths have a fastest point inside."""
     inputs = [FROM, TO, WEIGHTS]
@@ -332,6 +339,7 @@ def test_derivatives_of_the_maximum_speed_are_those_of_its_formula():
 chart = st.floats(-1, 1).map(lambda x: round(x, 6))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(chart, chart, st.floats(-3, 3), st.floats(0, 1))
 def test_a_reversed_path_runs_backward_and_a_scaled_metric_has_the_same_paths(

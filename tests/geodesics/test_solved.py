@@ -184,6 +184,7 @@ def contents(path):
         return {name: dataset[name].values for name in dataset.data_vars}
 
 
+@pytest.mark.slow
 def test_tiles_change_no_bit(tmp_path, grids, monkeypatch):
     solve_all(tmp_path / "whole.zarr", grids, LEARNED, SERIES, parameters(), DOUBLE)
     whole = contents(tmp_path / "whole.zarr")
@@ -240,6 +241,7 @@ def test_a_card_without_memory_for_one_row_is_an_error(tmp_path, grids, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["newton", "lbfgs"])
 def test_iterative_methods_find_the_same_velocities(tmp_path, grids, method):
     solve_all(tmp_path / "closed_form.zarr", grids, LEARNED, SERIES, parameters(), DOUBLE)

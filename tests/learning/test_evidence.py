@@ -52,7 +52,7 @@ def test_no_chart_of_a_series_with_a_blank_is_logarithmic():
     """Neither where the blank is trained on nor where it is left out and has to be predicted."""
     levels, spectra = np.append(0.0, WIDE), np.vstack([np.zeros(40), smooth(np.log(WIDE))])
     assert charts(WIDE, spectra[1:], 0.0)[-1].kappa == 0
-    folds = [*leave_one_out(8), *leave_two_out(8, None)]
+    folds = [*leave_one_out(8), *leave_two_out(8, 2)]
     given = Chart.of("linear", None, levels)
     found = charts_by_evidence(given, levels, spectra, folds, 0.0)
     assert all(chart.kappa > 0 for chart in found)

@@ -303,6 +303,7 @@ BY_EVIDENCE = {
 """What every other fold makes of a spectrum."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "inner_levels"), [("blend", None), ("path", None), ("blend", 2)])
 def test_from_the_spectra_to_the_intervals_nothing_leaks(kind, inner_levels, monkeypatch):
     outer, inside, runs = whole(kind, measured(), inner_levels, monkeypatch)

@@ -145,6 +145,7 @@ def test_a_decoder_walks_the_geometry_of_its_member_modulo_their_number():
     assert not torch.equal(weights[0], weights[2])
 
 
+@pytest.mark.slow
 def test_a_series_that_the_features_determine_is_learned():
     levels, wavelengths = 7, 15
     measured = series(levels, wavelengths)
@@ -209,16 +210,6 @@ def test_a_seed_decides_every_bit():
 
 
 # artifact
-
-
-def test_written_decoders_predict_the_same():
-    decoders, _, features = fit(members=2, geometries=2)
-    again = PathDecoders.from_tensors(decoders.tensors())
-    assert again.members == 2
-    for before, after in zip(
-        left_out(decoders, SERIES, features), left_out(again, SERIES, features), strict=True
-    ):
-        np.testing.assert_array_equal(before, after)
 
 
 def test_what_holds_no_decoders_is_named():

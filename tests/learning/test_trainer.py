@@ -276,6 +276,7 @@ def test_a_history_without_epochs_is_a_table_without_rows():
     assert table == "epoch,fold,member,loss,learning_rate\n"
 
 
+@pytest.mark.slow
 def test_training_does_without_the_compiler_of_torch():
     """Which takes longer to import than a small training does."""
     code = (

@@ -282,6 +282,7 @@ def test_concentrations_are_in_their_table(full):
     assert "hold the true value of 75 % of the levels" in full.words
 
 
+@pytest.mark.slow
 def test_fifty_levels_stay_below_six_megabytes(tmp_path):
     """With numbers that fill all their digits, and as many as are ever drawn."""
     levels, wavelengths, times = 50, 1200, 11

@@ -135,6 +135,7 @@ def test_what_is_no_series_is_refused(tmp_path, data, message):
         read_table(zarr(data, tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [netcdf3, netcdf4])
 @settings(
     deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -173,6 +174,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no limit of memory here")
 @pytest.mark.parametrize("variable", ["absorbance", "wavelength"])
 @pytest.mark.parametrize("codec", BOMBS.values(), ids=BOMBS)
@@ -297,6 +299,7 @@ def test_the_fill_value_of_netcdf_is_a_missing_value(tmp_path, write, kind, fill
     assert read_table(path, missing="mask").masked.tolist() == [AXIS[2]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize(
     ("name", "message"),

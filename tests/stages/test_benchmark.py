@@ -40,6 +40,7 @@ def test_a_stage_that_ran_whole_on_this_machine_is_not_run_again(parameters):
     assert seconds(stage_records(parameters)) == dict.fromkeys(RAN, 1000.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values", [{"whole": False}, {"conditions": {"machine": {}, "engine": {}}}]
 )
@@ -54,6 +55,7 @@ def test_any_other_is_run_again_and_leaves_the_project_as_it_is(values, paramete
     assert before == (snapshot(project), PATHS["spectra"].read_bytes())
 
 
+@pytest.mark.slow
 def test_another_engine_is_measured(parameters):
     for name in RAN:
         change(name)

@@ -149,6 +149,7 @@ def test_a_model_with_an_artifact_of_another_run_predicts_nothing(name, damaged,
     assert_refused(result, f"data/{name}", "data/spectra.zarr", "run `dvc repro`")
 
 
+@pytest.mark.slow
 def test_an_artifact_of_the_same_content_belongs_to_all_of_them(damaged, run):
     assert run("spectra").exit_code == run("metric").exit_code == 0
     assert run("geodesics").exit_code == run("validate").exit_code == 0
@@ -167,6 +168,7 @@ def solved(run, *of_metric):
     return not any(run(name, *options.get(name, ())).exit_code for name in stages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of_metric", "of_decoders"),
     [
@@ -184,6 +186,7 @@ def test_inner_metrics_of_other_inner_folds_are_refused(of_metric, of_decoders, 
     assert snapshot(damaged / "data") == before
 
 
+@pytest.mark.slow
 def test_without_inner_folds_a_blend_is_the_posterior_and_path_has_no_intervals(damaged, run):
     none = ("--inner-members", "0")
     assert solved(run, *none)
@@ -212,6 +215,7 @@ def test_the_example_of_the_documentation_runs(damaged, capsys):
     assert "absorbance" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_all_stages_write_the_same_bytes_again(damaged, run):
     before = snapshot(damaged / "data")
     for name in PIPELINE:

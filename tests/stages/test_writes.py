@@ -133,6 +133,7 @@ STAGES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["up", "absolute", "link"])
 def test_nothing_is_written_outside_whatever_the_parameters_say(tmp_path, monkeypatch, how):
     project, outside = tmp_path / "project", tmp_path / "outside"

@@ -37,6 +37,7 @@ def flip(file, choose):
     file.write_bytes(content)
 
 
+@pytest.mark.slow
 def test_one_random_bit_anywhere_is_told_with_file_and_array(tmp_path):
     root, choose = write_pipeline(tmp_path), random.Random(0)
     for trial in range(60):

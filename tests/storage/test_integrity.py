@@ -229,6 +229,7 @@ def piped(path):
     os.mkfifo(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

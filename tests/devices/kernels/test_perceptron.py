@@ -60,6 +60,7 @@ def error(found, expected):
     return float((found.double() - expected).norm() / expected.norm())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("products", FORMATS)
 def test_errors_against_float64_are_at_most_twice_those_of_torch(sizes, products, device):
@@ -85,6 +86,7 @@ def test_errors_with_rounded_factors_are_at_most_twice_those_of_torch(sizes, dev
         assert error(found, expected) <= 2 * error(usual, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 257])
 def test_no_row_is_left_out_or_taken_twice(rows, device):
     arguments = draw(DECODER, rows, models=3)
@@ -94,6 +96,7 @@ def test_no_row_is_left_out_or_taken_twice(rows, device):
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_model_does_not_depend_on_its_neighbours(device):
     arguments = draw(DECODER, 130, models=3)
     alone = [part[1:2] for part in arguments]
@@ -113,6 +116,7 @@ def test_gradients_of_parameters_are_those_without_inputs_up_to_rounding(device)
     assert both[1][1] is None
 
 
+@pytest.mark.slow
 def test_views_are_read_as_they_are_meant(device):
     joined, inputs, errors = draw(DECODER, 90)
     turned = inputs.mT.contiguous().mT
