@@ -159,7 +159,8 @@ class Curve:
                 replicates that the series consists of.
 
         Raises:
-            TrainingError: there are no inner folds, which say how large errors are.
+            TrainingError: there are no inner folds, which say how large errors are; or the levels
+                are too far apart for a curve.
         """
         training = _centred(model.series.signal[model.fold.training], offset)
         basis = _directions(training, offset)

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from geonode.errors import TrainingError
+
 BEYOND = 1.5
 """Steps, in concentration or in its logarithm, by which the range reaches beyond the levels."""
 
@@ -20,7 +22,7 @@ KNOTS = 33  # evenly, and again on a logarithmic scale
 DECADES = 30.0  # lowest positive level over the lowest knot on the logarithmic scale
 NODES = 1025
 TOO_NEAR = 1e-6
-"""Of a concentration: knots that are nearer to each other are one."""
+"""Of a concentration, and of the even steps: knots that are nearer to each other are one."""
 
 
 class Nodes(NamedTuple):
@@ -42,16 +44,19 @@ class Nodes(NamedTuple):
 
 
 def believable_range(levels: Float[np.ndarray, "level"]) -> tuple[float, float]:
-    """From zero to beyond the highest level by the larger of two kinds of steps.
+    """From below the lowest level to beyond the highest, by the larger of two kinds of steps.
 
     Args:
         levels: training levels, ascending, none negative.
     """
+    first, second = (float(level) for level in levels[:2])
     before, last = (float(level) for level in levels[-2:])
-    high = last + BEYOND * (last - before)
+    low, high = first - BEYOND * (second - first), last + BEYOND * (last - before)
     if before > 0:
         high = max(high, last * (last / before) ** BEYOND)
-    return 0.0, high
+    if first > 0:
+        low = min(low, first * (first / second) ** BEYOND)
+    return max(low, 0.0), high
 
 
 def knots_over_range(levels: Float[np.ndarray, "level"]) -> Float[np.ndarray, "knot"]:
@@ -61,9 +66,10 @@ def knots_over_range(levels: Float[np.ndarray, "level"]) -> Float[np.ndarray, "k
         levels: training levels, ascending, none negative, not all zero.
     """
     low, high = believable_range(levels)
-    lowest = levels[levels > 0].min() / DECADES
+    lowest = max(low, levels[levels > 0].min() / DECADES)
     knots = np.union1d(np.linspace(low, high, KNOTS), np.geomspace(lowest, high, KNOTS))
-    return knots[np.diff(knots, prepend=-1.0) > TOO_NEAR * knots]
+    step = (high - low) / (KNOTS - 1)
+    return knots[np.diff(knots, prepend=-1.0) > TOO_NEAR * np.minimum(knots, step)]
 
 
 def nodes_on_metric(
@@ -77,7 +83,15 @@ def nodes_on_metric(
         levels: training levels, ascending, none negative.
         knots: as of `knots_over_range`.
         sqrt_metric: sqrt(g) at the knots, positive; straight in between.
+
+    Raises:
+        TrainingError: sqrt(g) is not finite, or the levels are too small a part of the range.
     """
+    if not np.isfinite(sqrt_metric).all():
+        raise TrainingError(
+            f"estimation: found predictions that are not finite between {knots[0]:g} and "
+            f"{knots[-1]:g}, expected levels over fewer decades"
+        )
     steps = (sqrt_metric[1:] + sqrt_metric[:-1]) / 2 * np.diff(knots)
     lengths = np.concatenate([[0.0], np.cumsum(steps)])
     shares = lengths / lengths[-1]
@@ -85,6 +99,12 @@ def nodes_on_metric(
     borders = np.concatenate([[0.0], (places[1:] + places[:-1]) / 2, [1.0]])
     fine, edges = (np.interp(where, shares, knots) for where in (places, borders))
     below, beyond = fine < levels[0], fine > levels[-1]
+    if (below | beyond).all():
+        raise TrainingError(
+            f"estimation: found levels from {levels[0]:g} to {levels[-1]:g} and a range up to "
+            f"{knots[-1]:g}, of which they are less than a {NODES}th; expected a level between "
+            f"{levels[-2]:g} and {levels[-1]:g}"
+        )
     width = np.diff(borders)
     mass = np.full(NODES, (len(levels) - 1) / width[~below & ~beyond].sum())
     for part in (below, beyond):

@@ -3,7 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from geonode.errors import TrainingError
 from geonode.estimation.curve import Curve
+from geonode.estimation.posterior import estimate
 from geonode.estimation.range import (
     NODES,
     believable_range,
@@ -16,16 +18,40 @@ LOW_AND_HIGH = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
 
 
 @pytest.mark.parametrize(
-    ("levels", "high"),
+    ("levels", "low", "high"),
     [
-        ([0, 10], 25),  # 10 + 1.5 * 10; a blank has no logarithm
-        ([0, 10, 20, 40], 40 * 2 * 2**0.5),  # 113, as 40 + 1.5 * 20 is only 70
-        ([10, 20, 30, 40, 50], 50 * (5 / 4) ** 1.5),
-        ([0.1, 1, 10, 100], 1000 * 10**0.5),  # a decade and a half
+        ([0, 10], 0, 25),  # 10 + 1.5 * 10; a blank has no logarithm
+        ([0, 10, 20, 40], 0, 40 * 2 * 2**0.5),  # 113, as 40 + 1.5 * 20 is only 70
+        ([10, 20, 30, 40, 50], 0, 50 * (5 / 4) ** 1.5),
+        ([0.1, 1, 10, 100], 0, 1000 * 10**0.5),  # a decade and a half
+        ([80, 120, 160], 20, 160 * (4 / 3) ** 1.5),  # 80 - 1.5 * 40; 43.5 on a logarithmic scale
     ],
 )
-def test_the_range_goes_a_step_and_a_half_beyond_the_highest_level(levels, high):
-    assert believable_range(np.array(levels, dtype=float)) == pytest.approx((0, high), rel=1e-12)
+def test_the_range_goes_a_step_and_a_half_beyond_both_ends(levels, low, high):
+    found = believable_range(np.array(levels, dtype=float))
+    assert found == pytest.approx((low, high), rel=1e-12)
+
+
+def test_levels_in_a_narrow_range_are_told_apart():
+    """From zero on, hardly one of a thousand nodes lay among them."""
+    levels = np.array([100.0, 100.0001, 100.0002, 100.0003])
+    signal = 0.2 + np.outer((levels - 100) * 1e4, np.arange(5.0))
+    curve = Curve.of(learned(levels, signal))
+    assert curve.judging.sum() > 200
+    found = estimate(curve, signal[[1, 2]])
+    np.testing.assert_allclose(found.mode, levels[1:3], rtol=0, atol=3e-5)
+
+
+def test_levels_that_are_next_to_nothing_of_the_range_are_refused():
+    knots = np.array([0.0, 1.0, 1e6])
+    with pytest.raises(TrainingError, match=r"from 0\.2 to 1 and a range up to 1e\+06"):
+        nodes_on_metric(np.array([0.2, 0.5, 1.0]), knots, np.ones(3))
+
+
+def test_a_metric_that_is_not_finite_is_refused():
+    knots = np.array([0.0, 1.0, 2.0])
+    with pytest.raises(TrainingError, match="not finite between 0 and 2"):
+        nodes_on_metric(np.array([0.5, 1.0, 1.5]), knots, np.array([1.0, np.nan, 1.0]))
 
 
 @pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
@@ -35,7 +61,7 @@ def test_knots_are_near_to_each_other_on_a_linear_and_on_a_logarithmic_scale(lev
     assert (knots[0], knots[-1]) == pytest.approx((low, high))
     assert (np.diff(knots) > 0).all()
     assert np.diff(knots).max() <= high / 32 * (1 + 1e-12)
-    lowest = levels[levels > 0].min() / 30
+    lowest = max(low, levels[levels > 0].min() / 30)
     ratios = knots[2:] / knots[1:-1]
     assert ratios.max() <= (high / lowest) ** (1 / 32) * (1 + 1e-9)
     assert ratios.min() > 1 + 1e-6
