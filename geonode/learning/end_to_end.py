@@ -151,16 +151,6 @@ class PreparedMetrics:
         return [(self.metric, rate), (self.decoder, of_decoder)]
 
     @property
-    def pairs(self) -> int:
-        """Training pairs of a metric."""
-        return self.targets.pairs
-
-    @property
-    def repeats(self) -> bool:
-        """Whether the targets are the same in every epoch."""
-        return self.targets.repeat
-
-    @property
     def beside(self) -> list[Any]:
         """Nothing: a metric is its network."""
         return []

@@ -20,6 +20,7 @@ from geonode.learning.batches import Batch, Fitted, fit_batches
 from geonode.learning.checkpoint import Checkpoints, open_checkpoints
 from geonode.learning.footprint import Footprint
 from geonode.learning.run import Run
+from geonode.learning.targets import Targets
 from geonode.learning.trainer import train
 from geonode.progress import Report
 
@@ -33,12 +34,8 @@ class Prepared(Protocol):
         """Networks that are trained in place, each with its rate; the first is what is kept."""
 
     @property
-    def pairs(self) -> int:
-        """Training pairs of a model."""
-
-    @property
-    def repeats(self) -> bool:
-        """Whether the loss is the same program in every epoch."""
+    def targets(self) -> Targets:
+        """Signals that the networks are to give."""
 
     @property
     def beside(self) -> Sequence[Any]:
@@ -104,12 +101,12 @@ class _BatchTraining:
         history = train(
             prepared.networks,
             prepared.loss,
-            prepared.pairs,
+            prepared.targets.pairs,
             self.objective.parameters,
             name=batch.name,
             report=report,
             checkpoints=self.checkpoints and self.checkpoints.of_batch(batch.label),
-            repeats=prepared.repeats,
+            repeats=prepared.targets.repeat,
             parts=batch.parts,
         )
         kept, _ = prepared.networks[0]

@@ -263,16 +263,6 @@ class PreparedDecoders:
         return [(self.network, self.rate)]
 
     @property
-    def pairs(self) -> int:
-        """Training pairs of a decoder."""
-        return self.targets.pairs
-
-    @property
-    def repeats(self) -> bool:
-        """Whether the targets are the same in every epoch."""
-        return self.targets.repeat
-
-    @property
     def beside(self) -> list[tuple[Float[Tensor, "feature"], Float[Tensor, "feature"]]]:
         """Mean and deviation of the features of every decoder."""
         return list(zip(self.scale.mean.cpu(), self.scale.deviation.cpu(), strict=True))
@@ -280,5 +270,5 @@ class PreparedDecoders:
     def loss(self, part: slice, epoch: int) -> Float[Tensor, "1 model"]:
         """Mean squared error, standardised."""
         goal = self.targets.at(part, epoch)
-        rows = self.rows.unflatten(1, (self.pairs, -1))[:, part].flatten(1, 2)
+        rows = self.rows.unflatten(1, (self.targets.pairs, -1))[:, part].flatten(1, 2)
         return (self.network(rows).reshape(goal.shape) - goal).square().mean((1, 2))[None]
