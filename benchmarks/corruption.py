@@ -16,7 +16,7 @@ from geonode.geometry.stored import StoredGrids
 from geonode.spectra.series import read_series
 from geonode.storage.document import read_document
 from geonode.storage.integrity import verify
-from geonode.storage.lineage import together
+from geonode.storage.lineage import consistent_artifacts
 
 DEVICE = "data/device.json"
 SPECTRA, METRIC = "data/spectra.zarr", "data/metric.safetensors"
@@ -40,18 +40,18 @@ class Reader(NamedTuple):
 
 
 def _read_metrics(root: Path) -> object:
-    with together(root / SPECTRA, root / METRIC):
+    with consistent_artifacts(root / SPECTRA, root / METRIC):
         return LearnedMetrics.read(root / METRIC)
 
 
 def _read_grids(root: Path) -> object:
-    with together(root / SPECTRA, root / METRIC, root / CHRISTOFFEL):
+    with consistent_artifacts(root / SPECTRA, root / METRIC, root / CHRISTOFFEL):
         learned = LearnedMetrics.read(root / METRIC)
         return StoredGrids(root / CHRISTOFFEL, learned, read_series(root / SPECTRA))
 
 
 def _read_features(root: Path) -> object:
-    with together(root / SPECTRA, root / METRIC, root / GEODESICS):
+    with consistent_artifacts(root / SPECTRA, root / METRIC, root / GEODESICS):
         return read_features(root / GEODESICS, read_series(root / SPECTRA))
 
 

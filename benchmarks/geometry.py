@@ -19,11 +19,11 @@ import typer
 from geonode.config import ChristoffelParameters
 from geonode.devices.device import one_thread
 from geonode.evaluation.timing import Quartiles, time_calls
-from geonode.geodesics.closed_form import ClosedForm
-from geonode.geodesics.initial_value import integrate
-from geonode.geodesics.methods import METHODS, Settings, rows_of
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.quadrature import initial_velocity
+from geonode.geodesics.solvers.closed_form import ClosedForm
+from geonode.geodesics.solvers.initial_value import integrate
+from geonode.geodesics.solvers.methods import METHODS, Settings, rows_of
 from geonode.geodesics.verification import grid_geodesic_errors
 from geonode.geometry.christoffel import SYMBOLS
 from geonode.geometry.field import NetworkField

@@ -34,12 +34,12 @@ from benchmarks.geometry import CPU, NODES, Table, largest, markdown
 from geonode.config import Parameters
 from geonode.devices.device import environment, one_thread, resolve
 from geonode.evaluation.timing import Quartiles
-from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.expanded import expanded_stations
-from geonode.geodesics.methods import rows_of
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.quadrature import initial_velocity
-from geonode.geodesics.shooting import GUESS
+from geonode.geodesics.solvers.closed_form import ClosedForm
+from geonode.geodesics.solvers.methods import rows_of
+from geonode.geodesics.solvers.shooting import GUESS
 from geonode.geodesics.stations import Stations
 from geonode.geometry.field import Field, NetworkField
 from geonode.geometry.grid import Grid, uniform_nodes
@@ -267,8 +267,8 @@ def shoot(
 ) -> Float[Tensor, "row"]:
     """First velocities from start to end, by Newton's method with the exact sensitivity.
 
-    Guess and sensitivity are those of `geonode.geodesics.shooting`. Half the error is left to the
-    integrator. A row that has arrived is not shot again.
+    Guess and sensitivity are those of `geonode.geodesics.solvers.shooting`. Half the error is left
+    to the integrator. A row that has arrived is not shot again.
 
     Args:
         integrate: the solver.

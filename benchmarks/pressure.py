@@ -28,21 +28,21 @@ from benchmarks.project import (
     run_stage,
     stage,
 )
+from geonode.decoders.kinds import KINDS
+from geonode.decoders.path_features import path_features
 from geonode.devices.device import Device
 from geonode.errors import ArtifactError
 from geonode.geodesics.solved import solve_all
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.stored import StoredGrids
-from geonode.learning.decoders import KINDS
-from geonode.learning.folds import leave_one_out, training_wavelengths
-from geonode.learning.path_features import path_features
-from geonode.learning.run import Run
 from geonode.observation.usage import GROWTH, Growth, own_memory
 from geonode.parameters_file import read_parameters
 from geonode.spectra.series import read_series
 from geonode.storage.artifact import open_artifact
 from geonode.storage.artifact_writer import artifact_writer
 from geonode.storage.document import read_document
+from geonode.training.context import TrainingRun
+from geonode.training.folds import leave_one_out, training_wavelengths
 
 SHARES = (0.0, 0.3, 0.9)
 """Of the largest file, or of the largest output, for which there is room."""
@@ -272,7 +272,7 @@ def _train(folder: Path) -> None:
     device = Device.from_description(read_document(folder / "data/device.json"))
     folds = leave_one_out(len(series.concentrations))
     growth = Growth(block.epochs * len(folds))
-    KINDS["path"].fit(series, features, block, Run(folds, 1, device, report=growth.count))
+    KINDS["path"].fit(series, features, block, TrainingRun(folds, 1, device, report=growth.count))
     _tell(growth)
 
 

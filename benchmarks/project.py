@@ -58,7 +58,7 @@ _PROCESSES.set_forkserver_preload(
         "geonode.evaluation.estimation",
         "geonode.evaluation.figures",
         "geonode.geometry.stored",
-        "geonode.learning.metric_learning",
+        "geonode.metrics.metric_learning",
         "geonode.report.page",
         "geonode.storage.integrity",
         *(f"stages.{name}" for name in STAGES),

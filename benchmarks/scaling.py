@@ -38,7 +38,7 @@ from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.sources import ChebyshevSource
 from geonode.parameters_file import read_parameters
-from geonode.progress import Report, bar
+from geonode.progress import Progress, bar
 from geonode.storage.document import write_document
 
 PARAMETERS = Path("params.yaml")
@@ -65,12 +65,12 @@ class Found(NamedTuple):
     resident_mb: float
 
 
-def joined(columns: int) -> Callable[[Tile, Report], Found]:
+def joined(columns: int) -> Callable[[Tile, Progress], Found]:
     """Joins all stations at the wavelengths of a tile, of so many in all."""
     network = Perceptron.initial(SIZES, [(0,)]).to(CPU, torch.float64)
     metric, stations = Metric(network), torch.linspace(-1, 1, STATIONS, dtype=torch.float64)
 
-    def join(tile: Tile, report: Report) -> Found:
+    def join(tile: Tile, report: Progress) -> Found:
         rows, total = PAIRS * tile.columns, 0.0
         if tile.columns:
             places = torch.arange(tile.first, tile.first + tile.columns, dtype=torch.float64)

@@ -15,6 +15,9 @@ import typer
 from jaxtyping import Float
 
 from geonode.config import Parameters
+from geonode.decoders.kinds import KINDS
+from geonode.decoders.path_decoder import DECODER_SIZES
+from geonode.decoders.path_features import path_features
 from geonode.devices.device import Device, environment, resolve
 from geonode.errors import DeviceError
 from geonode.evaluation.benchmark import time_training
@@ -22,14 +25,11 @@ from geonode.evaluation.floors import Rates, training_work
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.decoders import KINDS
-from geonode.learning.folds import leave_one_out, training_wavelengths
-from geonode.learning.path_decoder import DECODER_SIZES
-from geonode.learning.path_features import path_features
-from geonode.learning.run import Run
 from geonode.parameters_file import read_parameters
 from geonode.spectra.series import Series, read_series_csv
 from geonode.storage.document import write_document
+from geonode.training.context import TrainingRun
+from geonode.training.folds import leave_one_out, training_wavelengths
 
 FORMATS = ("float64", "float32", "tf32", "bfloat16", "float16")
 PARAMETERS = Path("params.yaml")
@@ -62,7 +62,9 @@ def left_out(
     chosen = training_wavelengths(len(case.series.axis), block.wavelengths)
     features = case.features[..., chosen, :]
     folds = leave_one_out(len(case.series.concentrations))
-    decoders, _ = KINDS["path"].fit(case.series, features, block, Run(folds, block.members, device))
+    decoders, _ = KINDS["path"].fit(
+        case.series, features, block, TrainingRun(folds, block.members, device)
+    )
     return np.concatenate(
         [
             decoders.predict(
@@ -80,7 +82,7 @@ def timed(case: Case, parameters: Parameters, device: Device, repeats: int) -> d
     """An epoch of one decoder a fold at all wavelengths, beside its floor."""
     levels, wavelengths = len(case.series.concentrations), len(case.series.axis)
     block = parameters.decoders.model_copy(update={"wavelengths": wavelengths})
-    run = Run(leave_one_out(levels)[:-1], 1, device)
+    run = TrainingRun(leave_one_out(levels)[:-1], 1, device)
     epoch = time_training(case.series, case.features, block, run, repeats)
     rows = len(run.folds[0].training_pairs) * wavelengths
     work = training_work(levels, rows, DECODER_SIZES, device.products.itemsize)

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 from geonode.terminal import printable
 
-Report = Callable[[int], None]
+Progress = Callable[[int], None]
 """Called with the number of units of work done since the last call."""
 
 _LOG = logging.getLogger(__name__)
@@ -16,7 +16,7 @@ _QUIET = ContextVar("quiet", default=False)
 
 
 def silent(_: int) -> None:
-    """A `Report` that says nothing."""
+    """A `Progress` that says nothing."""
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def is_quiet() -> bool:
 
 
 @contextmanager
-def bar(label: str, total: int, steady: bool = False) -> Iterator[Report]:
+def bar(label: str, total: int, steady: bool = False) -> Iterator[Progress]:
     """A progress bar on stderr, silent when stderr is no terminal or inside `quietly`.
 
     Where DEBUG is logged, shown or not, what the work used is logged once it has ended.
@@ -70,15 +70,15 @@ def bar(label: str, total: int, steady: bool = False) -> Iterator[Report]:
 
 
 @contextmanager
-def _shown(label: str, total: int) -> Iterator[Report]:
+def _shown(label: str, total: int) -> Iterator[Progress]:
     if is_quiet() or not sys.stderr.isatty():
         yield silent
         return
     from rich.console import Console  # noqa: PLC0415 - only where there is someone to look
     from rich.markup import escape  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
+    from rich.progress import Progress as ProgressBar  # noqa: PLC0415
 
-    with Progress(console=Console(stderr=True), transient=True) as shown:
+    with ProgressBar(console=Console(stderr=True), transient=True) as shown:
         # Names are in it, which may look like the markup of rich.
         task = shown.add_task(escape(printable(label)), total=total)
         yield lambda done: shown.advance(task, done)

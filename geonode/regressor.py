@@ -40,12 +40,12 @@ from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import Estimates, estimate
-from geonode.learning.folds import leave_one_out
-from geonode.learning.series_fit import fit_series
+from geonode.series_fit import fit_series
 from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
 from geonode.spectra.table import FEWEST_LEVELS, MOST_LEVELS
+from geonode.training.folds import leave_one_out
 
 ChartName = Literal["linear", "log", "asinh"]
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
@@ -220,7 +220,7 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
         Args:
             X: concentrations, array-like of shape (row, 1), none negative.
             return_std: whether to return standard deviations too. They are the scale s of
-                `geonode.learning.calibration`: s^2 is what members, sources and kinds of decoders
+                `geonode.decoders.calibration`: s^2 is what members, sources and kinds of decoders
                 disagree by, squared, and the mean squared error of the leave-one-out predictions
                 of the same sort, inside the range of the levels or outside. Without inner folds
                 they are the disagreement alone, which does not say how far off a prediction is.

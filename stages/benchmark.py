@@ -39,11 +39,11 @@ def app(parameters: Parameters) -> str:
     from geonode.reference.sequential import published_calls
     from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics
-    from geonode.storage.lineage import together
+    from geonode.storage.lineage import consistent_artifacts
 
     block = parameters.benchmark
     device = Device.from_description(read_document(DEVICE))
-    with together(SPECTRA, METRIC, GEODESICS):
+    with consistent_artifacts(SPECTRA, METRIC, GEODESICS):
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
         learned.require_levels(METRIC, len(series.concentrations))

@@ -78,9 +78,9 @@ def _inputs() -> tuple["Series", "LearnedMetrics", dict[str, str]]:
     """Spectra, metrics that were learned of them, and what tells both from those of other runs."""
     from geonode.geometry.learned import LearnedMetrics
     from geonode.spectra.series import read_series
-    from geonode.storage.lineage import together
+    from geonode.storage.lineage import consistent_artifacts
 
-    with together(SPECTRA, METRIC) as made_from:
+    with consistent_artifacts(SPECTRA, METRIC) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
     learned.require_levels(METRIC, len(series.concentrations))

@@ -18,23 +18,23 @@ from stages.paths import (
 @stage("decoders", also=("preset", "inner", "engine"))
 def app(parameters: Parameters) -> str:
     """Train the decoders of all folds, weigh their kinds and calibrate their intervals."""
+    from geonode.decoders.blend import BLENDS, fit_blend, training_steps
+    from geonode.decoders.path_features import path_features
     from geonode.devices.device import Device
     from geonode.engine.choice import open_engine
     from geonode.geodesics.solved import read_features
     from geonode.geometry.learned import LearnedMetrics
-    from geonode.learning.blend import BLENDS, fit_blend, training_steps
-    from geonode.learning.folds import fold_names, training_wavelengths
-    from geonode.learning.path_features import path_features
-    from geonode.learning.run import Runs
-    from geonode.learning.trainer import history_csv, last_losses
     from geonode.spectra.series import read_series
-    from geonode.storage.atomic import alone
+    from geonode.storage.atomic import file_lock
     from geonode.storage.document import read_document, write_metrics, write_text
-    from geonode.storage.lineage import together
+    from geonode.storage.lineage import consistent_artifacts
+    from geonode.training.context import NestedRuns
+    from geonode.training.folds import fold_names, training_wavelengths
+    from geonode.training.trainer import history_csv, last_losses
 
     block, inner = parameters.decoders, parameters.inner
     device = Device.from_description(read_document(DEVICE))
-    with together(SPECTRA, METRIC, GEODESICS) as made_from:
+    with consistent_artifacts(SPECTRA, METRIC, GEODESICS) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
         learned.require_levels(METRIC, len(series.concentrations))
@@ -42,7 +42,7 @@ def app(parameters: Parameters) -> str:
         features = inner_features = None
         if "path" in BLENDS[block.kind]:
             features = read_features(GEODESICS, series)[..., chosen, :]
-    runs = Runs.of(
+    runs = NestedRuns.of(
         len(series.concentrations), block.members, inner, device, CHECKPOINTS / "decoders"
     )
     left_out = () if runs.inner is None else tuple(f.left_out for f in runs.inner.folds)
@@ -51,11 +51,11 @@ def app(parameters: Parameters) -> str:
         inner_features = path_features(learned.inner, series, chosen)
     steps = training_steps(BLENDS[block.kind], block, runs)
     with (
-        alone(DECODERS.with_suffix("")),  # its checkpoints too are of one process
+        file_lock(DECODERS.with_suffix("")),  # its checkpoints too are of one process
         open_engine(parameters.engine, SHARED) as engine,
         progress("training decoders", steps, steady=True) as report,
     ):
-        told = runs.telling(report, engine)
+        told = runs.with_progress(report, engine)
         blend, history = fit_blend(series, features, inner_features, block, told)
     blend.write(DECODERS, made_from)
     names = fold_names(series.concentrations)

@@ -17,10 +17,10 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.stored import StoredGrids
     from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics
-    from geonode.storage.lineage import together
+    from geonode.storage.lineage import consistent_artifacts
 
     device = Device.from_description(read_document(DEVICE))
-    with together(SPECTRA, METRIC, CHRISTOFFEL) as made_from:
+    with consistent_artifacts(SPECTRA, METRIC, CHRISTOFFEL) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
         learned.require_levels(METRIC, len(series.concentrations))

@@ -12,28 +12,28 @@ def app(parameters: Parameters) -> str:
 
     from geonode.devices.device import Device
     from geonode.engine.choice import open_engine
-    from geonode.learning.folds import fold_names
-    from geonode.learning.metric_learning import learn
-    from geonode.learning.run import Runs
-    from geonode.learning.trainer import history_csv
+    from geonode.metrics.metric_learning import learn
     from geonode.spectra.series import read_series
-    from geonode.storage.atomic import alone
+    from geonode.storage.atomic import file_lock
     from geonode.storage.document import read_document, write_metrics, write_text
-    from geonode.storage.lineage import together
+    from geonode.storage.lineage import consistent_artifacts
+    from geonode.training.context import NestedRuns
+    from geonode.training.folds import fold_names
+    from geonode.training.trainer import history_csv
 
     block = parameters.metric
     device = Device.from_description(read_document(DEVICE))
-    with together(SPECTRA) as made_from:
+    with consistent_artifacts(SPECTRA) as made_from:
         series = read_series(SPECTRA)
     names = fold_names(series.concentrations)
     levels, scratch = len(series.concentrations), CHECKPOINTS / "metric"
-    runs = Runs.of(levels, block.members, parameters.inner, device, scratch)
+    runs = NestedRuns.of(levels, block.members, parameters.inner, device, scratch)
     with (
-        alone(METRIC.with_suffix("")),  # its checkpoints too are of one process
+        file_lock(METRIC.with_suffix("")),  # its checkpoints too are of one process
         open_engine(parameters.engine, SHARED) as engine,
         progress("learning the metric", runs.models * block.epochs, steady=True) as report,
     ):
-        metrics, history, terms = learn(series, block, runs.telling(report, engine))
+        metrics, history, terms = learn(series, block, runs.with_progress(report, engine))
     metrics.write(METRIC, made_from)
     write_text(PLOTS / "metric_training.csv", history_csv(history, terms, len(names), block))
     models = metrics.network.models

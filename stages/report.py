@@ -14,10 +14,10 @@ def app(parameters: Parameters) -> str:
     from geonode.report.page import page
     from geonode.report.reading import read_report
     from geonode.storage.document import write_text
-    from geonode.storage.lineage import together
+    from geonode.storage.lineage import consistent_artifacts
 
     source = Path(parameters.spectra.source).name
-    with together(SPECTRA, CHRISTOFFEL, GEODESICS):
+    with consistent_artifacts(SPECTRA, CHRISTOFFEL, GEODESICS):
         found = read_report(Inputs(source, SPECTRA, CHRISTOFFEL, GEODESICS, METRICS))
     text = page(found)
     path = METRICS / "report.html"

@@ -9,9 +9,9 @@ from stages.paths import DATA, DECODERS, GEODESICS, METRIC, METRICS, PLOTS, SPEC
 if TYPE_CHECKING:
     import numpy as np
 
+    from geonode.decoders.blend import Blend, Prediction
     from geonode.evaluation.comparison import Comparison
     from geonode.evaluation.scores import SeriesScores
-    from geonode.learning.blend import Blend, Prediction
     from geonode.spectra.series import Series
 
 
@@ -33,9 +33,9 @@ def app(parameters: Parameters) -> str:
     from geonode.geodesics.solved import read_features
     from geonode.spectra.series import level_names
     from geonode.storage.document import write_metrics, write_text
-    from geonode.storage.lineage import together
+    from geonode.storage.lineage import consistent_artifacts
 
-    with together(SPECTRA, METRIC, GEODESICS, DECODERS):
+    with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
         model = SpectralModel.read(DATA)
         series, blend = model.series, model.blend
         features = read_features(GEODESICS, series)[..., blend.training, :]

@@ -52,24 +52,26 @@ def functions(file):
 
 GROUND = {"arguments", "errors", "config", "parameters_file", "progress", "terminal"}
 GROUND |= {"observation", "storage", "devices", "engine"}
+LEARNING = {"spectra", "geometry", "geodesics", "posterior", "training", "decoders", "metrics"}
 ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "spectra": GROUND,
     "geometry": GROUND | {"spectra"},
     "geodesics": GROUND | {"spectra", "geometry"},
     "simulation": GROUND,
     "posterior": GROUND,
-    "learning": GROUND | {"spectra", "geometry", "geodesics", "posterior"},
-    "estimation": GROUND | {"spectra", "geometry", "learning", "posterior"},
-    "regressor": GROUND | {"spectra", "geometry", "learning", "estimation"},
+    "training": GROUND | {"spectra", "geometry", "geodesics"},
+    "decoders": GROUND | {"spectra", "geometry", "geodesics", "posterior", "training"},
+    "metrics": GROUND | {"spectra", "geometry", "geodesics", "training", "decoders"},
+    "series_fit": GROUND | LEARNING,
+    "estimation": GROUND | LEARNING,
+    "regressor": GROUND | LEARNING | {"series_fit", "estimation"},
     "reference": GROUND | {"geometry"},
+    "prior": GROUND | LEARNING | {"simulation", "estimation"},
     "evaluation": GROUND
-    | {"spectra", "geometry", "geodesics", "learning", "reference", "estimation"}
-    | {"posterior", "simulation", "prior"},
-    "prior": GROUND | {"simulation", "posterior", "spectra", "geometry", "learning", "estimation"},
-    "commands": GROUND
-    | {"spectra", "geometry", "geodesics", "learning"}
-    | {"estimation", "evaluation"},
-    "report": GROUND | {"spectra", "geometry", "geodesics", "learning", "estimation", "evaluation"},
+    | LEARNING
+    | {"series_fit", "estimation", "reference", "simulation", "prior"},
+    "commands": GROUND | LEARNING | {"estimation", "evaluation"},
+    "report": GROUND | LEARNING | {"estimation", "evaluation"},
     "cli": GROUND | {"commands"},
 }
 

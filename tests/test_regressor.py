@@ -17,18 +17,18 @@ from sklearn.preprocessing import MaxAbsScaler
 import geonode
 from geonode import regressor as module
 from geonode.config import SpectraParameters
+from geonode.decoders.path_features import path_features
 from geonode.devices.device import resolve
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import DECODERS, METRIC, SPECTRA
 from geonode.estimation.posterior import estimate
-from geonode.learning.path_features import path_features
 from geonode.parameters_file import read_parameters
 from geonode.regressor import GeodesicSpectralRegressor
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import write_series
 from geonode.spectra.table import SpectraTable
-from geonode.storage.lineage import together
+from geonode.storage.lineage import consistent_artifacts
 
 ROOT = Path(__file__).parents[1]
 LEVELS = np.array([0.0, 4.0, 10.0, 20.0, 35.0, 60.0])
@@ -347,9 +347,9 @@ def test_artifacts_are_a_fitted_regressor(tmp_path, chart, kappa):
     table = SpectraTable(AXIS, "wavelength", "nm", LEVELS, list(Y[:, None]), np.zeros(0))
     of = Chart.of(chart, kappa, LEVELS)
     write_series(tmp_path / SPECTRA, table, of, SpectraParameters(**values))
-    with together(tmp_path / SPECTRA) as made_from:
+    with consistent_artifacts(tmp_path / SPECTRA) as made_from:
         fitted.learned_.write(tmp_path / METRIC, made_from)
-    with together(tmp_path / SPECTRA, tmp_path / METRIC) as made_from:
+    with consistent_artifacts(tmp_path / SPECTRA, tmp_path / METRIC) as made_from:
         fitted.blend_.write(tmp_path / DECODERS, made_from)
     read = GeodesicSpectralRegressor.from_artifacts(str(tmp_path))
     for found, expected in zip(

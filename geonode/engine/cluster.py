@@ -32,7 +32,7 @@ from jaxtyping import Shaped
 from geonode.devices.device import one_thread
 from geonode.engine.local import Found, Open, Recipe, Tile
 from geonode.errors import EngineError
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 from geonode.storage.atomic import scratch_folder
 
 ANSWER_SECONDS = 30
@@ -141,7 +141,7 @@ class Cluster:
         recipe: Recipe[Tile, Found],
         tiles: Sequence[Tile],
         take: Callable[[Tile, Found], object],
-        report: Report = silent,
+        report: Progress = silent,
         cores: int | None = None,  # noqa: ARG002 - a worker works on one tile at a time
     ) -> None:
         """Work on every tile, as every `Engine` does; again if a worker dies over it."""
@@ -186,7 +186,7 @@ class _Orderly:
     """Hands over results in the order of the tiles, up to the first error in that order."""
 
     def __init__(
-        self, tiles: Sequence[Any], take: Callable[[Any, Any], object], report: Report
+        self, tiles: Sequence[Any], take: Callable[[Any, Any], object], report: Progress
     ) -> None:
         self._tiles, self._take, self._report = tiles, take, report
         self._waiting: dict[int, tuple[Any, int]] = {}
@@ -354,7 +354,7 @@ def _kill(cluster: LocalCluster) -> None:
             os.kill(nanny.pid, signal.SIGKILL)
 
 
-_WORK: dict[str, Callable[[Any, Report], Any]] = {}  # of this worker, by token: one at a time
+_WORK: dict[str, Callable[[Any, Progress], Any]] = {}  # of this worker, by token: one at a time
 
 
 def _on_worker(session: Session, recipe: Recipe[Any, Any], tile: Any) -> tuple[Any, int]:

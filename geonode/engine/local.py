@@ -13,12 +13,12 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from jaxtyping import Shaped
 
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 
 Tile = TypeVar("Tile")
 Found = TypeVar("Found")
 
-Recipe = Callable[[], Callable[[Tile, Report], Found]]
+Recipe = Callable[[], Callable[[Tile, Progress], Found]]
 """Makes the function of a tile. It is told whom to tell of every unit of work.
 
 To be followed in another process, recipe, tiles and results must be what `pickle` can take: no
@@ -38,7 +38,7 @@ class Engine(Protocol):
         recipe: Recipe[Tile, Found],
         tiles: Sequence[Tile],
         take: Callable[[Tile, Found], object],
-        report: Report = silent,
+        report: Progress = silent,
         cores: int | None = None,
     ) -> None:
         """Work on every tile.
@@ -70,7 +70,7 @@ class Local:
         recipe: Recipe[Tile, Found],
         tiles: Sequence[Tile],
         take: Callable[[Tile, Found], object],
-        report: Report = silent,
+        report: Progress = silent,
         cores: int | None = None,
     ) -> None:
         """Work on every tile, as every `Engine` does."""

@@ -24,10 +24,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.interpolate import CubicSpline
 
+from geonode.decoders.calibration import InnerErrors
 from geonode.errors import TrainingError
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.range import NODES, Nodes, knots_over_range, nodes_on_metric
-from geonode.learning.calibration import InnerErrors
 
 CREDIBLE = 0.9
 """Share of the sets that are to hold the true concentration."""

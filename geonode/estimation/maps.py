@@ -31,7 +31,7 @@ from geonode.estimation.image import Image, Tile, tiles
 from geonode.estimation.judged import require_resolution
 from geonode.estimation.large import in_format
 from geonode.estimation.posterior import NUMBERS_AT_ONCE, estimate
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
@@ -64,7 +64,7 @@ def write_maps(
     image: Image,
     pixels: int,
     number: Format = "float64",
-    report: Report = silent,
+    report: Progress = silent,
     engine: Engine = LOCAL,
     cores: int | None = None,
 ) -> None:
@@ -170,11 +170,11 @@ def _fill(maps: dict[str, np.ndarray], folder: Path, tile: Tile) -> None:
 
 def _mapping(
     folder: Path, curve: Curve, series: Series, path: Path, number: Format
-) -> Callable[[Tile, Report], None]:
+) -> Callable[[Tile, Progress], None]:
     """What computes a tile of an image and keeps it in a file."""
     image = Image.open(path)
 
-    def work(tile: Tile, report: Report) -> None:
+    def work(tile: Tile, report: Progress) -> None:
         layers, flags = _tile(curve, series, image.axis, image.read(tile))
         parts = [
             in_format(layer, number, f"{path}: map {name!r}")

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float
 
+from geonode.decoders.blend import Blend, Prediction
+from geonode.decoders.path_features import features_to
 from geonode.errors import SpectraError
 from geonode.geometry.learned import LearnedMetrics
-from geonode.learning.blend import Blend, Prediction
-from geonode.learning.folds import Fold, leave_one_out
-from geonode.learning.path_features import features_to
 from geonode.spectra.series import Series, read_series
-from geonode.storage.lineage import together
+from geonode.storage.lineage import consistent_artifacts
+from geonode.training.folds import Fold, leave_one_out
 
 SPECTRA, METRIC, DECODERS = "spectra.zarr", "metric.safetensors", "decoders.safetensors"
 """Names of the artifacts of a model in the folder of a pipeline."""
@@ -45,7 +45,7 @@ class SpectralModel:
             MissingArtifactError, CorruptArtifactError: one is absent or damaged.
             ArtifactError: they are of different runs.
         """
-        with together(folder / SPECTRA, folder / METRIC, folder / DECODERS):
+        with consistent_artifacts(folder / SPECTRA, folder / METRIC, folder / DECODERS):
             series = read_series(folder / SPECTRA)
             learned = LearnedMetrics.read(folder / METRIC)
             blend = Blend.read(folder / DECODERS)

@@ -19,12 +19,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from geonode.config import Format
+from geonode.decoders.blend import SHOWN
 from geonode.devices.device import one_thread
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.large import batch_size, in_format
 from geonode.estimation.model import SpectralModel
-from geonode.learning.blend import SHOWN
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 from geonode.spectra.headers import role
 from geonode.spectra.series import Series
 from geonode.spectra.sheet import shortest, to_number
@@ -146,7 +146,7 @@ def blocks(
     model: SpectralModel,
     concentrations: Float[np.ndarray, "target"],
     size: int = AT_ONCE,
-    report: Report = silent,
+    report: Progress = silent,
 ) -> Iterator[PredictedBlock]:
     """Predict some spectra at a time, so that memory does not grow with their number.
 

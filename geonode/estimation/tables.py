@@ -14,7 +14,7 @@ from geonode.estimation.axis import on_axis
 from geonode.estimation.curve import CREDIBLE, Curve
 from geonode.estimation.judged import require_resolution, shifts
 from geonode.estimation.posterior import estimate
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
 from geonode.spectra.sheet import shortest
@@ -158,7 +158,9 @@ class Row:
         return "; ".join(f"{_number(at, digits)} ({weight:.2f})" for at, weight in self.modes)
 
 
-def estimated(curve: Curve, series: Series, spectra: Spectra, report: Report = silent) -> list[Row]:
+def estimated(
+    curve: Curve, series: Series, spectra: Spectra, report: Progress = silent
+) -> list[Row]:
     """What all spectra of a file say of their concentrations, in the order of the file.
 
     Beside the spectra and the rows, memory does not grow with their number.

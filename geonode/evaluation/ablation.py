@@ -8,24 +8,24 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.config import Parameters
+from geonode.decoders.blend import Blend, Prediction
+from geonode.decoders.posterior_decoder import PosteriorDecoders
 from geonode.devices.device import Device
 from geonode.evaluation.comparison import Comparison
 from geonode.evaluation.coverage import coverage
-from geonode.learning.blend import Blend, Prediction
-from geonode.learning.folds import leave_one_out
-from geonode.learning.posterior_decoder import PosteriorDecoders
-from geonode.learning.series_fit import fit_series
 from geonode.posterior.charts import FAMILIES, LOG
 from geonode.posterior.evidence import Evidence
 from geonode.posterior.prior import packaged_prior
 from geonode.posterior.rule import WeightRule
 from geonode.posterior.smoothers import dictionary
 from geonode.prior.learning import left_out
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
+from geonode.series_fit import fit_series
 from geonode.simulation.draws import Draws
 from geonode.simulation.series import simulate
 from geonode.spectra.inspection import proposes_log
 from geonode.spectra.series import Series
+from geonode.training.folds import leave_one_out
 
 MEASURED, SIMULATED = "measured", "simulated"
 LEARNED, INITIAL, FLAT = "posterior", "posterior, weights not learned", "posterior, flat metric"
@@ -136,7 +136,7 @@ def _rules(levels: np.ndarray) -> dict[str, WeightRule]:
 
 
 def networks(
-    name: str, series: Series, parameters: Parameters, device: Device, report: Report = silent
+    name: str, series: Series, parameters: Parameters, device: Device, report: Progress = silent
 ) -> list[Row]:
     """Score the blend, and the published method with metrics learned, flat and leaking.
 
@@ -167,7 +167,7 @@ def networks(
     return rows
 
 
-def baselines(name: str, series: Series, report: Report = silent) -> list[Row]:
+def baselines(name: str, series: Series, report: Progress = silent) -> list[Row]:
     """Score every baseline.
 
     Args:

@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from scipy.interpolate import CubicSpline, PchipInterpolator, make_interp_spline
 
 from geonode.evaluation.likelihood import most_likely
-from geonode.learning.process import fit_process
-from geonode.progress import Report, silent
+from geonode.metrics.gaussian_process import fit_process
+from geonode.progress import Progress, silent
 from geonode.spectra.chart import Chart
 
 Positions = Float[np.ndarray, "level"]
@@ -96,7 +96,7 @@ def process_with_trend(
 ) -> Spectrum:
     """Gaussian process about a straight line, to which the prediction reverts far outside.
 
-    Length and noise maximise the restricted likelihood (`geonode.learning.process`).
+    Length and noise maximise the restricted likelihood (`geonode.metrics.gaussian_process`).
     """
     process, _ = fit_process(train_positions, train_spectra, "linear")
     return process.predict(train_positions, train_spectra, np.array([position]))[0]
@@ -140,8 +140,8 @@ def process_on_linear_chart(
 ) -> Spectrum:
     """Gaussian process about a constant, to which it reverts far outside, on the linear chart.
 
-    Length and noise maximise the restricted likelihood (`geonode.learning.process`). The chart
-    takes the ends of the training levels and the one to predict to -1 and 1.
+    Length and noise maximise the restricted likelihood (`geonode.metrics.gaussian_process`). The
+    chart takes the ends of the training levels and the one to predict to -1 and 1.
     """
     chart = _linear_chart(np.append(concentrations, concentration))
     return _process_on(chart, concentrations, spectra, concentration)[0]
@@ -264,7 +264,7 @@ def chosen_inside(
     chart: Chart,
     concentrations: Float[np.ndarray, "concentration"],
     spectra: Float[np.ndarray, "concentration wavelength"],
-    report: Report = silent,
+    report: Progress = silent,
 ) -> tuple[Float[np.ndarray, "concentration wavelength"], list[str]]:
     """Predict every spectrum by the baseline that predicts the others best among themselves.
 

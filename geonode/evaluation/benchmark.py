@@ -9,23 +9,23 @@ import torch
 from jaxtyping import Float
 
 from geonode.config import DecodersParameters, Parameters
+from geonode.decoders.kinds import KINDS
+from geonode.decoders.path_decoder import DECODER_SIZES
 from geonode.devices.device import Device, on_device, one_thread
 from geonode.evaluation.floors import Rates, grid_work, paths_work, training_work
 from geonode.evaluation.timing import Quartiles, time_calls
-from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.problem import BoundaryValueProblem
+from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.sources import ChebyshevSource, grid_source
-from geonode.learning.decoders import KINDS
-from geonode.learning.end_to_end import fit_metric
-from geonode.learning.folds import leave_one_out
-from geonode.learning.path_decoder import DECODER_SIZES
-from geonode.learning.run import Run
-from geonode.progress import Report, silent
+from geonode.metrics.end_to_end import fit_metric
+from geonode.progress import Progress, silent
 from geonode.reference.sequential import MetricModule, SequentialSolver
 from geonode.spectra.series import Series
+from geonode.training.context import TrainingRun
+from geonode.training.folds import leave_one_out
 
 SHORT_TRAINING = 5  # epochs
 # More of them, by a longer training: enough to be seen beside what comes before the first.
@@ -40,7 +40,7 @@ Measured = dict[str, float | int]
 
 
 def time_sequential(
-    learned: LearnedMetrics, series: Series, device: Device, sample: int, report: Report = silent
+    learned: LearnedMetrics, series: Series, device: Device, sample: int, report: Progress = silent
 ) -> Quartiles:
     """Seconds per metric call of the sequential way.
 
@@ -88,7 +88,7 @@ class Kernels:
     def measure(
         self,
         features: Float[np.ndarray, "member fold pair wavelength feature"],
-        report: Report = silent,
+        report: Progress = silent,
     ) -> dict[str, Measured]:
         """Rates of the device, and grid, geodesics and training, by the keys of the metrics.
 
@@ -180,7 +180,7 @@ class Kernels:
         """
         device, levels = self.device, len(self.series.concentrations)
         block = self.parameters.metric.model_copy(update={"members": 1})
-        run = Run(leave_one_out(levels)[:-1], 1, device)
+        run = TrainingRun(leave_one_out(levels)[:-1], 1, device)
         nodes = uniform_nodes(self.parameters.christoffel.resolution, device.place, device.geometry)
         wavelengths = on_device(self.series.wavelengths, device.place, device.geometry)
         charts = self.learned.positions(self.series.concentrations)[:-1]
@@ -203,7 +203,7 @@ class Kernels:
     ) -> tuple[Measured, Rates]:
         """One epoch of one path decoder for every level left out, at all wavelengths."""
         device, repeats = self.device, self.parameters.benchmark.repeats
-        run = Run(leave_one_out(len(self.series.concentrations))[:-1], 1, device)
+        run = TrainingRun(leave_one_out(len(self.series.concentrations))[:-1], 1, device)
         every = self.parameters.decoders.model_copy(
             update={"wavelengths": len(self.series.wavelengths), "members": 1}
         )
@@ -224,7 +224,7 @@ def time_training(
     series: Series,
     features: Float[np.ndarray, "member fold pair training feature"],
     parameters: DecodersParameters,
-    run: Run,
+    run: TrainingRun,
     repeats: int,
 ) -> Quartiles:
     """Seconds of one epoch of all path decoders of a run.

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from geonode.evaluation.baselines import BASELINES, FEWEST_TO_CHOOSE, chosen_inside, leave_one_out
 from geonode.evaluation.scores import SeriesScores, series_scores, skill
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 
 
@@ -31,7 +31,7 @@ class Comparison:
     chosen_rmse: float | None
 
     @classmethod
-    def of(cls, series: Series, report: Report = silent) -> "Comparison":
+    def of(cls, series: Series, report: Progress = silent) -> "Comparison":
         """Predict every level of a series from the others by every baseline.
 
         Args:

@@ -5,7 +5,7 @@ from typing import TypedDict
 import numpy as np
 from jaxtyping import Float
 
-from geonode.learning.calibration import PROBABILITIES
+from geonode.decoders.calibration import PROBABILITIES
 
 
 class Coverage(TypedDict):

@@ -14,9 +14,9 @@ from geonode.evaluation.calibrations import (
     ConcentrationScores,
     estimate_left_out_by,
 )
-from geonode.learning.folds import leave_one_out
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, level_names
+from geonode.training.folds import leave_one_out
 
 METRIC_PLACES = 101  # at which the posterior of the metric is drawn
 MERGED = 2  # neighbouring cells of a posterior that are one line of its table
@@ -133,7 +133,7 @@ def metric_csv(model: SpectralModel) -> str:
     return "\n".join(lines) + "\n"
 
 
-def estimate_left_out(model: SpectralModel, report: Report = silent) -> LeftOutEstimates | None:
+def estimate_left_out(model: SpectralModel, report: Progress = silent) -> LeftOutEstimates | None:
     """Estimate every level from its spectrum by the fold without it.
 
     None if the model has neither a posterior nor inner folds, which say how large errors are.

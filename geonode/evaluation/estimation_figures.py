@@ -10,6 +10,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
+from geonode.decoders.blend import SHOWN
 from geonode.estimation.axis import on_axis
 from geonode.estimation.curve import CREDIBLE, Curve
 from geonode.estimation.model import SpectralModel
@@ -17,7 +18,6 @@ from geonode.estimation.posterior import posterior
 from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import Row
 from geonode.evaluation.figures import BASELINE, MEASURED, MODEL, drawn
-from geonode.learning.blend import SHOWN
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series, level_names
 

@@ -12,7 +12,7 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.lookup import Lookup
 from geonode.geometry.metric import Metric
 from geonode.geometry.statistics import MetricStatistics, metric_statistics, over_models
-from geonode.learning.folds import fold_names
+from geonode.training.folds import fold_names
 
 ERRORS = ("ln_sqrt_g_error", "christoffel_error", "v0_error", "endpoint_error")
 

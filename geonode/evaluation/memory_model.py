@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from geonode.config import Parameters
+from geonode.decoders.blend import BLENDS
 from geonode.devices.device import Device
 from geonode.devices.profile import profile_of
 from geonode.estimation.curve import CHART_KNOTS
@@ -29,11 +30,10 @@ from geonode.geodesics.solved import BYTES_PER_ROW, BYTES_PER_TIME, TABLES
 from geonode.geometry.metric import SIZES
 from geonode.geometry.resolution import BLOCK, CHECKS
 from geonode.geometry.stored import STORAGE
-from geonode.learning.batches import at_once
-from geonode.learning.blend import BLENDS
-from geonode.learning.footprint import Footprint, of_end_to_end, of_path_decoders
-from geonode.learning.run import Runs
 from geonode.observation.record import Record
+from geonode.training.batches import at_once
+from geonode.training.context import NestedRuns
+from geonode.training.footprint import Footprint, of_end_to_end, of_path_decoders
 
 HELD = 1.5
 """What arrays of some MB that come and go take, over what is alive of them: the gaps between those
@@ -130,8 +130,8 @@ class _Sizes:
     def pairs(self) -> int:
         return self.levels * (self.levels - 1)
 
-    def runs(self, members: int) -> Runs:
-        return Runs.of(self.levels, members, self.parameters.inner, self.device)
+    def runs(self, members: int) -> NestedRuns:
+        return NestedRuns.of(self.levels, members, self.parameters.inner, self.device)
 
     @property
     def metrics(self) -> int:

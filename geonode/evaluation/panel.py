@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from geonode.config import Parameters, SpectraParameters
+from geonode.decoders.blend import BLENDS, training_steps
 from geonode.devices.device import Device, environment, resolve
 from geonode.errors import GeonodeError, ParameterError, SpectraError
 from geonode.estimation.model import SpectralModel
@@ -22,16 +23,15 @@ from geonode.evaluation.coverage import coverage
 from geonode.evaluation.estimation import calibration_scores, estimate_left_out
 from geonode.evaluation.panel_table import Row, read_table, row_of, to_csv
 from geonode.evaluation.scores import series_scores
-from geonode.learning.blend import BLENDS, training_steps
-from geonode.learning.folds import leave_one_out
-from geonode.learning.run import Runs
-from geonode.learning.series_fit import fit_series
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
+from geonode.series_fit import fit_series
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.reading import files_of
 from geonode.spectra.series import Series, read_series_csv
 from geonode.storage.atomic import write_bytes
 from geonode.storage.document import encode_json
+from geonode.training.context import NestedRuns
+from geonode.training.folds import leave_one_out
 
 BLOCKS = {"precision", "inner", "metric", "decoders"}
 """Parameters, besides those of a series, that its scores depend on."""
@@ -110,7 +110,7 @@ class Panel:
         """Why series could not be scored, by series."""
         return {n: row.error for n, row in sorted(self.rows.items()) if row.error is not None}
 
-    def score(self, name: str, report: Report = silent) -> Row:
+    def score(self, name: str, report: Progress = silent) -> Row:
         """Score a series, or note why it cannot be, and write the table.
 
         Args:
@@ -148,7 +148,7 @@ class Panel:
         write_bytes(self.out, encode_json(self.out, content))
 
 
-def score(series: Series, parameters: Parameters, device: Device, report: Report = silent) -> Row:
+def score(series: Series, parameters: Parameters, device: Device, report: Progress = silent) -> Row:
     """Predict every level of a series from the others, by the learned way and by all baselines.
 
     What the pipeline does, but for the grid: path features come from the networks themselves.
@@ -192,7 +192,7 @@ def score(series: Series, parameters: Parameters, device: Device, report: Report
     )
 
 
-def _of_concentrations(model: SpectralModel, report: Report) -> dict[str, Any]:
+def _of_concentrations(model: SpectralModel, report: Progress) -> dict[str, Any]:
     """Columns about left-out concentrations; those of estimates only where the model gives them."""
     columns = {
         f"{name}_error": scores["median_error_of_range"]
@@ -212,9 +212,9 @@ def _of_concentrations(model: SpectralModel, report: Report) -> dict[str, Any]:
 
 def _steps(series: Series, parameters: Parameters, device: Device) -> int:
     levels, inner, block = len(series.concentrations), parameters.inner, parameters.decoders
-    steps = Runs.of(levels, parameters.metric.members, inner, device).models
+    steps = NestedRuns.of(levels, parameters.metric.members, inner, device).models
     steps *= parameters.metric.epochs
-    decoders = Runs.of(levels, block.members, inner, device)
+    decoders = NestedRuns.of(levels, block.members, inner, device)
     steps += training_steps(BLENDS[block.kind], block, decoders)
     return steps + len(BASELINES) + 2 * levels
 

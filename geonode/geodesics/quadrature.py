@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.errors import GeometryError
-from geonode.geodesics.rows import require_alike, require_path, require_start
+from geonode.geodesics.solvers.rows import require_alike, require_path, require_start
 from geonode.geometry.field import Field, GridField
 
 # Over the whole chart, 48 nodes integrate sqrt(g) of Xavier networks of gain 2 to 1e-14.

@@ -17,17 +17,17 @@ from geonode.devices.device import Device, on_device
 from geonode.devices.memory import unless_out_of_memory
 from geonode.engine.local import LOCAL, Engine, Recipe
 from geonode.errors import GeometryError
-from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.features import FEATURES
-from geonode.geodesics.methods import METHODS, Settings
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
 from geonode.geodesics.product import Product, Tile, rows_within
 from geonode.geodesics.solution import Solution, Status
+from geonode.geodesics.solvers.closed_form import ClosedForm
+from geonode.geodesics.solvers.methods import METHODS, Settings
 from geonode.geodesics.verification import NetworkErrors, network_errors
 from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.stored import StoredGrids
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 from geonode.storage.artifact import open_artifact
 from geonode.storage.artifact_layout import JSON
@@ -148,7 +148,7 @@ def solve_all(
     series: Series,
     parameters: GeodesicsParameters,
     device: Device,
-    report: Report = silent,
+    report: Progress = silent,
     engine: Engine = LOCAL,
     made_from: Mapping[str, str] = NOTHING,
 ) -> Summary:
@@ -166,7 +166,7 @@ def solve_all(
         device: where to solve, and in which format.
         report: told of every model.
         engine: solves the models, one at a time in every process.
-        made_from: as `together` yields it.
+        made_from: as `consistent_artifacts` yields it.
 
     Raises:
         GeometryError: more geodesics than allowed miss their target by more than the tolerance on
@@ -227,7 +227,7 @@ class _Solver:
         self._arrays = _Arrays(parts, parameters.time_points)
         self._memory = device.budget
 
-    def __call__(self, model: int, report: Report) -> _Tally:
+    def __call__(self, model: int, report: Progress) -> _Tally:
         """Solve all geodesics of a model; on a card that is short of memory in smaller tiles."""
         while True:
             less = f"solving geodesics in {self._memory // 2e6:,.0f} MB, which changes no result"

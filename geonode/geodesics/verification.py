@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.quadrature import arc_length
 from geonode.geodesics.solution import Solution
+from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geometry.antiderivative import Antiderivative
 from geonode.geometry.field import NetworkField
 from geonode.geometry.grid import Grid, moved

@@ -88,7 +88,7 @@ class LearnedMetrics:
 
         Args:
             path: of the artifact.
-            made_from: as `together` yields it.
+            made_from: as `consistent_artifacts` yields it.
 
         Raises:
             ArtifactError: it cannot be written; an older one is then intact.

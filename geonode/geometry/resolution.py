@@ -15,7 +15,7 @@ from geonode.errors import GeometryError
 from geonode.geometry.grid import FEWEST_NODES, uniform_nodes
 from geonode.geometry.lookup import Lookup
 from geonode.geometry.sources import GridSource
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 
 CHECKS = (0.25, 0.75)
 """Fractions of a cell at which it is checked. One is not enough: the error of a symbol looked up by
@@ -33,7 +33,7 @@ def require_resolution(
     like: Float[Tensor, "..."],
     lookup: Lookup,
     tolerance: float,
-    report: Report = silent,
+    report: Progress = silent,
 ) -> int:
     """Return the `smallest_resolution`, or refuse a resolution below it.
 
@@ -59,7 +59,7 @@ def smallest_resolution(
     like: Float[Tensor, "..."],
     lookup: Lookup,
     tolerance: float,
-    report: Report = silent,
+    report: Progress = silent,
 ) -> int | None:
     """Fewest evenly spaced nodes with which every lookup is within a tolerance.
 

@@ -18,7 +18,7 @@ from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.lookup import LOOKUPS, Lookup
 from geonode.geometry.sources import GridSource
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 from geonode.storage.artifact import open_artifact
 from geonode.storage.artifact_layout import JSON
@@ -44,7 +44,7 @@ def write_grids(
     storage: str,
     lookup: str,
     check: Callable[[int, Grid], None],
-    report: Report = silent,
+    report: Progress = silent,
     engine: Engine = LOCAL,
     made_from: Mapping[str, str] = NOTHING,
 ) -> None:
@@ -61,7 +61,7 @@ def write_grids(
         check: called with every model and its grid, rounded as it was stored.
         report: told of every grid.
         engine: evaluates and stores.
-        made_from: as `together` yields it.
+        made_from: as `consistent_artifacts` yields it.
 
     Raises:
         ParameterError: there is no such format or lookup.
@@ -109,12 +109,12 @@ def _writing(
     place: torch.device,
     stored_format: torch.dtype,
     indices: list[tuple[int, int]],
-) -> Callable[[int, Report], None]:
+) -> Callable[[int, Progress], None]:
     """What evaluates and stores the grid of a model."""
     nodes = positions.to(place)
     blocks = [parts.blocks(name, block_dims=2) for name in ARRAYS]
 
-    def write(model: int, report: Report) -> None:
+    def write(model: int, report: Progress) -> None:
         grid = source.grid(model, nodes)
         for block, table in zip(blocks, (grid.log_sqrt, grid.symbol), strict=True):
             block[indices[model]] = table.to(stored_format).cpu().numpy()

@@ -14,20 +14,20 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from geonode.decoders.blend import Blend, Prediction
+from geonode.decoders.kinds import Decoders
+from geonode.decoders.posterior_decoder import PosteriorDecoders
 from geonode.estimation.model import SpectralModel
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.blend import Blend, Prediction
-from geonode.learning.decoders import Decoders
-from geonode.learning.folds import leave_one_out
-from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import PROBABILITIES, Prior
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 from geonode.simulation.draws import Draws
 from geonode.simulation.series import simulate
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
+from geonode.training.folds import leave_one_out
 
 LEVELS = (4, 5, 6, 8, 12)
 """Of the simulated series; half widths are interpolated between, and go on beyond."""
@@ -51,7 +51,7 @@ class LeftOutLevel(NamedTuple):
     inside: bool
 
 
-def calibrated(prior: Prior, levels_of_each: int, seed: int, report: Report = silent) -> Prior:
+def calibrated(prior: Prior, levels_of_each: int, seed: int, report: Progress = silent) -> Prior:
     """The prior with half widths found anew.
 
     Args:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from geonode.posterior.evidence import Evidence, FittedSmoothers
 from geonode.posterior.rule import WeightNetwork, WeightRule
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 from geonode.simulation.draws import Draws
 from geonode.simulation.series import simulate
 
@@ -102,7 +102,7 @@ def batches(draws: Draws) -> Iterator[LeftOut]:
 
 
 def learn_rule(
-    parameters: LearningParameters, device: torch.device, report: Report = silent
+    parameters: LearningParameters, device: torch.device, report: Progress = silent
 ) -> tuple[WeightRule, list[float]]:
     """Learn a rule from nothing.
 

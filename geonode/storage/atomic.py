@@ -51,7 +51,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     try:
         _make_folder(path.parent)
-        with alone(path) as own:
+        with file_lock(path) as own:
             temporary, aside = own / _NEW, own / _OLD
             if os.path.lexists(aside) and not os.path.lexists(path):
                 aside.rename(path)
@@ -93,7 +93,7 @@ def scratch_folder(path: Path) -> Iterator[Path]:
     """
     try:
         _make_folder(path.parent)
-        with alone(path) as own:
+        with file_lock(path) as own:
             folder = own / _NEW
             _remove(folder)
             folder.mkdir()
@@ -121,13 +121,13 @@ def remove(path: Path) -> None:
     Raises:
         ArtifactError: as `replacing`.
     """
-    with alone(path) as own:
+    with file_lock(path) as own:
         for left in (own / _NEW, own / _OLD, own / _KEPT, path):
             _remove(left)
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[Path]:
+def file_lock(path: Path) -> Iterator[Path]:
     """Keep others from writing `path`, by a lock of the operating system.
 
     It ends with its process, however that ends. Its file, which holds the number of the process, is

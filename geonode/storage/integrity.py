@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 from geonode.storage.artifact import Artifact, damages, open_artifact
 from geonode.storage.document import read_document
 from geonode.storage.inventory import kind_of
@@ -51,7 +51,7 @@ class Finding:
     message: str
 
 
-def verify(root: Path, report: Report = silent) -> Iterator[Finding]:
+def verify(root: Path, report: Progress = silent) -> Iterator[Finding]:
     """Read every byte of every output, and say what is wrong with it.
 
     An output that is damaged by its own checksums is not compared with `dvc.lock` as well. Whether
@@ -165,7 +165,7 @@ def _not_finite(path: Path, shown: str, name: str, index: tuple[int, ...]) -> Fi
 
 
 def _against_lock(
-    path: Path, output: Output, lock: dict[str, Record], report: Report
+    path: Path, output: Output, lock: dict[str, Record], report: Progress
 ) -> Iterator[Finding]:
     record = lock[output.stage].outs.get(output.path) if output.stage in lock else None
     if record is None or record.get("hash") != "md5":

@@ -32,7 +32,7 @@ class Seal(NamedTuple):
 
 
 @contextmanager
-def together(*paths: Path) -> Iterator[dict[str, str]]:
+def consistent_artifacts(*paths: Path) -> Iterator[dict[str, str]]:
     """Read artifacts that belong together, all of one run, inside.
 
     Args:

@@ -15,7 +15,7 @@ from ruamel.yaml.error import YAMLError
 
 from geonode.errors import ArtifactError, MissingArtifactError
 from geonode.parameters_file import parse_yaml
-from geonode.progress import Report, silent
+from geonode.progress import Progress, silent
 from geonode.storage.seal import require_file
 
 LOCK = "dvc.lock"
@@ -107,7 +107,7 @@ def records(root: Path) -> dict[str, Record]:
         raise ArtifactError(f"{file}: found a stage that DVC has not written: {error!r}") from error
 
 
-def fingerprint(path: Path, report: Report = silent) -> dict[str, Any]:
+def fingerprint(path: Path, report: Progress = silent) -> dict[str, Any]:
     """MD5, size and, for a folder, number of files, from reading every byte.
 
     The MD5 of a folder is that of a JSON list of the MD5 and path of every file, and ends in
@@ -187,7 +187,7 @@ def _paths(declared: Any) -> Iterator[str | None]:
         yield path if isinstance(path, str) else None
 
 
-def _md5(file: Path, report: Report) -> str:
+def _md5(file: Path, report: Progress) -> str:
     with require_file(file).open("rb") as stream:
         digest = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False))
     report(file.stat().st_size)

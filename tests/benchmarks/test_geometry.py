@@ -6,7 +6,7 @@ import torch
 from typer.testing import CliRunner
 
 import benchmarks.geometry as benchmark
-from geonode.geodesics.methods import METHODS, Settings
+from geonode.geodesics.solvers.methods import METHODS, Settings
 from geonode.geometry.sources import grid_source
 from geonode.parameters_file import read_parameters
 from stages.paths import PARAMETERS

@@ -4,10 +4,9 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
-from geonode import cli
+from geonode import cli, series_fit
 from geonode.errors import ArtifactError
 from geonode.evaluation import panel
-from geonode.learning import series_fit
 from geonode.parameters_file import parse_yaml
 from tests.evaluation.test_panel import ROOT, TINY, write_series
 from tests.stages.conftest import assert_refused

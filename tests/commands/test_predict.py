@@ -10,10 +10,10 @@ import xarray
 from typer.testing import CliRunner
 
 from geonode import cli
+from geonode.decoders.calibration import PROBABILITIES
 from geonode.errors import SpectraError
 from geonode.estimation import predicting
 from geonode.estimation.model import SpectralModel
-from geonode.learning.calibration import PROBABILITIES
 from geonode.posterior.prior import packaged_prior
 from geonode.spectra.reading import read_spectra, read_table
 from geonode.storage.artifact import open_artifact

@@ -5,19 +5,19 @@ import gc
 import pytest
 import torch
 
+from geonode.decoders.kinds import KINDS
 from geonode.devices.device import Device
-from geonode.geodesics.closed_form import ClosedForm
-from geonode.geodesics.methods import METHODS, Settings
 from geonode.geodesics.problem import BoundaryValueProblem
+from geonode.geodesics.solvers.closed_form import ClosedForm
+from geonode.geodesics.solvers.methods import METHODS, Settings
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.lookup import hermite
 from geonode.geometry.sources import ChebyshevSource
-from geonode.learning.decoders import KINDS
-from geonode.learning.end_to_end import fit_metric
-from geonode.learning.folds import leave_one_out
-from geonode.learning.run import Run
+from geonode.metrics.end_to_end import fit_metric
+from geonode.training.context import TrainingRun
+from geonode.training.folds import leave_one_out
 from tests.geometry.small_series import small_metrics, small_series
-from tests.learning.series import (
+from tests.training.series import (
     decoder_parameters,
     flat_features,
     left_out,
@@ -31,7 +31,7 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 LEVELS, WAVELENGTHS = 5, 11
 SERIES = series(LEVELS, WAVELENGTHS)
 RUNS = [
-    Run(leave_one_out(LEVELS), 2, Device(kind, "test", torch.float64, torch.float64))
+    TrainingRun(leave_one_out(LEVELS), 2, Device(kind, "test", torch.float64, torch.float64))
     for kind in ("cpu", "cuda")
 ]
 

@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional
 
 from geonode.config import GeodesicsParameters
+from geonode.decoders.kinds import KINDS
 from geonode.devices import device as devices
 from geonode.devices.device import Device
 from geonode.devices.products import fast_products
@@ -24,14 +25,13 @@ from geonode.geometry.metric import Metric
 from geonode.geometry.resolution import require_resolution
 from geonode.geometry.sources import ChebyshevSource
 from geonode.geometry.stored import StoredGrids, write_grids
-from geonode.learning import batches, trainer
-from geonode.learning.decoders import KINDS
-from geonode.learning.end_to_end import fit_metric
-from geonode.learning.folds import leave_one_out
-from geonode.learning.run import Run
+from geonode.metrics.end_to_end import fit_metric
+from geonode.training import batches, trainer
+from geonode.training.context import TrainingRun
+from geonode.training.folds import leave_one_out
 from tests.geometry.precision import LikeMPS
 from tests.geometry.small_series import small_metrics, small_series
-from tests.learning.series import (
+from tests.training.series import (
     cpu,
     decoder_parameters,
     flat_features,
@@ -68,7 +68,7 @@ def of_mps(monkeypatch):
 
 
 def on(device):
-    return Run(leave_one_out(LEVELS), 2, device)
+    return TrainingRun(leave_one_out(LEVELS), 2, device)
 
 
 def test_the_stand_in_refuses_what_mps_cannot_do():

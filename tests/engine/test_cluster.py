@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from geonode.config import AugmentationParameters, EngineParameters
+from geonode.decoders.kinds import KINDS
 from geonode.devices import profile
 from geonode.engine import cluster as module
 from geonode.engine.choice import open_engine
@@ -27,15 +28,14 @@ from geonode.errors import EngineError, GeometryError, TrainingError
 from geonode.geodesics.solved import solve_all
 from geonode.geometry.sources import DirectSource
 from geonode.geometry.stored import StoredGrids, write_grids
-from geonode.learning.decoders import KINDS
-from geonode.learning.end_to_end import fit_metric
-from geonode.learning.folds import leave_two_out
-from geonode.learning.run import Run
+from geonode.metrics.end_to_end import fit_metric
+from geonode.training.context import TrainingRun
+from geonode.training.folds import leave_two_out
 from tests.engine import tiles
 from tests.geodesics.test_solved import DOUBLE, parameters
 from tests.geometry.closed_forms import CPU, nodes
 from tests.geometry.small_series import small_metrics, small_series
-from tests.learning.series import (
+from tests.training.series import (
     cpu,
     decoder_parameters,
     flat_features,
@@ -145,7 +145,7 @@ def test_grids_and_geodesics_have_the_bytes_of_one_process(engine, tmp_path, mon
 def trained(engine, told=None):
     """All that trains in batches, as tensors."""
     measured, folds = series(4, 9), leave_two_out(4, None)
-    run = Run(folds, 2, cpu(), engine=engine, report=told or (lambda _: None))
+    run = TrainingRun(folds, 2, cpu(), engine=engine, report=told or (lambda _: None))
     features = flat_features(4, 9, folds=len(folds))
     disturbed = {
         "augmentation": AugmentationParameters(
@@ -238,7 +238,7 @@ def test_a_loss_that_is_not_finite_is_named_as_in_one_process(pair):
     measured.signal[2, 3] = np.nan
     messages = []
     for one in (LOCAL, pair):
-        run = Run(leave_two_out(5, None), 1, cpu(), engine=one)
+        run = TrainingRun(leave_two_out(5, None), 1, cpu(), engine=one)
         with pytest.raises(TrainingError) as caught:
             fit_metric(measured, positions(5, 10), metric, run)
         messages.append(str(caught.value))

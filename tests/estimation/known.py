@@ -4,18 +4,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from geonode.decoders.blend import Blend, Prediction
+from geonode.decoders.calibration import InnerErrors
+from geonode.decoders.posterior_decoder import PosteriorDecoders
+from geonode.decoders.predicted import Predicted
 from geonode.estimation.model import SpectralModel
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.blend import Blend, Prediction
-from geonode.learning.calibration import InnerErrors
-from geonode.learning.folds import leave_one_out
-from geonode.learning.posterior_decoder import PosteriorDecoders
-from geonode.learning.predicted import Predicted
 from geonode.posterior.prior import packaged_prior
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
+from geonode.training.folds import leave_one_out
 from tests.geometry.small_series import LABELS
 
 

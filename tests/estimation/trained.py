@@ -3,12 +3,12 @@
 import numpy as np
 
 from geonode.config import InnerParameters, SpectraParameters
-from geonode.learning.series_fit import fit_series
+from geonode.series_fit import fit_series
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import read_series, write_series
 from geonode.spectra.table import SpectraTable
-from geonode.storage.lineage import together
-from tests.learning.series import cpu, decoder_parameters, metric_parameters
+from geonode.storage.lineage import consistent_artifacts
+from tests.training.series import cpu, decoder_parameters, metric_parameters
 
 LEVELS = np.array([0.0, 15.0, 30.0, 45.0, 60.0])
 AXIS = np.linspace(400.0, 700.0, 31)
@@ -45,8 +45,8 @@ def write_model(root, kind="posterior"):
         parameters,
     )
     learned, blend, _ = fit_series(series, blocks, cpu())
-    with together(folder / "spectra.zarr") as made_from:
+    with consistent_artifacts(folder / "spectra.zarr") as made_from:
         learned.write(folder / "metric.safetensors", made_from)
-    with together(folder / "spectra.zarr", folder / "metric.safetensors") as made_from:
+    with consistent_artifacts(folder / "spectra.zarr", folder / "metric.safetensors") as made_from:
         blend.write(folder / "decoders.safetensors", made_from)
     return root

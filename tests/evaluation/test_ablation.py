@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from geonode.decoders.calibration import PROBABILITIES
 from geonode.evaluation.ablation import (
     BLEND,
     FLAT,
@@ -21,15 +22,14 @@ from geonode.evaluation.ablation import (
 )
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.comparison import Comparison
-from geonode.learning.calibration import PROBABILITIES
-from geonode.learning.series_fit import fit_series
 from geonode.parameters_file import read_parameters
 from geonode.posterior.charts import FAMILIES
 from geonode.posterior.posterior import MetricPosterior
 from geonode.posterior.prior import packaged_prior
 from geonode.posterior.smoothers import dictionary
+from geonode.series_fit import fit_series
 from geonode.spectra.chart import Chart
-from tests.learning.series import cpu, series
+from tests.training.series import cpu, series
 
 FILE = Path(__file__).parents[2] / "params.yaml"
 DEVICE, SEED = cpu(torch.float64), 7

@@ -17,7 +17,7 @@ from geonode.evaluation.baselines import (
     leave_one_out,
 )
 from geonode.evaluation.scores import series_scores
-from geonode.learning.process import LENGTHS, NOISES
+from geonode.metrics.gaussian_process import LENGTHS, NOISES
 from geonode.spectra.chart import Chart
 
 POSITIONS = np.array([-1.0, -0.7, -0.1, 0.2, 0.55, 1.0])

@@ -5,21 +5,21 @@ import pytest
 import torch
 
 from geonode.config import PrecisionParameters
+from geonode.decoders.kinds import KINDS
 from geonode.devices.device import resolve
 from geonode.evaluation import benchmark, floors
 from geonode.evaluation.benchmark import Kernels, time_sequential, time_training
-from geonode.geodesics.closed_form import ClosedForm
+from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.decoders import KINDS
-from geonode.learning.folds import leave_one_out
-from geonode.learning.run import Run
 from geonode.parameters_file import read_parameters
 from geonode.reference.sequential import MetricModule, SequentialSolver
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
-from tests.learning.series import decoder_parameters
+from geonode.training.context import TrainingRun
+from geonode.training.folds import leave_one_out
+from tests.training.series import decoder_parameters
 
 LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 60.0])
 WAVELENGTHS = 7
@@ -99,7 +99,7 @@ def test_an_epoch_is_the_difference_of_two_trainings(monkeypatch, series, device
     monkeypatch.setattr(benchmark.time, "perf_counter", lambda: clock[0])
     features = np.zeros((1, 6, 20, WAVELENGTHS, 5))
     parameters = decoder_parameters(wavelengths=WAVELENGTHS, epochs=500)
-    run = Run(leave_one_out(5)[:-1], 1, device)
+    run = TrainingRun(leave_one_out(5)[:-1], 1, device)
     assert time_training(series, features, parameters, run, 2) == pytest.approx((0.25,) * 3)
     assert epochs == [5, 5, 25, 5, 25]
 

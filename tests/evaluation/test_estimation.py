@@ -8,7 +8,7 @@ import pytest
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
 from geonode.evaluation.estimation import estimate_left_out, posterior_csv
-from geonode.learning.folds import leave_one_out
+from geonode.training.folds import leave_one_out
 from tests.estimation.known import LEVELS, bent, known, noise, straight
 
 ERRORS = noise(6, 0.01)

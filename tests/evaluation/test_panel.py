@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from geonode.decoders.blend import fit_blend
+from geonode.decoders.calibration import PROBABILITIES
+from geonode.decoders.path_features import path_features
 from geonode.devices.profile import profile_of
 from geonode.errors import ArtifactError, DeviceError, ParameterError, SpectraError
 from geonode.estimation.model import SpectralModel
@@ -18,16 +21,13 @@ from geonode.evaluation.comparison import Comparison
 from geonode.evaluation.estimation import estimate_left_out
 from geonode.evaluation.panel import Panel, score
 from geonode.evaluation.panel_table import Row, mean_ratio, table
-from geonode.learning.blend import fit_blend
-from geonode.learning.calibration import PROBABILITIES
-from geonode.learning.folds import leave_one_out as folds_of
-from geonode.learning.folds import training_wavelengths
-from geonode.learning.metric_learning import learn
-from geonode.learning.path_features import path_features
-from geonode.learning.run import Runs
+from geonode.metrics.metric_learning import learn
 from geonode.parameters_file import read_parameters
+from geonode.training.context import NestedRuns
+from geonode.training.folds import leave_one_out as folds_of
+from geonode.training.folds import training_wavelengths
 from tests.geometry.small_series import small_series
-from tests.learning.series import cpu
+from tests.training.series import cpu
 
 ROOT = Path(__file__).parents[2]
 
@@ -133,11 +133,11 @@ def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, few_baselines)
     row = score(series, parameters, cpu())
 
     metric, decoders, inner = parameters.metric, parameters.decoders, parameters.inner
-    learned = learn(series, metric, Runs.of(5, metric.members, inner, cpu())).metrics
+    learned = learn(series, metric, NestedRuns.of(5, metric.members, inner, cpu())).metrics
     chosen = training_wavelengths(9, 5)
     features = path_features(learned, series, chosen)
     inside = learned.inner and path_features(learned.inner, series, chosen)
-    runs = Runs.of(5, decoders.members, inner, cpu())
+    runs = NestedRuns.of(5, decoders.members, inner, cpu())
     blend, _ = fit_blend(series, features, inside, decoders, runs)
     prediction = blend.left_out(series, features)
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.panels import Panels
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
+from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.sources import DirectSource

@@ -9,11 +9,11 @@ from geonode.config import GeodesicsParameters
 from geonode.devices.device import Device
 from geonode.errors import ArtifactError, GeometryError, MissingArtifactError
 from geonode.geodesics import solved
-from geonode.geodesics.closed_form import ClosedForm
-from geonode.geodesics.methods import METHODS
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
 from geonode.geodesics.solution import judge
 from geonode.geodesics.solved import read_features, solve_all
+from geonode.geodesics.solvers.closed_form import ClosedForm
+from geonode.geodesics.solvers.methods import METHODS
 from geonode.geometry.grid import Grid
 from geonode.geometry.sources import DirectSource
 from geonode.geometry.stored import StoredGrids, write_grids

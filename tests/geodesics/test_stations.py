@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
+from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.stations import Stations
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.sources import DirectSource

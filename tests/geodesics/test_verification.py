@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from geonode.geodesics.closed_form import ClosedForm
 from geonode.geodesics.problem import BoundaryValueProblem
+from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.verification import grid_geodesic_errors, network_errors
 from geonode.geometry.grid import Grid
 from geonode.geometry.metric import Metric

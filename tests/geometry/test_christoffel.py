@@ -4,10 +4,10 @@ import torch
 from geonode.geometry.christoffel import SYMBOLS, analytic, autodiff, finite_difference
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.end_to_end import fit_metric
+from geonode.metrics.end_to_end import fit_metric
 from tests.geometry.closed_forms import CPU, random_metric
 from tests.geometry.precision import NoFloat64
-from tests.learning.series import metric_parameters, positions, run, series
+from tests.training.series import metric_parameters, positions, run, series
 
 ROWS = 60
 BOUNDS = {torch.float32: 1e-6, torch.float64: 1e-12}

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from geonode import cli
 from geonode.geometry.learned import LearnedMetrics
-from geonode.storage.atomic import alone
+from geonode.storage.atomic import file_lock
 from tests.stages.conftest import ROOT, assert_refused, small_parameters
 
 PIPELINE = ["probe", "generate", "spectra", "metric", "christoffel", "geodesics", "decoders"]
@@ -307,5 +307,5 @@ def test_probe_which_always_runs_says_what_fails_its_seal(damaged, run):
 
 @pytest.mark.parametrize("stage", ["metric", "decoders"])
 def test_a_stage_that_trains_is_told_of_another_that_does(damaged, run, stage):
-    with alone(damaged / "data" / stage):
+    with file_lock(damaged / "data" / stage):
         assert_refused(run(stage), f"data/{stage}", "is being written by another process")

@@ -16,7 +16,7 @@ from geonode.storage import artifact as artifacts
 from geonode.storage import atomic
 from geonode.storage.artifact import open_artifact
 from geonode.storage.artifact_writer import artifact_writer
-from geonode.storage.atomic import alone, write_bytes
+from geonode.storage.atomic import file_lock, write_bytes
 from geonode.storage.document import read_document
 from geonode.storage.integrity import verify
 from geonode.storage.weights import read_weights
@@ -98,7 +98,7 @@ def test_a_second_writer_is_told_and_a_killed_one_holds_nothing(tmp_path):
 
 
 def test_a_thread_is_told_as_well_and_a_lock_ends_with_an_error(tmp_path):
-    with pytest.raises(ZeroDivisionError), alone(tmp_path / "file"):
+    with pytest.raises(ZeroDivisionError), file_lock(tmp_path / "file"):
         with pytest.raises(ArtifactError, match=rf"another process \({os.getpid()}\)"):
             write_bytes(tmp_path / "file", b"")
         raise ZeroDivisionError
@@ -117,7 +117,7 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_again(tmp_path, monkey
             lock.unlink()
 
     monkeypatch.setattr(fcntl, "flock", removed)
-    with alone(tmp_path / "file"):
+    with file_lock(tmp_path / "file"):
         assert len(taken) == 2
         assert lock.read_text(encoding="utf-8") == f"geonode {os.getpid()}"
 
@@ -128,7 +128,7 @@ def test_many_threads_write_one_after_the_other_or_are_told(tmp_path):
     def work():
         for _ in range(50):
             try:
-                with alone(tmp_path / "file"):
+                with file_lock(tmp_path / "file"):
                     inside.append(1)
                     most.append(len(inside))
                     inside.pop()

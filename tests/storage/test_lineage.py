@@ -7,7 +7,7 @@ import torch
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
 from geonode.storage.artifact import open_artifact
 from geonode.storage.artifact_writer import artifact_writer
-from geonode.storage.lineage import Seal, read_seal, strangers, together
+from geonode.storage.lineage import Seal, consistent_artifacts, read_seal, strangers
 from geonode.storage.weights import read_weights, write_weights
 from tests.storage.damage import cut
 
@@ -30,7 +30,7 @@ def chain(tmp_path):
     """Three artifacts, each made from all before it."""
     paths = []
     for name in NAMES:
-        with together(*paths) as made_from:
+        with consistent_artifacts(*paths) as made_from:
             paths.append(write(tmp_path / name, made_from=made_from))
     return paths
 
@@ -60,11 +60,11 @@ def test_the_checksum_is_the_one_that_the_seal_shows(chain):
 
 
 def test_what_belongs_together_is_told_by_file_name(chain):
-    with together(*chain) as made_from:
+    with consistent_artifacts(*chain) as made_from:
         assert made_from == {path.name: read_seal(path).checksum for path in chain}
-    with together(chain[0], chain[2]) as made_from:
+    with consistent_artifacts(chain[0], chain[2]) as made_from:
         assert list(made_from) == ["a.zarr", "c.zarr"]
-    with together(chain[2]) as made_from:
+    with consistent_artifacts(chain[2]) as made_from:
         assert list(made_from) == ["c.zarr"]
 
 
@@ -77,7 +77,7 @@ def test_one_of_another_run_is_told_with_both_files_and_checksums(chain, place):
     expected = read_seal(chain[0]).checksum
     found = kept if place == 0 else "01234567"
     made = chain[max(place, 1)]
-    with pytest.raises(ArtifactError) as caught, together(*chain):
+    with pytest.raises(ArtifactError) as caught, consistent_artifacts(*chain):
         pytest.fail("it is read")
     assert str(caught.value) == (
         f"{made}: found that it was made from a.zarr of checksum {found}, expected {expected} of "
@@ -88,18 +88,18 @@ def test_one_of_another_run_is_told_with_both_files_and_checksums(chain, place):
 
 def test_every_artifact_before_it_counts_and_no_other(chain):
     write(chain[1], value=2.0, made_from={"a.zarr": read_seal(chain[0]).checksum})
-    with together(*chain[:2]), together(chain[0], chain[2]):
+    with consistent_artifacts(*chain[:2]), consistent_artifacts(chain[0], chain[2]):
         pass
     for paths in (chain, chain[1:]):
         match = r"c\.zarr: .* made from b\.safetensors"
-        with pytest.raises(ArtifactError, match=match), together(*paths):
+        with pytest.raises(ArtifactError, match=match), consistent_artifacts(*paths):
             pass
 
 
 def test_what_does_not_say_what_it_was_made_from_is_refused(chain):
     write(chain[1])
     match = r"from a\.zarr of checksum none, expected"
-    with pytest.raises(ArtifactError, match=match), together(*chain):
+    with pytest.raises(ArtifactError, match=match), consistent_artifacts(*chain):
         pass
 
 
@@ -113,12 +113,12 @@ def test_every_stranger_is_told(chain):
 @pytest.mark.parametrize("place", range(3))
 def test_what_is_replaced_while_it_is_read_is_refused(chain, place):
     match = f"{chain[place].name}: was replaced by another while"
-    with pytest.raises(ArtifactError, match=match), together(*chain):
+    with pytest.raises(ArtifactError, match=match), consistent_artifacts(*chain):
         write(chain[place], value=3.0, made_from=read_seal(chain[place]).made_from)
 
 
 def test_an_error_while_they_are_read_is_that_error(chain):
-    with pytest.raises(ZeroDivisionError), together(*chain):
+    with pytest.raises(ZeroDivisionError), consistent_artifacts(*chain):
         write(chain[0], value=3.0)
         raise ZeroDivisionError
 
@@ -135,11 +135,17 @@ def test_a_sealed_record_that_is_none_is_refused(tmp_path, name, made_from):
 @pytest.mark.parametrize("file", ["a.zarr/zarr.json", "b.safetensors"])
 def test_a_damaged_seal_is_damage_and_no_mismatch(chain, file):
     cut(chain[0].parent / file)
-    with pytest.raises(CorruptArtifactError, match="fails its checksum"), together(*chain):
+    with (
+        pytest.raises(CorruptArtifactError, match="fails its checksum"),
+        consistent_artifacts(*chain),
+    ):
         pass
 
 
 def test_one_that_is_absent_is_told(chain):
     chain[1].unlink()
-    with pytest.raises(MissingArtifactError, match=r"b\.safetensors: not found"), together(*chain):
+    with (
+        pytest.raises(MissingArtifactError, match=r"b\.safetensors: not found"),
+        consistent_artifacts(*chain),
+    ):
         pass

@@ -1,0 +1,1 @@
+"""Decoders of spectra: the posterior, networks on path features, and their blend."""

@@ -1,0 +1,327 @@
+"""What one or more kinds of decoders say together, and how far off they may be.
+
+The posterior over metrics says so itself. The weights of several kinds, and how far off perceptrons
+may be, are learned from leave-one-out inside every fold: each of the fold's training levels is left
+out in turn, predicted from the rest, and compared with its spectrum. The fold's own left-out
+spectrum takes no part. A level between the others is predicted better than one at an end, so what
+is inside the training range is judged by the inner levels that are inside too. What is outside is
+judged by all of them, as only two are at an end.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from threadpoolctl import threadpool_limits
+from torch import Tensor
+
+from geonode.config import DecodersParameters
+from geonode.decoders.calibration import PROBABILITIES, Calibration, InnerErrors
+from geonode.decoders.inner_predictions import InnerPredictions, left_out_by
+from geonode.decoders.kinds import KINDS, Decoders
+from geonode.decoders.predicted import Predicted, mixture
+from geonode.errors import ArtifactError, CorruptArtifactError, TrainingError
+from geonode.spectra.series import Series
+from geonode.storage.lineage import NOTHING
+from geonode.storage.weights import read_weights, write_weights
+from geonode.training.context import NestedRuns
+from geonode.training.folds import Fold, leave_one_out, training_wavelengths
+
+BLENDS: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
+    "blend": ("posterior", "path"),
+}
+"""The kinds of decoders behind every value of the parameter `decoders.kind`."""
+
+
+SHOWN = 0.9
+"""Probability of the interval that is drawn."""
+
+FEWEST_TO_WEIGH = 5
+"""Levels without which the first kind counts alone: inner folds would train on two."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predicted spectra and how far off they may be.
+
+    Attributes:
+        predicted: the predictions, and their covariance over sources, members and kinds.
+        scale: standard deviation with the errors inside the folds; without inner folds that over
+            sources, members and kinds alone, which does not say how far off a prediction is.
+        half_width: half the width of the intervals of `PROBABILITIES`; None where there is neither
+            a posterior nor an inner fold to tell it.
+    """
+
+    predicted: Predicted
+    scale: Float[np.ndarray, "target wavelength"]
+    half_width: Float[np.ndarray, "probability target wavelength"] | None
+
+    @property
+    def spectra(self) -> Float[np.ndarray, "target wavelength"]:
+        """The predictions."""
+        return self.predicted.spectra
+
+    @property
+    def deviation(self) -> Float[np.ndarray, "target wavelength"]:
+        """Standard deviation over sources, members and kinds."""
+        return self.predicted.deviation
+
+    @property
+    def band(self) -> tuple[str, Float[np.ndarray, "target wavelength"]]:
+        """What to draw about the predictions: its name, and its half width."""
+        if self.half_width is None:
+            return "standard deviation", self.deviation
+        return f"{SHOWN:.0%} interval", self.half_width[PROBABILITIES.index(SHOWN)]
+
+
+@dataclass(frozen=True)
+class Blend:
+    """Decoders of some kinds, and what each counts for in every fold.
+
+    Attributes:
+        decoders: by kind.
+        weights: of every kind, for targets inside and outside of the training range; they add up
+            to one.
+        calibration: of the intervals of perceptrons alone; None without inner folds.
+        inner: errors that calibrated them; None without inner folds.
+        training: indices of the training wavelengths.
+        wavelengths: number of wavelengths of a prediction.
+    """
+
+    decoders: dict[str, Decoders]
+    weights: Float[np.ndarray, "fold side kind"]
+    calibration: Calibration | None
+    inner: InnerErrors | None
+    training: Int[np.ndarray, "training"]
+    wavelengths: int
+
+    def predict(
+        self,
+        fold: Fold,
+        series: Series,
+        concentrations: Float[np.ndarray, "target"],
+        features: Float[np.ndarray, "member source target training feature"] | None,
+    ) -> Prediction:
+        """Predicted spectra.
+
+        Args:
+            fold: one of `leave_one_out`.
+            series: the measured series. The spectra that the fold leaves out are not read.
+            concentrations: targets.
+            features: of the geodesics from the fold's training levels to the targets, at the
+                training wavelengths; None for the posterior alone.
+        """
+        parts = [
+            decoders.predict(fold, series, concentrations, features)
+            for decoders in self.decoders.values()
+        ]
+        side = 1 - fold.spans(series.concentrations, concentrations).astype(int)
+        predicted = mixture(self.weights[fold.index, side], parts)
+        deviation = predicted.deviation
+        if predicted.half_widths is not None:
+            half_width = predicted.half_widths.T[..., None] * deviation
+            return Prediction(predicted, deviation, half_width)
+        if self.calibration is None:
+            return Prediction(predicted, deviation, None)
+        sides = (fold.index, side, deviation)
+        return Prediction(
+            predicted, self.calibration.scale(*sides), self.calibration.half_width(*sides)
+        )
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether predictions come with intervals."""
+        return self.calibration is not None or "posterior" in self.decoders
+
+    def only(self, kind: str) -> "Blend":
+        """One of the kinds alone, without intervals of its own."""
+        weights = np.ones((*self.weights.shape[:2], 1))
+        parts = ({kind: self.decoders[kind]}, weights, None, None)
+        return Blend(*parts, self.training, self.wavelengths)
+
+    def left_out(
+        self,
+        series: Series,
+        features: Float[np.ndarray, "member fold pair training feature"] | None,
+    ) -> Prediction:
+        """Prediction of every level by the fold that left it out."""
+        parts = [
+            self.predict(
+                fold,
+                series,
+                series.concentrations[[level]],
+                None if features is None else fold.paths_to(level, features),
+            )
+            for level, fold in enumerate(leave_one_out(len(series.concentrations))[:-1])
+        ]
+        half_widths = [part.half_width for part in parts if part.half_width is not None]
+        even = [part.predicted.even for part in parts if part.predicted.even is not None]
+        return Prediction(
+            Predicted(
+                np.concatenate([part.spectra for part in parts]),
+                np.concatenate([part.predicted.factors for part in parts]),
+                np.concatenate(even) if even else None,
+            ),
+            np.concatenate([part.scale for part in parts]),
+            np.concatenate(half_widths, axis=1) if half_widths else None,
+        )
+
+    def weights_of_folds(self) -> Float[np.ndarray, "fold kind"]:
+        """What every kind counts for where a fold predicts what it leaves out.
+
+        The last fold leaves nothing out: its weights are those inside the training range.
+        """
+        *outer, whole = leave_one_out(len(self.weights) - 1)
+        sides = [int(not fold.is_inside(fold.index)) for fold in outer]
+        return self.weights[range(whole.index + 1), [*sides, 0]]
+
+    def require_series(self, path: Path, series: Series) -> None:
+        """Refuse decoders of another series than the one at hand.
+
+        Raises:
+            ArtifactError: naming the artifact.
+        """
+        found = (len(self.weights) - 1, self.wavelengths)
+        expected = (len(series.concentrations), len(series.axis))
+        if found != expected:
+            raise ArtifactError(
+                f"{path}: holds decoders of {found[0]} levels at {found[1]} wavelengths, but the "
+                f"spectra have {expected[0]} at {expected[1]}; run `dvc repro`"
+            )
+
+    def write(self, path: Path, made_from: Mapping[str, str] = NOTHING) -> None:
+        """Write as an artifact.
+
+        Args:
+            path: of the artifact.
+            made_from: as `consistent_artifacts` yields it.
+
+        Raises:
+            ArtifactError: it cannot be written; an older one is then intact.
+        """
+        tensors = {
+            "weights": torch.from_numpy(self.weights),
+            "training": torch.from_numpy(self.training),
+        }
+        for part in (self.calibration, self.inner):
+            tensors |= {} if part is None else part.tensors()
+        for kind, decoders in self.decoders.items():
+            tensors |= {f"{kind}/{name}": tensor for name, tensor in decoders.tensors().items()}
+        metadata = {
+            "kinds": json.dumps(list(self.decoders)),
+            "wavelengths": str(self.wavelengths),
+            "made_from": json.dumps(made_from),
+        }
+        write_weights(path, tensors, metadata)
+
+    @classmethod
+    def read(cls, path: Path) -> "Blend":
+        """Read what `write` wrote.
+
+        Raises:
+            MissingArtifactError, CorruptArtifactError: there is none, it is damaged, or it holds
+                no decoders.
+        """
+        tensors, metadata = read_weights(path)
+        try:
+            decoders = {
+                kind: KINDS[kind].from_tensors(_under(kind, tensors))
+                for kind in json.loads(metadata["kinds"])
+            }
+            # All of these or none: without one of them the others have lost it.
+            judged = not {"residual", "factors", "errors", "judges"}.isdisjoint(tensors)
+            return cls(
+                decoders,
+                tensors["weights"].numpy(),
+                Calibration.from_tensors(tensors) if judged else None,
+                InnerErrors.from_tensors(tensors) if judged else None,
+                tensors["training"].numpy(),
+                int(metadata["wavelengths"]),
+            )
+        except KeyError as error:
+            raise CorruptArtifactError(path, f"holds no decoders: {error} is absent") from error
+        except (TypeError, ValueError) as error:
+            raise CorruptArtifactError(path, f"holds no decoders: {error}") from error
+
+
+def training_steps(kinds: Iterable[str], parameters: DecodersParameters, runs: NestedRuns) -> int:
+    """Steps of training that `fit_blend` tells of: those of all path decoders, if there are some.
+
+    Args:
+        kinds: of decoders.
+        parameters: the block `decoders` of the parameters.
+        runs: the folds and the inner folds.
+    """
+    if "path" not in kinds:
+        return 0
+    weighed = "posterior" not in kinds or runs.outer.folds[0].levels >= FEWEST_TO_WEIGH
+    models = runs.models if weighed else runs.outer.members * len(runs.outer.folds)
+    return parameters.epochs * models
+
+
+@threadpool_limits.wrap(limits=1)  # so that no bit depends on the number of cores
+def fit_blend(
+    series: Series,
+    features: Float[np.ndarray, "member fold pair training feature"] | None,
+    inner_features: Float[np.ndarray, "inner_member inner pair training feature"] | None,
+    parameters: DecodersParameters,
+    runs: NestedRuns,
+) -> tuple[Blend, Float[Tensor, "epoch term model"]]:
+    """Fit every kind of decoder that the parameters name, and weigh and calibrate them.
+
+    Without inner folds, or with fewer than `FEWEST_TO_WEIGH` levels, the first kind counts alone.
+
+    Args:
+        series: the measured series. A fold never reads the spectra that it leaves out.
+        features: of all geodesics of the folds of `leave_one_out`, at the training wavelengths;
+            None for the posterior alone.
+        inner_features: the same of the inner folds; None without them.
+        parameters: the block `decoders` of the parameters.
+        runs: the folds and the inner folds, where to train, and who is told.
+
+    Returns:
+        The decoders, and the history of those that are trained; without steps if there are none.
+
+    Raises:
+        TrainingError: a loss is not finite, or inner folds and their features do not go together.
+        CorruptArtifactError: a checkpoint is damaged.
+    """
+    kinds = BLENDS[parameters.kind]
+    outer, inner = runs
+    training = training_wavelengths(len(series.axis), parameters.wavelengths)
+    if "path" in kinds and (inner is None) != (inner_features is None):
+        raise TrainingError(
+            "inner folds: found a run without features or features without a run, expected both"
+        )
+    if "posterior" in kinds and (len(kinds) == 1 or len(series.concentrations) < FEWEST_TO_WEIGH):
+        inner = None
+    fitted = {
+        kind: KINDS[kind].fit(series, features, parameters, outer.of_kind(kind)) for kind in kinds
+    }
+    decoders = {kind: of_kind for kind, (of_kind, _) in fitted.items()}
+    history = max((history for _, history in fitted.values()), key=len)
+    wavelengths = len(series.axis)
+    if inner is None:
+        first = np.zeros((len(outer.folds), 2, len(kinds)))
+        first[..., 0] = 1
+        return Blend(decoders, first, None, None, training, wavelengths), history
+    inside = InnerPredictions.of(series, kinds, outer.folds)
+    for kind in kinds:
+        of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, inner.of_kind(kind))
+        inside.enter(kind, inner.folds, left_out_by(of_inner, series, inner_features))
+        inside.enter(kind, outer.folds[:-1], left_out_by(decoders[kind], series, features))
+    weights = inside.weights(outer.folds)
+    if "posterior" in kinds:  # whose prior says how far off it may be
+        return Blend(decoders, weights, None, None, training, wavelengths), history
+    judged = inside.calibration(outer.folds, weights)
+    return Blend(decoders, weights, *judged, training, wavelengths), history
+
+
+def _under(kind: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of one kind, without the kind in their names."""
+    start = f"{kind}/"
+    return {k.removeprefix(start): part for k, part in tensors.items() if k.startswith(start)}

@@ -1,0 +1,64 @@
+"""Every kind of decoder, by name: from the geodesics of a series to left-out spectra."""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from geonode.config import DecodersParameters
+from geonode.decoders.path_decoder import PathDecoders, fit_path_decoders
+from geonode.decoders.posterior_decoder import PosteriorDecoders, fit_posteriors
+from geonode.decoders.predicted import Predicted
+from geonode.spectra.series import Series
+from geonode.training.context import TrainingRun
+from geonode.training.folds import Fold
+
+Features = Float[np.ndarray, "member fold pair training feature"] | None
+
+
+@runtime_checkable
+class Decoders(Protocol):
+    """Decoders of every fold of a run."""
+
+    def predict(
+        self,
+        fold: Fold,
+        series: Series,
+        concentrations: Float[np.ndarray, "target"],
+        features: Float[np.ndarray, "member source target training feature"] | None,
+    ) -> Predicted:
+        """Predicted spectra, and the covariance of their errors.
+
+        Args:
+            fold: one of the run.
+            series: the measured series. The spectra that the fold leaves out are not read.
+            concentrations: targets.
+            features: of the geodesics from the fold's training levels to the targets; None for
+                kinds that walk none.
+        """
+
+    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
+        """All that an artifact has to keep, by name."""
+
+
+class Kind(NamedTuple):
+    """How decoders come to be.
+
+    Attributes:
+        fit: (series, features, parameters, run) to decoders and the history of their training.
+        from_tensors: from what `Decoders.tensors` gave; raises KeyError where one is absent.
+    """
+
+    fit: Callable[
+        [Series, Features, DecodersParameters, TrainingRun],
+        tuple[Decoders, Float[Tensor, "epoch term model"]],
+    ]
+    from_tensors: Callable[[dict[str, Shaped[Tensor, "..."]]], Decoders]
+
+
+KINDS: dict[str, Kind] = {
+    "posterior": Kind(fit_posteriors, PosteriorDecoders.from_tensors),
+    "path": Kind(fit_path_decoders, PathDecoders.from_tensors),
+}

@@ -1,0 +1,274 @@
+"""Decoders: from the features of a geodesic to the spectrum at its target.
+
+A decoder is a perceptron, 5 -> 64 -> 128 -> 1: from the features of a geodesic at one wavelength to
+the standardised signal there. It is trained at some wavelengths. What it says there is read as
+noisy samples of a spectrum that varies like the fold's training spectra, with its own training
+error as the noise, which gives the spectrum at all wavelengths.
+
+Features are standardised. The prediction of a fold is the mean over all training concentrations as
+sources and over all members.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from geonode.config import DecodersParameters
+from geonode.decoders.lift import SMALLEST_NOISE, lift
+from geonode.decoders.predicted import Predicted
+from geonode.devices.device import Device, on_device
+from geonode.engine.local import Open
+from geonode.errors import TrainingError
+from geonode.geodesics.features import FEATURES
+from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.trainable import TrainablePerceptron
+from geonode.spectra.series import Series
+from geonode.training.batches import Batch
+from geonode.training.context import TrainingRun
+from geonode.training.folds import Fold, Standardisation, training_wavelengths
+from geonode.training.footprint import Footprint, of_path_decoders
+from geonode.training.objective import fit
+from geonode.training.targets import Targets
+from geonode.training.trainer import last_losses
+
+HIDDEN = (64, 128)
+DECODER_SIZES = (len(FEATURES), *HIDDEN, 1)
+
+
+@dataclass(frozen=True)
+class FeatureScale:
+    """Mean and deviation of every feature over the training pairs and wavelengths of a model."""
+
+    mean: Float[Tensor, "model feature"]
+    deviation: Float[Tensor, "model feature"]
+
+    @classmethod
+    def of(cls, features: Float[Tensor, "model pair wavelength feature"]) -> "FeatureScale":
+        """From the training features; a constant feature keeps deviation 1."""
+        rows = features.flatten(1, 2)
+        deviation, mean = torch.std_mean(rows, dim=1, correction=0)
+        tiny = torch.finfo(rows.dtype).eps * (1 + mean.abs())
+        return cls(mean, torch.where(deviation > tiny, deviation, 1.0))
+
+    def apply(
+        self, features: Float[Tensor, "model pair wavelength feature"]
+    ) -> Float[Tensor, "model row feature"]:
+        """Standardised features, one row for every pair and wavelength."""
+        return (
+            (features.flatten(1, 2) - self.mean[:, None]) / self.deviation[:, None]
+        ).contiguous()
+
+
+@dataclass(frozen=True)
+class PathDecoders:
+    """Trained decoders of every (member, fold), with all that a prediction needs.
+
+    Attributes:
+        network: decoders in the order (member, fold).
+        features: their feature scales, in the same order.
+        matrix: from what the decoders of a fold give to a spectrum, but for the offset.
+        offset: what is to be added.
+    """
+
+    network: Perceptron
+    features: FeatureScale
+    matrix: Float[Tensor, "fold output wavelength"]
+    offset: Float[Tensor, "fold wavelength"]
+
+    @property
+    def members(self) -> int:
+        """Decoders of every fold."""
+        return self.network.models // len(self.matrix)
+
+    def first(self, members: int) -> "PathDecoders":
+        """Those of the first members alone."""
+        models = slice(0, members * len(self.matrix))
+        scale = FeatureScale(self.features.mean[models], self.features.deviation[models])
+        return PathDecoders(self.network[models], scale, self.matrix, self.offset)
+
+    def predict(
+        self,
+        fold: Fold,
+        series: Series,  # noqa: ARG002
+        concentrations: Float[np.ndarray, "target"],  # noqa: ARG002
+        features: Float[np.ndarray, "member source target training feature"] | None,
+    ) -> Predicted:
+        """Mean and covariance over members and sources.
+
+        Args:
+            fold: whose decoders.
+            series: not looked at: what it says is in the weights.
+            concentrations: not looked at: the geodesics end there.
+            features: of the geodesics from the fold's training levels to the targets.
+
+        Raises:
+            TrainingError: there are no features.
+        """
+        walked = _walked(features)
+        models = list(range(fold.index, self.network.models, len(self.matrix)))
+        scale = FeatureScale(self.features.mean[models], self.features.deviation[models])
+        given = torch.from_numpy(walked[[m % len(walked) for m in range(self.members)]])
+        outputs = self.network[models](scale.apply(given.flatten(1, 2).to(scale.mean)))
+        outputs = outputs.reshape(*given.shape[:3], -1).transpose(0, 2).flatten(1, 2)
+        matrix, offset = (part[fold.index].to(outputs) for part in (self.matrix, self.offset))
+        return Predicted.of_draws((outputs @ matrix + offset).double().numpy())
+
+    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
+        """All that an artifact has to keep, by name."""
+        leading = (self.members, len(self.matrix))
+        return {
+            **self.network.tensors("decoder", *leading),
+            "feature_mean": self.features.mean.unflatten(0, leading),
+            "feature_deviation": self.features.deviation.unflatten(0, leading),
+            "matrix": self.matrix,
+            "offset": self.offset,
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "PathDecoders":
+        """The decoders that `tensors` wrote down.
+
+        Raises:
+            KeyError: a tensor is absent.
+        """
+        scale = FeatureScale(
+            tensors["feature_mean"].flatten(0, 1), tensors["feature_deviation"].flatten(0, 1)
+        )
+        network = Perceptron.from_tensors("decoder", tensors)
+        return cls(network, scale, tensors["matrix"], tensors["offset"])
+
+
+def fit_path_decoders(
+    series: Series,
+    features: Float[np.ndarray, "member fold pair training feature"] | None,
+    parameters: DecodersParameters,
+    run: TrainingRun,
+) -> tuple[PathDecoders, Float[Tensor, "epoch term model"]]:
+    """Train perceptrons of every (member, fold).
+
+    Args:
+        series: the measured series. A fold never reads the spectra that it leaves out.
+        features: of all geodesics, at the training wavelengths. Decoder member i walks the geometry
+            of member i modulo their number.
+        parameters: the block `decoders` of the parameters.
+        run: which decoders to train, and where.
+
+    Returns:
+        The decoders, on the CPU, and the mean squared error (standardised) before every step.
+
+    Raises:
+        TrainingError: a loss is not finite, there are fewer training pairs than parts to
+            accumulate, the checkpoints are of another training, or there are no features.
+        CorruptArtifactError: a checkpoint is damaged.
+    """
+    walked = _walked(features)
+    objective = PathDecoding(series, run.engine.shared(walked), parameters)
+    network, history, beside = fit(objective, run)
+    means, deviations = (torch.stack(part) for part in zip(*beside, strict=True))
+    errors = last_losses(history).unflatten(0, (run.members, -1)).mean(0).tolist()
+    spectra = [
+        _to_spectrum(series.signal[fold.training], error, parameters.wavelengths)
+        for fold, error in zip(run.folds, errors, strict=True)
+    ]
+    matrix, offset = (torch.from_numpy(np.stack(part)) for part in zip(*spectra, strict=True))
+    return PathDecoders(network, FeatureScale(means, deviations), matrix, offset), history
+
+
+def _walked(features: np.ndarray | None) -> np.ndarray:
+    if features is None:
+        raise TrainingError("path decoders: found no features of geodesics, expected some")
+    return features
+
+
+def _to_spectrum(
+    spectra: np.ndarray, error: float, wavelengths: int
+) -> tuple[Float[np.ndarray, "output wavelength"], Float[np.ndarray, "wavelength"]]:
+    """From signals at the training wavelengths, read with that error, to spectra."""
+    chosen = training_wavelengths(spectra.shape[1], wavelengths)
+    signal = Standardisation.of(spectra)
+    lifted = lift(signal.apply(spectra), chosen, max(error, SMALLEST_NOISE))
+    return lifted * signal.deviation, np.full(spectra.shape[1], signal.mean)
+
+
+@dataclass(frozen=True)
+class PathDecoding:
+    """The squared error of decoders at the targets of the training pairs, as an objective.
+
+    Attributes:
+        series: the measured series. A fold never reads the spectra that it leaves out.
+        features: opens (member, fold, pair, training wavelength, feature).
+        parameters: the block `decoders` of the parameters.
+    """
+
+    series: Series
+    features: Open
+    parameters: DecodersParameters
+
+    @property
+    def rows_per_pair(self) -> int:
+        """Training wavelengths."""
+        return self.features().shape[3]
+
+    def data(self) -> list[Shaped[np.ndarray, "..."]]:
+        """Spectra and features."""
+        return [self.series.signal, self.features()]
+
+    def footprint(self, device: Device) -> Footprint:
+        """Memory of a step."""
+        return of_path_decoders(self.rows_per_pair, self.parameters, device)
+
+    def prepare(self, batch: Batch, run: TrainingRun) -> "PreparedDecoders":
+        """The decoders of a batch."""
+        device, dtype = run.device.place, run.device.training
+        known = self.features()
+        features = [
+            known[member % len(known), fold.index, fold.training_pairs]
+            for member, fold in batch.models
+        ]
+        given = on_device(np.stack(features), device, dtype)
+        scale = FeatureScale.of(given)
+        return PreparedDecoders(
+            run.trainable(batch.initial(DECODER_SIZES, self.parameters.seed)),
+            self.parameters.learning_rate,
+            scale,
+            scale.apply(given),
+            Targets(batch, self.series, self.parameters, dtype),
+        )
+
+
+@dataclass(frozen=True)
+class PreparedDecoders:
+    """Decoders of a batch, ready to be trained.
+
+    Attributes:
+        network: the decoders.
+        rate: of their learning.
+        scale: of their features.
+        rows: standardised features of every pair and wavelength.
+        targets: signals that they are to give.
+    """
+
+    network: TrainablePerceptron
+    rate: float
+    scale: FeatureScale
+    rows: Float[Tensor, "model row feature"]
+    targets: Targets
+
+    @property
+    def networks(self) -> list[tuple[TrainablePerceptron, float]]:
+        """The decoders and their rate."""
+        return [(self.network, self.rate)]
+
+    @property
+    def beside(self) -> list[tuple[Float[Tensor, "feature"], Float[Tensor, "feature"]]]:
+        """Mean and deviation of the features of every decoder."""
+        return list(zip(self.scale.mean.cpu(), self.scale.deviation.cpu(), strict=True))
+
+    def loss(self, part: slice, epoch: int) -> Float[Tensor, "1 model"]:
+        """Mean squared error, standardised."""
+        goal = self.targets.at(part, epoch)
+        rows = self.rows.unflatten(1, (self.targets.pairs, -1))[:, part].flatten(1, 2)
+        return (self.network(rows).reshape(goal.shape) - goal).square().mean((1, 2))[None]

@@ -1,0 +1,84 @@
+"""The default predictor as a kind of decoder: the posterior over metrics of every fold.
+
+Nothing is trained and nothing is kept: the prior comes with the package, and all smoothers of a
+fold are fitted in closed form when it predicts.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from geonode.config import DecodersParameters
+from geonode.decoders.predicted import Predicted
+from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.prior import Prior, packaged_prior
+from geonode.spectra.series import Series
+from geonode.training.context import TrainingRun
+from geonode.training.folds import Fold
+
+
+class PosteriorDecoders:
+    """The posterior over metrics of every fold.
+
+    Args:
+        prior: the learned rule of weights.
+    """
+
+    def __init__(self, prior: Prior) -> None:
+        self.prior = prior
+
+    def of_fold(self, fold: Fold, series: Series) -> MetricPosterior:
+        """The posterior given the training spectra of a fold.
+
+        Raises:
+            TrainingError: a level is negative, or there are fewer than three.
+        """
+        return MetricPosterior.of(
+            series.concentrations[fold.training], series.signal[fold.training], self.prior
+        )
+
+    def predict(
+        self,
+        fold: Fold,
+        series: Series,
+        concentrations: Float[np.ndarray, "target"],
+        features: Float[np.ndarray, "member source target training feature"] | None,  # noqa: ARG002
+    ) -> Predicted:
+        """Average over metrics, and the covariance that simulated series speak for.
+
+        Args:
+            fold: one of the run.
+            series: the measured series. The spectra that the fold leaves out are not read.
+            concentrations: targets.
+            features: not looked at.
+        """
+        spectra = series.signal[fold.training]
+        found = self.of_fold(fold, series).predict(concentrations)
+        inside = fold.spans(series.concentrations, concentrations)
+        return Predicted(
+            found.weights @ spectra,
+            found.factors @ spectra,
+            found.even,
+            self.prior.intervals(len(spectra), inside),
+            found.sqrt_metric,
+        )
+
+    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
+        """Nothing: the prior is a file of the package."""
+        return {}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "PosteriorDecoders":  # noqa: ARG003
+        """The posteriors by the prior of this version of the package."""
+        return cls(packaged_prior())
+
+
+def fit_posteriors(
+    series: Series,  # noqa: ARG001
+    features: Float[np.ndarray, "member fold pair training feature"] | None,  # noqa: ARG001
+    parameters: DecodersParameters,  # noqa: ARG001
+    run: TrainingRun,
+) -> tuple[PosteriorDecoders, Float[Tensor, "epoch term model"]]:
+    """The posteriors by the prior of the package; the history has no steps."""
+    return PosteriorDecoders(packaged_prior()), torch.zeros(0, 1, len(run.folds))

@@ -1,0 +1,1 @@
+"""Solvers of the geodesic boundary value problem."""

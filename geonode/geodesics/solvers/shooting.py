@@ -1,0 +1,200 @@
+"""The boundary value problem by shooting: correct the first velocity until the path arrives.
+
+Every row is on its own. A method sees how far each row missed and how sensitive its end is, and
+says what to add to its velocity; guess, paths, stopping and bookkeeping are the same for all.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from geonode.arguments import require_above
+from geonode.geodesics.solution import Solution, judge
+from geonode.geodesics.solvers.initial_value import final_positions
+from geonode.geodesics.solvers.rows import require_path
+from geonode.geometry.field import Field
+
+# Gauss-Legendre rule of order 6 on [0, 1]
+GUESS = tuple(zip((0.5 - 0.15**0.5, 0.5, 0.5 + 0.15**0.5), (5 / 18, 8 / 18, 5 / 18), strict=True))
+
+State = tuple[Float[Tensor, "row"], ...]
+"""What a method remembers of every row."""
+
+
+@runtime_checkable
+class ShootingMethod(Protocol):
+    """How velocities are corrected. Rows must not influence each other: elementwise, all of it."""
+
+    @property
+    def iterations(self) -> int:
+        """Corrections at most."""
+
+    def begin(self, distance: Float[Tensor, "row"]) -> State:
+        """What is remembered before the first shot.
+
+        Args:
+            distance: target minus start, never zero, chart units.
+        """
+
+    def change(
+        self,
+        state: State,
+        miss: Float[Tensor, "row"],
+        sensitivity: Float[Tensor, "row"],
+        iteration: int,
+    ) -> tuple[Float[Tensor, "row"], State]:
+        """What to add to the velocities, and what is remembered now.
+
+        Args:
+            state: what was remembered.
+            miss: x(1) minus the target.
+            sensitivity: d x(1) / d v0, positive.
+            iteration: corrections made before, the same number for all rows.
+        """
+
+
+def shoot(
+    field: Field,
+    start: Float[Tensor, "row"],
+    end: Float[Tensor, "row"],
+    method: ShootingMethod,
+    *,
+    tolerance: float,
+    patience: int = 2,
+    steps: int = 100,
+    compact: bool = True,
+) -> Solution:
+    """Find the first velocity of the path from `start` at time 0 to `end` at time 1.
+
+    The guess is the closed form by a coarse rule. A row that has arrived in so many shots running,
+    or whose end is no finite number, is corrected no further.
+
+    Args:
+        field: the geometry of the rows.
+        start: chart positions at time 0.
+        end: chart positions at time 1; no row may end where it starts.
+        method: how velocities are corrected.
+        tolerance: largest miss of a row that has arrived, chart units.
+        patience: successive shots that must arrive.
+        steps: of the integrator `rk4`.
+        compact: leave out rows that need no more shots, so that they cost nothing. Otherwise all
+            rows are shot until the last iteration, and what the device is told to do does not
+            depend on what it finds. The answers are the same, and so are their bits if those of
+            the field do not depend on the company of a row.
+
+    Raises:
+        GeometryError: an argument is not what it must be. Rows that do not arrive raise nothing;
+            their status tells.
+    """
+    require_path(field, start, end)
+    require_above("tolerance", tolerance, 0)
+    require_above("patience", patience, 0)
+    require_above("steps", steps, 0)
+    with torch.no_grad():
+        rows = _Rows.guessed(field, start, end, method)
+        done = rows
+        for iteration in range(method.iterations):
+            rows = rows.shot(tolerance, patience, steps)
+            if compact:
+                done = done.with_results(rows)
+                rows = rows[rows.running.nonzero()[:, 0]]
+                if not len(rows.index):
+                    break
+            rows = rows.corrected(method, iteration)
+        else:
+            done = done.with_results(rows.shot(tolerance, patience, steps))
+    return Solution(
+        v0=done.v0,
+        residual=done.miss,
+        status=judge(done.v0, done.miss, tolerance),
+        iterations=done.shots - 1,
+        evaluations=1 + len(GUESS) + done.shots * (4 * steps + 1),
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows under way, and what is known of them.
+
+    Attributes:
+        index: of each row among all.
+        log_sqrt, log_sqrt_end: ln sqrt(g) at the start, and where the latest shot ended.
+        arrived: successive shots that did, until now.
+        running: whether the velocity is still being corrected.
+        shots: how many, without those after the row stopped.
+    """
+
+    field: Field
+    index: Tensor
+    start: Tensor
+    end: Tensor
+    log_sqrt: Tensor
+    v0: Tensor
+    state: State
+    miss: Tensor
+    log_sqrt_end: Tensor
+    arrived: Tensor
+    running: Tensor
+    shots: Tensor
+
+    @classmethod
+    def guessed(cls, field: Field, start: Tensor, end: Tensor, method: ShootingMethod) -> "_Rows":
+        """All rows, with a first guess of their velocity."""
+        distance = end - start
+        log_sqrt = field(start[:, None])[0][:, 0]
+        inside = torch.stack([start + fraction * distance for fraction, _ in GUESS], dim=1)
+        roots = torch.exp(field(inside)[0] - log_sqrt[:, None]).unbind(1)
+        # added one by one: the order in a matrix product may depend on the number of rows
+        mean = sum(weight * root for (_, weight), root in zip(GUESS, roots, strict=True))
+        unknown = torch.full_like(start, torch.nan)
+        none = torch.zeros_like(start, dtype=torch.int64)
+        return cls(
+            field=field,
+            index=torch.arange(len(start), device=start.device),
+            start=start,
+            end=end,
+            log_sqrt=log_sqrt,
+            v0=distance * mean,
+            state=method.begin(distance),
+            miss=unknown,
+            log_sqrt_end=unknown,
+            arrived=none,
+            running=torch.ones_like(start, dtype=torch.bool),
+            shots=none,
+        )
+
+    def __getitem__(self, rows: Tensor) -> "_Rows":
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        state = tuple(part[rows] for part in parts.pop("state"))
+        return _Rows(**{name: part[rows] for name, part in parts.items()}, state=state)
+
+    def shot(self, tolerance: float, patience: int, steps: int) -> "_Rows":
+        """What comes of the velocities."""
+        reached = final_positions(self.field, self.start, self.v0, steps)
+        miss = reached - self.end
+        arrived = torch.where(miss.abs() <= tolerance, self.arrived + 1, 0)
+        return replace(
+            self,
+            miss=miss,
+            log_sqrt_end=self.field(reached[:, None])[0][:, 0],
+            arrived=arrived,
+            running=self.running & (arrived < patience) & torch.isfinite(miss),
+            shots=self.shots + self.running,
+        )
+
+    def corrected(self, method: ShootingMethod, iteration: int) -> "_Rows":
+        """Rows that are running with another velocity, the others as they are."""
+        sensitivity = torch.exp(self.log_sqrt - self.log_sqrt_end)
+        change, state = method.change(self.state, self.miss, sensitivity, iteration)
+        return replace(self, v0=torch.where(self.running, self.v0 + change, self.v0), state=state)
+
+    def with_results(self, rows: "_Rows") -> "_Rows":
+        """The same with the results of some of them."""
+        results = {
+            name: getattr(self, name).index_copy(0, rows.index, getattr(rows, name))
+            for name in ("v0", "miss", "shots")
+        }
+        return replace(self, **results)

@@ -1,1 +1,0 @@
-"""Learning without leakage: folds, end-to-end metrics, leave-one-out decoders."""

@@ -1,0 +1,1 @@
+"""Learning of the metric of concentration space."""

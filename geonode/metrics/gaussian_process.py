@@ -1,0 +1,182 @@
+"""Gaussian processes over geodesic distance: the spectra of a series as smooth functions on a line.
+
+One-dimensional manifolds are isometric to the line, so a kernel of geodesic distance is a valid
+kernel of arc length, k(s, s') = exp(-(s - s')^2 / (2 length^2)). One process serves all
+wavelengths. Its two hyper-parameters maximise the restricted likelihood, in which the mean function
+(a constant, or a straight line) is integrated out with a flat prior.
+
+Source: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning, MIT Press
+2006, section 2.7; D. A. Harville, Maximum likelihood approaches to variance component estimation,
+J. Am. Stat. Assoc. 72 (1977) 320.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.errors import TrainingError
+
+LENGTHS = np.geomspace(0.1, 20, 40)  # in units of the chart, which is 2 long
+NOISES = np.geomspace(1e-6, 1, 13)  # variance, relative to that of the process
+TIE = 1e-6  # of the logarithm of the likelihood per wavelength
+MEANS = {"constant": 1, "linear": 2}
+"""Mean functions by name, with how many coefficients they have."""
+
+
+@dataclass(frozen=True)
+class GaussianProcess:
+    """A Gaussian process with given hyper-parameters.
+
+    Attributes:
+        length: of the kernel, chart units.
+        noise: variance of a reading, relative to that of the process.
+        mean: name of the mean function.
+    """
+
+    length: float
+    noise: float
+    mean: str
+
+    def weights(
+        self, training: Float[np.ndarray, "level"], positions: Float[np.ndarray, "target"]
+    ) -> Float[np.ndarray, "target level"]:
+        """What every training spectrum counts for in the best linear unbiased prediction."""
+        return self._weights_and_variance(training, positions)[0]
+
+    def predict(
+        self,
+        training: Float[np.ndarray, "level"],
+        spectra: Float[np.ndarray, "level wavelength"],
+        positions: Float[np.ndarray, "target"],
+    ) -> Float[np.ndarray, "target wavelength"]:
+        """The best linear unbiased prediction at some positions."""
+        centre = spectra.mean(axis=0)  # the weights add up to one, but for rounding
+        return centre + self.weights(training, positions) @ (spectra - centre)
+
+    def factors(
+        self,
+        training: Float[np.ndarray, "level"],
+        spectra: Float[np.ndarray, "level wavelength"],
+        positions: Float[np.ndarray, "target"],
+    ) -> Float[np.ndarray, "target level wavelength"]:
+        """Rows whose outer products add up to the covariance of new readings over wavelengths.
+
+        The covariance of the process over wavelengths is that of its training spectra about the
+        mean function, in the metric of the kernel. What is not known of the mean function counts.
+        As many levels as the mean function has coefficients say nothing of the scale, which is 0.
+        """
+        projection = _projection(self._covariance(training), _basis(training, self.mean))
+        freedom = max(1, len(training) - MEANS[self.mean])
+        values, vectors = np.linalg.eigh((projection + projection.T) / 2)
+        scale = (vectors * np.sqrt(values.clip(min=0) / freedom)).T @ spectra
+        variance = self._weights_and_variance(training, positions)[1]
+        return np.sqrt(variance)[:, None, None] * scale
+
+    def _weights_and_variance(
+        self, training: np.ndarray, positions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Weights, and the variance of a new reading relative to that of the process."""
+        basis, wanted = _basis(training, self.mean), _basis(positions, self.mean)
+        inverse = np.linalg.inv(self._covariance(training))
+        among = basis.T @ inverse @ basis
+        cross = _kernel(positions, training, self.length)
+        unexplained = wanted - cross @ inverse @ basis
+        weights = cross @ inverse + unexplained @ np.linalg.solve(among, basis.T @ inverse)
+        known = np.einsum("ti,ij,tj->t", cross, inverse, cross)
+        of_mean = np.einsum("ti,it->t", unexplained, np.linalg.solve(among, unexplained.T))
+        return weights, (1 - known).clip(min=0) + of_mean + self.noise
+
+    def _covariance(self, training: np.ndarray) -> np.ndarray:
+        kernel = _kernel(training, training, self.length)
+        return kernel + self.noise * np.eye(len(training))
+
+
+def fit_process(
+    training: Float[np.ndarray, "level"], spectra: Float[np.ndarray, "level wavelength"], mean: str
+) -> tuple[GaussianProcess, float]:
+    """The process of the largest restricted likelihood, and its logarithm per wavelength.
+
+    With one level more than the mean function has coefficients, or none, all hyper-parameters are
+    equally likely, as the scale alone fits the only contrast there is. Of hyper-parameters that
+    differ by less than `TIE`, those nearest to the middle of both ranges are taken, not those that
+    rounding favours.
+
+    Args:
+        training: arc length of the training levels, all different; at least as many as the mean
+            function has coefficients.
+        spectra: their spectra.
+        mean: name of the mean function.
+
+    Raises:
+        TrainingError: the spectra are not finite, two levels are equal, or there are too few.
+    """
+    if len(training) < MEANS[mean]:
+        raise TrainingError(
+            f"a process about a {mean} mean: found {len(training)} training levels, expected "
+            f"{MEANS[mean]} or more"
+        )
+    evidence = restricted_likelihood(training, spectra, mean)
+    if not np.isfinite(evidence).all():
+        raise TrainingError(
+            "a Gaussian process: found spectra that are not finite or levels that are equal, "
+            "expected finite spectra of different levels"
+        )
+    middle_length, middle_noise = (len(LENGTHS) - 1) / 2, (len(NOISES) - 1) / 2
+    from_middle = np.add.outer(
+        np.abs(np.arange(len(LENGTHS)) - middle_length),
+        np.abs(np.arange(len(NOISES)) - middle_noise),
+    )
+    tied = np.where(evidence >= evidence.max() - TIE, from_middle, np.inf)
+    length, noise = np.unravel_index(tied.argmin(), tied.shape)
+    best = GaussianProcess(float(LENGTHS[length]), float(NOISES[noise]), mean)
+    return best, float(evidence[length, noise])
+
+
+def restricted_likelihood(
+    training: Float[np.ndarray, "level"], spectra: Float[np.ndarray, "level wavelength"], mean: str
+) -> Float[np.ndarray, "length noise"]:
+    """Logarithm of the restricted likelihood per wavelength, up to a constant.
+
+    The scale of the process, one for all wavelengths, is at its maximum for every pair of `LENGTHS`
+    and `NOISES`: with P = K^-1 - K^-1 H (H^T K^-1 H)^-1 H^T K^-1 and n - p degrees of freedom,
+    -1/2 ((n - p) ln tr(Y^T P Y) + ln |K| + ln |H^T K^-1 H|). The basis H of the mean function is
+    orthonormal, so that the likelihood of a chart does not depend on its scale.
+    """
+    basis = np.linalg.qr(_basis(training, mean))[0]
+    levels, coefficients = basis.shape
+    # Without noise K = Q L Q^T, whatever the noise then is: one decomposition for every length.
+    values, vectors = np.linalg.eigh(_kernel(training, training, LENGTHS[:, None, None]))
+    turned = vectors.swapaxes(1, 2)
+    basis, spectra = turned @ basis, turned @ (spectra - basis @ (basis.T @ spectra))
+    gram = (spectra @ spectra.swapaxes(1, 2))[:, None]
+    variance = values[:, None].clip(min=0) + NOISES[:, None]
+    inverse_basis = basis[:, None] / variance[..., None]
+    among = basis[:, None].swapaxes(2, 3) @ inverse_basis
+    of_mean = inverse_basis.swapaxes(2, 3) @ gram @ inverse_basis
+    residual = (np.diagonal(gram, axis1=2, axis2=3) / variance).sum(axis=2)
+    residual -= np.trace(np.linalg.solve(among, of_mean), axis1=2, axis2=3)
+    smallest = np.finfo(float).tiny  # spectra that the mean function fits exactly
+    return -0.5 * (
+        (levels - coefficients) * np.log(np.maximum(residual, smallest))
+        + np.log(variance).sum(axis=2)
+        + np.linalg.slogdet(among)[1]
+    )
+
+
+def _basis(positions: np.ndarray, mean: str) -> np.ndarray:
+    """Values of the mean function's terms, one column each."""
+    return positions[:, None] ** np.arange(MEANS[mean])
+
+
+def _projection(covariance: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """P = K^-1 - K^-1 H (H^T K^-1 H)^-1 H^T K^-1, which takes the mean function out."""
+    inverse = np.linalg.inv(covariance)
+    inverse_basis = inverse @ basis
+    among = basis.T @ inverse_basis
+    return inverse - inverse_basis @ np.linalg.solve(among, inverse_basis.swapaxes(-2, -1))
+
+
+def _kernel(positions: np.ndarray, others: np.ndarray, length: float | np.ndarray) -> np.ndarray:
+    """Covariances of a process; for several lengths, if those have two dimensions more."""
+    return np.exp(-((positions[:, None] - others) ** 2) / (2 * length**2))

@@ -1,0 +1,136 @@
+"""Every way to learn the metrics of a series, by name.
+
+All of them take the same series and give one metric network for every (member, fold) on a chart
+for every fold. None but those in `LEAKING` lets a left-out spectrum reach its fold.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from geonode.arguments import choose
+from geonode.config import MetricParameters
+from geonode.errors import TrainingError
+from geonode.geometry.learned import LearnedMetrics
+from geonode.geometry.metric import SIZES
+from geonode.geometry.perceptron import Perceptron
+from geonode.metrics.end_to_end import TERMS, fit_metric
+from geonode.metrics.evidence import charts_by_evidence
+from geonode.spectra.chart import Chart
+from geonode.spectra.series import Series
+from geonode.training.context import NestedRuns, TrainingRun
+from geonode.training.folds import Fold
+
+
+class MetricFit(NamedTuple):
+    """Learned metrics and how their losses fell.
+
+    Attributes:
+        metrics: of every (member, fold).
+        history: the terms of the loss before every step; no steps where nothing is trained.
+        terms: names of the terms.
+    """
+
+    metrics: LearnedMetrics
+    history: Float[Tensor, "epoch term model"]
+    terms: tuple[str, ...]
+
+
+LearningMethod = Callable[[Series, MetricParameters, TrainingRun], MetricFit]
+
+
+def flat(series: Series, parameters: MetricParameters, run: TrainingRun) -> MetricFit:  # noqa: ARG001
+    """The same metric everywhere: geodesics are straight lines on the given chart."""
+    return _flat([series.chart] * len(run.folds))
+
+
+def end_to_end(series: Series, parameters: MetricParameters, run: TrainingRun) -> MetricFit:
+    """Metric networks on charts by evidence, each trained together with a decoder.
+
+    Raises:
+        TrainingError: a loss is not finite, or a checkpoint is of another training.
+    """
+    charts = _charts(series, parameters, run)
+    network, history = fit_metric(series, _positions(series, charts), parameters, run)
+    return MetricFit(LearnedMetrics(network, charts), history, TERMS)
+
+
+def shared(series: Series, parameters: MetricParameters, run: TrainingRun) -> MetricFit:
+    """One metric for all folds, trained end to end on all spectra. It leaks.
+
+    What a fold leaves out has shaped the metric by which the fold predicts it. This is how the
+    published procedure does it; its scores are no estimate of how well a new spectrum is predicted.
+    """
+    levels = len(series.concentrations)
+    whole = replace(run, folds=[Fold(0, levels, ())])
+    metrics, history, terms = end_to_end(series, parameters, whole)
+    folds = len(run.folds)
+    copies = [member for member in range(metrics.members) for _ in range(folds)]
+    learned = LearnedMetrics(metrics.network[copies], metrics.charts * folds)
+    return MetricFit(learned, history[..., copies], terms)
+
+
+LEARNING: dict[str, LearningMethod] = {
+    "flat": flat,
+    "end_to_end": end_to_end,
+    "shared": shared,
+}
+
+LEAKING = {"shared"}
+"""Methods that let a left-out spectrum reach its fold."""
+
+
+def learn(series: Series, parameters: MetricParameters, runs: NestedRuns) -> MetricFit:
+    """Learn the metrics of all folds and inner folds; the history is that of the folds.
+
+    Raises:
+        TrainingError: all spectra are equal, a loss is not finite, a level is not in the domain of
+            the method, or a checkpoint is of another training.
+    """
+    require_variation(series)
+    method = choose(LEARNING, parameters.learning, "metric.learning")
+    fit = method(series, parameters, runs.outer)
+    if runs.inner is None:
+        return fit
+    left_out = tuple(fold.left_out for fold in runs.inner.folds)
+    inner = replace(method(series, parameters, runs.inner).metrics, left_out=left_out)
+    return fit._replace(metrics=replace(fit.metrics, inner=inner))
+
+
+def require_variation(series: Series) -> None:
+    """Refuse a series from which nothing can be learned.
+
+    Raises:
+        TrainingError: all spectra are equal.
+    """
+    if (series.signal == series.signal[0]).all():
+        value = "zero" if not series.signal.any() else "the same at every concentration"
+        raise TrainingError(
+            f"spectra: found spectra that are {value}, expected a signal that depends on "
+            "concentration"
+        )
+
+
+def _charts(series: Series, parameters: MetricParameters, run: TrainingRun) -> list[Chart]:
+    if parameters.evidence_margin is None:
+        return [series.chart] * len(run.folds)
+    return charts_by_evidence(
+        series.chart, series.concentrations, series.signal, run.folds, parameters.evidence_margin
+    )
+
+
+def _positions(series: Series, charts: list[Chart]) -> np.ndarray:
+    return np.stack([chart.position(series.concentrations) for chart in charts])
+
+
+def _flat(charts: list[Chart]) -> MetricFit:
+    """One member of networks that are constant on these charts."""
+    network = Perceptron.initial(SIZES, [(0,)] * len(charts))
+    for parameter in network.parameters:
+        parameter.zero_()
+    return MetricFit(LearnedMetrics(network, charts), torch.zeros(0, 0, len(charts)), ())

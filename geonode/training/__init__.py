@@ -1,0 +1,1 @@
+"""Training: folds, batches of networks, their trainer and its checkpoints."""

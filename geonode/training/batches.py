@@ -1,0 +1,230 @@
+"""Which models are trained side by side.
+
+A model is a (member, fold). Models with equally many training pairs are stacked along a leading
+dimension and trained by one program. Stacking all of them is right for an accelerator. On a CPU a
+few at a time keep their activations in cache; there each core takes a batch of its own, with one
+thread, so that the number of cores changes the time and not a bit of the result.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from geonode.devices.device import Device, one_thread
+from geonode.devices.memory import unless_out_of_memory
+from geonode.devices.products import fast_products
+from geonode.devices.profile import profile_of
+from geonode.engine.local import Recipe
+from geonode.errors import TrainingError
+from geonode.geodesics.problem import ordered_pairs
+from geonode.geometry.perceptron import Perceptron
+from geonode.progress import Progress
+from geonode.training.context import TrainingRun
+from geonode.training.folds import Fold
+from geonode.training.footprint import Footprint
+
+
+class Model(NamedTuple):
+    """One member of one fold."""
+
+    member: int
+    fold: Fold
+
+
+class Batch(NamedTuple):
+    """Models to train side by side, and what they are trained to join.
+
+    Attributes:
+        models: the models.
+        source, target: level indices of the training pairs of every model.
+        parts: of the training pairs, of which one at a time fits into memory.
+    """
+
+    models: list[Model]
+    source: Int[Tensor, "model pair"]
+    target: Int[Tensor, "model pair"]
+    parts: int = 1
+
+    def halves(self) -> "list[Batch]":
+        """Half of the models each, or the pairs of the only one in more parts; or nothing."""
+        count, pairs = self.source.shape
+        if count == 1:
+            more = min(2 * self.parts, pairs)
+            return [self._replace(parts=more)] if more > self.parts else []
+        return [
+            Batch(self.models[half], self.source[half], self.target[half], self.parts)
+            for half in (slice(count // 2), slice(count // 2, count))
+        ]
+
+    @property
+    def label(self) -> str:
+        """Name of a folder for what belongs to these models."""
+        ends = (self.models[0], self.models[-1])
+        return "-to-".join(f"member{model.member}-fold{model.fold.index}" for model in ends)
+
+    def name(self, place: int) -> str:
+        """What a message calls one of the models."""
+        member, fold = self.models[place]
+        left_out = " and ".join(map(str, fold.left_out))
+        return f"member {member} of the fold " + (f"without {left_out}" if left_out else "of all")
+
+    def initial(self, sizes: tuple[int, ...], *seed: int) -> Perceptron:
+        """Networks whose first weights depend on seed, member and fold alone."""
+        return Perceptron.initial(sizes, self.seeds(*seed))
+
+    def seeds(self, *seed: int) -> list[tuple[int, ...]]:
+        """One for every model, of seed, member and fold."""
+        return [(*seed, model.member, *model.fold.seed) for model in self.models]
+
+
+class Fitted(NamedTuple):
+    """Trained models.
+
+    Attributes:
+        network: theirs, on the CPU.
+        history: terms of their losses.
+        beside: what else is to be known of every model.
+    """
+
+    network: Perceptron
+    history: Float[Tensor, "epoch term model"]
+    beside: Sequence[Any] = ()
+
+
+Training = Callable[[Batch, Progress], Fitted]
+"""Trains the models of a batch. It is told whom to tell of every step of every model."""
+
+
+def fit_batches(
+    run: TrainingRun, rows_per_pair: int, training: Training, footprint: Footprint
+) -> Fitted:
+    """Fit every (member, fold) batch by batch and return all models in the order (member, fold).
+
+    Args:
+        run: which models, and where.
+        rows_per_pair: network rows that one training pair costs in one step.
+        training: of the models of a batch side by side; `pickle` can take it.
+        footprint: memory of a step.
+
+    Raises:
+        TrainingError: not even one pair of one model fits into the memory of the device.
+    """
+    batches, fitted = _batches(run, rows_per_pair, footprint), list[Fitted]()
+    recipe: Recipe[Batch, Fitted] = partial(_InSettings, training, run.device)
+    cores = profile_of(run.device.place).batches if run.device.kind == "cpu" else None
+    with _settings(run.device):
+        run.engine.work(recipe, batches, lambda _, found: fitted.append(found), run.report, cores)
+    order = [
+        model.member * len(run.folds) + model.fold.index
+        for batch in batches
+        for model in batch.models
+    ]
+    places = torch.tensor(order).argsort().tolist()
+    network, history, beside = _side_by_side(fitted)
+    known = [beside[place] for place in places] if beside else ()
+    return Fitted(network[places], history[..., places], known)
+
+
+def _side_by_side(fitted: list[Fitted]) -> Fitted:
+    """All models, those of the first batch first."""
+    networks = [part.network for part in fitted]
+    return Fitted(
+        Perceptron(
+            tuple(map(torch.cat, zip(*(network.weights for network in networks), strict=True))),
+            tuple(map(torch.cat, zip(*(network.biases for network in networks), strict=True))),
+        ),
+        torch.cat([part.history for part in fitted], dim=-1),
+        [known for part in fitted for known in part.beside],
+    )
+
+
+@dataclass(frozen=True)
+class _InSettings:
+    """A training in its settings, in whatever process."""
+
+    training: Training
+    device: Device
+
+    def __call__(self, batch: Batch, report: Progress) -> Fitted:
+        # In this process they are those already, so that its threads change nothing.
+        with _settings(self.device):
+            return _within_memory(self.training, batch, report)
+
+
+def _within_memory(training: Training, batch: Batch, report: Progress) -> Fitted:
+    """Fit a batch; where the card has no memory for it, its halves.
+
+    Raises:
+        TrainingError: there is none for one pair of one model.
+    """
+    told = 0
+
+    def counted(done: int) -> None:
+        nonlocal told
+        told += done
+        report(done)
+
+    less = f"training half of {batch.label} at once, which changes results by rounding alone"
+    found = unless_out_of_memory(partial(training, batch, counted), less)
+    if found is not None:
+        return found
+    report(-told)
+    halves = batch.halves()
+    if not halves:
+        raise TrainingError(
+            f"training: the device has no memory for one pair of {batch.name(0)}; free memory on "
+            "it, or take another device"
+        )
+    return _side_by_side([_within_memory(training, half, report) for half in halves])
+
+
+@contextmanager
+def _settings(device: Device) -> Iterator[None]:
+    """How matrices are multiplied, and on a CPU one thread for every model."""
+    threads = one_thread() if device.kind == "cpu" else nullcontext()
+    with fast_products(device.place, tf32=device.rounding == "tf32"), threads:
+        yield
+
+
+def at_once(
+    run: TrainingRun, pairs: int, rows_per_pair: int, footprint: Footprint
+) -> tuple[int, int]:
+    """How many models a batch holds at most, and in how many parts their pairs are taken.
+
+    Args:
+        run: where to train.
+        pairs: training pairs of every model.
+        rows_per_pair: network rows that one of them costs in one step.
+        footprint: memory of a step.
+
+    Raises:
+        TrainingError: not even one pair of one model fits into the memory of the device.
+    """
+    profile = profile_of(run.device.place)
+    memory = run.device.budget // profile.batches
+    parts = footprint.parts_within(memory, pairs)
+    by_memory = memory // footprint.bytes(pairs, parts)
+    return max(1, min(profile.batch_rows // (rows_per_pair * pairs), by_memory)), parts
+
+
+def _batches(run: TrainingRun, rows_per_pair: int, footprint: Footprint) -> list[Batch]:
+    """All models, those with equally many training pairs together, as many as a batch holds."""
+    device = run.device.place
+    source, target = ordered_pairs(run.folds[0].levels)
+    batches = []
+    for _, alike in itertools.groupby(run.folds, key=lambda fold: len(fold.left_out)):
+        group = list(alike)
+        models = [Model(member, fold) for member in range(run.members) for fold in group]
+        size, parts = at_once(run, len(group[0].training_pairs), rows_per_pair, footprint)
+        for first in range(0, len(models), size):
+            part = models[first : first + size]
+            pairs = torch.stack([model.fold.training_pairs for model in part])
+            batches.append(Batch(part, source[pairs].to(device), target[pairs].to(device), parts))
+    return batches

@@ -1,0 +1,144 @@
+"""Checkpoints: the state of a training, kept in a scratch folder until the training is done.
+
+A training is known by its parameters, its device, its format and its data. Checkpoints of any
+other are refused before anything is trained: a state taken up from elsewhere would be a wrong
+result, and one passed over a surprise. The program itself is not part of this; whoever changes it
+removes the folder. Two checkpoints of every batch are kept, so that there is one to go back to when
+the newest is damaged.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Shaped
+from torch import Tensor
+
+from geonode.config import TrainingParameters
+from geonode.errors import ArtifactError, TrainingError
+from geonode.storage.atomic import remove
+from geonode.storage.weights import read_weights, write_weights
+from geonode.training.context import TrainingRun
+
+KEPT = 2
+_CHECKPOINT = re.compile(r"[0-9]{8,}\.safetensors")
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Checkpoints of a training, or of one of its batches.
+
+    Attributes:
+        folder: of the training, with a folder for every batch; or of the batch.
+        key: what decides the result of the training, by name.
+    """
+
+    folder: Path
+    key: dict[str, str]
+
+    def of_batch(self, label: str) -> "Checkpoints":
+        """Those of one batch."""
+        return Checkpoints(self.folder / label, self.key)
+
+    def save(self, epoch: int, tensors: dict[str, Shaped[Tensor, "..."]]) -> None:
+        """Write a checkpoint of a batch atomically, then remove all but the newest.
+
+        Args:
+            epoch: number of epochs that are done.
+            tensors: the state after them.
+
+        Raises:
+            ArtifactError: it cannot be written; those before are then intact.
+        """
+        write_weights(self.folder / f"{epoch:08d}.safetensors", tensors, self.key)
+        for path in self._paths()[:-KEPT]:
+            path.unlink(missing_ok=True)
+
+    def latest(self) -> dict[str, Shaped[Tensor, "..."]] | None:
+        """The state in the newest checkpoint of a batch, on the CPU; None if there is none.
+
+        Raises:
+            CorruptArtifactError: it is damaged.
+            TrainingError: it is of another training; the message names what differs.
+            ArtifactError: it cannot be read.
+        """
+        paths = self._paths()
+        if not paths:
+            return None
+        tensors, found = read_weights(paths[-1])
+        for name, value in self.key.items():
+            if found.get(name) != value:
+                raise TrainingError(
+                    f"{paths[-1]}: is of a training with {name} {found.get(name, 'unknown')}, "
+                    f"expected {name} {value}; finish that training first, or remove "
+                    f"{self.folder.parent} to start anew"
+                )
+        return tensors
+
+    def discard(self) -> None:
+        """Remove the checkpoints of all batches, and the folders that are empty then.
+
+        Raises:
+            ArtifactError: the operating system refuses.
+        """
+        try:
+            batches = list(self.folder.iterdir()) if os.path.lexists(self.folder) else []
+            for batch in (one for one in batches if one.is_dir()):
+                found = {_CHECKPOINT.search(one.name) for one in batch.iterdir()} - {None}
+                for name in sorted(match[0] for match in found if match):
+                    remove(batch / name)
+                with suppress(OSError):  # somebody keeps something there
+                    batch.rmdir()
+            with suppress(OSError):
+                self.folder.rmdir()
+        except OSError as error:
+            raise ArtifactError(f"{self.folder}: cannot be removed: {error}") from error
+
+    def _paths(self) -> list[Path]:
+        there = self.folder.glob("*.safetensors")
+        return sorted(path for path in there if _CHECKPOINT.fullmatch(path.name))
+
+
+def open_checkpoints(
+    parameters: TrainingParameters,
+    run: TrainingRun,
+    data: Sequence[Shaped[np.ndarray, "..."]],
+) -> Checkpoints | None:
+    """Checkpoints of a training; None if none are to be written and there are none to take up.
+
+    Args:
+        parameters: of the training. How often a checkpoint is written decides no result and may
+            change from one run to the next.
+        run: which models are trained, and where.
+        data: all arrays that it reads.
+
+    Raises:
+        CorruptArtifactError: the newest checkpoint of a batch is damaged.
+        TrainingError: the folder holds checkpoints of another training; the message names what
+            differs.
+        ArtifactError: a checkpoint cannot be read.
+    """
+    folder = run.scratch
+    if folder is None or not (parameters.checkpoint_every or folder.exists()):
+        return None
+    values = parameters.model_dump(mode="json", exclude={"checkpoint_every"})
+    digest = hashlib.sha256()
+    for array in data:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    key = {name: json.dumps(value) for name, value in values.items()} | {
+        "models": f"{run.members} of {[fold.left_out for fold in run.folds]}",
+        "device": run.device.kind,
+        "format": run.device.describe()["training"],
+        "data": digest.hexdigest()[:16],
+    }
+    checkpoints = Checkpoints(folder, key)
+    for path in sorted(folder.glob("*/")):
+        checkpoints.of_batch(path.name).latest()
+    return checkpoints

@@ -1,0 +1,114 @@
+"""What a training minimises, and the one way to minimise it.
+
+An objective says what is trained and on what. It is opened in whatever process trains, and prepares
+the models of one batch at a time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from geonode.config import TrainingParameters
+from geonode.devices.device import Device
+from geonode.geometry.trainable import TrainablePerceptron
+from geonode.progress import Progress
+from geonode.training.batches import Batch, Fitted, fit_batches
+from geonode.training.checkpoint import Checkpoints, open_checkpoints
+from geonode.training.context import TrainingRun
+from geonode.training.footprint import Footprint
+from geonode.training.targets import Targets
+from geonode.training.trainer import train
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """Models of a batch, ready to be trained."""
+
+    @property
+    def networks(self) -> list[tuple[TrainablePerceptron, float]]:
+        """Networks that are trained in place, each with its rate; the first is what is kept."""
+
+    @property
+    def targets(self) -> Targets:
+        """Signals that the networks are to give."""
+
+    @property
+    def beside(self) -> Sequence[Any]:
+        """What is kept of every model beside its network."""
+
+    def loss(self, part: slice, epoch: int) -> Float[Tensor, "term model"]:
+        """Terms of every model's loss, as means over some of the training pairs."""
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """What is trained, on what data; `pickle` can take it."""
+
+    @property
+    def parameters(self) -> TrainingParameters:
+        """Parameters of the training."""
+
+    @property
+    def rows_per_pair(self) -> int:
+        """Network rows that one training pair costs in one step."""
+
+    def data(self) -> list[Shaped[np.ndarray, "..."]]:
+        """All arrays that the result depends on."""
+
+    def footprint(self, device: Device) -> Footprint:
+        """Memory of a step."""
+
+    def prepare(self, batch: Batch, run: TrainingRun) -> Prepared:
+        """The models of a batch, on the device of the run."""
+
+
+def fit(objective: Objective, run: TrainingRun) -> Fitted:
+    """Train every (member, fold) of a run.
+
+    Returns:
+        All models in the order (member, fold), on the CPU.
+
+    Raises:
+        TrainingError: a loss is not finite, there are fewer training pairs than parts to
+            accumulate, the checkpoints are of another training, or not even one pair of one model
+            fits into the memory of the device.
+        CorruptArtifactError: a checkpoint is damaged.
+    """
+    checkpoints = open_checkpoints(objective.parameters, run, objective.data())
+    training = _BatchTraining(objective, run.detached, checkpoints)
+    footprint = objective.footprint(run.device)
+    fitted = fit_batches(run, objective.rows_per_pair, training, footprint)
+    if checkpoints is not None:
+        checkpoints.discard()
+    return fitted
+
+
+@dataclass(frozen=True)
+class _BatchTraining:
+    """Training of the models of a batch."""
+
+    objective: Objective
+    run: TrainingRun
+    checkpoints: Checkpoints | None
+
+    def __call__(self, batch: Batch, report: Progress) -> Fitted:
+        prepared = self.objective.prepare(batch, self.run)
+        history = train(
+            prepared.networks,
+            prepared.loss,
+            prepared.targets.pairs,
+            self.objective.parameters,
+            name=batch.name,
+            report=report,
+            checkpoints=self.checkpoints and self.checkpoints.of_batch(batch.label),
+            repeats=prepared.targets.repeat,
+            parts=batch.parts,
+        )
+        kept, _ = prepared.networks[0]
+        network = kept.detached().to(torch.device("cpu"), self.run.device.training)
+        return Fitted(network, history, prepared.beside)

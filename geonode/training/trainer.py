@@ -1,0 +1,318 @@
+"""One training loop for independent models trained side by side.
+
+Losses, gradients, clipping and the state of Adam are per model; the models share nothing but the
+clock. Which models are side by side is chosen for speed and memory and changes no result beyond
+rounding.
+"""
+
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from geonode.config import DecodersParameters, MetricParameters, TrainingParameters
+from geonode.devices.profile import profile_of
+from geonode.errors import TrainingError
+from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.trainable import TrainablePerceptron
+from geonode.progress import Progress, silent
+from geonode.training.adam import Adam
+from geonode.training.checkpoint import Checkpoints
+from geonode.training.loss_scale import SMALLEST, LossScale
+from geonode.training.schedules import learning_rates
+
+FINITE_CHECK_EPOCHS = 50
+WARM_UP = 3  # steps before one is captured
+LOGGED_EPOCHS = 5  # from one line in the log of a model to the next
+
+_LOG = logging.getLogger(__name__)
+
+
+def train(
+    groups: Sequence[tuple[Perceptron, float]],
+    loss: Callable[[slice, int], Float[Tensor, "term model"]],
+    pairs: int,
+    parameters: TrainingParameters,
+    *,
+    name: Callable[[int], str] = "model {}".format,
+    report: Progress = silent,
+    checkpoints: Checkpoints | None = None,
+    repeats: bool = False,
+    parts: int = 1,
+) -> Float[Tensor, "epoch term model"]:
+    """Minimise the sum of the loss terms of every model, and of its decay, with Adam.
+
+    The decay of a model is `weight_decay` times the sum of the squares of its weights. It is part
+    of the loss (L2), so that its gradient passes through the clipping and the moments of Adam.
+    Biases have none: they set where a unit responds, not how sharply.
+
+    Args:
+        groups: networks, which are trained in place, and the rate before the schedule.
+        loss: the terms for the present parameters, as means over some of the training pairs, in a
+            certain epoch; a model's terms depend on its own parameters alone.
+        pairs: number of training pairs of a model. An epoch is one step, whose gradient is the
+            mean over all pairs; with `accumulation` it is summed over that many parts of them, each
+            weighted by its share, so that only the activations of one part are held.
+        parameters: of the training.
+        name: of a model, by its place along the model dimension, for the message of an error.
+        report: told of every step of every model.
+        checkpoints: where the state is kept every `checkpoint_every` epochs and after the last;
+            training goes on from the newest one and ends in the same bits.
+        repeats: whether the loss is the same program in every epoch. On CUDA all kernels of an
+            epoch are then captured once and launched together.
+        parts: of the training pairs at least, whatever `accumulation` says.
+
+    Returns:
+        The terms before every step, without the decay, on the CPU.
+
+    Raises:
+        TrainingError: a loss or a parameter is not finite, and the message names epoch and model;
+            there are fewer pairs than parts; or the checkpoint is of another training.
+        CorruptArtifactError: the checkpoint is damaged.
+    """
+    training = _Training(groups, loss, pairs, parameters, parts, name)
+    if checkpoints is not None:
+        training.resume(checkpoints)
+    done, last, every = len(training.history), parameters.epochs, parameters.checkpoint_every
+    if done:
+        report(done * training.models)
+    captured = repeats and profile_of(training.device).captured and done < last
+    take = _capture(training) if captured else training.step
+    for epoch in range(done, last):
+        training.prepare(epoch, captured=captured)
+        training.history.append(take(epoch))
+        done = epoch + 1
+        keeps = every > 0 and (done % every == 0 or done == last)
+        if keeps or done % FINITE_CHECK_EPOCHS == 0 or done == last:
+            training.require_finite()
+        if checkpoints is not None and keeps:
+            checkpoints.save(done, training.state())
+        report(training.models)
+    return torch.stack(training.history).cpu()
+
+
+class _Training:
+    """Models under training, and all that their next step depends on.
+
+    Attributes:
+        tensors: their parameters.
+        device: where they are.
+        models: how many.
+        adam: moments and rates.
+        history: terms of the loss before every step until now.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[tuple[Perceptron, float]],
+        loss: Callable[[slice, int], Tensor],
+        pairs: int,
+        parameters: TrainingParameters,
+        parts: int,
+        name: Callable[[int], str],
+    ) -> None:
+        self._networks = [network for network, _ in groups]
+        self.tensors = [tensor for network in self._networks for tensor in network.parameters]
+        self.device, self.models = self.tensors[0].device, len(self.tensors[0])
+        self.adam = Adam([network.parameters for network in self._networks])
+        self._rates = [
+            learning_rates(parameters.schedule, rate, parameters.epochs) for _, rate in groups
+        ]
+        self._loss, self._parameters, self._name = loss, parameters, name
+        self._parts = _parts(pairs, max(parts, parameters.accumulation))
+        self._scale = LossScale(self.models, self.device) if self._in_half else None
+        self.history: list[Tensor] = []
+
+    @property
+    def _in_half(self) -> bool:
+        """Whether layers are multiplied in float16, whose range gradients may leave."""
+        return any(
+            isinstance(network, TrainablePerceptron) and network.products == torch.half
+            for network in self._networks
+        )
+
+    @property
+    def changing(self) -> list[Tensor]:
+        """All tensors that a step changes in place."""
+        return [*self.tensors, *self.adam.moments, *(self._scale.state if self._scale else [])]
+
+    def prepare(self, epoch: int, *, captured: bool) -> None:
+        """Set the rates of an epoch; gradients of a captured step stay where they are."""
+        self.adam.prepare(epoch, [rates[epoch] for rates in self._rates])
+        if not captured:
+            self.adam.forget()
+
+    def step(self, epoch: int) -> Tensor:
+        """Take one step of every model; return the terms before it."""
+        terms = self._differentiate(epoch)
+        going = None
+        if self._scale is not None:
+            gradients = [tensor.grad for tensor in self.tensors if tensor.grad is not None]
+            going = self._scale.unscale(gradients)
+        if self._parameters.weight_decay:
+            (self._parameters.weight_decay * self._squares()).backward()
+        _clip(self.tensors, self._parameters.gradient_clip)
+        self.adam.step(going)
+        return terms
+
+    def _differentiate(self, epoch: int) -> Tensor:
+        """Add the gradient of the mean over all pairs to that of the parameters."""
+        pairs = self._parts[-1].stop
+        done = []
+        for part in self._parts:
+            terms = self._loss(part, epoch) * ((part.stop - part.start) / pairs)
+            scaled = terms if self._scale is None else terms * self._scale.factors
+            scaled.sum().backward()
+            done.append(terms.detach())
+        return sum(done[1:], done[0])
+
+    def _squares(self) -> Tensor:
+        """Sum of the squares of all weights. A weight's gradient is that of its own square."""
+        weights = [weight for network in self._networks for weight in network.decayed]
+        return torch.stack([weight.square().sum() for weight in weights]).sum()
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the steps to come depend on, and the history."""
+        state = {"history": torch.stack(self.history)}
+        if self._scale is not None:
+            state["scale"] = torch.stack(self._scale.state)
+        for place, tensor in enumerate(self.tensors):
+            state[f"parameter{place}"] = tensor
+            state[f"first{place}"] = self.adam.first[place]
+            state[f"second{place}"] = self.adam.second[place]
+        return state
+
+    def resume(self, checkpoints: Checkpoints) -> None:
+        """Take up the newest checkpoint, if there is one."""
+        state = checkpoints.latest()
+        if state is None:
+            return
+        self.history = list(state["history"].to(self.device))
+        _LOG.info("%s: training goes on after epoch %d", checkpoints.folder, len(self.history))
+        if self._scale is not None:
+            for part, kept in zip(self._scale.state, state["scale"], strict=True):
+                part.copy_(kept)
+        with torch.no_grad():
+            for place, tensor in enumerate(self.tensors):
+                tensor.copy_(state[f"parameter{place}"])
+                self.adam.first[place].copy_(state[f"first{place}"])
+                self.adam.second[place].copy_(state[f"second{place}"])
+
+    def require_finite(self) -> None:
+        """Refuse losses, or parameters after the last of them, that are not finite.
+
+        Gradients that leave float16 whatever the loss is multiplied with are refused as well.
+
+        Raises:
+            TrainingError: naming the model and the epoch.
+        """
+        done = len(self.history)
+        recent = torch.stack(self.history[-FINITE_CHECK_EPOCHS:])
+        if not torch.isfinite(recent).all():
+            epoch, _, model = torch.nonzero(~torch.isfinite(recent))[0].tolist()
+            raise TrainingError(
+                f"the loss of {self._name(model)} is not finite at epoch "
+                f"{done - len(recent) + epoch}; lower the learning rate"
+            )
+        finite = torch.stack([torch.isfinite(t).flatten(1).all(1) for t in self.tensors]).all(0)
+        if not finite.all():
+            raise TrainingError(
+                f"a parameter of {self._name(int(torch.nonzero(~finite)[0]))} is not finite after "
+                f"epoch {done - 1}; lower the learning rate"
+            )
+        if self._scale is not None and (lost := self._scale.exhausted()).any():
+            raise TrainingError(
+                f"the gradient of {self._name(int(lost.nonzero()[0]))} overflows float16 up to "
+                f"epoch {done - 1}, although its loss was scaled down to {SMALLEST:g} of itself; "
+                "set precision.training to bfloat16 or float32"
+            )
+
+
+def _capture(training: _Training) -> Callable[[int], Tensor]:
+    """The step of a training as one CUDA graph.
+
+    It is taken a few times first, so that nothing is set up while it is captured; what that changes
+    is put back.
+    """
+    before = [tensor.detach().clone() for tensor in training.changing]
+    stream = _side_stream(training.device)
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UP):
+            training.adam.forget()
+            training.step(0)
+    torch.cuda.current_stream().wait_stream(stream)
+    with torch.no_grad():
+        for tensor, old in zip(training.changing, before, strict=True):
+            tensor.copy_(old)
+    training.adam.forget()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        terms = training.step(0)
+
+    def replay(_epoch: int) -> Tensor:
+        graph.replay()
+        return terms.clone()
+
+    return replay
+
+
+@cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    """The one that all steps are captured on: libraries keep memory for every stream they used."""
+    return torch.cuda.Stream(device)
+
+
+def _parts(pairs: int, count: int) -> list[slice]:
+    """Consecutive training pairs, in parts whose sizes differ by one at most."""
+    if count > pairs:
+        raise TrainingError(
+            f"accumulation: found {count}, expected at most {pairs}, which is the number of "
+            "training pairs of a model"
+        )
+    ends = [part * pairs // count for part in range(count + 1)]
+    return [slice(*between) for between in itertools.pairwise(ends)]
+
+
+def _clip(tensors: list[Tensor], largest: float) -> None:
+    """Scale the gradient of each model whose norm exceeds the largest; the others keep theirs."""
+    gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
+    squares = torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients])
+    scale = (largest / squares.sum(0).sqrt().clamp_min(1e-30)).clamp_max(1.0)
+    for gradient in gradients:
+        gradient.mul_(scale.reshape(-1, *[1] * (gradient.dim() - 1)))
+
+
+def history_csv(
+    history: Float[Tensor, "epoch term model"],
+    terms: Sequence[str],
+    folds: int,
+    parameters: MetricParameters | DecodersParameters,
+) -> str:
+    """Loss terms and learning rate of every model, as a table for `dvc plots`.
+
+    Args:
+        history: what `train` returned for the models in the order (member, fold). Every
+            `LOGGED_EPOCHS`th epoch is written, and the last one.
+        terms: their names.
+        folds: number of folds.
+        parameters: of the training. The rate is that of the metric, or of the decoder if decoders
+            are trained alone; all models have the same.
+    """
+    rates = learning_rates(parameters.schedule, parameters.learning_rate, parameters.epochs)
+    lines = [",".join(("epoch", "fold", "member", *terms, "learning_rate"))]
+    for model, of_model in enumerate(history.movedim(2, 0)):
+        for epoch, values in enumerate(of_model.tolist()):
+            if epoch % LOGGED_EPOCHS == 0 or epoch == len(of_model) - 1:
+                numbers = ",".join(f"{number:.6g}" for number in (*values, rates[epoch]))
+                lines.append(f"{epoch},{model % folds},{model // folds},{numbers}")
+    return "\n".join(lines) + "\n"
+
+
+def last_losses(history: Float[Tensor, "epoch term model"]) -> Float[Tensor, "model"]:
+    """The loss of every model before its last step."""
+    return history[-1].sum(0)

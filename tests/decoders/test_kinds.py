@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+import torch
+
+from geonode.decoders.kinds import KINDS, Decoders
+from geonode.errors import TrainingError
+from geonode.training.folds import leave_two_out
+from tests.training.series import decoder_parameters, flat_features, left_out, predict, run, series
+
+LEVELS, WAVELENGTHS, MEMBERS = 5, 7, 2
+SERIES = series(LEVELS, WAVELENGTHS)
+PARAMETERS = decoder_parameters(members=MEMBERS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_fitted_taken_apart_and_put_together(kind, tmp_path):
+    models = run(LEVELS, MEMBERS, scratch=tmp_path / "scratch")
+    features = flat_features(LEVELS, WAVELENGTHS)
+    decoders, history = KINDS[kind].fit(SERIES, features, PARAMETERS, models)
+    assert isinstance(decoders, Decoders)
+    assert history.ndim == 3
+    assert history.shape[1] == 1
+    assert history.shape[2] in (LEVELS + 1, MEMBERS * (LEVELS + 1))
+    tensors = {name: tensor.clone() for name, tensor in decoders.tensors().items()}
+    again = KINDS[kind].from_tensors(tensors)
+    assert type(again) is type(decoders)
+    for found, expected in zip(
+        left_out(again, SERIES, features), left_out(decoders, SERIES, features), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+        assert found.shape == SERIES.signal.shape
+        assert np.isfinite(found).all()
+    assert not (tmp_path / "scratch").exists()
+
+
+@pytest.mark.parametrize(("kind", "levels"), [("path", 4), ("path", 5), ("posterior", 5)])
+def test_kinds_are_fitted_inside_the_folds_of_few_levels(kind, levels):
+    """With two levels left out there are two or three to train on."""
+    measured, folds = series(levels, WAVELENGTHS), leave_two_out(levels, None)
+    features = flat_features(levels, WAVELENGTHS, folds=len(folds))
+    decoders, _ = KINDS[kind].fit(measured, features, PARAMETERS, run(folds, MEMBERS))
+    for fold in folds:
+        for target in fold.left_out:
+            for part in predict(decoders, fold, target, measured, features):
+                assert part.shape == (WAVELENGTHS,)
+                assert np.isfinite(part).all()
+
+
+def test_a_posterior_reads_no_geodesics_and_a_path_decoder_all():
+    plain = flat_features(LEVELS, WAVELENGTHS)
+    lengths = plain.copy()
+    lengths[..., 2] **= 1.5
+    speeds = plain.copy()
+    speeds[..., 3] **= 1.5
+    reads = {}
+    for kind, (fit, *_) in KINDS.items():
+        said = [
+            left_out(fit(SERIES, features, PARAMETERS, run(LEVELS, MEMBERS))[0], SERIES, features)[
+                0
+            ]
+            for features in (plain, lengths, speeds)
+        ]
+        reads[kind] = tuple(not np.array_equal(said[0], other) for other in said[1:])
+    assert reads == {"posterior": (False, False), "path": (True, True)}
+
+
+def test_without_geodesics_there_is_a_posterior_and_no_path_decoder():
+    features = flat_features(LEVELS, WAVELENGTHS)
+    posterior, path = (
+        KINDS[kind].fit(SERIES, features, PARAMETERS, run(LEVELS, MEMBERS))[0]
+        for kind in ("posterior", "path")
+    )
+    for found, expected in zip(
+        left_out(posterior, SERIES, None), left_out(posterior, SERIES, features), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+    message = "path decoders: found no features of geodesics, expected some"
+    with pytest.raises(TrainingError, match=message):
+        left_out(path, SERIES, None)
+    with pytest.raises(TrainingError, match=message):
+        KINDS["path"].fit(SERIES, None, PARAMETERS, run(LEVELS, MEMBERS))
+
+
+def test_a_path_decoder_that_is_written_down_needs_its_tensors_and_a_posterior_none():
+    fitted = {
+        kind: fit(SERIES, flat_features(LEVELS, WAVELENGTHS), PARAMETERS, run(LEVELS, MEMBERS))[0]
+        for kind, (fit, _) in KINDS.items()
+    }
+    assert fitted["posterior"].tensors() == {}
+    assert fitted["path"].tensors()
+    with pytest.raises(KeyError):
+        KINDS["path"].from_tensors({"other": torch.zeros(1)})

@@ -1,0 +1,328 @@
+"""No bit of a left-out spectrum reaches anything that belongs to its fold, or to one inside it."""
+
+import numpy as np
+import pytest
+import torch
+
+from geonode.config import InnerParameters
+from geonode.decoders.blend import BLENDS, fit_blend
+from geonode.decoders.inner_predictions import InnerPredictions
+from geonode.decoders.kinds import KINDS
+from geonode.decoders.path_features import path_features
+from geonode.errors import TrainingError
+from geonode.estimation.curve import Curve
+from geonode.estimation.model import SpectralModel
+from geonode.metrics.metric_learning import LEAKING, LEARNING, learn
+from geonode.training.augmentation import KINDS as DISTURBANCES
+from geonode.training.context import NestedRuns
+from geonode.training.folds import Fold, leave_one_out, leave_two_out, training_wavelengths
+from tests.training.series import (
+    TRAINING_WAVELENGTHS,
+    cpu,
+    decoder_parameters,
+    flat_features,
+    metric_parameters,
+    predict,
+    run,
+    series,
+    spectra,
+)
+
+LEVELS, WAVELENGTHS, MEMBERS = 5, 9, 2  # of four levels no kinds are weighed
+OUTER, INNER = leave_one_out(LEVELS), leave_two_out(LEVELS, None)
+BOTH_RUNS = pytest.mark.parametrize("folds", [OUTER, INNER], ids=["folds", "inner folds"])
+SCALES = [1.0, 1e9, 1e9, 1.0, 1e9]  # of the noise in place of each spectrum
+SETTINGS = {"members": MEMBERS, "augmentation": dict.fromkeys(DISTURBANCES, 0.01)}
+
+
+def measured(row=None, k=None):
+    """The series, or with one of its spectra replaced."""
+    signal = spectra(LEVELS, WAVELENGTHS)
+    if k is not None:
+        signal[k] = row
+    return series(LEVELS, WAVELENGTHS, signal)
+
+
+def noise(k, scale):
+    """The series with noise in place of spectrum k."""
+    return measured(np.random.default_rng(k).normal(0, scale, WAVELENGTHS), k)
+
+
+def by_fold(tensor, folds, members=MEMBERS):
+    """The same with the fold first: models come in the order (member, fold)."""
+    return tensor.unflatten(0, (members, folds)).transpose(0, 1)
+
+
+def of_metrics(metrics):
+    """All that belongs to learned metrics, each with the fold first."""
+    folds, members = len(metrics.charts), metrics.members
+    charts = [[chart.kappa, chart.low, chart.high] for chart in metrics.charts]
+    parts = {"charts": torch.tensor(charts, dtype=torch.float64)}
+    for place, part in enumerate(metrics.network.parameters):
+        parts[f"parameter {place}"] = by_fold(part, folds, members)
+    return parts
+
+
+def metric(name, measured, folds):
+    """All that one way to learn metrics produces, each with the fold first."""
+    parameters = metric_parameters(learning=name, evidence_margin=0.0, **SETTINGS)
+    metrics, history, _ = LEARNING[name](measured, parameters, run(folds, MEMBERS))
+    parts = of_metrics(metrics)
+    if len(history):
+        parts["history"] = by_fold(history.movedim(2, 0), len(folds))
+    return parts
+
+
+def predictions(decoders, folds, measured, features):
+    """What decoders say of every level that a fold leaves out, with the fold first."""
+    said = [
+        [predict(decoders, fold, k, measured, features) for k in fold.left_out]
+        for fold in folds
+        if fold.left_out
+    ]
+    return torch.from_numpy(np.array(said))
+
+
+def of_decoders(decoders, folds, measured, features):
+    """All that belongs to decoders of one kind, each with the fold first."""
+    count, parts = len(folds), {"predictions": predictions(decoders, folds, measured, features)}
+    for name, tensor in decoders.tensors().items():
+        # Of every fold, or of every member and fold.
+        leading = tensor.shape[:1] if len(tensor) == count else tensor.shape[:2]
+        assert leading in ((count,), (MEMBERS, count)), name
+        parts[name] = tensor if len(leading) == 1 else tensor.transpose(0, 1)
+    return parts
+
+
+def decode(name, measured, folds):
+    """All that decoders of one kind produce, each with the fold first."""
+    features = flat_features(LEVELS, WAVELENGTHS, MEMBERS, len(folds))
+    parameters = decoder_parameters(**SETTINGS)
+    decoders, history = KINDS[name].fit(measured, features, parameters, run(folds, MEMBERS))
+    parts = of_decoders(decoders, folds, measured, features)
+    if len(history):
+        parts["history"] = by_fold(history.movedim(2, 0), len(folds))
+    return parts
+
+
+def assert_fold_is_untouched(before, after, fold):
+    assert before.keys() == after.keys()
+    for name, result in before.items():
+        if fold.index < len(result):  # nothing is predicted where nothing is left out
+            assert torch.isfinite(result[fold.index]).all() or name.endswith("charts")
+            assert torch.equal(result[fold.index], after[name][fold.index]), (name, fold)
+
+
+def changed(before, after, fold):
+    """What differs of a fold."""
+    return {
+        name
+        for name, result in before.items()
+        if fold.index < len(result) and not torch.equal(result[fold.index], after[name][fold.index])
+    }
+
+
+TIGHT = [name for name in LEARNING if name not in LEAKING]
+EVERY_FIT = [(metric, name) for name in TIGHT] + [(decode, name) for name in KINDS]
+
+BLIND = {(metric, "flat")}  # spectra have no say in it
+
+
+@pytest.fixture(scope="module", params=EVERY_FIT, ids=lambda way: f"{way[0].__name__}-{way[1]}")
+def way(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def fitted(way):
+    """What a fit makes of the series as it is, by the number of folds."""
+    fit, name = way
+    return {len(folds): fit(name, measured(), folds) for folds in (OUTER, INNER)}
+
+
+@BOTH_RUNS
+def test_a_left_out_spectrum_changes_not_one_bit_of_its_folds(way, fitted, folds):
+    fit, name = way
+    before, moved = fitted[len(folds)], 0
+    for k, scale in enumerate(SCALES):
+        after = fit(name, noise(k, scale), folds)
+        for fold in folds:
+            if k in fold.left_out:
+                assert_fold_is_untouched(before, after, fold)
+            elif fold.left_out or fit is metric:
+                found = changed(before, after, fold)
+                # Every other fold is trained on that spectrum, so that the test can fail.
+                assert found or way in BLIND, (name, k, fold)
+                moved += bool(found)
+    assert (moved > 0) == (way not in BLIND)
+
+
+def test_what_is_trained_differs_in_every_parameter():
+    """Of the networks themselves nothing but what knows geodesics alone stays as it was."""
+    without_spectra = {"feature_mean", "feature_deviation", "charts"}
+    for fit, name in ((metric, "end_to_end"), (decode, "path")):
+        before, after = (fit(name, change, OUTER) for change in (measured(), noise(1, 1.0)))
+        for fold in OUTER:
+            if fold.left_out not in ((), (1,)):
+                found = changed(before, after, fold)
+                assert found | without_spectra == before.keys() | without_spectra, (name, fold)
+
+
+@pytest.mark.parametrize("name", LEAKING)
+@pytest.mark.parametrize("folds", [OUTER, INNER], ids=["folds", "inner folds"])
+def test_what_is_said_to_leak_does(name, folds):
+    before, after = (metric(name, change, folds) for change in (measured(), noise(1, 1.0)))
+    assert all(changed(before, after, fold) for fold in folds)
+
+
+def test_a_fit_is_reproduced_bit_by_bit(way, fitted):
+    fit, name = way
+    again = fit(name, measured(), OUTER)
+    assert all(torch.equal(again[part], was) for part, was in fitted[len(OUTER)].items())
+
+
+@pytest.mark.parametrize("left_out", [(0,), (2,), (3,), (1, 3), (0, 3)])
+def test_a_fold_is_fitted_though_what_it_leaves_out_is_not_known(way, left_out):
+    fit, name = way
+    alone = [Fold(0, LEVELS, left_out)]
+    clean, unknown = (
+        fit(name, change, alone) for change in (measured(), measured(np.nan, list(left_out)))
+    )
+    assert_fold_is_untouched(clean, unknown, alone[0])
+
+
+@BOTH_RUNS
+def test_a_nan_that_is_trained_on_is_an_error(folds):
+    """The first fold leaves out 0, or 0 and 1; the spectrum that is not known is the third."""
+    unknown, models = measured(np.nan, 2), run(folds, MEMBERS)
+    without = "0 and 1" if folds is INNER else "0"
+    message = f"member 0 of the fold without {without} is not finite at epoch 0"
+    features = flat_features(LEVELS, WAVELENGTHS, MEMBERS, len(folds))
+    with pytest.raises(TrainingError, match=message):
+        KINDS["path"].fit(unknown, features, decoder_parameters(), models)
+    with pytest.raises(TrainingError, match=message):
+        LEARNING["end_to_end"](unknown, metric_parameters(evidence_margin=None), models)
+    posterior, _ = KINDS["posterior"].fit(unknown, None, decoder_parameters(), models)
+    with pytest.raises(TrainingError, match="posterior: found spectra that are not finite"):
+        predict(posterior, folds[0], 0, unknown, None)
+
+
+@pytest.mark.parametrize("k", range(LEVELS + 1))
+def test_a_decoder_reads_the_geometry_of_its_own_fold(k):
+    features = flat_features(LEVELS, WAVELENGTHS)
+    changed = features + np.random.default_rng(0).normal(size=features.shape)
+    changed[:, k] = features[:, k]
+    networks = [
+        KINDS["path"].fit(measured(), of_folds, decoder_parameters(), run(LEVELS))[0].network
+        for of_folds in (features, changed)
+    ]
+    for before, after in zip(*(network.parameters for network in networks), strict=True):
+        assert torch.equal(before[k], after[k])
+        assert not torch.equal(before[k - 1], after[k - 1])
+
+
+# from spectra to intervals
+
+
+def whole(kind, measured, inner_levels, monkeypatch, **changes):
+    """All that learning produces of a series, each with the fold or the inner fold first.
+
+    The outer and the inner parts are apart: of the latter, metrics, geodesics and predictions.
+    """
+    runs = NestedRuns.of(LEVELS, MEMBERS, InnerParameters(members=1, levels=inner_levels), cpu())
+    metrics = metric_parameters(evidence_margin=0.0, **SETTINGS)
+    learned, history, _ = learn(measured, metrics, runs)
+    chosen = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
+    features = path_features(learned, measured, chosen)
+    inner_features = path_features(learned.inner, measured, chosen)
+    inside, enter = {}, InnerPredictions.enter
+
+    def spy(entered, kind, folds, said):
+        if len(folds) == len(runs.inner.folds):
+            parts = [[said(fold, k) for k in fold.left_out] for fold in folds]
+            pairs = [[(p.spectra[0], p.deviation[0]) for p in of_fold] for of_fold in parts]
+            inside[kind] = torch.from_numpy(np.array(pairs))
+        enter(entered, kind, folds, said)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(InnerPredictions, "enter", spy)
+        blend, losses = fit_blend(
+            measured,
+            features,
+            inner_features,
+            decoder_parameters(kind=kind, **SETTINGS, **changes),
+            runs,
+        )
+    outer = {f"metric: {name}": part for name, part in of_metrics(learned).items()}
+    for name, decoders in blend.decoders.items():
+        parts = of_decoders(decoders, OUTER, measured, features)
+        outer |= {f"{name}: {of}": part for of, part in parts.items()}
+    predicted = blend.left_out(measured, features)
+    outer |= {
+        "features": torch.from_numpy(features).transpose(0, 1),
+        "metric history": by_fold(history.movedim(2, 0), len(OUTER)),
+        "weights": torch.from_numpy(blend.weights),
+        "anywhere": torch.from_numpy(anywhere(measured, learned, blend)),
+        "spectra": torch.from_numpy(predicted.spectra),
+        "deviation": torch.from_numpy(predicted.deviation),
+        "half width": torch.from_numpy(predicted.half_width.swapaxes(0, 1)),
+    }
+    if len(losses):
+        outer["decoder history"] = by_fold(losses.movedim(2, 0), len(OUTER))
+    if kind == "path":  # a posterior says itself how far off it may be
+        outer |= {
+            "residual": torch.from_numpy(blend.calibration.residual),
+            "factors": torch.from_numpy(blend.calibration.factors),
+            "inner errors": torch.from_numpy(blend.inner.errors),
+        }
+    else:
+        assert blend.calibration is blend.inner is None
+    inside |= {f"metric: {name}": part for name, part in of_metrics(learned.inner).items()}
+    inside["features"] = torch.from_numpy(inner_features).transpose(0, 1)
+    return outer, inside, runs
+
+
+def anywhere(measured, learned, blend):
+    """What every fold predicts between its levels and beyond them, and how spectra are judged."""
+    places = np.array([0.5, 1.3]) * measured.concentrations[[1, -1]]
+    said = []
+    for fold in OUTER:
+        model = SpectralModel(measured, learned, blend, fold)
+        curve = Curve.of(model)
+        numbers = (curve.scores @ curve.basis, curve.log_determinant, curve.novelty.square)
+        parts = (model.predict(places).scale, *map(np.asarray, numbers))
+        said.append(np.concatenate([part.ravel() for part in parts]))
+    return np.stack(said)
+
+
+EVERY_PREDICTION = {"spectra", "deviation", "half width", "anywhere"}
+BY_EVIDENCE = {
+    "blend": EVERY_PREDICTION | {"weights"},
+    "path": EVERY_PREDICTION | {"residual", "factors", "inner errors"},
+}
+"""What every other fold makes of a spectrum."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "inner_levels"), [("blend", None), ("path", None), ("blend", 2)])
+def test_from_the_spectra_to_the_intervals_nothing_leaks(kind, inner_levels, monkeypatch):
+    outer, inside, runs = whole(kind, measured(), inner_levels, monkeypatch)
+    assert BY_EVIDENCE[kind] < outer.keys()
+    assert inside.keys() & KINDS.keys() == {*BLENDS[kind]}
+    of_inner = {*BLENDS[kind], "features"}
+    for k, scale in enumerate(SCALES):
+        after, after_inside, _ = whole(kind, noise(k, scale), inner_levels, monkeypatch)
+        for before, other, folds, by_evidence in (
+            (outer, after, runs.outer.folds, BY_EVIDENCE[kind]),
+            (inside, after_inside, runs.inner.folds, of_inner),
+        ):
+            for fold in folds:
+                if k in fold.left_out:
+                    assert_fold_is_untouched(before, other, fold)
+                else:
+                    found = changed(before, other, fold)
+                    wanted = by_evidence & before.keys()
+                    # Nothing is left out of the last fold, and so nothing of it predicted.
+                    wanted = {name for name in wanted if fold.index < len(before[name])}
+                    assert found >= wanted, (k, fold, wanted - found)
+                    assert "features" in found

@@ -1,0 +1,223 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from geonode.decoders.kinds import KINDS
+from geonode.decoders.lift import lift
+from geonode.decoders.path_decoder import FeatureScale, PathDecoders
+from geonode.geometry.trainable import TrainablePerceptron
+from geonode.training.folds import leave_two_out, training_wavelengths
+from tests.training.series import (
+    TRAINING_WAVELENGTHS,
+    decoder_parameters,
+    flat_features,
+    left_out,
+    ordered_pairs,
+    predict,
+    run,
+    series,
+    spectra,
+)
+
+LEVELS, WAVELENGTHS = 5, 11
+SERIES = series(LEVELS, WAVELENGTHS)
+TRAINED_AT = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
+
+
+def fit(members=1, geometries=1, dtype=torch.float32, **changes):
+    features = flat_features(LEVELS, WAVELENGTHS, geometries)
+    parameters = decoder_parameters(members=members, **changes)
+    return *KINDS["path"].fit(SERIES, features, parameters, run(LEVELS, members, dtype)), features
+
+
+# feature scale
+
+
+def test_feature_scale_is_mean_and_deviation_over_pairs_and_wavelengths():
+    features = np.random.default_rng(0).normal(3, 2, (2, 4, 6, 5))
+    scale = FeatureScale.of(torch.from_numpy(features))
+    np.testing.assert_allclose(scale.mean, features.mean((1, 2)))
+    np.testing.assert_allclose(scale.deviation, features.std((1, 2)))
+    rows = scale.apply(torch.from_numpy(features))
+    expected = (features - features.mean((1, 2), keepdims=True)) / features.std(
+        (1, 2), keepdims=True
+    )
+    np.testing.assert_allclose(rows, expected.reshape(2, 24, 5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@given(
+    value=st.floats(-1e3, 1e3, width=32), pairs=st.integers(1, 40), wavelengths=st.integers(2, 90)
+)
+def test_a_constant_feature_keeps_deviation_one(dtype, value, pairs, wavelengths):
+    features = torch.full((1, pairs, wavelengths, 5), value, dtype=dtype)
+    scale = FeatureScale.of(features)
+    assert torch.all(scale.deviation == 1)
+    assert torch.all(scale.apply(features).abs() < 1e-3)
+
+
+# training
+
+
+def test_loss_is_the_mean_squared_error_of_the_standardised_signal():
+    _, history, features = fit(dtype=torch.float64, epochs=1)
+    # Adam's first step is at most the learning rate, so a second fit of one epoch with a vanishing
+    # rate leaves the first weights, whose predictions the history must describe.
+    still, _, _ = fit(dtype=torch.float64, epochs=1, learning_rate=1e-300)
+    signal = spectra(LEVELS, WAVELENGTHS)
+    for fold in range(LEVELS + 1):
+        values = by_hand(still, fold, features[0, fold])[..., 0]
+        levels = [level for level in range(LEVELS) if level != fold]
+        scaled = (signal - signal[levels].mean()) / signal[levels].std()
+        squares = [
+            (values[place] - scaled[t, TRAINED_AT]) ** 2
+            for place, (s, t) in enumerate(ordered_pairs(LEVELS))
+            if fold not in (s, t)
+        ]
+        assert float(history[0, 0, fold]) == pytest.approx(np.mean(squares), rel=1e-9)
+
+
+def by_hand(decoders, fold, features, member=0):
+    """Values of one decoder at (pair, row), written out in NumPy."""
+    model = member * len(decoders.matrix) + fold
+    mean, deviation = decoders.features.mean[model], decoders.features.deviation[model]
+    hidden = (features - mean.numpy()) / deviation.numpy()
+    *inner, last = zip(decoders.network.weights, decoders.network.biases, strict=True)
+    for weight, bias in inner:
+        hidden = np.tanh(hidden @ weight[model].numpy() + bias[model].numpy())
+    return hidden @ last[0][model].numpy() + last[1][model].numpy()
+
+
+def test_prediction_is_the_mean_over_sources_and_members():
+    decoders, history, features = fit(members=3, geometries=2, dtype=torch.float64)
+    predicted, spread = left_out(decoders, SERIES, features)
+    for level in range(LEVELS):
+        training = np.delete(SERIES.signal, level, axis=0)
+        standardised = (training - training.mean()) / training.std()
+        error = float(history[-1, 0, [level, level + 6, level + 12]].mean())
+        matrix = lift(standardised, TRAINED_AT, error)
+        found = []
+        for place, (_, target) in enumerate(ordered_pairs(LEVELS)):
+            if target != level:
+                continue
+            for member in range(3):
+                rows = features[member % 2, level, place]
+                values = by_hand(decoders, level, rows, member)[..., 0] @ matrix
+                found.append(values * training.std() + training.mean())
+        assert len(found) == 3 * (LEVELS - 1)
+        np.testing.assert_allclose(predicted[level], np.mean(found, axis=0))
+        np.testing.assert_allclose(spread[level], np.std(found, axis=0, ddof=1))
+
+
+def test_both_levels_that_a_fold_leaves_out_are_predicted_from_those_it_does_not():
+    """Whatever leads to the one from the other, or from it, says nothing."""
+    folds = leave_two_out(LEVELS, None)
+    features = flat_features(LEVELS, WAVELENGTHS, folds=len(folds))
+    decoders, _ = KINDS["path"].fit(SERIES, features, decoder_parameters(), run(folds))
+    for fold in folds:
+        for target in fold.left_out:
+            expected = predict(decoders, fold, target, SERIES, features)
+            spoilt = np.full_like(features, np.nan)
+            for place, (source, end) in enumerate(ordered_pairs(LEVELS)):
+                if end == target and source not in fold.left_out:
+                    spoilt[:, fold.index, place] = features[:, fold.index, place]
+            found = predict(decoders, fold, target, SERIES, spoilt)
+            for one, other in zip(found, expected, strict=True):
+                assert np.isfinite(one).all()
+                np.testing.assert_array_equal(one, other)
+
+
+def test_a_decoder_walks_the_geometry_of_its_member_modulo_their_number():
+    decoders, _, features = fit(members=3, geometries=2, dtype=torch.float64)
+    means = decoders.features.mean.unflatten(0, (3, LEVELS + 1))
+    assert decoders.members == 3
+    for member, geometry in enumerate((0, 1, 0)):
+        for fold in range(LEVELS + 1):
+            training = [
+                place for place, pair in enumerate(ordered_pairs(LEVELS)) if fold not in pair
+            ]
+            rows = features[geometry, fold][training]
+            np.testing.assert_allclose(means[member, fold], rows.mean((0, 1)), atol=1e-12)
+    # And members that share a geometry are still different networks.
+    weights = decoders.network.weights[0].unflatten(0, (3, LEVELS + 1))
+    assert not torch.equal(weights[0], weights[2])
+
+
+@pytest.mark.slow
+def test_a_series_that_the_features_determine_is_learned():
+    levels, wavelengths = 7, 15
+    measured = series(levels, wavelengths)
+    signal = measured.signal
+    features = flat_features(levels, wavelengths, training=7)
+    parameters = decoder_parameters(epochs=300, wavelengths=7)
+    decoders, history = KINDS["path"].fit(measured, features, parameters, run(levels))
+    predicted, spread = left_out(decoders, measured, features)
+    assert torch.all(history[-1] < 1e-3)
+    # Inside the series; a level at its end is extrapolated.
+    for level in range(1, levels - 1):
+        error = np.sqrt(np.mean((predicted[level] - signal[level]) ** 2))
+        mean = np.delete(signal, level, axis=0).mean(0)
+        of_mean = np.sqrt(np.mean((mean - signal[level]) ** 2))
+        assert error < 0.25 * of_mean
+    assert np.all(spread > 0)
+
+
+@pytest.mark.parametrize("parts", [2, 5, 12])
+def test_accumulation_changes_rounding_alone(parts):
+    options = {"dtype": torch.float64, "epochs": 5, "weight_decay": 0.01}
+    whole, history, _ = fit(**options)
+    added, losses, _ = fit(**options, accumulation=parts)
+    torch.testing.assert_close(losses, history, rtol=1e-9, atol=0)
+    for expected, found in zip(whole.network.parameters, added.network.parameters, strict=True):
+        # Adam moves a weight even by a gradient that is rounding alone.
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+
+
+def test_accumulation_holds_the_rows_of_one_part(monkeypatch):
+    rows = []
+    call = TrainablePerceptron.__call__
+
+    def spy(network, inputs):
+        rows.append(inputs.shape[1])
+        return call(network, inputs)
+
+    monkeypatch.setattr(TrainablePerceptron, "__call__", spy)
+    fit(epochs=1)
+    assert set(rows) == {12 * 5, 20 * 5}  # four or five levels, five wavelengths
+    rows.clear()
+    fit(epochs=1, accumulation=4)
+    assert set(rows) == {3 * 5, 5 * 5}
+
+
+def test_decay_shrinks_the_weights_and_is_no_part_of_the_loss_that_is_told():
+    free, history, _ = fit(dtype=torch.float64, epochs=60)
+    held, losses, _ = fit(dtype=torch.float64, epochs=60, weight_decay=0.1)
+    torch.testing.assert_close(losses[0], history[0], rtol=1e-12, atol=0)
+    norms = [
+        sum(weight.square().sum((1, 2)) for weight in decoders.network.weights)
+        for decoders in (free, held)
+    ]
+    assert torch.all(norms[1] < 0.5 * norms[0])
+
+
+def test_a_seed_decides_every_bit():
+    networks = [fit(seed=seed)[0].network for seed in (0, 0, 1)]
+    for first, again, other in zip(*(network.parameters for network in networks), strict=True):
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
+
+
+# artifact
+
+
+def test_what_holds_no_decoders_is_named():
+    tensors = fit()[0].tensors()
+    for absent in ("feature_mean", "feature_deviation", "matrix", "offset"):
+        rest = {name: part for name, part in tensors.items() if name != absent}
+        with pytest.raises(KeyError, match=absent):
+            PathDecoders.from_tensors(rest)
+    networks = {name: part for name, part in tensors.items() if not name.startswith("decoder")}
+    with pytest.raises(KeyError, match="decoder"):
+        PathDecoders.from_tensors(networks)

@@ -1,0 +1,172 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from geonode.decoders.path_decoder import DECODER_SIZES
+from geonode.errors import TrainingError
+from geonode.geodesics.panels import PanelGeometry
+from geonode.geometry.metric import SIZES
+from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.trainable import TrainablePerceptron
+from geonode.metrics.end_to_end import METRIC_STREAM, TERMS, fit_metric, penalties
+from tests.training.series import metric_parameters, positions, run, series
+
+LEVELS, WAVELENGTHS = 4, 9
+SERIES = series(LEVELS, WAVELENGTHS)
+NO_PENALTY = {"smoothness_weight": 0.0, "bounds_weight": 0.0, "length_weight": 0.0}
+
+
+def fit(dtype=torch.float32, charts=None, report=lambda _: None, **changes):
+    parameters = metric_parameters(**changes)
+    models = run(LEVELS, parameters.members, dtype, report=report)
+    return fit_metric(SERIES, positions(LEVELS) if charts is None else charts, parameters, models)
+
+
+def initial(members=1, seed=0):
+    seeds = [(seed, METRIC_STREAM, m, fold) for m in range(members) for fold in range(LEVELS + 1)]
+    return Perceptron.initial(SIZES, seeds)
+
+
+def test_penalties_by_hand():
+    e = math.e
+    # Two models, one panel, two nodes, two wavelengths; bounds of ln g are -1 and 1.
+    metric = torch.tensor([[[[1.0, e**3], [e**-2, 1.0]]], [[[e, 1 / e], [1.0, 1.0]]]])
+    symbol = torch.tensor([[[[1.0, -2.0], [0.0, 3.0]]], [[[0.0, 0.0], [0.0, 0.5]]]])
+    features = torch.full((2, 1, 2, 5), 7.0)  # other features do not count
+    features[..., 2] = torch.tensor([[[1.0, 3.0]], [[0.0, 2.0]]])
+    parameters = metric_parameters(
+        smoothness_weight=10.0, bounds=(1 / e, e), bounds_weight=100.0, length_weight=1000.0
+    )
+    smoothness, bounds, length = penalties(PanelGeometry(features, metric, symbol), parameters)
+    torch.testing.assert_close(smoothness, torch.tensor([10 * 14 / 4, 10 * 0.25 / 4]))
+    # Excess 2 above and 1 below in four values; the second model just touches both bounds.
+    torch.testing.assert_close(bounds, torch.tensor([100 * 5 / 4, 0.0]), atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(length, torch.tensor([1000 * 10 / 2, 1000 * 4 / 2]))
+
+
+@pytest.mark.parametrize("term", ["smoothness", "bounds", "length"])
+def test_history_holds_weighted_terms(term):
+    # Only the first epoch: before any step, so that a weight scales its term and nothing else.
+    # Bounds that no metric keeps give the bounds something to say.
+    narrow = {"epochs": 1, "bounds": (1.0, 1.0001), "dtype": torch.float64}
+    _, one = fit(**narrow, **{f"{term}_weight": 1.0})
+    _, seven = fit(**narrow, **{f"{term}_weight": 7.0})
+    expected = one.clone()
+    expected[:, TERMS.index(term)] *= 7
+    assert torch.all(one[:, TERMS.index(term)] > 0)
+    torch.testing.assert_close(seven, expected)
+
+
+def test_networks_come_back_in_the_order_of_member_and_fold():
+    network, history = fit(members=2, epochs=2, seed=5)
+    assert network.models == 2 * (LEVELS + 1)
+    assert history.shape == (2, len(TERMS), 2 * (LEVELS + 1))
+    # Two steps of Adam move a weight by at most two learning rates: each network is near its own
+    # first weights, and these are far from any other's.
+    for weight, first in zip(network.weights, initial(members=2, seed=5).weights, strict=True):
+        assert (weight - first).abs().max() < 2.1 * 0.005
+    assert not any(part.requires_grad for part in network.parameters)
+
+
+def test_the_reconstruction_alone_moves_every_layer_of_every_metric():
+    # Without penalties gradients reach the metric through the features and nothing else. The first
+    # step of Adam is the learning rate wherever there is a gradient, and none where it is zero.
+    network, _ = fit(epochs=1, **NO_PENALTY)
+    for part, first in zip(network.parameters, initial().parameters, strict=True):
+        moved = (part - first).abs().flatten(1).amax(1)
+        assert torch.all(moved > 0.9 * 0.005)
+
+
+def test_the_scale_of_the_metric_is_left_to_the_length_penalty():
+    # g -> const g changes no standardised feature, so the reconstruction has no gradient along it;
+    # with its penalty the mean length shrinks.
+    _, free = fit(epochs=30, **NO_PENALTY | {"length_weight": 1e-9})
+    _, held = fit(epochs=30, **NO_PENALTY | {"length_weight": 10.0})
+    length = TERMS.index("length")
+    assert torch.all(held[-1, length] / held[0, length] < 0.9 * free[-1, length] / free[0, length])
+
+
+def test_loss_decreases():
+    _, history = fit(epochs=60, members=2)
+    assert torch.all(history[-1, 0] < 0.5 * history[0, 0])
+
+
+def test_seeds_and_members_differ_and_a_seed_decides_every_bit():
+    first, _ = fit(members=2)
+    again, _ = fit(members=2)
+    other, _ = fit(members=2, seed=1)
+    for part, same, different in zip(
+        first.parameters, again.parameters, other.parameters, strict=True
+    ):
+        assert torch.equal(part, same)
+        assert not torch.equal(part, different)
+    members = first.weights[0].unflatten(0, (2, LEVELS + 1))
+    assert not torch.equal(members[0], members[1])
+    assert not torch.equal(members[0, 0], members[0, 1])
+
+
+def test_more_members_leave_the_first_ones_as_they_were():
+    one, _ = fit(members=1, dtype=torch.float64)
+    three, _ = fit(members=3, dtype=torch.float64)
+    for part, more in zip(one.parameters, three.parameters, strict=True):
+        # To rounding, because they are batched otherwise.
+        torch.testing.assert_close(more[: LEVELS + 1], part, rtol=0, atol=1e-9)
+
+
+def test_every_fold_has_its_own_chart():
+    x = positions(LEVELS)
+    x[2] = np.sign(x[2]) * np.abs(x[2]) ** 1.5
+    same, _ = fit()
+    charted, _ = fit(charts=x)
+    changed = [
+        not torch.equal(*pair) for pair in zip(same.weights[0], charted.weights[0], strict=True)
+    ]
+    assert changed == [False, False, True, False, False]
+
+
+@pytest.mark.parametrize("parts", [2, 6])
+def test_accumulation_changes_rounding_alone(parts):
+    # Weights that let every term, the penalties too, decide where the training goes.
+    options = {"dtype": torch.float64, "epochs": 5, "bounds": (1.0, 1.0001), "weight_decay": 0.01}
+    options |= {"smoothness_weight": 0.1, "length_weight": 0.1}
+    whole, history = fit(**options)
+    added, terms = fit(**options, accumulation=parts)
+    torch.testing.assert_close(terms, history, rtol=1e-9, atol=0)
+    for expected, found in zip(whole.parameters, added.parameters, strict=True):
+        # Adam moves a weight even by a gradient that is rounding alone.
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+
+
+def test_accumulation_holds_the_decoder_rows_of_one_part(monkeypatch):
+    rows = []
+    call = TrainablePerceptron.__call__
+
+    def spy(network, inputs):
+        if inputs.shape[2] == DECODER_SIZES[0]:
+            rows.append(inputs.shape[1])
+        return call(network, inputs)
+
+    monkeypatch.setattr(TrainablePerceptron, "__call__", spy)
+    fit(epochs=1)
+    assert set(rows) == {6 * 5, 12 * 5}  # three or four levels, five wavelengths
+    rows.clear()
+    fit(epochs=1, accumulation=6)
+    assert set(rows) == {5, 2 * 5}
+
+
+def test_more_parts_than_training_pairs_are_refused():
+    with pytest.raises(TrainingError, match="accumulation: found 7, expected at most 6, which"):
+        fit(accumulation=7)
+
+
+def test_training_that_diverges_is_an_error():
+    with pytest.raises(TrainingError, match=r"not finite at epoch .*lower the learning rate"):
+        fit(epochs=4, learning_rate=1e30, decoder_learning_rate=1e30)
+
+
+def test_reports_add_up():
+    done = []
+    fit(members=2, report=done.append)
+    assert sum(done) == 3 * 2 * (LEVELS + 1)

@@ -1,0 +1,124 @@
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from geonode.decoders.kinds import KINDS
+from geonode.devices.device import Device
+from geonode.errors import TrainingError
+from geonode.metrics.end_to_end import fit_metric
+from geonode.training import footprint
+from geonode.training.context import TrainingRun
+from geonode.training.folds import Fold
+from geonode.training.footprint import Footprint, of_end_to_end, of_path_decoders
+from tests.devices.allocated import peak_bytes
+from tests.training.series import (
+    decoder_parameters,
+    flat_features,
+    metric_parameters,
+    positions,
+    series,
+)
+
+SINGLE = Device("cpu", "test", torch.float32, torch.float64)
+DOUBLE = Device("cpu", "test", torch.float64, torch.float64)
+HALF = Device("cuda", "test", torch.float32, torch.float64, "bfloat16")
+# 64 and 128 hidden units, each with a value and an error, and 11 or 14 numbers beside them
+DECODER, METRIC = 2 * 192 * 4 + 11 * 4, 2 * 192 * 4 + 14 * 4
+
+
+def test_a_pair_of_a_decoder_is_as_many_rows_as_there_are_wavelengths():
+    footprint = of_path_decoders(31, decoder_parameters(accumulation=3), SINGLE)
+    assert footprint == Footprint(0, 31 * 11 * 4, 31 * DECODER, 3)
+    assert footprint.bytes(20, 3) == 31 * (20 * 11 * 4 + 7 * DECODER)
+
+
+@pytest.mark.parametrize(("device", "hidden", "beside"), [(DOUBLE, 8, 8), (HALF, 2, 4)])
+def test_hidden_units_are_in_the_format_of_the_products(device, hidden, beside, monkeypatch):
+    monkeypatch.setattr(footprint, "usable", lambda _: False)
+    assert of_path_decoders(1, decoder_parameters(), device).pair == 384 * hidden + 11 * beside
+
+
+@pytest.mark.parametrize(("device", "kernels"), [(HALF, True), (DOUBLE, False)])
+def test_kernels_keep_no_hidden_units_but_gradients(device, kernels, monkeypatch):
+    monkeypatch.setattr(footprint, "usable", lambda _: True)
+    beside = 11 * device.training.itemsize
+    # a metric has 2 x 64 + 64 x 128 + 128 weights and 193 biases, with a gradient every 32 rows
+    expected = 8641 * 4 / 32 if kernels else 384 * 8
+    found = of_path_decoders(1, decoder_parameters(), device).pair - beside
+    assert found - 1 < expected <= found
+
+
+def test_metrics_with_a_decoder_keep_their_nodes_whatever_the_pairs():
+    # five gaps of three nodes, and six levels; a row of a pair has three numbers for every gap
+    footprint = of_end_to_end(6, 31, metric_parameters(), SINGLE)
+    assert footprint.model == 21 * 31 * METRIC
+    assert footprint.pair == 31 * (384 * 4 + (40 + 15) * 4)
+
+
+@pytest.mark.parametrize(
+    ("memory", "parts"), [(1_360, 1), (1_359, 2), (760, 2), (759, 3), (360, 6), (260, 12)]
+)
+def test_the_fewest_parts_that_fit_are_taken(memory, parts):
+    footprint = Footprint(100, 5, 100, 1)
+    assert footprint.parts_within(memory, 12) == parts
+    assert footprint.bytes(12, parts) <= memory
+    assert parts == 1 or footprint.bytes(12, parts - 1) > memory
+
+
+def test_more_parts_than_are_needed_are_taken_if_they_are_asked_for():
+    assert Footprint(100, 0, 100, 4).parts_within(10**6, 12) == 4
+    assert Footprint(100, 0, 100, 4).parts_within(300, 12) == 6
+
+
+@pytest.mark.parametrize("footprint", [Footprint(40, 5, 100, 1), Footprint(200, 0, 0, 1)])
+def test_a_pair_that_does_not_fit_is_refused(footprint):
+    with pytest.raises(TrainingError, match=r"memory_mb: found 0.000199 MB .* 0.0002 MB"):
+        footprint.parts_within(199, 12)
+
+
+# against the profiler of torch
+
+LEVELS, WIDTH = 12, 31
+PAIRS = LEVELS * (LEVELS - 1)
+WEIGHTS = 64 * 3 + 64 * 128 + 128 + 129  # of a metric; of a decoder three times 64 more
+
+
+class InOneThread(Device):
+    """The CPU, where the profiler sees it."""
+
+    place = torch.device("cpu")
+
+
+def allocated_in_training(kind, accumulation, dtype):
+    """Bytes of a model, and what is counted for it."""
+    device = InOneThread("mps", "test", dtype, torch.float64, None, 10_000)
+    run = TrainingRun([Fold(0, LEVELS, ())], 1, device)
+    data, changes = series(LEVELS, WIDTH), {"wavelengths": WIDTH, "accumulation": accumulation}
+    # parameters, gradients, two moments, and what a step makes of them
+    weights = 5 * dtype.itemsize * (WEIGHTS + 3 * 64)
+    if kind == "decoder":
+        features = flat_features(LEVELS, WIDTH, folds=1, training=WIDTH).astype(np.float32)
+        block = decoder_parameters(**changes)
+        call = partial(KINDS["path"].fit, data, features, block, run)
+        return peak_bytes(call), weights, of_path_decoders(WIDTH, block, device)
+    block = metric_parameters(**changes)
+    call = partial(fit_metric, data, positions(LEVELS, 1), block, run)
+    weights += 5 * dtype.itemsize * WEIGHTS
+    return peak_bytes(call), weights, of_end_to_end(LEVELS, WIDTH, block, device)
+
+
+@pytest.mark.parametrize(
+    ("kind", "accumulation", "dtype"),
+    [
+        ("metric", 1, torch.float32),
+        ("metric", 4, torch.float64),
+        ("decoder", 1, torch.float64),
+        ("decoder", 4, torch.float32),
+    ],
+)
+def test_what_is_counted_is_what_torch_allocates(kind, accumulation, dtype):
+    found, weights, footprint = allocated_in_training(kind, accumulation, dtype)
+    assert footprint.parts == accumulation
+    assert footprint.bytes(PAIRS, accumulation) + weights == pytest.approx(found, rel=0.1)
