@@ -34,8 +34,9 @@ def panel(
 ) -> None:
     """Predict every spectrum of every series of a folder from the others, and score them.
 
-    The table is written after every series. Started again, series whose file and parameters have
-    not changed are left as they are. The exit status is 1 if some series could not be scored.
+    On several cores some series are scored at once. The table is written after each. Started
+    again, series whose file and parameters have not changed are left as they are. The exit status
+    is 1 if some series could not be scored.
     """
     from geonode.evaluation.panel import Panel  # noqa: PLC0415
     from geonode.evaluation.panel_table import table  # noqa: PLC0415
@@ -44,10 +45,11 @@ def panel(
     found.write()
     for name, row in found.rows.items():
         note(f"{name}: {row.error or 'unchanged, skipped'}")
-    for place, (name, task) in enumerate(found.tasks.items(), 1):
-        with bar(f"{name} ({place} of {len(found.tasks)})", task.steps) as report:
-            row = found.score(name, report)
-        note(f"{name}: {row.error or f'scored in {row.seconds:.0f} s'}")
+    steps = sum(task.steps for task in found.tasks.values())
+    with bar(f"scoring {len(found.tasks)} series", steps) as report:
+        for name in found.score(report, found.processes):
+            row = found.rows[name]
+            note(f"{name}: {row.error or f'scored in {row.seconds:.0f} s'}")
     tell(table(found.rows))
     if found.failed:
         names = ", ".join(found.failed)

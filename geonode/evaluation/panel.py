@@ -6,8 +6,8 @@ of the file and the parameters at hand, so that an interrupted run goes on where
 
 import hashlib
 import json
-import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,26 +15,24 @@ from typing import Any, NamedTuple
 from geonode.config import Parameters, SpectraParameters
 from geonode.decoders.blend import BLENDS, training_steps
 from geonode.devices.device import Device, environment, resolve
+from geonode.engine.processes import cores, finished
 from geonode.errors import GeonodeError, ParameterError, SpectraError
-from geonode.estimation.model import SpectralModel
 from geonode.evaluation.baselines import BASELINES
-from geonode.evaluation.comparison import Comparison
-from geonode.evaluation.coverage import coverage
-from geonode.evaluation.estimation import calibration_scores, estimate_left_out
+from geonode.evaluation.panel_scores import PARTS, Job, row_of_parts, score_part
 from geonode.evaluation.panel_table import Row, read_table, row_of, to_csv
-from geonode.evaluation.scores import series_scores
 from geonode.progress import Progress, silent
-from geonode.series_fit import fit_series
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.reading import files_of
 from geonode.spectra.series import Series, read_series_csv
 from geonode.storage.atomic import write_bytes
 from geonode.storage.document import encode_json
 from geonode.training.context import NestedRuns
-from geonode.training.folds import leave_one_out
 
 BLOCKS = {"precision", "inner", "metric", "decoders"}
 """Parameters, besides those of a series, that its scores depend on."""
+
+MOST_ON_ACCELERATOR = 12
+"""Processes that share an accelerator: each keeps about half a gigabyte of it for itself."""
 
 
 class Task(NamedTuple):
@@ -106,28 +104,50 @@ class Panel:
         return cls(out, parameters, device, rows, tasks)
 
     @property
+    def processes(self) -> int:
+        """Parts of series to compute at once on this machine."""
+        most = cores() if self.device.kind == "cpu" else min(cores(), MOST_ON_ACCELERATOR)
+        return max(1, min(most, len(PARTS) * len(self.tasks)))
+
+    @property
     def failed(self) -> dict[str, str]:
         """Why series could not be scored, by series."""
         return {n: row.error for n, row in sorted(self.rows.items()) if row.error is not None}
 
-    def score(self, name: str, report: Progress = silent) -> Row:
-        """Score a series, or note why it cannot be, and write the table.
+    def score(self, report: Progress = silent, processes: int = 1) -> Iterator[str]:
+        """Score the series one after the other, or some at once, and write the table after each.
+
+        A series is scored in two parts that do not ask anything of each other, so that two
+        processes help even with one. Long series come first, lest they be waited for in the end.
 
         Args:
-            name: one of `tasks`.
-            report: told of every step.
+            report: called for every step.
+            processes: parts that are computed at once.
+
+        Yields:
+            Name of a series whose row was written, with scores or the error.
 
         Raises:
             ArtifactError: the table cannot be written; the older one is then intact.
+            EngineError: a process died.
         """
-        series, fingerprint, _ = self.tasks[name]
-        try:
-            row = score(series, self.parameters, self.device, report)
-            self.rows[name] = row.model_copy(update={"fingerprint": fingerprint})
-        except GeonodeError as error:
-            self.rows[name] = Row(error=str(error))
-        self.write()
-        return self.rows[name]
+        device = self.device
+        if processes > 1:
+            device = replace(device, memory_mb=max(1, device.budget // processes // 10**6))
+        names = sorted(self.tasks, key=lambda name: -self.tasks[name].series.signal.size)
+        jobs = [
+            Job(name, part, self.tasks[name].series, self.parameters, device)
+            for name in names
+            for part in PARTS
+        ]
+        parts: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+        for job, columns in finished(score_part, jobs, processes, report):
+            parts[job.name].append(columns)
+            if len(parts[job.name]) == len(PARTS):
+                row = row_of_parts(parts[job.name], self.tasks[job.name].fingerprint)
+                self.rows[job.name] = row
+                self.write()
+                yield job.name
 
     def write(self) -> None:
         """Write the rows there are, atomically.
@@ -146,68 +166,6 @@ class Panel:
             "series": rows,
         }
         write_bytes(self.out, encode_json(self.out, content))
-
-
-def score(series: Series, parameters: Parameters, device: Device, report: Progress = silent) -> Row:
-    """Predict every level of a series from the others, by the learned way and by all baselines.
-
-    What the pipeline does, but for the grid: path features come from the networks themselves.
-
-    Args:
-        series: on its given chart.
-        parameters: blocks `metric`, `inner` and `decoders`.
-        device: where to train.
-        report: told of every step.
-
-    Raises:
-        TrainingError: as `fit_series`.
-    """
-    start = time.perf_counter()
-    blocks = (parameters.inner, parameters.metric, parameters.decoders)
-    learned, blend, features = fit_series(series, blocks, device, report)
-    *_, whole = leave_one_out(len(series.concentrations))
-    model = SpectralModel(series, learned, blend, whole)
-    prediction = blend.left_out(series, features)
-    measured, predicted = series.signal, prediction.spectra
-    scores = series_scores(series.axis, series.concentrations, measured, predicted)
-    comparison = Comparison.of(series, report).summary(scores["rmse"])
-    baselines = comparison.pop("baselines")
-    widths = prediction.half_width
-    held = None if widths is None else coverage(measured, predicted, widths)["90"]
-    return Row(
-        q2=scores["q2"],
-        pooled_r2=scores["pooled_r2"],
-        interior_pooled_r2=scores["interior_pooled_r2"],
-        mean_r2=scores["mean_r2"],
-        rmse=scores["rmse"],
-        **comparison,
-        coverage90=held and held["all"],
-        coverage90_interior=held and held["interior"],
-        coverage90_ends=held and held["ends"],
-        **_of_concentrations(model, report),
-        levels=len(series.concentrations),
-        wavelengths=len(series.axis),
-        seconds=time.perf_counter() - start,
-        baseline_rmse={name: found["rmse"] for name, found in baselines.items()},
-    )
-
-
-def _of_concentrations(model: SpectralModel, report: Progress) -> dict[str, Any]:
-    """Columns about left-out concentrations; those of estimates only where the model gives them."""
-    columns = {
-        f"{name}_error": scores["median_error_of_range"]
-        for name, scores in calibration_scores(model.series).items()
-    }
-    estimated = estimate_left_out(model, report)
-    if estimated is None:
-        return columns
-    summary = estimated.summary()
-    places = ("coverage90", "coverage90_interior", "coverage90_ends")
-    return columns | {
-        "concentration_error": summary["median_error_of_range"],
-        "concentration_rmsep": summary["rmsep_of_range"],
-        **{f"concentration_{place}": summary[place] for place in places},
-    }
 
 
 def _steps(series: Series, parameters: Parameters, device: Device) -> int:
@@ -246,6 +204,3 @@ def _fingerprint(own: SpectraParameters, digest: str) -> str:
     values = own.model_dump(mode="json", exclude={"source"})
     head = json.dumps([values, digest, version("geonode")], sort_keys=True)
     return hashlib.sha256(head.encode() + b"\0" + content).hexdigest()
-
-
-# the table as a file

@@ -38,14 +38,18 @@ def call(*arguments, before=()):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Scoring without any learning; the parameters and devices that it was called with."""
+    """Scoring in this process without any learning; the parameters of every series."""
     calls = []
 
-    def score(series, parameters, device, report):
-        calls.append(parameters)
-        return panel.Row(rmse=1.0, best_baseline="mean", best_baseline_rmse=2.0, seconds=0.0)
+    def score(job, report):
+        if job.part == "predictor":
+            calls.append(job.parameters)
+            return {"rmse": 1.0, "seconds": 0.0}
+        return {"best_baseline": "mean", "best_baseline_rmse": 2.0, "chosen_baseline_rmse": None,
+                "seconds": 0.0}  # fmt: skip
 
-    monkeypatch.setattr(panel, "score", score)
+    monkeypatch.setattr(panel, "score_part", score)
+    monkeypatch.setattr(panel, "cores", lambda: 1)
     return calls
 
 
@@ -143,20 +147,20 @@ def test_a_table_that_cannot_be_written_is_refused(project, quick, monkeypatch, 
 
 
 def test_an_interrupted_run_goes_on_where_it_was(project, quick, monkeypatch):
-    score = panel.score
+    score = panel.score_part
 
-    def stops(*arguments):
-        if quick:
+    def stops(job, report):
+        if job.name == "a":
             raise KeyboardInterrupt
-        return score(*arguments)
+        return score(job, report)
 
-    monkeypatch.setattr(panel, "score", stops)
+    monkeypatch.setattr(panel, "score_part", stops)
     interrupted = call("series", "--out", "out.csv")
     assert (interrupted.exit_code, interrupted.stdout) == (130, "")
-    assert interrupted.stderr.splitlines() == ["a: scored in 0 s", "error: interrupted"]
-    monkeypatch.setattr(panel, "score", score)
+    assert interrupted.stderr.splitlines() == ["b: scored in 0 s", "error: interrupted"]
+    monkeypatch.setattr(panel, "score_part", score)
     result = call("series", "--out", "out.csv")
-    assert result.stderr.splitlines() == ["a: unchanged, skipped", "b: scored in 0 s"]
+    assert result.stderr.splitlines() == ["b: unchanged, skipped", "a: scored in 0 s"]
     assert len(quick) == 2
 
 

@@ -19,10 +19,12 @@ from geonode.evaluation.baselines import BASELINES, leave_one_out
 from geonode.evaluation.calibrations import CALIBRATIONS, estimate_left_out_by
 from geonode.evaluation.comparison import Comparison
 from geonode.evaluation.estimation import estimate_left_out
-from geonode.evaluation.panel import Panel, score
+from geonode.evaluation.panel import Panel
+from geonode.evaluation.panel_scores import PARTS, Job, row_of_parts, score_part
 from geonode.evaluation.panel_table import Row, mean_ratio, table
 from geonode.metrics.metric_learning import learn
 from geonode.parameters_file import read_parameters
+from geonode.progress import silent
 from geonode.training.context import NestedRuns
 from geonode.training.folds import leave_one_out as folds_of
 from geonode.training.folds import training_wavelengths
@@ -84,28 +86,34 @@ def scored(monkeypatch):
     """Scoring without any learning, whose numbers tell how often it was done; sizes by call."""
     sizes, numbers = [], count(1)
 
-    def quick(series, parameters, device, report):
-        sizes.append(len(series.concentrations))
-        number = next(numbers) / 3  # no decimal of a few digits is that
-        errors = {name: number + place for place, name in enumerate(BASELINES)}
-        return Row(
-            pooled_r2=-number, rmse=number / 2, best_baseline="linear", best_baseline_rmse=number,
-            levels=sizes[-1], wavelengths=9, seconds=1e-17, baseline_rmse=errors,
-        )  # fmt: skip
+    def quick(job, report):
+        if job.part == "baselines":
+            number = sizes[-1] / 3  # no decimal of a few digits is that
+            errors = {name: number + place for place, name in enumerate(BASELINES)}
+            return {"best_baseline": "linear", "best_baseline_rmse": number, "seconds": 0.0,
+                    "chosen_baseline_rmse": None, "baseline_rmse": errors}  # fmt: skip
+        sizes.append(len(job.series.concentrations))
+        number = next(numbers) / 3
+        return {"pooled_r2": -number, "rmse": number / 2, "levels": sizes[-1], "wavelengths": 9,
+                "seconds": 1e-17}  # fmt: skip
 
-    monkeypatch.setattr(panel, "score", quick)
+    monkeypatch.setattr(panel, "score_part", quick)
     return sizes
 
 
 def run(folder, out, **changes):
     """Score all that is to be scored; the panel as it is then."""
     found = Panel.of(folder, out, tiny(**changes))
-    for name in found.tasks:
-        found.score(name)
+    list(found.score())
     return found
 
 
 # the scores
+
+
+def scored_by_parts(series, parameters):
+    jobs = [Job("s", part, series, parameters, cpu()) for part in PARTS]
+    return row_of_parts([score_part(job, silent) for job in jobs], "fingerprint")
 
 
 BY_HAND = {
@@ -130,7 +138,7 @@ SLOW = BY_HAND.keys() - {"nothing trained"}
 )
 def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, few_baselines):
     parameters, series = tiny(**changes), small_series(levels=5, wavelengths=9)
-    row = score(series, parameters, cpu())
+    row = scored_by_parts(series, parameters)
 
     metric, decoders, inner = parameters.metric, parameters.decoders, parameters.inner
     learned = learn(series, metric, NestedRuns.of(5, metric.members, inner, cpu())).metrics
@@ -196,7 +204,8 @@ def test_the_steps_of_a_series_are_known_beforehand(folder, tmp_path, few_baseli
     parameters = tiny(decoders__members=2, decoders__kind=kind)
     found = Panel.of(folder, tmp_path / "out.json", parameters)
     told = []
-    found.score("b", told.append)
+    del found.tasks["a"]
+    assert list(found.score(told.append)) == ["b"]
     assert found.rows["b"].error is None
     assert found.tasks["b"].steps == sum(told)
 
@@ -235,7 +244,7 @@ def test_csv_and_json_hold_the_same(folder, tmp_path):
     both = []
     for name in ("out.json", "new/out.csv"):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(panel, "score", _numbered())
+            patch.setattr(panel, "score_part", _numbered())
             run(folder, tmp_path / name)
         both.append(values_of(tmp_path / name))
     assert both[0] == both[1]
@@ -251,9 +260,11 @@ def test_csv_and_json_hold_the_same(folder, tmp_path):
 def _numbered():
     numbers = count(1)
 
-    def quick(series, parameters, device, report):
+    def quick(job, report):
+        if job.part == "predictor":
+            return {"rmse": next(numbers) / 7, "levels": 4, "seconds": 1e-17}
         errors = {name: next(numbers) / 3 for name in BASELINES}
-        return Row(rmse=next(numbers) / 7, levels=4, seconds=1e-17, baseline_rmse=errors)
+        return {"baseline_rmse": errors, "chosen_baseline_rmse": None, "seconds": 0.0}
 
     return quick
 
@@ -275,7 +286,7 @@ def test_a_json_says_by_what_it_was_made(folder, tmp_path, scored):
 @pytest.mark.parametrize("name", ["out.json", "out.csv"])
 def test_a_second_run_scores_nothing_and_keeps_every_number(folder, tmp_path, scored, name):
     first = run(folder, tmp_path / name).rows
-    assert scored == [4, 5]
+    assert scored == [5, 4]
     again = Panel.of(folder, tmp_path / name, tiny())
     assert (again.tasks, again.rows) == ({}, first)
     before = values_of(tmp_path / name)
@@ -338,7 +349,7 @@ def test_a_changed_file_is_scored_again_and_the_others_are_not(folder, tmp_path,
     (folder / "a.csv").unlink()
     assert list(run(folder, out).tasks) == ["c"]
     assert [row["series"] for row in values_of(out)] == ["b", "c"]
-    assert scored == [4, 5, 4, 5, 6]
+    assert scored == [5, 4, 4, 5, 6]
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.json"])
@@ -351,20 +362,20 @@ def test_a_series_called_like_a_formula_is_known_again(folder, tmp_path, scored,
 
 
 def test_what_stops_between_two_series_loses_none(folder, tmp_path, scored, monkeypatch):
-    out, quick = tmp_path / "out.json", panel.score
+    out, quick = tmp_path / "out.json", panel.score_part
 
-    def stops(series, *others):
-        if len(series.concentrations) == 5:
+    def stops(job, report):
+        if len(job.series.concentrations) == 4:
             raise KeyboardInterrupt
-        return quick(series, *others)
+        return quick(job, report)
 
-    monkeypatch.setattr(panel, "score", stops)
+    monkeypatch.setattr(panel, "score_part", stops)
     with pytest.raises(KeyboardInterrupt):
         run(folder, out)
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["out.json"]
-    assert [row["series"] for row in values_of(out)] == ["a"]
-    monkeypatch.setattr(panel, "score", quick)
-    assert list(run(folder, out).tasks) == ["b"]
+    assert [row["series"] for row in values_of(out)] == ["b"]
+    monkeypatch.setattr(panel, "score_part", quick)
+    assert list(run(folder, out).tasks) == ["a"]
     assert [row["series"] for row in values_of(out)] == ["a", "b"]
 
 
@@ -376,7 +387,7 @@ def test_what_stops_while_writing_leaves_the_older_table(folder, tmp_path, score
     found = Panel.of(folder, out, tiny())
     monkeypatch.setattr("geonode.storage.atomic._flush", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        found.score("a")
+        list(found.score())
     assert out.read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {"out.csv", "series"}
 

@@ -1,0 +1,100 @@
+"""Independent jobs in several processes of this machine, handed over as they are finished."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
+from threading import Thread
+from typing import TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from geonode.errors import EngineError
+from geonode.progress import Progress
+
+Job = TypeVar("Job")
+Found = TypeVar("Found")
+
+
+def cores() -> int:
+    """Number of processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def finished(
+    work: Callable[[Job, Progress], Found],
+    jobs: Sequence[Job],
+    processes: int,
+    report: Progress,
+) -> Iterator[tuple[Job, Found]]:
+    """Yield every job with its result, in the order in which they are finished.
+
+    Args:
+        work: function of a module; it, the jobs and the results are pickled.
+        jobs: begun in this order.
+        processes: jobs that are worked on at once, each in a process with one thread; 1: all in
+            this process.
+        report: called for the units of work of all jobs.
+
+    Raises:
+        EngineError: a process died.
+        Exception: raised by `work`.
+    """
+    if processes == 1:
+        for job in jobs:
+            yield job, work(job, report)
+        return
+    # What a forked process inherits of torch's threads and of the device is not usable there.
+    context = get_context("spawn")
+    units: SimpleQueue[int | None] = context.SimpleQueue()
+    pool = ProcessPoolExecutor(processes, context, _begin, (units,))
+    try:
+        with _reported(units, report):
+            running = {pool.submit(_work, work, job): job for job in jobs}
+            for future in as_completed(running):
+                yield running[future], future.result()
+    except BrokenProcessPool as error:
+        raise EngineError(
+            "a worker process died, perhaps for want of memory; close other programs or allow "
+            "fewer cores, and start again"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _reported(units: "SimpleQueue[int | None]", report: Progress) -> Iterator[None]:
+    """Report inside what other processes put into the queue."""
+
+    def follow() -> None:
+        while (done := units.get()) is not None:
+            report(done)
+
+    thread = Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        units.put(None)
+        thread.join()
+
+
+_UNITS: list["SimpleQueue[int | None]"] = []  # of a worker process: where to report
+
+
+def _begin(units: "SimpleQueue[int | None]") -> None:
+    """Prepare a worker process: cores are taken by processes, not by threads."""
+    import torch  # noqa: PLC0415 - only where there is work
+
+    torch.set_num_threads(1)
+    threadpool_limits(1)
+    _UNITS.append(units)
+
+
+def _work(work: Callable[[Job, Progress], Found], job: Job) -> Found:
+    return work(job, _UNITS[0].put)
