@@ -3,6 +3,7 @@
 # make test-all: run every test, as CI does
 # make coverage: run every test and print which lines of geonode/ and stages/ none of them runs
 # make ablation: what every part of the learning buys, on the series in data/series (hours on a CPU)
+# make benchmark: seconds and memory of the pipeline against the sequential way (metrics/benchmark.json)
 # make prior: learn the weights of the default predictor again, from simulated series (hours on a CPU,
 #             five minutes on a GPU and half an hour of calibration); look at make ablation before it is kept
 # make chaos: kill, damage, fill and collide: what is lost (docs/reliability.md)
@@ -14,7 +15,7 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: repro test test-all coverage ablation prior scale chaos lint clean
+.PHONY: repro test test-all coverage ablation benchmark prior scale chaos lint clean
 
 repro: .venv/installed
 	dvc repro
@@ -39,6 +40,10 @@ ablation: .venv/installed
 	dvc repro --single-item probe
 	python -m stages.ablation
 	dvc commit --force ablation
+
+benchmark: repro
+	python -m stages.benchmark
+	dvc commit --force benchmark
 
 prior: .venv/installed
 	python -m stages.prior

@@ -2,11 +2,9 @@
 
 import csv
 import io
-import json
 import math
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,11 +30,12 @@ from geonode.report.data import (
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, level_names, read_series
 from geonode.storage.artifact import Artifact, open_artifact
+from geonode.storage.document import read_metrics
 
 REQUIRED = ("spectra", "metric", "christoffel", "geodesics", "decoders", "validate")
 
 
-OPTIONAL = ("env", "benchmark")  # of the machine, not of the series
+OPTIONAL = ("env", "summary")  # of the machine, not of the series
 
 
 def read_report(inputs: Inputs) -> Report:
@@ -47,10 +46,10 @@ def read_report(inputs: Inputs) -> Report:
         ArtifactError: a part is of another run than the others.
     """
     folder, plots = inputs.metrics, inputs.metrics / "plots"
-    metrics = {name: _read_json(folder / f"{name}.json") for name in REQUIRED}
+    metrics = {name: read_metrics(folder / f"{name}.json") for name in REQUIRED}
     for name in OPTIONAL:
         path = folder / f"{name}.json"
-        metrics[name] = _read_json(path) if path.is_file() else {}
+        metrics[name] = read_metrics(path) if path.is_file() else {}
     series = read_series(inputs.spectra)
     artifact = open_artifact(inputs.spectra)
     names = level_names(series.concentrations)
@@ -87,16 +86,6 @@ def _read_text(path: Path) -> str:
     if not path.is_file():
         raise MissingArtifactError(path)
     return path.read_text(encoding="utf-8")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(_read_text(path))
-    except ValueError as error:
-        raise ArtifactError(f"{path}: is no JSON: {error}; run `dvc repro`") from error
-    if not isinstance(content, dict):
-        raise ArtifactError(f"{path}: found no JSON object, expected one; run `dvc repro`")
-    return content
 
 
 def _read_rows(path: Path) -> tuple[list[str], list[list[str]]]:

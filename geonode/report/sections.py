@@ -316,44 +316,23 @@ def _training(report: Report) -> Section:
 
 
 def _machine(report: Report) -> Section:
-    environment, benchmark = report.metrics["env"], report.metrics["benchmark"]
+    environment, summary = report.metrics["env"], report.metrics["summary"]
     named = ("device", "name", "training", "geometry", "processor", "cores", "system", "torch")
     machine = [[key, _plain(environment.get(key))] for key in named]
-    stages = benchmark.get("stages") or {}
-    rows = [
-        [name, *(number(found.get(key), absent=ABSENT) for key in ("seconds", "peak_mb"))]
-        for name, found in stages.items()
-    ]
-    sentence = (
-        f"The last timing on record was made on {_plain(benchmark.get('name'))}, maybe of another "
-        "run than this one; seconds are those of a whole command, start included."
-        if benchmark
-        else "Time and memory were not measured: no benchmark was run."
-    )
-    totals = [
-        ["whole pipeline (s)", _of(benchmark, "pipeline", "seconds")],
-        ["published way, extrapolated (days)", _of(benchmark, "sequential", "days_extrapolated")],
-        ["geodesics per second", _of(benchmark, "geodesics", "per_second")],
-        ["published work alone (s)", _of(benchmark, "published_work", "seconds")],
-        [
-            "one epoch of a decoder a fold, all wavelengths (ms)",
-            _of(benchmark, "training", "epoch_ms"),
-        ],
-        ["largest memory of a stage (MB)", _of(benchmark, "memory", "peak_mb")],
-        ["largest memory of the accelerator (MB)", _of(benchmark, "memory", "device_peak_mb")],
-    ]
+    seconds = [[name, number(found)] for name, found in (summary.get("seconds") or {}).items()]
     parts: list[Part] = [
-        "The machine that computed this page's numbers, and the time that the stages take.",
+        "The machine that computed this page's numbers.",
         Table("this run", [], machine),
-        sentence,
     ]
-    if rows:
-        parts.append(Table("every stage", ["stage", "seconds", "memory (MB)"], rows))
-    return Section("machine", "Device and time", [*parts, Table("in all", [], totals)])
-
-
-def _of(metrics: dict[str, Any], block: str, key: str) -> str:
-    return number((metrics.get(block) or {}).get(key), absent=ABSENT)
+    if seconds:
+        parts += [
+            "Seconds of a stage are those of its whole command, start included.",
+            Table("every stage", ["stage", "seconds"], seconds),
+            f"Largest memory of a stage: {number(summary.get('peak_mb'), absent=ABSENT)} MB.",
+        ]
+    else:
+        parts.append("Time and memory are not on record.")
+    return Section("machine", "Device and time", parts)
 
 
 def _plain(value: object) -> str:

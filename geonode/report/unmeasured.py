@@ -105,7 +105,7 @@ def _of_the_geodesics(report: Report) -> Iterator[str]:
 
 
 def _of_the_machine(report: Report) -> Iterator[str]:
-    environment, benchmark = report.metrics["env"], report.metrics["benchmark"]
+    environment, summary = report.metrics["env"], report.metrics["summary"]
     if environment:
         yield (
             f"Other devices: this run was computed on {environment.get('name')} "
@@ -113,7 +113,6 @@ def _of_the_machine(report: Report) -> Iterator[str]:
         )
     else:
         yield "Device: the machine was not described."
-    if not benchmark:
-        yield "Time: no benchmark was run."
-    elif benchmark.get("memory", {}).get("device_peak_mb") is None:
-        yield "Memory of an accelerator: not measured, as the device has none of its own."
+    if not summary:
+        yield "Time: not on record."
+    yield "Speed against the sequential way: not measured here (`make benchmark` does)."

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from geonode.errors import ArtifactError, CorruptArtifactError
+from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
 from geonode.storage.atomic import write_bytes
 from geonode.storage.seal import UNSEALED, read_sealed, seal
 
@@ -74,6 +74,24 @@ def write_metrics(path: Path, content: dict[str, Any]) -> None:
         ArtifactError: `content` is not JSON otherwise, or the file cannot be written.
     """
     write_bytes(path, encode_json(path, plain(content)))
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Read what `write_metrics` wrote.
+
+    Raises:
+        MissingArtifactError: there is no such file.
+        ArtifactError: it holds no JSON object.
+    """
+    if not path.is_file():
+        raise MissingArtifactError(path)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ArtifactError(f"{path}: is no JSON: {error}; run `dvc repro`") from error
+    if not isinstance(content, dict):
+        raise ArtifactError(f"{path}: found no JSON object, expected one; run `dvc repro`")
+    return content
 
 
 def write_text(path: Path, text: str) -> None:

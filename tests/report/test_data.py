@@ -25,7 +25,7 @@ def test_everything_of_a_run_is_read(run):
     assert np.allclose(report.predictions.half_width, 0.5)
     assert report.predictions.band == "90% interval"
     assert report.posteriors is None
-    assert report.metrics["benchmark"] == {}
+    assert report.metrics["summary"] == {}
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_an_absent_metrics_file_is_named(name, run):
         read_report(run.inputs)
 
 
-@pytest.mark.parametrize("name", ["env", "benchmark"])
+@pytest.mark.parametrize("name", ["env", "summary"])
 def test_what_says_nothing_of_the_series_may_be_absent(name, run):
     run.metric_file(name).unlink(missing_ok=True)
     assert read_report(run.inputs).metrics[name] == {}

@@ -115,8 +115,8 @@ def test_names_from_files_are_text_everywhere(tmp_path):
     run.change("validate", bands={HOSTILE: scores})
     environment = {"name": HOSTILE, "device": HOSTILE}
     run.metric_file("env").write_text(json.dumps(environment), encoding="utf-8")
-    stages = {"name": HOSTILE, "stages": {HOSTILE: {"seconds": 1.0}}}
-    run.metric_file("benchmark").write_text(json.dumps(stages), encoding="utf-8")
+    summary = {"seconds": {HOSTILE: 1.0}, "peak_mb": 1.0}
+    run.metric_file("summary").write_text(json.dumps(summary), encoding="utf-8")
     plain, hostile = Page(Run(tmp_path / "plain").write().page()), Page(run.page())
     assert hostile.programs == plain.programs
     assert not hostile.all("img")
@@ -233,7 +233,7 @@ def test_what_is_null_is_said_to_be_unknown(tmp_path):
         *("Intervals: none were calibrated", "Skill: there are too few levels"),
         *("Score “fwhm error”: not given for any level", "Score “R²”: not given for any level"),
         *("estimating a concentration from its spectrum was not tested", "3 of 1 000 miss"),
-        *("No trajectories are stored: set geodesics.time_points", "Time: no benchmark was run"),
+        *("No trajectories are stored: set geodesics.time_points", "Time: not on record"),
         *("Device: the machine was not described", "Nothing was trained in this run"),
         *("the shaded band is the standard deviation", "No intervals were calibrated"),
     ):
@@ -262,19 +262,14 @@ def test_the_charts_are_named(chart, kappa, learned, words, tmp_path):
 
 def test_what_was_measured_is_not_on_the_list(run):
     run.write_posterior()
-    benchmark = {
-        "name": "Some Processor",
-        "stages": {"metric": {"seconds": 21.728, "peak_mb": 444.6}},
-        "pipeline": {"seconds": 51.55},
-        "memory": {"peak_mb": 444.6, "device_peak_mb": 12.5},
-    }
-    run.metric_file("benchmark").write_text(json.dumps(benchmark), encoding="utf-8")
+    summary = {"seconds": {"metric": 21.728, "total": 51.55}, "peak_mb": 444.6}
+    run.metric_file("summary").write_text(json.dumps(summary), encoding="utf-8")
     words = Page(run.page()).words
     listed = words.split("What was not measured What the numbers")[1]
-    for part in ("Replicate", "Score", "Intervals", "Skill", "Concentrations", "Time", "Memory"):
+    for part in ("Replicate", "Score", "Intervals", "Skill", "Concentrations", "Time"):
         assert f"{part}" not in listed
-    assert "metric 21.7 445" in words
-    assert "geodesics per second not measured" in words
+    assert "metric 21.7 total 51.5" in words or "metric 21.7 total 51.6" in words
+    assert "Largest memory of a stage: 445 MB" in words
 
 
 def test_concentrations_are_in_their_table(full):

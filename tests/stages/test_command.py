@@ -23,6 +23,7 @@ STAGES = {
     "geodesics": ["tolerance", "time-points"],
     "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],
     "validate": ["bands"],
+    "summary": [],
     "report": [],
     "benchmark": ["sequential-sample", "repeats"],
     "ablation": ["folder", "seeds"],
@@ -73,7 +74,7 @@ def test_unknown_key_in_the_file_is_named(run, project):
 def test_every_parameter_is_an_option_of_some_stage():
     fields = set(Parameters.model_json_schema()["properties"])
     blocks = {"device", "engine", "memory_mb", "precision", "inner", "preset", *STAGES}
-    blocks -= {"probe", "report"}
+    blocks -= {"probe", "summary", "report"}
     assert fields - {"presets"} == blocks  # these name values of the others
     assert read_parameters(ROOT / "params.yaml").device == "auto"
 
