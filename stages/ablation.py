@@ -14,7 +14,8 @@ def app(parameters: Parameters) -> str:
     from pathlib import Path
 
     from geonode.devices.device import Device
-    from geonode.evaluation.ablation import baselines, networks, posteriors, simulated
+    from geonode.engine.processes import finished, processes_for
+    from geonode.evaluation import ablation
     from geonode.evaluation.ablation_table import paired_csv, rows_csv
     from geonode.spectra.folder import parameters_of_folder
     from geonode.spectra.series import read_series_csv
@@ -26,20 +27,24 @@ def app(parameters: Parameters) -> str:
         name: read_series_csv(own)
         for name, own in parameters_of_folder(Path(block.folder), parameters.spectra).items()
     }
+    jobs = [
+        ablation.Job(ablation.simulated, (levels, block.simulated, SEED))
+        for levels in SIMULATED_LEVELS
+    ]
+    for score in (ablation.posteriors, ablation.baselines):
+        jobs += [ablation.Job(score, named) for named in found.items()]
+    processes = processes_for(len(jobs) + len(found) * len(block.seeds), device.kind)
+    shared = device.shared(processes)
+    jobs += [
+        ablation.Job(ablation.networks, (*named, parameters.seeded(seed), shared))
+        for seed in block.seeds
+        for named in found.items()
+    ]
     rows = []
-    total = len(found) * (2 + len(block.seeds)) + len(SIMULATED_LEVELS)
-    with progress("ablation", total) as report:
-        for levels in SIMULATED_LEVELS:
-            rows += simulated(levels, block.simulated, SEED)
-            report(1)
-        for name, series in found.items():
-            rows += posteriors(name, series)
-            report(1)
-            rows += baselines(name, series)
-            report(1)
-            for seed in block.seeds:
-                rows += networks(name, series, parameters.seeded(seed), device)
-                report(1)
+    with progress("ablation", len(jobs)) as report:
+        for _, of_job in finished(ablation.rows_of, jobs, processes, report):
+            rows += of_job
+    rows.sort(key=lambda row: (row.origin, row.series, row.seed, row.predictor))
     write_text(METRICS / "ablation.csv", rows_csv(rows))
     write_text(METRICS / "ablation_tests.csv", paired_csv(rows))
     return f"{len(rows)} rows of {len(found)} series -> {METRICS / 'ablation.csv'}"

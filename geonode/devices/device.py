@@ -6,7 +6,7 @@ document (`Device.describe`) that every later stage reads, so that one run never
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -57,6 +57,10 @@ class Device:
     def budget(self) -> int:
         """Bytes that the arrays of what is computed at once may take."""
         return 10**6 * (self.memory_mb or profile_of(self.place).memory_mb)
+
+    def shared(self, processes: int) -> "Device":
+        """The device for one of several processes, with an equal part of the memory."""
+        return replace(self, memory_mb=max(1, self.budget // processes // 10**6))
 
     @property
     def has_float64(self) -> bool:

@@ -19,11 +19,21 @@ Job = TypeVar("Job")
 Found = TypeVar("Found")
 
 
-def cores() -> int:
-    """Number of processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+MOST_ON_ACCELERATOR = 12
+"""Processes that share an accelerator: each keeps about half a gigabyte of it for itself."""
+
+
+def processes_for(jobs: int, device: str) -> int:
+    """Number of processes for some jobs: as many as processor cores that may be used, or fewer.
+
+    Args:
+        jobs: their number.
+        device: kind of the device that all of them use.
+    """
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    most = cores if device == "cpu" else min(cores, MOST_ON_ACCELERATOR)
+    return max(1, min(most, jobs))
 
 
 def finished(

@@ -1,6 +1,8 @@
 """What every part of the learning buys: one part exchanged at a time, on every series at hand."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +21,7 @@ from geonode.posterior.prior import packaged_prior
 from geonode.posterior.rule import WeightRule
 from geonode.posterior.smoothers import dictionary
 from geonode.prior.learning import left_out
-from geonode.progress import Progress, silent
+from geonode.progress import Progress
 from geonode.series_fit import fit_series
 from geonode.simulation.draws import Draws
 from geonode.simulation.series import simulate
@@ -87,6 +89,25 @@ class Row:
     ends90: float | None
 
 
+class Job(NamedTuple):
+    """Some rows of the ablation, computed by themselves.
+
+    Attributes:
+        score: `simulated`, `posteriors`, `baselines` or `networks`.
+        arguments: of that function.
+    """
+
+    score: Callable[..., list[Row]]
+    arguments: tuple[Any, ...]
+
+
+def rows_of(job: Job, report: Progress) -> list[Row]:
+    """Rows of a job; `report` is called once."""
+    rows = job.score(*job.arguments)
+    report(1)
+    return rows
+
+
 def posteriors(name: str, series: Series) -> list[Row]:
     """Score the posterior, that with weights that were not learned, and that of a flat metric.
 
@@ -135,9 +156,7 @@ def _rules(levels: np.ndarray) -> dict[str, WeightRule]:
     return {LEARNED: rule, INITIAL: InitialWeights(), FLAT: OneChart(rule, chart)}
 
 
-def networks(
-    name: str, series: Series, parameters: Parameters, device: Device, report: Progress = silent
-) -> list[Row]:
+def networks(name: str, series: Series, parameters: Parameters, device: Device) -> list[Row]:
     """Score the blend, and the published method with metrics learned, flat and leaking.
 
     Args:
@@ -145,7 +164,6 @@ def networks(
         series: on its given chart.
         parameters: the blocks `inner`, `metric` and `decoders`, with the seed.
         device: where to train.
-        report: told of every step.
     """
     seed, rows = parameters.metric.seed, []
     runs: dict[str, tuple[str, str]] = {
@@ -159,7 +177,7 @@ def networks(
         inner = parameters.inner
         if kind == "path":
             inner = inner.model_copy(update={"members": 0})
-        _, blend, features = fit_series(series, (inner, metric, decoders), device, report)
+        _, blend, features = fit_series(series, (inner, metric, decoders), device)
         rows.append(_row(name, seed, predictor, series, blend.left_out(series, features)))
         if predictor == BLEND:
             path = blend.only("path").left_out(series, features)
@@ -167,15 +185,14 @@ def networks(
     return rows
 
 
-def baselines(name: str, series: Series, report: Progress = silent) -> list[Row]:
+def baselines(name: str, series: Series) -> list[Row]:
     """Score every baseline.
 
     Args:
         name: of the series.
         series: on its given chart.
-        report: told of every baseline and, while choosing among them, of every fold.
     """
-    found = Comparison.of(series, report)
+    found = Comparison.of(series)
     return [
         Row(MEASURED, name, 0, baseline, scores["rmse"], None, None)
         for baseline, scores in found.scores.items()

@@ -7,7 +7,7 @@ of the file and the parameters at hand, so that an interrupted run goes on where
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from geonode.config import Parameters, SpectraParameters
 from geonode.decoders.blend import BLENDS, training_steps
 from geonode.devices.device import Device, environment, resolve
-from geonode.engine.processes import cores, finished
+from geonode.engine.processes import finished, processes_for
 from geonode.errors import GeonodeError, ParameterError, SpectraError
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.panel_scores import PARTS, Job, row_of_parts, score_part
@@ -30,9 +30,6 @@ from geonode.training.context import NestedRuns
 
 BLOCKS = {"precision", "inner", "metric", "decoders"}
 """Parameters, besides those of a series, that its scores depend on."""
-
-MOST_ON_ACCELERATOR = 12
-"""Processes that share an accelerator: each keeps about half a gigabyte of it for itself."""
 
 
 class Task(NamedTuple):
@@ -106,8 +103,7 @@ class Panel:
     @property
     def processes(self) -> int:
         """Parts of series to compute at once on this machine."""
-        most = cores() if self.device.kind == "cpu" else min(cores(), MOST_ON_ACCELERATOR)
-        return max(1, min(most, len(PARTS) * len(self.tasks)))
+        return processes_for(len(PARTS) * len(self.tasks), self.device.kind)
 
     @property
     def failed(self) -> dict[str, str]:
@@ -131,9 +127,7 @@ class Panel:
             ArtifactError: the table cannot be written; the older one is then intact.
             EngineError: a process died.
         """
-        device = self.device
-        if processes > 1:
-            device = replace(device, memory_mb=max(1, device.budget // processes // 10**6))
+        device = self.device.shared(processes)
         names = sorted(self.tasks, key=lambda name: -self.tasks[name].series.signal.size)
         jobs = [
             Job(name, part, self.tasks[name].series, self.parameters, device)

@@ -49,7 +49,7 @@ def quick(monkeypatch):
                 "seconds": 0.0}  # fmt: skip
 
     monkeypatch.setattr(panel, "score_part", score)
-    monkeypatch.setattr(panel, "cores", lambda: 1)
+    monkeypatch.setattr(panel, "processes_for", lambda *_: 1)
     return calls
 
 
