@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+
+from geonode.errors import TrainingError
+from geonode.estimation.next_levels import expected_errors, propose
+from geonode.posterior.prior import packaged_prior
+
+AXIS = np.linspace(0, 1, 21)
+BAND = np.exp(-(((AXIS - 0.5) / 0.2) ** 2))
+
+
+def saturating(levels):
+    """Spectra that turn over between 20 and 30 and are linear elsewhere."""
+    return np.where(levels < 25, levels, 50 - levels)[:, None] * BAND
+
+
+def test_a_wide_gap_in_even_levels_is_filled_first():
+    levels = np.array([0.0, 10, 20, 30, 40, 80])
+    (first,) = propose(levels, levels[:, None] * BAND + 0.01 * np.sin(9 * levels)[:, None], 1)
+    assert 40 < first.concentration < 80
+    assert 0 < first.gain < 1
+
+
+def test_over_decades_candidates_have_equal_ratios():
+    levels = np.array([0.01, 0.1, 1.0, 1000.0])
+    (first,) = propose(levels, np.log(levels)[:, None] * BAND + 5, 1)
+    assert 1 < first.concentration < 1000
+    ratio = np.log(first.concentration / 0.01) / np.log(1e5) * 63
+    assert ratio == pytest.approx(round(ratio), abs=1e-9)
+
+
+def test_proposals_follow_from_those_before():
+    levels = np.array([0.0, 10, 20, 30, 40])
+    spectra = saturating(levels)
+    both = propose(levels, spectra, 2)
+    at = np.searchsorted(levels, both[0].concentration)
+    predicted, _ = expected_errors(
+        levels, spectra, np.array([both[0].concentration]), packaged_prior()
+    )
+    then = propose(
+        np.insert(levels, at, both[0].concentration), np.insert(spectra, at, predicted[0], 0), 1
+    )
+    assert both[1].concentration == then[0].concentration
+    assert len({*levels, both[0].concentration, both[1].concentration}) == 7
+    assert both[1].before == both[0].after
+
+
+def test_too_few_levels_are_refused():
+    with pytest.raises(TrainingError, match="three or more"):
+        propose(np.array([0.0, 1.0]), np.ones((2, 3)), 1)
