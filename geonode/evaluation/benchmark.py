@@ -176,10 +176,13 @@ class Kernels:
     def geometry_of_folds(self) -> float:
         """Seconds of what comes before the decoders, for every level left out and one member.
 
-        The metrics are learned; then every geodesic is solved on the grid, with its features.
+        The metrics are learned in as many epochs as the publication's, at all wavelengths; then
+        every geodesic is solved on the grid, with its features.
         """
-        device, levels = self.device, len(self.series.concentrations)
-        block = self.parameters.metric.model_copy(update={"members": 1})
+        device, (levels, wide) = self.device, self.series.signal.shape
+        block = self.parameters.metric.model_copy(
+            update={"members": 1, "epochs": PUBLISHED_EPOCHS, "wavelengths": wide}
+        )
         run = TrainingRun(leave_one_out(levels)[:-1], 1, device)
         nodes = uniform_nodes(self.parameters.christoffel.resolution, device.place, device.geometry)
         wavelengths = on_device(self.series.wavelengths, device.place, device.geometry)
