@@ -299,7 +299,7 @@ class _Errors:
         cls, model: SpectralModel, inner: InnerErrors, side: int, basis: np.ndarray, offset: bool
     ) -> "_Errors":
         fold, signal = model.fold, model.series.signal
-        judges = np.flatnonzero(inner.judges[fold.index, side]).tolist()
+        judges = np.flatnonzero(inner.calibration_set[fold.index, side]).tolist()
         rows = []
         for level in judges:
             # The error in directions that were known there; the others are a matter of novelty.

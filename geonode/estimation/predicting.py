@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from geonode.config import Format
-from geonode.decoders.blend import SHOWN
+from geonode.decoders.blend import COVERAGE
 from geonode.devices.device import one_thread
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.large import batch_size, in_format
@@ -47,7 +47,7 @@ class PredictedBlock:
         signal: the spectra.
         std: standard deviation: the calibrated scale, or what members, sources and kinds disagree
             by if there are no inner folds.
-        interval: lower and upper end of the interval of `SHOWN`; None without inner folds.
+        interval: lower and upper end of the interval of `COVERAGE`; None without inner folds.
         extrapolated: whether a concentration is out of the measured range.
     """
 
@@ -213,7 +213,7 @@ def table_sink(path: Path, model: SpectralModel, only_signal: bool) -> Iterator[
     header = [*_headers(series), "signal"]
     bounds = 0 if only_signal or not model.blend.has_intervals else 2
     if not only_signal:
-        header += ["std", *(f"{end}{SHOWN * 100:.0f}" for end in ("low", "high"))][: 1 + bounds]
+        header += ["std", *(f"{end}{COVERAGE * 100:.0f}" for end in ("low", "high"))][: 1 + bounds]
         header += ["extrapolated"]
     wavelengths = [shortest(number) for number in series.axis]
     computed = f",%.{DIGITS}g" * (1 if only_signal else 2 + bounds)
@@ -265,7 +265,7 @@ def artifact_sink(
     if not only_signal:
         names["std"] = f"standard deviation of {labels['signal']}"
         if model.blend.has_intervals:
-            share = f"{SHOWN * 100:.0f}"
+            share = f"{COVERAGE * 100:.0f}"
             names[f"low{share}"] = f"lower end of the {share}% interval"
             names[f"high{share}"] = f"upper end of the {share}% interval"
     shape = len(concentrations), len(series.axis)

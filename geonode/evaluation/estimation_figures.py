@@ -10,7 +10,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
-from geonode.decoders.blend import SHOWN
+from geonode.decoders.blend import COVERAGE
 from geonode.estimation.axis import on_axis
 from geonode.estimation.curve import CREDIBLE, Curve
 from geonode.estimation.model import SpectralModel
@@ -115,7 +115,7 @@ def _band(block: PredictedBlock) -> tuple[str, np.ndarray]:
     """Name and ends of what is drawn about predicted spectra."""
     if block.interval is None:
         return "standard deviation", block.signal + np.array([-1, 1])[:, None, None] * block.std
-    return f"{SHOWN:.0%} interval", block.interval
+    return f"{COVERAGE:.0%} interval", block.interval
 
 
 def _draw_posterior(panel: Any, curve: Curve, probability: np.ndarray, row: Row) -> None:

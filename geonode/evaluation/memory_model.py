@@ -31,7 +31,7 @@ from geonode.geometry.metric import SIZES
 from geonode.geometry.resolution import BLOCK, CHECKS
 from geonode.geometry.stored import STORAGE
 from geonode.observation.record import Record
-from geonode.training.batches import at_once
+from geonode.training.batches import batch_limits
 from geonode.training.context import NestedRuns
 from geonode.training.footprint import Footprint, of_end_to_end, of_path_decoders
 
@@ -167,7 +167,7 @@ class _Sizes:
                 remaining = self.levels - left_out
                 pairs = remaining * (remaining - 1)
                 alike = run.members * sum(len(fold.left_out) == left_out for fold in run.folds)
-                most, parts = at_once(run, pairs, rows_per_pair, footprint)
+                most, parts = batch_limits(run, pairs, rows_per_pair, footprint)
                 models = min(alike, most)
                 # parameters, their gradients, two moments, and one more of each in a step
                 weights = 5 * 2 * models * _weights() * self.device.training.itemsize
