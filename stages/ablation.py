@@ -1,11 +1,11 @@
-"""What every part of the learning buys, on every series of a folder. Frozen: it takes long."""
+"""Ablation of the learning on every series of a folder. Frozen, as it takes long."""
 
 from geonode.config import Parameters
 from stages.command import progress, stage
 from stages.paths import DEVICE, METRICS
 
 SIMULATED_LEVELS = (4, 5, 6, 8, 12)
-SEED = 2000  # of the simulated series; others than those that the prior was made of
+SEED = 2000  # of the simulated series, different from those behind the prior
 
 
 @stage("ablation")

@@ -1,11 +1,11 @@
-"""Time the whole pipeline on this device, and compare with the sequential way."""
+"""Time the whole pipeline on this device, and compare with the sequential method."""
 
 import os
 import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from geonode.config import Parameters
 from stages.command import progress, stage
@@ -24,41 +24,36 @@ from stages.paths import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from geonode.devices.device import Device
+    from geonode.evaluation.timing import Quartiles
+    from geonode.geometry.learned import LearnedMetrics
     from geonode.observation.record import Record
     from geonode.spectra.series import Series
 
 
 @stage("benchmark")
 def app(parameters: Parameters) -> str:
-    """Set what the stages took, and the work of the publication, beside the sequential way."""
+    """Compare the stages, and the work of the publication, with the sequential method."""
     from geonode.devices.device import Device
     from geonode.evaluation.benchmark import Kernels, time_sequential
-    from geonode.geodesics.solved import read_features
-    from geonode.geometry.learned import LearnedMetrics
-    from geonode.reference.sequential import published_calls
-    from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics
-    from geonode.storage.lineage import consistent_artifacts
 
-    block = parameters.benchmark
+    sample = parameters.benchmark.sequential_sample
     device = Device.from_description(read_document(DEVICE))
-    with consistent_artifacts(SPECTRA, METRIC, GEODESICS):
-        series = read_series(SPECTRA)
-        learned = LearnedMetrics.read(METRIC)
-        learned.require_levels(METRIC, len(series.concentrations))
-        features = read_features(GEODESICS, series)[:1]
-
+    series, learned, features = _inputs()
     records = stage_records(parameters)
-    seconds = sum(record.seconds for record in records.values())
     predicted = _predicted_peaks(parameters, series, device)
     on_device = _predicted_on_device(parameters, series, device)
-    with progress("timing the sequential way", block.sequential_sample) as report:
-        call = time_sequential(learned, series, device, block.sequential_sample, report)
+    with progress("timing the sequential method", sample) as report:
+        call = time_sequential(learned, series, device, sample, report)
     with progress("timing grid, geodesics and training", 4) as report:
         measured = Kernels(learned, series, device, parameters).measure(features, report)
-    calls = published_calls()
-    extrapolated = call.median * calls
+    sequential = _sequential(call, sample)
+    extrapolated = sequential["seconds_extrapolated"]
+    seconds = sum(record.seconds for record in records.values())
+    work = measured.pop("published_work")
     write_metrics(
         METRICS / "benchmark.json",
         {
@@ -68,35 +63,54 @@ def app(parameters: Parameters) -> str:
             "pipeline": {
                 "seconds": seconds,
                 "speedup": extrapolated / seconds,
-                "speedup_q25": call.q25 * calls / seconds,
-                "speedup_q75": call.q75 * calls / seconds,
+                "speedup_q25": call.q25 * sequential["metric_calls"] / seconds,
+                "speedup_q75": call.q75 * sequential["metric_calls"] / seconds,
             },
-            "stages": _told(records, predicted, on_device),
-            "sequential": {
-                "metric_calls": calls,
-                "sample_geodesics": block.sequential_sample,
-                "seconds_per_call": call._asdict(),
-                "seconds_extrapolated": extrapolated,
-                "days_extrapolated": extrapolated / 86400,
-            },
+            "stages": _stages(records, predicted, on_device),
+            "sequential": sequential,
             **measured,
-            "published_work": {
-                **measured["published_work"],
-                "speedup": extrapolated / measured["published_work"]["seconds"],
-            },
+            "published_work": {**work, "speedup": extrapolated / work["seconds"]},
             "memory": _memory(records, predicted, on_device),
         },
     )
     return (
-        f"pipeline {seconds:.1f} s, sequential way {extrapolated / 86400:.1f} days "
+        f"pipeline {seconds:.1f} s, sequential method {sequential['days_extrapolated']:.1f} days "
         f"(extrapolated): {extrapolated / seconds:,.0f} times faster"
     )
 
 
-def _told(
+def _inputs() -> tuple["Series", "LearnedMetrics", "np.ndarray"]:
+    """Spectra, metrics, and features of the geodesics of the first member."""
+    from geonode.geodesics.solved import read_features
+    from geonode.geometry.learned import LearnedMetrics
+    from geonode.spectra.series import read_series
+    from geonode.storage.lineage import consistent_artifacts
+
+    with consistent_artifacts(SPECTRA, METRIC, GEODESICS):
+        series = read_series(SPECTRA)
+        learned = LearnedMetrics.read(METRIC)
+        learned.require_levels(METRIC, len(series.concentrations))
+        return series, learned, read_features(GEODESICS, series)[:1]
+
+
+def _sequential(call: "Quartiles", sample: int) -> dict[str, Any]:
+    """Time of the sequential method, extrapolated to the metric calls of the publication."""
+    from geonode.reference.sequential import published_calls
+
+    calls = published_calls()
+    return {
+        "metric_calls": calls,
+        "sample_geodesics": sample,
+        "seconds_per_call": call._asdict(),
+        "seconds_extrapolated": call.median * calls,
+        "days_extrapolated": call.median * calls / 86400,
+    }
+
+
+def _stages(
     records: dict[str, "Record"], predicted: dict[str, float], on_device: dict[str, float]
 ) -> dict[str, dict[str, float | None]]:
-    """Seconds and memory of every stage, and the memory that it should need."""
+    """Seconds and memory of every stage, measured and predicted."""
     return {
         name: {
             "seconds": record.seconds,
@@ -112,7 +126,7 @@ def _told(
 def _memory(
     records: dict[str, "Record"], predicted: dict[str, float], on_device: dict[str, float]
 ) -> dict[str, float | None]:
-    """The memory of the stage that takes most."""
+    """Largest memory of a stage, measured and predicted."""
     return {
         "peak_mb": _largest(record.peak_mb for record in records.values()),
         "predicted_mb": max(predicted.values()),
@@ -122,14 +136,14 @@ def _memory(
 
 
 def _largest(sizes: Iterable[float | None]) -> float | None:
-    """The largest of those that were measured."""
+    """Largest measured size; None if none was measured."""
     return max((size for size in sizes if size is not None), default=None)
 
 
 def _predicted_peaks(
     parameters: Parameters, series: "Series", device: "Device"
 ) -> dict[str, float]:
-    """Memory that every stage should need (MB)."""
+    """Predicted memory of every stage (MB)."""
     from geonode.evaluation.memory_model import predicted_peaks
     from geonode.spectra.series import measured_table
 
@@ -146,7 +160,7 @@ def _predicted_peaks(
 def _predicted_on_device(
     parameters: Parameters, series: "Series", device: "Device"
 ) -> dict[str, float]:
-    """Memory that stages should need on a card (MB); nothing where there is none."""
+    """Predicted GPU memory of the stages that compute there (MB); empty without a GPU."""
     from geonode.evaluation.memory_model import predicted_device_peaks
 
     if device.kind != "cuda":
@@ -156,17 +170,17 @@ def _predicted_on_device(
 
 
 def stage_records(parameters: Parameters) -> dict[str, "Record"]:
-    """What every stage of the pipeline took: as it was recorded when it ran, or measured now.
+    """Records of every stage of the pipeline, from its last run or measured now.
 
-    A record counts if it is of this machine and engine and of a whole run. Every other stage is run
-    once more in a folder of its own, on the artifacts that are there.
+    A record is valid if it is of a whole run with this machine and engine. Every other stage is run
+    once more in a folder of its own, on the existing artifacts.
     """
     from geonode.observation.record import Record, conditions
 
     here = conditions(parameters.engine.model_dump(mode="json"))
     records = {}
     with (
-        progress("looking at the stages", len(PIPELINE)) as report,
+        progress("reading records of the stages", len(PIPELINE)) as report,
         tempfile.TemporaryDirectory() as folder,
     ):
         for stage_name in PIPELINE:
@@ -179,7 +193,7 @@ def stage_records(parameters: Parameters) -> dict[str, "Record"]:
 
 
 def _measure(stage_name: str, parameters: Parameters, folder: Path) -> "Record":
-    """Run a stage once more, in a folder with links to all that the pipeline has made."""
+    """Run a stage once more, in a folder with links to the artifacts of the pipeline."""
     from geonode.evaluation.timing import time_command
     from geonode.observation.record import Record
 

@@ -7,6 +7,7 @@ from stages.command import progress, stage
 from stages.paths import CHRISTOFFEL, DEVICE, METRIC, METRICS, PLOTS, SHARED, SPECTRA
 
 if TYPE_CHECKING:
+    from geonode.config import ChristoffelParameters
     from geonode.evaluation.grid_report import GridReport
     from geonode.geometry.learned import LearnedMetrics
     from geonode.spectra.series import Series
@@ -25,23 +26,23 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.resolution import require_resolution
     from geonode.geometry.sources import grid_source
     from geonode.geometry.stored import write_grids
-    from geonode.storage.document import read_document, write_metrics
+    from geonode.storage.document import read_document
 
-    block = parameters.christoffel
+    block, lookup = parameters.christoffel, LOOKUPS[parameters.christoffel.lookup]
     device = Device.from_description(read_document(DEVICE))
     series, learned, made_from = _inputs()
     metric = learned.metric(device.reference)
     wavelengths = torch.from_numpy(series.wavelengths)
     source = grid_source(block, metric, wavelengths)
     like = torch.empty(0, device=device.place, dtype=device.geometry)
-    checks = GridReport(learned, metric, wavelengths, LOOKUPS[block.lookup], block.check_positions)
+    checks = GridReport(learned, metric, wavelengths, lookup, block.check_positions)
     with (
         one_thread(),  # or the last digits would depend on the number of cores
         open_engine(parameters.engine, SHARED) as engine,
         progress("evaluating grids", 2 * source.models) as report,
     ):
         smallest = require_resolution(
-            source, block.resolution, like, LOOKUPS[block.lookup], block.tolerance, report
+            source, block.resolution, like, lookup, block.tolerance, report
         )
         nodes = uniform_nodes(block.resolution, like.device, like.dtype)
         write_grids(
@@ -57,25 +58,38 @@ def app(parameters: Parameters) -> str:
             engine=engine,
             made_from=made_from,
         )
-    # The source does not count those of the grids that are stored: others may have made them.
+    # The source does not count calls for the stored grids: other processes may have made them.
     calls = source.calls + (len(nodes) * len(wavelengths) if block.method == "direct" else 0)
-    about: dict[str, Any] = {
-        "models": source.models,
-        "method": block.method,
-        "lookup": block.lookup,
-        "resolution": block.resolution,
-        "smallest_uniform_resolution": smallest,
-        "wavelengths": len(wavelengths),
-        "network_calls_per_model": calls,
-        "metrics": checks.statistics(series.concentrations),
-    }
-    write_metrics(METRICS / "christoffel.json", about | checks.errors())
+    _write_metrics(block, series, source.models, smallest, calls, checks)
     _draw(series, checks)
     return f"{source.models} grids, {calls} network calls each -> {CHRISTOFFEL}"
 
 
+def _write_metrics(
+    block: "ChristoffelParameters",
+    series: "Series",
+    models: int,
+    smallest: int,
+    calls: int,
+    checks: "GridReport",
+) -> None:
+    from geonode.storage.document import write_metrics
+
+    about: dict[str, Any] = {
+        "models": models,
+        "method": block.method,
+        "lookup": block.lookup,
+        "resolution": block.resolution,
+        "smallest_uniform_resolution": smallest,
+        "wavelengths": len(series.wavelengths),
+        "network_calls_per_model": calls,
+        "metrics": checks.statistics(series.concentrations),
+    }
+    write_metrics(METRICS / "christoffel.json", about | checks.errors())
+
+
 def _inputs() -> tuple["Series", "LearnedMetrics", dict[str, str]]:
-    """Spectra, metrics that were learned of them, and what tells both from those of other runs."""
+    """Spectra, metrics learned from them, and the checksums of both artifacts."""
     from geonode.geometry.learned import LearnedMetrics
     from geonode.spectra.series import read_series
     from geonode.storage.lineage import consistent_artifacts

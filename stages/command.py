@@ -1,4 +1,4 @@
-"""What all stage commands share: options that default to params.yaml, errors, progress, log.
+"""Shared parts of all stage commands: options that default to params.yaml, errors, progress, log.
 
 A stage is a function of the parameters that returns one line about what it did. `stage` makes a
 Typer application of it with one option for every parameter of the stage's blocks; values are
@@ -35,12 +35,12 @@ _LOG = logging.getLogger("geonode.stages")
 def stage(
     *blocks: str, also: tuple[str, ...] = ()
 ) -> Callable[[Callable[[Parameters], str]], typer.Typer]:
-    """Make a command of a stage.
+    """Decorator that turns a stage into a command.
 
     Args:
-        blocks: keys of params.yaml whose parameters become options. With one block its name is
-            left out of theirs.
-        also: further keys; theirs are named in full.
+        blocks: keys of params.yaml whose parameters become options. The options of a single block
+            are named without the block.
+        also: further keys, whose options are named in full.
     """
 
     def decorate(run: Callable[[Parameters], str]) -> typer.Typer:
@@ -63,7 +63,7 @@ def stage(
                     logged(log_level),
                     _recorded(stage_name, parameters, profile),
                     _profiled(stage_name) if profile else nullcontext(),
-                    _told(stage_name, overrides),
+                    _logged(stage_name, overrides),
                 ):
                     summary = run(parameters)
                 tell(summary)
@@ -84,18 +84,18 @@ def stage(
 
 
 def _signature(options: dict[str, tuple[tuple[str, ...], FieldInfo]]) -> inspect.Signature:
-    """What Typer is to read off a command: the options of all stages, and those of one."""
+    """Signature for Typer: the options of all stages, and those of one."""
     keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
     file = typer.Option("--params", help="Parameter file.")
     level = typer.Option(
         "--log-level",
-        help="What to say on stderr: info, what is run and for how long; debug, also what every "
-        "piece of work used.",
+        help="Messages on stderr: info, what is run and for how long; debug, also the resources "
+        "used.",
     )
     recorded = typer.Option(
         "--profile",
-        help=f"Write to {PROFILES}/ which torch operations take the time of this process, not "
-        "of others that it starts.",
+        help=f"Write the time by torch operation to {PROFILES}/, of this process and not of others "
+        "that it starts.",
     )
     shared = [
         keyword("params", default=PARAMETERS, annotation=Annotated[Path, file]),
@@ -122,8 +122,8 @@ def _signature(options: dict[str, tuple[tuple[str, ...], FieldInfo]]) -> inspect
 
 
 @contextmanager
-def _told(stage_name: str, overrides: dict[str, Any]) -> Iterator[None]:
-    """Log at INFO that a stage begins, with what is given in place of the file, and its end."""
+def _logged(stage_name: str, overrides: dict[str, Any]) -> Iterator[None]:
+    """Log start and end of a stage at INFO, with the parameters that override the file."""
     if not _LOG.isEnabledFor(logging.INFO):
         yield
         return
@@ -140,7 +140,7 @@ def _told(stage_name: str, overrides: dict[str, Any]) -> Iterator[None]:
 def _recorded(
     stage_name: str, parameters: Parameters, profile: bool
 ) -> AbstractContextManager[None]:
-    """Keep what a stage of the pipeline took, and whether it went on from checkpoints."""
+    """Record the resources of a stage of the pipeline, and whether it resumed from checkpoints."""
     if stage_name not in PIPELINE:
         return nullcontext()
     from geonode.observation.record import recorded  # it imports NumPy

@@ -1,6 +1,8 @@
 """Train the leave-one-out decoders."""
 
-from geonode.config import Parameters
+from typing import TYPE_CHECKING
+
+from geonode.config import DecodersParameters, Parameters
 from stages.command import progress, stage
 from stages.paths import (
     CHECKPOINTS,
@@ -14,10 +16,15 @@ from stages.paths import (
     SPECTRA,
 )
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from geonode.decoders.blend import Blend
+
 
 @stage("decoders", also=("preset", "inner", "engine"))
 def app(parameters: Parameters) -> str:
-    """Train the decoders of all folds, weigh their kinds and calibrate their intervals."""
+    """Train the decoders of all folds, fit the weights of their kinds, calibrate intervals."""
     from geonode.decoders.blend import BLENDS, fit_blend, training_steps
     from geonode.decoders.path_features import path_features
     from geonode.devices.device import Device
@@ -26,11 +33,10 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.learned import LearnedMetrics
     from geonode.spectra.series import read_series
     from geonode.storage.atomic import file_lock
-    from geonode.storage.document import read_document, write_metrics, write_text
+    from geonode.storage.document import read_document
     from geonode.storage.lineage import consistent_artifacts
     from geonode.training.context import NestedRuns
     from geonode.training.folds import fold_names, training_wavelengths
-    from geonode.training.trainer import history_csv, last_losses
 
     block, inner = parameters.decoders, parameters.inner
     device = Device.from_description(read_document(DEVICE))
@@ -51,14 +57,26 @@ def app(parameters: Parameters) -> str:
         inner_features = path_features(learned.inner, series, chosen)
     steps = training_steps(BLENDS[block.kind], block, runs)
     with (
-        file_lock(DECODERS.with_suffix("")),  # its checkpoints too are of one process
+        file_lock(DECODERS.with_suffix("")),  # one process at a time, as of the checkpoints
         open_engine(parameters.engine, SHARED) as engine,
         progress("training decoders", steps, steady=True) as report,
     ):
-        told = runs.with_progress(report, engine)
-        blend, history = fit_blend(series, features, inner_features, block, told)
+        runs = runs.with_progress(report, engine)
+        blend, history = fit_blend(series, features, inner_features, block, runs)
     blend.write(DECODERS, made_from)
     names = fold_names(series.concentrations)
+    last = _write_metrics(block, blend, history, names)
+    trained = "" if last is None else f", loss {last:.4f}"
+    return f"decoders ({block.kind}) of {len(names)} folds{trained} -> {DECODERS}"
+
+
+def _write_metrics(
+    block: DecodersParameters, blend: "Blend", history: "Tensor", names: list[str]
+) -> float | None:
+    """Write training history and weights; return the mean loss before the last step, if any."""
+    from geonode.storage.document import write_metrics, write_text
+    from geonode.training.trainer import history_csv, last_losses
+
     write_text(PLOTS / "training.csv", history_csv(history, ("loss",), len(names), block))
     last = float(last_losses(history).mean()) if len(history) else None
     write_metrics(
@@ -72,8 +90,7 @@ def app(parameters: Parameters) -> str:
             },
         },
     )
-    trained = "" if last is None else f", loss {last:.4f}"
-    return f"decoders ({block.kind}) of {len(names)} folds{trained} -> {DECODERS}"
+    return last
 
 
 if __name__ == "__main__":

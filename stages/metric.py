@@ -29,7 +29,7 @@ def app(parameters: Parameters) -> str:
     levels, scratch = len(series.concentrations), CHECKPOINTS / "metric"
     runs = NestedRuns.of(levels, block.members, parameters.inner, device, scratch)
     with (
-        file_lock(METRIC.with_suffix("")),  # its checkpoints too are of one process
+        file_lock(METRIC.with_suffix("")),  # one process at a time, as of the checkpoints
         open_engine(parameters.engine, SHARED) as engine,
         progress("learning the metric", runs.models * block.epochs, steady=True) as report,
     ):

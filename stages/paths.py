@@ -1,4 +1,4 @@
-"""Where the pipeline keeps what it makes, relative to the folder it runs in."""
+"""Paths of the pipeline, relative to the folder it runs in."""
 
 from pathlib import Path
 
@@ -14,10 +14,10 @@ METRIC = Path("data/metric.safetensors")
 CHRISTOFFEL = Path("data/christoffel.zarr")
 GEODESICS = Path("data/geodesics.zarr")
 DECODERS = Path("data/decoders.safetensors")
-CHECKPOINTS = Path("data/checkpoints")  # of trainings that are not done
-SHARED = Path("data/shared")  # by the processes of a stage while it runs
+CHECKPOINTS = Path("data/checkpoints")  # of unfinished trainings
+SHARED = Path("data/shared")  # between the processes of a running stage
 
-RECORDS = Path("data/records")  # what the stages of the pipeline took, NAME.json each
+RECORDS = Path("data/records")  # resources used by the stages of the pipeline, NAME.json each
 
 METRICS = Path("metrics")
 PLOTS = Path("metrics/plots")
@@ -32,4 +32,4 @@ PIPELINE = (
     "decoders",
     "validate",
 )
-"""The stages whose seconds are those of the pipeline, in the order in which they run."""
+"""Stages whose time counts as that of the pipeline, in order."""

@@ -1,7 +1,7 @@
 """Resolve the device. Always runs: later stages rerun only if the answer changes.
 
-So it also says which outputs fail their seals: DVC takes a file of the same size and time for the
-same, and does not run the stage that would find it damaged.
+It also reports outputs that fail their seals: DVC takes a file of unchanged size and time for
+unchanged, and does not run the stage that would find it damaged.
 """
 
 import logging
@@ -16,7 +16,7 @@ _LOG = logging.getLogger("geonode.stages")
 
 @stage("device", "memory_mb", "precision")
 def app(parameters: Parameters) -> str:
-    """Find out which device computes, in which precision, and describe this machine."""
+    """Choose the device and its precision, and describe this machine."""
     from geonode.devices.device import environment, resolve
     from geonode.storage.document import write_document, write_metrics
     from geonode.storage.integrity import damaged

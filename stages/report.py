@@ -1,4 +1,4 @@
-"""Write the report: one page that shows what was measured, predicted, and not known."""
+"""Write the report: one page of measurements, predictions and missing values."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from stages.paths import CHRISTOFFEL, GEODESICS, METRICS, SPECTRA
 
 @stage()
 def app(parameters: Parameters) -> str:
-    """Write one self-contained page of figures, scores and what was not measured."""
+    """Write one self-contained page of figures and scores, with a list of what is not measured."""
     from geonode.report.data import Inputs
     from geonode.report.page import page
     from geonode.report.reading import read_report

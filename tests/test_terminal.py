@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from geonode import cli
 from geonode.commands.common import aligned
-from geonode.estimation.tables import Row
+from geonode.estimation.tables import EstimateRow
 from geonode.terminal import printable
 
 ROOT = Path(__file__).parents[1]
@@ -62,7 +62,7 @@ def test_no_control_character_of_a_file_reaches_the_terminal(tmp_path, header, m
 def test_a_name_in_a_table_is_one_line():
     name = "a\nall 3 spectra fit"
     assert aligned([(name, "b")]) == ["a all 3 spectra fit  b"]
-    row = Row(name, 1.0, 1.0, 1.0, [(1.0, 2.0)], [(1.0, 1.0)], 0.0, False)
+    row = EstimateRow(name, 1.0, 1.0, 1.0, [(1.0, 2.0)], [(1.0, 1.0)], 0.0, False)
     assert row.sentence("ppb").startswith("a all 3 spectra fit fits nowhere")
 
 

@@ -26,7 +26,7 @@ from geonode.terminal import tell
 if TYPE_CHECKING:
     from geonode.estimation.curve import Curve
     from geonode.estimation.model import SpectralModel
-    from geonode.estimation.tables import Row
+    from geonode.estimation.tables import EstimateRow
     from geonode.spectra.reading import Spectra
 
 SHOWN = 50
@@ -110,7 +110,7 @@ def _draw(
     curve: "Curve",
     model: "SpectralModel",
     spectra: "Spectra",
-    rows: "list[Row]",
+    rows: "list[EstimateRow]",
     *,
     scale: bool,
 ) -> None:
@@ -121,7 +121,7 @@ def _draw(
     save_figure(estimates_figure(model, curve, spectra, rows, scale=scale), path)
 
 
-def _tell(rows: "list[Row]", unit: str, *, as_json: bool) -> None:
+def _tell(rows: "list[EstimateRow]", unit: str, *, as_json: bool) -> None:
     """Print the estimates; exit with status 1 if a spectrum fits nowhere."""
     if as_json:
         echo_json({"concentration_unit": unit, "spectra": [row.to_json() for row in rows]})
@@ -134,7 +134,7 @@ def _tell(rows: "list[Row]", unit: str, *, as_json: bool) -> None:
 
 def _estimates(
     curve: "Curve", model: "SpectralModel", spectra: "Spectra", out: Path | None
-) -> list["Row"]:
+) -> list["EstimateRow"]:
     """Estimates of a table, in a file too if there is to be one."""
     from geonode.estimation.tables import estimated, to_csv  # noqa: PLC0415
     from geonode.storage.document import write_text  # noqa: PLC0415
@@ -147,7 +147,7 @@ def _estimates(
     return rows
 
 
-def _described(rows: list["Row"], unit: str) -> Iterator[str]:
+def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:
     from geonode.estimation.tables import header  # noqa: PLC0415
 
     yield from aligned([header(unit), *(row.shown() for row in rows[:SHOWN])])

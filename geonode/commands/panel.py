@@ -45,8 +45,8 @@ def panel(
     found.write()
     for name, row in found.rows.items():
         note(f"{name}: {row.error or 'unchanged, skipped'}")
-    steps = sum(task.steps for task in found.tasks.values())
-    with bar(f"scoring {len(found.tasks)} series", steps) as report:
+    steps = sum(series.steps for series in found.pending.values())
+    with bar(f"scoring {len(found.pending)} series", steps) as report:
         for name in found.score(report, found.processes):
             row = found.rows[name]
             note(f"{name}: {row.error or f'scored in {row.seconds:.0f} s'}")

@@ -1,15 +1,15 @@
-"""What one or more kinds of decoders say together, and how far off they may be.
+"""Blends: weighted averages of one or more kinds of decoders, with intervals.
 
-The posterior over metrics says so itself. The weights of several kinds, and how far off perceptrons
-may be, are learned from leave-one-out inside every fold: each of the fold's training levels is left
-out in turn, predicted from the rest, and compared with its spectrum. The fold's own left-out
-spectrum takes no part. A level between the others is predicted better than one at an end, so what
-is inside the training range is judged by the inner levels that are inside too. What is outside is
-judged by all of them, as only two are at an end.
+The posterior over metrics gives its own intervals. The weights of several kinds, and the intervals
+of perceptrons, are learned by leave-one-out inside every fold: each training level of the fold is
+left out in turn, predicted from the rest, and compared with its spectrum. The left-out spectrum of
+the fold itself takes no part. A level between the others is predicted better than one at an end.
+Targets inside the training range therefore use the errors of the inner levels that are inside as
+well; targets outside use the errors of all of them, as only two are at an end.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,26 +34,27 @@ from geonode.training.folds import Fold, leave_one_out, training_wavelengths
 BLENDS: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
     "blend": ("posterior", "path"),
 }
-"""The kinds of decoders behind every value of the parameter `decoders.kind`."""
+"""Kinds of decoders by value of the parameter `decoders.kind`."""
 
 
-SHOWN = 0.9
-"""Probability of the interval that is drawn."""
+COVERAGE = 0.9
+"""Nominal coverage of the interval that is drawn and printed."""
 
 FEWEST_TO_WEIGH = 5
-"""Levels without which the first kind counts alone: inner folds would train on two."""
+"""Fewest levels for weights; with fewer, inner folds would train on two and the first kind counts
+alone."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predicted spectra and how far off they may be.
+    """Predicted spectra with standard deviations and intervals.
 
     Attributes:
-        predicted: the predictions, and their covariance over sources, members and kinds.
-        scale: standard deviation with the errors inside the folds; without inner folds that over
-            sources, members and kinds alone, which does not say how far off a prediction is.
-        half_width: half the width of the intervals of `PROBABILITIES`; None where there is neither
-            a posterior nor an inner fold to tell it.
+        predicted: predictions, and their covariance over sources, members and kinds.
+        scale: standard deviation including the errors inside the folds; without inner folds that
+            over sources, members and kinds alone, which is no estimate of the error.
+        half_width: half the width of the intervals of `PROBABILITIES`; None with neither a
+            posterior nor inner folds.
     """
 
     predicted: Predicted
@@ -62,7 +63,7 @@ class Prediction:
 
     @property
     def spectra(self) -> Float[np.ndarray, "target wavelength"]:
-        """The predictions."""
+        """Predicted spectra."""
         return self.predicted.spectra
 
     @property
@@ -72,22 +73,23 @@ class Prediction:
 
     @property
     def band(self) -> tuple[str, Float[np.ndarray, "target wavelength"]]:
-        """What to draw about the predictions: its name, and its half width."""
+        """Name and half width of the band to draw about the predictions."""
         if self.half_width is None:
             return "standard deviation", self.deviation
-        return f"{SHOWN:.0%} interval", self.half_width[PROBABILITIES.index(SHOWN)]
+        shown = PROBABILITIES.index(COVERAGE)
+        return f"{COVERAGE:.0%} interval", self.half_width[shown]
 
 
 @dataclass(frozen=True)
 class Blend:
-    """Decoders of some kinds, and what each counts for in every fold.
+    """Decoders of some kinds, with their weights in every fold.
 
     Attributes:
-        decoders: by kind.
-        weights: of every kind, for targets inside and outside of the training range; they add up
-            to one.
-        calibration: of the intervals of perceptrons alone; None without inner folds.
-        inner: errors that calibrated them; None without inner folds.
+        decoders: decoders by kind.
+        weights: weight of every kind, for targets inside and outside of the training range; the
+            weights of a side add up to one.
+        calibration: calibration of the intervals of perceptrons alone; None without inner folds.
+        inner: errors that the calibration is made of; None without inner folds.
         training: indices of the training wavelengths.
         wavelengths: number of wavelengths of a prediction.
     """
@@ -109,7 +111,7 @@ class Blend:
         """Predicted spectra.
 
         Args:
-            fold: one of `leave_one_out`.
+            fold: a fold of `leave_one_out`.
             series: the measured series. The spectra that the fold leaves out are not read.
             concentrations: targets.
             features: of the geodesics from the fold's training levels to the targets, at the
@@ -134,11 +136,11 @@ class Blend:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether predictions come with intervals."""
+        """Whether predictions have intervals."""
         return self.calibration is not None or "posterior" in self.decoders
 
     def only(self, kind: str) -> "Blend":
-        """One of the kinds alone, without intervals of its own."""
+        """Blend of one kind alone, without its intervals."""
         weights = np.ones((*self.weights.shape[:2], 1))
         parts = ({kind: self.decoders[kind]}, weights, None, None)
         return Blend(*parts, self.training, self.wavelengths)
@@ -171,19 +173,19 @@ class Blend:
         )
 
     def weights_of_folds(self) -> Float[np.ndarray, "fold kind"]:
-        """What every kind counts for where a fold predicts what it leaves out.
+        """Weights of the kinds at the left-out level of every fold.
 
-        The last fold leaves nothing out: its weights are those inside the training range.
+        The last fold leaves nothing out; its weights are those inside the training range.
         """
         *outer, whole = leave_one_out(len(self.weights) - 1)
         sides = [int(not fold.is_inside(fold.index)) for fold in outer]
         return self.weights[range(whole.index + 1), [*sides, 0]]
 
     def require_series(self, path: Path, series: Series) -> None:
-        """Refuse decoders of another series than the one at hand.
+        """Refuse decoders that do not fit a series.
 
         Raises:
-            ArtifactError: naming the artifact.
+            ArtifactError: numbers of levels or wavelengths differ; the message names the artifact.
         """
         found = (len(self.weights) - 1, self.wavelengths)
         expected = (len(series.concentrations), len(series.axis))
@@ -197,11 +199,11 @@ class Blend:
         """Write as an artifact.
 
         Args:
-            path: of the artifact.
+            path: path of the artifact.
             made_from: as `consistent_artifacts` yields it.
 
         Raises:
-            ArtifactError: it cannot be written; an older one is then intact.
+            ArtifactError: it cannot be written; an older artifact is then intact.
         """
         tensors = {
             "weights": torch.from_numpy(self.weights),
@@ -220,11 +222,11 @@ class Blend:
 
     @classmethod
     def read(cls, path: Path) -> "Blend":
-        """Read what `write` wrote.
+        """Read an artifact of `write`.
 
         Raises:
-            MissingArtifactError, CorruptArtifactError: there is none, it is damaged, or it holds
-                no decoders.
+            MissingArtifactError, CorruptArtifactError: the file is missing, damaged, or holds no
+                decoders.
         """
         tensors, metadata = read_weights(path)
         try:
@@ -232,13 +234,13 @@ class Blend:
                 kind: KINDS[kind].from_tensors(_under(kind, tensors))
                 for kind in json.loads(metadata["kinds"])
             }
-            # All of these or none: without one of them the others have lost it.
-            judged = not {"residual", "factors", "errors", "judges"}.isdisjoint(tensors)
+            # All or none: if some are there, a missing one is an error.
+            calibrated = not {"residual", "factors", "errors", "judges"}.isdisjoint(tensors)
             return cls(
                 decoders,
                 tensors["weights"].numpy(),
-                Calibration.from_tensors(tensors) if judged else None,
-                InnerErrors.from_tensors(tensors) if judged else None,
+                Calibration.from_tensors(tensors) if calibrated else None,
+                InnerErrors.from_tensors(tensors) if calibrated else None,
                 tensors["training"].numpy(),
                 int(metadata["wavelengths"]),
             )
@@ -248,19 +250,24 @@ class Blend:
             raise CorruptArtifactError(path, f"holds no decoders: {error}") from error
 
 
-def training_steps(kinds: Iterable[str], parameters: DecodersParameters, runs: NestedRuns) -> int:
-    """Steps of training that `fit_blend` tells of: those of all path decoders, if there are some.
+def training_steps(kinds: Collection[str], parameters: DecodersParameters, runs: NestedRuns) -> int:
+    """Training steps that `fit_blend` reports: those of all path decoders, 0 without any.
 
     Args:
-        kinds: of decoders.
+        kinds: kinds of decoders.
         parameters: the block `decoders` of the parameters.
-        runs: the folds and the inner folds.
+        runs: runs over the folds and the inner folds.
     """
     if "path" not in kinds:
         return 0
-    weighed = "posterior" not in kinds or runs.outer.folds[0].levels >= FEWEST_TO_WEIGH
-    models = runs.models if weighed else runs.outer.members * len(runs.outer.folds)
+    inner = _needs_inner_folds(kinds, runs.outer.folds[0].levels)
+    models = runs.models if inner else runs.outer.members * len(runs.outer.folds)
     return parameters.epochs * models
+
+
+def _needs_inner_folds(kinds: Collection[str], levels: int) -> bool:
+    """Whether inner folds are used, for weights of several kinds or intervals of perceptrons."""
+    return "posterior" not in kinds or (len(kinds) > 1 and levels >= FEWEST_TO_WEIGH)
 
 
 @threadpool_limits.wrap(limits=1)  # so that no bit depends on the number of cores
@@ -271,7 +278,7 @@ def fit_blend(
     parameters: DecodersParameters,
     runs: NestedRuns,
 ) -> tuple[Blend, Float[Tensor, "epoch term model"]]:
-    """Fit every kind of decoder that the parameters name, and weigh and calibrate them.
+    """Fit all kinds of decoders of a blend, their weights and their intervals.
 
     Without inner folds, or with fewer than `FEWEST_TO_WEIGH` levels, the first kind counts alone.
 
@@ -279,49 +286,51 @@ def fit_blend(
         series: the measured series. A fold never reads the spectra that it leaves out.
         features: of all geodesics of the folds of `leave_one_out`, at the training wavelengths;
             None for the posterior alone.
-        inner_features: the same of the inner folds; None without them.
+        inner_features: features of the geodesics of the inner folds; None without them.
         parameters: the block `decoders` of the parameters.
-        runs: the folds and the inner folds, where to train, and who is told.
+        runs: runs over the folds and the inner folds.
 
     Returns:
-        The decoders, and the history of those that are trained; without steps if there are none.
+        The blend, and the training history of its decoders; no epochs if none are trained.
 
     Raises:
-        TrainingError: a loss is not finite, or inner folds and their features do not go together.
+        TrainingError: a loss is not finite, or there are inner folds without features or features
+            without inner folds.
         CorruptArtifactError: a checkpoint is damaged.
     """
-    kinds = BLENDS[parameters.kind]
-    outer, inner = runs
-    training = training_wavelengths(len(series.axis), parameters.wavelengths)
+    kinds, (outer, inner) = BLENDS[parameters.kind], runs
     if "path" in kinds and (inner is None) != (inner_features is None):
         raise TrainingError(
             "inner folds: found a run without features or features without a run, expected both"
         )
-    if "posterior" in kinds and (len(kinds) == 1 or len(series.concentrations) < FEWEST_TO_WEIGH):
-        inner = None
     fitted = {
         kind: KINDS[kind].fit(series, features, parameters, outer.of_kind(kind)) for kind in kinds
     }
     decoders = {kind: of_kind for kind, (of_kind, _) in fitted.items()}
     history = max((history for _, history in fitted.values()), key=len)
-    wavelengths = len(series.axis)
-    if inner is None:
-        first = np.zeros((len(outer.folds), 2, len(kinds)))
-        first[..., 0] = 1
-        return Blend(decoders, first, None, None, training, wavelengths), history
-    inside = InnerPredictions.of(series, kinds, outer.folds)
-    for kind in kinds:
-        of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, inner.of_kind(kind))
-        inside.enter(kind, inner.folds, left_out_by(of_inner, series, inner_features))
-        inside.enter(kind, outer.folds[:-1], left_out_by(decoders[kind], series, features))
-    weights = inside.weights(outer.folds)
-    if "posterior" in kinds:  # whose prior says how far off it may be
-        return Blend(decoders, weights, None, None, training, wavelengths), history
-    judged = inside.calibration(outer.folds, weights)
-    return Blend(decoders, weights, *judged, training, wavelengths), history
+    weights = _first_alone(len(outer.folds), len(kinds))
+    calibration: tuple[Calibration | None, InnerErrors | None] = None, None
+    if inner is not None and _needs_inner_folds(kinds, len(series.concentrations)):
+        inside = InnerPredictions.of(series, kinds, outer.folds)
+        for kind in kinds:
+            of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, inner.of_kind(kind))
+            inside.enter(kind, inner.folds, left_out_by(of_inner, series, inner_features))
+            inside.enter(kind, outer.folds[:-1], left_out_by(decoders[kind], series, features))
+        weights = inside.weights(outer.folds)
+        if "posterior" not in kinds:  # the posterior has intervals of its own
+            calibration = inside.calibration(outer.folds, weights)
+    training = training_wavelengths(len(series.axis), parameters.wavelengths)
+    return Blend(decoders, weights, *calibration, training, len(series.axis)), history
+
+
+def _first_alone(folds: int, kinds: int) -> np.ndarray:
+    """Weights of one for the first kind and zero for the others, by fold and side."""
+    weights = np.zeros((folds, 2, kinds))
+    weights[..., 0] = 1
+    return weights
 
 
 def _under(kind: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of one kind, without the kind in their names."""
+    """Tensors of one kind, without the kind in their names."""
     start = f"{kind}/"
     return {k.removeprefix(start): part for k, part in tensors.items() if k.startswith(start)}

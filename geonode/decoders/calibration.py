@@ -1,14 +1,15 @@
-"""Intervals of predicted spectra, calibrated on what is known.
+"""Intervals of predicted spectra, calibrated on predictions of measured spectra.
 
-The scale of a prediction is s^2 = deviation^2 + r^2 at every wavelength: what its members, sources
-and kinds disagree by, and the mean squared error r^2 of predictions of the same sort, whose answers
-are known. Of those the ratios |error| / s are known as well, s of each without its own error; their
-quantiles are the half widths of the intervals in units of s.
+The scale of a prediction is s^2 = deviation^2 + r^2 at every wavelength: the variance over members,
+sources and kinds, and the mean squared error r^2 of the calibration set, which is predictions of
+measured spectra on the same side of the training range. The half widths of the intervals, in units
+of s, are quantiles of the ratios |error| / s over the calibration set; s of each of its predictions
+leaves out the prediction's own error.
 
 Source: J. Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani and L. Wasserman, Distribution-free
 predictive inference for regression, J. Am. Stat. Assoc. 113 (2018) 1094, section 5 (locally
-weighted conformal inference). Here quantiles are over all wavelengths of a few spectra: they
-promise a share of the points of a spectrum, on average, and no more than the few spectra can tell.
+weighted conformal inference). Here quantiles are over all wavelengths of a few spectra: intervals
+cover a share of the points of a spectrum on average, with the uncertainty of a few spectra.
 """
 
 from dataclasses import dataclass
@@ -27,19 +28,21 @@ class InnerErrors:
 
     Attributes:
         errors: predicted less measured; 0 where nothing was predicted.
-        judges: the levels by which predictions inside and outside of the training range are judged.
+        calibration_set: levels whose errors calibrate predictions inside and outside of the
+            training range (stored as `judges`).
     """
 
     errors: Float[np.ndarray, "fold level wavelength"]
-    judges: Bool[np.ndarray, "fold 2 level"]
+    calibration_set: Bool[np.ndarray, "fold 2 level"]
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
-        """All that an artifact has to keep, by name."""
-        return {"errors": torch.from_numpy(self.errors), "judges": torch.from_numpy(self.judges)}
+        """Tensors to store, by name."""
+        arrays = {"errors": self.errors, "judges": self.calibration_set}
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "InnerErrors":
-        """What `tensors` wrote down.
+        """Inverse of `tensors`.
 
         Raises:
             KeyError: a tensor is absent.
@@ -49,10 +52,10 @@ class InnerErrors:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What makes intervals of deviations, for targets inside and outside of the training range.
+    """Calibration of intervals, for targets inside and outside of the training range.
 
     Attributes:
-        residual: mean squared error of the predictions whose answers are known (signal squared).
+        residual: mean squared error r^2 of the calibration set (signal squared).
         factors: half widths of the intervals of `PROBABILITIES`, in units of the scale.
     """
 
@@ -64,28 +67,28 @@ class Calibration:
         cls,
         errors: Float[np.ndarray, "known wavelength"],
         deviations: Float[np.ndarray, "known wavelength"],
-        judges: list[int],
+        calibration_set: list[int],
     ) -> "Calibration":
-        """From predictions whose answers are known.
+        """Calibration on predictions of measured spectra.
 
         Args:
-            errors: theirs, of at least two.
-            deviations: theirs.
-            judges: those that are of the same sort as the predictions to come, two at least.
+            errors: errors of at least two predictions.
+            deviations: their deviations.
+            calibration_set: indices of the predictions to calibrate on, two at least.
         """
         squares = errors**2
         ratios = []
-        for judge in judges:
-            others = [other for other in judges if other != judge]
-            scale = np.sqrt(deviations[judge] ** 2 + squares[others].mean(axis=0))
+        for place in calibration_set:
+            others = [other for other in calibration_set if other != place]
+            scale = np.sqrt(deviations[place] ** 2 + squares[others].mean(axis=0))
             smallest = np.finfo(float).eps * max(float(np.abs(errors).max()), 1e-300)
-            ratios.append(np.abs(errors[judge]) / np.maximum(scale, smallest))
+            ratios.append(np.abs(errors[place]) / np.maximum(scale, smallest))
         factors = np.quantile(np.stack(ratios), PROBABILITIES)
-        return cls(squares[judges].mean(axis=0), factors)
+        return cls(squares[calibration_set].mean(axis=0), factors)
 
     @classmethod
     def stack(cls, folds: list[list["Calibration"]]) -> "Calibration":
-        """One of all folds, by fold and side."""
+        """Calibrations of all folds as one, by fold and side."""
         return cls(
             np.stack([[side.residual for side in sides] for sides in folds]),
             np.stack([[side.factors for side in sides] for sides in folds]),
@@ -97,12 +100,12 @@ class Calibration:
         side: Int[np.ndarray, "target"],
         deviation: Float[np.ndarray, "target wavelength"],
     ) -> Float[np.ndarray, "target wavelength"]:
-        """The scale s of predictions.
+        """Scale s of predictions.
 
         Args:
             fold: index of the fold.
             side: 0 inside of its training range, 1 outside.
-            deviation: of the predictions.
+            deviation: deviations of the predictions.
         """
         return np.sqrt(deviation**2 + self.residual[fold, side])
 
@@ -119,7 +122,7 @@ class Calibration:
         return self.factors[fold, side].T[..., None] * self.scale(fold, side, deviation)
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
-        """All that an artifact has to keep, by name."""
+        """Tensors to store, by name."""
         return {
             "residual": torch.from_numpy(self.residual),
             "factors": torch.from_numpy(self.factors),
@@ -127,7 +130,7 @@ class Calibration:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "Calibration":
-        """What `tensors` wrote down.
+        """Inverse of `tensors`.
 
         Raises:
             KeyError: a tensor is absent.

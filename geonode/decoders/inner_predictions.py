@@ -1,4 +1,4 @@
-"""Predictions inside every fold: what weighs kinds of decoders and calibrates their intervals."""
+"""Predictions inside every fold, from which weights of kinds and intervals are learned."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ POWER = 2
 """A kind's weight falls with this power of its mean squared error."""
 
 
-FEWEST_JUDGES = 3
-"""Inner levels without which an interval is calibrated by those at the ends as well."""
+SMALLEST_CALIBRATION_SET = 3
+"""Fewest inner levels to calibrate an interval on; with fewer, levels at the ends count as well."""
 
 
 LeftOut = Callable[[Fold, int], Predicted]
-"""Prediction of a level that a fold leaves out."""
+"""Function that predicts a level left out by a fold."""
 
 
 def left_out_by(
@@ -29,7 +29,7 @@ def left_out_by(
     series: Series,
     features: Float[np.ndarray, "member fold pair training feature"] | None,
 ) -> LeftOut:
-    """How decoders predict levels that their folds leave out."""
+    """Function that predicts the left-out levels of folds with some decoders."""
 
     def predict(fold: Fold, target: int) -> Predicted:
         paths = None if features is None else fold.paths_to(target, features)
@@ -40,13 +40,13 @@ def left_out_by(
 
 @dataclass(frozen=True)
 class InnerPredictions:
-    """What every fold predicts of its own training levels when each is left out as well.
+    """Predictions of every fold for its training levels, each left out in turn.
 
     Attributes:
         series: the measured series.
         kinds: names of the kinds.
-        predicted, deviation: by every kind.
-        known: where there is a prediction.
+        predicted, deviation: predictions of every kind and their deviations.
+        known: whether a level has been predicted.
     """
 
     series: Series
@@ -57,7 +57,7 @@ class InnerPredictions:
 
     @classmethod
     def of(cls, series: Series, kinds: tuple[str, ...], folds: list[Fold]) -> "InnerPredictions":
-        """Without any prediction yet."""
+        """Arrays of the right shape, still without predictions."""
         shape = (len(kinds), len(folds), *series.signal.shape)
         known = np.zeros(shape[1:3], dtype=bool)
         return cls(series, kinds, np.zeros(shape), np.zeros(shape), known)
@@ -67,9 +67,9 @@ class InnerPredictions:
 
         Args:
             kind: one of `kinds`.
-            folds: with two levels left out, each of which is predicted inside the fold without the
-                other; or with one, which is predicted inside the fold that leaves nothing out.
-            left_out: the predictions.
+            folds: folds with two levels left out, each of which is predicted inside the fold
+                without the other; or with one, predicted inside the fold that leaves nothing out.
+            left_out: function that predicts a left-out level.
         """
         place, whole = self.kinds.index(kind), len(self.known) - 1
         for fold in folds:
@@ -88,10 +88,10 @@ class InnerPredictions:
     def calibration(
         self, folds: list[Fold], weights: Float[np.ndarray, "fold side kind"]
     ) -> tuple[Calibration, InnerErrors]:
-        """Calibration of the intervals of predictions by these weights, and what is behind it."""
-        fewest, levels = FEWEST_JUDGES, len(self.series.concentrations)
+        """Calibration of the intervals of predictions with these weights, and its errors."""
+        fewest, levels = SMALLEST_CALIBRATION_SET, len(self.series.concentrations)
         every_error = np.zeros((len(folds), *self.series.signal.shape))
-        judged = np.zeros((len(folds), 2, levels), dtype=bool)
+        calibration_set = np.zeros((len(folds), 2, levels), dtype=bool)
         calibrations = []
         for fold in folds:
             known = self._levels(fold, outside=True)
@@ -103,22 +103,22 @@ class InnerPredictions:
                 [Calibration.of(errors, deviation, [known.index(k) for k in s]) for s in sides]
             )
             every_error[fold.index, known] = errors
-            for side, judges in enumerate(sides):
-                judged[fold.index, side, judges] = True
-        return Calibration.stack(calibrations), InnerErrors(every_error, judged)
+            for side, chosen in enumerate(sides):
+                calibration_set[fold.index, side, chosen] = True
+        return Calibration.stack(calibrations), InnerErrors(every_error, calibration_set)
 
     def _levels(self, fold: Fold, *, outside: bool) -> list[int]:
-        """Levels by which targets inside or outside of the training range of a fold are judged."""
+        """Levels whose errors count for targets inside or outside of a fold's training range."""
         known = np.flatnonzero(self.known[fold.index]).tolist()
         inside = [level for level in known if fold.without(level).is_inside(level)]
         return known if outside or not inside else inside
 
     def _squared_errors(self, fold: Fold, levels: list[int]) -> np.ndarray:
-        """Of every kind, level and wavelength."""
+        """Squared errors by kind, level and wavelength."""
         return (self.predicted[:, fold.index, levels] - self.series.signal[levels]) ** 2
 
     def _weights(self, fold: Fold) -> np.ndarray:
-        """Weights of the kinds by their mean squared error on either side."""
+        """Weights of the kinds by their mean squared error on each side."""
         sides = []
         for outside in (False, True):
             levels = self._levels(fold, outside=outside)
@@ -131,7 +131,7 @@ class InnerPredictions:
     def _blended(
         self, fold: Fold, levels: list[int], weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Mixtures of what the kinds predict inside a fold, each by the weights of its side."""
+        """Mean and deviation of the weighted kinds inside a fold, by the weights of each side."""
         parts = []
         for level in levels:
             side = int(not fold.without(level).is_inside(level))

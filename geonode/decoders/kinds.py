@@ -1,4 +1,4 @@
-"""Every kind of decoder, by name: from the geodesics of a series to left-out spectra."""
+"""Registry of the kinds of decoders."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -32,23 +32,23 @@ class Decoders(Protocol):
         """Predicted spectra, and the covariance of their errors.
 
         Args:
-            fold: one of the run.
+            fold: a fold of the run.
             series: the measured series. The spectra that the fold leaves out are not read.
             concentrations: targets.
             features: of the geodesics from the fold's training levels to the targets; None for
-                kinds that walk none.
+                kinds that use no geodesics.
         """
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
-        """All that an artifact has to keep, by name."""
+        """Tensors to store, by name."""
 
 
-class Kind(NamedTuple):
-    """How decoders come to be.
+class DecoderKind(NamedTuple):
+    """Kind of decoder: the functions that fit and restore it.
 
     Attributes:
-        fit: (series, features, parameters, run) to decoders and the history of their training.
-        from_tensors: from what `Decoders.tensors` gave; raises KeyError where one is absent.
+        fit: from (series, features, parameters, run) to decoders and their training history.
+        from_tensors: inverse of `Decoders.tensors`; raises KeyError if a tensor is absent.
     """
 
     fit: Callable[
@@ -58,7 +58,7 @@ class Kind(NamedTuple):
     from_tensors: Callable[[dict[str, Shaped[Tensor, "..."]]], Decoders]
 
 
-KINDS: dict[str, Kind] = {
-    "posterior": Kind(fit_posteriors, PosteriorDecoders.from_tensors),
-    "path": Kind(fit_path_decoders, PathDecoders.from_tensors),
+KINDS: dict[str, DecoderKind] = {
+    "posterior": DecoderKind(fit_posteriors, PosteriorDecoders.from_tensors),
+    "path": DecoderKind(fit_path_decoders, PathDecoders.from_tensors),
 }

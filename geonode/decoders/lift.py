@@ -1,4 +1,4 @@
-"""From noisy readings at some wavelengths to the whole spectrum."""
+"""Reconstruction of a spectrum from noisy readings at some wavelengths."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -21,7 +21,7 @@ def lift(
 
     Args:
         spectra: standardised training spectra of a fold.
-        chosen: indices of the wavelengths that are read.
+        chosen: indices of the wavelengths with a reading.
         noise: variance of a reading (standardised signal squared).
     """
     covariance = spectra[:, chosen].T @ spectra / len(spectra)

@@ -1,9 +1,9 @@
-"""Decoders: from the features of a geodesic to the spectrum at its target.
+"""Path decoders: from the features of a geodesic to the spectrum at its target.
 
 A decoder is a perceptron, 5 -> 64 -> 128 -> 1: from the features of a geodesic at one wavelength to
-the standardised signal there. It is trained at some wavelengths. What it says there is read as
-noisy samples of a spectrum that varies like the fold's training spectra, with its own training
-error as the noise, which gives the spectrum at all wavelengths.
+the standardised signal there. It is trained at some wavelengths. Its outputs are treated as noisy
+readings of a spectrum that varies like the training spectra of the fold, with its training error as
+the noise; `lift` turns them into the spectrum at all wavelengths.
 
 Features are standardised. The prediction of a fold is the mean over all training concentrations as
 sources and over all members.
@@ -47,7 +47,7 @@ class FeatureScale:
 
     @classmethod
     def of(cls, features: Float[Tensor, "model pair wavelength feature"]) -> "FeatureScale":
-        """From the training features; a constant feature keeps deviation 1."""
+        """Scale of the training features; a constant feature has deviation 1."""
         rows = features.flatten(1, 2)
         deviation, mean = torch.std_mean(rows, dim=1, correction=0)
         tiny = torch.finfo(rows.dtype).eps * (1 + mean.abs())
@@ -64,13 +64,13 @@ class FeatureScale:
 
 @dataclass(frozen=True)
 class PathDecoders:
-    """Trained decoders of every (member, fold), with all that a prediction needs.
+    """Trained decoders of every (member, fold).
 
     Attributes:
         network: decoders in the order (member, fold).
-        features: their feature scales, in the same order.
-        matrix: from what the decoders of a fold give to a spectrum, but for the offset.
-        offset: what is to be added.
+        features: feature scales in the same order.
+        matrix: from the outputs of the decoders of a fold to a spectrum without the offset.
+        offset: offset of the spectra.
     """
 
     network: Perceptron
@@ -80,11 +80,11 @@ class PathDecoders:
 
     @property
     def members(self) -> int:
-        """Decoders of every fold."""
+        """Number of decoders per fold."""
         return self.network.models // len(self.matrix)
 
     def first(self, members: int) -> "PathDecoders":
-        """Those of the first members alone."""
+        """Decoders of the first members."""
         models = slice(0, members * len(self.matrix))
         scale = FeatureScale(self.features.mean[models], self.features.deviation[models])
         return PathDecoders(self.network[models], scale, self.matrix, self.offset)
@@ -99,9 +99,9 @@ class PathDecoders:
         """Mean and covariance over members and sources.
 
         Args:
-            fold: whose decoders.
-            series: not looked at: what it says is in the weights.
-            concentrations: not looked at: the geodesics end there.
+            fold: the fold.
+            series: not used; the decoders were trained on it.
+            concentrations: not used; the geodesics end there.
             features: of the geodesics from the fold's training levels to the targets.
 
         Raises:
@@ -117,7 +117,7 @@ class PathDecoders:
         return Predicted.of_draws((outputs @ matrix + offset).double().numpy())
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
-        """All that an artifact has to keep, by name."""
+        """Tensors to store, by name."""
         leading = (self.members, len(self.matrix))
         return {
             **self.network.tensors("decoder", *leading),
@@ -129,7 +129,7 @@ class PathDecoders:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "PathDecoders":
-        """The decoders that `tensors` wrote down.
+        """Inverse of `tensors`.
 
         Raises:
             KeyError: a tensor is absent.
@@ -151,10 +151,10 @@ def fit_path_decoders(
 
     Args:
         series: the measured series. A fold never reads the spectra that it leaves out.
-        features: of all geodesics, at the training wavelengths. Decoder member i walks the geometry
-            of member i modulo their number.
+        features: of all geodesics, at the training wavelengths. Decoder i of a fold uses metric i
+            modulo the number of metrics.
         parameters: the block `decoders` of the parameters.
-        run: which decoders to train, and where.
+        run: the models and the device.
 
     Returns:
         The decoders, on the CPU, and the mean squared error (standardised) before every step.
@@ -166,8 +166,8 @@ def fit_path_decoders(
     """
     walked = _walked(features)
     objective = PathDecoding(series, run.engine.shared(walked), parameters)
-    network, history, beside = fit(objective, run)
-    means, deviations = (torch.stack(part) for part in zip(*beside, strict=True))
+    network, history, scales = fit(objective, run)
+    means, deviations = (torch.stack(part) for part in zip(*scales, strict=True))
     errors = last_losses(history).unflatten(0, (run.members, -1)).mean(0).tolist()
     spectra = [
         _to_spectrum(series.signal[fold.training], error, parameters.wavelengths)
@@ -186,7 +186,7 @@ def _walked(features: np.ndarray | None) -> np.ndarray:
 def _to_spectrum(
     spectra: np.ndarray, error: float, wavelengths: int
 ) -> tuple[Float[np.ndarray, "output wavelength"], Float[np.ndarray, "wavelength"]]:
-    """From signals at the training wavelengths, read with that error, to spectra."""
+    """Matrix and offset from decoder outputs, which have that squared error, to spectra."""
     chosen = training_wavelengths(spectra.shape[1], wavelengths)
     signal = Standardisation.of(spectra)
     lifted = lift(signal.apply(spectra), chosen, max(error, SMALLEST_NOISE))
@@ -195,11 +195,11 @@ def _to_spectrum(
 
 @dataclass(frozen=True)
 class PathDecoding:
-    """The squared error of decoders at the targets of the training pairs, as an objective.
+    """Objective of path decoders: the squared error at the targets of the training pairs.
 
     Attributes:
         series: the measured series. A fold never reads the spectra that it leaves out.
-        features: opens (member, fold, pair, training wavelength, feature).
+        features: opens the array (member, fold, pair, training wavelength, feature).
         parameters: the block `decoders` of the parameters.
     """
 
@@ -209,7 +209,7 @@ class PathDecoding:
 
     @property
     def rows_per_pair(self) -> int:
-        """Training wavelengths."""
+        """Number of training wavelengths."""
         return self.features().shape[3]
 
     def data(self) -> list[Shaped[np.ndarray, "..."]]:
@@ -221,7 +221,7 @@ class PathDecoding:
         return of_path_decoders(self.rows_per_pair, self.parameters, device)
 
     def prepare(self, batch: Batch, run: TrainingRun) -> "PreparedDecoders":
-        """The decoders of a batch."""
+        """Decoders of a batch, ready to be trained."""
         device, dtype = run.device.place, run.device.training
         known = self.features()
         features = [
@@ -245,10 +245,10 @@ class PreparedDecoders:
 
     Attributes:
         network: the decoders.
-        rate: of their learning.
-        scale: of their features.
+        rate: learning rate.
+        scale: scale of the features.
         rows: standardised features of every pair and wavelength.
-        targets: signals that they are to give.
+        targets: signals that the decoders are trained to give.
     """
 
     network: TrainablePerceptron
@@ -259,7 +259,7 @@ class PreparedDecoders:
 
     @property
     def networks(self) -> list[tuple[TrainablePerceptron, float]]:
-        """The decoders and their rate."""
+        """Decoders and their learning rate."""
         return [(self.network, self.rate)]
 
     @property
@@ -268,7 +268,7 @@ class PreparedDecoders:
         return list(zip(self.scale.mean.cpu(), self.scale.deviation.cpu(), strict=True))
 
     def loss(self, part: slice, epoch: int) -> Float[Tensor, "1 model"]:
-        """Mean squared error, standardised."""
+        """Mean squared error of the standardised signal."""
         goal = self.targets.at(part, epoch)
         rows = self.rows.unflatten(1, (self.targets.pairs, -1))[:, part].flatten(1, 2)
         return (self.network(rows).reshape(goal.shape) - goal).square().mean((1, 2))[None]

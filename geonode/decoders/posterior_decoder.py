@@ -1,7 +1,7 @@
-"""The default predictor as a kind of decoder: the posterior over metrics of every fold.
+"""Posterior decoders, the default predictor: the posterior over metrics of every fold.
 
-Nothing is trained and nothing is kept: the prior comes with the package, and all smoothers of a
-fold are fitted in closed form when it predicts.
+Nothing is trained and nothing is stored: the prior comes with the package, and all smoothers of a
+fold are fitted in closed form at prediction.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ from geonode.training.folds import Fold
 
 
 class PosteriorDecoders:
-    """The posterior over metrics of every fold.
+    """Posteriors over metrics of every fold.
 
     Args:
         prior: the learned rule of weights.
@@ -29,10 +29,10 @@ class PosteriorDecoders:
         self.prior = prior
 
     def of_fold(self, fold: Fold, series: Series) -> MetricPosterior:
-        """The posterior given the training spectra of a fold.
+        """Posterior given the training spectra of a fold.
 
         Raises:
-            TrainingError: a level is negative, or there are fewer than three.
+            TrainingError: a level is negative, or there are fewer than three levels.
         """
         return MetricPosterior.of(
             series.concentrations[fold.training], series.signal[fold.training], self.prior
@@ -45,13 +45,13 @@ class PosteriorDecoders:
         concentrations: Float[np.ndarray, "target"],
         features: Float[np.ndarray, "member source target training feature"] | None,  # noqa: ARG002
     ) -> Predicted:
-        """Average over metrics, and the covariance that simulated series speak for.
+        """Posterior mean over metrics, and its covariance calibrated on simulated series.
 
         Args:
-            fold: one of the run.
+            fold: a fold of the run.
             series: the measured series. The spectra that the fold leaves out are not read.
             concentrations: targets.
-            features: not looked at.
+            features: not used.
         """
         spectra = series.signal[fold.training]
         found = self.of_fold(fold, series).predict(concentrations)
@@ -65,12 +65,12 @@ class PosteriorDecoders:
         )
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
-        """Nothing: the prior is a file of the package."""
+        """Empty: the prior is a file of the package."""
         return {}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "PosteriorDecoders":  # noqa: ARG003
-        """The posteriors by the prior of this version of the package."""
+        """Posteriors with the prior of this version of the package."""
         return cls(packaged_prior())
 
 
@@ -80,5 +80,5 @@ def fit_posteriors(
     parameters: DecodersParameters,  # noqa: ARG001
     run: TrainingRun,
 ) -> tuple[PosteriorDecoders, Float[Tensor, "epoch term model"]]:
-    """The posteriors by the prior of the package; the history has no steps."""
+    """Posteriors with the prior of the package; the history has no epochs."""
     return PosteriorDecoders(packaged_prior()), torch.zeros(0, 1, len(run.folds))

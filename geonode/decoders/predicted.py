@@ -1,4 +1,4 @@
-"""Predicted spectra, and what is not known of them."""
+"""Predicted spectra with the covariance of their errors."""
 
 from dataclasses import dataclass
 
@@ -12,11 +12,11 @@ class Predicted:
 
     Attributes:
         spectra: the predictions.
-        factors: rows whose outer products add up to the covariance: over members, sources and
-            kinds of decoders that disagree, or that of a process.
-        even: variance that every wavelength has besides, independently; None for none.
+        factors: rows whose outer products add up to the covariance: that over members, sources and
+            kinds of decoders, or that of a process.
+        even: additional independent variance, equal at all wavelengths; None for none.
         half_widths: half the width of the intervals of `PROBABILITIES`, in units of the deviation;
-            None where nothing but inner folds could tell.
+            None where intervals need inner folds.
         sqrt_metric: mean and standard deviation of sqrt(g) at the targets under the posterior over
             metrics (per unit of concentration); None without one.
     """
@@ -41,12 +41,12 @@ class Predicted:
 
 
 def mixture(weights: Float[np.ndarray, "target kind"], parts: list[Predicted]) -> Predicted:
-    """Mean and covariance of mixtures of distributions, by theirs.
+    """Mean and covariance of a mixture of distributions.
 
     Args:
-        weights: of the distributions, for every target; they add up to one.
-        parts: the distributions. Half widths and metric of the mixture are those of the first that
-            has some.
+        weights: weights of the distributions for every target; they add up to one.
+        parts: the distributions. Half widths and metric of the mixture are those of the first
+            distribution that has some.
     """
     spectra = np.stack([part.spectra for part in parts], axis=1)
     mean = np.einsum("tk,tkw->tw", weights, spectra)

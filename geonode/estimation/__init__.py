@@ -1,1 +1,1 @@
-"""From a model of a series to spectra at any concentration, and from spectra back."""
+"""Prediction of spectra at any concentration, and estimation of concentrations from spectra."""

@@ -1,7 +1,7 @@
-"""Spectra of any spectral axis, put on the axis of a model.
+"""Interpolation of spectra onto the axis of a model.
 
-Nothing is converted and nothing is invented: units must agree, the axis must cover that of the
-model, and between its values there must be none of the model that lie in a gap.
+Nothing is converted and nothing is extrapolated: units must agree, the axis must cover that of the
+model, and no wavelength of the model may lie in a gap of it.
 """
 
 import numpy as np
@@ -14,14 +14,14 @@ from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
 
 WIDEST_GAP = 5.0
-"""Median steps of an axis, beyond which nothing is interpolated."""
+"""Widest step of an axis to interpolate over, in median steps."""
 
 SAME = 1e-6
-"""Median steps of the axis of the model, within which two wavelengths are one."""
+"""Largest difference of equal wavelengths, in median steps of the axis of the model."""
 
 
 def require_axis(series: Series, spectra: Spectra) -> None:
-    """Refuse spectra that say nothing at some wavelengths of a series.
+    """Refuse spectra without values at some wavelengths of a series.
 
     Raises:
         SpectraError: units differ, a part of the range is missing, or wavelengths are in a gap.
@@ -54,7 +54,7 @@ def require_axis(series: Series, spectra: Spectra) -> None:
         )
     steps = np.diff(axis)
     widest = WIDEST_GAP * np.median(steps)
-    # A wavelength of the model that the axis has itself lies in no gap.
+    # A wavelength that is on the axis itself lies in no gap.
     after = np.searchsorted(axis, series.axis + near).clip(1, len(axis) - 1)
     distance = np.minimum(np.abs(series.axis - axis[after - 1]), np.abs(axis[after] - series.axis))
     inside = (steps[after - 1] > widest) & (distance > near)
@@ -72,12 +72,12 @@ def on_axis(
     axis: Float[np.ndarray, "found"],
     values: Float[np.ndarray, "spectrum found"],
 ) -> Float[np.ndarray, "spectrum wavelength"]:
-    """Spectra on the axis of a series: as they are, or by monotone cubics in between (PCHIP).
+    """Spectra on the axis of a series, interpolated by monotone cubics (PCHIP) if axes differ.
 
     Args:
-        series: whose axis to take.
-        axis: that passed `require_axis`.
-        values: spectra there.
+        series: series whose axis to use.
+        axis: axis that passed `require_axis`.
+        values: spectra on that axis.
     """
     if is_same(series, axis):
         return values
@@ -85,7 +85,7 @@ def on_axis(
 
 
 def is_same(series: Series, axis: Float[np.ndarray, "found"]) -> bool:
-    """Whether an axis is that of a series, but for rounding."""
+    """Whether an axis is that of a series up to rounding."""
     own = series.axis
     return len(axis) == len(own) and bool(np.abs(axis - own).max() <= _near(series))
 

@@ -1,17 +1,17 @@
-"""The curve that predicted spectra describe, and how far measured spectra may be from it.
+"""Curve of predicted spectra over concentration, with the distribution of errors about it.
 
 All predictions of a fold are combinations of its training spectra and of a constant, so the curve
-lies in the few directions that these span. There the error of a prediction is taken to have the
-covariance S = D + R: D is what members, sources and kinds of decoders disagree by at that
-concentration, R the second moment of the errors that were made inside the fold, where the answers
-are known. A few errors say little about R. So as many are added as there are directions, one along
-each, together as large as the known ones are for as many of them; and the law is not Gauss's but
-Student's: the predictive law of normal errors whose covariance has the inverse Wishart prior with
-as many degrees of freedom as directions. With n errors e_i, r directions and s^2 their mean square,
-R = (sum e_i e_i^T + s^2 I) / (n + 1), with n + 1 degrees of freedom.
+lies in the subspace of few directions that these span. There the error of a prediction has the
+covariance S = D + R: D is the covariance over members, sources and kinds of decoders at that
+concentration, R the second moment of the errors inside the fold. A few errors determine R poorly.
+It therefore has an inverse Wishart prior with as many degrees of freedom as directions, which makes
+the predictive distribution Student's instead of normal. With n errors e_i, r directions and s^2 the
+mean squared norm of the errors, R = (sum e_i e_i^T + s^2 I) / (n + 1), with n + 1 degrees of
+freedom.
 
-What a spectrum has in other directions says nothing of its concentration, but whether it is one of
-these spectra at all. It is compared with what every training spectrum has that the others do not.
+The residual of a spectrum in other directions is no evidence about its concentration, but shows
+whether the spectrum belongs to the series at all. It is compared with the novelty of the training
+spectra: the residual of each outside the span of the others.
 
 Source: A. Gelman et al., Bayesian Data Analysis, 3rd edition, CRC Press 2013, section 3.6 (a normal
 model with a conjugate prior of its covariance predicts by a multivariate t).
@@ -30,39 +30,39 @@ from geonode.estimation.model import SpectralModel
 from geonode.estimation.range import NODES, Nodes, knots_over_range, nodes_on_metric
 
 CREDIBLE = 0.9
-"""Share of the sets that are to hold the true concentration."""
+"""Nominal coverage of the sets: the share that is to hold the true concentration."""
 
 CHART_KNOTS = 65  # concentrations at which a curve without a posterior is predicted
 SCALE_DEVIATION = 0.2
 """Standard deviation of the factor between two instruments, where one is allowed."""
-SMALLEST = 1e-6  # error, relative to the largest signal, that is taken to be made at least
+SMALLEST = 1e-6  # smallest assumed error, relative to the largest signal
 RANK_TOLERANCE = 1e-10
 SHARED = 0.5
-"""Share of the expected squared error that is the same in all directions of the training spectra.
+"""Share of the expected squared error that is equal in all directions of the training spectra.
 
-Gain, offset and mishaps of one preparation are in no covariance that smoothers agree on.
+Gain, offset and mishaps of one preparation are in no covariance over smoothers.
 """
-OTHERWISE = 0.01  # of that, in other directions
+OTHERWISE = 0.01  # weight of all other directions, relative to those of the training spectra
 STRETCH = 1.4
-"""Of the deviations of a posterior in the likelihood of a concentration.
+"""Factor of the deviations of a posterior in the likelihood of a concentration.
 
-Half the widths of its 90% intervals, in deviations, over those of a normal law: 2.3 / 1.64.
+Half width of its 90% intervals in deviations, over that of a normal distribution: 2.3 / 1.64.
 """
 MASS = 0.95
-"""Probability of the sets of a posterior over metrics, some 90% of which hold the truth.
+"""Posterior probability of the sets of a posterior over metrics, of which about 90% hold the truth.
 
-The likelihood knows one size of error, where a series has errors of many sizes.
+The likelihood has errors of one size, where a series has errors of many sizes.
 """
 
 
 @dataclass(frozen=True)
 class Novelty:
-    """What training spectra have that the others of their fold do not.
+    """Residuals of training spectra outside the span of the others of their fold.
 
     Attributes:
-        square: its mean square (signal squared, summed over wavelengths).
-        freedom: degrees of freedom of a chi-squared law that varies as much.
-        spectra: how many there are.
+        square: mean square of the residuals (signal squared, summed over wavelengths).
+        freedom: degrees of freedom of the chi-squared distribution with the same relative variance.
+        spectra: number of training spectra.
     """
 
     square: float
@@ -71,11 +71,11 @@ class Novelty:
 
     @classmethod
     def of(cls, parts: Float[np.ndarray, "training wavelength"]) -> "Novelty":
-        """From those parts of the training spectra.
+        """Novelty from the residuals of the training spectra.
 
-        The freedom is the smaller of two estimates, and at least 1: (tr C)^2 / tr C^2, with C their
-        second moment, from products of different spectra alone; and 2 mean^2 / variance of their
-        squares.
+        The degrees of freedom are the smaller of two estimates, and at least 1: (tr C)^2 / tr C^2,
+        with C the second moment of the residuals, from products of different spectra alone; and
+        2 mean^2 / variance of their squares.
         """
         gram = parts @ parts.T
         squares = np.diag(gram)
@@ -90,12 +90,12 @@ class Novelty:
         return cls(mean, max(1.0, float(freedom)), count)
 
     def with_noise(self, rows: Float[np.ndarray, "row wavelength"]) -> "Novelty":
-        """The novelty of spectra that have noise besides.
+        """Novelty of spectra with additional noise.
 
         Degrees of freedom by Satterthwaite, Biometrics Bulletin 2 (1946) 110.
 
         Args:
-            rows: whose outer products add up to the covariance of the noise.
+            rows: rows whose outer products add up to the covariance of the noise.
         """
         gram = rows @ rows.T
         noise = float(np.trace(gram))
@@ -109,22 +109,22 @@ class Novelty:
 
 @dataclass(frozen=True)
 class Curve:
-    """Predicted spectra over a range of concentrations, as scores.
+    """Scores of predicted spectra over a range of concentrations.
 
     Attributes:
         concentrations: nodes, evenly spaced on the chart of the fold.
-        edges: of the cells about the nodes; one more than there are nodes.
+        edges: edges of the cells about the nodes; one more than nodes.
         basis: orthonormal directions.
-        scores: of the predicted spectra in these directions.
-        inverse: of the Cholesky factors of S.
-        log_determinant: of S.
-        log_prior: of the cells, before a spectrum is seen.
-        judging: nodes that a spectrum of the series must be near to: beyond the levels errors are
-            so large that anything would do.
-        freedom: of Student's law at every node.
-        novelty: what a spectrum may have in other directions.
-        offset: whether every spectrum is taken without its mean over wavelengths.
-        mass: posterior probability of the sets that are to hold `CREDIBLE` of the truths.
+        scores: scores of the predicted spectra in these directions.
+        inverse: inverse Cholesky factors of S.
+        log_determinant: log determinant of S.
+        log_prior: log prior probability of the cells.
+        tested: whether a node takes part in the goodness-of-fit test; beyond the levels errors are
+            so large that any spectrum would fit.
+        freedom: degrees of freedom of Student's distribution at every node.
+        novelty: residuals in other directions to expect.
+        offset: whether the mean over wavelengths is removed from every spectrum.
+        mass: posterior probability of the sets whose nominal coverage is `CREDIBLE`.
     """
 
     concentrations: Float[np.ndarray, "node"]
@@ -134,7 +134,7 @@ class Curve:
     inverse: Float[np.ndarray, "node direction direction"]
     log_determinant: Float[np.ndarray, "node"]
     log_prior: Float[np.ndarray, "node"]
-    judging: Bool[np.ndarray, "node"]
+    tested: Bool[np.ndarray, "node"]
     freedom: Int[np.ndarray, "node"]
     novelty: Novelty
     offset: bool
@@ -149,18 +149,19 @@ class Curve:
         scale: bool = False,
         one_scan: bool = False,
     ) -> "Curve":
-        """The curve of a model over the range of all levels of its series.
+        """Curve of a model over the range of all levels of its series.
 
         Args:
-            model: that predicts spectra.
-            offset: whether measured spectra may differ by a constant, of any size.
-            scale: whether they may differ by a factor, close to 1 by `SCALE_DEVIATION`.
-            one_scan: whether they are single scans, which repeat less well than the means of
-                replicates that the series consists of.
+            model: model that predicts the spectra.
+            offset: whether measured spectra may differ by a constant of any size.
+            scale: whether they may differ by a factor near 1, of standard deviation
+                `SCALE_DEVIATION`.
+            one_scan: whether they are single scans, which are noisier than the means of replicates
+                in the series.
 
         Raises:
-            TrainingError: there are no inner folds, which say how large errors are; or the levels
-                are too far apart for a curve.
+            TrainingError: there are neither inner folds nor a posterior, from which the errors are
+                known; or the levels are too far apart for a curve.
         """
         training = _centred(model.series.signal[model.fold.training], offset)
         basis = _directions(training, offset)
@@ -184,7 +185,7 @@ class Curve:
             np.linalg.inv(factors),
             2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1),
             nodes.log_prior,
-            law.judging,
+            law.tested,
             law.freedom,
             Novelty.of(_novel(training, offset)).with_noise(noise - noise_scores @ basis),
             offset,
@@ -193,11 +194,11 @@ class Curve:
 
 
 class _Law(NamedTuple):
-    """Student's law of spectra about a curve; attributes as of `Curve`, and S at every node."""
+    """Student's distribution of spectra about a curve: S, and attributes as of `Curve`."""
 
     covariance: np.ndarray
     freedom: np.ndarray
-    judging: np.ndarray
+    tested: np.ndarray
     mass: float
 
 
@@ -208,7 +209,7 @@ def _law_of_posterior(
     training: np.ndarray,
     basis: np.ndarray,
 ) -> _Law:
-    """S is D, in part spread evenly over the directions of the training spectra."""
+    """Distribution with S = D, in part spread evenly over the directions of the spectra."""
     smallest = (SMALLEST * float(np.abs(training).max())) ** 2
     size = np.trace(disagreement, axis1=1, axis2=2) / disagreement.shape[1] + smallest
     even = size[:, None, None] * _spanned(training, basis)
@@ -223,7 +224,7 @@ def _law_of_posterior(
 def _law_of_inner_folds(
     model: SpectralModel, nodes: Nodes, disagreement: np.ndarray, basis: np.ndarray, offset: bool
 ) -> _Law:
-    """S = D + R, R from errors on the same side of the training range.
+    """Distribution with S = D + R, where R is of errors on the same side of the training range.
 
     Raises:
         TrainingError: there are no inner folds.
@@ -241,7 +242,7 @@ def _law_of_inner_folds(
 
 
 def _noise_of_a_scan(model: SpectralModel) -> Float[np.ndarray, "row wavelength"]:
-    """Rows whose outer products are what one scan varies by more than a mean of replicates."""
+    """Rows whose outer products add up to the excess covariance of a scan over a mean of scans."""
     replicates, training = model.series.replicates, model.fold.training
     if replicates is None:
         return model.series.signal[:0]
@@ -249,7 +250,7 @@ def _noise_of_a_scan(model: SpectralModel) -> Float[np.ndarray, "row wavelength"
 
 
 def _at_nodes(model: SpectralModel, basis: np.ndarray) -> tuple[Nodes, np.ndarray, np.ndarray]:
-    """Nodes, and there the scores of the predictions and their covariance D."""
+    """Nodes, with the scores of the predictions there and their covariance D."""
     if model.has_posterior:
         levels = model.series.concentrations[model.fold.training]
         knots = knots_over_range(levels)
@@ -264,9 +265,9 @@ def _at_nodes(model: SpectralModel, basis: np.ndarray) -> tuple[Nodes, np.ndarra
 
 
 def _spanned(training: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Projector on the directions of the training spectra, and a little in all others.
+    """Projector on the directions of the training spectra, plus a little of all others.
 
-    A constant is a direction of its own where an offset counts: there nothing is shared.
+    The constant direction, present unless an offset is allowed, counts among the others.
     """
     scores = training @ basis.T
     _, singular, right = np.linalg.svd(scores, full_matrices=False)
@@ -275,7 +276,7 @@ def _spanned(training: np.ndarray, basis: np.ndarray) -> np.ndarray:
 
 
 def _chart_nodes(model: SpectralModel) -> Nodes:
-    """Nodes evenly on the chart of the fold, over the range of all levels."""
+    """Nodes evenly spaced on the chart of the fold, over the range of all levels."""
     chart = model.learned.charts[model.fold.index]
     low, high = chart.position(model.series.concentrations[[0, -1]])
     fine = np.linspace(low, high, NODES)
@@ -289,7 +290,7 @@ def _chart_nodes(model: SpectralModel) -> Nodes:
 
 @dataclass(frozen=True)
 class _Errors:
-    """R on one side of the training range, and degrees of freedom."""
+    """Second moment R of the errors on one side of the training range, and its freedom."""
 
     moment: np.ndarray
     freedom: int
@@ -299,10 +300,9 @@ class _Errors:
         cls, model: SpectralModel, inner: InnerErrors, side: int, basis: np.ndarray, offset: bool
     ) -> "_Errors":
         fold, signal = model.fold, model.series.signal
-        judges = np.flatnonzero(inner.judges[fold.index, side]).tolist()
         rows = []
-        for level in judges:
-            # The error in directions that were known there; the others are a matter of novelty.
+        for level in np.flatnonzero(inner.calibration_set[fold.index, side]).tolist():
+            # Errors in directions of the training spectra; all others count as novelty.
             known = _directions(_centred(signal[fold.without(level).training], offset), offset)
             error = _centred(inner.errors[fold.index, level], offset)
             rows.append(error @ known.T @ known @ basis.T)
@@ -316,12 +316,12 @@ class _Errors:
 
 
 def _centred(spectra: np.ndarray, offset: bool) -> np.ndarray:
-    """Without their mean over wavelengths, if an offset is of no account."""
+    """Spectra, without their mean over wavelengths if an offset is allowed."""
     return spectra - spectra.mean(axis=-1, keepdims=True) if offset else spectra
 
 
 def _directions(spectra: np.ndarray, offset: bool) -> np.ndarray:
-    """Orthonormal directions of spectra and, if an offset counts, of a constant."""
+    """Orthonormal directions of spectra and, unless an offset is allowed, of a constant."""
     constant = np.full((0 if offset else 1, spectra.shape[1]), np.abs(spectra).max())
     _, singular, right = np.linalg.svd(np.concatenate([spectra, constant]), full_matrices=False)
     return right[singular > RANK_TOLERANCE * singular[0]]
@@ -342,14 +342,14 @@ def _predicted(
 
 
 def _upsampled(values: np.ndarray, knots: np.ndarray, fine: np.ndarray) -> np.ndarray:
-    """Linear in between, where covariances stay covariances."""
+    """Linear interpolation of covariances, which keeps them positive semi-definite."""
     place = np.clip(np.searchsorted(knots, fine) - 1, 0, len(knots) - 2)
     share = ((fine - knots[place]) / (knots[place + 1] - knots[place]))[:, None, None]
     return (1 - share) * values[place] + share * values[place + 1]
 
 
 def _novel(spectra: np.ndarray, offset: bool) -> np.ndarray:
-    """What every spectrum has in directions that the others, and a constant, do not have."""
+    """Residual of every spectrum outside the span of the others and of a constant."""
     parts = []
     for place in range(len(spectra)):
         known = _directions(np.delete(spectra, place, axis=0), offset)

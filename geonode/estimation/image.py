@@ -17,22 +17,22 @@ from geonode.spectra.optional import require
 from geonode.spectra.sheet import MOST_VALUES
 from geonode.storage.zarr_metadata import require_own_files, require_plain
 
-MOST_BYTES, MOST_CHUNKS = 2**42, 10**7  # of an image, which is never read as a whole
+MOST_BYTES, MOST_CHUNKS = 2**42, 10**7  # largest image, which is never read as a whole
 EXTRA = "netcdf,cluster"
 
 
 TILE_BYTES = 2**24
-"""Of the spectra of a tile in double precision, where chunks and memory leave the choice."""
+"""Wanted size of the spectra of a tile in double precision, within limits of chunks and memory."""
 
 
-COPIES = 5  # of the spectra of a tile, in double precision, that there are while it is computed
+COPIES = 5  # double-precision arrays of the size of a tile's spectra while it is computed
 
 
-class Tile(NamedTuple):
-    """Pixels that are worked on together.
+class ImageTile(NamedTuple):
+    """Rectangle of pixels that are computed together.
 
     Attributes:
-        rows, columns: where they are.
+        rows, columns: ranges of the pixels.
     """
 
     rows: slice
@@ -45,19 +45,19 @@ class Tile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """Name of the file of the tile."""
         return "-".join(str(end) for part in self for end in (part.start, part.stop))
 
 
 @dataclass(frozen=True)
 class Image:
-    """Spectra of pixels.
+    """Image whose pixels are spectra.
 
     Attributes:
-        path: of its store.
+        path: path of the Zarr store.
         spectra: an xarray.DataArray (y, x, wavelength) over a dask array.
-        axis: its wavelengths, ascending.
-        axis_unit: of them.
+        axis: wavelengths, ascending.
+        axis_unit: unit of the wavelengths.
     """
 
     path: Path
@@ -67,12 +67,11 @@ class Image:
 
     @classmethod
     def open(cls, path: Path) -> "Image":
-        """The image of a Zarr store; nothing but coordinates is read.
+        """Open the image of a Zarr store; only coordinates are read.
 
         Raises:
-            SpectraError: there is no variable of numbers over two dimensions and a wavelength-like
-                one, or several; the wavelengths are no ascending or descending numbers; a package
-                is absent.
+            SpectraError: not exactly one numeric variable is over two dimensions and a spectral
+                axis; the wavelengths neither ascend nor descend; or a package is absent.
         """
         require("dask.array", EXTRA)
         data = _opened(path, chunks={})
@@ -114,12 +113,12 @@ class Image:
 
     @property
     def chunks(self) -> tuple[int, int]:
-        """Rows and columns of the first chunk, which is as large as any."""
+        """Rows and columns of the first chunk, the largest."""
         (rows, *_), (columns, *_), _ = self.spectra.chunks
         return rows, columns
 
-    def read(self, tile: Tile) -> Float[np.ndarray, "pixel wavelength"]:
-        """Spectra of a tile, row after row.
+    def read(self, tile: ImageTile) -> Float[np.ndarray, "pixel wavelength"]:
+        """Spectra of a tile, row by row.
 
         Raises:
             SpectraError: they cannot be read.
@@ -140,12 +139,12 @@ def is_image(path: Path) -> bool:
         return False
     try:
         return len(_images(_opened(path, chunks=None))) > 0
-    except SpectraError:  # whoever reads it as a table says what is wrong
+    except SpectraError:  # the reader of tables gives the error message
         return False
 
 
 def _opened(path: Path, chunks: dict[str, int] | None) -> Any:
-    """A store of arrays, of which the coordinates alone are read; chunks: as dask arrays."""
+    """Open a store of arrays and read its coordinates only; with chunks, as dask arrays."""
     xarray = require("xarray", EXTRA)
     try:
         require_own_files(path)
@@ -162,7 +161,7 @@ def _opened(path: Path, chunks: dict[str, int] | None) -> Any:
 
 
 def _images(data: Any) -> dict[str, str]:
-    """Names of the variables that are images, with that of their wavelengths."""
+    """Names of the variables that are images, each with the name of its spectral dimension."""
     return {
         str(name): str(dims[roles.index("axis")])
         for name, variable in data.data_vars.items()
@@ -172,26 +171,26 @@ def _images(data: Any) -> dict[str, str]:
     }
 
 
-def tiles(image: Image, pixels: int) -> list[Tile]:
+def tiles(image: Image, pixels: int) -> list[ImageTile]:
     """Tiles of an image: whole chunks, or parts of one, so that few chunks are read twice.
 
     Args:
-        image: to be divided.
-        pixels: of a tile at most.
+        image: image to divide.
+        pixels: largest number of pixels of a tile.
     """
     rows, columns = image.shape
     chunk_rows, chunk_columns = image.chunks
     wide = _most(columns, chunk_columns, max(1, pixels // min(chunk_rows, pixels)))
     high = _most(rows, chunk_rows, max(1, pixels // wide))
     return [
-        Tile(of_rows, of_columns)
+        ImageTile(of_rows, of_columns)
         for of_rows in _cuts(rows, chunk_rows, high)
         for of_columns in _cuts(columns, chunk_columns, wide)
     ]
 
 
 def _most(size: int, chunk: int, room: int) -> int:
-    """Length of a tile: some chunks, or an even part of one that is longer than there is room."""
+    """Length of a tile: whole chunks, or an even part of a chunk that does not fit."""
     if room >= chunk:
         return min(size, room // chunk * chunk)
     return _ceil_divide(chunk, _ceil_divide(chunk, room))
@@ -202,7 +201,7 @@ def _ceil_divide(size: int, part: int) -> int:
 
 
 def _cuts(size: int, chunk: int, most: int) -> Iterator[slice]:
-    """Parts of a length, whole chunks or within one."""
+    """Slices of a length, each of whole chunks or within one."""
     whole = max(chunk, most)
     for start in range(0, size, whole):
         end = min(start + whole, size)
@@ -210,11 +209,13 @@ def _cuts(size: int, chunk: int, most: int) -> Iterator[slice]:
 
 
 def pixels_at_once(image: Image, at_once: int) -> int:
-    """Pixels of a tile: one chunk's or, of small chunks, `TILE_BYTES`, if memory has room for them.
+    """Pixels of a tile: those of one chunk, or of `TILE_BYTES` of small chunks, or fewer.
+
+    Fewer are taken where free memory is short.
 
     Args:
-        image: whose pixels they are.
-        at_once: tiles in hand.
+        image: image to divide.
+        at_once: number of tiles that are computed at the same time.
     """
     of_one = 8 * len(image.axis)
     return batch_size(COPIES * of_one, max(TILE_BYTES // of_one, prod(image.chunks)), at_once)

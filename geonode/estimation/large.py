@@ -1,4 +1,4 @@
-"""Large work: how much of it is in hand at once, and in which format its results are kept."""
+"""Batch sizes within the free memory, and number formats of large results."""
 
 import re
 from pathlib import Path
@@ -10,32 +10,32 @@ from geonode.config import Format
 from geonode.errors import ArtifactError
 
 SHARE = 0.25
-"""Of the free memory, that all that is in hand at once may take."""
+"""Share of the free memory that all batches in hand may take."""
 
-UNTOLD = 2**32
-"""Bytes that are taken to be free where the operating system does not say."""
+ASSUMED_FREE = 2**32
+"""Free memory (bytes) to assume where the operating system does not report it."""
 
 _MEMORY, _LIMIT = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
 
 
 def batch_size(bytes_of_one: int, most: int, at_once: int) -> int:
-    """As many as are wanted, fewer where memory is short, and one at least.
+    """Number of items in a batch: at most `most`, fewer where memory is short, at least one.
 
     Args:
-        bytes_of_one: that one of them takes while it is computed.
-        most: that are wanted.
-        at_once: batches in hand.
+        bytes_of_one: memory of one item while it is computed.
+        most: largest number of items.
+        at_once: number of batches that are computed at the same time.
     """
     return max(1, min(most, int(SHARE * free_memory()) // (at_once * bytes_of_one)))
 
 
 def free_memory() -> int:
-    """Bytes that this machine has free, or that its container may have where that is less."""
+    """Free memory of the machine (bytes), or the limit of its container where that is less."""
     try:
         found = re.search(r"MemAvailable: *(\d+) kB", _MEMORY.read_text(encoding="ascii"))
     except OSError:
         found = None
-    free = UNTOLD if found is None else 1024 * int(found[1])
+    free = ASSUMED_FREE if found is None else 1024 * int(found[1])
     try:
         return min(free, int(_LIMIT.read_text(encoding="ascii")))
     except (OSError, ValueError):  # no container, or one without a limit
@@ -45,17 +45,17 @@ def free_memory() -> int:
 def in_format(
     values: Float[np.ndarray, "*size"], number: Format, where: str
 ) -> Float[np.ndarray, "*size"]:
-    """Numbers in the format in which they are kept.
+    """Numbers converted to the format in which they are stored.
 
     Args:
-        values: in double precision.
+        values: numbers in double precision.
         number: the format.
-        where: what they are, for the message.
+        where: their name in the error message.
 
     Raises:
-        ArtifactError: one is beyond the largest number of the format.
+        ArtifactError: a number exceeds the largest of the format.
     """
-    with np.errstate(over="ignore"):  # what comes of it is refused
+    with np.errstate(over="ignore"):  # infinite results are refused below
         kept = values.astype(number)
     beyond = np.isfinite(values) & ~np.isfinite(kept)
     if beyond.any():

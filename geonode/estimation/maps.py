@@ -1,12 +1,12 @@
 """Concentration maps of images whose pixels are spectra, tile by tile.
 
-An image is a dask array (y, x, wavelength) of which nothing is read but the tile that is worked on,
-by whoever works on it. Memory is that of the tiles at once, however large the image.
+An image is a dask array (y, x, wavelength). Each process reads only the tile that it computes, so
+that memory depends on the tiles in hand and not on the size of the image.
 
-A tile that is done is a sealed file beside the maps. From these files the maps are made, by one
-process, as tiles share pages of their files; and a run that was ended goes on from them. Spectra
-are taken `AT_ONCE` at a time and with one thread: a pixel has the same bytes in any tile and with
-any number of workers.
+A finished tile is a sealed file in a folder next to the maps. One process copies these files into
+the maps, as tiles share pages of the map files; an interrupted run resumes from them. Spectra are
+estimated in batches of `BATCH_SPECTRA` with one thread: a pixel has the same bytes in any tile and
+with any number of workers.
 """
 
 import hashlib
@@ -26,11 +26,11 @@ from geonode.config import Format
 from geonode.engine.local import LOCAL, Engine
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import on_axis, require_axis
+from geonode.estimation.axis_checks import require_resolution
 from geonode.estimation.curve import Curve
-from geonode.estimation.image import Image, Tile, tiles
-from geonode.estimation.judged import require_resolution
+from geonode.estimation.image import Image, ImageTile, tiles
 from geonode.estimation.large import in_format
-from geonode.estimation.posterior import NUMBERS_AT_ONCE, estimate
+from geonode.estimation.posterior import BATCH_NUMBERS, estimate
 from geonode.progress import Progress, silent
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
@@ -38,9 +38,9 @@ from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes
 from geonode.storage.seal import UNSEALED, read_sealed, seal
 
-AT_ONCE = 64
+BATCH_SPECTRA = 64
 MISSING_VALUE = -1.0
-"""Of a map where a spectrum is incomplete: readers that know of CF show NaN."""
+"""Value of a map where a spectrum is incomplete; readers that follow CF show NaN."""
 
 AMBIGUOUS, MISFIT, MISSING = 1, 2, 4
 FLAGS = {"ambiguous": AMBIGUOUS, "fits_nowhere": MISFIT, "missing": MISSING}
@@ -54,7 +54,7 @@ LAYERS = {
     "high90": "highest concentration of the 90% set",
     "p_value": "p-value of a misfit as large",
 }
-"""Float maps of an image and what they hold; the flags are one more."""
+"""Floating-point maps of an image and their descriptions; the flags are one more map."""
 
 
 def write_maps(
@@ -68,34 +68,29 @@ def write_maps(
     engine: Engine = LOCAL,
     cores: int | None = None,
 ) -> None:
-    """Maps of an image as an artifact (y, x), instead of an older one when all of them are there.
+    """Write the maps of an image as an artifact (y, x), which replaces an older one when complete.
 
-    `LAYERS` are `MISSING_VALUE`, and flagged as missing, where a spectrum has a NaN. Where one fits
-    nowhere the numbers mean nothing, and the flag says so. The tiles of a run that was ended are
-    kept beside, in `kept_of(path)`, and are not computed again if model, image and format are the
-    same.
+    `LAYERS` are `MISSING_VALUE`, and flagged as missing, where a spectrum has a NaN. Where a
+    spectrum fits nowhere the numbers are meaningless, and the pixel is flagged. The tiles of an
+    interrupted run are kept in `kept_of(path)` and reused if model, image and format are the same.
 
     Args:
-        path: of the artifact.
-        curve: of predicted spectra.
-        series: whose axis the curve has.
-        image: the spectra.
-        pixels: of a tile at most.
+        path: path of the artifact.
+        curve: curve of predicted spectra.
+        series: series whose axis the curve has.
+        image: the image.
+        pixels: largest number of pixels of a tile.
         number: format of the layers.
-        report: told of every pixel.
-        engine: works on the tiles.
-        cores: tiles at once in this process.
+        report: called with the number of finished pixels.
+        engine: runs the tiles.
+        cores: tiles at the same time in this process.
 
     Raises:
-        SpectraError: the image says nothing at some wavelengths of the series, or cannot be read.
-        ArtifactError: the artifact cannot be written, or a number has no place in the format. An
-            older one is intact in both cases.
+        SpectraError: the image has no values at some wavelengths of the series, or is unreadable.
+        ArtifactError: the artifact cannot be written, or a number exceeds the format. An older
+            artifact is intact in both cases.
     """
-    none = Spectra(
-        [], image.axis, image.dims[2], image.axis_unit, image.axis[None][:0], np.empty(0)
-    )
-    require_axis(series, none)
-    require_resolution(curve, series, image.axis)
+    _require_axis(curve, series, image)
     kept = kept_of(path)
     folder = kept / _fingerprint(curve, series, image, number)
     with artifact_writer(path, {"labels": series.labels}) as writer:
@@ -107,15 +102,24 @@ def write_maps(
             try:
                 _fill(maps, folder, tile)
                 report(prod(tile.shape))
-            except ArtifactError:  # it is absent, or damaged
+            except ArtifactError:  # the file is absent or damaged
                 left.append(tile)
         recipe = partial(_mapping, folder, curve, series, image.path, number)
         with threadpool_limits(1):
             engine.work(recipe, left, lambda tile, _: _fill(maps, folder, tile), report, cores)
 
 
+def _require_axis(curve: Curve, series: Series, image: Image) -> None:
+    """Refuse an image whose axis does not fit the series."""
+    none = Spectra(
+        [], image.axis, image.dims[2], image.axis_unit, image.axis[None][:0], np.empty(0)
+    )
+    require_axis(series, none)
+    require_resolution(curve, series, image.axis)
+
+
 def _fingerprint(curve: Curve, series: Series, image: Image, number: Format) -> str:
-    """Of all that decides the numbers of a map."""
+    """Hash of all inputs of the maps: model, image files and format."""
     found = hashlib.sha256(repr((number, image.axis.tolist(), series.axis.tolist())).encode())
     for part in (getattr(curve, field.name) for field in fields(curve)):
         found.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
@@ -129,7 +133,7 @@ def _fingerprint(curve: Curve, series: Series, image: Image, number: Format) -> 
 def _declared(
     writer: ArtifactWriter, image: Image, unit: str, number: Format
 ) -> dict[str, np.ndarray]:
-    """The maps, to be filled, and the coordinates of the pixels where the image has them."""
+    """Create empty maps, and the coordinates of the pixels if the image has them."""
     dims = image.dims[:2]
     for dim in dims:
         if dim in image.spectra.coords:
@@ -159,8 +163,8 @@ def _add_attributes(writer: ArtifactWriter, name: str, attributes: dict[str, Any
     zarr.open_array(folder, mode="r+", zarr_format=3).attrs.update(attributes)
 
 
-def _fill(maps: dict[str, np.ndarray], folder: Path, tile: Tile) -> None:
-    """Put a tile that was kept into the maps."""
+def _fill(maps: dict[str, np.ndarray], folder: Path, tile: ImageTile) -> None:
+    """Copy a finished tile into the maps."""
     content, start = read_sealed(folder / tile.name, -len(UNSEALED)), 0
     for values in maps.values():
         part = np.frombuffer(content, values.dtype, prod(tile.shape), start)
@@ -170,11 +174,11 @@ def _fill(maps: dict[str, np.ndarray], folder: Path, tile: Tile) -> None:
 
 def _mapping(
     folder: Path, curve: Curve, series: Series, path: Path, number: Format
-) -> Callable[[Tile, Progress], None]:
-    """What computes a tile of an image and keeps it in a file."""
+) -> Callable[[ImageTile, Progress], None]:
+    """Function that computes a tile of an image and writes it to a file."""
     image = Image.open(path)
 
-    def work(tile: Tile, report: Progress) -> None:
+    def work(tile: ImageTile, report: Progress) -> None:
         layers, flags = _tile(curve, series, image.axis, image.read(tile))
         parts = [
             in_format(layer, number, f"{path}: map {name!r}")
@@ -190,12 +194,12 @@ def _mapping(
 def _tile(
     curve: Curve, series: Series, axis: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Layers and flags of some pixels."""
+    """Layers and flags of the pixels of a tile."""
     layers = np.full((len(LAYERS), len(rows)), MISSING_VALUE)
     flags = np.full(len(rows), MISSING, dtype=np.uint8)
     there = np.flatnonzero(np.isfinite(rows).all(axis=1))
-    # Products of matrices compute the last rows, of which there are no eight, in another way.
-    size = max(8, min(AT_ONCE, NUMBERS_AT_ONCE // curve.scores.size) // 8 * 8)
+    # Matrix products round differently in a last block of fewer than eight rows: fill it up.
+    size = max(8, min(BATCH_SPECTRA, BATCH_NUMBERS // curve.scores.size) // 8 * 8)
     for start in range(0, len(there), size):
         place = there[start : start + size]
         whole = np.resize(place, size)

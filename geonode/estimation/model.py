@@ -1,4 +1,4 @@
-"""Spectra at any concentration, predicted by what was learned of a series."""
+"""Model of a series: prediction of spectra at any concentration."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +20,13 @@ SPECTRA, METRIC, DECODERS = "spectra.zarr", "metric.safetensors", "decoders.safe
 
 @dataclass(frozen=True)
 class SpectralModel:
-    """What one fold knows of a series.
+    """Model of one fold of a series.
 
     Attributes:
         series: the measured series. The spectra that the fold leaves out are not read.
         learned: metrics of the folds of leave-one-out.
-        blend: their decoders.
-        fold: one of them; the last one leaves nothing out.
+        blend: decoders of these folds.
+        fold: the fold; the last one leaves nothing out.
     """
 
     series: Series
@@ -36,14 +36,14 @@ class SpectralModel:
 
     @classmethod
     def read(cls, folder: Path) -> "SpectralModel":
-        """What a pipeline learned of all levels.
+        """Model of all levels from the artifacts of a pipeline.
 
         Args:
-            folder: of its artifacts.
+            folder: folder of the artifacts.
 
         Raises:
-            MissingArtifactError, CorruptArtifactError: one is absent or damaged.
-            ArtifactError: they are of different runs.
+            MissingArtifactError, CorruptArtifactError: an artifact is absent or damaged.
+            ArtifactError: artifacts are of different runs.
         """
         with consistent_artifacts(folder / SPECTRA, folder / METRIC, folder / DECODERS):
             series = read_series(folder / SPECTRA)
@@ -56,7 +56,7 @@ class SpectralModel:
 
     @property
     def has_posterior(self) -> bool:
-        """Whether it predicts by the posterior over metrics, alone or with others."""
+        """Whether the posterior over metrics is among the decoders."""
         return "posterior" in self.blend.decoders
 
     @property
@@ -66,13 +66,13 @@ class SpectralModel:
         return float(levels[0]), float(levels[-1])
 
     def is_inside(self, concentrations: Float[np.ndarray, "target"]) -> Bool[np.ndarray, "target"]:
-        """Whether concentrations are in the training range, its ends included."""
+        """Whether concentrations are in the training range, ends included."""
         return self.fold.spans(self.series.concentrations, concentrations)
 
     def predict(self, concentrations: Float[np.ndarray, "target"]) -> Prediction:
-        """Spectra at some concentrations, with intervals if there are inner folds.
+        """Spectra at some concentrations, with intervals if the blend has them.
 
-        Memory grows with their number: ask for some hundreds at a time.
+        Memory grows with the number of concentrations: predict some hundreds at a time.
 
         Raises:
             SpectraError: a concentration is negative or not finite.

@@ -1,12 +1,13 @@
-"""The posterior of the concentration of a spectrum, on the curve of predicted spectra.
+"""Posterior distribution of the concentration of a spectrum.
 
-Before a spectrum is seen, every concentration is as likely as the nodes of the curve say
-(`geonode.estimation.range`). The likelihood is Student's law about the predicted spectrum. The
-response need not be monotonic, so the posterior may have several modes; none is picked.
+The prior is that of the nodes of the curve (`geonode.estimation.range`). The likelihood is
+Student's distribution about the predicted spectrum. The response need not be monotonic, so the
+posterior may have several modes; all are reported.
 
-A spectrum that fits nowhere has a small p-value. It combines, by Fisher's method, how far the
-spectrum is from the nearest point of the curve (Q / (r - 1) as F with r - 1 degrees of freedom, r
-the number of directions) and how much it has in directions that no prediction has.
+A spectrum that matches no concentration has a small p-value. It combines two tests by Fisher's
+method: the distance of the spectrum from the nearest point of the curve (Q / (r - 1) as F with
+r - 1 degrees of freedom, r the number of directions), and its residual in directions that no
+prediction has.
 
 Source: R. A. Fisher, Statistical Methods for Research Workers, 4th edition, Oliver & Boyd 1932,
 section 21.1.
@@ -23,25 +24,25 @@ from scipy.stats import f as f_law
 from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
 
-SMALLEST_WEIGHT = 0.01  # of a mode that is worth telling
-DIP = 0.5  # of the density between two modes, relative to the lower one
-MISFIT = 0.01  # p-value below which a spectrum is said to fit nowhere
-NUMBERS_AT_ONCE = 8_000_000
+SMALLEST_WEIGHT = 0.01  # of a mode that is reported
+DIP = 0.5  # largest density between two modes, relative to the lower one
+MISFIT = 0.01  # p-value below which a spectrum fits nowhere
+BATCH_NUMBERS = 8_000_000
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """What spectra say of their concentrations.
+    """Estimated concentrations of spectra.
 
     Attributes:
-        mode: the most likely concentration.
-        mean, deviation: of the posterior.
+        mode: most likely concentration.
+        mean, deviation: mean and standard deviation of the posterior.
         modes: concentration and weight of every mode of at least `SMALLEST_WEIGHT`, heaviest
-            first. The weight is the posterior probability from the minimum before to that after.
-            Between two modes the density falls to `DIP` of the lower one at least.
-        sets: intervals of the smallest set of the curve's probability, nine of ten of which are to
+            first. The weight is the posterior probability between the minima on both sides.
+            Between two modes the density falls to `DIP` of the lower one or less.
+        sets: intervals of the smallest set of probability `Curve.mass`; nine of ten sets are to
             hold the true concentration.
-        p_value: of a misfit as large, for a spectrum of the series.
+        p_value: probability of a misfit at least as large, for a spectrum of the series.
     """
 
     mode: Float[np.ndarray, "spectrum"]
@@ -75,15 +76,15 @@ def posterior(
 
 
 def estimate(curve: Curve, spectra: Float[np.ndarray, "spectrum wavelength"]) -> Estimates:
-    """What spectra say of their concentrations; memory does not grow with their number.
+    """Estimate the concentrations of spectra; working memory does not grow with their number.
 
     Raises:
         SpectraError: a spectrum is not finite, or has other wavelengths than the curve.
     """
     nodes, directions = curve.scores.shape
-    at_once = max(1, NUMBERS_AT_ONCE // (nodes * directions))
-    blocks = range(0, max(1, len(spectra)), at_once)
-    parts = [_estimate(curve, spectra[start : start + at_once]) for start in blocks]
+    size = max(1, BATCH_NUMBERS // (nodes * directions))
+    blocks = range(0, max(1, len(spectra)), size)
+    parts = [_estimate(curve, spectra[start : start + size]) for start in blocks]
     return Estimates(
         np.concatenate([part.mode for part in parts]),
         np.concatenate([part.mean for part in parts]),
@@ -110,7 +111,7 @@ def _estimate(curve: Curve, spectra: np.ndarray) -> Estimates:
 
 
 def _distances(curve: Curve, spectra: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Squares of what spectra have in other directions, and Q to every node."""
+    """Squared residuals of spectra in other directions, and distances Q to every node."""
     if spectra.shape[1] != curve.basis.shape[1]:
         raise SpectraError(
             f"spectra: found {spectra.shape[1]} wavelengths, expected the "
@@ -139,14 +140,14 @@ def _posterior(curve: Curve, distance: np.ndarray) -> np.ndarray:
 
 
 def _density(probability: np.ndarray) -> np.ndarray:
-    """Per node and chart length, up to a constant: the cells at both ends are half as wide."""
+    """Density on the chart at every node, up to a constant; the end cells are half as wide."""
     density = probability.copy()
     density[:, [0, -1]] *= 2
     return density
 
 
 def _modes(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, float]]]:
-    """Maxima that are apart, and the probability of their basins."""
+    """Separate maxima of the density, with the probability of their basins."""
     density = np.pad(_density(probability), ((0, 0), (1, 1)), constant_values=-1.0)
     rises, falls = density[:, 1:-1] > density[:, :-2], density[:, 1:-1] >= density[:, 2:]
     found = []
@@ -163,9 +164,9 @@ def _modes(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, floa
 
 
 def _separate(density: np.ndarray, places: list[int]) -> tuple[list[int], list[int]]:
-    """Maxima that are told apart, and the minima between: others are ripples on one mode.
+    """Separate maxima, and the minima between them.
 
-    Of two neighbours whose minimum is not well below the lower of them, that one is dropped.
+    Of two neighbouring maxima without a sufficient `DIP` between them, the lower is dropped.
     """
     cuts = [first + int(density[first : last + 1].argmin()) for first, last in pairwise(places)]
     while cuts:
@@ -180,7 +181,7 @@ def _separate(density: np.ndarray, places: list[int]) -> tuple[list[int], list[i
 
 
 def _credible_sets(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, float]]]:
-    """Cells of the largest density that hold the curve's probability together, as intervals."""
+    """Intervals of the cells of largest density whose probabilities add up to `Curve.mass`."""
     density = _density(probability)
     order = np.argsort(-density, axis=1, kind="stable")
     held = np.cumsum(np.take_along_axis(probability, order, axis=1), axis=1)
@@ -196,16 +197,16 @@ def _credible_sets(curve: Curve, probability: np.ndarray) -> list[list[tuple[flo
 
 
 def _p_value(curve: Curve, distance: np.ndarray, residual: np.ndarray) -> np.ndarray:
-    """Of the distance to the curve and of what is in other directions, by Fisher's method."""
+    """Combined p-value of the distance to the curve and the residual in other directions."""
     across = max(1, curve.scores.shape[1] - 1)
     near = np.max(
         [
             f_law.sf(
-                distance[:, curve.judging & (curve.freedom == freedom)].min(axis=1) / across,
+                distance[:, curve.tested & (curve.freedom == freedom)].min(axis=1) / across,
                 across,
                 freedom,
             )
-            for freedom in np.unique(curve.freedom[curve.judging])
+            for freedom in np.unique(curve.freedom[curve.tested])
         ],
         axis=0,
     )

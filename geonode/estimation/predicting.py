@@ -1,9 +1,8 @@
-"""Spectra at many concentrations, block by block, and the files that they are written to.
+"""Prediction of spectra at many concentrations, block by block, and the files written.
 
-A table has one row a value: one spectrum is a few columns to look at and to draw, and many are
-stacked, so that rows are written as they are computed. With columns for what is not known of a
-value it is no table of spectra alone; without them geonode reads it back. An artifact has the same
-arrays by concentration and wavelength. Numbers that were computed have `DIGITS` significant digits
+A table has one row per value, so that rows are written as they are computed. With columns for the
+uncertainty geonode cannot read it back as spectra; without them it can. An artifact has the same
+values as arrays by concentration and wavelength. Computed numbers have `DIGITS` significant digits
 in a table, concentrations and wavelengths as many as they need.
 """
 
@@ -19,7 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from geonode.config import Format
-from geonode.decoders.blend import SHOWN
+from geonode.decoders.blend import COVERAGE
 from geonode.devices.device import one_thread
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.large import batch_size, in_format
@@ -30,8 +29,8 @@ from geonode.spectra.series import Series
 from geonode.spectra.sheet import shortest, to_number
 from geonode.storage.atomic import replacing
 
-AT_ONCE = 256
-COPIES = 4  # of the factors of predictions that are made at once, as each kind makes them and mixed
+BLOCK_SPECTRA = 256
+COPIES = 4  # arrays of the size of a block's factors: those of every kind and of their mixture
 MOST_CONCENTRATIONS = 100_000
 DIGITS = 6
 _OPTIONS = "options"
@@ -42,12 +41,12 @@ class PredictedBlock:
     """Predicted spectra of some concentrations.
 
     Attributes:
-        start: place of the first among all that were asked for.
-        concentrations: theirs.
-        signal: the spectra.
-        std: standard deviation: the calibrated scale, or what members, sources and kinds disagree
-            by if there are no inner folds.
-        interval: lower and upper end of the interval of `SHOWN`; None without inner folds.
+        start: index of the first concentration among all requested.
+        concentrations: concentrations of the block.
+        signal: predicted spectra.
+        std: standard deviation: the calibrated scale, or that over members, sources and kinds
+            without inner folds.
+        interval: lower and upper end of the interval of `COVERAGE`; None without intervals.
         extrapolated: whether a concentration is out of the measured range.
     """
 
@@ -62,13 +61,13 @@ class PredictedBlock:
     def of(
         cls, model: SpectralModel, concentrations: Float[np.ndarray, "target"], start: int = 0
     ) -> "PredictedBlock":
-        """What a model predicts there.
+        """Predictions of a model at some concentrations.
 
         Raises:
             SpectraError: a prediction is not finite, as far beyond all levels or at a concentration
-                that has no place on the chart.
+                outside the domain of the chart.
         """
-        with np.errstate(all="ignore"):  # what comes of it is refused
+        with np.errstate(all="ignore"):  # predictions that are not finite are refused below
             predicted, inside = model.predict(concentrations), model.is_inside(concentrations)
         signal, std, interval = predicted.spectra, predicted.scale, None
         if predicted.half_width is not None:
@@ -84,18 +83,18 @@ class PredictedBlock:
 
 
 Sink = Callable[[PredictedBlock], None]
-"""Takes the blocks of all concentrations, in order."""
+"""Function that receives the blocks of all concentrations in order."""
 
 
 def requested(concentrations: list[float], ranges: list[str]) -> Float[np.ndarray, "target"]:
-    """All concentrations that were asked for, ascending, each once.
+    """Requested concentrations, ascending, without duplicates.
 
     Args:
-        concentrations: single ones.
-        ranges: each START:STOP:STEP, with STOP if it lies on the steps.
+        concentrations: single concentrations.
+        ranges: ranges START:STOP:STEP; STOP is included if it lies on the steps.
 
     Raises:
-        ParameterError: there is none, there are too many, or one is negative or not finite.
+        ParameterError: no concentrations, too many, or one is negative or not finite.
     """
     if not concentrations and not ranges:
         raise ParameterError(
@@ -114,10 +113,10 @@ def requested(concentrations: list[float], ranges: list[str]) -> Float[np.ndarra
 
 
 def evenly_spaced(text: str) -> Float[np.ndarray, "target"]:
-    """The concentrations of START:STOP:STEP, computed in decimals as they are written.
+    """Concentrations of a range START:STOP:STEP, computed in decimal arithmetic.
 
     Raises:
-        ParameterError: it is no such range, or one of too many concentrations.
+        ParameterError: the text is no such range, or the range has too many concentrations.
     """
     numbers = [to_number(part.strip()) for part in text.split(":")]
     known = [number for number in numbers if number is not None and 0 <= number < np.inf]
@@ -136,28 +135,28 @@ def evenly_spaced(text: str) -> Float[np.ndarray, "target"]:
 
 
 def spectra_at_once(model: SpectralModel) -> int:
-    """Spectra of a block: `AT_ONCE`, if memory has room for them."""
+    """Number of spectra in a block: `BLOCK_SPECTRA`, fewer where memory is short."""
     some = np.array(model.range[:1])
     factors, wavelengths = model.predict(some).predicted.factors.shape[1:]
-    return batch_size(8 * COPIES * factors * wavelengths, AT_ONCE, 1)
+    return batch_size(8 * COPIES * factors * wavelengths, BLOCK_SPECTRA, 1)
 
 
 def blocks(
     model: SpectralModel,
     concentrations: Float[np.ndarray, "target"],
-    size: int = AT_ONCE,
+    size: int = BLOCK_SPECTRA,
     report: Progress = silent,
 ) -> Iterator[PredictedBlock]:
-    """Predict some spectra at a time, so that memory does not grow with their number.
+    """Predict spectra block by block, so that memory does not grow with their number.
 
     Args:
-        model: that predicts.
-        concentrations: all that were asked for.
-        size: spectra of a block.
-        report: told of every spectrum.
+        model: the model.
+        concentrations: all requested concentrations.
+        size: number of spectra in a block.
+        report: called with the number of predicted spectra.
     """
     for start in range(0, len(concentrations), size):
-        # Operations are small: threads within them wait for each other.
+        # The operations are too small for several threads.
         with one_thread():
             block = PredictedBlock.of(model, concentrations[start : start + size], start)
         yield block
@@ -165,7 +164,7 @@ def blocks(
 
 
 def summary(model: SpectralModel, block: PredictedBlock) -> list[dict[str, Any]]:
-    """Of every spectrum its largest value and where it is, and the mean standard deviation."""
+    """Peak, its place and the mean standard deviation of every spectrum."""
     peaks = block.signal.argmax(axis=1)
     return [
         {
@@ -187,7 +186,7 @@ def summary(model: SpectralModel, block: PredictedBlock) -> list[dict[str, Any]]
 
 
 def meaning_of_std(model: SpectralModel) -> str:
-    """What the standard deviations of a model stand for, in words."""
+    """Meaning of the standard deviations of a model, in words."""
     if not model.blend.has_intervals:
         return (
             "what members, sources and kinds of decoders disagree by; no inner folds calibrate it"
@@ -199,12 +198,12 @@ def meaning_of_std(model: SpectralModel) -> str:
 
 @contextmanager
 def table_sink(path: Path, model: SpectralModel, only_signal: bool) -> Iterator[Sink]:
-    """Write spectra as CSV of one row a value, whole or not at all.
+    """Write spectra as CSV with one row per value, whole or not at all.
 
     Args:
         path: the file.
-        model: whose predictions they will be.
-        only_signal: whether to leave out all that is not concentration, wavelength or signal.
+        model: model that predicts the spectra.
+        only_signal: whether to write only concentration, wavelength and signal.
 
     Raises:
         ArtifactError: the operating system refuses.
@@ -213,7 +212,7 @@ def table_sink(path: Path, model: SpectralModel, only_signal: bool) -> Iterator[
     header = [*_headers(series), "signal"]
     bounds = 0 if only_signal or not model.blend.has_intervals else 2
     if not only_signal:
-        header += ["std", *(f"{end}{SHOWN * 100:.0f}" for end in ("low", "high"))][: 1 + bounds]
+        header += ["std", *(f"{end}{COVERAGE * 100:.0f}" for end in ("low", "high"))][: 1 + bounds]
         header += ["extrapolated"]
     wavelengths = [shortest(number) for number in series.axis]
     computed = f",%.{DIGITS}g" * (1 if only_signal else 2 + bounds)
@@ -246,37 +245,26 @@ def artifact_sink(
 
     Args:
         path: folder of the artifact.
-        model: whose predictions they will be.
-        concentrations: all of them.
-        only_signal: whether to leave out all that is not concentration, wavelength or signal.
+        model: model that predicts the spectra.
+        concentrations: all concentrations.
+        only_signal: whether to write only concentration, wavelength and signal.
         number: format of the spectra.
 
     Raises:
-        ArtifactError: it cannot be written, or a number has no place in the format; an older one is
-            then intact.
+        ArtifactError: the artifact cannot be written, or a number exceeds the format; an older
+            artifact is then intact.
     """
-    series, labels = model.series, model.series.labels
-    attributes: dict[str, Any] = {
-        "labels": labels,
-        "measured_range": list(model.range),
-        "std": meaning_of_std(model),
-    }
-    names = {"signal": labels["signal"]}
-    if not only_signal:
-        names["std"] = f"standard deviation of {labels['signal']}"
-        if model.blend.has_intervals:
-            share = f"{SHOWN * 100:.0f}"
-            names[f"low{share}"] = f"lower end of the {share}% interval"
-            names[f"high{share}"] = f"upper end of the {share}% interval"
-    shape = len(concentrations), len(series.axis)
-    with series.artifact_writer(path, attributes) as writer:
-        unit = labels["concentration_unit"]
+    labels, shape = model.series.labels, (len(concentrations), len(model.series.axis))
+    about: dict[str, Any] = {"labels": labels, "measured_range": list(model.range)}
+    about["std"] = meaning_of_std(model)
+    with model.series.artifact_writer(path, about) as writer:
+        unit, of_signal = labels["concentration_unit"], labels["signal_unit"]
         writer.coordinate("concentration", concentrations, units=unit, long_name="concentration")
         dims = ("concentration", "wavelength")
-        arrays = [
-            writer.mapped(name, dims, shape, number, units=labels["signal_unit"], long_name=said)
-            for name, said in names.items()
-        ]
+        arrays = {
+            name: writer.mapped(name, dims, shape, number, units=of_signal, long_name=long_name)
+            for name, long_name in _array_names(model, only_signal).items()
+        }
         if not only_signal:
             writer.stored(
                 "extrapolated",
@@ -290,14 +278,27 @@ def artifact_sink(
             at = slice(block.start, block.start + len(block.concentrations))
             ends = () if block.interval is None else tuple(block.interval)
             computed = (block.signal, block.std, *ends)
-            for name, array, values in zip(names, arrays, computed, strict=False):
+            for (name, array), values in zip(arrays.items(), computed, strict=False):
                 array[at] = in_format(values, number, f"{path}: array {name!r}")
 
         yield write
 
 
+def _array_names(model: SpectralModel, only_signal: bool) -> dict[str, str]:
+    """Long names of the arrays by concentration and wavelength, in the order of a block."""
+    signal = model.series.labels["signal"]
+    names = {"signal": signal}
+    if not only_signal:
+        names["std"] = f"standard deviation of {signal}"
+        if model.blend.has_intervals:
+            share = f"{COVERAGE * 100:.0f}"
+            names[f"low{share}"] = f"lower end of the {share}% interval"
+            names[f"high{share}"] = f"upper end of the {share}% interval"
+    return names
+
+
 def _headers(series: Series) -> tuple[str, str]:
-    """Headers of concentrations and wavelengths with their units, as they are read back."""
+    """Headers of concentrations and wavelengths with units, as the readers understand them."""
     axis, unit = series.labels["axis"], series.labels["axis_unit"]
     known = axis if role(axis) == "axis" else "wavelength"
     of_levels = series.labels["concentration_unit"]

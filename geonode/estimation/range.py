@@ -1,11 +1,11 @@
-"""Concentrations that a spectrum may have before it is seen.
+"""Prior distribution of the concentration of a spectrum.
 
-A concentration is as likely as its share of the arc length of the posterior metric: where the
-spectra change fast with concentration, it is told apart finely (the prior of Jeffreys is the same
-for errors of one size). The range reaches beyond the training levels, as these do not say
-that an unknown lies between them. Its ends are chosen by the levels that are known, never by one
-that is left out. Of n + 1 levels in random order the last lies above the n others with the
-probability 1 / (n + 1), and so below: the parts beyond the levels have no more.
+The prior is uniform on the arc length of the posterior metric, so that concentrations are resolved
+finely where the spectra change fast (for errors of one size this is Jeffreys' prior). The range
+reaches beyond the training levels, as an unknown need not lie between them. Its ends depend on the
+training levels alone, never on a left-out one. Of n + 1 levels in random order the last lies above
+the n others with probability 1 / (n + 1), and likewise below: each part beyond the levels has that
+prior probability.
 """
 
 from typing import NamedTuple
@@ -16,24 +16,24 @@ from jaxtyping import Float
 from geonode.errors import TrainingError
 
 BEYOND = 1.5
-"""Steps, in concentration or in its logarithm, by which the range reaches beyond the levels."""
+"""Reach of the range beyond the levels, in steps of concentration or of its logarithm."""
 
-KNOTS = 33  # evenly, and again on a logarithmic scale
+KNOTS = 33  # on a linear scale, and again on a logarithmic one
 DECADES = 30.0  # lowest positive level over the lowest knot on the logarithmic scale
 NODES = 1025
 TOO_NEAR = 1e-6
-"""Of a concentration, and of the even steps: knots that are nearer to each other are one."""
+"""Smallest distance of two knots, relative to the concentration and to the linear step."""
 
 
 class Nodes(NamedTuple):
-    """Concentrations at which a curve is predicted and a posterior is computed.
+    """Concentrations of the predictions and of the posterior.
 
     Attributes:
-        knots: for the predictions; the curve between them is interpolated.
-        shares: of the arc length up to every knot, from 0 to 1.
-        fine: for the posterior, evenly on the arc length.
-        edges: of the cells about the fine ones.
-        log_prior: of the cells, up to a constant.
+        knots: concentrations of the predictions; the curve between them is interpolated.
+        shares: share of the arc length up to every knot, from 0 to 1.
+        fine: nodes of the posterior, evenly spaced on the arc length.
+        edges: edges of the cells about the nodes.
+        log_prior: log prior probability of the cells, up to a constant.
     """
 
     knots: Float[np.ndarray, "knot"]
@@ -44,7 +44,7 @@ class Nodes(NamedTuple):
 
 
 def believable_range(levels: Float[np.ndarray, "level"]) -> tuple[float, float]:
-    """From below the lowest level to beyond the highest, by the larger of two kinds of steps.
+    """Range of concentrations to consider, by the larger of a linear and a logarithmic step.
 
     Args:
         levels: training levels, ascending, none negative.
@@ -60,7 +60,7 @@ def believable_range(levels: Float[np.ndarray, "level"]) -> tuple[float, float]:
 
 
 def knots_over_range(levels: Float[np.ndarray, "level"]) -> Float[np.ndarray, "knot"]:
-    """Concentrations over the believable range, near to each other on every chart.
+    """Knots over the believable range, dense on linear and logarithmic charts.
 
     Args:
         levels: training levels, ascending, none negative, not all zero.
@@ -77,12 +77,12 @@ def nodes_on_metric(
     knots: Float[np.ndarray, "knot"],
     sqrt_metric: Float[np.ndarray, "knot"],
 ) -> Nodes:
-    """Nodes evenly on the arc length of a metric.
+    """Nodes evenly spaced on the arc length of a metric.
 
     Args:
         levels: training levels, ascending, none negative.
-        knots: as of `knots_over_range`.
-        sqrt_metric: sqrt(g) at the knots, positive; straight in between.
+        knots: knots of `knots_over_range`.
+        sqrt_metric: sqrt(g) at the knots, positive; linear in between.
 
     Raises:
         TrainingError: sqrt(g) is not finite, or the levels are too small a part of the range.

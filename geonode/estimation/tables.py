@@ -1,6 +1,6 @@
-"""Estimates as rows: of a table, of JSON, of text for people.
+"""Estimates as rows of a CSV table, of JSON, and of text on the screen.
 
-Concentrations have `DIGITS` significant digits and no exponent, p-values as many with one.
+Concentrations have `DIGITS` significant digits and no exponent; p-values may have an exponent.
 """
 
 import csv
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from geonode.estimation.axis import on_axis
+from geonode.estimation.axis_checks import require_resolution, shifts
 from geonode.estimation.curve import CREDIBLE, Curve
-from geonode.estimation.judged import require_resolution, shifts
 from geonode.estimation.posterior import estimate
 from geonode.progress import Progress, silent
 from geonode.spectra.reading import Spectra
@@ -20,13 +20,13 @@ from geonode.spectra.series import Series
 from geonode.spectra.sheet import shortest
 from geonode.storage.document import cell
 
-AT_ONCE = 1024
+BATCH_ROWS = 1024
 DIGITS = 6
 LONGEST_NAME = 40
-"""Characters of a name in a table for people."""
+"""Characters of a name on the screen."""
 
 SHOWN_DIGITS = 4
-"""Of a number in a table for people."""
+"""Significant digits of a number on the screen."""
 
 COLUMNS = (
     "name",
@@ -45,18 +45,18 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Row:
-    """What one spectrum says of its concentration.
+class EstimateRow:
+    """Estimated concentration of one spectrum.
 
     Attributes:
-        name: what its file calls it.
-        mode: the most likely concentration.
-        mean, std: of the posterior.
-        sets: intervals of the set, `CREDIBLE` of which are to hold the truth, ascending.
+        name: name of the spectrum in its file.
+        mode: most likely concentration.
+        mean, std: mean and standard deviation of the posterior.
+        sets: intervals of the set of nominal coverage `CREDIBLE`, ascending.
         modes: concentration and weight of every mode, heaviest first.
-        p_value: of a misfit as large.
-        fits: whether it may be a spectrum of the series.
-        shift: by which its axis seems to be off, in the unit of the axis; 0: it does not.
+        p_value: probability of a misfit at least as large.
+        fits: whether the spectrum may be one of the series.
+        shift: apparent shift of the axis (axis unit); 0 for none.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Row:
         return len(self.sets) > 1
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, in full precision."""
+        """Fields as JSON, in full precision."""
         return {
             "name": self.name,
             "mode": self.mode,
@@ -102,7 +102,7 @@ class Row:
         }
 
     def cells(self) -> list[str]:
-        """Texts of `COLUMNS`."""
+        """Cells of a CSV row, in the order of `COLUMNS`."""
         return [
             cell(self.name),
             *map(_number, (self.mode, self.mean, self.std, self.low, self.high)),
@@ -115,7 +115,7 @@ class Row:
         ]
 
     def shown(self) -> tuple[str, ...]:
-        """Texts of `header`."""
+        """Cells of a row on the screen, in the order of `header`."""
         verdict = "ambiguous" if self.ambiguous else ""
         return (
             _short(self.name),
@@ -127,10 +127,10 @@ class Row:
         )
 
     def sentence(self, unit: str) -> str | None:
-        """What a reader must know before using the numbers; None: nothing.
+        """Warning that a reader must know before using the numbers; None for none.
 
         Args:
-            unit: of concentrations.
+            unit: unit of concentrations.
         """
         name = _short(self.name)
         if self.shift:
@@ -160,30 +160,30 @@ class Row:
 
 def estimated(
     curve: Curve, series: Series, spectra: Spectra, report: Progress = silent
-) -> list[Row]:
-    """What all spectra of a file say of their concentrations, in the order of the file.
+) -> list[EstimateRow]:
+    """Estimates of all spectra of a file, in the order of the file.
 
-    Beside the spectra and the rows, memory does not grow with their number.
+    Working memory does not grow with the number of spectra.
 
     Args:
-        curve: of predicted spectra.
-        series: whose axis the curve has.
-        spectra: that passed `require_axis`.
-        report: told of every spectrum.
+        curve: curve of predicted spectra.
+        series: series whose axis the curve has.
+        spectra: spectra that passed `require_axis`.
+        report: called with the number of estimated spectra.
 
     Raises:
-        SpectraError: on this axis the spectra of the series themselves are taken for others.
+        SpectraError: the axis is too coarse to tell the levels of the series apart.
     """
     require_resolution(curve, series, spectra.axis)
-    rows: list[Row] = []
-    for start in range(0, len(spectra.names), AT_ONCE):
-        part = slice(start, start + AT_ONCE)
+    rows: list[EstimateRow] = []
+    for start in range(0, len(spectra.names), BATCH_ROWS):
+        part = slice(start, start + BATCH_ROWS)
         values = on_axis(series, spectra.axis, spectra.values[part])
         found, shifted = estimate(curve, values), shifts(curve, series, values)
         fits = found.fits & (shifted == 0)
         numbers = (found.mode, found.mean, found.deviation, found.p_value, fits, shifted)
         rows += [
-            Row(name, mode, mean, std, sets, modes, p_value, fits, shift)
+            EstimateRow(name, mode, mean, std, sets, modes, p_value, fits, shift)
             for name, mode, mean, std, p_value, fits, shift, sets, modes in zip(
                 spectra.names[part],
                 *(column.tolist() for column in numbers),
@@ -197,17 +197,17 @@ def estimated(
 
 
 def header(unit: str) -> tuple[str, ...]:
-    """Titles of the columns that people are shown.
+    """Titles of the columns on the screen.
 
     Args:
-        unit: of concentrations.
+        unit: unit of concentrations.
     """
     of = "" if unit in ("", "1") else f" ({unit})"
     return ("name", f"mode{of}", "mean", "std", f"{CREDIBLE:.0%} set", "modes (weight)", "p", "")
 
 
-def to_csv(rows: list[Row]) -> str:
-    """A table of all columns."""
+def to_csv(rows: list[EstimateRow]) -> str:
+    """CSV table of all columns."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)

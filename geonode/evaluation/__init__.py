@@ -1,1 +1,1 @@
-"""How good predictions are, against measurement and against classical methods."""
+"""Scores of predictions against measurement and against classical methods."""

@@ -1,4 +1,4 @@
-"""What every part of the learning buys: one part exchanged at a time, on every series at hand."""
+"""Ablation: scores with one part of the learning exchanged at a time, on all series at hand."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ PATH_FLAT, PATH_SHARED = "path, flat metric", "path, one leaking metric"
 
 
 class InitialWeights(WeightRule):
-    """The weights before anything is learned, and their own leave-one-out error."""
+    """Rule of weights without learning: a softmax of the leave-one-out errors of the smoothers."""
 
     def __init__(self) -> None:
         super().__init__(networks=0, width=1)
@@ -44,16 +44,16 @@ class InitialWeights(WeightRule):
     def forward(
         self, evidence: Evidence
     ) -> tuple[Float[Tensor, "row smoother"], Float[Tensor, "row"]]:
-        """By the leave-one-out error alone."""
+        """Weights and expected error by the leave-one-out error alone."""
         return torch.softmax(evidence.initial, dim=-1), evidence.total * evidence.expected
 
 
 class OneChart(WeightRule):
-    """A rule that is shown the smoothers of one chart alone.
+    """Rule of weights restricted to the smoothers of one chart.
 
     Args:
-        rule: of weights.
-        chart: place of the chart.
+        rule: rule of weights.
+        chart: index of the chart.
     """
 
     def __init__(self, rule: WeightRule, chart: int) -> None:
@@ -64,19 +64,20 @@ class OneChart(WeightRule):
     def forward(
         self, evidence: Evidence
     ) -> tuple[Float[Tensor, "row smoother"], Float[Tensor, "row"]]:
-        """The rule's weights among those of the chart."""
+        """Weights and expected error by the rule, among the smoothers of the chart."""
         initial = evidence.initial.masked_fill(self.others, -torch.inf)
         return self.rule(evidence._replace(initial=initial))
 
 
 @dataclass(frozen=True)
-class Row:
-    """One predictor on one series.
+class AblationRow:
+    """Scores of one predictor on one series.
 
     Attributes:
         origin: `MEASURED` or `SIMULATED`.
-        series, seed, predictor: what was done; the seed is that of networks, 0 without.
-        rmse: root of the mean squared error of the left-out spectra.
+        series, predictor: names.
+        seed: seed of the networks; 0 without networks.
+        rmse: root mean squared error of the left-out spectra.
         interior90, ends90: coverage of the 90% intervals; None without intervals.
     """
 
@@ -97,26 +98,26 @@ class Job(NamedTuple):
         arguments: of that function.
     """
 
-    score: Callable[..., list[Row]]
+    score: Callable[..., list[AblationRow]]
     arguments: tuple[Any, ...]
 
 
-def rows_of(job: Job, report: Progress) -> list[Row]:
+def rows_of(job: Job, report: Progress) -> list[AblationRow]:
     """Rows of a job; `report` is called once."""
     rows = job.score(*job.arguments)
     report(1)
     return rows
 
 
-def posteriors(name: str, series: Series) -> list[Row]:
-    """Score the posterior, that with weights that were not learned, and that of a flat metric.
+def posteriors(name: str, series: Series) -> list[AblationRow]:
+    """Score three posteriors: the default, without learned weights, and with a flat metric.
 
     The flat metric is that of the chart a user would set: logarithmic where `geonode inspect`
     proposes it, linear elsewhere.
 
     Args:
-        name: of the series.
-        series: as measured.
+        name: name of the series.
+        series: measured series.
     """
     prior = packaged_prior()
     rows = []
@@ -128,13 +129,13 @@ def posteriors(name: str, series: Series) -> list[Row]:
     return rows
 
 
-def simulated(levels: int, count: int, seed: int) -> list[Row]:
-    """Score the same three on simulated series, none of which the rule was learned on.
+def simulated(levels: int, count: int, seed: int) -> list[AblationRow]:
+    """Score the three posteriors of `posteriors` on simulated series, unseen in learning.
 
     Args:
-        levels: of every series.
-        count: how many series.
-        seed: of the series.
+        levels: number of levels of every series.
+        count: number of series.
+        seed: seed of the series.
     """
     found = simulate(Draws.of(seed, torch.device("cpu")), count, levels)
     rows = []
@@ -145,25 +146,28 @@ def simulated(levels: int, count: int, seed: int) -> list[Row]:
                 weights, _ = rule(batch.evidence)
             squares = batch.squared_errors(weights).mean() / spectra.shape[1]
             name = f"{levels} levels, {place}"
-            rows.append(Row(SIMULATED, name, 0, predictor, float(squares) ** 0.5, None, None))
+            rmse = float(squares) ** 0.5
+            rows.append(AblationRow(SIMULATED, name, 0, predictor, rmse, None, None))
     return rows
 
 
 def _rules(levels: np.ndarray) -> dict[str, WeightRule]:
-    """Rules of weights by name of the predictor."""
+    """Rules of weights by predictor."""
     rule = packaged_prior().rule
     chart = LOG if proposes_log(levels) else FAMILIES.index("linear")
     return {LEARNED: rule, INITIAL: InitialWeights(), FLAT: OneChart(rule, chart)}
 
 
-def networks(name: str, series: Series, parameters: Parameters, device: Device) -> list[Row]:
+def networks(
+    name: str, series: Series, parameters: Parameters, device: Device
+) -> list[AblationRow]:
     """Score the blend, and the published method with metrics learned, flat and leaking.
 
     Args:
-        name: of the series.
-        series: on its given chart.
+        name: name of the series.
+        series: series on its given chart.
         parameters: the blocks `inner`, `metric` and `decoders`, with the seed.
-        device: where to train.
+        device: device to train on.
     """
     seed, rows = parameters.metric.seed, []
     runs: dict[str, tuple[str, str]] = {
@@ -185,16 +189,16 @@ def networks(name: str, series: Series, parameters: Parameters, device: Device) 
     return rows
 
 
-def baselines(name: str, series: Series) -> list[Row]:
+def baselines(name: str, series: Series) -> list[AblationRow]:
     """Score every baseline.
 
     Args:
-        name: of the series.
-        series: on its given chart.
+        name: name of the series.
+        series: series on its given chart.
     """
     found = Comparison.of(series)
     return [
-        Row(MEASURED, name, 0, baseline, scores["rmse"], None, None)
+        AblationRow(MEASURED, name, 0, baseline, scores["rmse"], None, None)
         for baseline, scores in found.scores.items()
     ]
 
@@ -206,9 +210,9 @@ def _alone(decoders: PosteriorDecoders, series: Series) -> Blend:
     return Blend({"posterior": decoders}, weights, None, None, chosen, wavelengths)
 
 
-def _row(name: str, seed: int, predictor: str, series: Series, found: Prediction) -> Row:
+def _row(name: str, seed: int, predictor: str, series: Series, found: Prediction) -> AblationRow:
     rmse = float(np.sqrt(np.mean((found.spectra - series.signal) ** 2)))
     if found.half_width is None:
-        return Row(MEASURED, name, seed, predictor, rmse, None, None)
+        return AblationRow(MEASURED, name, seed, predictor, rmse, None, None)
     held = coverage(series.signal, found.spectra, found.half_width)["90"]
-    return Row(MEASURED, name, seed, predictor, rmse, held["interior"], held["ends"])
+    return AblationRow(MEASURED, name, seed, predictor, rmse, held["interior"], held["ends"])

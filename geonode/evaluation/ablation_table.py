@@ -1,4 +1,4 @@
-"""The tables of the ablation: every row, and the questions that they answer."""
+"""Tables of the ablation: all scores, and paired comparisons of predictors."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from geonode.evaluation.ablation import (
     PATH_FLAT,
     PATH_SHARED,
     SIMULATED,
-    Row,
+    AblationRow,
 )
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.paired import PairedTest, paired_test
@@ -36,17 +36,19 @@ QUESTIONS = (
 """Pairs of predictors that are compared on all series."""
 
 
-def rows_csv(rows: list[Row]) -> str:
-    """One line a row."""
+def rows_csv(rows: list[AblationRow]) -> str:
+    """CSV table with one line per predictor and series."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
+    writer = csv.DictWriter(
+        text, [field.name for field in fields(AblationRow)], lineterminator="\n"
+    )
     writer.writeheader()
     writer.writerows(asdict(row) for row in rows)
     return text.getvalue()
 
 
-def paired_csv(rows: list[Row]) -> str:
-    """One line a question that every series has both answers to.
+def paired_csv(rows: list[AblationRow]) -> str:
+    """CSV table with one line per pair of `QUESTIONS` scored on several series.
 
     Errors are geometric means over seeds.
     """
@@ -65,8 +67,8 @@ def paired_csv(rows: list[Row]) -> str:
     return text.getvalue()
 
 
-def _errors(rows: list[Row]) -> dict[str, dict[str, float]]:
-    """RMSE by predictor and series, that of the best baseline among them."""
+def _errors(rows: list[AblationRow]) -> dict[str, dict[str, float]]:
+    """RMSE by predictor and series, including the best baseline of each series."""
     found: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         found.setdefault(row.predictor, {}).setdefault(row.series, []).append(row.rmse)

@@ -1,9 +1,9 @@
-"""Classical interpolation between measured spectra: what a learned model has to beat.
+"""Baselines: classical interpolation between measured spectra, which a learned model has to beat.
 
 A baseline takes the chart of the series, the concentrations of the training levels (ascending, at
 least three), their spectra and a concentration, and returns the spectrum it predicts there. Most
-predict from positions on the given chart; the three that bring a chart of their own predict from
-concentrations. The docstring of each says what it does outside the training levels.
+predict from positions on the given chart; the three with a chart of their own predict from
+concentrations. The docstring of each describes its extrapolation.
 """
 
 from collections.abc import Callable
@@ -23,27 +23,27 @@ Concentrations = Float[np.ndarray, "level"]
 Spectra = Float[np.ndarray, "level wavelength"]
 Spectrum = Float[np.ndarray, "wavelength"]
 Predictor = Callable[[Float[np.ndarray, "level"], Spectra, float], Spectrum]
-"""From training levels, their spectra and a level, all positions or all concentrations."""
+"""Function of training levels, their spectra and a level, all as positions or concentrations."""
 
 Baseline = Callable[[Chart, Concentrations, Spectra, float], Spectrum]
 
 FEWEST_TO_CHOOSE = 5
-"""Levels of a series with which baselines can be compared inside every fold."""
+"""Fewest levels of a series with which baselines can be compared inside every fold."""
 
 MOST_LEFT_OUT = 10
-"""Training levels that are left out in turn to choose among the baselines."""
+"""Largest number of training levels that are left out in turn to choose among the baselines."""
 
 TIE = 1e-12
-"""Distances (chart) that differ by less are equal: levels are charted with rounding."""
+"""Largest difference of equal distances (chart units), due to rounding."""
 
 
 def linear(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
-    """Straight lines between neighbours; the first and the last line go on outside."""
+    """Linear interpolation between neighbours, extrapolated by the first and the last line."""
     return make_interp_spline(train_positions, train_spectra, k=1)(position)
 
 
 def pchip(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
-    """Monotone cubic Hermite interpolation; the first and the last cubic go on outside.
+    """Monotone cubic Hermite interpolation, extrapolated by the first and the last cubic.
 
     Source: Fritsch and Butland, SIAM J. Sci. Stat. Comput. 5, 300 (1984).
     """
@@ -51,20 +51,20 @@ def pchip(train_positions: Positions, train_spectra: Spectra, position: float) -
 
 
 def natural_cubic(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
-    """Cubic spline without curvature at its ends; straight lines go on outside."""
+    """Cubic spline without curvature at its ends, extrapolated by straight lines."""
     spline = CubicSpline(train_positions, train_spectra, bc_type="natural")
     inside = np.clip(position, train_positions[0], train_positions[-1])
     return spline(inside) + (position - inside) * spline(inside, 1)
 
 
 def nearest(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
-    """The spectrum of the nearest level; of two equally near ones, the lower."""
+    """Spectrum of the nearest level; of the lower level if two are equally near."""
     distance = np.abs(train_positions - position)
     return train_spectra[np.argmax(distance <= distance.min() + TIE)]
 
 
 def mean(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:  # noqa: ARG001
-    """The mean of the training spectra, wherever the position."""
+    """Mean of the training spectra at every position."""
     return train_spectra.mean(axis=0)
 
 
@@ -80,8 +80,8 @@ def gaussian_process(
     Source: Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), chapters 2, 5.
     """
     centre = train_spectra.mean(axis=0)
-    # The likelihood knows the spectra by their inner products alone, and so equally by their scores
-    # on an orthonormal basis: at most one output per level, in place of one per wavelength.
+    # The likelihood depends on inner products of spectra alone, which are those of their scores on
+    # an orthonormal basis: at most one output per level instead of one per wavelength.
     left, singular, basis = np.linalg.svd(train_spectra - centre, full_matrices=False)
     scores = left * singular
     scale = np.sqrt(np.mean(scores**2))
@@ -103,12 +103,12 @@ def process_with_trend(
 
 
 def low_rank_pchip(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
-    """PCHIP of the leading scores of the training spectra, which leaves their noise out.
+    """PCHIP of the leading scores of the training spectra, without the noise of the others.
 
-    Scores belong to the singular vectors of the spectra about their mean. How many are kept is
-    what predicts the training spectra themselves best when each is left out in turn.
+    Scores belong to the singular vectors of the spectra about their mean. Their number is the one
+    with the smallest leave-one-out error among the training spectra.
     """
-    # Inner products decide everything, and so do scores on an orthonormal basis.
+    # Scores on an orthonormal basis have the inner products of the spectra, which suffice.
     centre = train_spectra.mean(axis=0)
     left, singular, basis = np.linalg.svd(train_spectra - centre, full_matrices=False)
     scores, levels = left * singular, len(train_positions)
@@ -125,7 +125,7 @@ def low_rank_pchip(train_positions: Positions, train_spectra: Spectra, position:
 def _of_every_rank(
     train_positions: Positions, train_spectra: Spectra, position: float
 ) -> Float[np.ndarray, "rank wavelength"]:
-    """Predictions by PCHIP of one leading score and of more, up to all."""
+    """Predictions by PCHIP of the leading scores, for every number of them."""
     centre = train_spectra.mean(axis=0)
     left, singular, basis = np.linalg.svd(train_spectra - centre, full_matrices=False)
     scores = PchipInterpolator(train_positions, left * singular)(position)
@@ -138,10 +138,11 @@ def process_on_linear_chart(
     spectra: Spectra,
     concentration: float,
 ) -> Spectrum:
-    """Gaussian process about a constant, to which it reverts far outside, on the linear chart.
+    """Gaussian process about a constant on the linear chart.
 
-    Length and noise maximise the restricted likelihood (`geonode.metrics.gaussian_process`). The
-    chart takes the ends of the training levels and the one to predict to -1 and 1.
+    Far outside it reverts to the constant. Length and noise maximise the restricted likelihood
+    (`geonode.metrics.gaussian_process`). The chart maps the ends of the training levels and of the
+    level to predict to -1 and 1.
     """
     chart = _linear_chart(np.append(concentrations, concentration))
     return _process_on(chart, concentrations, spectra, concentration)[0]
@@ -153,7 +154,7 @@ def process_on_log_chart(
     spectra: Spectra,
     concentration: float,
 ) -> Spectrum:
-    """As `process_on_linear_chart`, on the logarithmic chart.
+    """Gaussian process about a constant, as `process_on_linear_chart`, on the logarithmic chart.
 
     A level of zero has no logarithm: with one the chart is asinh(c / kappa), with half the smallest
     positive level as kappa. With a negative level it is the linear chart.
@@ -168,9 +169,9 @@ def process_on_chart_by_evidence(
     spectra: Spectra,
     concentration: float,
 ) -> Spectrum:
-    """`process_on_linear_chart` or `process_on_log_chart`, whichever the training spectra prefer.
+    """Gaussian process on the linear or the logarithmic chart, by the training spectra.
 
-    That is the one with the larger restricted likelihood; if it is the same, the linear one.
+    The chart with the larger restricted likelihood is taken, the linear one if they are equal.
     """
     levels = np.append(concentrations, concentration)
     candidates = [
@@ -185,7 +186,7 @@ def _linear_chart(levels: np.ndarray) -> Chart:
 
 
 def _log_chart(levels: np.ndarray) -> Chart:
-    """The logarithmic chart, or what comes nearest to it where a level has no logarithm."""
+    """Logarithmic chart, or the nearest to it where a level has no logarithm."""
     lowest = levels.min()
     if lowest > 0:
         return Chart.of("log", None, levels)
@@ -197,14 +198,14 @@ def _log_chart(levels: np.ndarray) -> Chart:
 def _process_on(
     chart: Chart, concentrations: np.ndarray, spectra: np.ndarray, concentration: float
 ) -> tuple[np.ndarray, float]:
-    """Prediction of the process on a chart, and its evidence: the log restricted likelihood."""
+    """Prediction of a Gaussian process on a chart, and its log restricted likelihood."""
     training, target = chart.position(concentrations), chart.position(np.array([concentration]))
     process, evidence = fit_process(training, spectra, "constant")
     return process.predict(training, spectra, target)[0], evidence
 
 
 def _on_given_chart(predict: Predictor) -> Baseline:
-    """The baseline that predicts from positions on the given chart."""
+    """Baseline that predicts from positions on the given chart."""
 
     def baseline(
         given: Chart, concentrations: np.ndarray, spectra: np.ndarray, concentration: float
@@ -233,7 +234,7 @@ BASELINES: dict[str, Baseline] = {
 }
 
 
-def leave_one_out(
+def left_out_predictions(
     predict: Predictor,
     levels: Float[np.ndarray, "concentration"],
     spectra: Float[np.ndarray, "concentration wavelength"],
@@ -242,11 +243,11 @@ def leave_one_out(
     """Predict every spectrum from the others.
 
     Args:
-        predict: one of `BASELINES` on a chart, `partial(baseline, chart)`. It is handed the rows of
-            the other levels only.
+        predict: one of `BASELINES` on a chart, `partial(baseline, chart)`. It gets the rows of the
+            other levels only.
         levels: concentrations, ascending, one more than a baseline takes.
         spectra: the measured spectra.
-        left_out: places of the levels to leave out in turn; None for all.
+        left_out: indices of the levels to leave out in turn; None for all.
 
     Returns:
         Row i is the spectrum predicted at the i-th of these levels with its row left out.
@@ -266,17 +267,17 @@ def chosen_inside(
     spectra: Float[np.ndarray, "concentration wavelength"],
     report: Progress = silent,
 ) -> tuple[Float[np.ndarray, "concentration wavelength"], list[str]]:
-    """Predict every spectrum by the baseline that predicts the others best among themselves.
+    """Predict every spectrum by the baseline with the smallest inner leave-one-out error.
 
-    That is what a careful reader could have done without the method under test: for every fold the
+    This is the choice open to a careful user without the method under test: for every fold the
     baseline with the least squared error when each training spectrum is left out in turn, or
-    `MOST_LEFT_OUT` of them, evenly spread, where there are more.
+    `MOST_LEFT_OUT` of them, evenly spaced, where there are more.
 
     Args:
-        chart: of the series.
+        chart: chart of the series.
         concentrations: levels, ascending, at least five.
         spectra: the measured spectra.
-        report: told of every fold.
+        report: called after every fold.
 
     Returns:
         The predictions, and the name of the baseline chosen in every fold.
@@ -287,7 +288,7 @@ def chosen_inside(
         training, known = np.delete(concentrations, fold), np.delete(spectra, fold, axis=0)
         some = np.unique(np.linspace(0, len(training) - 1, MOST_LEFT_OUT).round().astype(int))
         errors = {
-            name: np.sum((leave_one_out(predict, training, known, some) - known[some]) ** 2)
+            name: np.sum((left_out_predictions(predict, training, known, some) - known[some]) ** 2)
             for name, predict in predictors.items()
         }
         names.append(min(errors, key=lambda name: errors[name]))

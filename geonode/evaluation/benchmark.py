@@ -1,4 +1,4 @@
-"""What the benchmark times inside its own process: the sequential way, and what takes the time."""
+"""Timings of the benchmark in its own process: the sequential method and the three kernels."""
 
 import time
 from collections.abc import Callable
@@ -28,13 +28,13 @@ from geonode.training.context import TrainingRun
 from geonode.training.folds import leave_one_out
 
 SHORT_TRAINING = 5  # epochs
-# More of them, by a longer training: enough to be seen beside what comes before the first.
+# Additional epochs of the longer training: enough to exceed the time before the first epoch.
 MORE_EPOCHS = {"cpu": 20, "mps": 200, "cuda": 2_000}
 TOLERANCE, LARGEST_DEGREE = 1e-8, 512  # of an expansion whose grid is right to 1e-6
 PUBLISHED_EPOCHS = 500
 STATIONS = {"cpu": 30, "cuda": 100, "mps": 30}
-"""Between which geodesics are timed. On a CPU all of them are then 25 MB: of larger results every
-page is new memory from the system, which takes longer than to compute it."""
+"""Number of concentrations between which geodesics are timed. On a CPU the result then has 25 MB;
+for a larger one, new memory from the system takes longer than the computation."""
 
 Measured = dict[str, float | int]
 
@@ -42,17 +42,17 @@ Measured = dict[str, float | int]
 def time_sequential(
     learned: LearnedMetrics, series: Series, device: Device, sample: int, report: Progress = silent
 ) -> Quartiles:
-    """Seconds per metric call of the sequential way.
+    """Seconds per metric call of the sequential method.
 
-    On a CPU it has one thread, at its best: networks of one row at a time gain nothing from several
-    and on a busy machine lose much waiting for each other.
+    On a CPU it runs in one thread, which is fastest: networks of one row at a time gain nothing
+    from several threads, and on a busy machine threads wait for each other.
 
     Args:
         learned: trained metrics, of which the first is used.
         series: levels and wavelengths to choose from.
-        device: where the metric network is called.
-        sample: how many random geodesics are solved; the quartiles are over them.
-        report: told of every geodesic.
+        device: device of the metric network.
+        sample: number of random geodesics; the quartiles are over them.
+        report: called after every geodesic.
     """
     metric = MetricModule(Metric(learned.network.to(device.place, device.training)), 0)
     positions = learned.positions(series.concentrations)[0]
@@ -71,12 +71,12 @@ def time_sequential(
 
 @dataclass(frozen=True)
 class Kernels:
-    """The three computations that take the time, each beside the least that it can take.
+    """Timings of the three costly computations, each with its least possible time (floor).
 
     Attributes:
         learned: trained metrics, of which the first is used.
         series: levels and wavelengths.
-        device: where, and in which formats.
+        device: device and number formats.
         parameters: the blocks `christoffel`, `decoders` and `benchmark` are used.
     """
 
@@ -94,7 +94,7 @@ class Kernels:
 
         Args:
             features: of the geodesics of one member, for the training.
-            report: told of every computation.
+            report: called after every computation.
         """
         repeats = self.parameters.benchmark.repeats
         geometry = Rates.of(self.device, self.device.geometry, repeats)
@@ -124,7 +124,7 @@ class Kernels:
         }
 
     def grid(self, rates: Rates) -> tuple[Grid, Measured]:
-        """Ln sqrt(g) and Christoffel symbol of one metric on the grid, from the network on."""
+        """Timing of one grid of ln sqrt(g) and Christoffel symbol, computed from the network."""
         device, nodes = self.device, self.parameters.christoffel.resolution
         positions = uniform_nodes(nodes, device.place, device.geometry)
         wavelengths = on_device(self.series.wavelengths, device.reference, torch.float64)
@@ -152,7 +152,7 @@ class Kernels:
         }
 
     def geodesics(self, grid: Grid, rates: Rates) -> Measured:
-        """All pairs of many stations at every wavelength, with first velocity and features."""
+        """Timing of all pairs of stations at every wavelength, with velocities and features."""
         device, repeats = self.device, self.parameters.benchmark.repeats
         wavelengths = on_device(self.series.wavelengths, device.place, device.geometry)
         stations = STATIONS[device.kind]
@@ -174,7 +174,7 @@ class Kernels:
         }
 
     def geometry_of_folds(self) -> float:
-        """Seconds of what comes before the decoders, for every level left out and one member.
+        """Seconds of metrics and geodesics for every level left out and one member.
 
         The metrics are learned in as many epochs as the publication's, at all wavelengths; then
         every geodesic is solved on the grid, with its features.
@@ -204,7 +204,7 @@ class Kernels:
     def training(
         self, features: Float[np.ndarray, "member fold pair wavelength feature"]
     ) -> tuple[Measured, Rates]:
-        """One epoch of one path decoder for every level left out, at all wavelengths."""
+        """Timing of an epoch of one path decoder for every level left out, at all wavelengths."""
         device, repeats = self.device, self.parameters.benchmark.repeats
         run = TrainingRun(leave_one_out(len(self.series.concentrations))[:-1], 1, device)
         every = self.parameters.decoders.model_copy(
@@ -232,8 +232,8 @@ def time_training(
 ) -> Quartiles:
     """Seconds of one epoch of all path decoders of a run.
 
-    A long training less a short one, divided by the epochs between: what comes before the first
-    epoch cancels. The quartiles are over pairs of trainings.
+    The difference of a long and a short training, divided by that of their epochs, so that the time
+    before the first epoch cancels. The quartiles are over pairs of trainings.
     """
 
     def seconds(epochs: int) -> float:
@@ -244,12 +244,12 @@ def time_training(
         return time.perf_counter() - start
 
     more = MORE_EPOCHS[run.device.kind]
-    seconds(SHORT_TRAINING)  # and whatever is done once
+    seconds(SHORT_TRAINING)  # warm-up
     pairs = [(seconds(SHORT_TRAINING), seconds(SHORT_TRAINING + more)) for _ in range(repeats)]
     return Quartiles.of([(long - short) / more for short, long in pairs])
 
 
 def _milliseconds(prefix: str, seconds: Quartiles) -> Measured:
-    """Median and quartiles as numbers of their own, which can be compared by name."""
+    """Median and quartiles in milliseconds, by name."""
     named = zip(("ms", "ms_q25", "ms_q75"), seconds, strict=True)
     return {prefix + name: 1e3 * value for name, value in named}

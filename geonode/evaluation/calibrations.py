@@ -1,11 +1,10 @@
-"""Classical multivariate calibrations: what an estimate of concentration has to beat.
+"""Classical multivariate calibrations, which an estimate of concentration has to beat.
 
 A calibration takes the concentrations of the training levels (ascending, at least three), their
 spectra and the spectra to estimate, and returns a concentration for each of these. All three are
-linear in the spectrum and estimate it outside the training levels too, below zero included. Each
-has one thing to choose, the number of components or the wavelength. The choice is what estimates
-the training levels themselves best when each is left out in turn, so that it is nested where the
-calibration itself is given the other levels of a series.
+linear in the spectrum and extrapolate beyond the training levels, below zero included. Each has one
+hyper-parameter, the number of components or the wavelength. It is chosen by leave-one-out among the
+training levels, and so is nested where the calibration gets the other levels of a series.
 """
 
 from collections.abc import Callable
@@ -25,16 +24,16 @@ Estimated = Float[np.ndarray, "unknown"]
 Calibration = Callable[[Concentrations, Spectra, Unknown], Estimated]
 
 Candidates = Callable[[Concentrations, Spectra, Unknown], Float[np.ndarray, "unknown candidate"]]
-"""What every candidate estimates: every number of components, or every wavelength."""
+"""Function that estimates by every candidate: every number of components, or every wavelength."""
 
 MOST_COMPONENTS = 10
-"""Components of PLS and PCR, at most: samples have fewer absorbers, and few levels show no more."""
+"""Largest number of components of PLS and PCR: samples have fewer absorbers."""
 
 ROUNDING = 1e-12
-"""Of the size of the spectra: variation below it is rounding."""
+"""Largest variation due to rounding, relative to the size of the spectra."""
 
 TIE = 1e-10
-"""Of the range of the training levels: root mean squared errors that differ by less are equal."""
+"""Largest difference of equal errors, relative to the range of the training levels."""
 
 
 # the three calibrations
@@ -43,8 +42,8 @@ TIE = 1e-10
 def pls(concentrations: Concentrations, spectra: Spectra, unknown: Unknown) -> Estimated:
     """Partial least squares regression of the concentration on the spectrum, neither scaled.
 
-    One component up to `MOST_COMPONENTS` or two less than training levels are compared: one level
-    is left out, and the others about their mean span one dimension less than their number.
+    Up to `MOST_COMPONENTS` components are compared, and at most two fewer than training levels: one
+    level is left out, and the others about their mean span one dimension less than their number.
 
     Sources: Wold, Ruhe, Wold and Dunn, SIAM J. Sci. Stat. Comput. 5, 735 (1984); Wold, Sjöström and
     Eriksson, Chemom. Intell. Lab. Syst. 58, 109 (2001).
@@ -67,10 +66,10 @@ def single_wavelength(
 ) -> Estimated:
     """Straight line through the concentrations over the signal at the best wavelength.
 
-    It is the inverse regression, of the concentration on the signal: as PLS and PCR it has the
-    least squared error of the concentration, and where the signal says nothing it returns the mean
-    level. The direct regression divides by its slope, which is near zero there. Of wavelengths that
-    are equally good the first is taken.
+    It is the inverse regression, of the concentration on the signal: as PLS and PCR it minimises
+    the squared error of the concentration, and it returns the mean level where the signal does not
+    depend on concentration. There the direct regression divides by a slope near zero. Of equally
+    good wavelengths the first is taken.
 
     Source: Krutchkoff, Technometrics 9, 425 (1967).
     """
@@ -88,14 +87,14 @@ def estimate_left_out_by(
     """Estimate the concentration of every spectrum of a series from the other levels.
 
     Args:
-        calibration: one of `CALIBRATIONS`. It is handed concentrations and spectra of the other
-            levels, and of the level that is left out the spectrum only.
-        series: of at least four levels.
+        calibration: one of `CALIBRATIONS`. It gets the concentrations and spectra of the other
+            levels, and of the left-out level the spectrum only.
+        series: series of at least four levels.
 
     Returns:
         Entry i is the concentration (unit of the levels) estimated with level i left out.
     """
-    # Threads only slow matrices of this size down.
+    # Matrices of this size are slower with several threads.
     with threadpool_limits(1):
         return np.array(
             [
@@ -113,12 +112,12 @@ class ConcentrationScores:
     """Scores of the estimated concentrations of left-out levels.
 
     Attributes:
-        median_absolute_error: of the estimates (unit of the levels).
-        median_error_of_range: the same as a share of the range of the levels.
+        median_absolute_error: median absolute error (unit of the levels).
+        median_error_of_range: median absolute error as a share of the range of the levels.
         rmsep: root mean squared error of prediction (unit of the levels).
-        rmsep_of_range: the same as a share of the range of the levels.
+        rmsep_of_range: `rmsep` as a share of the range of the levels.
         q2: 1 - PRESS / SS, the sums of squares of the errors and of every level about the mean of
-            the others. The mean of the others, which knows no spectrum, has 0, and perfection 1.
+            the others. The mean of the others has 0, a perfect estimate 1.
     """
 
     median_absolute_error: float
@@ -152,7 +151,7 @@ class ConcentrationScores:
 def _by_the_best(
     candidates: Candidates, levels: np.ndarray, spectra: np.ndarray, unknown: np.ndarray
 ) -> np.ndarray:
-    """Estimates by the candidate with the least squared error, of equal ones the first."""
+    """Estimates by the candidate with the least squared error, the first of equal ones."""
     errors = np.stack(
         [
             candidates(*_without(fold, levels, spectra), spectra[[fold]])[0] - level
@@ -182,11 +181,11 @@ def _of_components(
 def _on_own_basis(spectra: np.ndarray, unknown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Scores of spectra on the singular vectors of the training spectra, the largest of norm one.
 
-    PLS and PCR estimate the same from scores as from spectra, also when a level is left out of
-    them. Their coefficients are combinations of the centred training spectra, which the basis
-    spans: of an unknown spectrum only its projection on the basis counts. And the basis is
-    orthonormal, so that the inner products of spectra, which decide the combination, are those of
-    their scores. One scale for all leaves both as they are, and makes `ROUNDING` mean the same.
+    PLS and PCR give the same estimates from scores as from spectra, also with a level left out.
+    Their coefficients are combinations of the centred training spectra, which the basis spans, so
+    that only the projection of an unknown spectrum counts. The basis is orthonormal, so that scores
+    have the inner products of the spectra, which determine the combination. The common scale
+    changes neither; `ROUNDING` is relative to it.
     """
     centre = spectra.mean(axis=0)
     left, singular, basis = np.linalg.svd(spectra - centre, full_matrices=False)
@@ -203,9 +202,9 @@ def _pls_by_count(
 ) -> np.ndarray:
     """Estimates of PLS with 1 to `most` components, all from one fit.
 
-    The first components of a fit are the components of a fit of fewer. Where what is left of the
-    scores says nothing of what is left of the levels, the estimates stay as they are. It is the
-    orthogonal scores algorithm of the first source; that of scikit-learn divides by zero there.
+    The first components of a fit are those of a fit with fewer. Where the residual scores are
+    uncorrelated with the residual levels, further components change nothing. It is the orthogonal
+    scores algorithm of the first source; that of scikit-learn divides by zero there.
     """
     mean, span = levels.mean(), np.ptp(levels)
     residual, x = (levels - mean) / span, scores - scores.mean(axis=0)
@@ -228,7 +227,7 @@ def _pls_by_count(
 def _pcr_by_count(
     most: int, levels: np.ndarray, scores: np.ndarray, unknown: np.ndarray
 ) -> np.ndarray:
-    """Estimates of PCR with 1 to `most` components; beyond the rank they stay as they are."""
+    """Estimates of PCR with 1 to `most` components; components beyond the rank change nothing."""
     centre, mean = scores.mean(axis=0), levels.mean()
     left, singular, basis = np.linalg.svd(scores - centre, full_matrices=False)
     count = min(most, int(np.sum(singular > ROUNDING)))

@@ -1,4 +1,4 @@
-"""All baselines on one series: what a prediction is compared with."""
+"""Predictions and scores of all baselines on one series."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from geonode.evaluation.baselines import BASELINES, FEWEST_TO_CHOOSE, chosen_inside, leave_one_out
+from geonode.evaluation.baselines import (
+    BASELINES,
+    FEWEST_TO_CHOOSE,
+    chosen_inside,
+    left_out_predictions,
+)
 from geonode.evaluation.scores import SeriesScores, series_scores, skill
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
@@ -18,11 +23,11 @@ class Comparison:
     """Left-out predictions of all baselines, and their scores.
 
     Attributes:
-        predictions: by baseline.
-        scores: by baseline.
-        best: the baseline with the smallest RMSE, picked afterwards.
-        chosen_rmse: of the baselines that inner leave-one-out chooses in every fold, None where
-            there are too few levels to choose.
+        predictions: predictions by baseline.
+        scores: scores by baseline.
+        best: baseline with the smallest RMSE, picked afterwards.
+        chosen_rmse: RMSE of the baselines chosen by inner leave-one-out in every fold; None with
+            too few levels to choose.
     """
 
     predictions: dict[str, Float[np.ndarray, "concentration wavelength"]]
@@ -35,13 +40,14 @@ class Comparison:
         """Predict every level of a series from the others by every baseline.
 
         Args:
-            series: on its given chart.
-            report: told of every baseline and, while choosing among them, of every fold.
+            series: series on its given chart.
+            report: called after every baseline and, in the choice among them, after every fold.
         """
         measured, levels = series.signal, series.concentrations
         predictions = {}
         for name, baseline in BASELINES.items():
-            predictions[name] = leave_one_out(partial(baseline, series.chart), levels, measured)
+            on_chart = partial(baseline, series.chart)
+            predictions[name] = left_out_predictions(on_chart, levels, measured)
             report(1)
         scores = {
             name: series_scores(series.axis, levels, measured, predicted)
@@ -55,10 +61,10 @@ class Comparison:
         return cls(predictions, scores, best, chosen_rmse)
 
     def summary(self, rmse: float) -> dict[str, Any]:
-        """What `validate.json` says of the baselines.
+        """Entries of `validate.json` about the baselines.
 
         Args:
-            rmse: of the prediction that is compared with them.
+            rmse: RMSE of the prediction to compare with them.
         """
         details = ("folds", "pooled")
         return {

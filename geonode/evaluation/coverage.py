@@ -1,4 +1,4 @@
-"""Whether intervals of left-out spectra hold what they promise."""
+"""Coverage of the intervals of left-out spectra."""
 
 from typing import TypedDict
 
@@ -9,12 +9,12 @@ from geonode.decoders.calibration import PROBABILITIES
 
 
 class Coverage(TypedDict):
-    """Shares of the measured points inside their intervals, and how wide these are.
+    """Shares of the measured points inside their intervals, and the mean half width.
 
     Attributes:
         all, interior, ends: share of the points of all levels, of those between the lowest and the
             highest, and of these two.
-        half_width: mean over all points (signal unit).
+        half_width: mean half width over all points (signal unit).
     """
 
     all: float

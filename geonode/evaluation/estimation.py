@@ -1,4 +1,4 @@
-"""How well left-out concentrations are estimated from left-out spectra."""
+"""Accuracy of left-out concentrations estimated from left-out spectra."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,19 +18,19 @@ from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, level_names
 from geonode.training.folds import leave_one_out
 
-METRIC_PLACES = 101  # at which the posterior of the metric is drawn
-MERGED = 2  # neighbouring cells of a posterior that are one line of its table
+METRIC_PLACES = 101  # concentrations at which the posterior of the metric is drawn
+MERGED = 2  # neighbouring cells of a posterior per line of its table
 
 
 @dataclass(frozen=True)
 class LeftOutEstimates:
-    """What every left-out spectrum says of its concentration, by the fold that never saw it.
+    """Estimates of the concentration of every left-out spectrum by its fold.
 
     Attributes:
-        levels: the true concentrations.
-        estimates: one spectrum each.
-        concentrations: at which the posteriors are given.
-        densities: per unit of concentration.
+        levels: true concentrations.
+        estimates: estimates of one spectrum each.
+        concentrations: concentrations of the posterior densities.
+        densities: posterior densities (per unit of concentration).
     """
 
     levels: Float[np.ndarray, "level"]
@@ -50,12 +50,12 @@ class LeftOutEstimates:
 
     @property
     def errors(self) -> Float[np.ndarray, "level"]:
-        """Of the most likely concentrations, absolute."""
+        """Absolute errors of the most likely concentrations."""
         modes = np.array([one.mode[0] for one in self.estimates])
         return np.abs(modes - self.levels)
 
     def summary(self) -> dict[str, Any]:
-        """Errors and coverage, in all and by level, for the metrics of a pipeline."""
+        """Errors and coverage, overall and by level, for the metrics of a pipeline."""
         errors, held = self.errors, self.held
         modes = np.array([one.mode[0] for one in self.estimates])
         scores = ConcentrationScores.of(self.levels, modes)
@@ -86,7 +86,7 @@ class LeftOutEstimates:
 
 
 def calibration_scores(series: Series) -> dict[str, dict[str, float]]:
-    """Errors of left-out concentrations by the classical calibrations, by name."""
+    """Errors of left-out concentrations of the classical calibrations, by name."""
     found = {}
     for name, calibration in CALIBRATIONS.items():
         estimates = estimate_left_out_by(calibration, series)
@@ -101,7 +101,7 @@ def calibration_scores(series: Series) -> dict[str, dict[str, float]]:
 
 
 def posterior_csv(found: LeftOutEstimates | None) -> str:
-    """The posteriors of left-out levels as a table for `dvc plots`; without lines if none are."""
+    """Posteriors of left-out levels as a table for `dvc plots`; the header alone if None."""
     lines = ["level,concentration,density"]
     if found is not None:
         for name, places, densities in zip(
@@ -115,10 +115,10 @@ def posterior_csv(found: LeftOutEstimates | None) -> str:
 
 
 def metric_csv(model: SpectralModel) -> str:
-    """Posterior of sqrt(g) over concentration as a table; without lines if there is none.
+    """Posterior of sqrt(g) over concentration as a table; the header alone without a posterior.
 
     Args:
-        model: of all levels.
+        model: model of all levels.
     """
     lines = ["concentration,sqrt_g,deviation"]
     levels = model.series.concentrations
@@ -136,11 +136,11 @@ def metric_csv(model: SpectralModel) -> str:
 def estimate_left_out(model: SpectralModel, report: Progress = silent) -> LeftOutEstimates | None:
     """Estimate every level from its spectrum by the fold without it.
 
-    None if the model has neither a posterior nor inner folds, which say how large errors are.
+    None if the model has neither a posterior nor inner folds, from which errors are known.
 
     Args:
-        model: of all levels; its folds are those of leave-one-out.
-        report: told of every level.
+        model: model of all levels; its folds are those of leave-one-out.
+        report: called after every level.
     """
     if not model.has_posterior and model.blend.inner is None:
         return None

@@ -1,4 +1,4 @@
-"""Figures of predicted spectra and of what spectra say of their concentrations."""
+"""Figures of predicted spectra and of estimated concentrations."""
 
 import math
 from typing import Any
@@ -10,25 +10,25 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
-from geonode.decoders.blend import SHOWN
+from geonode.decoders.blend import COVERAGE
 from geonode.estimation.axis import on_axis
 from geonode.estimation.curve import CREDIBLE, Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import posterior
 from geonode.estimation.predicting import PredictedBlock
-from geonode.estimation.tables import Row
+from geonode.estimation.tables import EstimateRow
 from geonode.evaluation.figures import BASELINE, MEASURED, MODEL, drawn
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series, level_names
 
 MOST_SPECTRA = 12
-"""Drawn in one figure."""
+"""Largest number of spectra in one figure."""
 
 BANDS = 4
-"""Spectra beyond which bands would hide each other."""
+"""Largest number of spectra drawn with bands; more would hide each other."""
 
 _GREY = "#999999"
-_RIGHT = 0.35  # share of a panel beyond which a text is left of its mode, as wide as it is
+_RIGHT = 0.35  # share of a panel beyond which the text of a mode is on its left
 _BRIGHTEST = 0.8  # of viridis on white
 
 
@@ -72,29 +72,29 @@ def predicted_figure(series: Series, block: PredictedBlock) -> Figure:
 
 @drawn
 def estimates_figure(
-    model: SpectralModel, curve: Curve, spectra: Spectra, rows: list[Row], *, scale: bool
+    model: SpectralModel, curve: Curve, spectra: Spectra, rows: list[EstimateRow], *, scale: bool
 ) -> Figure:
     """Draw the posterior density of the first spectra, their credible sets and modes.
 
-    A single spectrum is also drawn beside the one that is predicted at its mode.
+    A single spectrum is also drawn over the spectrum predicted at its mode.
 
     Args:
-        model: that predicts spectra.
-        curve: of its predictions.
-        spectra: of the file.
-        rows: what they say of their concentrations.
-        scale: whether they may be off by a factor.
+        model: model that predicts spectra.
+        curve: curve of its predictions.
+        spectra: measured spectra.
+        rows: their estimates.
+        scale: whether measured spectra may differ by a factor.
     """
     unit = model.series.labels["concentration_unit"]
     values = on_axis(model.series, spectra.axis, spectra.values[:MOST_SPECTRA])
     probability = posterior(curve, values)
     if len(rows) == 1:
         figure = Figure(figsize=(9.0, 3.6), layout="constrained")
-        density, beside = figure.subplots(1, 2)
+        density, fit = figure.subplots(1, 2)
         _draw_posterior(density, curve, probability[0], rows[0])
         density.set_xlabel(f"concentration ({unit})")
         density.set_ylabel(f"posterior density (per {unit})")
-        _draw_fit(beside, model, rows[0].mode, values[0], offset=curve.offset, scale=scale)
+        _draw_fit(fit, model, rows[0].mode, values[0], offset=curve.offset, scale=scale)
         return figure
     columns = math.ceil(math.sqrt(len(values)))
     lines = math.ceil(len(values) / columns)
@@ -112,13 +112,13 @@ def estimates_figure(
 
 
 def _band(block: PredictedBlock) -> tuple[str, np.ndarray]:
-    """Name and ends of what is drawn about predicted spectra."""
+    """Name and ends of the band about predicted spectra."""
     if block.interval is None:
         return "standard deviation", block.signal + np.array([-1, 1])[:, None, None] * block.std
-    return f"{SHOWN:.0%} interval", block.interval
+    return f"{COVERAGE:.0%} interval", block.interval
 
 
-def _draw_posterior(panel: Any, curve: Curve, probability: np.ndarray, row: Row) -> None:
+def _draw_posterior(panel: Any, curve: Curve, probability: np.ndarray, row: EstimateRow) -> None:
     density = probability / np.diff(curve.edges)
     panel.stairs(density, curve.edges, color=BASELINE, lw=1.0)
     for low, high in row.sets:

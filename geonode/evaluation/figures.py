@@ -1,8 +1,7 @@
 """Figures of leave-one-out predictions, drawn without pyplot and written as reproducible PNG.
 
 Figures do not depend on the reader's matplotlib settings: the same numbers give the same bytes.
-Colours are those of Okabe and Ito, Color Universal Design (2008), which colour-blind readers can
-tell apart.
+Colours are those of Okabe and Ito, Color Universal Design (2008), for colour-blind readers.
 """
 
 import math
@@ -21,14 +20,14 @@ from matplotlib.mathtext import MathTextParser
 from matplotlib.text import Text
 from matplotlib.ticker import NullFormatter
 
-from geonode.spectra.series import level_names
+from geonode.spectra.series import Series, level_names
 from geonode.storage.atomic import replacing
 
 MEASURED, MODEL, BASELINE = "#000000", "#D55E00", "#0072B2"  # black, vermillion, blue
 
 DPI = 110
 WIDEST = 1200
-"""Pixels: many panels share them at fewer dots per inch, which keeps the files small."""
+"""Largest width (pixels): figures of many panels have fewer dots per inch, to keep files small."""
 
 STYLE = {
     "figure.dpi": DPI,
@@ -50,7 +49,7 @@ CLIPPED = 99.0
 """Percentile of the absolute errors at which the colours of the error map saturate."""
 
 ROWS = 400
-"""Most rows of a heat map of the metric: more than there are pixels would not be seen."""
+"""Largest number of rows of a heat map of the metric, as there are no more pixels."""
 
 _styled = style.context(["default", STYLE])  # a context manager that also decorates functions
 
@@ -58,15 +57,15 @@ Arguments = ParamSpec("Arguments")
 
 
 def drawn(make: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
-    """Make a figure in the style of all, with labels as they are where they are no formulas."""
+    """Decorator of figures: sets the common style, and shows labels that are no formula as text."""
 
     @wraps(make)
     @_styled
     def made(*given: Arguments.args, **named: Arguments.kwargs) -> Figure:
         figure = make(*given, **named)
         for text in figure.findobj(Text):
-            said = text.get_text()
-            if "$" in said and not _is_formula(said):
+            label = text.get_text()
+            if "$" in label and not _is_formula(label):
                 text.set_parse_math(False)
         return figure
 
@@ -83,29 +82,20 @@ def _is_formula(text: str) -> bool:
 
 @drawn
 def folds_figure(
-    axis: Float[np.ndarray, "wavelength"],
-    axis_label: str,
-    signal_label: str,
-    levels: Float[np.ndarray, "concentration"],
-    level_unit: str,
-    measured: Float[np.ndarray, "concentration wavelength"],
-    predicted: Float[np.ndarray, "concentration wavelength"],
-    band: tuple[str, Float[np.ndarray, "concentration wavelength"]],
+    series: Series,
+    predicted: Float[np.ndarray, "level wavelength"],
+    band: tuple[str, Float[np.ndarray, "level wavelength"]],
     scores_r2: list[float | None],
 ) -> Figure:
-    """Draw every left-out spectrum and its prediction, one panel a level.
+    """Draw every left-out spectrum and its prediction, one panel per level.
 
     Args:
-        axis: spectral axis.
-        axis_label: its name and unit.
-        signal_label: name and unit of the spectra.
-        levels: concentration of every row.
-        level_unit: its unit.
-        measured: the measured spectra.
+        series: the measured series.
         predicted: row i is the spectrum predicted with level i left out.
         band: name and half width of the band about the prediction (unit of the spectra).
         scores_r2: R2 of every prediction, None where it is undefined.
     """
+    axis, levels, measured = series.axis, series.concentrations, series.signal
     name_of_band, half_width = band
     columns = math.ceil(math.sqrt(len(levels)))
     rows = math.ceil(len(levels) / columns)
@@ -125,76 +115,66 @@ def folds_figure(
         panel.plot(axis, predicted[i], color=MODEL, label="predicted")
         panel.fill_between(axis, *edges, color=MODEL, alpha=0.3, lw=0, label=name_of_band)
         score = "R² undefined" if r2 is None else f"R² = {r2:.3f}".replace("-", "−")
-        panel.set_title(f"left out {name} {level_unit}{line_break}{score}")
+        unit = series.labels["concentration_unit"]
+        panel.set_title(f"left out {name} {unit}{line_break}{score}")
         panel.margins(x=0)
-    figure.supxlabel(axis_label, fontsize=10)
-    figure.supylabel(signal_label, fontsize=10)
+    figure.supxlabel(series.axis_label, fontsize=10)
+    figure.supylabel(series.signal_label, fontsize=10)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return figure
 
 
 @drawn
 def error_figure(
-    axis: Float[np.ndarray, "wavelength"],
-    axis_label: str,
-    signal_label: str,
-    levels: Float[np.ndarray, "concentration"],
-    level_unit: str,
-    measured: Float[np.ndarray, "concentration wavelength"],
-    predicted: Float[np.ndarray, "concentration wavelength"],
-    best_baseline_name: str,
-    best_baseline_predicted: Float[np.ndarray, "concentration wavelength"],
+    series: Series,
+    predicted: Float[np.ndarray, "level wavelength"],
+    baseline: str,
+    baseline_predicted: Float[np.ndarray, "level wavelength"],
 ) -> Figure:
     """Draw the error by wavelength: of every left-out level, and over all of them.
 
     Args:
-        axis: spectral axis.
-        axis_label: its name and unit.
-        signal_label: name and unit of the spectra.
-        levels: concentration of every row.
-        level_unit: its unit.
-        measured: the measured spectra.
+        series: the measured series.
         predicted: row i is the spectrum predicted with level i left out.
-        best_baseline_name: the baseline to compare with, a key of `BASELINES`.
-        best_baseline_predicted: its predictions.
+        baseline: name of the baseline to compare with, a key of `BASELINES`.
+        baseline_predicted: its predictions.
     """
-    error = predicted - measured
-    map_height = min(max(0.3 * len(levels), 2.2), 7.0)
+    map_height = min(max(0.3 * len(series.concentrations), 2.2), 7.0)
     figure = Figure(figsize=(7.2, map_height + 2.6), layout="constrained")
     by_level, over_levels = figure.subplots(
         2, 1, sharex=True, gridspec_kw={"height_ratios": [map_height, 2.0]}
     )
-
-    limit = float(np.percentile(np.abs(error), CLIPPED))
-    mesh = by_level.pcolormesh(
-        axis,
-        np.arange(len(levels)),
-        error,
-        shading="nearest",
-        cmap="RdBu_r",
-        norm=CenteredNorm(halfrange=limit),
-    )
-    figure.colorbar(
-        mesh, ax=by_level, extend="both", aspect=7 * map_height, label=f"error, {signal_label}"
-    )
-    by_level.set_yticks(np.arange(len(levels)), level_names(levels))
-    by_level.set_ylabel(f"left-out level ({level_unit})")
-    by_level.set_title("(a) predicted − measured", loc="left")
-
-    for values, name, colour, dashes in (
-        (best_baseline_predicted, best_baseline_name.replace("_", " "), BASELINE, "--"),
-        (predicted, "geonode", MODEL, "-"),
-    ):
-        rmse = np.sqrt(np.mean((values - measured) ** 2, axis=0))
-        over_levels.plot(axis, rmse, color=colour, ls=dashes, label=name)
+    mesh = _draw_errors(by_level, series, predicted - series.signal)
+    label = f"error, {series.signal_label}"
+    figure.colorbar(mesh, ax=by_level, extend="both", aspect=7 * map_height, label=label)
+    _draw_rmse(over_levels, series, baseline_predicted, baseline.replace("_", " "), BASELINE, "--")
+    _draw_rmse(over_levels, series, predicted, "geonode", MODEL, "-")
     over_levels.set_ylim(bottom=0)
     over_levels.margins(x=0)
-    over_levels.set_xlabel(axis_label)
-    over_levels.set_ylabel(f"RMSE, {signal_label}")
+    over_levels.set_xlabel(series.axis_label)
+    over_levels.set_ylabel(f"RMSE, {series.signal_label}")
     over_levels.set_title("(b) RMSE over the left-out levels", loc="left")
     over_levels.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0, ncols=2)
     figure.align_ylabels()
     return figure
+
+
+def _draw_errors(panel: Any, series: Series, error: np.ndarray) -> Any:
+    """Draw the errors of every left-out level as a heat map, which is returned."""
+    places = np.arange(len(error))
+    norm = CenteredNorm(halfrange=float(np.percentile(np.abs(error), CLIPPED)))
+    mesh = panel.pcolormesh(series.axis, places, error, shading="nearest", cmap="RdBu_r", norm=norm)
+    panel.set_yticks(places, level_names(series.concentrations))
+    panel.set_ylabel(f"left-out level ({series.labels['concentration_unit']})")
+    panel.set_title("(a) predicted − measured", loc="left")
+    return mesh
+
+
+def _draw_rmse(
+    panel: Any, series: Series, predicted: np.ndarray, label: str, colour: str, dashes: str
+) -> None:
+    rmse = np.sqrt(np.mean((predicted - series.signal) ** 2, axis=0))
+    panel.plot(series.axis, rmse, color=colour, ls=dashes, label=label)
 
 
 @drawn
@@ -211,9 +191,9 @@ def metric_figure(
 
     Args:
         axis: spectral axis.
-        axis_label: its name and unit.
+        axis_label: name and unit of the axis.
         level_unit: unit of concentrations.
-        concentrations: of the rows, ascending.
+        concentrations: concentrations of the rows, ascending.
         metric: g in chart units.
         symbol: Christoffel symbol in chart units.
         levels: measured concentrations, marked at the edge.

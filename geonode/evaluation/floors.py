@@ -1,9 +1,9 @@
-"""The least time that work can take on a device: what it has to multiply, and what it has to move.
+"""Floors: lower bounds of the time of a computation on a device, by the roofline model.
 
 Rates are measured in the process that uses them, as those of a shared machine change. A floor is
 the larger of two times: operations at the rate of large matrix products, and bytes at that of a
-copy. Source of the model: S. Williams, A. Waterman and D. Patterson, Roofline, Communications of
-the ACM 52 (2009) 65.
+copy. Source: S. Williams, A. Waterman and D. Patterson, Roofline, Communications of the ACM 52
+(2009) 65.
 """
 
 from collections.abc import Sequence
@@ -21,19 +21,19 @@ COPIED_BYTES = {"cpu": 2**28, "cuda": 2**31, "mps": 2**29}  # more than any cach
 
 
 class Rates(NamedTuple):
-    """What a device does at most: operations (a product and a sum are two) and bytes a second."""
+    """Peak rates of a device: operations (a product and a sum are two) and bytes per second."""
 
     operations: float
     bytes: float
 
     @classmethod
     def of(cls, device: Device, dtype: torch.dtype, repeats: int) -> "Rates":
-        """Measure them, as medians.
+        """Measured rates, as medians.
 
         Args:
-            device: which, with all its cores. Factors are rounded as `Device.rounding` says.
+            device: device, with all its cores; factors are rounded by `Device.rounding`.
             dtype: format of the matrices.
-            repeats: of either measurement.
+            repeats: repetitions of either measurement.
         """
         edge, place = EDGE[device.kind], device.place
         left, right, product = torch.ones(3, edge, edge, device=place, dtype=dtype)
@@ -48,26 +48,26 @@ class Rates(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Operations, and bytes that have to pass between processor and memory."""
+    """Operations of a computation, and bytes between processor and memory."""
 
     operations: float
     bytes: float
 
     def floor(self, rates: Rates) -> float:
-        """Seconds that this takes at least."""
+        """Least time (s)."""
         return max(self.operations / rates.operations, self.bytes / rates.bytes)
 
     def ratio(self, seconds: Quartiles, rates: Rates) -> float:
-        """Median of what was measured, relative to the floor."""
+        """Median of the measured times, relative to the floor."""
         return seconds.median / self.floor(rates)
 
 
 def training_work(models: int, rows: int, sizes: Sequence[int], itemsize: int) -> Work:
-    """One step of perceptrons, by gradient, with Adam.
+    """Work of one training step of perceptrons with Adam.
 
-    A layer multiplies three times: values, gradients of its weights and, but for the first, errors
-    of its inputs. Inputs and targets are read once; weights, gradients and two moments are read and
-    written.
+    A layer multiplies three times: values, gradients of its weights and, except the first layer,
+    errors of its inputs. Inputs and targets are read once; weights, gradients and two moments are
+    read and written.
     """
     layers = list(pairwise(sizes))
     products = 3 * sum(a * b for a, b in layers) - layers[0][0] * layers[0][1]
@@ -77,11 +77,11 @@ def training_work(models: int, rows: int, sizes: Sequence[int], itemsize: int) -
 
 
 def grid_work(nodes: int, wavelengths: int, degree: int, itemsize: int) -> Work:
-    """Ln sqrt(g) and the symbol on a grid from series of a certain degree; both are written."""
+    """Work of ln sqrt(g) and the symbol on a grid from a series of a degree; both are written."""
     values = nodes * wavelengths
     return Work(4 * values * degree, 2 * values * itemsize)
 
 
 def paths_work(rows: int, itemsize: int) -> Work:
-    """First velocity and five features: two differences, three quotients; all are written."""
+    """Work of first velocity and five features: two differences, three quotients; all written."""
     return Work(5 * rows, 6 * rows * itemsize)

@@ -1,4 +1,4 @@
-"""How accurate stored grids are, and what the metrics in them look like."""
+"""Report on stored grids: their errors, and statistics of their metrics."""
 
 import numpy as np
 from jaxtyping import Float
@@ -18,14 +18,14 @@ ERRORS = ("ln_sqrt_g_error", "christoffel_error", "v0_error", "endpoint_error")
 
 
 class GridReport:
-    """Collects, grid by grid, what there is to say of them.
+    """Errors and statistics, collected grid by grid.
 
     Args:
-        learned: the metrics that the grids were made of.
-        metric: the same in float64.
-        wavelengths: charted wavelengths of the grids' columns.
-        lookup: how the grids are read.
-        positions: random concentrations at which every grid is checked, and random geodesics.
+        learned: metrics of the grids.
+        metric: these metrics in float64.
+        wavelengths: charted wavelengths of the columns of the grids.
+        lookup: interpolation on the grids.
+        positions: number of random concentrations, and of random geodesics, to check per grid.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class GridReport:
         self._total: Grid | None = None  # of all members of the last fold
 
     def add(self, model: int, grid: Grid) -> None:
-        """Check one grid, as it was stored, against its network."""
+        """Compare one stored grid with its network."""
         at_nodes = grid_errors(
             grid,
             self._metric[model],
@@ -67,7 +67,7 @@ class GridReport:
         return {name: error_statistics(found) for name, found in self._errors.items()}
 
     def statistics(self, levels: Float[np.ndarray, "concentration"]) -> dict[str, dict[str, float]]:
-        """Statistics of the metrics of every fold, by the level that it leaves out."""
+        """Statistics of the metrics of every fold, by left-out level."""
         names = fold_names(levels)
         return {
             names[fold]: over_models(found)._asdict() for fold, found in self._statistics.items()
@@ -82,10 +82,10 @@ class GridReport:
     ]:
         """Concentrations, g and G of the fold that leaves nothing out, averaged over its members.
 
-        Of g the geometric mean: its symbol is the mean of the symbols.
+        The mean of g is geometric, so that its symbol is the mean of the symbols.
 
         Raises:
-            GeometryError: none of its grids has been added.
+            GeometryError: no grid of that fold has been added.
         """
         if self._total is None:
             raise GeometryError("mean_map: found no grid of the last fold, expected one or more")
@@ -98,5 +98,5 @@ class GridReport:
 
 
 def _sum(one: Grid, other: Grid) -> Grid:
-    """Sums of the tables of two grids on the same nodes."""
+    """Sum of two grids on the same nodes, table by table."""
     return Grid(one.positions, one.log_sqrt + other.log_sqrt, one.symbol + other.symbol)

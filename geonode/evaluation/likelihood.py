@@ -1,9 +1,9 @@
-"""Marginal likelihood of a Gaussian process with a constant x RBF + white kernel, at its largest.
+"""Maximum marginal likelihood of a Gaussian process with a constant x RBF + white kernel.
 
-For a length the kernel has one decomposition, Q L Q^T. With the variance of the noise relative to
-the constant, r, the best constant is the mean of |Q^T y|^2 / (L + r), as far as the bounds allow.
-Length and r are found on a grid, which is made finer about the best point: a likelihood of few
-spectra has several maxima.
+For each length the kernel has one decomposition, Q L Q^T. With the variance of the noise relative
+to the constant, r, the best constant is the mean of |Q^T y|^2 / (L + r) within its bounds. Length
+and r are found on a grid that is refined about the best point, as a likelihood of few spectra has
+several maxima.
 
 Source: Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), sections 2.3, 5.4.1.
 """
@@ -17,7 +17,7 @@ CONSTANTS, LENGTHS, NOISES = (1e-5, 1e5), (1e-2, 1e2), (1e-6, 1e1)
 """Bounds of the variance of the process, its length (chart) and the variance of the noise."""
 
 COARSE, FINE, ROUNDS = 81, 9, 10
-"""Points of either axis of the grid at first and later, and how often it is made finer."""
+"""Points of either axis of the first grid and of refined ones, and number of grids."""
 
 
 class RbfKernel(NamedTuple):
@@ -30,7 +30,7 @@ class RbfKernel(NamedTuple):
     def weights(
         self, training: Float[np.ndarray, "level"], position: float
     ) -> Float[np.ndarray, "level"]:
-        """What every training value counts for in the prediction at a position."""
+        """Weights of the training values in the prediction at a position."""
         covariance = self.constant * _rbf(training[:, None] - training, self.length)
         covariance[np.diag_indices(len(training))] += self.noise
         return np.linalg.solve(covariance, self.constant * _rbf(training - position, self.length))
@@ -43,7 +43,7 @@ def most_likely(
 
     Args:
         training: positions, all different.
-        values: of outputs that share the kernel.
+        values: values of outputs that share the kernel.
     """
     lengths = np.geomspace(*LENGTHS, COARSE)
     ratios = np.geomspace(NOISES[0] / CONSTANTS[1], NOISES[1] / CONSTANTS[0], COARSE)
@@ -61,7 +61,7 @@ def most_likely(
 def _likelihood(
     training: np.ndarray, values: np.ndarray, lengths: np.ndarray, ratios: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Logarithm of the likelihood for every length and ratio, and the constant it is largest at."""
+    """Log likelihood for every length and ratio, and the constant that maximises it."""
     levels, outputs = values.shape
     eigenvalues, vectors = np.linalg.eigh(
         _rbf(training[:, None] - training, lengths[:, None, None])
@@ -77,7 +77,7 @@ def _likelihood(
 
 
 def _about(axis: np.ndarray, place: int) -> np.ndarray:
-    """A finer axis between the second neighbours of a point, as the best points may lie askew."""
+    """Finer axis between the second neighbours of a point, in case the ridge is oblique."""
     low, high = float(axis[max(place - 2, 0)]), float(axis[min(place + 2, len(axis) - 1)])
     return np.geomspace(low, high, FINE)
 

@@ -1,10 +1,10 @@
-"""Peak memory of every stage before it is run: what the program takes, and the arrays it will hold.
+"""Prediction of the peak memory of every stage: the program, and the arrays of a series.
 
-What interpreter, imports and libraries take is measured: the same stages are run on a series of
-four levels and three wavelengths, whose arrays are next to nothing. An import alone would not do,
-as torch loads and compiles as much again when it first trains. To that come the bytes of the arrays
-that are alive at the peak of a stage, counted from shapes and parameters. No nodes are expected to
-be added to the grid, and one process to do all the work.
+The memory of interpreter, imports and libraries is measured by running the same stages on a series
+of four levels and three wavelengths, whose arrays are negligible. Imports alone are not enough, as
+torch loads and compiles as much again when it first trains. The bytes of the arrays alive at the
+peak of a stage, counted from shapes and parameters, are added. The model assumes that no nodes are
+added to the grid and that one process does all the work.
 """
 
 import itertools
@@ -31,35 +31,34 @@ from geonode.geometry.metric import SIZES
 from geonode.geometry.resolution import BLOCK, CHECKS
 from geonode.geometry.stored import STORAGE
 from geonode.observation.record import Record
-from geonode.training.batches import at_once
+from geonode.training.batches import batch_limits
 from geonode.training.context import NestedRuns
 from geonode.training.footprint import Footprint, of_end_to_end, of_path_decoders
 
 HELD = 1.5
-"""What arrays of some MB that come and go take, over what is alive of them: the gaps between those
-that stay are not given back to the system. Found with glibc on two series; 1.3 to 1.9 from run to
-run."""
+"""Memory of short-lived arrays of some MB relative to those alive: gaps between arrays that stay
+are not returned to the system. Measured with glibc on two series; 1.3 to 1.9 from run to run."""
 
 TUNING = 2**28
-"""Bytes that Triton writes between trials of a kernel, so that none finds its input in a cache."""
+"""Bytes that Triton writes between trials of a kernel to empty the caches."""
 
 SINGLE, DOUBLE = 4, 8
-CHARACTERS = 19  # of a number in a table of spectra
+CHARACTERS = 19  # per number in a table of spectra
 
 
 def predicted_peaks(
     parameters: Parameters, levels: int, replicates: int, wavelengths: int, device: Device
 ) -> dict[str, float]:
-    """Largest resident memory of every stage (MB, 10^6 bytes), as its record tells it.
+    """Largest resident memory of every stage (MB, 10^6 bytes), comparable with its record.
 
-    Takes as long as the stages need to start, some seconds each.
+    Takes some seconds per stage, to start it.
 
     Args:
-        parameters: of the pipeline.
-        levels: of the series.
-        replicates: scans of every level.
-        wavelengths: of the series.
-        device: where the stages compute.
+        parameters: parameters of the pipeline.
+        levels: number of levels of the series.
+        replicates: scans per level.
+        wavelengths: number of wavelengths of the series.
+        device: device of the stages.
 
     Raises:
         GeonodeError: a stage fails on the smallest series.
@@ -69,9 +68,9 @@ def predicted_peaks(
     readings = levels * replicates * wavelengths
     arrays = {
         "probe": 0.0,
-        # of every reading: the number, that in the rows of the table, and its text
+        # per reading: the number, its copy in the rows of the table, and its text
         "generate": readings * (2 * DOUBLE + CHARACTERS),
-        # of every reading: its text, and the number
+        # per reading: its text and the number
         "spectra": readings * (CHARACTERS + DOUBLE),
         "metric": sizes.on_host(sizes.metric_training) + sizes.metric_weights,
         "christoffel": HELD * sizes.christoffel,
@@ -88,22 +87,22 @@ def predicted_device_peaks(
 ) -> dict[str, float]:
     """Largest memory on the device of the stages that compute there (MB).
 
-    On a card that is what torch counts as allocated: without the context of CUDA, and without what
-    torch keeps to use again. A training multiplies in one thread and, going back, in another; the
-    captured one does so on a stream of its own.
+    On a GPU it is the memory that torch counts as allocated, without the CUDA context and cached
+    blocks. cuBLAS has a workspace per thread and stream: a training multiplies in one thread and,
+    backwards, in another; a captured one on a stream of its own.
 
     Args:
-        parameters: of the pipeline.
-        levels: of the series.
-        wavelengths: of the series.
-        device: where the stages compute.
+        parameters: parameters of the pipeline.
+        levels: number of levels of the series.
+        wavelengths: number of wavelengths of the series.
+        device: device of the stages.
     """
     sizes = _Sizes(parameters, levels, wavelengths, device)
     profile = profile_of(device.place)
     workspace = 1e6 * profile.workspace_mb
     tuned = TUNING if profile.kernels else workspace
     found = {
-        # captured, and looked at afterwards
+        # captured, and evaluated afterwards
         "metric": sizes.metric_training + 3 * workspace,
         "christoffel": sizes.grids + workspace,
         "geodesics": sizes.tables + sizes.rows + tuned,
@@ -115,7 +114,7 @@ def predicted_device_peaks(
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Bytes of arrays, by what they are for."""
+    """Bytes of arrays by purpose."""
 
     parameters: Parameters
     levels: int
@@ -123,7 +122,7 @@ class _Sizes:
     device: Device
 
     def on_host(self, size: int) -> int:
-        """What is in the memory of the machine; not what is on a card."""
+        """Bytes in the memory of the host: none of arrays on a GPU."""
         return 0 if self.device.kind == "cuda" else size
 
     @property
@@ -135,7 +134,7 @@ class _Sizes:
 
     @property
     def metrics(self) -> int:
-        """Metrics that grids are made of."""
+        """Number of metrics with a grid."""
         flat = self.parameters.metric.learning == "flat"
         return (1 if flat else self.parameters.metric.members) * (self.levels + 1)
 
@@ -158,7 +157,7 @@ class _Sizes:
         return self._training(block.members, width, footprint)
 
     def _training(self, members: int, rows_per_pair: int, footprint: Footprint | None) -> int:
-        """The largest batch, once for every thread, and its weights."""
+        """Memory of the largest batch and its weights, once per thread."""
         if footprint is None:
             return 0
         largest = 0
@@ -167,42 +166,42 @@ class _Sizes:
                 remaining = self.levels - left_out
                 pairs = remaining * (remaining - 1)
                 alike = run.members * sum(len(fold.left_out) == left_out for fold in run.folds)
-                most, parts = at_once(run, pairs, rows_per_pair, footprint)
+                most, parts = batch_limits(run, pairs, rows_per_pair, footprint)
                 models = min(alike, most)
-                # parameters, their gradients, two moments, and one more of each in a step
+                # parameters, gradients, two moments, and a temporary array of each in a step
                 weights = 5 * 2 * models * _weights() * self.device.training.itemsize
                 largest = max(largest, models * footprint.bytes(pairs, parts) + weights)
         return profile_of(self.device.place).batches * largest
 
     @property
     def metric_weights(self) -> int:
-        """Of all models: as they were trained, put in order, and as they are written."""
+        """Weights of all metrics: as trained, in order, and as written."""
         return 3 * self.runs(self.parameters.metric.members).models * _weights() * SINGLE
 
     @property
     def decoder_weights(self) -> int:
-        """The same of decoders."""
+        """Weights of all decoders: as trained, in order, and as written."""
         return 3 * self.runs(self.parameters.decoders.members).models * _weights() * SINGLE
 
     @property
     def christoffel(self) -> int:
-        """The largest of three: a grid that is checked, cells that are looked into, a figure."""
+        """Largest of three: check of a grid, resolution check of cells, and figure."""
         size, stored = self._number, STORAGE[self.parameters.christoffel.storage].itemsize
-        # ln sqrt(g) and the symbol: as a grid, in the format they are stored in, and packed; and
-        # g, its difference from the mean, the square of that, and three for the trapezoidal rule
+        # ln sqrt(g) and the symbol: as a grid, in the stored format, and packed; then g, its
+        # difference from the mean, the square of that, and three for the trapezoidal rule
         checked = 2 * size + 2 * stored + 2 * stored + 6 * size
         if self.parameters.metric.members > 1:
             checked += 2 * size  # the sums over members
-        # of a block of cells two tables of the truth, and twelve in a cubic lookup
+        # per block of cells: two tables of exact values, and twelve in a cubic lookup
         cells = 14 * size * BLOCK * len(CHECKS)
-        # the sums, their means, g and the magnitude of the symbol, and two heat maps: corners (2),
-        # values (1) and colours (4) of every quadrilateral
+        # sums, means, g and magnitude of the symbol, and two heat maps: corners (2), values (1) and
+        # colours (4) of every quadrilateral
         drawn = 6 * size * self._nodes + 2 * 7 * DOUBLE * ROWS
         return self.wavelengths * max(checked * self._nodes, cells, drawn)
 
     @property
     def grids(self) -> int:
-        """Of a grid that is looked at: its tables, g, a square, two in its mean, and sums."""
+        """Memory of a grid under evaluation: tables, g, its square, two for the mean, and sums."""
         tables = 8 if self.parameters.metric.members > 1 else 6
         return tables * self._number * self._nodes * self.wavelengths
 
@@ -212,18 +211,18 @@ class _Sizes:
 
     @property
     def _number(self) -> int:
-        """Bytes of a number of a grid."""
+        """Bytes per number of a grid."""
         return self.device.geometry.itemsize
 
     @property
     def _columns(self) -> int:
-        """Wavelengths of a closed form."""
+        """Number of wavelengths of a closed form."""
         largest = max(self._closed_form, self._row)
         return min(self.wavelengths, rows_within(self.device.budget // 2, largest))
 
     @property
     def _closed_form(self) -> int:
-        """Of one wavelength."""
+        """Memory of a closed form per wavelength."""
         return TABLES * self._nodes * self._number
 
     @property
@@ -232,26 +231,26 @@ class _Sizes:
 
     @property
     def tables(self) -> int:
-        """Of a closed form, the whole grid among them."""
-        beside = 2 * (self.wavelengths - self._columns) * self._nodes * self._number
-        return self._closed_form * self._columns + beside
+        """Memory of the tables of a closed form, with those of the whole grid."""
+        rest = 2 * (self.wavelengths - self._columns) * self._nodes * self._number
+        return self._closed_form * self._columns + rest
 
     @property
     def rows(self) -> int:
-        """Of the geodesics that are solved at once."""
+        """Memory of the geodesics of one tile."""
         rest = self.device.budget - self._closed_form * self._columns
         tiles = Product(self.pairs, self._columns).tiles(rows_within(rest, self._row))
         return next(tiles).rows * self._row
 
     @property
     def solved(self) -> int:
-        """Pages of the file that is filled: velocities, residuals, statuses and features."""
+        """Mapped pages of the output file: velocities, residuals, statuses and features."""
         row = 2 * DOUBLE + 1 + len(FEATURES) * SINGLE
         return self.metrics * self.pairs * self.wavelengths * row
 
     @property
     def features(self) -> int:
-        """Pages of the mapped features, all of which are touched, and those that are chosen."""
+        """Mapped pages of all features, and a copy of the selected ones."""
         inner = self.runs(self.parameters.metric.members).inner
         models = 0 if inner is None else inner.members * len(inner.folds)
         width = min(self.wavelengths, self.parameters.decoders.wavelengths)
@@ -260,9 +259,9 @@ class _Sizes:
 
     @property
     def estimation(self) -> int:
-        """Four copies of the factors of predictions that are made at once.
+        """Memory of the factors of a block of predictions, in four copies.
 
-        As every kind makes them, as the mixture weighs them, all together, and their projections.
+        These are those of every kind, weighted for the mixture, concatenated, and projected.
         """
         sources, kinds = self.levels - 1, len(BLENDS[self.parameters.decoders.kind])
         factors = sources * self.parameters.decoders.members + sources + kinds
@@ -270,7 +269,7 @@ class _Sizes:
 
 
 def _weights() -> int:
-    """Parameters of a network."""
+    """Number of parameters of a network."""
     return sum(a * b + b for a, b in itertools.pairwise(SIZES))
 
 
@@ -287,14 +286,14 @@ def _bases(parameters: Parameters, device: Device, stages: list[str]) -> dict[st
         for stage in stages:
             command = [sys.executable, "-m", f"stages.{stage}", "--params", str(file)]
             peak = time_command(command, folder, environment).peak_mb
-            # what the stage itself saw, as its record will, where the system tells
+            # the peak of the record, where the system reports it
             record = Record.read(folder / "data" / "records" / f"{stage}.json")
             bases[stage] = peak if record.peak_mb is None else record.peak_mb
     return bases
 
 
 def _smallest(parameters: Parameters, device: Device) -> dict[str, Any]:
-    """The same parameters for four levels, three wavelengths and one step of training."""
+    """Parameters changed to four levels, three wavelengths and one training step."""
     text = parameters.model_dump(mode="json", by_alias=True)
     training = {"members": 1, "epochs": 1, "wavelengths": 2, "accumulation": 1}
     changes: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Whether one method is better than another over several series."""
+"""Paired comparison of two methods over several series."""
 
 import math
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from jaxtyping import Float
 from scipy.stats import t, wilcoxon
 
 ROUNDING = 1e-12
-"""Of logarithms that are all equal: their deviation is none."""
+"""Largest standard deviation of logarithms that are equal up to rounding."""
 
 
 class PairedTest(NamedTuple):
@@ -17,8 +17,9 @@ class PairedTest(NamedTuple):
     Attributes:
         series: number of series.
         ratio: geometric mean of the ratios of their errors; below 1 the first method is better.
-        low, high: 95% confidence interval of that, from Student's distribution of the logarithms.
-        p: of Wilcoxon's signed-rank test of the logarithms, two-sided; NaN if all are zero.
+        low, high: 95% confidence interval of the ratio, from Student's distribution of the
+            logarithms.
+        p: p-value of Wilcoxon's two-sided signed-rank test of the logarithms; NaN if all are zero.
         effect: mean over standard deviation of the logarithms (Cohen's d of paired samples); NaN if
             they are all equal.
         better: number of series on which the first method has the smaller error.
@@ -43,8 +44,8 @@ def paired_test(
     Source: F. Wilcoxon, Individual comparisons by ranking methods, Biometrics Bulletin 1 (1945) 80.
 
     Args:
-        errors: of the first method, above zero, on two series or more.
-        others: of the second method on the same series.
+        errors: errors of the first method, above zero, on two series or more.
+        others: errors of the second method on the same series.
     """
     logarithms = np.log(errors / others)
     count, mean = len(logarithms), float(logarithms.mean())

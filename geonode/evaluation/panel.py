@@ -1,7 +1,7 @@
-"""Nested leave-one-out of every series of a folder, and one table of how well it does.
+"""Nested leave-one-out of every series of a folder, and one table of scores.
 
-The table is written after every series. Begun again, it keeps the rows whose fingerprint is that
-of the file and the parameters at hand, so that an interrupted run goes on where it was.
+The table is written after every series. A new run keeps the rows whose fingerprint matches the
+current file and parameters, so that an interrupted run resumes.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from geonode.engine.processes import finished, processes_for
 from geonode.errors import GeonodeError, ParameterError, SpectraError
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.panel_scores import PARTS, Job, row_of_parts, score_part
-from geonode.evaluation.panel_table import Row, read_table, row_of, to_csv
+from geonode.evaluation.panel_table import PanelRow, read_table, row_of, to_csv
 from geonode.progress import Progress, silent
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.reading import files_of
@@ -29,16 +29,16 @@ from geonode.storage.document import encode_json
 from geonode.training.context import NestedRuns
 
 BLOCKS = {"precision", "inner", "metric", "decoders"}
-"""Parameters, besides those of a series, that its scores depend on."""
+"""Blocks of parameters that the scores of all series depend on."""
 
 
-class Task(NamedTuple):
-    """A series that is to be scored.
+class PendingSeries(NamedTuple):
+    """Series still to be scored.
 
     Attributes:
-        series: on its given chart.
-        fingerprint: of all that decides its scores.
-        steps: of training and prediction, at most: kinds that are not trained take none.
+        series: series on its given chart.
+        fingerprint: hash of all inputs of its scores.
+        steps: largest number of steps of training and prediction.
     """
 
     series: Series
@@ -48,32 +48,32 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Panel:
-    """A folder of series, and the table of their scores.
+    """Folder of series, with the table of their scores.
 
     Attributes:
         out: file of the table.
-        parameters: of all series; `spectra` only of those without some of their own.
-        device: where to train.
-        rows: by series, of those that are scored or cannot be.
-        tasks: by series, of the others.
+        parameters: parameters of all series; `spectra` is for those without a file of their own.
+        device: device to train on.
+        rows: rows by name of the series that have scores or cannot have any.
+        pending: other series by name.
     """
 
     out: Path
     parameters: Parameters
     device: Device
-    rows: dict[str, Row]
-    tasks: dict[str, Task]
+    rows: dict[str, PanelRow]
+    pending: dict[str, PendingSeries]
 
     @classmethod
     def of(cls, folder: Path, out: Path, parameters: Parameters) -> "Panel":
-        """Read a folder, and of the table that is there already the rows that still hold.
+        """Read a folder, and the rows of an existing table that are still valid.
 
-        A series that cannot be read, or has too few levels, has its row with the error already.
+        A series that cannot be read, or has too few levels, gets a row with the error.
 
         Args:
-            folder: as `parameters_of_folder`.
+            folder: folder for `parameters_of_folder`.
             out: a file .json or .csv, which `write` replaces.
-            parameters: of all series.
+            parameters: parameters of all series.
 
         Raises:
             ParameterError: `out` is of neither format or a CSV in the folder itself, or a file of
@@ -84,7 +84,7 @@ class Panel:
         """
         _require_format(folder, out)
         device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
-        rows, tasks = {}, {}
+        rows, pending = {}, {}
         stored = read_table(out)
         digest = _digest(parameters, device)
         for name, own in sorted(parameters_of_folder(folder, parameters.spectra).items()):
@@ -95,30 +95,31 @@ class Panel:
                     rows[name] = known
                     continue
                 series = read_series_csv(own)
-                tasks[name] = Task(series, fingerprint, _steps(series, parameters, device))
+                steps = _steps(series, parameters, device)
+                pending[name] = PendingSeries(series, fingerprint, steps)
             except GeonodeError as error:
-                rows[name] = Row(error=str(error))
-        return cls(out, parameters, device, rows, tasks)
+                rows[name] = PanelRow(error=str(error))
+        return cls(out, parameters, device, rows, pending)
 
     @property
     def processes(self) -> int:
-        """Parts of series to compute at once on this machine."""
-        return processes_for(len(PARTS) * len(self.tasks), self.device.kind)
+        """Number of processes to use on this machine."""
+        return processes_for(len(PARTS) * len(self.pending), self.device.kind)
 
     @property
     def failed(self) -> dict[str, str]:
-        """Why series could not be scored, by series."""
+        """Error messages of the series without scores, by name."""
         return {n: row.error for n, row in sorted(self.rows.items()) if row.error is not None}
 
     def score(self, report: Progress = silent, processes: int = 1) -> Iterator[str]:
-        """Score the series one after the other, or some at once, and write the table after each.
+        """Score the pending series, and write the table after each.
 
-        A series is scored in two parts that do not ask anything of each other, so that two
-        processes help even with one. Long series come first, lest they be waited for in the end.
+        A series is scored in two independent parts, so that two processes help even with one
+        series. Long series come first, to keep all processes busy to the end.
 
         Args:
-            report: called for every step.
-            processes: parts that are computed at once.
+            report: called after every step.
+            processes: number of processes.
 
         Yields:
             Name of a series whose row was written, with scores or the error.
@@ -128,9 +129,9 @@ class Panel:
             EngineError: a process died.
         """
         device = self.device.shared(processes)
-        names = sorted(self.tasks, key=lambda name: -self.tasks[name].series.signal.size)
+        names = sorted(self.pending, key=lambda name: -self.pending[name].series.signal.size)
         jobs = [
-            Job(name, part, self.tasks[name].series, self.parameters, device)
+            Job(name, part, self.pending[name].series, self.parameters, device)
             for name in names
             for part in PARTS
         ]
@@ -138,13 +139,13 @@ class Panel:
         for job, columns in finished(score_part, jobs, processes, report):
             parts[job.name].append(columns)
             if len(parts[job.name]) == len(PARTS):
-                row = row_of_parts(parts[job.name], self.tasks[job.name].fingerprint)
+                row = row_of_parts(parts[job.name], self.pending[job.name].fingerprint)
                 self.rows[job.name] = row
                 self.write()
                 yield job.name
 
     def write(self) -> None:
-        """Write the rows there are, atomically.
+        """Write the table with the present rows, atomically.
 
         Raises:
             ArtifactError: the operating system refuses.
@@ -171,7 +172,7 @@ def _steps(series: Series, parameters: Parameters, device: Device) -> int:
     return steps + len(BASELINES) + 2 * levels
 
 
-# what is refused, and what decides the scores
+# checks and fingerprints
 
 
 def _require_format(folder: Path, out: Path) -> None:
@@ -184,13 +185,13 @@ def _require_format(folder: Path, out: Path) -> None:
 
 
 def _digest(parameters: Parameters, device: Device) -> str:
-    """SHA-256 of the parameters of all series; `device: auto` is what it chose."""
+    """SHA-256 of the parameters of all series, with the chosen device for `auto`."""
     values = parameters.model_dump(mode="json", include=BLOCKS) | {"device": device.kind}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _fingerprint(own: SpectraParameters, digest: str) -> str:
-    """SHA-256 of all that decides the scores of a series: also its file, its own parameters."""
+    """SHA-256 of all inputs of the scores of a series: file, own and common parameters, version."""
     try:
         content = b"".join(file.read_bytes() for file in files_of(Path(own.source)))
     except OSError as error:

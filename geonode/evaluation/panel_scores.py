@@ -1,4 +1,4 @@
-"""Scores of a series, in two parts that do not ask anything of each other."""
+"""Scores of a series, in two independent parts."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from geonode.estimation.model import SpectralModel
 from geonode.evaluation.comparison import Comparison
 from geonode.evaluation.coverage import coverage
 from geonode.evaluation.estimation import calibration_scores, estimate_left_out
-from geonode.evaluation.panel_table import Row
+from geonode.evaluation.panel_table import PanelRow
 from geonode.evaluation.scores import series_scores, skill
 from geonode.progress import Progress
 from geonode.series_fit import fit_series
@@ -23,11 +23,11 @@ class Job(NamedTuple):
     """One part of the scores of a series.
 
     Attributes:
-        name: of the series.
-        part: one of `PARTS`.
-        series: on its given chart.
-        parameters: blocks `metric`, `inner` and `decoders`.
-        device: where to train.
+        name: name of the series.
+        part: a key of `PARTS`.
+        series: series on its given chart.
+        parameters: the blocks `metric`, `inner` and `decoders` are used.
+        device: device to train on.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Job(NamedTuple):
 
 
 def score_part(job: Job, report: Progress) -> dict[str, Any]:
-    """Columns of the table, by name, with the seconds of this part; or the error."""
+    """Columns of the table by name, with the seconds of this part; or the error."""
     start = time.perf_counter()
     try:
         with one_thread():
@@ -48,22 +48,22 @@ def score_part(job: Job, report: Progress) -> dict[str, Any]:
     return columns | {"seconds": time.perf_counter() - start}
 
 
-def row_of_parts(parts: list[dict[str, Any]], fingerprint: str) -> Row:
-    """Row of a series from the columns of all its parts; of one with an error, the error alone."""
+def row_of_parts(parts: list[dict[str, Any]], fingerprint: str) -> PanelRow:
+    """Row of a series from the columns of all its parts, or with the error of one of them."""
     for part in parts:
         if "error" in part:
-            return Row(error=part["error"])
+            return PanelRow(error=part["error"])
     columns = {name: value for part in parts for name, value in part.items()}
     chosen = columns["chosen_baseline_rmse"]
     columns["skill"] = None if chosen is None else skill(columns["rmse"], chosen)
     columns["seconds"] = sum(part["seconds"] for part in parts)
-    return Row(**columns, fingerprint=fingerprint)
+    return PanelRow(**columns, fingerprint=fingerprint)
 
 
 def _of_predictor(job: Job, report: Progress) -> dict[str, Any]:
     """Columns about predicted spectra and estimated concentrations.
 
-    As the pipeline computes them, but for the grid: path features come from the networks.
+    As in the pipeline, but without the grid: path features come from the networks.
 
     Raises:
         TrainingError: as `fit_series`.
@@ -93,7 +93,7 @@ def _of_predictor(job: Job, report: Progress) -> dict[str, Any]:
 
 
 def _of_concentrations(model: SpectralModel, report: Progress) -> dict[str, Any]:
-    """Columns about estimates of left-out concentrations; none where the model gives none."""
+    """Columns about estimates of left-out concentrations; empty if the model cannot estimate."""
     estimated = estimate_left_out(model, report)
     if estimated is None:
         return {}
@@ -107,7 +107,7 @@ def _of_concentrations(model: SpectralModel, report: Progress) -> dict[str, Any]
 
 
 def _of_baselines(job: Job, report: Progress) -> dict[str, Any]:
-    """Columns about the classical methods: predictions of spectra, estimates of concentrations."""
+    """Columns about the classical methods for spectra and for concentrations."""
     found = Comparison.of(job.series, report)
     return {
         "best_baseline": found.best,

@@ -1,4 +1,4 @@
-"""The table of a panel: one row a series, as JSON or CSV."""
+"""Table of a panel: one row per series, as JSON or CSV."""
 
 import csv
 import io
@@ -15,29 +15,29 @@ from geonode.evaluation.baselines import BASELINES
 from geonode.storage.document import cell, text_of
 
 BASELINE_COLUMN = "rmse_"
-"""Of a CSV: what the names of the columns of `baseline_rmse` begin with."""
+"""Prefix of the CSV columns of `baseline_rmse`."""
 
 
-class Row(BaseModel):
-    """The scores of a series, or why it has none.
+class PanelRow(BaseModel):
+    """Scores of a series, or the error that prevented them.
 
     Attributes:
         q2, pooled_r2, interior_pooled_r2, mean_r2, rmse: as `series_scores`.
         best_baseline, best_baseline_rmse, chosen_baseline_rmse, skill: as `Comparison.summary`.
         coverage90, coverage90_interior, coverage90_ends: share of the measured points inside their
-            90% intervals, of all levels, of those between the ends, and of these; None without
-            inner folds.
-        concentration_error, concentration_rmsep: of left-out concentrations, median and root of
-            the mean square, as shares of the range of the levels.
+            90% intervals, of all levels, of those between the ends, and of the ends; None without
+            intervals.
+        concentration_error, concentration_rmsep: median and root mean squared error of left-out
+            concentrations, as shares of the range of the levels.
         concentration_coverage90, concentration_coverage90_interior, concentration_coverage90_ends:
             share of the 90% sets that hold the true concentration.
         pls_error, pcr_error, single_wavelength_error: median error of left-out concentrations by
             classical calibrations, as shares of the range.
         levels, wavelengths: size of the series.
-        seconds: of learning, prediction and all baselines.
-        baseline_rmse: by baseline.
-        fingerprint: of all that decides the scores; None where there are none.
-        error: why there are none; None where there are.
+        seconds: time of learning, prediction and all baselines.
+        baseline_rmse: RMSE by baseline.
+        fingerprint: hash of all inputs of the scores; None without scores.
+        error: error message; None with scores.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -73,13 +73,13 @@ class Row(BaseModel):
 
     @property
     def ratio(self) -> float | None:
-        """RMSE over that of the best baseline; None where there is none, or it is perfect."""
+        """RMSE relative to the best baseline; None without scores or for a perfect baseline."""
         if self.rmse is None or not self.best_baseline_rmse:
             return None
         return self.rmse / self.best_baseline_rmse
 
 
-SHOWN: dict[str, Callable[[Row], float | int | str | None]] = {
+SCREEN_COLUMNS: dict[str, Callable[[PanelRow], float | int | str | None]] = {
     "levels": lambda row: row.levels,
     "Q2": lambda row: row.q2,
     "R2": lambda row: row.pooled_r2,
@@ -93,24 +93,24 @@ SHOWN: dict[str, Callable[[Row], float | int | str | None]] = {
     "concentration error": lambda row: row.concentration_error,
     "by PLS": lambda row: row.pls_error,
 }
-"""Columns of the table for people, after the name of the series."""
+"""Columns of the table on the screen, after the name of the series."""
 
 
-def mean_ratio(rows: dict[str, Row]) -> float | None:
-    """Geometric mean of `Row.ratio` over the series that have one; None if none has."""
+def mean_ratio(rows: dict[str, PanelRow]) -> float | None:
+    """Geometric mean of `PanelRow.ratio` over the series that have one; None if none has."""
     ratios = [row.ratio for row in rows.values() if row.ratio is not None]
     return float(np.prod(np.array(ratios) ** (1 / len(ratios)))) if ratios else None
 
 
-def table(rows: dict[str, Row]) -> str:
-    """The table for people: aligned columns, numbers to four digits, a dash where there is none."""
-    lines = [["series", *SHOWN]]
+def table(rows: dict[str, PanelRow]) -> str:
+    """Table on the screen: aligned columns, numbers of four digits, a dash for missing ones."""
+    lines = [["series", *SCREEN_COLUMNS]]
     lines += [
-        [name, *(_shown(column(row)) for column in SHOWN.values())]
+        [name, *(_shown(column(row)) for column in SCREEN_COLUMNS.values())]
         for name, row in sorted(rows.items())
     ]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    left = {0, 1 + list(SHOWN).index("best baseline")}
+    left = {0, 1 + list(SCREEN_COLUMNS).index("best baseline")}
     text = [
         "  ".join(
             cell.ljust(width) if place in left else cell.rjust(width)
@@ -129,7 +129,7 @@ def _shown(value: float | int | str | None) -> str:
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """Values of every series of the table that is there; of no series if there is none.
+    """Values of every series of an existing table; empty if there is no file.
 
     Raises:
         ArtifactError: the file cannot be read, or is no table of a panel.
@@ -148,10 +148,10 @@ def read_table(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def row_of(values: Any) -> Row | None:
-    """A row as it was written; None if it was not written by this version, or is damaged."""
+def row_of(values: Any) -> PanelRow | None:
+    """Row from stored values; None if they are damaged or of another version."""
     try:
-        row = Row.model_validate(values)
+        row = PanelRow.model_validate(values)
     except ValidationError:
         return None
     return row if row.baseline_rmse.keys() == BASELINES.keys() else None
@@ -181,16 +181,16 @@ def _from_csv(text: str) -> dict[str, Any]:
 
 
 def to_csv(rows: dict[str, dict[str, Any]]) -> str:
-    """One line a series; no value is an empty cell."""
+    """CSV table with one line per series; missing values are empty cells."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, _flat("", Row().model_dump()), lineterminator="\n")
+    writer = csv.DictWriter(text, _flat("", PanelRow().model_dump()), lineterminator="\n")
     writer.writeheader()
     writer.writerows(_flat(name, row) for name, row in rows.items())
     return text.getvalue()
 
 
 def _flat(name: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Values by column of a CSV."""
+    """Values of a row by CSV column."""
     values: dict[str, Any] = {"series": name}
     for column, value in row.items():
         if column == "baseline_rmse":

@@ -14,10 +14,10 @@ def predictions_csv(
     predicted: Float[np.ndarray, "concentration wavelength"],
     band: tuple[str, Float[np.ndarray, "concentration wavelength"]],
 ) -> str:
-    """A CSV with one row for every left-out level and wavelength.
+    """CSV table with one row for every left-out level and wavelength.
 
     Columns: left_out, wavelength, measured, predicted, and the half width of the band about the
-    prediction under its name; six significant digits.
+    prediction under the name of the band; six significant digits.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -1,7 +1,6 @@
 """Scores of a series of left-out spectra, band by band, and against another method.
 
-Every score is a plain number, or None where it is undefined or says nothing, so that scores go into
-JSON as they are.
+Every score is a plain number, or None where it is undefined or meaningless, as JSON takes them.
 """
 
 from typing import TypedDict
@@ -19,17 +18,30 @@ from geonode.evaluation.spectrum_scores import (
 from geonode.spectra.series import level_names
 
 SMALLEST_BAND = 3
-"""Wavelengths that a band must cover to be scored."""
+"""Fewest wavelengths of a band with scores."""
 
 FAINT = 0.01
-"""Of the mean variance of the other measured spectra: one that varies less is faint."""
+"""Variance below which a spectrum is faint, relative to the mean variance of the others."""
 
 MEANINGLESS_IF_FAINT = ("r2", "peak_position_error", "fwhm_error")
 """Scores relative to the variance of the measured spectrum, or of a peak that may be noise."""
 
 
 class SeriesScores(TypedDict):
-    """Scores of a series of left-out spectra."""
+    """Scores of a series of left-out spectra.
+
+    Attributes:
+        q2: by the function `q2`.
+        mean_r2: mean over the folds that have an R2; None if none has.
+        undefined_r2: names of the other folds.
+        pooled_r2: 1 - sum SSE / sum SST over all folds; None if no spectrum varies.
+        interior_pooled_r2: `pooled_r2` without the lowest and the highest level, which are
+            extrapolated.
+        rmse: over all points.
+        pooled: `point_scores` over all points, and means of the `shape_scores` over the folds that
+            have them.
+        folds: `spectrum_scores` by `level_names`.
+    """
 
     q2: float | None
     mean_r2: float | None
@@ -50,24 +62,15 @@ def series_scores(
     """Score the left-out spectra of a series, each by itself and all together.
 
     A measured spectrum whose variance over wavelengths is zero, or below `FAINT` of the mean
-    variance of the others, is faint: a blank, as a rule. An error that costs a typical spectrum of
-    the series 0.01 of its R2 already leaves a faint one an R2 below zero, and a peak may be noise.
-    So its `MEANINGLESS_IF_FAINT` scores are None, whatever the prediction.
+    variance of the others, is faint: usually a blank. An error that lowers the R2 of a typical
+    spectrum by 0.01 makes that of a faint one negative, and its peak may be noise. Its
+    `MEANINGLESS_IF_FAINT` scores are therefore None.
 
     Args:
         axis: spectral axis, ascending.
         levels: concentration of every row.
         measured: the measured spectra.
         predicted: row i is the spectrum predicted with level i left out.
-
-    Returns:
-        `q2`, as `q2`; `mean_r2`, the mean over the folds that have an R2, None if none has;
-        `undefined_r2`, the names of the others; `pooled_r2` = 1 - sum SSE / sum SST over all folds,
-        faint ones too;
-        `interior_pooled_r2`, the same without the lowest and the highest level, which are
-        extrapolated; both are None if no spectrum varies; `rmse` over all points; `pooled`, the
-        `point_scores` over all points, and of the `shape_scores` the means over the folds that have
-        them, None if none has; `folds`, the `spectrum_scores` by `level_names`.
 
     Raises:
         SpectraError: the axis does not ascend, or a value is not finite.
@@ -129,7 +132,7 @@ def q2(
     measured: Float[np.ndarray, "level wavelength"],
     predicted: Float[np.ndarray, "level wavelength"],
 ) -> float | None:
-    """Share of the error of the mean of the other spectra that predictions do without.
+    """Skill against the mean of the other spectra: 1 - PRESS / SS.
 
     Source: S. Wold, Cross-validatory estimation of the number of components in factor and principal
     components models, Technometrics 20 (1978) 397 (PRESS over its value for no model).
@@ -141,10 +144,10 @@ def q2(
 
 
 def skill(rmse: float, best_classical_rmse: float) -> float | None:
-    """Share of the error of the best classical method that a prediction does without.
+    """Skill against the best classical method: 1 - rmse / best_classical_rmse.
 
-    1 - rmse / best_classical_rmse: 1 is a perfect prediction, 0 one as good as the classical, below
-    zero a worse one. None if the classical one is perfect.
+    1 is a perfect prediction, 0 one as good as the classical, below zero a worse one. None if the
+    classical one is perfect.
     """
     return 1 - rmse / best_classical_rmse if best_classical_rmse > 0 else None
 
@@ -152,7 +155,7 @@ def skill(rmse: float, best_classical_rmse: float) -> float | None:
 def _is_faint(
     measured: Float[np.ndarray, "concentration wavelength"],
 ) -> Bool[np.ndarray, "concentration"]:
-    """Whether a spectrum varies too little beside the others for a score of its own shape."""
+    """Whether a spectrum varies too little, compared with the others, for scores of its shape."""
     variance = variances(measured)
     others = (variance.sum() - variance) / max(len(variance) - 1, 1)
     return (variance == 0) | (variance < FAINT * others)

@@ -1,7 +1,7 @@
 """Scores of one predicted spectrum against the measured one.
 
-Every score is a plain number, or None where it is undefined or says nothing, so that scores go into
-JSON as they are. Errors are distances: they are zero for equal spectra and have no sign.
+Every score is a plain number, or None where it is undefined or meaningless, as JSON takes them.
+Errors are distances: they are zero for equal spectra and have no sign.
 """
 
 import math
@@ -15,19 +15,19 @@ from skimage.metrics import structural_similarity
 from geonode.errors import SpectraError
 
 SSIM_WINDOW = 7
-"""Wavelengths that structural similarity looks at together, the default of scikit-image."""
+"""Window of the structural similarity (wavelengths), the default of scikit-image."""
 
 SMALLEST_SHARE = 0.01
-"""Of the range of a spectrum: relative errors of smaller values are errors of the baseline."""
+"""Smallest value with a relative error, as a share of the range of the spectrum."""
 
 NEGATIVE_SHARE = 0.05
-"""Of the positive area of a spectrum: so much below zero is noise around it and may count as zero.
+"""Largest area below zero that counts as noise about zero, relative to the area above zero.
 
 Measured fluorescence with clear bands has up to 0.03, without a band 0.09.
 """
 
 ROUNDING = 1e-12
-"""Of the largest absolute value: a spectrum that varies no more is constant."""
+"""Largest range of a constant spectrum, relative to its largest absolute value."""
 
 SpectrumScores = dict[str, float | None]
 
@@ -76,18 +76,18 @@ def pooled_r2(
 
 def variances(spectra: Float[np.ndarray, "fold wavelength"]) -> Float[np.ndarray, "fold"]:
     """Variance over wavelengths of every spectrum, exactly zero for a constant one."""
-    # Counted from its first value, a constant spectrum is exactly zero.
+    # Less its first value, a constant spectrum is exactly zero.
     return np.var(spectra - spectra[:, :1], axis=1)
 
 
 def point_scores(
     measured: Float[np.ndarray, "point"], predicted: Float[np.ndarray, "point"]
 ) -> SpectrumScores:
-    """Scores that compare point by point, wherever the points lie on an axis.
+    """Scores that compare point by point, independent of the axis.
 
     Args:
-        measured: values of one spectrum, or of several in a row.
-        predicted: the same of the predictions.
+        measured: values of one spectrum, or of several concatenated.
+        predicted: predicted values in the same order.
 
     Returns:
         `rmse`, `mae` and `max_error` (largest absolute error) in the unit of the spectra; `mape`,
@@ -118,7 +118,7 @@ def shape_scores(
     measured: Float[np.ndarray, "wavelength"],
     predicted: Float[np.ndarray, "wavelength"],
 ) -> SpectrumScores:
-    """Scores that know where on the axis a point lies.
+    """Scores of the shape of a spectrum over its axis.
 
     `wasserstein` and `jensen_shannon` take the spectra as distributions over the axis. Each is
     divided by its area, values below zero count as zero. They are None if one of the spectra has
@@ -187,12 +187,12 @@ def _distribution_scores(
     measured: Float[np.ndarray, "wavelength"],
     predicted: Float[np.ndarray, "wavelength"],
 ) -> SpectrumScores:
-    """`wasserstein` and `jensen_shannon`."""
+    """Scores `wasserstein` and `jensen_shannon`."""
     p, q = _distribution(axis, measured), _distribution(axis, predicted)
     if p is None or q is None:
         return {"wasserstein": None, "jensen_shannon": None}
-    # Not by scipy.spatial.distance.jensenshannon: between distributions that are equal but for
-    # rounding it takes the root of a divergence that is rounded to below zero.
+    # Not scipy.spatial.distance.jensenshannon: for distributions that are equal up to rounding it
+    # takes the root of a divergence that is rounded to below zero.
     middle = (p + q) / 2
     divergence = np.sum(rel_entr(p, middle) + rel_entr(q, middle)) / 2
     return {

@@ -1,4 +1,4 @@
-"""Seconds and memory: of commands as a user runs them, and of repeated calls."""
+"""Timing of commands as a user runs them, with peak memory, and of repeated calls."""
 
 import json
 import os
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from geonode.errors import GeonodeError
 
-# The largest memory that Linux reports for a process is at least that of the process that started
-# it (execve keeps the mark of the memory it replaces), so commands are started by a small one.
+# The peak memory that Linux reports for a process is at least that of the process that started it
+# (execve keeps the mark of the memory it replaces), so commands are started by a small process.
 _MEASURE = """\
 import json, resource, subprocess, sys, time
 start = time.perf_counter()
@@ -39,7 +39,7 @@ class Quartiles(NamedTuple):
 
     @classmethod
     def of(cls, values: list[float]) -> "Quartiles":
-        """From at least one value."""
+        """Quartiles of at least one value."""
         low, middle, high = quantiles(
             values * 2 if len(values) == 1 else values, n=4, method="inclusive"
         )
@@ -50,7 +50,7 @@ def time_command(command: list[str], folder: Path, environment: dict[str, str]) 
     """Run a command to its end in a folder.
 
     Raises:
-        GeonodeError: it failed; the message ends with the last line it wrote to stderr.
+        GeonodeError: the command failed; the message ends with its last line on stderr.
     """
     run = subprocess.run(
         [sys.executable, "-I", "-S", "-c", _MEASURE, *command],
@@ -72,12 +72,12 @@ def time_command(command: list[str], folder: Path, environment: dict[str, str]) 
 def time_calls(
     call: Callable[[], object], repeats: int, synchronise: Callable[[], None]
 ) -> Quartiles:
-    """Seconds of repeated calls, after one that is not counted.
+    """Seconds of repeated calls, after one warm-up call.
 
     Args:
-        call: what to time.
-        repeats: how often.
-        synchronise: waits until the device has done all its work.
+        call: function to time.
+        repeats: number of calls.
+        synchronise: waits until the device has finished.
     """
     call()
     synchronise()

@@ -1,9 +1,9 @@
-"""The concentration chart that the training spectra themselves speak for.
+"""Choice of the concentration chart by the evidence of the training spectra.
 
 Candidates are the arc lengths of the reference metrics g0(c) = 1 / (c^2 + kappa^2): linear for
 kappa -> inf, logarithmic for kappa -> 0. On each a Gaussian process is fitted to the training
-spectra; the chart of the largest restricted likelihood wins, but only if it beats the chart that
-was given by a margin, for a few spectra say little about charts.
+spectra. The chart of the largest restricted likelihood is taken if it exceeds that of the given
+chart by a margin, as a few spectra are weak evidence about charts.
 """
 
 import numpy as np
@@ -25,18 +25,17 @@ def charts_by_evidence(
     folds: list[Fold],
     margin: float,
 ) -> list[Chart]:
-    """The chart of every fold.
+    """Chart of every fold.
 
     Args:
-        given: chart to be left only for good reason.
+        given: chart to keep unless another exceeds the margin.
         concentrations: all levels, ascending. That of a left-out level is known to its fold.
         spectra: the measured series. A fold never reads the rows that it leaves out.
-        folds: what to leave out.
-        margin: by how much the logarithm of the likelihood, per wavelength, must exceed that of
-            the given chart.
+        folds: the folds.
+        margin: smallest excess of the log likelihood per wavelength over that of the given chart.
 
     Raises:
-        TrainingError: a level is negative, where these charts do not go.
+        TrainingError: a level is negative, where these charts are not defined.
     """
     if concentrations[0] < 0:
         raise TrainingError(
@@ -56,7 +55,7 @@ def charts_by_evidence(
 
 
 def _candidates(concentrations: np.ndarray, fold: Fold) -> list[Chart]:
-    """Charts that are known from the lowest to the highest level of a fold's training."""
+    """Charts known from the lowest to the highest training level of a fold."""
     low, high = float(concentrations[0]), float(concentrations[-1])
     known = (float(concentrations[fold.training[0]]), float(concentrations[fold.training[-1]]))
     smallest = float(concentrations[concentrations > 0].min())

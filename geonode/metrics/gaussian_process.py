@@ -1,9 +1,9 @@
-"""Gaussian processes over geodesic distance: the spectra of a series as smooth functions on a line.
+"""Gaussian processes over geodesic distance: spectra of a series as smooth functions on a line.
 
 One-dimensional manifolds are isometric to the line, so a kernel of geodesic distance is a valid
-kernel of arc length, k(s, s') = exp(-(s - s')^2 / (2 length^2)). One process serves all
-wavelengths. Its two hyper-parameters maximise the restricted likelihood, in which the mean function
-(a constant, or a straight line) is integrated out with a flat prior.
+kernel of arc length, k(s, s') = exp(-(s - s')^2 / (2 length^2)). All wavelengths share one process.
+Its two hyper-parameters maximise the restricted likelihood, in which the mean function (a constant,
+or a straight line) is integrated out with a flat prior.
 
 Source: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning, MIT Press
 2006, section 2.7; D. A. Harville, Maximum likelihood approaches to variance component estimation,
@@ -21,7 +21,7 @@ LENGTHS = np.geomspace(0.1, 20, 40)  # in units of the chart, which is 2 long
 NOISES = np.geomspace(1e-6, 1, 13)  # variance, relative to that of the process
 TIE = 1e-6  # of the logarithm of the likelihood per wavelength
 MEANS = {"constant": 1, "linear": 2}
-"""Mean functions by name, with how many coefficients they have."""
+"""Number of coefficients of the mean functions, by name."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class GaussianProcess:
     """A Gaussian process with given hyper-parameters.
 
     Attributes:
-        length: of the kernel, chart units.
+        length: length scale of the kernel (chart units).
         noise: variance of a reading, relative to that of the process.
         mean: name of the mean function.
     """
@@ -41,7 +41,7 @@ class GaussianProcess:
     def weights(
         self, training: Float[np.ndarray, "level"], positions: Float[np.ndarray, "target"]
     ) -> Float[np.ndarray, "target level"]:
-        """What every training spectrum counts for in the best linear unbiased prediction."""
+        """Weights of the training spectra in the best linear unbiased prediction."""
         return self._weights_and_variance(training, positions)[0]
 
     def predict(
@@ -50,8 +50,8 @@ class GaussianProcess:
         spectra: Float[np.ndarray, "level wavelength"],
         positions: Float[np.ndarray, "target"],
     ) -> Float[np.ndarray, "target wavelength"]:
-        """The best linear unbiased prediction at some positions."""
-        centre = spectra.mean(axis=0)  # the weights add up to one, but for rounding
+        """Best linear unbiased prediction at some positions."""
+        centre = spectra.mean(axis=0)  # removes rounding errors: the weights add up to one
         return centre + self.weights(training, positions) @ (spectra - centre)
 
     def factors(
@@ -63,8 +63,8 @@ class GaussianProcess:
         """Rows whose outer products add up to the covariance of new readings over wavelengths.
 
         The covariance of the process over wavelengths is that of its training spectra about the
-        mean function, in the metric of the kernel. What is not known of the mean function counts.
-        As many levels as the mean function has coefficients say nothing of the scale, which is 0.
+        mean function, weighted by the inverse kernel. The uncertainty of the mean function is
+        included. With as many levels as mean coefficients the scale is undetermined and taken as 0.
         """
         projection = _projection(self._covariance(training), _basis(training, self.mean))
         freedom = max(1, len(training) - MEANS[self.mean])
@@ -76,7 +76,7 @@ class GaussianProcess:
     def _weights_and_variance(
         self, training: np.ndarray, positions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Weights, and the variance of a new reading relative to that of the process."""
+        """Weights, and variance of a new reading relative to that of the process."""
         basis, wanted = _basis(training, self.mean), _basis(positions, self.mean)
         inverse = np.linalg.inv(self._covariance(training))
         among = basis.T @ inverse @ basis
@@ -95,18 +95,18 @@ class GaussianProcess:
 def fit_process(
     training: Float[np.ndarray, "level"], spectra: Float[np.ndarray, "level wavelength"], mean: str
 ) -> tuple[GaussianProcess, float]:
-    """The process of the largest restricted likelihood, and its logarithm per wavelength.
+    """Process of the largest restricted likelihood, and the log likelihood per wavelength.
 
-    With one level more than the mean function has coefficients, or none, all hyper-parameters are
-    equally likely, as the scale alone fits the only contrast there is. Of hyper-parameters that
-    differ by less than `TIE`, those nearest to the middle of both ranges are taken, not those that
-    rounding favours.
+    With at most one level more than mean coefficients, all hyper-parameters are equally likely, as
+    the scale alone fits the only contrast. Of hyper-parameters whose likelihoods differ by less
+    than `TIE`, those nearest to the middle of both ranges are taken, not those that rounding
+    favours.
 
     Args:
         training: arc length of the training levels, all different; at least as many as the mean
             function has coefficients.
         spectra: their spectra.
-        mean: name of the mean function.
+        mean: key of `MEANS`.
 
     Raises:
         TrainingError: the spectra are not finite, two levels are equal, or there are too few.
@@ -165,12 +165,12 @@ def restricted_likelihood(
 
 
 def _basis(positions: np.ndarray, mean: str) -> np.ndarray:
-    """Values of the mean function's terms, one column each."""
+    """Basis functions of the mean at some positions, one column each."""
     return positions[:, None] ** np.arange(MEANS[mean])
 
 
 def _projection(covariance: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """P = K^-1 - K^-1 H (H^T K^-1 H)^-1 H^T K^-1, which takes the mean function out."""
+    """Projection P = K^-1 - K^-1 H (H^T K^-1 H)^-1 H^T K^-1, which removes the mean function."""
     inverse = np.linalg.inv(covariance)
     inverse_basis = inverse @ basis
     among = basis.T @ inverse_basis
@@ -178,5 +178,5 @@ def _projection(covariance: np.ndarray, basis: np.ndarray) -> np.ndarray:
 
 
 def _kernel(positions: np.ndarray, others: np.ndarray, length: float | np.ndarray) -> np.ndarray:
-    """Covariances of a process; for several lengths, if those have two dimensions more."""
+    """Covariances of a process; several lengths broadcast along two trailing dimensions."""
     return np.exp(-((positions[:, None] - others) ** 2) / (2 * length**2))

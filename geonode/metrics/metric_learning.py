@@ -1,7 +1,7 @@
-"""Every way to learn the metrics of a series, by name.
+"""Registry of the methods that learn the metrics of a series.
 
-All of them take the same series and give one metric network for every (member, fold) on a chart
-for every fold. None but those in `LEAKING` lets a left-out spectrum reach its fold.
+Each gives one metric network per (member, fold) on one chart per fold. Only the methods in
+`LEAKING` let a left-out spectrum reach its fold.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,11 @@ from geonode.training.folds import Fold
 
 
 class MetricFit(NamedTuple):
-    """Learned metrics and how their losses fell.
+    """Learned metrics and their training history.
 
     Attributes:
-        metrics: of every (member, fold).
-        history: the terms of the loss before every step; no steps where nothing is trained.
+        metrics: metrics of every (member, fold).
+        history: terms of the loss before every step; no epochs where nothing is trained.
         terms: names of the terms.
     """
 
@@ -45,7 +45,7 @@ LearningMethod = Callable[[Series, MetricParameters, TrainingRun], MetricFit]
 
 
 def flat(series: Series, parameters: MetricParameters, run: TrainingRun) -> MetricFit:  # noqa: ARG001
-    """The same metric everywhere: geodesics are straight lines on the given chart."""
+    """Constant metric: geodesics are straight lines on the given chart."""
     return _flat([series.chart] * len(run.folds))
 
 
@@ -63,8 +63,8 @@ def end_to_end(series: Series, parameters: MetricParameters, run: TrainingRun) -
 def shared(series: Series, parameters: MetricParameters, run: TrainingRun) -> MetricFit:
     """One metric for all folds, trained end to end on all spectra. It leaks.
 
-    What a fold leaves out has shaped the metric by which the fold predicts it. This is how the
-    published procedure does it; its scores are no estimate of how well a new spectrum is predicted.
+    The left-out spectrum of a fold has shaped its metric. The published procedure does so; its
+    scores are no estimate of the error of a new spectrum.
     """
     levels = len(series.concentrations)
     whole = replace(run, folds=[Fold(0, levels, ())])
@@ -86,7 +86,7 @@ LEAKING = {"shared"}
 
 
 def learn(series: Series, parameters: MetricParameters, runs: NestedRuns) -> MetricFit:
-    """Learn the metrics of all folds and inner folds; the history is that of the folds.
+    """Learn the metrics of all folds and inner folds; the history is that of the outer folds.
 
     Raises:
         TrainingError: all spectra are equal, a loss is not finite, a level is not in the domain of
@@ -129,7 +129,7 @@ def _positions(series: Series, charts: list[Chart]) -> np.ndarray:
 
 
 def _flat(charts: list[Chart]) -> MetricFit:
-    """One member of networks that are constant on these charts."""
+    """Constant networks on these charts, one member per fold."""
     network = Perceptron.initial(SIZES, [(0,)] * len(charts))
     for parameter in network.parameters:
         parameter.zero_()

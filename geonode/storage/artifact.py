@@ -1,4 +1,4 @@
-"""Reading of artifacts: what is damaged is refused, by file and array."""
+"""Reading of artifacts: damaged ones are refused, with file and array named."""
 
 import json
 from collections.abc import Iterator
@@ -25,21 +25,21 @@ from geonode.storage.artifact_layout import (
 from geonode.storage.seal import file_checksum, is_sealed, require_file
 from geonode.storage.zarr_metadata import require_plain
 
-LARGEST_RATIO = 20_000  # of an array to its files: three times that of zeros
-FEWEST_BYTES = 1 << 30  # that are never too many: chunks that are all zero are not stored
+LARGEST_RATIO = 20_000  # size of an array relative to its files: three times that of zeros
+FEWEST_BYTES = 1 << 30  # size that is always allowed: chunks of zeros only are not stored
 
 
 @dataclass(frozen=True)
 class Description:
-    """What the metadata of an array say.
+    """Metadata of an array.
 
     Attributes:
         dims: name of every dimension.
         shape: size of every dimension.
-        dtype: of the numbers.
-        units: of the values, as CF has them.
+        dtype: type of the numbers.
+        units: units of the values by CF.
         long_name: label of the quantity.
-        stored_bytes: of its chunks, as they are on disk.
+        stored_bytes: size of its chunks on disk.
     """
 
     dims: tuple[str, ...]
@@ -52,37 +52,37 @@ class Description:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A verified artifact; `open_artifact` makes it.
+    """Verified artifact, opened by `open_artifact`.
 
     Attributes:
-        path: its folder.
-        attributes: what its writer said of the whole.
+        path: folder of the artifact.
+        attributes: attributes of the whole, as written.
     """
 
     path: Path
     attributes: dict[str, Any]
     _chunks: dict[str, list[Path]] = field(repr=False)  # files of every array
-    _root: tuple[int, ...] | None = field(repr=False)  # which of all that were ever at the path
+    _root: tuple[int, ...] | None = field(repr=False)  # identity, to notice a replacement
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The arrays, in alphabetical order."""
+        """Names of the arrays, in alphabetical order."""
         return tuple(sorted(self._chunks))
 
     def __getitem__(self, name: str) -> Shaped[np.ndarray, "..."]:
-        """A whole array, read-only: a mapped one is an np.memmap, a stored one is decompressed.
+        """Read a whole array, read-only: a mapped one is an np.memmap, a stored one decompressed.
 
         Raises:
-            ArtifactError: there is no such array, or the artifact was replaced by another.
-            CorruptArtifactError: it was damaged since the artifact was opened.
+            ArtifactError: there is no such array, or the artifact was replaced.
+            CorruptArtifactError: the array was damaged since the artifact was opened.
         """
         return self.read(name, ())
 
     def describe(self, name: str) -> Description:
-        """What there is to know of an array without reading its numbers.
+        """Metadata of an array.
 
         Raises:
-            ArtifactError: there is no such array, or the artifact was replaced by another.
+            ArtifactError: there is no such array, or the artifact was replaced.
         """
         self._require(name)
         with _unreplaced(self.path, self._root):
@@ -100,12 +100,12 @@ class Artifact:
         )
 
     def require_shape(self, name: str, shape: tuple[int, ...], of: str) -> None:
-        """Refuse an artifact that was made of other inputs than those at hand.
+        """Refuse an artifact of other inputs, by the shape of an array.
 
         Args:
             name: an array of the artifact.
-            shape: its shape if it belongs to these inputs.
-            of: what the inputs are, for the message.
+            shape: expected shape.
+            of: name of the inputs, for the message.
 
         Raises:
             ArtifactError: there is no such array, or it has another shape.
@@ -118,26 +118,26 @@ class Artifact:
             )
 
     def read(self, name: str, index: tuple[int, ...]) -> Shaped[np.ndarray, "..."]:
-        """Part of an array, read-only, at an index along its leading dimensions.
+        """Read part of an array, read-only, at an index along its leading dimensions.
 
         Only the chunks of that part are decompressed.
 
         Raises:
             IndexError: there is no such index.
-            ArtifactError: there is no such array, or the artifact was replaced by another.
-            CorruptArtifactError: it was damaged since the artifact was opened.
+            ArtifactError: there is no such array, or the artifact was replaced.
+            CorruptArtifactError: the array was damaged since the artifact was opened.
         """
         with _unreplaced(self.path, self._root):
             return self._select(name, (*index, ...))  # an array, even of one number
 
     def first_not_finite(self, name: str) -> tuple[int, ...] | None:
-        """Index of a NaN or an infinity; None if there is none. Memory is that of a chunk.
+        """Index of the first NaN or infinity; None if all are finite. Memory is that of a chunk.
 
-        NaN is what Zarr reads where a chunk is missing, so it cannot be a value too.
+        Zarr reads a missing chunk as NaN, so that NaN cannot be a value.
 
         Raises:
             ArtifactError: there is no such array.
-            CorruptArtifactError: it was damaged since the artifact was opened.
+            CorruptArtifactError: the array was damaged since the artifact was opened.
         """
         self._require(name)
         array = zarr.open_array(self.path / name, mode="r", zarr_format=3)
@@ -164,7 +164,7 @@ class Artifact:
         except (OSError, ValueError, RuntimeError) as error:
             reason = f"damaged since it was opened: {error}"
             raise CorruptArtifactError(self.path, reason, name) from error
-        # A missing or empty file is no error to Zarr: it reads the fill value.
+        # Zarr reads the fill value from a missing or empty file, without an error.
         for file in self._chunks[name]:
             if not file.is_file() or not file.stat().st_size:
                 chunk = array_and_chunk(file.relative_to(self.path).as_posix())
@@ -173,10 +173,10 @@ class Artifact:
         return values
 
     def _check(self, name: str) -> None:
-        """Refuse metadata that ask for more than the files of the array can hold.
+        """Refuse invalid metadata, and sizes that the files of the array cannot hold.
 
         Raises:
-            CorruptArtifactError: they do, or they are none.
+            CorruptArtifactError: the metadata are invalid.
         """
         stored = sum(file.stat().st_size for file in self._chunks[name])
         try:
@@ -203,7 +203,7 @@ def open_artifact(path: Path) -> Artifact:
         MissingArtifactError: there is nothing at `path`.
         CorruptArtifactError: a file is damaged, missing, or does not belong to the artifact; the
             error names array and chunk.
-        ArtifactError: the operating system refuses, or another artifact took the place meanwhile.
+        ArtifactError: the operating system refuses, or the artifact was replaced meanwhile.
     """
     root = _root_of(path)
     with _unreplaced(path, root):
@@ -227,7 +227,7 @@ def _opened(path: Path, root: tuple[int, ...] | None) -> Artifact:
 
 
 def _root_of(path: Path) -> tuple[int, ...] | None:
-    """What tells an artifact from others that are written to the same path; None for none."""
+    """Identity of the artifact at a path, which changes with a replacement; None without one."""
     try:
         about = (path / ROOT).stat()
     except OSError:
@@ -237,7 +237,7 @@ def _root_of(path: Path) -> tuple[int, ...] | None:
 
 @contextmanager
 def _unreplaced(path: Path, root: tuple[int, ...] | None) -> Iterator[None]:
-    """Refuse what is read inside if part of it may be of another artifact than the rest."""
+    """Context in which a replacement of the artifact raises an error at the end."""
     failed: Exception | None = None
     try:
         yield
@@ -252,7 +252,7 @@ def _unreplaced(path: Path, root: tuple[int, ...] | None) -> Iterator[None]:
 
 
 def damages(path: Path) -> Iterator[CorruptArtifactError]:
-    """Every file of an artifact that is not as it was written.
+    """Errors of all files of an artifact that differ from what was written.
 
     Raises:
         MissingArtifactError: there is nothing at `path`.
@@ -280,11 +280,11 @@ def damages(path: Path) -> Iterator[CorruptArtifactError]:
 
 
 def read_attributes(path: Path) -> dict[str, Any]:
-    """What the root of an artifact says, of which nothing else is read.
+    """Attributes in the root of an artifact; no other file is read.
 
     Returns:
-        Attributes of the whole; under `files` checksums of all other files, and under `checksum`
-        that of the root with all of these.
+        Attributes of the whole, with the checksums of all other files under `files` and that of the
+        root under `checksum`.
 
     Raises:
         MissingArtifactError: there is nothing at `path`.
@@ -298,7 +298,7 @@ def read_attributes(path: Path) -> dict[str, Any]:
 
 
 def _sealed_attributes(path: Path) -> dict[str, Any]:
-    """Attributes of a root that is intact, those of the seal with them."""
+    """Attributes of an intact root, including those of the seal."""
     root = path / ROOT
     try:
         path.stat()

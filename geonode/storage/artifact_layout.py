@@ -1,13 +1,13 @@
 """Layout of an artifact on disk: a sealed Zarr v3 group that xarray opens.
 
-Two kinds of array. A *stored* one is compressed (Blosc: zstd over shuffled bits) in chunks of about
-1 MiB, each with its CRC-32C, packed into few shards. A *mapped* one is a single uncompressed chunk:
-its file is the array's little-endian C-order bytes, which a reader maps into memory instead of
-loading, and their CRC-32C in the last four bytes.
+There are two kinds of arrays. A *stored* one is compressed (Blosc: zstd over shuffled bits) in
+chunks of about 1 MiB, each with its CRC-32C, packed into few shards. A *mapped* one is a single
+uncompressed chunk: its file holds the little-endian C-order bytes of the array, which a reader maps
+into memory, and their CRC-32C in the last four bytes.
 
 The attributes of the root `zarr.json` list the checksum of every other file under `files`, and seal
-`zarr.json` itself with `checksum`. A flipped bit anywhere, or a file that is missing, added, cut or
-exchanged for another, is found when the artifact is opened.
+`zarr.json` itself with `checksum`. A flipped bit anywhere, and any missing, added, truncated or
+exchanged file, is found when the artifact is opened.
 """
 
 import math
@@ -36,13 +36,13 @@ def chunks_and_shards(
     lead, (rows, *rest) = (1,) * block_dims, shape[block_dims:]
     count = min(rows, math.ceil(rows * math.prod(rest) * itemsize / CHUNK_BYTES))
     rows_per_chunk = math.ceil(rows / count)
-    # A shard must be whole chunks, so it may reach a little beyond the array.
+    # A shard consists of whole chunks, so it may extend a little beyond the array.
     rows_per_shard = rows_per_chunk * math.ceil(rows / rows_per_chunk)
     return (*lead, rows_per_chunk, *rest), (*lead, rows_per_shard, *rest)
 
 
 def part_of(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Shape of contiguous parts, of at most about 1 MiB, of an array in C order."""
+    """Shape of contiguous parts of about 1 MiB or less of an array in C order."""
     part = list(shape)
     for axis in range(len(shape)):
         rest = math.prod(part[axis + 1 :]) * itemsize
@@ -53,12 +53,12 @@ def part_of(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 def ceil_divide(size: int, part: int) -> int:
-    """Number of parts that a size has, the last one filled up."""
+    """Quotient rounded up."""
     return -(-size // part)
 
 
 def fill_value(dtype: np.dtype) -> float | int:
-    """Value of a chunk that was never written: NaN where there is one, else 0."""
+    """Value of a chunk that was never written: NaN for floating-point numbers, else 0."""
     return math.nan if dtype.kind == "f" else 0
 
 
@@ -74,6 +74,6 @@ def sealed_files(folder: Path) -> list[str]:
 
 
 def array_and_chunk(file: str) -> tuple[str, str]:
-    """Where a file belongs: `features/c/0/1` is chunk `0/1` of array `features`."""
+    """Array and chunk of a file: `features/c/0/1` is chunk `0/1` of array `features`."""
     name, slash, part = file.partition("/")
     return (name if slash else ""), (part.removeprefix("c/") if part.startswith("c/") else "")

@@ -1,4 +1,4 @@
-"""Parts of an artifact that is being written, opened by whatever process fills them."""
+"""Access of several processes to the arrays of an artifact that is being written."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,45 +14,45 @@ from geonode.storage.artifact_layout import chunk_file
 
 @dataclass(frozen=True)
 class Parts:
-    """The arrays of an artifact that is being written, for any process that sees its folder.
+    """Arrays of an artifact that is being written, for any process that sees its folder.
 
-    Whoever fills different parts needs to know nothing of each other.
+    Processes that fill different parts need no synchronisation.
 
     Attributes:
-        path: where the artifact will be, for messages.
-        folder: where it is written.
+        path: final path of the artifact, for messages.
+        folder: folder in which it is written.
     """
 
     path: Path
     folder: Path
 
     def blocks(self, name: str, block_dims: int) -> "BlockWriter":
-        """What takes the blocks of a stored array.
+        """Writer of the blocks of a stored array.
 
         Args:
             name: the array.
-            block_dims: how many leading dimensions tell the blocks apart.
+            block_dims: number of leading dimensions that index the blocks.
 
         Raises:
-            ArtifactError: the array is not there.
+            ArtifactError: there is no such array.
         """
         return BlockWriter(self._open(name), block_dims, f"{self.path}: array {name!r}")
 
     def mapped(self, name: str) -> Shaped[np.memmap, "..."]:
-        """A mapped array, to be filled; `flush` it for readers on other machines.
+        """Mapped array to fill; `flush` it for readers on other machines.
 
         Raises:
-            ArtifactError: the array is not there.
+            ArtifactError: there is no such array.
         """
         array = self._open(name)
         file = chunk_file(self.folder / name, array)
         return np.memmap(file, array.dtype, mode="r+", shape=array.shape)
 
     def read(self, name: str, index: tuple[int, ...]) -> Shaped[np.ndarray, "..."]:
-        """A part of a stored array, as it was written.
+        """Written part of a stored array.
 
         Raises:
-            ArtifactError: the array is not there.
+            ArtifactError: there is no such array.
         """
         selection: tuple[int | EllipsisType, ...] = (*index, ...)
         return np.asarray(self._open(name)[selection])
@@ -68,7 +68,7 @@ class Parts:
 
 
 class BlockWriter:
-    """Takes the blocks of a stored array: `blocks[index] = block`."""
+    """Writer of the blocks of a stored array: `blocks[index] = block`."""
 
     def __init__(self, array: zarr.Array, block_dims: int, where: str) -> None:
         self._array = array
@@ -79,8 +79,8 @@ class BlockWriter:
         """Compress and write one block.
 
         Args:
-            index: along the leading dimensions that tell blocks apart.
-            block: of the size of the other dimensions and of the dtype of the array.
+            index: index along the leading dimensions.
+            block: values over the other dimensions, in the dtype of the array.
 
         Raises:
             ArtifactError: index or block are of another size or dtype; nothing is broadcast or

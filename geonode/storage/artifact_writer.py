@@ -1,4 +1,4 @@
-"""Writing of artifacts: whole and verified, or not at all."""
+"""Writing of artifacts, whole and verified or not at all."""
 
 import math
 from collections.abc import Iterator
@@ -32,24 +32,24 @@ from geonode.storage.atomic import replacing
 from geonode.storage.document import encode_json
 from geonode.storage.seal import UNSEALED, file_checksum, seal
 
-# Threads append compressed blocks in the order they finish: not the same bytes every time.
+# Threads append compressed blocks in the order they finish, so that bytes would vary.
 numcodecs.blosc.use_threads = False
 
 
 @contextmanager
 def artifact_writer(path: Path, attributes: dict[str, JSON]) -> Iterator["ArtifactWriter"]:
-    """Write an artifact: all of it is verified and put in the place of an older one, or nothing is.
+    """Write an artifact, which is verified and then replaces an older one.
 
     Args:
         path: folder of the artifact; its parents are created.
-        attributes: what a reader must know of the whole, as JSON without NaN.
+        attributes: attributes of the whole, as JSON without NaN.
 
     Raises:
         ArtifactError: `attributes` is not JSON or uses a key of the seal, an array holds NaN or
             infinity or misses blocks, `path` is a folder of something else, or the operating system
-            refuses. The older artifact is then as it was, as it is when the body raises.
+            refuses. The older artifact is then intact, as it is when the body raises.
     """
-    encode_json(path, attributes)  # raises now what the seal would raise after hours of computing
+    encode_json(path, attributes)  # raises before hours of computing instead of after
     if taken := {"files", "checksum"} & attributes.keys():
         raise ArtifactError(
             f"{path}: attributes {sorted(taken)} are taken by the seal; rename them"
@@ -66,14 +66,13 @@ def artifact_writer(path: Path, attributes: dict[str, JSON]) -> Iterator["Artifa
 
 
 class ArtifactWriter:
-    """The arrays of an artifact that is being written; `artifact_writer` makes and closes it.
+    """Arrays of an artifact that is being written, opened and closed by `artifact_writer`.
 
-    Every method raises ArtifactError where array, dimensions and size do not fit each other or the
-    arrays before.
+    Every method raises ArtifactError if an array does not fit its dimensions or earlier arrays.
     """
 
     def __init__(self, path: Path, folder: Path) -> None:
-        self._path = path  # where the artifact will be, for messages
+        self._path = path  # final path, for messages
         self._folder = folder
         self._sizes: dict[str, int] = {}  # by dimension
         self._dims: dict[str, tuple[str, ...]] = {}  # by array
@@ -83,7 +82,7 @@ class ArtifactWriter:
 
     @property
     def parts(self) -> "Parts":
-        """The arrays, for processes that fill parts of them."""
+        """Arrays, for processes that fill parts of them."""
         return Parts(self._path, self._folder)
 
     def coordinate(
@@ -100,9 +99,9 @@ class ArtifactWriter:
         Args:
             name: the coordinate.
             values: one number per index of the dimension.
-            units: of the values, as CF has them (dimensionless: "1").
+            units: units of the values by CF (dimensionless: "1").
             long_name: label of an axis.
-            dims: that other dimension.
+            dims: the other dimension, for an auxiliary coordinate.
         """
         self.stored(name, dims or (name,), values, units=units, long_name=long_name)
         self._coordinates.add(name)
@@ -122,7 +121,7 @@ class ArtifactWriter:
             name: the array.
             dims: name of every dimension of `values`.
             values: numbers or truth values.
-            units: of the values, as CF has them (dimensionless: "1").
+            units: units of the values by CF (dimensionless: "1").
             long_name: label of the quantity.
         """
         blocks = self.stored_blocks(
@@ -147,10 +146,10 @@ class ArtifactWriter:
             name: the array.
             dims: name of every dimension.
             shape: size of every dimension.
-            dtype: of the numbers.
-            units: of the values, as CF has them (dimensionless: "1").
+            dtype: type of the numbers.
+            units: units of the values by CF (dimensionless: "1").
             long_name: label of the quantity.
-            block_dims: how many leading dimensions tell the blocks apart; a block has the others.
+            block_dims: number of leading dimensions that index the blocks; a block has the others.
         """
         dtype = self._declare(name, dims, shape, dtype, block_dims)
         chunks, shards = chunks_and_shards(shape, dtype.itemsize, block_dims)
@@ -178,16 +177,16 @@ class ArtifactWriter:
         units: str,
         long_name: str,
     ) -> Shaped[np.ndarray, "..."]:
-        """Add an uncompressed array and return it, a map of its file, for the caller to fill.
+        """Add an uncompressed array and return a memory map of its file, for the caller to fill.
 
-        Floating-point numbers are NaN at first, so one that is not filled in is refused at the end.
+        Floating-point numbers are NaN at first, so that missing ones are refused at the end.
 
         Args:
             name: the array.
             dims: name of every dimension.
             shape: size of every dimension.
-            dtype: of the numbers.
-            units: of the values, as CF has them (dimensionless: "1").
+            dtype: type of the numbers.
+            units: units of the values by CF (dimensionless: "1").
             long_name: label of the quantity.
         """
         dtype = self._declare(name, dims, shape, dtype, block_dims=0)
@@ -202,8 +201,8 @@ class ArtifactWriter:
         )
         file = chunk_file(self._folder / name, array)
         file.parent.mkdir(parents=True)
-        # Written out before it is mapped: a full disk then is an error that can be reported, while
-        # filling a hole of a sparse file without room kills the process.
+        # Written before it is mapped: a full disk then raises an error, while a write to a mapped
+        # hole of a sparse file would kill the process.
         size = math.prod(shape) * dtype.itemsize
         block = np.full(CHUNK_BYTES // dtype.itemsize, fill_value(dtype), dtype).tobytes()
         with file.open("wb") as stream:
@@ -221,7 +220,7 @@ class ArtifactWriter:
         dtype: DTypeLike,
         block_dims: int,
     ) -> np.dtype:
-        """Check an array against those before it, and return its dtype as it will be on disk."""
+        """Check an array against earlier ones, and return its dtype on disk."""
         dtype = np.dtype(dtype).newbyteorder("<")
         if name in self._dims:
             raise self._error(name, "is there already; give every array a name of its own")
@@ -269,11 +268,11 @@ class ArtifactWriter:
         )
 
     def _close(self, attributes: dict[str, JSON]) -> None:
-        """Complete the files, seal them, and check all that was written."""
+        """Complete the files, seal them, and verify all of them."""
         for left in self._folder.rglob(f"*{HALF_WRITTEN}"):
-            left.unlink()  # by a process that was killed; another has written the block since
+            left.unlink()  # of a killed process; another has written the block since
         for file in self._mapped:
-            mapped = np.memmap(file, mode="r+")  # anew: others may have written to it
+            mapped = np.memmap(file, mode="r+")  # opened anew, as other processes may have written
             crc = google_crc32c.value(mapped[:-CRC_BYTES])
             mapped[-CRC_BYTES:] = np.frombuffer(crc.to_bytes(CRC_BYTES, "little"), np.uint8)
             mapped.flush()
@@ -305,7 +304,7 @@ class ArtifactWriter:
             raise self._error(name, f"found {written} blocks, expected {expected}")
 
     def _attach_auxiliary_coordinates(self, name: str, dims: tuple[str, ...]) -> None:
-        """Name them in the CF attribute `coordinates`, which tells them from data."""
+        """List auxiliary coordinates in the CF attribute `coordinates` of an array."""
         auxiliary = [
             coordinate
             for coordinate in sorted(self._coordinates)

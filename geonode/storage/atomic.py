@@ -1,9 +1,9 @@
-"""Writes that happen completely or not at all, and by one process at a time.
+"""Atomic writes, by one process at a time.
 
-What is being written to `NAME` is in a scratch folder beside it, `.NAME.geonode`, with the lock of
-the process that writes. Nothing is removed but what is in there, and nothing in there unless the
-lock proves that the folder was made here: by what stands in it, or as the folder was empty. No link
-is followed.
+New content of `NAME` is written in a scratch folder next to it, `.NAME.geonode`, which also holds
+the lock of the writing process. Only files in this folder are removed, and only if the lock proves
+that geonode made the folder: by the content of the lock file, or because the folder was empty. No
+link is followed.
 """
 
 import errno
@@ -27,8 +27,8 @@ else:
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 _HELD = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
-_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # what some network disks answer
-_NO_FLUSH = (errno.EINVAL, errno.EBADF)  # what some network disks answer of a folder
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of some network disks
+_NO_FLUSH = (errno.EINVAL, errno.EBADF)  # of some network disks, for a folder
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _MARK = b"geonode "
 _LOCK, _NEW, _OLD, _KEPT = "lock", "new", "old", "kept"
@@ -37,17 +37,17 @@ _LOG = logging.getLogger(__name__)
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a place in a scratch folder, for the body to fill, that then takes the place of `path`.
+    """Yield a temporary path, which replaces `path` when the body has filled it.
 
-    Either is a file or a folder. Parents are created. If the body raises, what it made is removed
-    and `path` is as it was. What a killed run left behind is removed, or put back where that run
-    had moved the old folder away and not yet moved the new one in. What `kept_of` names is gone
-    once `path` is replaced.
+    Each may be a file or a folder. Parents are created. If the body raises, the temporary path is
+    removed and `path` is unchanged. Remains of a killed run are removed; an old folder that it had
+    moved away without moving the new one in is restored. The folder `kept_of` is removed once
+    `path` is replaced.
 
     Raises:
         ArtifactError: the operating system refuses (disk full, no permission, a file where a folder
-            should be, a folder where a file should be), in the body or here; or another process
-            or thread is writing `path`; or the scratch folder is somebody else's.
+            should be, a folder where a file should be), in the body or here; another process or
+            thread is writing `path`; or the scratch folder was not made by geonode.
     """
     try:
         _make_folder(path.parent)
@@ -61,7 +61,7 @@ def replacing(path: Path) -> Iterator[Path]:
                 yield temporary
                 _flush(temporary)
                 if temporary.is_dir() and path.is_dir():
-                    # No call exchanges two folders everywhere, so the old one steps aside first.
+                    # No portable call exchanges two folders, so the old one is moved away first.
                     path.rename(aside)
                     try:
                         temporary.rename(path)
@@ -80,13 +80,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def kept_of(path: Path) -> Path:
-    """Folder in which a run that `replacing` ends early keeps what the next one goes on from."""
+    """Folder in which an interrupted run of `replacing` keeps results for the next run."""
     return _scratch_of(path) / _KEPT
 
 
 @contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
-    """A folder beside `path` that is empty at first, this process's alone, and gone at the end.
+    """Temporary folder next to `path`, empty at first and exclusive to this process.
 
     Raises:
         ArtifactError: as `replacing`.
@@ -116,7 +116,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove what `replacing` wrote, and what a killed run left of it.
+    """Remove a file or folder of `replacing`, and remains of a killed run.
 
     Raises:
         ArtifactError: as `replacing`.
@@ -128,22 +128,22 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[Path]:
-    """Keep others from writing `path`, by a lock of the operating system.
+    """Lock `path` against writing by others, with a lock of the operating system.
 
-    It ends with its process, however that ends. Its file, which holds the number of the process, is
-    then left behind and taken by the next one.
+    The lock ends with its process in any case. The lock file, which holds the process number, may
+    then be left behind; the next process takes it over.
 
     Yields:
-        The scratch folder of `path`, in which the file of the lock is.
+        The scratch folder of `path`, which holds the lock file.
 
     Raises:
-        ArtifactError: another process or thread has the lock, the scratch folder is somebody
-            else's, or the operating system refuses.
+        ArtifactError: another process or thread has the lock, the scratch folder was not made by
+            geonode, or the operating system refuses.
     """
     own = _scratch_of(path)
     try:
         while (descriptor := _locked(own, path)) is None:
-            pass  # another has removed the file or its folder meanwhile
+            pass  # another process has removed the file or its folder meanwhile
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be written: {error}{_advice(path, error)}") from error
     try:
@@ -157,7 +157,7 @@ def _scratch_of(path: Path) -> Path:
 
 
 def _locked(own: Path, path: Path) -> int | None:
-    """An open file that is locked and says by whom; None if it is not the one at its path."""
+    """Descriptor of the locked file, which names its process; None if it was removed meanwhile."""
     with suppress(FileExistsError):
         own.mkdir()
     if not stat.S_ISDIR(own.lstat().st_mode):
@@ -185,13 +185,13 @@ def _locked(own: Path, path: Path) -> int | None:
         os.close(descriptor)
         raise
     try:
-        # Never empty from here on: what stands in it proves whose folder this is.
-        said = _MARK + str(os.getpid()).encode()
+        # Never empty from here on: the content proves that geonode made the folder.
+        content = _MARK + str(os.getpid()).encode()
         os.lseek(descriptor, 0, os.SEEK_SET)
-        os.write(descriptor, said)
-        os.ftruncate(descriptor, len(said))
-        # On the disk before anything else is in the folder; so is the folder, and what a killed
-        # process has renamed, before an older one is removed.
+        os.write(descriptor, content)
+        os.ftruncate(descriptor, len(content))
+        # Flushed before other files are in the folder; so is the folder, with the renames of a
+        # killed process, before an older version is removed.
         os.fsync(descriptor)
         _flush_folder(own)
         _flush_folder(own.parent)
@@ -202,13 +202,13 @@ def _locked(own: Path, path: Path) -> int | None:
 
 
 def _is_ours(own: Path, descriptor: int) -> bool:
-    """Whether a scratch folder was made here: by its lock, or as there is nothing else in it."""
+    """Whether geonode made a scratch folder: by its lock, or because it holds nothing else."""
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return False
-    said = os.read(descriptor, len(_MARK))
-    if said == _MARK:
+    content = os.read(descriptor, len(_MARK))
+    if content == _MARK:
         return True
-    cut_off = _MARK.startswith(said.rstrip(b"\0"))  # by a kill or the power, before it was flushed
+    cut_off = _MARK.startswith(content.rstrip(b"\0"))  # by a kill or power cut before the flush
     return cut_off and _names_in(own) == [_LOCK]
 
 
@@ -218,18 +218,18 @@ def _names_in(folder: Path) -> list[str]:
 
 def _not_ours(own: Path, path: Path) -> ArtifactError:
     return ArtifactError(
-        f"{own}: found what geonode has not made, expected nothing or its scratch folder; move it "
-        f"away to write {path.name}"
+        f"{own}: found something not made by geonode, expected nothing or a scratch folder; move "
+        f"it away to write {path.name}"
     )
 
 
 def _unlock(own: Path, descriptor: int) -> None:
-    """Remove lock and folder, unless there is something left, which the lock proves to be ours."""
+    """Remove lock and folder, or keep the lock if other files are left in the folder."""
     if sys.platform != "win32" and _names_in(own) == [_LOCK]:  # Windows removes no open file
-        with suppress(OSError):  # a disk that flushes nothing has said so before
-            _flush_folder(own)  # so that on the disk too the lock is the last to go
+        with suppress(OSError):  # a disk that cannot flush has raised before
+            _flush_folder(own)  # so that the lock is the last to go on the disk too
         (own / _LOCK).unlink()
-        with suppress(OSError):  # another has a lock there since
+        with suppress(OSError):  # another process has a lock there since
             own.rmdir()
     os.close(descriptor)
 
@@ -246,8 +246,8 @@ def _take(descriptor: int, path: Path) -> None:
             return
         if error.errno not in _HELD:
             raise
-        said = b"" if sys.platform == "win32" else os.read(descriptor, 40)
-        process = said.removeprefix(_MARK).decode("ascii", "replace")
+        content = b"" if sys.platform == "win32" else os.read(descriptor, 40)
+        process = content.removeprefix(_MARK).decode("ascii", "replace")
         raise ArtifactError(
             f"{path}: is being written by another process ({process or 'of unknown number'}); "
             "wait until it has ended, or end it, and run this again"
@@ -263,7 +263,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _advice(path: Path, error: OSError) -> str:
-    """How much is free or allowed now that what was half written is removed, and what to do."""
+    """Advice for an error message: the free or allowed space, and what to do."""
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if error.errno in _FULL:
         free = shutil.disk_usage(folder).free
@@ -278,7 +278,7 @@ def _advice(path: Path, error: OSError) -> str:
 
 
 def _make_folder(path: Path) -> None:
-    """Make a folder and those above it that are not there, each safe on the disk."""
+    """Make a folder and its missing parents, each flushed to the disk."""
     if not path.is_dir():
         _make_folder(path.parent)
         path.mkdir(exist_ok=True)
@@ -293,7 +293,7 @@ def _remove(path: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Bring files to the disk before the rename, so that a power cut leaves no empty ones."""
+    """Flush files to the disk before the rename, so that a power cut leaves no empty ones."""
     for file in (*path.rglob("*"), path):
         if file.is_dir():
             _flush_folder(file)
@@ -303,7 +303,7 @@ def _flush(path: Path) -> None:
 
 
 def _flush_folder(path: Path) -> None:
-    """Bring the names in a folder to the disk, where the operating system can."""
+    """Flush a folder's entries to the disk, where the operating system can."""
     if sys.platform == "win32":
         return
     descriptor = os.open(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Small files of text: sealed JSON between stages, plain JSON and text for people and for DVC."""
+"""Small text files: sealed JSON between stages, plain JSON and text for users and for DVC."""
 
 import json
 import math
@@ -20,8 +20,8 @@ def encode_json(path: Path, content: dict[str, Any]) -> bytes:
     """Indented UTF-8 JSON that keeps the order of keys and ends with a newline.
 
     Args:
-        path: where it is going, for the message.
-        content: what JSON can express; NaN and infinity it cannot.
+        path: path of the file, for the message.
+        content: content that JSON can express, without NaN and infinity.
 
     Raises:
         ArtifactError: `content` holds something that JSON cannot express.
@@ -45,11 +45,11 @@ def write_document(path: Path, content: dict[str, Any]) -> None:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Read what `write_document` wrote, without the checksum.
+    """Read a file of `write_document`, without the checksum.
 
     Raises:
         MissingArtifactError: there is no such file.
-        CorruptArtifactError: any byte of it is not what was written.
+        CorruptArtifactError: any byte has changed since it was written.
         ArtifactError: it cannot be read.
     """
     try:
@@ -68,7 +68,7 @@ def write_metrics(path: Path, content: dict[str, Any]) -> None:
 
     Args:
         path: the file.
-        content: as `plain` takes it.
+        content: argument of `plain`.
 
     Raises:
         ArtifactError: `content` is not JSON otherwise, or the file cannot be written.
@@ -104,9 +104,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def cell(text: str) -> str:
-    """A text as a cell of CSV that no spreadsheet takes for a formula; numbers stay what they are.
+    """CSV cell of a text that no spreadsheet takes for a formula; numbers stay as they are.
 
-    An apostrophe is put before what begins like one: OWASP, CSV Injection.
+    Texts that begin like a formula get an apostrophe: OWASP, CSV Injection.
     """
     try:
         float(text)
@@ -116,12 +116,12 @@ def cell(text: str) -> str:
 
 
 def text_of(cell_: str) -> str:
-    """The text that `cell` was given."""
+    """Inverse of `cell`."""
     return cell_[1:] if cell_[:1] == "'" and cell(cell_[1:]) == cell_ else cell_
 
 
 def _finite(text: str) -> float:
-    """A number as JSON writes it.
+    """Finite number of a JSON text.
 
     Raises:
         ValueError: it is NaN or infinite.
@@ -133,7 +133,7 @@ def _finite(text: str) -> float:
 
 
 def plain(value: Any) -> Any:
-    """A value in types and numbers that JSON has; NaN and infinity become null.
+    """Value converted to types of JSON; NaN and infinity become null.
 
     Args:
         value: nested mappings and sequences; NumPy scalars and arrays become numbers and lists.

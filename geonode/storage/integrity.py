@@ -1,4 +1,4 @@
-"""Whether the outputs of a pipeline are what was written, and belong together."""
+"""Verification of the outputs of a pipeline: intact, and consistent with each other."""
 
 import logging
 from collections.abc import Iterator
@@ -28,21 +28,21 @@ from geonode.storage.pipeline import (
 from geonode.storage.weights import read_weights
 
 _COMPARED = ("nfiles", "size", "md5")
-_SEALED = ("arrays", "weights")  # what says of itself what it was made from
+_SEALED = ("arrays", "weights")  # kinds whose seal names their inputs
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong with an output.
+    """Problem of an output.
 
     Attributes:
-        path: the output, relative to the folder of the pipeline.
-        array: the array of it, if it is about one.
-        problem: `damaged` against its own checksums or by a number that is not finite; `absent`;
-            `changed` since DVC wrote it down; `stale`, made from other inputs than are there;
-            `mismatched` with another artifact.
-        message: one line that says where and what, and what to do.
+        path: path of the output, relative to the folder of the pipeline.
+        array: name of the array, if the problem is in one.
+        problem: `damaged` by its own checksums or a number that is not finite; `absent`; `changed`
+            since DVC recorded it; `stale`, made from other than the present inputs; `mismatched`
+            with another artifact.
+        message: one line: where, what, and what to do.
     """
 
     path: str
@@ -52,14 +52,14 @@ class Finding:
 
 
 def verify(root: Path, report: Progress = silent) -> Iterator[Finding]:
-    """Read every byte of every output, and say what is wrong with it.
+    """Read every byte of every output, and yield the problems.
 
-    An output that is damaged by its own checksums is not compared with `dvc.lock` as well. Whether
-    code or parameters have changed since is a question for `dvc status`.
+    An output that is damaged by its own checksums is not compared with `dvc.lock` as well. Changed
+    code or parameters are reported by `dvc status`.
 
     Args:
         root: folder of `dvc.yaml`.
-        report: told of as many units as `workload` counts.
+        report: called with units of work; `workload` is their sum.
 
     Raises:
         ArtifactError: there is no pipeline.
@@ -81,22 +81,24 @@ def verify(root: Path, report: Progress = silent) -> Iterator[Finding]:
                 found = list(_against_lock(root / output.path, output, lock, report))
         yield from (_with_cache(root, finding, output, lock) for finding in found)
     yield from _agreement(root, intact)
-    strange = list(_lineage(root, intact))
-    yield from strange
+    stale = list(_lineage(root, intact))
+    yield from stale
     if lock is not None:
-        told = {finding.path for finding in strange}
-        others = [output for output in declared if output.path not in told]
+        reported = {finding.path for finding in stale}
+        others = [output for output in declared if output.path not in reported]
         yield from _lineage_of_lock(root, others, lock)
 
 
 def damaged(root: Path) -> Iterator[Finding]:
-    """What fails its own seal, and nothing else of `verify`: DVC reads no file as old as it was.
+    """Outputs that fail their own seals, without the other checks of `verify`.
+
+    DVC does not notice these, as it reads no file of unchanged time and size.
 
     Args:
         root: folder of `dvc.yaml`.
 
     Raises:
-        ArtifactError: there is no pipeline, or `dvc.lock` is none.
+        ArtifactError: there is no pipeline, or `dvc.lock` is invalid.
     """
     lock = records(root) if (root / LOCK).exists() else None
     for output in outputs(root):
@@ -117,18 +119,18 @@ def workload(root: Path) -> int:
 def _with_cache(
     root: Path, finding: Finding, output: Output, lock: dict[str, Record] | None
 ) -> Finding:
-    """A finding that says so where the cache of DVC would restore what is wrong."""
+    """Finding with a note if the cache of DVC would restore a damaged copy."""
     record = lock[output.stage].outs.get(output.path) if lock and output.stage in lock else None
     damaged = damaged_in_cache(root, record) if record else []
     if not damaged:
         return finding
     more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
-    said = f"{finding.message}; DVC would restore a copy that is damaged too: remove {damaged[0]}"
-    return replace(finding, message=f"{said}{more} first")
+    note = f"DVC would restore a copy that is damaged too: remove {damaged[0]}{more} first"
+    return replace(finding, message=f"{finding.message}; {note}")
 
 
 def _contents(path: Path, output: Output, *, numbers: bool = True) -> Iterator[Finding]:
-    """Checksums that an output carries itself, and whether its numbers are finite."""
+    """Problems by the checksums of an output itself, and numbers that are not finite."""
     kind = kind_of(output)
     try:
         require_there(path)
@@ -188,7 +190,7 @@ def _against_lock(
 
 
 def _agreement(root: Path, intact: list[Output]) -> Iterator[Finding]:
-    """Dimensions of the same name have the same size and coordinate in every artifact."""
+    """Dimensions of one name with different sizes or coordinates in two artifacts."""
     sizes: dict[str, tuple[int, Path]] = {}
     coordinates: dict[str, tuple[np.ndarray, Path]] = {}
     for output in intact:
@@ -213,10 +215,10 @@ def _agreement(root: Path, intact: list[Output]) -> Iterator[Finding]:
 
 
 def _dimensions(artifact: Artifact) -> dict[str, tuple[int, str, bool]]:
-    """Size of every dimension, its coordinate or else some array along it, and whether it is that.
+    """Size of every dimension, an array along it, and whether that is its coordinate.
 
-    An auxiliary coordinate has a name that may be one of another dimension elsewhere, so only that
-    of the dimension itself counts.
+    The name of an auxiliary coordinate may be a dimension elsewhere, so only the coordinate of the
+    dimension itself counts.
     """
     found: dict[str, tuple[int, str, bool]] = {}
     for name in artifact.names:
@@ -229,7 +231,7 @@ def _dimensions(artifact: Artifact) -> dict[str, tuple[int, str, bool]]:
 
 
 def _lineage(root: Path, intact: list[Output]) -> Iterator[Finding]:
-    """Sealed outputs that were made from others than are there, by what they say themselves."""
+    """Sealed outputs whose seal names other than the present inputs."""
     sealed = {out.path: out for out in intact if kind_of(out) in _SEALED}
     seals = {root / path: read_seal(root / path) for path in sealed}
     for path, output in sealed.items():
@@ -241,7 +243,7 @@ def _lineage(root: Path, intact: list[Output]) -> Iterator[Finding]:
 def _lineage_of_lock(
     root: Path, declared: list[Output], lock: dict[str, Record]
 ) -> Iterator[Finding]:
-    """Outputs of stages that DVC last ran on other inputs than the pipeline has now."""
+    """Outputs of stages that DVC last ran on other than the present inputs."""
     made = {
         path: (maker, record) for maker, kept in lock.items() for path, record in kept.outs.items()
     }

@@ -1,4 +1,4 @@
-"""What the outputs of a pipeline hold: arrays with their dimensions, sizes, and whether intact."""
+"""Inventory of the outputs of a pipeline: arrays, dimensions, sizes and state."""
 
 import csv
 import logging
@@ -14,9 +14,9 @@ from geonode.storage.pipeline import Output, outputs, require_there, size_of
 from geonode.storage.seal import require_file
 from geonode.storage.weights import read_weights
 
-Kind = Literal["arrays", "weights", "document", "table", "file"]
+OutputKind = Literal["arrays", "weights", "document", "table", "file"]
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, OutputKind] = {
     ".zarr": "arrays",
     ".safetensors": "weights",
     ".json": "document",
@@ -27,17 +27,17 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ArrayEntry:
-    """An array of an artifact.
+    """Array of an artifact.
 
     Attributes:
-        name: of the array.
-        dtype: of the numbers.
+        name: name of the array.
+        dtype: type of the numbers.
         shape: size of every dimension.
         dims: name of every dimension; weights have none.
-        units: of the values; empty for weights.
+        units: units of the values; empty for weights.
         long_name: label of the quantity; empty for weights.
-        bytes_on_disk: as it is stored.
-        bytes_in_memory: as it is computed with.
+        bytes_on_disk: stored size.
+        bytes_in_memory: size in memory.
     """
 
     name: str
@@ -52,24 +52,24 @@ class ArrayEntry:
 
 @dataclass(frozen=True)
 class Entry:
-    """An output of a pipeline.
+    """Output of a pipeline.
 
     Attributes:
-        path: relative to the folder of the pipeline.
-        kind: how it is written.
-        role: what later stages read, or figures and numbers for people.
-        stage: the stage that writes it.
-        description: what that stage does.
-        state: whether it is as it was written; `unsealed` where it has no checksums of its own.
-        reason: why it is damaged, or what to do where it is absent.
+        path: path relative to the folder of the pipeline.
+        kind: file format.
+        role: input of later stages, metrics or plot.
+        stage: stage that writes the output.
+        description: description of the stage.
+        state: state by the checksums of the output; `unsealed` if it has none.
+        reason: reason of damage, or what to do if absent.
         dimensions: size of every named dimension; rows and columns of a table.
-        arrays: what it holds, if it is intact.
-        bytes_on_disk: of all its files.
-        bytes_in_memory: of all its arrays; None where there are none.
+        arrays: arrays of an intact output.
+        bytes_on_disk: size of all its files.
+        bytes_in_memory: size of all its arrays; None without arrays.
     """
 
     path: str
-    kind: Kind
+    kind: OutputKind
     role: Literal["output", "metrics", "plot"]
     stage: str
     description: str
@@ -82,7 +82,7 @@ class Entry:
 
     @property
     def ratio(self) -> float | None:
-        """How many times smaller than its arrays it is on disk; None where there are none."""
+        """Compression ratio, memory over disk; None without arrays."""
         return self.bytes_in_memory / self.bytes_on_disk if self.bytes_in_memory else None
 
 
@@ -98,8 +98,8 @@ def inventory(root: Path) -> list[Entry]:
     return [_entry(root / output.path, output) for output in outputs(root)]
 
 
-def kind_of(output: Output) -> Kind:
-    """How an output is written. What stages read from each other is sealed, but for tables."""
+def kind_of(output: Output) -> OutputKind:
+    """File format of an output; those that stages read are sealed, except tables."""
     return _KINDS.get(Path(output.path).suffix, "file") if output.role == "output" else "file"
 
 
@@ -182,7 +182,7 @@ def _tensors(path: Path) -> tuple[ArrayEntry, ...]:
 
 
 def _rows_and_columns(path: Path) -> dict[str, int]:
-    """Size of a table, its header not counted."""
+    """Size of a table without its header."""
     try:
         with require_file(path).open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.reader(stream)

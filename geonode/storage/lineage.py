@@ -1,8 +1,8 @@
-"""From which other artifacts each was made, and whether those at hand belong together.
+"""Lineage of artifacts: the inputs of each, and whether the present artifacts belong together.
 
-An artifact is known by the checksum of its seal: the same content has the same one, whoever wrote
-it and when. A writer keeps, by file name, those of the artifacts that it computed from; as they are
-part of what is sealed, whoever knows the last artifact of a run knows all that are before it.
+An artifact is identified by the checksum of its seal, which depends on its content alone. A writer
+stores, by file name, the checksums of the artifacts that it computed from. As these are sealed too,
+the last artifact of a run identifies all earlier ones.
 """
 
 import json
@@ -16,15 +16,15 @@ from geonode.storage.artifact import read_attributes
 from geonode.storage.weights import read_metadata
 
 NOTHING: Mapping[str, str] = {}
-"""Of what is made from no other artifact."""
+"""Lineage of an artifact that was made from no other."""
 
 
 class Seal(NamedTuple):
-    """What the seal of an artifact keeps of it.
+    """Seal of an artifact.
 
     Attributes:
-        checksum: by which it is known, eight hexadecimal digits.
-        made_from: by file name, the checksums of what it was made from; empty if it does not say.
+        checksum: identity of the artifact, eight hexadecimal digits.
+        made_from: checksums of its inputs by file name; empty if none are stored.
     """
 
     checksum: str
@@ -33,18 +33,18 @@ class Seal(NamedTuple):
 
 @contextmanager
 def consistent_artifacts(*paths: Path) -> Iterator[dict[str, str]]:
-    """Read artifacts that belong together, all of one run, inside.
+    """Context in which artifacts of one run are read.
 
     Args:
-        paths: Zarr artifacts and weights in the order of the pipeline: each was made from all that
-            stand before it.
+        paths: Zarr artifacts and weights in the order of the pipeline; each was made from all
+            earlier ones.
 
     Yields:
-        Their checksums by file name: what an artifact that is computed from them was made from.
+        Their checksums by file name, the lineage of an artifact computed from them.
 
     Raises:
         MissingArtifactError, CorruptArtifactError: as `read_seal`.
-        ArtifactError: one was made from another than is there, or was replaced meanwhile.
+        ArtifactError: an artifact was made from another run, or was replaced meanwhile.
     """
     seals = {path: read_seal(path) for path in paths}
     for place, path in enumerate(paths):
@@ -57,17 +57,16 @@ def consistent_artifacts(*paths: Path) -> Iterator[dict[str, str]]:
 
 
 def read_seal(path: Path) -> Seal:
-    """What the seal of an artifact keeps; of Zarr artifacts nothing else is read or checked.
+    """Read the seal of an artifact; nothing else of Zarr artifacts is read or checked.
 
     Raises:
         MissingArtifactError: there is no artifact.
-        CorruptArtifactError: what is read is damaged, or does not say what it was made from in
-            the way that it should.
+        CorruptArtifactError: the seal is damaged, or its lineage is malformed.
         ArtifactError: the operating system refuses.
     """
     is_weights = path.suffix == ".safetensors"
-    said: dict[str, Any] = read_metadata(path) if is_weights else read_attributes(path)
-    found = said.get("made_from", {})
+    attributes: dict[str, Any] = read_metadata(path) if is_weights else read_attributes(path)
+    found = attributes.get("made_from", {})
     try:
         made_from = json.loads(found) if isinstance(found, str) else found
         if not all(isinstance(checksum, str) for checksum in made_from.values()):
@@ -75,16 +74,16 @@ def read_seal(path: Path) -> Seal:
     except (AttributeError, TypeError, ValueError, RecursionError) as error:
         reason = f"is sealed but does not say what it was made from ({error!r:.80})"
         raise CorruptArtifactError(path, reason) from error
-    return Seal(said["checksum"], made_from)
+    return Seal(attributes["checksum"], made_from)
 
 
 def strangers(path: Path, sources: Iterable[Path], seals: Mapping[Path, Seal]) -> Iterator[str]:
-    """Which artifacts that are there another one was not made from, in one line each.
+    """Messages about present inputs from which an artifact was not made.
 
     Args:
-        path: of that artifact.
-        sources: those that it should have been made from.
-        seals: of all of them.
+        path: path of the artifact.
+        sources: inputs from which it should have been made.
+        seals: seals of all of them.
     """
     for source in sources:
         expected = seals[source].checksum

@@ -1,7 +1,7 @@
-"""What a DVC pipeline writes, and what DVC wrote down about it.
+"""Outputs of a DVC pipeline, as declared in `dvc.yaml` and recorded in `dvc.lock`.
 
-`dvc.yaml` declares the outputs of every stage. `dvc.lock` keeps the MD5, the size and the number of
-files of each, and of what each was made from, as they were when the stage was done.
+`dvc.yaml` declares the outputs of every stage. `dvc.lock` records the MD5, size and number of files
+of each output and input at the end of the stage.
 """
 
 import hashlib
@@ -25,20 +25,20 @@ _ROLES: dict[str, Literal["output", "metrics", "plot"]] = {
     "metrics": "metrics",
     "plots": "plot",
 }
-_UNREAD = ("foreach", "matrix", "wdir")  # keys that would change what the paths of a stage mean
+_UNREAD = ("foreach", "matrix", "wdir")  # keys that change the meaning of paths
 
 
 @dataclass(frozen=True)
 class Output:
-    """A file or folder that a stage writes.
+    """File or folder that a stage writes.
 
     Attributes:
-        path: relative to the folder of the pipeline.
+        path: path relative to the folder of the pipeline.
         stage: name of the stage.
-        description: what the stage does.
-        role: what later stages read, or figures and numbers for people.
-        frozen: whether DVC leaves the stage alone, whatever its inputs.
-        inputs: paths that the stage reads, as they are declared.
+        description: description of the stage.
+        role: input of later stages, metrics or plot.
+        frozen: whether DVC never reruns the stage.
+        inputs: declared paths that the stage reads.
     """
 
     path: str
@@ -51,20 +51,20 @@ class Output:
 
 @dataclass(frozen=True)
 class Record:
-    """What `dvc.lock` keeps of a stage: by path, what `fingerprint` finds."""
+    """Record of a stage in `dvc.lock`: fingerprints of its outputs and inputs by path."""
 
     outs: dict[str, dict[str, Any]]
     deps: dict[str, dict[str, Any]]
 
 
 def outputs(root: Path) -> list[Output]:
-    """Everything that the stages of a pipeline write, in the order of `dvc.yaml`.
+    """Outputs of all stages of a pipeline, in the order of `dvc.yaml`.
 
     Args:
         root: folder of `dvc.yaml`.
 
     Raises:
-        ArtifactError: there is no pipeline, or one whose paths depend on what is not in the file.
+        ArtifactError: there is no pipeline, or its paths contain variables.
     """
     file = root / _DECLARED
     if not file.is_file():
@@ -88,10 +88,10 @@ def outputs(root: Path) -> list[Output]:
 
 
 def records(root: Path) -> dict[str, Record]:
-    """What DVC wrote down, by stage.
+    """Records of `dvc.lock` by stage.
 
     Raises:
-        ArtifactError: there is no `dvc.lock`, or it is none.
+        ArtifactError: there is no `dvc.lock`, or it is invalid.
     """
     file = root / LOCK
     if not file.is_file():
@@ -111,12 +111,12 @@ def fingerprint(path: Path, report: Progress = silent) -> dict[str, Any]:
     """MD5, size and, for a folder, number of files, from reading every byte.
 
     The MD5 of a folder is that of a JSON list of the MD5 and path of every file, and ends in
-    `.dir` (dvc-data, `hashfile/tree.py`). DVC itself would take the MD5 of a file that is as old as
-    when it last looked from a database.
+    `.dir` (dvc-data, `hashfile/tree.py`). DVC itself takes the MD5 of a file of unchanged time from
+    a database.
 
     Args:
         path: a file or a folder.
-        report: called with the bytes of every file that was read.
+        report: called with the size of every file that was read.
 
     Raises:
         ArtifactError: the operating system refuses.
@@ -138,11 +138,11 @@ def fingerprint(path: Path, report: Progress = silent) -> dict[str, Any]:
 
 
 def damaged_in_cache(root: Path, record: dict[str, Any]) -> list[Path]:
-    """Files in the cache of DVC that are not what it kept: `dvc repro` would restore them.
+    """Damaged files in the cache of DVC, which `dvc repro` would restore.
 
     Args:
-        root: folder of `dvc.yaml`, with the cache where DVC has it unless told otherwise.
-        record: of an output, as `Record` has it.
+        root: folder of `dvc.yaml`, with the cache in the default place.
+        record: fingerprint of an output in a `Record`.
     """
     md5 = str(record.get("md5", ""))
     entry = root / ".dvc" / "cache" / "files" / "md5" / md5[:2] / md5[2:]
@@ -157,10 +157,10 @@ def damaged_in_cache(root: Path, record: dict[str, Any]) -> list[Path]:
 
 
 def require_there(path: Path) -> None:
-    """Tell an output that is absent from one that cannot be looked at.
+    """Refuse an absent or inaccessible output.
 
     Raises:
-        MissingArtifactError: there is nothing.
+        MissingArtifactError: there is nothing at the path.
         ArtifactError: the operating system refuses.
     """
     try:
@@ -172,16 +172,16 @@ def require_there(path: Path) -> None:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file or of all files of a folder; 0 if there is nothing."""
+    """Size of a file or of all files of a folder (bytes); 0 if there is nothing."""
     try:
         files = path.rglob("*") if path.is_dir() else [path]
         return sum(file.stat().st_size for file in files if file.is_file())
-    except OSError:  # whoever reads them says why
+    except OSError:  # reported when the files are read
         return 0
 
 
 def _paths(declared: Any) -> Iterator[str | None]:
-    """Paths of a list of outputs, each as it is or with its options; None for anything else."""
+    """Paths of a list of outputs, with or without options; None for anything else."""
     for entry in declared if isinstance(declared, list) else [None]:
         path = next(iter(entry), None) if isinstance(entry, dict) else entry
         yield path if isinstance(path, str) else None

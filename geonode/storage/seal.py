@@ -1,8 +1,8 @@
 """Checksums, and byte strings that carry their own.
 
-A seal is eight hexadecimal digits at a known place of a byte string: the checksum of that string
-with zeros in their place. The place is an offset and never the result of a search, so no content,
-whatever it spells, can be taken for the seal.
+A seal is eight hexadecimal digits at a known offset of a byte string: the checksum of that string
+with zeros in their place. The offset is never the result of a search, so that no content can be
+taken for the seal.
 
 The checksum is CRC-32 and deliberately not the CRC-32C that Zarr appends to its chunks: any bytes
 followed by their own CRC-32C have one and the same CRC-32C, so two intact chunks of one length
@@ -21,10 +21,10 @@ _BLOCK = 1 << 20
 
 
 def require_file(path: Path) -> Path:
-    """A file that may be opened: whoever opens a pipe waits for somebody to write to it.
+    """Refuse pipes and devices, on which opening would wait; return the path.
 
     Raises:
-        OSError: there is none, or something else.
+        OSError: there is nothing at the path, or a pipe or device.
     """
     mode = path.stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -50,7 +50,7 @@ def seal(content: bytes, at: int) -> bytes:
     """Put the checksum of `content` into it.
 
     Args:
-        content: the bytes to seal; what stands in the eight bytes of the seal does not matter.
+        content: the bytes to seal; the eight bytes of the seal may be anything.
         at: offset of the seal, from the end if negative.
     """
     head, tail = content[:at], content[at:][len(UNSEALED) :]
@@ -68,7 +68,7 @@ def read_sealed(path: Path, at: int) -> bytes:
 
     Raises:
         MissingArtifactError: there is no such file.
-        CorruptArtifactError: any byte of it is not what was written.
+        CorruptArtifactError: any byte has changed since it was written.
         ArtifactError: it cannot be read.
     """
     try:

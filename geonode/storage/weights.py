@@ -24,8 +24,8 @@ def write_weights(
 
     Args:
         path: the file.
-        tensors: by name, of any shape and device.
-        metadata: what a reader must know to use them.
+        tensors: tensors by name, of any shape and device.
+        metadata: texts that a reader needs to use them.
 
     Raises:
         ArtifactError: a tensor holds NaN or infinity, `metadata` has a key `checksum`, or the file
@@ -39,7 +39,7 @@ def write_weights(
                 f"{path}: tensor {name!r}: holds NaN or infinity, expected finite numbers; "
                 "look for the step that produced it"
             )
-    # Each a copy of its own, because safetensors refuses tensors that share memory.
+    # Copies, because safetensors refuses tensors that share memory.
     encoded = safetensors.torch.save(
         {
             name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
@@ -58,17 +58,17 @@ def write_weights(
 
 
 def read_weights(path: Path) -> tuple[dict[str, Shaped[Tensor, "..."]], dict[str, str]]:
-    """Read what `write_weights` wrote: tensors on the CPU, and metadata without the checksum.
+    """Read a file of `write_weights`: tensors on the CPU, and metadata without the checksum.
 
     Raises:
         MissingArtifactError: there is no such file.
-        CorruptArtifactError: any byte of it is not what was written, or it is sealed but holds no
-            tensors of finite numbers.
+        CorruptArtifactError: any byte has changed since it was written, or the file is sealed but
+            holds no tensors of finite numbers.
         ArtifactError: it cannot be read.
     """
     content = read_sealed(path, _SEAL_AT)
     try:
-        # It finds sizes that the file does not have, before it takes memory for them.
+        # Checks sizes against the file before it allocates memory.
         tensors = safetensors.torch.load(content)
         header, _ = _split(content)
         metadata = header["__metadata__"]
@@ -84,11 +84,11 @@ def read_weights(path: Path) -> tuple[dict[str, Shaped[Tensor, "..."]], dict[str
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """Metadata of what `write_weights` wrote, the checksum of the whole with them.
+    """Metadata of a file of `write_weights`, with the checksum of the file.
 
     Raises:
         MissingArtifactError: there is no such file.
-        CorruptArtifactError: any byte of it is not what was written.
+        CorruptArtifactError: any byte has changed since it was written.
         ArtifactError: it cannot be read.
     """
     try:

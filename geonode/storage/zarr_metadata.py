@@ -1,8 +1,8 @@
-"""What a Zarr store says of itself, before any library acts on it.
+"""Safety checks of the metadata of a Zarr store, before any library acts on them.
 
-Zarr takes the names of codecs from the store. One of them unpickles, which runs whatever the store
-wants, and shapes and chunks may be any: so only codecs that turn bytes into numbers and texts pass,
-of sizes that fit into memory.
+Zarr takes the names of codecs from the store. One of them unpickles, which runs arbitrary code, and
+shapes and chunks may have any size. Only codecs that turn bytes into numbers and texts are allowed,
+with sizes that fit into memory.
 """
 
 import json
@@ -20,13 +20,13 @@ CODECS = frozenset(
     {"bytes", "blosc", "crc32c", "gzip", "sharding_indexed", "transpose", "zstd"}
     | {"bz2", "delta", "fixedscaleoffset", "lz4", "lzma", "shuffle", "vlen-utf8", "zlib"}
 )
-"""Those that only compute; `numcodecs.` may stand before their names."""
+"""Safe codecs; their names may have the prefix `numcodecs.`."""
 
 LARGEST_FILE = 2**20
-"""Bytes of metadata of one array or group."""
+"""Largest metadata of one array or group (bytes)."""
 
 MOST_ARRAYS = 1000
-"""Arrays and groups of a store."""
+"""Largest number of arrays and groups of a store."""
 
 _FILES = ("zarr.json", ".zarray")
 _TYPES = {
@@ -35,14 +35,14 @@ _TYPES = {
     **dict.fromkeys(("int32", "uint32", "float32"), 4),
     **dict.fromkeys(("int64", "uint64", "float64", "complex64"), 8),
     **dict.fromkeys(("complex128", "string"), 16),
-}  # bytes of one, as Zarr 3 calls them
+}  # bytes per value, by names of Zarr 3
 
 
 def require_own_files(folder: Path) -> None:
-    """Refuse a store that leads to bytes which are not in it, or that nobody writes.
+    """Refuse a store with links, pipes or devices.
 
     Raises:
-        ArtifactError: there is a link or a pipe; the message names it.
+        ArtifactError: there is one; the message names it.
         OSError: the store cannot be read.
     """
     for file in sorted(folder.rglob("*")):
@@ -58,31 +58,23 @@ def require_own_files(folder: Path) -> None:
 def require_plain(
     folder: Path, most_bytes: int, most_chunks: int, most_of_lines: int | None = None
 ) -> None:
-    """Refuse a store that has more in it than arrays of numbers and texts.
+    """Refuse a store with anything but arrays of numbers and texts.
 
     Args:
         folder: the store; none of its chunks are read.
-        most_bytes: of an array and of a chunk, once they are read; a value counts as eight at
-            least.
-        most_chunks: of an array.
-        most_of_lines: bytes of all arrays of one dimension, which are read when a store is opened;
-            None: as of an array.
+        most_bytes: largest size of an array and of a chunk in memory, with at least eight bytes per
+            value.
+        most_chunks: largest number of chunks of an array.
+        most_of_lines: largest size of all one-dimensional arrays together, which are read when a
+            store is opened; None: `most_bytes`.
 
     Raises:
-        ArtifactError: the metadata of an array are none, or name a codec that is not one of
-            `CODECS`, objects, or a size beyond what is allowed; the message names the file.
-        OSError: they cannot be read.
+        ArtifactError: metadata are invalid, name a codec that is not one of `CODECS`, objects, or
+            a larger size than allowed; the message names the file.
+        OSError: the metadata cannot be read.
     """
-    found_files = sorted(folder.rglob("*"))
-    for file in found_files:
-        if file.is_symlink() and file.is_dir():
-            name = file.relative_to(folder)
-            raise ArtifactError(f"{name}: found a link to a folder, expected a folder")
-    files = [file for file in found_files if file.name in _FILES]
-    if len(files) > MOST_ARRAYS:
-        raise ArtifactError(f"found {len(files)} arrays and groups, expected at most {MOST_ARRAYS}")
     of_lines = 0
-    for file in files:
+    for file in _metadata_files(folder):
         try:
             found = _read(file)
             size = _size(found, most_chunks)
@@ -108,6 +100,19 @@ def require_plain(
             ) from error
 
 
+def _metadata_files(folder: Path) -> list[Path]:
+    """Metadata files of all arrays and groups of a store."""
+    found_files = sorted(folder.rglob("*"))
+    for file in found_files:
+        if file.is_symlink() and file.is_dir():
+            name = file.relative_to(folder)
+            raise ArtifactError(f"{name}: found a link to a folder, expected a folder")
+    files = [file for file in found_files if file.name in _FILES]
+    if len(files) > MOST_ARRAYS:
+        raise ArtifactError(f"found {len(files)} arrays and groups, expected at most {MOST_ARRAYS}")
+    return files
+
+
 def _read(file: Path) -> dict[str, Any]:
     size = file.stat().st_size
     if size > LARGEST_FILE:
@@ -119,7 +124,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _size(found: dict[str, Any], most_chunks: int) -> int:
-    """Bytes of an array, or of a chunk that is larger; 0 for a group."""
+    """Size of an array or its largest chunk in memory (bytes); 0 for a group."""
     if found["zarr_format"] == 3 and found["node_type"] == "group":
         return 0
     codecs = list(_codecs(found))
@@ -146,7 +151,7 @@ def _size(found: dict[str, Any], most_chunks: int) -> int:
 
 
 def _codecs(found: dict[str, Any]) -> Iterator[Any]:
-    """Names of all codecs of an array, those within shards too."""
+    """Names of all codecs of an array, including those within shards."""
     if found["zarr_format"] == 2:
         for codec in (found["compressor"], *(found["filters"] or ())):
             yield from () if codec is None else (codec["id"],)
@@ -171,7 +176,7 @@ def _named(codecs: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def _chunks(found: dict[str, Any]) -> Iterator[list[Any]]:
-    """Shapes of the chunks of an array, and of those within shards."""
+    """Shapes of the chunks of an array, including those within shards."""
     if found["zarr_format"] == 2:
         yield found["chunks"]
         return
@@ -186,7 +191,7 @@ def _chunks(found: dict[str, Any]) -> Iterator[list[Any]]:
 def _itemsize(found: dict[str, Any], codecs: list[Any]) -> int:
     """Bytes of one value."""
     kind = found["dtype"] if found["zarr_format"] == 2 else found["data_type"]
-    if isinstance(kind, dict):  # only of texts
+    if isinstance(kind, dict):  # fixed-length texts
         if kind["name"] not in ("fixed_length_utf32", "null_terminated_bytes"):
             raise ArtifactError(f"found data type {kind['name']!r:.40}, expected numbers or texts")
         return int(kind["configuration"]["length_bytes"])

@@ -1,7 +1,7 @@
 """Adam for independent models side by side.
 
-`torch.optim` takes a rate and leaves nothing out; here a model may sit out a step, and what changes
-from step to step is read from memory, so that a step can be captured. Its first optimiser also
+Unlike `torch.optim.Adam`, a single model may skip a step, and the step lengths are read from
+tensors, so that a step can be captured as a CUDA graph. The first optimiser of `torch.optim` also
 imports the compiler of torch, which took a process 1.3 s and 150 MB.
 """
 
@@ -15,8 +15,8 @@ from torch import Tensor
 FIRST_DECAY, SECOND_DECAY, TINY = 0.9, 0.999, 1e-8
 
 
-class Adam:
-    """The running means of gradients and of their squares, and how long the next step is.
+class BatchedAdam:
+    """Adam for parameters with a leading model dimension.
 
     Source: D. P. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015,
     algorithm 1, with the decays and the smallest divisor that they propose.
@@ -26,10 +26,10 @@ class Adam:
     """
 
     def __init__(self, groups: Sequence[Sequence[Float[Tensor, "model ..."]]]) -> None:
-        """Begin with nothing seen.
+        """Start with moments of zero.
 
         Args:
-            groups: parameters that have one learning rate.
+            groups: parameters that share a learning rate.
         """
         self._groups = groups
         self._parameters = [part for group in groups for part in group]
@@ -40,14 +40,14 @@ class Adam:
 
     @property
     def moments(self) -> list[Float[Tensor, "model ..."]]:
-        """All that a step changes but the parameters."""
+        """First and second moments of all parameters."""
         return [*self.first, *self.second]
 
     def prepare(self, step: int, rates: Sequence[float]) -> None:
-        """Say how long the next step is.
+        """Set the length of the next step.
 
         Args:
-            step: its number; 0 is the first.
+            step: number of the step, from 0.
             rates: learning rate of every group.
         """
         of_parts = [rate for group, rate in zip(self._groups, rates, strict=True) for _ in group]
@@ -58,16 +58,16 @@ class Adam:
         self._scale.fill_((1 - SECOND_DECAY ** (step + 1)) ** -0.5)
 
     def forget(self) -> None:
-        """Drop the gradients, which would else be added to."""
+        """Drop the gradients, to which the next ones would be added otherwise."""
         for part in self._parameters:
             part.grad = None
 
     @torch.no_grad()
     def step(self, going: Bool[Tensor, "model"] | None = None) -> None:
-        """Change the parameters by their gradients; those without one stay.
+        """Update the parameters that have a gradient.
 
         Args:
-            going: models that take the step; the others keep all that they have. None: all.
+            going: models that take the step; the others keep parameters and moments. None: all.
         """
         for part, first, second, length in zip(
             self._parameters, self.first, self.second, self._lengths, strict=True

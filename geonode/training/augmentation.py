@@ -1,9 +1,9 @@
-"""Augmentation: measured spectra as another scan of another day might have shown them.
+"""Augmentation: measured spectra disturbed as in another scan on another day.
 
-Five kinds, named after what disturbs a spectrometer, in the order in which it happens: the
-wavelength scale is shifted, scatter multiplies the spectrum, a baseline is added, which is an
-offset and a tilt, and the detector adds noise to every reading. All are normal with mean zero. This
-is the model of `geonode.spectra.synthetic.synthetic_scans`, with a shift before it.
+There are five disturbances of a spectrometer, applied in this order: the wavelength scale is
+shifted, scatter multiplies the spectrum, a baseline (an offset and a slope) is added, and the
+detector adds noise to every reading. All are normal with mean zero. This is the model of
+`geonode.spectra.synthetic.synthetic_scans`, preceded by a shift.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ BLOCK_EPOCHS = 8
 
 
 def switched_on(levels: AugmentationParameters) -> bool:
-    """Whether there is anything to augment by: without, spectra are best used as they are."""
+    """Whether any disturbance is larger than zero."""
     return any(getattr(levels, kind) != 0 for kind in KINDS)
 
 
@@ -38,12 +38,13 @@ class Augmentation:
     at the end.
 
     Args:
-        spectra: the measured series. A row of NaN (a left-out spectrum) changes no other.
+        spectra: the measured series. A row of NaN (a left-out spectrum) affects no other row.
         axis: spectral axis, ascending, evenly spaced or not.
         chosen: indices of the training wavelengths.
         levels: how strongly to disturb.
-        seeds: one tuple of integers a model. Its draws depend on that and on the epoch alone: not
-            on its company, the device or the levels, and on the format by rounding only.
+        seeds: one tuple of integers per model. The draws of a model depend on its seed and on the
+            epoch alone: not on the other models, the device or the levels, and on the format by
+            rounding only.
         device: where the copies are wanted; random numbers are drawn on the CPU.
         dtype: format of the copies.
 

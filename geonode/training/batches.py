@@ -1,8 +1,8 @@
-"""Which models are trained side by side.
+"""Batches of models that are trained side by side.
 
 A model is a (member, fold). Models with equally many training pairs are stacked along a leading
-dimension and trained by one program. Stacking all of them is right for an accelerator. On a CPU a
-few at a time keep their activations in cache; there each core takes a batch of its own, with one
+dimension and trained by one program. An accelerator takes all of them at once. On a CPU a batch
+holds a few, whose activations fit into the cache; each core trains a batch of its own with one
 thread, so that the number of cores changes the time and not a bit of the result.
 """
 
@@ -39,12 +39,12 @@ class Model(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Models to train side by side, and what they are trained to join.
+    """Models to train side by side, with their training pairs.
 
     Attributes:
         models: the models.
         source, target: level indices of the training pairs of every model.
-        parts: of the training pairs, of which one at a time fits into memory.
+        parts: number of parts of the training pairs; one part at a time fits into memory.
     """
 
     models: list[Model]
@@ -53,7 +53,7 @@ class Batch(NamedTuple):
     parts: int = 1
 
     def halves(self) -> "list[Batch]":
-        """Half of the models each, or the pairs of the only one in more parts; or nothing."""
+        """Two batches of half the models, or a single model in more parts; empty if neither."""
         count, pairs = self.source.shape
         if count == 1:
             more = min(2 * self.parts, pairs)
@@ -65,12 +65,12 @@ class Batch(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Name of a folder for what belongs to these models."""
+        """Name of the folder for the checkpoints of these models."""
         ends = (self.models[0], self.models[-1])
         return "-to-".join(f"member{model.member}-fold{model.fold.index}" for model in ends)
 
     def name(self, place: int) -> str:
-        """What a message calls one of the models."""
+        """Name of a model in messages."""
         member, fold = self.models[place]
         left_out = " and ".join(map(str, fold.left_out))
         return f"member {member} of the fold " + (f"without {left_out}" if left_out else "of all")
@@ -80,7 +80,7 @@ class Batch(NamedTuple):
         return Perceptron.initial(sizes, self.seeds(*seed))
 
     def seeds(self, *seed: int) -> list[tuple[int, ...]]:
-        """One for every model, of seed, member and fold."""
+        """Seeds of the models, each of the given seed, member and fold."""
         return [(*seed, model.member, *model.fold.seed) for model in self.models]
 
 
@@ -88,18 +88,18 @@ class Fitted(NamedTuple):
     """Trained models.
 
     Attributes:
-        network: theirs, on the CPU.
+        network: the trained networks, on the CPU.
         history: terms of their losses.
-        beside: what else is to be known of every model.
+        buffers: further fitted values of every model, not trained.
     """
 
     network: Perceptron
     history: Float[Tensor, "epoch term model"]
-    beside: Sequence[Any] = ()
+    buffers: Sequence[Any] = ()
 
 
 Training = Callable[[Batch, Progress], Fitted]
-"""Trains the models of a batch. It is told whom to tell of every step of every model."""
+"""Trains the models of a batch; the callback is called with the number of model steps done."""
 
 
 def fit_batches(
@@ -108,9 +108,9 @@ def fit_batches(
     """Fit every (member, fold) batch by batch and return all models in the order (member, fold).
 
     Args:
-        run: which models, and where.
+        run: the models and the device.
         rows_per_pair: network rows that one training pair costs in one step.
-        training: of the models of a batch side by side; `pickle` can take it.
+        training: trains the models of a batch side by side; can be pickled.
         footprint: memory of a step.
 
     Raises:
@@ -127,9 +127,9 @@ def fit_batches(
         for model in batch.models
     ]
     places = torch.tensor(order).argsort().tolist()
-    network, history, beside = _side_by_side(fitted)
-    known = [beside[place] for place in places] if beside else ()
-    return Fitted(network[places], history[..., places], known)
+    network, history, buffers = _side_by_side(fitted)
+    ordered = [buffers[place] for place in places] if buffers else ()
+    return Fitted(network[places], history[..., places], ordered)
 
 
 def _side_by_side(fitted: list[Fitted]) -> Fitted:
@@ -141,41 +141,41 @@ def _side_by_side(fitted: list[Fitted]) -> Fitted:
             tuple(map(torch.cat, zip(*(network.biases for network in networks), strict=True))),
         ),
         torch.cat([part.history for part in fitted], dim=-1),
-        [known for part in fitted for known in part.beside],
+        [values for part in fitted for values in part.buffers],
     )
 
 
 @dataclass(frozen=True)
 class _InSettings:
-    """A training in its settings, in whatever process."""
+    """A training with the numerical settings of its device, in any process."""
 
     training: Training
     device: Device
 
     def __call__(self, batch: Batch, report: Progress) -> Fitted:
-        # In this process they are those already, so that its threads change nothing.
+        # Set already in the calling process; a worker process sets them here.
         with _settings(self.device):
             return _within_memory(self.training, batch, report)
 
 
 def _within_memory(training: Training, batch: Batch, report: Progress) -> Fitted:
-    """Fit a batch; where the card has no memory for it, its halves.
+    """Fit a batch, or its halves if the GPU runs out of memory.
 
     Raises:
-        TrainingError: there is none for one pair of one model.
+        TrainingError: one pair of one model does not fit into its memory.
     """
-    told = 0
+    reported = 0
 
     def counted(done: int) -> None:
-        nonlocal told
-        told += done
+        nonlocal reported
+        reported += done
         report(done)
 
     less = f"training half of {batch.label} at once, which changes results by rounding alone"
     found = unless_out_of_memory(partial(training, batch, counted), less)
     if found is not None:
         return found
-    report(-told)
+    report(-reported)
     halves = batch.halves()
     if not halves:
         raise TrainingError(
@@ -187,21 +187,21 @@ def _within_memory(training: Training, batch: Batch, report: Progress) -> Fitted
 
 @contextmanager
 def _settings(device: Device) -> Iterator[None]:
-    """How matrices are multiplied, and on a CPU one thread for every model."""
+    """Numerical settings of a training: fast matrix products, and on a CPU one thread a batch."""
     threads = one_thread() if device.kind == "cpu" else nullcontext()
     with fast_products(device.place, tf32=device.rounding == "tf32"), threads:
         yield
 
 
-def at_once(
+def batch_limits(
     run: TrainingRun, pairs: int, rows_per_pair: int, footprint: Footprint
 ) -> tuple[int, int]:
-    """How many models a batch holds at most, and in how many parts their pairs are taken.
+    """Largest number of models in a batch, and number of parts of their training pairs.
 
     Args:
-        run: where to train.
+        run: the models and the device.
         pairs: training pairs of every model.
-        rows_per_pair: network rows that one of them costs in one step.
+        rows_per_pair: network rows that one training pair costs in one step.
         footprint: memory of a step.
 
     Raises:
@@ -215,14 +215,14 @@ def at_once(
 
 
 def _batches(run: TrainingRun, rows_per_pair: int, footprint: Footprint) -> list[Batch]:
-    """All models, those with equally many training pairs together, as many as a batch holds."""
+    """Batches of all models; the models of a batch have equally many training pairs."""
     device = run.device.place
     source, target = ordered_pairs(run.folds[0].levels)
     batches = []
     for _, alike in itertools.groupby(run.folds, key=lambda fold: len(fold.left_out)):
         group = list(alike)
         models = [Model(member, fold) for member in range(run.members) for fold in group]
-        size, parts = at_once(run, len(group[0].training_pairs), rows_per_pair, footprint)
+        size, parts = batch_limits(run, len(group[0].training_pairs), rows_per_pair, footprint)
         for first in range(0, len(models), size):
             part = models[first : first + size]
             pairs = torch.stack([model.fold.training_pairs for model in part])

@@ -1,10 +1,9 @@
 """Checkpoints: the state of a training, kept in a scratch folder until the training is done.
 
-A training is known by its parameters, its device, its format and its data. Checkpoints of any
-other are refused before anything is trained: a state taken up from elsewhere would be a wrong
-result, and one passed over a surprise. The program itself is not part of this; whoever changes it
-removes the folder. Two checkpoints of every batch are kept, so that there is one to go back to when
-the newest is damaged.
+A training is identified by its parameters, device, number format and data. Checkpoints of another
+training are refused before anything is trained: resuming from them would give a wrong result, and
+ignoring them would be a surprise. The code is not part of the identity; remove the folder after
+changing it. Two checkpoints of every batch are kept, in case the newest is damaged.
 """
 
 import hashlib
@@ -35,37 +34,37 @@ class Checkpoints:
     """Checkpoints of a training, or of one of its batches.
 
     Attributes:
-        folder: of the training, with a folder for every batch; or of the batch.
-        key: what decides the result of the training, by name.
+        folder: folder of the training, with a folder for every batch; or folder of the batch.
+        key: identity of the training, as values by name.
     """
 
     folder: Path
     key: dict[str, str]
 
     def of_batch(self, label: str) -> "Checkpoints":
-        """Those of one batch."""
+        """Checkpoints of one batch."""
         return Checkpoints(self.folder / label, self.key)
 
     def save(self, epoch: int, tensors: dict[str, Shaped[Tensor, "..."]]) -> None:
         """Write a checkpoint of a batch atomically, then remove all but the newest.
 
         Args:
-            epoch: number of epochs that are done.
+            epoch: number of finished epochs.
             tensors: the state after them.
 
         Raises:
-            ArtifactError: it cannot be written; those before are then intact.
+            ArtifactError: it cannot be written; earlier checkpoints are then intact.
         """
         write_weights(self.folder / f"{epoch:08d}.safetensors", tensors, self.key)
         for path in self._paths()[:-KEPT]:
             path.unlink(missing_ok=True)
 
     def latest(self) -> dict[str, Shaped[Tensor, "..."]] | None:
-        """The state in the newest checkpoint of a batch, on the CPU; None if there is none.
+        """State in the newest checkpoint of a batch, on the CPU; None if there is none.
 
         Raises:
-            CorruptArtifactError: it is damaged.
-            TrainingError: it is of another training; the message names what differs.
+            CorruptArtifactError: the checkpoint is damaged.
+            TrainingError: it is of another training; the message names the difference.
             ArtifactError: it cannot be read.
         """
         paths = self._paths()
@@ -82,7 +81,7 @@ class Checkpoints:
         return tensors
 
     def discard(self) -> None:
-        """Remove the checkpoints of all batches, and the folders that are empty then.
+        """Remove the checkpoints of all batches, and the folders that are then empty.
 
         Raises:
             ArtifactError: the operating system refuses.
@@ -93,7 +92,7 @@ class Checkpoints:
                 found = {_CHECKPOINT.search(one.name) for one in batch.iterdir()} - {None}
                 for name in sorted(match[0] for match in found if match):
                     remove(batch / name)
-                with suppress(OSError):  # somebody keeps something there
+                with suppress(OSError):  # the folder holds other files
                     batch.rmdir()
             with suppress(OSError):
                 self.folder.rmdir()
@@ -110,18 +109,18 @@ def open_checkpoints(
     run: TrainingRun,
     data: Sequence[Shaped[np.ndarray, "..."]],
 ) -> Checkpoints | None:
-    """Checkpoints of a training; None if none are to be written and there are none to take up.
+    """Checkpoints of a training; None if none are to be written and none exist.
 
     Args:
-        parameters: of the training. How often a checkpoint is written decides no result and may
-            change from one run to the next.
-        run: which models are trained, and where.
-        data: all arrays that it reads.
+        parameters: parameters of the training. `checkpoint_every` does not affect the result and
+            may change from one run to the next.
+        run: the models and the device.
+        data: all arrays that the training reads.
 
     Raises:
         CorruptArtifactError: the newest checkpoint of a batch is damaged.
-        TrainingError: the folder holds checkpoints of another training; the message names what
-            differs.
+        TrainingError: the folder holds checkpoints of another training; the message names the
+            difference.
         ArtifactError: a checkpoint cannot be read.
     """
     folder = run.scratch

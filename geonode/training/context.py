@@ -15,15 +15,15 @@ from geonode.training.folds import Fold, leave_one_out, leave_two_out
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Which models to train, where, and who follows the progress.
+    """Models to train, device, checkpoints, progress callback and engine.
 
     Attributes:
-        folds: what to leave out; those that leave equally many levels out are neighbours.
-        members: models of every fold.
-        device: where to train, and in which format.
-        scratch: folder of the training's checkpoints, removed when it is done; None for none.
+        folds: the folds; those that leave equally many levels out are neighbours.
+        members: number of models per fold.
+        device: device and number formats.
+        scratch: folder of the checkpoints, removed when the training is done; None for none.
         report: called after every step of every model.
-        engine: trains.
+        engine: runs the batches.
     """
 
     folds: list[Fold]
@@ -34,26 +34,26 @@ class TrainingRun:
     engine: Engine = LOCAL
 
     def trainable(self, network: Perceptron) -> TrainablePerceptron:
-        """A copy of networks, to be trained on the device in its formats."""
+        """Trainable copy of networks, on the device in its formats."""
         moved = network.to(self.device.place, self.device.training)
         return TrainablePerceptron.of(moved, self.device.products)
 
     @property
     def detached(self) -> "TrainingRun":
-        """The run without engine and progress, to be sent to another process."""
+        """Copy of the run without engine and progress callback, for another process."""
         return replace(self, report=silent, engine=LOCAL)
 
     def of_kind(self, kind: str) -> "TrainingRun":
-        """The run with checkpoints of its own, for one of several trainings."""
+        """Copy of the run with checkpoints of its own, for one of several trainings."""
         return replace(self, scratch=self.scratch and self.scratch / kind)
 
 
 class NestedRuns(NamedTuple):
-    """The folds of leave-one-out, and those of leave-one-out inside every fold.
+    """Runs over the leave-one-out folds, and over the leave-one-out folds inside each of them.
 
     Attributes:
-        outer: a model for every level left out and one for all.
-        inner: models for every two levels left out; None for none.
+        outer: folds that leave one level out, and a last one that leaves none out.
+        inner: folds that leave two levels out; None without inner folds.
     """
 
     outer: TrainingRun
@@ -72,10 +72,10 @@ class NestedRuns(NamedTuple):
 
         Args:
             levels: number of levels of the series.
-            members: models of every fold.
+            members: number of models per fold.
             inner: the block `inner` of the parameters.
-            device: where to train, and in which format.
-            scratch: folder of the checkpoints of both; None for none.
+            device: device and number formats.
+            scratch: folder of the checkpoints of both runs; None for none.
 
         Raises:
             TrainingError: there are too few levels for the inner folds.
@@ -88,7 +88,7 @@ class NestedRuns(NamedTuple):
 
     @property
     def models(self) -> int:
-        """Number of models of both."""
+        """Number of models of both runs."""
         return sum(len(run.folds) * run.members for run in self if run is not None)
 
     def with_progress(self, report: Progress, engine: Engine = LOCAL) -> "NestedRuns":

@@ -1,7 +1,7 @@
-"""Folds: which concentrations are left out, and what the others say about scale.
+"""Folds: subsets of the levels to train on, and standardisation by the training spectra.
 
-No left-out spectrum of a fold reaches anything that belongs to the fold. Its concentration is
-known: the question is which spectrum belongs to it.
+No left-out spectrum reaches anything that its fold computes. The left-out concentration is known:
+the task is to predict its spectrum.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Fold:
     """One fold of a series.
 
     Attributes:
-        index: place of the fold among those that it is one of.
+        index: place of the fold in its list of folds.
         levels: number of levels of the series.
         left_out: indices of the levels whose spectra are not used, ascending.
     """
@@ -33,7 +33,7 @@ class Fold:
     left_out: tuple[int, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # To other processes without the cached pairs: there may be a thousand folds.
+        # Pickled without the cached pairs: there may be a thousand folds.
         return Fold, (self.index, self.levels, self.left_out)
 
     @property
@@ -43,11 +43,11 @@ class Fold:
 
     @property
     def seed(self) -> tuple[int, ...]:
-        """What tells the random numbers of this fold from those of others."""
+        """Seed of the random numbers of this fold."""
         return self.left_out or (self.levels,)
 
     def is_inside(self, level: int) -> bool:
-        """Whether a level is between those that are trained on."""
+        """Whether a level is between the training levels."""
         return self.training[0] < level < self.training[-1]
 
     def spans(
@@ -55,29 +55,29 @@ class Fold:
         levels: Float[np.ndarray, "level"],
         concentrations: Float[np.ndarray, "target"],
     ) -> Bool[np.ndarray, "target"]:
-        """Whether concentrations are between the levels that are trained on, ends included."""
+        """Whether concentrations are between the training levels, ends included."""
         training = levels[self.training]
         return (training[0] <= concentrations) & (concentrations <= training[-1])
 
     def without(self, level: int) -> "Fold":
-        """The fold that leaves one more level out; it has the same index."""
+        """Fold of the same index that leaves one more level out."""
         return Fold(self.index, self.levels, tuple(sorted({*self.left_out, level})))
 
     @cached_property
     def training_pairs(self) -> Int[Tensor, "pair"]:
-        """Places, in the order of `ordered_pairs`, of the pairs between training levels."""
+        """Indices into `ordered_pairs` of the pairs between training levels."""
         source, target = ordered_pairs(self.levels)
         return torch.nonzero(self._is_used(source) & self._is_used(target)).squeeze(1)
 
     def prediction_pairs(self, target_level: int) -> Int[Tensor, "pair"]:
-        """Places of the pairs from every training level to one level."""
+        """Indices into `ordered_pairs` of the pairs from every training level to one level."""
         source, target = ordered_pairs(self.levels)
         return torch.nonzero((target == target_level) & self._is_used(source)).squeeze(1)
 
     def paths_to(
         self, target_level: int, features: Float[np.ndarray, "member fold pair training feature"]
     ) -> Float[np.ndarray, "member source 1 training feature"]:
-        """Those of the geodesics from every training level to one level."""
+        """Features of the geodesics from every training level to one level."""
         return features[:, self.index][:, self.prediction_pairs(target_level)][:, :, None]
 
     def _is_used(self, level: Tensor) -> Tensor:
@@ -85,23 +85,23 @@ class Fold:
 
 
 def leave_one_out(levels: int) -> list[Fold]:
-    """A fold for every level left out, and a last one that leaves nothing out."""
+    """Folds that leave out one level each, and a last one that leaves out none."""
     return [Fold(k, levels, (k,)) for k in range(levels)] + [Fold(levels, levels, ())]
 
 
 def leave_two_out(levels: int, inner: int | None) -> list[Fold]:
-    """A fold for every two levels of which one is left out inside the fold without the other.
+    """Folds that leave out two levels: the inner folds of `leave_one_out`.
 
     A model of the fold without j and k serves two purposes: inside the fold without k it predicts
     j, and inside the fold without j it predicts k.
 
     Args:
         levels: number of levels of the series.
-        inner: levels to leave out in turn inside every fold, evenly spaced with the lowest and the
-            highest among them; None for all. Where k is chosen for j, j is used for k as well.
+        inner: number of levels to leave out in turn inside every fold, evenly spaced, ends
+            included; None for all. Where k is chosen for j, j is used for k as well.
 
     Raises:
-        TrainingError: a fold has fewer levels than that.
+        TrainingError: a fold has fewer than `inner` levels.
     """
     if inner is not None and inner > levels - 1:
         raise TrainingError(
@@ -117,15 +117,15 @@ def leave_two_out(levels: int, inner: int | None) -> list[Fold]:
 
 
 def fold_names(levels: Float[np.ndarray, "level"]) -> list[str]:
-    """Name every fold by the level that it leaves out."""
+    """Names of the folds, by the level that each leaves out."""
     return [*(f"without {name}" for name in level_names(levels)), "all levels"]
 
 
 @dataclass(frozen=True)
 class Standardisation:
-    """One mean and one standard deviation for all spectra of a fold.
+    """Mean and standard deviation over all training spectra and wavelengths of a fold.
 
-    One pair for all wavelengths, not one per wavelength: the shape of the spectra is information.
+    Not one pair per wavelength: the shape of the spectra is information.
     """
 
     mean: float
@@ -133,7 +133,7 @@ class Standardisation:
 
     @classmethod
     def of(cls, spectra: Float[np.ndarray, "level wavelength"]) -> "Standardisation":
-        """From the training spectra of a fold; a constant series keeps deviation 1."""
+        """Standardisation by the training spectra of a fold; constant spectra have deviation 1."""
         mean, deviation = float(spectra.mean()), float(spectra.std())
         rounding = 16 * np.finfo(spectra.dtype).eps * abs(mean)  # of the mean of equal numbers
         return cls(mean, deviation if deviation > rounding else 1.0)
@@ -141,10 +141,10 @@ class Standardisation:
     def apply(
         self, spectra: Float[np.ndarray, "level wavelength"]
     ) -> Float[np.ndarray, "level wavelength"]:
-        """To zero mean and unit deviation."""
+        """Spectra scaled to zero mean and unit deviation."""
         return (spectra - self.mean) / self.deviation
 
 
 def training_wavelengths(count: int, wanted: int) -> Int[np.ndarray, "training"]:
-    """Indices of evenly spaced wavelengths, ends included; all of them if there are fewer."""
+    """Indices of evenly spaced wavelengths, ends included; all of them if `count` is smaller."""
     return np.linspace(0, count - 1, min(count, wanted)).round().astype(np.int64)

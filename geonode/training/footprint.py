@@ -1,9 +1,9 @@
 """Memory of a step of training, counted from the arrays that are alive in it.
 
-Every hidden unit of a network has two numbers a row, its value and its error, in the format of the
-products (`geonode.geometry.trainable`). Trained by kernels it has none, but every `ROWS` rows have
-a gradient of the parameters. What belongs to a row beside that is in the format of the training.
-Weights, gradients and the moments of Adam are left out: a few ten thousand numbers a model.
+Every hidden unit of a network stores two numbers per row, its value and its error, in the format of
+the products (`geonode.geometry.trainable`). The kernels store neither, but one gradient of the
+parameters per `ROWS` rows. All other numbers of a row are in the format of the training. Weights,
+gradients and the moments of Adam are left out: a few ten thousand numbers per model.
 """
 
 import itertools
@@ -18,32 +18,33 @@ from geonode.devices.kernels.available import ROWS, trains, usable
 from geonode.errors import TrainingError
 from geonode.geometry.metric import SIZES
 
-HIDDEN_UNITS = sum(SIZES[1:-1])  # of a metric, and of a decoder
-# of a metric; a decoder has 192 more
+HIDDEN_UNITS = sum(SIZES[1:-1])  # of a metric network, and of a decoder
+# Of a metric network; a decoder has 192 more.
 PARAMETERS = sum((given + 1) * wanted for given, wanted in itertools.pairwise(SIZES))
 
-# Numbers of a row of a metric network: its point (2) and their copy in the format of the products,
-# the output, g, sqrt(g), ln g and what bounds it; the last five have gradients.
+# Numbers per row of a metric network: the point (2) and its copy in the format of the products, the
+# output, g, sqrt(g), ln g and its excess over the bounds; the last five have gradients.
 OF_NODE = 14
-# Of a row of a decoder: features and standardised ones (5 each), the target, and of a part of the
-# pairs the standardised features, output, difference and square, and gradients of the last three.
+# Numbers per row of a decoder. Of every pair: raw and standardised features (5 each), the target.
+# Of the pairs of one part: standardised features, output, difference and square, and the gradients
+# of the last three.
 OF_EVERY_PAIR, OF_PAIR = 11, 11
-# The same where a metric is trained too: features of a part, standardised in two steps, and the
+# As OF_PAIR, where a metric is trained as well: features, standardised in two steps, and the
 # gradients of all of these.
 OF_PAIR_WITH_METRIC = 40
-# Of a row and a gap between neighbouring concentrations: the least sqrt(g) of the gap where the
-# path takes it, infinity elsewhere, with its gradient, and where that is.
+# Numbers per row and gap between neighbouring concentrations: the least sqrt(g) of the gap on the
+# path (infinity elsewhere), its gradient, and its place.
 OF_GAP = 3
 
 
 class Footprint(NamedTuple):
-    """Bytes that a step takes for one model.
+    """Memory of a training step of one model.
 
     Attributes:
-        model: whatever its training pairs.
-        kept: of every training pair.
-        pair: of every training pair of a part.
-        parts: of the training pairs at least.
+        model: bytes independent of the training pairs.
+        kept: bytes per training pair.
+        pair: bytes per training pair of the part in hand.
+        parts: smallest number of parts of the training pairs.
     """
 
     model: int
@@ -52,18 +53,18 @@ class Footprint(NamedTuple):
     parts: int
 
     def bytes(self, pairs: int, parts: int) -> int:
-        """Of a model whose training pairs are taken in parts."""
+        """Bytes of a model whose training pairs are taken in parts."""
         return self.model + self.kept * pairs + self.pair * math.ceil(pairs / parts)
 
     def parts_within(self, memory: int, pairs: int) -> int:
-        """Parts with which one model fits.
+        """Smallest number of parts with which one model fits into the memory.
 
         Args:
             memory: bytes.
             pairs: training pairs of a model.
 
         Raises:
-            TrainingError: not even one pair does.
+            TrainingError: not even one pair fits.
         """
         if self.bytes(pairs, self.parts) <= memory:
             return self.parts
@@ -78,12 +79,12 @@ class Footprint(NamedTuple):
 
 
 def of_path_decoders(width: int, parameters: DecodersParameters, device: Device) -> Footprint:
-    """Of decoders that are trained alone.
+    """Memory of a training step of decoders alone.
 
     Args:
-        width: rows of a training pair.
-        parameters: of the training.
-        device: where, and in which formats.
+        width: rows per training pair.
+        parameters: parameters of the training.
+        device: device and number formats.
     """
     kept = width * OF_EVERY_PAIR * device.training.itemsize
     return Footprint(0, kept, width * _row(OF_PAIR, device), parameters.accumulation)
@@ -92,13 +93,13 @@ def of_path_decoders(width: int, parameters: DecodersParameters, device: Device)
 def of_end_to_end(
     levels: int, width: int, parameters: MetricParameters, device: Device
 ) -> Footprint:
-    """Of metrics that are trained together with a decoder.
+    """Memory of a training step of metrics with decoders.
 
     Args:
-        levels: of the series.
-        width: training wavelengths.
-        parameters: of the training.
-        device: where, and in which formats.
+        levels: number of levels of the series.
+        width: number of training wavelengths.
+        parameters: parameters of the training.
+        device: device and number formats.
     """
     nodes = (levels - 1) * parameters.quadrature_nodes + levels
     pair = width * _row(OF_PAIR_WITH_METRIC + OF_GAP * (levels - 1), device)
@@ -106,7 +107,7 @@ def of_end_to_end(
 
 
 def _row(numbers: int, device: Device) -> int:
-    """Bytes of a row of a network with so many numbers beside its hidden units."""
+    """Bytes of a row of a network: its hidden units and further numbers."""
     single = device.training == torch.float32
     if usable(device.place) and single and trains(SIZES, device.products):
         hidden = math.ceil(PARAMETERS * device.training.itemsize / ROWS)

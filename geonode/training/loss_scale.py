@@ -1,9 +1,8 @@
 """Losses scaled so that gradients stay inside the range of float16.
 
-Every model has a factor of its own, so that no model depends on its neighbours. A model whose
-gradient overflows leaves out that step and halves its factor; after some steps without an overflow
-the factor doubles. Source: P. Micikevicius et al., Mixed precision training, ICLR 2018, section
-3.2.
+Every model has its own factor, so that no model depends on another. A model whose gradient
+overflows skips the step and halves its factor; after some steps without an overflow the factor
+doubles. Source: P. Micikevicius et al., Mixed precision training, ICLR 2018, section 3.2.
 """
 
 from collections.abc import Sequence
@@ -17,11 +16,11 @@ STEPS_TO_DOUBLE = 50
 
 
 class LossScale:
-    """Factors of the losses of many models, on their device.
+    """Loss scales of many models, on their device.
 
     Attributes:
-        factors: one for every model.
-        steps: since its factor last changed.
+        factors: factor of every model.
+        steps: steps since the factor last changed.
     """
 
     def __init__(self, models: int, device: torch.device) -> None:
@@ -30,14 +29,14 @@ class LossScale:
 
     @property
     def state(self) -> list[Float[Tensor, "model"]]:
-        """All that changes."""
+        """Tensors that a step changes."""
         return [self.factors, self.steps]
 
     def unscale(self, gradients: Sequence[Float[Tensor, "model ..."]]) -> Bool[Tensor, "model"]:
-        """Divide the gradients by the factors, in place, and change those for the next step.
+        """Divide the gradients by the factors in place, then update the factors.
 
         Returns:
-            Whether the gradient of each model is finite. One that is not is set to zero.
+            Whether the gradient of each model is finite. A gradient that is not is set to zero.
         """
         finite = torch.stack([part.flatten(1).isfinite().all(1) for part in gradients]).all(0)
         for part in gradients:
@@ -52,5 +51,5 @@ class LossScale:
         return finite
 
     def exhausted(self) -> Bool[Tensor, "model"]:
-        """Whether a model overflows however small its loss is made."""
+        """Whether a model overflows even at the smallest factor."""
         return self.factors < SMALLEST

@@ -1,7 +1,7 @@
-"""What a training minimises, and the one way to minimise it.
+"""Objectives of a training, and `fit`, which minimises them.
 
-An objective says what is trained and on what. It is opened in whatever process trains, and prepares
-the models of one batch at a time.
+An objective defines the networks, their data and their loss. It is sent to the process that trains
+and prepares the models of one batch at a time.
 """
 
 from collections.abc import Sequence
@@ -31,15 +31,15 @@ class Prepared(Protocol):
 
     @property
     def networks(self) -> list[tuple[TrainablePerceptron, float]]:
-        """Networks that are trained in place, each with its rate; the first is what is kept."""
+        """Networks that are trained in place, each with its rate; only the first is kept."""
 
     @property
     def targets(self) -> Targets:
-        """Signals that the networks are to give."""
+        """Signals that the networks are trained to give."""
 
     @property
     def beside(self) -> Sequence[Any]:
-        """What is kept of every model beside its network."""
+        """Further fitted values of every model, not trained."""
 
     def loss(self, part: slice, epoch: int) -> Float[Tensor, "term model"]:
         """Terms of every model's loss, as means over some of the training pairs."""
@@ -47,7 +47,7 @@ class Prepared(Protocol):
 
 @runtime_checkable
 class Objective(Protocol):
-    """What is trained, on what data; `pickle` can take it."""
+    """Networks, data and loss of a training; can be pickled."""
 
     @property
     def parameters(self) -> TrainingParameters:
@@ -55,7 +55,7 @@ class Objective(Protocol):
 
     @property
     def rows_per_pair(self) -> int:
-        """Network rows that one training pair costs in one step."""
+        """Network rows that one training pair takes in one step."""
 
     def data(self) -> list[Shaped[np.ndarray, "..."]]:
         """All arrays that the result depends on."""
@@ -64,7 +64,7 @@ class Objective(Protocol):
         """Memory of a step."""
 
     def prepare(self, batch: Batch, run: TrainingRun) -> Prepared:
-        """The models of a batch, on the device of the run."""
+        """Models of a batch, on the device of the run."""
 
 
 def fit(objective: Objective, run: TrainingRun) -> Fitted:

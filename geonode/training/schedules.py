@@ -1,7 +1,7 @@
-"""Learning-rate schedules: the share of the given rate that a step of an epoch uses.
+"""Learning-rate schedules: factors of the learning rate by epoch.
 
-Every schedule is a function of the epoch (0 is the first) and of the number of epochs. `cosine`
-is that of I. Loshchilov and F. Hutter, SGDR, ICLR 2017, equation 5, without restarts.
+Every schedule is a function of the epoch (from 0) and of the number of epochs. `cosine` is that of
+I. Loshchilov and F. Hutter, SGDR, ICLR 2017, equation 5, without restarts.
 """
 
 import math
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 def cosine(epoch: int, epochs: int) -> float:
-    """Half a cosine wave from one down to zero, which it would reach after the last epoch."""
+    """Half a cosine wave from one to zero; zero is reached one epoch after the last."""
     return (1 + math.cos(math.pi * epoch / epochs)) / 2
 
 
@@ -20,7 +20,7 @@ def constant(epoch: int, epochs: int) -> float:
 
 
 def warmup_cosine(epoch: int, epochs: int) -> float:
-    """Evenly up to one over a tenth of the epochs, then half a cosine wave down to zero."""
+    """Linear rise to one over a tenth of the epochs, then half a cosine wave to zero."""
     rising = epochs // 10
     if epoch < rising:
         return (epoch + 1) / (rising + 1)
@@ -37,13 +37,13 @@ SCHEDULES: dict[str, Callable[[int, int], float]] = {
 def learning_rates(schedule: str, rate: float, epochs: int) -> list[float]:
     """Learning rate of every epoch.
 
-    Each follows from the one before by the ratio of their shares, as in
-    `torch.optim.lr_scheduler.CosineAnnealingLR`, whose rates those of `cosine` are to the bit.
+    Each rate is the previous one times the ratio of their factors, as in
+    `torch.optim.lr_scheduler.CosineAnnealingLR`, with which `cosine` agrees to the bit.
 
     Args:
         schedule: a key of `SCHEDULES`.
-        rate: that the shares are of.
-        epochs: number of steps.
+        rate: learning rate before the schedule.
+        epochs: number of epochs.
     """
     share = SCHEDULES[schedule]
     rates = [rate * share(0, epochs)]

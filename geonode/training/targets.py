@@ -1,4 +1,4 @@
-"""What decoders are trained to give: the standardised signal at the target of every pair."""
+"""Training targets of decoders: the standardised signal at the target of every pair."""
 
 import numpy as np
 import torch
@@ -12,18 +12,18 @@ from geonode.training.augmentation import Augmentation, switched_on
 from geonode.training.batches import Batch
 from geonode.training.folds import Standardisation, training_wavelengths
 
-STREAM = 3  # of the random numbers, beside those of the first weights
+STREAM = 3  # of random numbers, different from those of the initial weights
 
 
 class Targets:
-    """Standardised signals of a batch, the measured ones or, in every epoch, other scans.
+    """Standardised signals of a batch: measured, or augmented anew in every epoch.
 
     Args:
         batch: the models.
-        series: the measured series. What a fold leaves out is at no target of its training pairs,
-            and the scale of its signals does not know it.
-        parameters: of the training.
-        dtype: of the signals.
+        series: the measured series. A left-out spectrum is no target of a training pair of its
+            fold and takes no part in the standardisation.
+        parameters: parameters of the training.
+        dtype: format of the signals.
     """
 
     def __init__(
@@ -51,16 +51,16 @@ class Targets:
 
     @property
     def repeat(self) -> bool:
-        """Whether they are the same in every epoch."""
+        """Whether the targets are the same in every epoch."""
         return self._augmentation is None
 
     @property
     def pairs(self) -> int:
-        """Training pairs of a model."""
+        """Number of training pairs of a model."""
         return self._measured.shape[1]
 
     def at(self, pairs: slice, epoch: int) -> Float[Tensor, "model pair training"]:
-        """Those of some training pairs in an epoch."""
+        """Targets of some training pairs in an epoch."""
         if self._augmentation is None:
             return self._measured[:, pairs]
         mean, deviation = self._scale

@@ -1,8 +1,7 @@
-"""One training loop for independent models trained side by side.
+"""Training loop of independent models side by side.
 
-Losses, gradients, clipping and the state of Adam are per model; the models share nothing but the
-clock. Which models are side by side is chosen for speed and memory and changes no result beyond
-rounding.
+Losses, gradients, clipping and the state of Adam are per model; the models share only the number
+of the step. Batches are chosen for speed and memory and change no result beyond rounding.
 """
 
 import itertools
@@ -20,14 +19,14 @@ from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
 from geonode.progress import Progress, silent
-from geonode.training.adam import Adam
+from geonode.training.adam import BatchedAdam
 from geonode.training.checkpoint import Checkpoints
 from geonode.training.loss_scale import SMALLEST, LossScale
 from geonode.training.schedules import learning_rates
 
 FINITE_CHECK_EPOCHS = 50
 WARM_UP = 3  # steps before one is captured
-LOGGED_EPOCHS = 5  # from one line in the log of a model to the next
+LOGGED_EPOCHS = 5  # epochs from one row of the history of a model to the next
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,27 +43,27 @@ def train(
     repeats: bool = False,
     parts: int = 1,
 ) -> Float[Tensor, "epoch term model"]:
-    """Minimise the sum of the loss terms of every model, and of its decay, with Adam.
+    """Minimise the loss terms and the weight decay of every model with Adam.
 
-    The decay of a model is `weight_decay` times the sum of the squares of its weights. It is part
-    of the loss (L2), so that its gradient passes through the clipping and the moments of Adam.
-    Biases have none: they set where a unit responds, not how sharply.
+    The decay of a model is `weight_decay` times the sum of its squared weights. It is part of the
+    loss (L2), so that its gradient passes through the clipping and the moments of Adam. Biases do
+    not decay: they set where a unit responds, not how sharply.
 
     Args:
-        groups: networks, which are trained in place, and the rate before the schedule.
-        loss: the terms for the present parameters, as means over some of the training pairs, in a
-            certain epoch; a model's terms depend on its own parameters alone.
-        pairs: number of training pairs of a model. An epoch is one step, whose gradient is the
-            mean over all pairs; with `accumulation` it is summed over that many parts of them, each
-            weighted by its share, so that only the activations of one part are held.
-        parameters: of the training.
-        name: of a model, by its place along the model dimension, for the message of an error.
-        report: told of every step of every model.
-        checkpoints: where the state is kept every `checkpoint_every` epochs and after the last;
-            training goes on from the newest one and ends in the same bits.
-        repeats: whether the loss is the same program in every epoch. On CUDA all kernels of an
+        groups: networks, which are trained in place, each with its rate before the schedule.
+        loss: loss terms of some training pairs in an epoch, as means over the pairs; the terms of
+            a model depend on its own parameters alone.
+        pairs: number of training pairs of a model. An epoch is one step by the mean gradient over
+            all pairs. With `accumulation` it is summed over that many parts, each weighted by its
+            share, so that only the activations of one part are held.
+        parameters: parameters of the training.
+        name: name of a model in error messages, by its place along the model dimension.
+        report: called after every step with the number of models.
+        checkpoints: written every `checkpoint_every` epochs and after the last; training resumes
+            from the newest and ends in the same bits.
+        repeats: whether the loss runs the same kernels in every epoch. On CUDA all kernels of an
             epoch are then captured once and launched together.
-        parts: of the training pairs at least, whatever `accumulation` says.
+        parts: smallest number of parts, whatever `accumulation` is.
 
     Returns:
         The terms before every step, without the decay, on the CPU.
@@ -77,31 +76,17 @@ def train(
     training = _Training(groups, loss, pairs, parameters, parts, name)
     if checkpoints is not None:
         training.resume(checkpoints)
-    done, last, every = len(training.history), parameters.epochs, parameters.checkpoint_every
-    if done:
-        report(done * training.models)
-    captured = repeats and profile_of(training.device).captured and done < last
-    take = _capture(training) if captured else training.step
-    for epoch in range(done, last):
-        training.prepare(epoch, captured=captured)
-        training.history.append(take(epoch))
-        done = epoch + 1
-        keeps = every > 0 and (done % every == 0 or done == last)
-        if keeps or done % FINITE_CHECK_EPOCHS == 0 or done == last:
-            training.require_finite()
-        if checkpoints is not None and keeps:
-            checkpoints.save(done, training.state())
-        report(training.models)
+    training.run(report, checkpoints, repeats=repeats)
     return torch.stack(training.history).cpu()
 
 
 class _Training:
-    """Models under training, and all that their next step depends on.
+    """Models under training, with the state of their optimiser.
 
     Attributes:
-        tensors: their parameters.
-        device: where they are.
-        models: how many.
+        tensors: parameters of the models.
+        device: device of the parameters.
+        models: number of models.
         adam: moments and rates.
         history: terms of the loss before every step until now.
     """
@@ -118,7 +103,7 @@ class _Training:
         self._networks = [network for network, _ in groups]
         self.tensors = [tensor for network in self._networks for tensor in network.parameters]
         self.device, self.models = self.tensors[0].device, len(self.tensors[0])
-        self.adam = Adam([network.parameters for network in self._networks])
+        self.adam = BatchedAdam([network.parameters for network in self._networks])
         self._rates = [
             learning_rates(parameters.schedule, rate, parameters.epochs) for _, rate in groups
         ]
@@ -140,8 +125,27 @@ class _Training:
         """All tensors that a step changes in place."""
         return [*self.tensors, *self.adam.moments, *(self._scale.state if self._scale else [])]
 
+    def run(self, report: Progress, checkpoints: Checkpoints | None, *, repeats: bool) -> None:
+        """Train all epochs that are left; arguments are those of `train`."""
+        done, last = len(self.history), self._parameters.epochs
+        every = self._parameters.checkpoint_every
+        if done:
+            report(done * self.models)
+        captured = repeats and profile_of(self.device).captured and done < last
+        take = _capture(self) if captured else self.step
+        for epoch in range(done, last):
+            self.prepare(epoch, captured=captured)
+            self.history.append(take(epoch))
+            done = epoch + 1
+            keeps = every > 0 and (done % every == 0 or done == last)
+            if keeps or done % FINITE_CHECK_EPOCHS == 0 or done == last:
+                self.require_finite()
+            if checkpoints is not None and keeps:
+                checkpoints.save(done, self.state())
+            report(self.models)
+
     def prepare(self, epoch: int, *, captured: bool) -> None:
-        """Set the rates of an epoch; gradients of a captured step stay where they are."""
+        """Set the rates of an epoch and drop the gradients, except those of a captured step."""
         self.adam.prepare(epoch, [rates[epoch] for rates in self._rates])
         if not captured:
             self.adam.forget()
@@ -160,7 +164,7 @@ class _Training:
         return terms
 
     def _differentiate(self, epoch: int) -> Tensor:
-        """Add the gradient of the mean over all pairs to that of the parameters."""
+        """Accumulate the gradient of the mean loss over all pairs; return the terms."""
         pairs = self._parts[-1].stop
         done = []
         for part in self._parts:
@@ -171,12 +175,12 @@ class _Training:
         return sum(done[1:], done[0])
 
     def _squares(self) -> Tensor:
-        """Sum of the squares of all weights. A weight's gradient is that of its own square."""
+        """Sum of the squared weights of all models; their gradients are independent."""
         weights = [weight for network in self._networks for weight in network.decayed]
         return torch.stack([weight.square().sum() for weight in weights]).sum()
 
     def state(self) -> dict[str, Tensor]:
-        """All that the steps to come depend on, and the history."""
+        """Tensors of a checkpoint: parameters, moments, loss scale and history."""
         state = {"history": torch.stack(self.history)}
         if self._scale is not None:
             state["scale"] = torch.stack(self._scale.state)
@@ -187,7 +191,7 @@ class _Training:
         return state
 
     def resume(self, checkpoints: Checkpoints) -> None:
-        """Take up the newest checkpoint, if there is one."""
+        """Restore the newest checkpoint, if there is one."""
         state = checkpoints.latest()
         if state is None:
             return
@@ -203,9 +207,9 @@ class _Training:
                 self.adam.second[place].copy_(state[f"second{place}"])
 
     def require_finite(self) -> None:
-        """Refuse losses, or parameters after the last of them, that are not finite.
+        """Refuse losses and parameters that are not finite.
 
-        Gradients that leave float16 whatever the loss is multiplied with are refused as well.
+        Gradients that overflow float16 at the smallest loss scale are refused as well.
 
         Raises:
             TrainingError: naming the model and the epoch.
@@ -233,10 +237,10 @@ class _Training:
 
 
 def _capture(training: _Training) -> Callable[[int], Tensor]:
-    """The step of a training as one CUDA graph.
+    """Training step as one CUDA graph.
 
-    It is taken a few times first, so that nothing is set up while it is captured; what that changes
-    is put back.
+    A few steps are taken first, so that nothing is initialised during the capture; their changes
+    are undone.
     """
     before = [tensor.detach().clone() for tensor in training.changing]
     stream = _side_stream(training.device)
@@ -263,12 +267,12 @@ def _capture(training: _Training) -> Callable[[int], Tensor]:
 
 @cache
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """The one that all steps are captured on: libraries keep memory for every stream they used."""
+    """CUDA stream of all captures: libraries keep memory for every stream they have used."""
     return torch.cuda.Stream(device)
 
 
 def _parts(pairs: int, count: int) -> list[slice]:
-    """Consecutive training pairs, in parts whose sizes differ by one at most."""
+    """Slices of consecutive training pairs, whose sizes differ by one at most."""
     if count > pairs:
         raise TrainingError(
             f"accumulation: found {count}, expected at most {pairs}, which is the number of "
@@ -279,7 +283,7 @@ def _parts(pairs: int, count: int) -> list[slice]:
 
 
 def _clip(tensors: list[Tensor], largest: float) -> None:
-    """Scale the gradient of each model whose norm exceeds the largest; the others keep theirs."""
+    """Clip the gradient of every model to a largest norm."""
     gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
     squares = torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients])
     scale = (largest / squares.sum(0).sqrt().clamp_min(1e-30)).clamp_max(1.0)
@@ -296,12 +300,12 @@ def history_csv(
     """Loss terms and learning rate of every model, as a table for `dvc plots`.
 
     Args:
-        history: what `train` returned for the models in the order (member, fold). Every
+        history: return value of `train` for the models in the order (member, fold). Every
             `LOGGED_EPOCHS`th epoch is written, and the last one.
-        terms: their names.
+        terms: names of the terms.
         folds: number of folds.
-        parameters: of the training. The rate is that of the metric, or of the decoder if decoders
-            are trained alone; all models have the same.
+        parameters: parameters of the training. The rate is that of the metric, or of the decoder
+            if decoders are trained alone; all models have the same.
     """
     rates = learning_rates(parameters.schedule, parameters.learning_rate, parameters.epochs)
     lines = [",".join(("epoch", "fold", "member", *terms, "learning_rate"))]
@@ -314,5 +318,5 @@ def history_csv(
 
 
 def last_losses(history: Float[Tensor, "epoch term model"]) -> Float[Tensor, "model"]:
-    """The loss of every model before its last step."""
+    """Loss of every model before its last step."""
     return history[-1].sum(0)

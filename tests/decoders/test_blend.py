@@ -19,7 +19,7 @@ from geonode.decoders.blend import (
     training_steps,
 )
 from geonode.decoders.calibration import PROBABILITIES, Calibration
-from geonode.decoders.kinds import KINDS, Kind
+from geonode.decoders.kinds import KINDS, DecoderKind
 from geonode.decoders.predicted import Predicted
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError, TrainingError
 from geonode.storage.weights import read_weights, write_weights
@@ -75,7 +75,7 @@ def told(monkeypatch):
             def fake(series, features, parameters, run, decoders=decoders):
                 return decoders, torch.zeros(0, 1, len(run.folds))
 
-            monkeypatch.setitem(KINDS, kind, Kind(fake, lambda tensors: None))
+            monkeypatch.setitem(KINDS, kind, DecoderKind(fake, lambda tensors: None))
         monkeypatch.setitem(BLENDS, "blend", tuple(errors))
 
     return replace
@@ -352,7 +352,7 @@ def lines(monkeypatch):
     def straight(series, features, parameters, run):
         return Lines(), torch.zeros(0, 1, len(run.folds))
 
-    monkeypatch.setitem(KINDS, "path", Kind(straight, lambda tensors: None))
+    monkeypatch.setitem(KINDS, "path", DecoderKind(straight, lambda tensors: None))
 
 
 @pytest.mark.usefixtures("lines")

@@ -43,17 +43,17 @@ def known(formula, levels, errors, rows=None, chart=None, fold=None, inside=None
         rows: factors of the covariance of the predictions; none.
         chart: linear.
         fold: the last.
-        inside: which levels judge what is inside of the training range; all judge what is outside.
+        inside: calibration set inside the training range; outside, all levels calibrate.
     """
     levels = np.asarray(levels, dtype=float)
     signal, count = formula(levels), len(levels)
     chart = chart or Chart.of("linear", None, levels)
     series = Series(levels, np.linspace(400, 700, signal.shape[1]), signal, chart, LABELS)
     network = Perceptron.initial(SIZES, [(0,)] * (count + 1))
-    judges = np.ones((count + 1, 2, count), dtype=bool)
+    calibration_set = np.ones((count + 1, 2, count), dtype=bool)
     if inside is not None:
-        judges[:, 0] = np.isin(np.arange(count), inside)
-    inner = InnerErrors(np.tile(errors, (count + 1, 1, 1)), judges)
+        calibration_set[:, 0] = np.isin(np.arange(count), inside)
+    inner = InnerErrors(np.tile(errors, (count + 1, 1, 1)), calibration_set)
     blend = Blend({}, np.ones((count + 1, 2, 1)), None, inner, np.arange(2), signal.shape[1])
     fold = leave_one_out(count)[count if fold is None else fold]
     rows = np.zeros((1, signal.shape[1])) if rows is None else rows

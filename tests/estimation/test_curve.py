@@ -80,7 +80,7 @@ def test_covariances_are_disagreement_and_errors(offset, scale):
     assert np.isfinite(multivariate_t(mean, whole, df=7).logpdf(mean))
 
 
-def test_what_is_outside_of_the_training_range_is_judged_by_all_errors():
+def test_what_is_outside_of_the_training_range_uses_all_errors():
     errors = ERRORS * np.array([10, 1, 1, 1, 1, 10.0])[:, None]
     model = known(straight, LEVELS, errors, fold=0, inside=[2, 3, 4])
     curve = Curve.of(model)

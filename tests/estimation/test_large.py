@@ -39,11 +39,11 @@ def test_a_batch_has_room_in_a_quarter_of_the_free_memory(monkeypatch):
 
 
 def test_free_memory_is_that_of_the_machine_or_of_its_container(tmp_path, monkeypatch):
-    told, limit = tmp_path / "meminfo", tmp_path / "memory.max"
-    monkeypatch.setattr(large, "_MEMORY", told)
+    meminfo, limit = tmp_path / "meminfo", tmp_path / "memory.max"
+    monkeypatch.setattr(large, "_MEMORY", meminfo)
     monkeypatch.setattr(large, "_LIMIT", limit)
-    assert free_memory() == large.UNTOLD
-    told.write_text("MemTotal:       24105000 kB\nMemAvailable:   18990000 kB\n")
+    assert free_memory() == large.ASSUMED_FREE
+    meminfo.write_text("MemTotal:       24105000 kB\nMemAvailable:   18990000 kB\n")
     assert free_memory() == 18990000 * 1024
     limit.write_text("max\n")
     assert free_memory() == 18990000 * 1024

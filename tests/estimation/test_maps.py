@@ -22,7 +22,7 @@ from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation import image as image_module
 from geonode.estimation import large, maps
 from geonode.estimation.curve import Curve
-from geonode.estimation.image import Image, Tile, is_image, pixels_at_once, tiles
+from geonode.estimation.image import Image, ImageTile, is_image, pixels_at_once, tiles
 from geonode.estimation.maps import AMBIGUOUS, LAYERS, MISFIT, MISSING
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import estimate
@@ -209,7 +209,7 @@ def test_nothing_is_read_but_the_tile_and_that_once(tmp_path, monkeypatch, model
     monkeypatch.setattr(zarr.storage.LocalStore, "get", get)
     image = Image.open(cube)
     assert read == []
-    image.read(Tile(slice(2, 4), slice(3, 6)))
+    image.read(ImageTile(slice(2, 4), slice(3, 6)))
     assert sorted(read) == ["1/1/0", "1/1/1"]
     read.clear()
     written(model, cube, tmp_path / "map.zarr", pixels=6)
@@ -359,10 +359,10 @@ def test_what_fails_leaves_the_older_map_and_is_gone_on_with(
     (kept,) = kept_of(out).iterdir()
     damaged = kept / all_tiles[0]
     damaged.write_bytes(bytes([damaged.read_bytes()[0] ^ 1]) + damaged.read_bytes()[1:])
-    second, told = failing_at(monkeypatch, None), []
-    written(model, cube, out, cores=cores, report=told.append)
+    second, reported = failing_at(monkeypatch, None), []
+    written(model, cube, out, cores=cores, report=reported.append)
     assert set(second) == (set(all_tiles) - set(first)) | {all_tiles[0]}
-    assert sum(told) == ROWS * COLUMNS
+    assert sum(reported) == ROWS * COLUMNS
     assert files(out) == files(tmp_path / "whole.zarr")
     assert {path.name for path in tmp_path.iterdir()} == {"map.zarr", "whole.zarr"}
 

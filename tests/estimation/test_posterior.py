@@ -200,7 +200,7 @@ def test_a_flat_posterior_is_the_whole_range_and_one_mode():
 def test_estimates_do_not_depend_on_what_else_is_estimated(monkeypatch):
     curve, _, spectra = simulated(bent, 5, 8, 4)
     together = estimate(curve, spectra)
-    monkeypatch.setattr(module, "NUMBERS_AT_ONCE", curve.scores.size * 7)
+    monkeypatch.setattr(module, "BATCH_NUMBERS", curve.scores.size * 7)
     apart = estimate(curve, spectra)
     for name in ("mode", "mean", "deviation", "p_value"):
         np.testing.assert_allclose(getattr(apart, name), getattr(together, name), rtol=1e-9)

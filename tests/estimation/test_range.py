@@ -37,7 +37,7 @@ def test_levels_in_a_narrow_range_are_told_apart():
     levels = np.array([100.0, 100.0001, 100.0002, 100.0003])
     signal = 0.2 + np.outer((levels - 100) * 1e4, np.arange(5.0))
     curve = Curve.of(learned(levels, signal))
-    assert curve.judging.sum() > 200
+    assert curve.tested.sum() > 200
     found = estimate(curve, signal[[1, 2]])
     np.testing.assert_allclose(found.mode, levels[1:3], rtol=0, atol=3e-5)
 

@@ -8,16 +8,16 @@ import pytest
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import estimate
-from geonode.estimation.tables import COLUMNS, Row, estimated, header, to_csv
+from geonode.estimation.tables import COLUMNS, EstimateRow, estimated, header, to_csv
 from geonode.spectra.reading import Spectra
 from tests.estimation.trained import AXIS, spectra_at, write_model
 
-ONE = Row("a", 13.0, 13.123456789, 1.5, [(10.0, 15.5)], [(13.0, 1.0)], 0.5, True)
-TWO = Row(
+ONE = EstimateRow("a", 13.0, 13.123456789, 1.5, [(10.0, 15.5)], [(13.0, 1.0)], 0.5, True)
+TWO = EstimateRow(
     'b, "c"', 42.0, 30.0, 12.0, [(12.1, 14.2), (40.3, 44.0)], [(42.0, 0.701), (13.1, 0.299)],
     0.25, True,
 )  # fmt: skip
-NONE = Row("d", 2e-7, 3e-7, 1e-9, [(1e-7, 1234567.0)], [(2e-7, 1.0)], 1.23456789e-9, False)
+NONE = EstimateRow("d", 2e-7, 3e-7, 1e-9, [(1e-7, 1234567.0)], [(2e-7, 1.0)], 1.23456789e-9, False)
 
 
 def test_cells_have_six_digits_and_concentrations_no_exponent():
@@ -50,7 +50,7 @@ def test_lines_on_the_screen():
     assert ONE.shown() == ("a", "13", "13.12", "1.5", "10-15.5", "13 (1.00)", "0.5", "")
     assert [row.shown()[-1] for row in (TWO, NONE)] == ["ambiguous", "fits nowhere"]
     assert header("1")[1] == "mode"
-    long = Row("x" * 41, 1.0, 1.0, 1.0, [(0.0, 2.0)], [(1.0, 1.0)], 1.0, False)
+    long = EstimateRow("x" * 41, 1.0, 1.0, 1.0, [(0.0, 2.0)], [(1.0, 1.0)], 1.0, False)
     assert long.shown()[0] == "x" * 39 + "…"
 
 
@@ -60,16 +60,16 @@ def test_blocks_leave_no_trace(tmp_path, monkeypatch, count):
     curve, values = Curve.of(model), spectra_at(np.linspace(5, 25, count))
     names = [f"s{number}" for number in range(count)]
     spectra = Spectra(names, AXIS, "wavelength", "nm", values, np.empty(0))
-    monkeypatch.setattr("geonode.estimation.tables.AT_ONCE", 3)
-    told = []
-    rows = estimated(curve, model.series, spectra, told.append)
+    monkeypatch.setattr("geonode.estimation.tables.BATCH_ROWS", 3)
+    reported = []
+    rows = estimated(curve, model.series, spectra, reported.append)
     expected = estimate(curve, values)
     assert [row.name for row in rows] == names
     for row, sets in zip(rows, expected.sets, strict=True):
         np.testing.assert_allclose(row.sets, sets)
     np.testing.assert_allclose([row.mean for row in rows], expected.mean)
     np.testing.assert_allclose([row.p_value for row in rows], expected.p_value)
-    assert sum(told) == count
+    assert sum(reported) == count
 
 
 @pytest.mark.parametrize("name", ['=HYPERLINK("x")', "+a", "@a", "-a", "\t=a"])

@@ -21,7 +21,7 @@ def spectra_at(concentrations):
 
 
 def write_model(root, kind="posterior"):
-    """Write what the pipeline writes of the series without inner folds: all but path is judged."""
+    """Write what the pipeline writes of the series without inner folds: for all kinds but path."""
     noise = np.random.default_rng(0).normal(0, 0.002, (len(LEVELS), len(AXIS)))
     scans = list((spectra_at(LEVELS) + noise)[:, None])
     table = SpectraTable(AXIS, "wavelength", "nm", LEVELS, scans, np.empty(0))

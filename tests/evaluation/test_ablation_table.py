@@ -11,13 +11,13 @@ from geonode.evaluation.ablation import (
     PATH,
     PATH_FLAT,
     SIMULATED,
-    Row,
+    AblationRow,
 )
 from geonode.evaluation.ablation_table import BEST, paired_csv, rows_csv
 
 
 def row(series, predictor, rmse, seed=0, origin=MEASURED):
-    return Row(origin, series, seed, predictor, rmse, None, None)
+    return AblationRow(origin, series, seed, predictor, rmse, None, None)
 
 
 def pairs(rows):
@@ -26,7 +26,10 @@ def pairs(rows):
 
 
 def test_rows_are_written_as_they_are_and_no_interval_is_an_empty_cell():
-    rows = [Row(SIMULATED, "a, b", 2, BLEND, 0.1 + 0.2, 0.75, 1.0), row("c", LEARNED, 1 / 3)]
+    rows = [
+        AblationRow(SIMULATED, "a, b", 2, BLEND, 0.1 + 0.2, 0.75, 1.0),
+        row("c", LEARNED, 1 / 3),
+    ]
     assert rows_csv(rows).splitlines() == [
         "origin,series,seed,predictor,rmse,interior90,ends90",
         'simulated,"a, b",2,blend,0.30000000000000004,0.75,1.0',

@@ -14,7 +14,7 @@ from geonode.evaluation.baselines import (
     BASELINES,
     FEWEST_TO_CHOOSE,
     chosen_inside,
-    leave_one_out,
+    left_out_predictions,
 )
 from geonode.evaluation.scores import series_scores
 from geonode.metrics.gaussian_process import LENGTHS, NOISES
@@ -37,7 +37,7 @@ def linear_chart(levels):
 
 
 def left_out(name, levels, spectra):
-    return leave_one_out(partial(BASELINES[name], linear_chart(levels)), levels, spectra)
+    return left_out_predictions(partial(BASELINES[name], linear_chart(levels)), levels, spectra)
 
 
 def smooth(coordinate):
@@ -236,7 +236,7 @@ def test_a_fold_is_handed_the_other_rows_only(spectra):
         handed.append((train_positions, train_spectra, position))
         return train_spectra[0]
 
-    leave_one_out(spy, POSITIONS, spectra)
+    left_out_predictions(spy, POSITIONS, spectra)
     assert [position for _, _, position in handed] == POSITIONS.tolist()
     for fold, (train_positions, train_spectra, _) in enumerate(handed):
         others = [row for row in range(len(POSITIONS)) if row != fold]
@@ -245,11 +245,11 @@ def test_a_fold_is_handed_the_other_rows_only(spectra):
 
 
 def test_left_out_row_may_be_nan(spectra):
-    expected = leave_one_out(baselines.mean, POSITIONS, spectra)
+    expected = left_out_predictions(baselines.mean, POSITIONS, spectra)
     for fold in range(len(POSITIONS)):
         hidden = spectra.copy()
         hidden[fold] = np.nan
-        predicted = leave_one_out(baselines.mean, POSITIONS, hidden)
+        predicted = left_out_predictions(baselines.mean, POSITIONS, hidden)
         np.testing.assert_array_equal(predicted[fold], expected[fold])
         assert np.isnan(np.delete(predicted, fold, axis=0)).all()
 
@@ -406,10 +406,10 @@ def test_the_baseline_of_a_fold_is_chosen_without_its_spectrum(
 def test_on_a_straight_line_something_straight_is_chosen():
     levels = np.linspace(2.0, 3.0, 5)
     spectra = np.outer(levels, [1.0, -2.0, 0.5]) + np.array([0.0, 1.0, 2.0])
-    told = []
-    predicted, names = chosen_inside(linear_chart(levels), levels, spectra, told.append)
+    reported = []
+    predicted, names = chosen_inside(linear_chart(levels), levels, spectra, reported.append)
     np.testing.assert_allclose(predicted, spectra, atol=1e-6)
-    assert (told, len(names)) == ([1] * 5, 5)
+    assert (reported, len(names)) == ([1] * 5, 5)
     assert not {"nearest", "mean", "gaussian_process"} & set(names)
 
 

@@ -3,7 +3,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from geonode.evaluation.baselines import BASELINES, leave_one_out
+from geonode.evaluation.baselines import BASELINES, left_out_predictions
 from geonode.evaluation.comparison import Comparison
 from tests.geometry.small_series import small_series
 
@@ -13,14 +13,16 @@ def series(levels):
 
 
 def test_every_baseline_is_scored_and_the_best_is_the_best():
-    told = []
+    reported = []
     six = series(6)
-    comparison = Comparison.of(six, told.append)
-    assert sum(told) == len(BASELINES) + 6
+    comparison = Comparison.of(six, reported.append)
+    assert sum(reported) == len(BASELINES) + 6
     assert list(comparison.scores) == list(comparison.predictions) == list(BASELINES)
     errors = {}
     for name, baseline in BASELINES.items():
-        expected = leave_one_out(partial(baseline, six.chart), six.concentrations, six.signal)
+        expected = left_out_predictions(
+            partial(baseline, six.chart), six.concentrations, six.signal
+        )
         np.testing.assert_array_equal(comparison.predictions[name], expected)
         errors[name] = np.sqrt(np.mean((expected - six.signal) ** 2))
     assert errors[comparison.best] == min(errors.values())

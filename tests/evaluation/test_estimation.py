@@ -16,9 +16,9 @@ ERRORS = noise(6, 0.01)
 
 def test_every_level_is_estimated_by_the_fold_without_it():
     model = known(bent, LEVELS, ERRORS)
-    told = []
-    found = estimate_left_out(model, told.append)
-    assert told == [1] * 6
+    reported = []
+    found = estimate_left_out(model, reported.append)
+    assert reported == [1] * 6
     for fold, one in zip(leave_one_out(6), found.estimates, strict=False):
         alone = known(bent, LEVELS, ERRORS, fold=fold.index)
         expected = estimate(Curve.of(alone), bent(np.array(LEVELS))[[fold.index]])
@@ -49,11 +49,11 @@ def test_sets_that_are_not_connected_are_counted():
     """12 and 48 are one spectrum; 30, where the response turns, is not."""
     levels = [0.0, 12.0, 20.0, 30.0, 40.0, 48.0, 60.0]
     summary = estimate_left_out(known(bent, levels, noise(7, 0.01))).summary()
-    told = {name: level["disconnected"] for name, level in summary["levels"].items()}
-    assert summary["disconnected"] == sum(told.values())
-    assert told["12"]
-    assert told["48"]
-    assert not told["30"]
+    disconnected = {name: level["disconnected"] for name, level in summary["levels"].items()}
+    assert summary["disconnected"] == sum(disconnected.values())
+    assert disconnected["12"]
+    assert disconnected["48"]
+    assert not disconnected["30"]
 
 
 def test_densities_are_those_of_the_posterior():

@@ -13,31 +13,36 @@ from geonode.evaluation.figures import (
     metric_figure,
     save_figure,
 )
+from geonode.spectra.chart import Chart
+from geonode.spectra.series import Series
 
 AXIS = np.linspace(300.0, 700.0, 41)
-LABELS = ("wavelength (nm)", "absorbance")
+LABELS = {
+    "signal": "absorbance",
+    "signal_unit": "1",
+    "axis": "wavelength",
+    "axis_unit": "nm",
+    "concentration_unit": "ppb",
+}
 
 
-def series(count):
-    """Levels, measured and predicted spectra; row i is predicted 0.01 (i + 1) too high."""
+def measured_and_predicted(count):
+    """A series and predicted spectra; row i is predicted 0.01 (i + 1) too high."""
     levels = np.linspace(0.0, 60.0, count)
     measured = np.exp(-(((AXIS - 500.0 - levels[:, None]) / 60.0) ** 2))
-    return levels, measured, measured + 0.01 * np.arange(1, count + 1)[:, None]
+    series = Series(levels, AXIS, measured, Chart.of("linear", None, levels), LABELS)
+    return series, measured + 0.01 * np.arange(1, count + 1)[:, None]
 
 
 def folds_of(count, scores_r2=None):
-    levels, measured, predicted = series(count)
-    band = ("90% interval", np.full_like(measured, 0.05))
-    return folds_figure(
-        AXIS, *LABELS, levels, "ppb", measured, predicted, band, scores_r2 or [0.953] * count
-    )
+    series, predicted = measured_and_predicted(count)
+    band = ("90% interval", np.full_like(predicted, 0.05))
+    return folds_figure(series, predicted, band, scores_r2 or [0.953] * count)
 
 
 def errors_of(count):
-    levels, measured, predicted = series(count)
-    return error_figure(
-        AXIS, *LABELS, levels, "ppb", measured, predicted, "natural_cubic", measured + 0.5
-    )
+    series, predicted = measured_and_predicted(count)
+    return error_figure(series, predicted, "natural_cubic", series.signal + 0.5)
 
 
 def metric_of(count, flat=False):
@@ -67,8 +72,8 @@ def test_nothing_overlaps_and_nothing_is_cut_off(figure_of, count):
 
 
 def test_panels_show_measured_predicted_and_the_band():
-    _, measured, predicted = series(4)
-    figure = folds_of(4)
+    series, predicted = measured_and_predicted(4)
+    measured, figure = series.signal, folds_of(4)
     for i, panel in enumerate(figure.axes):
         lines = {line.get_label(): line.get_ydata() for line in panel.get_lines()}
         np.testing.assert_array_equal(lines["measured"], measured[i])
@@ -97,9 +102,9 @@ def test_titles_name_the_level_and_its_score():
 
 
 def test_error_map_is_centred_at_zero():
-    _, measured, predicted = series(4)
+    series, predicted = measured_and_predicted(4)
     (mesh,) = errors_of(4).axes[0].collections
-    np.testing.assert_array_equal(mesh.get_array(), predicted - measured)
+    np.testing.assert_array_equal(mesh.get_array(), predicted - series.signal)
     assert mesh.norm.vmin == -mesh.norm.vmax
     assert mesh.norm(0.0) == pytest.approx(0.5)
 
@@ -113,10 +118,8 @@ def test_rmse_by_wavelength():
 
 @pytest.mark.filterwarnings("error")
 def test_perfect_prediction_can_be_drawn(tmp_path):
-    levels, measured, _ = series(4)
-    figure = error_figure(
-        AXIS, *LABELS, levels, "ppb", measured, measured.copy(), "mean", measured.copy()
-    )
+    series, _ = measured_and_predicted(4)
+    figure = error_figure(series, series.signal.copy(), "mean", series.signal.copy())
     save_figure(figure, tmp_path / "errors.png")
     (mesh,) = figure.axes[0].collections
     assert mesh.norm(0.0) == 0.5

@@ -15,19 +15,18 @@ from geonode.devices.profile import profile_of
 from geonode.errors import ArtifactError, DeviceError, ParameterError, SpectraError
 from geonode.estimation.model import SpectralModel
 from geonode.evaluation import panel
-from geonode.evaluation.baselines import BASELINES, leave_one_out
+from geonode.evaluation.baselines import BASELINES, left_out_predictions
 from geonode.evaluation.calibrations import CALIBRATIONS, estimate_left_out_by
 from geonode.evaluation.comparison import Comparison
 from geonode.evaluation.estimation import estimate_left_out
 from geonode.evaluation.panel import Panel
 from geonode.evaluation.panel_scores import PARTS, Job, row_of_parts, score_part
-from geonode.evaluation.panel_table import Row, mean_ratio, table
+from geonode.evaluation.panel_table import PanelRow, mean_ratio, table
 from geonode.metrics.metric_learning import learn
 from geonode.parameters_file import read_parameters
 from geonode.progress import silent
 from geonode.training.context import NestedRuns
-from geonode.training.folds import leave_one_out as folds_of
-from geonode.training.folds import training_wavelengths
+from geonode.training.folds import leave_one_out, training_wavelengths
 from tests.geometry.small_series import small_series
 from tests.training.series import cpu
 
@@ -169,20 +168,20 @@ def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, few_baselines)
     from_others = [np.delete(measured, level, 0).mean(axis=0) for level in range(5)]
     of_means = np.sum((measured - from_others) ** 2)
     assert row.q2 == pytest.approx(1 - np.sum(error**2) / of_means, rel=1e-9)
-    *_, whole = folds_of(5)
+    *_, whole = leave_one_out(5)
     estimated = estimate_left_out(SpectralModel(series, learned, blend, whole))
-    told = (row.concentration_error, row.concentration_coverage90)
+    scores = (row.concentration_error, row.concentration_coverage90)
     if estimated is None:
         assert found == (None, None, None)
-        assert told == (None, None)
+        assert scores == (None, None)
     else:
         expected = (np.median(estimated.errors) / 40, estimated.held.mean())
-        assert told == pytest.approx(expected, rel=1e-9)
+        assert scores == pytest.approx(expected, rel=1e-9)
     for name in ("pls", "pcr", "single_wavelength"):
         off = np.abs(estimate_left_out_by(CALIBRATIONS[name], series) - series.concentrations)
         assert getattr(row, f"{name}_error") == pytest.approx(np.median(off) / 40, rel=1e-9)
 
-    line = leave_one_out(
+    line = left_out_predictions(
         partial(BASELINES["linear"], series.chart), series.concentrations, measured
     )
     linear = np.sqrt(np.mean((line - measured) ** 2))
@@ -203,11 +202,11 @@ def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, few_baselines)
 def test_the_steps_of_a_series_are_known_beforehand(folder, tmp_path, few_baselines, kind):
     parameters = tiny(decoders__members=2, decoders__kind=kind)
     found = Panel.of(folder, tmp_path / "out.json", parameters)
-    told = []
-    del found.tasks["a"]
-    assert list(found.score(told.append)) == ["b"]
+    reported = []
+    del found.pending["a"]
+    assert list(found.score(reported.append)) == ["b"]
     assert found.rows["b"].error is None
-    assert found.tasks["b"].steps == sum(told)
+    assert found.pending["b"].steps == sum(reported)
 
 
 # the table as a file
@@ -288,7 +287,7 @@ def test_a_second_run_scores_nothing_and_keeps_every_number(folder, tmp_path, sc
     first = run(folder, tmp_path / name).rows
     assert scored == [5, 4]
     again = Panel.of(folder, tmp_path / name, tiny())
-    assert (again.tasks, again.rows) == ({}, first)
+    assert (again.pending, again.rows) == ({}, first)
     before = values_of(tmp_path / name)
     again.write()
     assert values_of(tmp_path / name) == before
@@ -309,45 +308,45 @@ CHANGES = {
 def test_changed_parameters_score_all_again(folder, tmp_path, scored, changes, name):
     run(folder, tmp_path / name)
     found = Panel.of(folder, tmp_path / name, tiny(**changes))
-    assert (set(found.tasks), found.rows) == ({"a", "b"}, {})
+    assert (set(found.pending), found.rows) == ({"a", "b"}, {})
 
 
 def test_parameters_of_other_things_score_nothing_again(folder, tmp_path, scored):
     run(folder, tmp_path / "out.json")
     others = {"geodesics__steps": 7, "benchmark__repeats": 2, "device": "cpu", "generate__seed": 1}
-    assert not Panel.of(folder, tmp_path / "out.json", tiny(**others)).tasks
+    assert not Panel.of(folder, tmp_path / "out.json", tiny(**others)).pending
     moved = folder.rename(tmp_path / "moved")
-    assert not Panel.of(moved, tmp_path / "out.json", tiny()).tasks
+    assert not Panel.of(moved, tmp_path / "out.json", tiny()).pending
 
 
 def test_the_device_that_auto_chose_counts(folder, tmp_path, scored, monkeypatch):
     monkeypatch.setattr("geonode.devices.device._present", lambda kind: kind == "cpu")
     run(folder, tmp_path / "out.json", device="auto")
-    assert not Panel.of(folder, tmp_path / "out.json", tiny(device="cpu")).tasks
+    assert not Panel.of(folder, tmp_path / "out.json", tiny(device="cpu")).pending
     monkeypatch.setattr("geonode.devices.device._present", lambda kind: True)
     monkeypatch.setattr("geonode.devices.device._name", str)
     of_cpu = profile_of(torch.device("cpu"))
     monkeypatch.setattr("geonode.devices.device.profile_of", lambda place: of_cpu)
     found = Panel.of(folder, tmp_path / "out.json", tiny(device="cuda"))
-    assert set(found.tasks) == {"a", "b"}
+    assert set(found.pending) == {"a", "b"}
 
 
 def test_another_version_scores_all_again(folder, tmp_path, scored, monkeypatch):
     run(folder, tmp_path / "out.json")
     monkeypatch.setattr(panel, "version", lambda _: "9.9")
-    assert set(Panel.of(folder, tmp_path / "out.json", tiny()).tasks) == {"a", "b"}
+    assert set(Panel.of(folder, tmp_path / "out.json", tiny()).pending) == {"a", "b"}
 
 
 def test_a_changed_file_is_scored_again_and_the_others_are_not(folder, tmp_path, scored):
     out = tmp_path / "out.json"
     run(folder, out)
     write_series(folder / "a.csv", levels=4, scale=1.001)
-    assert list(run(folder, out).tasks) == ["a"]
+    assert list(run(folder, out).pending) == ["a"]
     (folder / "b.yaml").write_text("window: [400, 600]\n", encoding="utf-8")
-    assert list(run(folder, out).tasks) == ["b"]
+    assert list(run(folder, out).pending) == ["b"]
     write_series(folder / "c.csv", levels=6)
     (folder / "a.csv").unlink()
-    assert list(run(folder, out).tasks) == ["c"]
+    assert list(run(folder, out).pending) == ["c"]
     assert [row["series"] for row in values_of(out)] == ["b", "c"]
     assert scored == [5, 4, 4, 5, 6]
 
@@ -356,8 +355,8 @@ def test_a_changed_file_is_scored_again_and_the_others_are_not(folder, tmp_path,
 def test_a_series_called_like_a_formula_is_known_again(folder, tmp_path, scored, name):
     (folder / "a.csv").rename(folder / "=a.csv")
     out = tmp_path / name
-    assert list(run(folder, out).tasks) == ["=a", "b"]
-    assert not run(folder, out).tasks
+    assert list(run(folder, out).pending) == ["=a", "b"]
+    assert not run(folder, out).pending
     assert ("'=a" in out.read_text(encoding="utf-8")) == (name == "out.csv")
 
 
@@ -375,7 +374,7 @@ def test_what_stops_between_two_series_loses_none(folder, tmp_path, scored, monk
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["out.json"]
     assert [row["series"] for row in values_of(out)] == ["b"]
     monkeypatch.setattr(panel, "score_part", quick)
-    assert list(run(folder, out).tasks) == ["a"]
+    assert list(run(folder, out).pending) == ["a"]
     assert [row["series"] for row in values_of(out)] == ["a", "b"]
 
 
@@ -414,7 +413,7 @@ def test_a_row_that_this_version_did_not_write_is_scored_again(
     number = text.split(found)[1].split(",")[0].split("\n")[0]
     quoted = damaged + number + '"' if '"x' in damaged else damaged + number
     out.write_text(text.replace(found + number, quoted), encoding="utf-8")
-    assert list(Panel.of(folder, out, tiny()).tasks) == ["a"]
+    assert list(Panel.of(folder, out, tiny()).pending) == ["a"]
 
 
 # what cannot be scored, and what is refused
@@ -440,18 +439,18 @@ def test_a_series_that_cannot_be_scored_stops_no_other(folder, tmp_path, few_bas
     again = Panel.of(
         folder, tmp_path / "out.csv", tiny(decoders__kind="posterior", metric__learning="flat")
     )
-    assert (list(again.tasks), set(again.failed)) == (["flat"], {"few", "text", "folder"})
+    assert (list(again.pending), set(again.failed)) == (["flat"], {"few", "text", "folder"})
 
 
 def test_too_many_inner_levels_for_one_series_are_its_own_failure(folder, tmp_path):
     found = Panel.of(folder, tmp_path / "out.json", tiny(inner__levels=4))
-    assert list(found.tasks) == ["b"]
+    assert list(found.pending) == ["b"]
     assert "inner.levels: found 4, expected at most 3" in found.failed["a"]
 
 
 def test_a_series_has_the_parameters_beside_its_file(folder, tmp_path):
     (folder / "b.yaml").write_text("{chart: log, window: [450, 650]}\n", encoding="utf-8")
-    tasks = Panel.of(folder, tmp_path / "out.json", tiny()).tasks
+    tasks = Panel.of(folder, tmp_path / "out.json", tiny()).pending
     assert tasks["a"].series.chart.kappa == np.inf
     assert tasks["b"].series.chart.kappa == 0
     np.testing.assert_array_equal(tasks["b"].series.axis, [475, 512.5, 550, 587.5, 625])
@@ -506,10 +505,12 @@ def test_a_folder_in_place_of_the_table_is_refused(folder, tmp_path):
 
 
 ROWS = {
-    "worse": Row(rmse=4.0, best_baseline="linear", best_baseline_rmse=2.0, levels=12),
-    "b": Row(rmse=0.5, best_baseline="low_rank_pchip", best_baseline_rmse=4.0, pooled_r2=0.98765),
-    "none": Row(error="too few"),
-    "perfect baseline": Row(rmse=1.0, best_baseline="mean", best_baseline_rmse=0.0),
+    "worse": PanelRow(rmse=4.0, best_baseline="linear", best_baseline_rmse=2.0, levels=12),
+    "b": PanelRow(
+        rmse=0.5, best_baseline="low_rank_pchip", best_baseline_rmse=4.0, pooled_r2=0.98765
+    ),
+    "none": PanelRow(error="too few"),
+    "perfect baseline": PanelRow(rmse=1.0, best_baseline="mean", best_baseline_rmse=0.0),
 }
 
 

@@ -148,7 +148,9 @@ def test_a_scratch_folder_that_is_not_proven_ours_is_not_touched(tmp_path, occup
     write_bytes(path, b"old")
     occupied(path.with_name(".a.geonode"))
     before = contents(tmp_path)
-    with pytest.raises(ArtifactError, match=r"\.a\.geonode: found what geonode has not made, .*a$"):
+    with pytest.raises(
+        ArtifactError, match=r"\.a\.geonode: found something not made by geonode, .*a$"
+    ):
         write_bytes(path, b"new")
     assert contents(tmp_path) == before
 

@@ -123,7 +123,7 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_again(tmp_path, monkey
 
 
 def test_many_threads_write_one_after_the_other_or_are_told(tmp_path):
-    inside, most, told, wrong = [], [], [], []
+    inside, most, reported, wrong = [], [], [], []
 
     def work():
         for _ in range(50):
@@ -133,7 +133,7 @@ def test_many_threads_write_one_after_the_other_or_are_told(tmp_path):
                     most.append(len(inside))
                     inside.pop()
             except ArtifactError:
-                told.append(1)
+                reported.append(1)
             except OSError as error:
                 wrong.append(error)
 
@@ -143,7 +143,7 @@ def test_many_threads_write_one_after_the_other_or_are_told(tmp_path):
     for thread in threads:
         thread.join()
     assert not wrong
-    assert (max(most), len(most) + len(told)) == (1, 200)
+    assert (max(most), len(most) + len(reported)) == (1, 200)
     assert not contents(tmp_path)
 
 

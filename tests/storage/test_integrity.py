@@ -60,10 +60,10 @@ def found(root):
 
 
 def test_an_intact_pipeline_and_the_work_it_takes(root):
-    told = []
-    assert not list(verify(root, told.append))
+    units = []
+    assert not list(verify(root, units.append))
     files = [file for path in ("data", "metrics") for file in (root / path).rglob("*")]
-    assert sum(told) == workload(root) == 2 * sum(f.stat().st_size for f in files if f.is_file())
+    assert sum(units) == workload(root) == 2 * sum(f.stat().st_size for f in files if f.is_file())
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from geonode.training.adam import Adam
+from geonode.training.adam import BatchedAdam
 
 STEPS, MODELS = 30, 3
 RATES = (0.1, 0.003)
@@ -23,7 +23,7 @@ def loss_of(groups):
 
 def trained(dtype, going=None, steps=STEPS):
     groups = [[part.requires_grad_() for part in group] for group in first_values(dtype)]
-    adam = Adam(groups)
+    adam = BatchedAdam(groups)
     for step in range(steps):
         adam.forget()
         loss_of(groups).backward()
@@ -68,7 +68,7 @@ def test_a_model_that_sits_out_keeps_all_it_has_to_the_bit():
 
 def test_a_model_that_sits_out_is_not_reached_by_what_is_not_a_number():
     part = torch.ones(2, 1, requires_grad=True)
-    adam = Adam([[part]])
+    adam = BatchedAdam([[part]])
     part.grad = torch.tensor([[torch.nan], [1.0]])
     adam.prepare(0, [0.5])
     adam.step(torch.tensor([False, True]))
@@ -78,7 +78,7 @@ def test_a_model_that_sits_out_is_not_reached_by_what_is_not_a_number():
 
 def test_parameters_without_a_gradient_stay():
     parts = [torch.ones(1, 2, requires_grad=True) for _ in range(2)]
-    adam = Adam([parts])
+    adam = BatchedAdam([parts])
     parts[0].grad = torch.ones(1, 2)
     adam.prepare(0, [0.1])
     adam.step()

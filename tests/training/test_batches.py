@@ -11,7 +11,7 @@ from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.metrics.end_to_end import fit_metric
 from geonode.training import batches, footprint, objective, trainer
-from geonode.training.batches import Batch, Fitted, Model, at_once, fit_batches
+from geonode.training.batches import Batch, Fitted, Model, batch_limits, fit_batches
 from geonode.training.context import TrainingRun
 from geonode.training.folds import Fold, leave_one_out, leave_two_out
 from geonode.training.footprint import Footprint
@@ -146,7 +146,7 @@ def test_cores_share_the_memory(monkeypatch):
     for cores in (1, 4):
         monkeypatch.setattr(profile.os, "cpu_count", lambda cores=cores: cores)
         run = TrainingRun(OUTER, MEMBERS, replace(CPU, memory_mb=6))
-        sizes[cores] = at_once(run, 12, 7, Footprint(200_000, 0, 100_000, 1))
+        sizes[cores] = batch_limits(run, 12, 7, Footprint(200_000, 0, 100_000, 1))
     assert sizes == {1: (4, 1), 4: (1, 1)}
 
 

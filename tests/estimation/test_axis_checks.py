@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
+from geonode.estimation.axis_checks import require_resolution, shifts
 from geonode.estimation.curve import Curve
-from geonode.estimation.judged import require_resolution, shifts
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.tables import estimated
 from geonode.spectra.reading import Spectra
@@ -14,7 +14,7 @@ from tests.estimation.trained import AXIS, spectra_at, write_model
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return SpectralModel.read(write_model(tmp_path_factory.mktemp("judged")) / "data")
+    return SpectralModel.read(write_model(tmp_path_factory.mktemp("axis_checks")) / "data")
 
 
 @pytest.fixture(scope="module")

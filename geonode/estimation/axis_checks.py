@@ -1,8 +1,8 @@
-"""What a posterior takes for granted of measured spectra: an axis that resolves them and is right.
+"""Checks of the spectral axis of measured spectra: its resolution and its calibration.
 
-Neither is asked of a spectrum alone, which is smooth either way, but of the series: its own spectra
-must still say their levels when they are sampled as the unknown ones were, and no shift of an axis
-may explain a spectrum much better than a concentration does.
+A single spectrum does not show either fault, as it is smooth in any case; the series does. Its own
+spectra must still be estimated as their levels when sampled on the axis of the unknown ones, and no
+shift of the axis may explain a spectrum much better than a concentration does.
 """
 
 import numpy as np
@@ -17,32 +17,32 @@ from geonode.spectra.inspection import noise_along_the_axis
 from geonode.spectra.series import Series
 
 NOISES = 1.5**0.5
-"""Standard deviations of noise that sampling may lose: of a value, and of the mean of the two that
-it is made again from."""
+"""Deviation that sampling may cause, in standard deviations of the noise: that of a value, and of
+the mean of the two values that it is interpolated from."""
 
 LARGEST_SHIFT = 0.05
-"""Of the range of the axis, that is looked for."""
+"""Largest shift to try, as a share of the range of the axis."""
 
 SHIFTS = 20
-"""Steps to either side, to the largest shift."""
+"""Number of shifts to try in either direction."""
 
 BETTER = 4.0
-"""Times as close to the curve, in squares, that a shifted spectrum must be to be called shifted."""
+"""Smallest ratio of squared distances to the curve, without and with the shift, to report one."""
 
 EVERY = 8
-"""Nodes of the curve of which one is compared with shifted spectra."""
+"""Shifted spectra are compared with every eighth node of the curve."""
 
 
 def require_resolution(curve: Curve, series: Series, axis: Float[np.ndarray, "found"]) -> None:
-    """Refuse an axis on which the spectra of the series themselves say other levels.
+    """Refuse an axis too coarse to tell the levels of the series apart.
 
     Args:
-        curve: of predicted spectra.
-        series: whose axis the curve has.
-        axis: that passed `require_axis`.
+        curve: curve of predicted spectra.
+        series: series whose axis the curve has.
+        axis: axis that passed `require_axis`.
 
     Raises:
-        SpectraError: a spectrum of the series, sampled there, is estimated as another level.
+        SpectraError: a spectrum of the series, sampled on the axis, is estimated as another level.
     """
     if is_same(series, axis):
         return
@@ -66,12 +66,12 @@ def require_resolution(curve: Curve, series: Series, axis: Float[np.ndarray, "fo
 def shifts(
     curve: Curve, series: Series, spectra: Float[np.ndarray, "spectrum wavelength"]
 ) -> Float[np.ndarray, "spectrum"]:
-    """How far the axis of every spectrum seems to be off (axis unit); 0 where that is not so.
+    """Apparent shift of the axis of every spectrum (axis unit); 0 for none.
 
     Args:
-        curve: of predicted spectra.
-        series: whose axis the curve and the spectra have.
-        spectra: measured.
+        curve: curve of predicted spectra.
+        series: series whose axis the curve and the spectra have.
+        spectra: measured spectra.
     """
     axis = series.axis
     largest = LARGEST_SHIFT * (axis[-1] - axis[0])
