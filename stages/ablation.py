@@ -8,7 +8,7 @@ SIMULATED_LEVELS = (4, 5, 6, 8, 12)
 SEED = 2000  # of the simulated series, different from those behind the prior
 
 
-@stage("ablation")
+@stage("ablation", also=("memory_mb",), reads=("spectra", "inner", "metric", "decoders"))
 def app(parameters: Parameters) -> str:
     """Score posterior, blend and published method, whole and in parts, on every series."""
     from pathlib import Path
@@ -22,7 +22,7 @@ def app(parameters: Parameters) -> str:
     from geonode.storage.document import read_document, write_text
 
     block = parameters.ablation
-    device = Device.from_description(read_document(DEVICE))
+    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     found = {
         name: read_series_csv(own)
         for name, own in parameters_of_folder(Path(block.folder), parameters.spectra).items()

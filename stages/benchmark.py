@@ -33,7 +33,21 @@ if TYPE_CHECKING:
     from geonode.spectra.series import Series
 
 
-@stage("benchmark")
+@stage(
+    "benchmark",
+    also=("memory_mb",),
+    reads=(
+        "precision",
+        "generate",
+        "spectra",
+        "inner",
+        "metric",
+        "christoffel",
+        "geodesics",
+        "decoders",
+        "validate",
+    ),
+)
 def app(parameters: Parameters) -> str:
     """Compare the stages, and the work of the publication, with the sequential method."""
     from geonode.devices.device import Device
@@ -41,7 +55,7 @@ def app(parameters: Parameters) -> str:
     from geonode.storage.document import read_document, write_metrics
 
     sample = parameters.benchmark.sequential_sample
-    device = Device.from_description(read_document(DEVICE))
+    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     series, learned, features = _inputs()
     records = stage_records(parameters)
     predicted = _predicted_peaks(parameters, series, device)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from geonode.spectra.series import Series
 
 
-@stage("christoffel", also=("engine",))
+@stage("christoffel", also=("engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Evaluate Christoffel symbols and ln sqrt(g) on the grid, and check them in float64."""
     import torch
@@ -29,7 +29,7 @@ def app(parameters: Parameters) -> str:
     from geonode.storage.document import read_document
 
     block, lookup = parameters.christoffel, LOOKUPS[parameters.christoffel.lookup]
-    device = Device.from_description(read_document(DEVICE))
+    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     series, learned, made_from = _inputs()
     metric = learned.metric(device.reference)
     wavelengths = torch.from_numpy(series.wavelengths)

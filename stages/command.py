@@ -27,13 +27,16 @@ from geonode.progress import bar as progress  # noqa: F401 - for the stages
 from geonode.terminal import refuse, remark, tell
 from stages.paths import CHECKPOINTS, PARAMETERS, PIPELINE, RECORDS
 
+BLOCKS: dict[str, tuple[str, ...]] = {}
+"""Keys of params.yaml that a stage reads, by stage: of those that were imported."""
+
 PROFILES = Path("profile")  # a folder for every stage
 
 _LOG = logging.getLogger("geonode.stages")
 
 
 def stage(
-    *blocks: str, also: tuple[str, ...] = ()
+    *blocks: str, also: tuple[str, ...] = (), reads: tuple[str, ...] = ()
 ) -> Callable[[Callable[[Parameters], str]], typer.Typer]:
     """Decorator that turns a stage into a command.
 
@@ -41,10 +44,12 @@ def stage(
         blocks: keys of params.yaml whose parameters become options. The options of a single block
             are named without the block.
         also: further keys, whose options are named in full.
+        reads: further keys, without options.
     """
 
     def decorate(run: Callable[[Parameters], str]) -> typer.Typer:
         stage_name = Path(inspect.getfile(run)).stem
+        BLOCKS[stage_name] = (*blocks, *also, *reads)
         options = {
             "_".join(path[1:] if len(blocks) == 1 and path[0] in blocks else path): (path, field)
             for path, field in _leaves(Parameters, ())

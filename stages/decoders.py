@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from geonode.decoders.blend import Blend
 
 
-@stage("decoders", also=("preset", "inner", "engine"))
+@stage("decoders", also=("preset", "inner", "engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Train the decoders of all folds, fit the weights of their kinds, calibrate intervals."""
     from geonode.decoders.blend import BLENDS, fit_blend, training_steps
@@ -39,7 +39,7 @@ def app(parameters: Parameters) -> str:
     from geonode.training.folds import fold_names, training_wavelengths
 
     block, inner = parameters.decoders, parameters.inner
-    device = Device.from_description(read_document(DEVICE))
+    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)

@@ -5,7 +5,7 @@ from stages.command import progress, stage
 from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRIC, METRICS, SHARED, SPECTRA
 
 
-@stage("geodesics", also=("engine",))
+@stage("geodesics", also=("engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Solve every geodesic in closed form, and check samples on the network in float64."""
     from dataclasses import asdict
@@ -19,7 +19,7 @@ def app(parameters: Parameters) -> str:
     from geonode.storage.document import read_document, write_metrics
     from geonode.storage.lineage import consistent_artifacts
 
-    device = Device.from_description(read_document(DEVICE))
+    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC, CHRISTOFFEL) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)

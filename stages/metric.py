@@ -5,7 +5,7 @@ from stages.command import progress, stage
 from stages.paths import CHECKPOINTS, DEVICE, METRIC, METRICS, PLOTS, SHARED, SPECTRA
 
 
-@stage("metric", also=("preset", "inner", "engine"))
+@stage("metric", also=("preset", "inner", "engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Learn the metric of every fold: none, by evidence, or end to end through geodesics."""
     import math
@@ -22,7 +22,7 @@ def app(parameters: Parameters) -> str:
     from geonode.training.trainer import history_csv
 
     block = parameters.metric
-    device = Device.from_description(read_document(DEVICE))
+    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     with consistent_artifacts(SPECTRA) as made_from:
         series = read_series(SPECTRA)
     names = fold_names(series.concentrations)

@@ -17,6 +17,7 @@ DECODERS = Path("data/decoders.safetensors")
 CHECKPOINTS = Path("data/checkpoints")  # of unfinished trainings
 SHARED = Path("data/shared")  # between the processes of a running stage
 
+INPUTS = Path("data/inputs")  # code and parameters of every stage, NAME.json each
 RECORDS = Path("data/records")  # resources used by the stages of the pipeline, NAME.json each
 
 METRICS = Path("metrics")
@@ -33,3 +34,6 @@ PIPELINE = (
     "validate",
 )
 """Stages whose time counts as that of the pipeline, in order."""
+
+STAGES = (*PIPELINE[1:], "summary", "report", "ablation", "benchmark")
+"""The stages whose code and parameters `probe` writes down: all others."""

@@ -1,4 +1,4 @@
-"""Resolve the device. Always runs: later stages rerun only if the answer changes.
+"""Resolve device, code and parameters. Always runs: later stages rerun only if theirs change.
 
 It also reports outputs that fail their seals: DVC takes a file of unchanged size and time for
 unchanged, and does not run the stage that would find it damaged.
@@ -9,22 +9,24 @@ from pathlib import Path
 
 from geonode.config import Parameters
 from stages.command import stage
+from stages.inputs import write_inputs
 from stages.paths import DECLARED, DEVICE, METRICS
 
 _LOG = logging.getLogger("geonode.stages")
 
 
-@stage("device", "memory_mb", "precision")
+@stage("device", "precision")
 def app(parameters: Parameters) -> str:
-    """Choose the device and its precision, and describe this machine."""
+    """Choose the device and its precision, describe this machine and what stages depend on."""
     from geonode.devices.device import environment, resolve
     from geonode.storage.document import write_document, write_metrics
     from geonode.storage.integrity import damaged
 
     for finding in damaged(Path()) if DECLARED.is_file() else ():
         _LOG.warning("%s", finding.message)
-    device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
+    device = resolve(parameters.device, parameters.precision)
     write_document(DEVICE, device.describe())
+    write_inputs(parameters)
     write_metrics(METRICS / "env.json", environment(device))
     return f"{device.kind}: {device.name}, training {device.training}, geometry {device.geometry}"
 

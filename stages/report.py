@@ -7,7 +7,7 @@ from stages.command import stage
 from stages.paths import CHRISTOFFEL, GEODESICS, METRICS, SPECTRA
 
 
-@stage()
+@stage(reads=("spectra",))
 def app(parameters: Parameters) -> str:
     """Write one self-contained page of figures and scores, with a list of what is not measured."""
     from geonode.report.data import Inputs

@@ -81,17 +81,22 @@ class Device:
 
     def describe(self) -> dict[str, Any]:
         """The document that `Device.from_description` reads."""
-        described = {
+        return {
             "device": self.kind,
             "name": self.name,
             "training": self.rounding or str(self.training).removeprefix("torch."),
             "geometry": str(self.geometry).removeprefix("torch."),
         }
-        return described if self.memory_mb is None else {**described, "memory_mb": self.memory_mb}
 
     @classmethod
-    def from_description(cls, description: dict[str, Any]) -> "Device":
+    def from_description(
+        cls, description: dict[str, Any], memory_mb: int | None = None
+    ) -> "Device":
         """The device that `describe` wrote down.
+
+        Args:
+            description: as `describe` returns it.
+            memory_mb: as for `resolve`.
 
         Raises:
             DeviceError: this machine does not have it (the document came from another).
@@ -99,7 +104,7 @@ class Device:
         kind = description["device"]
         _require(kind)
         formats = (description["training"], description["geometry"])
-        return _with_formats(kind, description["name"], *formats, description.get("memory_mb"))
+        return _with_formats(kind, description["name"], *formats, memory_mb)
 
 
 def resolve(

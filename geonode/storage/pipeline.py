@@ -1,7 +1,7 @@
 """Outputs of a DVC pipeline, as declared in `dvc.yaml` and recorded in `dvc.lock`.
 
-`dvc.yaml` declares the outputs of every stage. `dvc.lock` records the MD5, size and number of files
-of each output and input at the end of the stage.
+`dvc.yaml` declares the outputs of every stage; those of `type: metrics` are for people. `dvc.lock`
+records the MD5, size and number of files of each output and input at the end of the stage.
 """
 
 import hashlib
@@ -76,9 +76,10 @@ def outputs(root: Path) -> list[Output]:
                 f"{file}: stage {name!r}: found {taken[0]!r}, expected paths as they are"
             )
         description, frozen = str(stage.get("desc", "")), bool(stage.get("frozen", False))
-        inputs = tuple(path for path in _paths(stage.get("deps") or []) if path is not None)
-        for key, role in _ROLES.items():
-            for path in _paths(stage.get(key) or []):
+        inputs = tuple(path for path, _ in _paths(stage.get("deps") or []) if path is not None)
+        for key, usual in _ROLES.items():
+            for path, options in _paths(stage.get(key) or []):
+                role = _ROLES.get(str(options.get("type")), usual)
                 if path is None or "${" in path:
                     raise ArtifactError(
                         f"{file}: stage {name!r}: {key}: found {path!r}, expected paths as they are"
@@ -180,11 +181,13 @@ def size_of(path: Path) -> int:
         return 0
 
 
-def _paths(declared: Any) -> Iterator[str | None]:
-    """Paths of a list of outputs, with or without options; None for anything else."""
+def _paths(declared: Any) -> Iterator[tuple[str | None, dict[str, Any]]]:
+    """Paths of a list of outputs, each with its options; None for anything else."""
     for entry in declared if isinstance(declared, list) else [None]:
-        path = next(iter(entry), None) if isinstance(entry, dict) else entry
-        yield path if isinstance(path, str) else None
+        path, options = (
+            next(iter(entry.items()), (None, None)) if isinstance(entry, dict) else (entry, None)
+        )
+        yield path if isinstance(path, str) else None, options if isinstance(options, dict) else {}
 
 
 def _md5(file: Path, report: Progress) -> str:

@@ -15,10 +15,18 @@ from stages.command import progress, stage
 from tests.stages.conftest import ROOT, assert_refused
 
 STAGES = {
-    "probe": ["device", "memory-mb", "precision-training", "precision-geometry"],
+    "probe": ["device", "precision-training", "precision-geometry"],
     "generate": ["seed", "concentrations", "replicates", "wavelengths-start", "noise-detector"],
     "spectra": ["source", "chart", "kappa", "window", "missing", "concentration-unit"],
-    "metric": ["members", "epochs", "wavelengths", "learning-rate", "preset", "inner-members"],
+    "metric": [
+        "members",
+        "epochs",
+        "memory-mb",
+        "wavelengths",
+        "learning-rate",
+        "preset",
+        "inner-members",
+    ],
     "christoffel": ["resolution", "method", "tolerance"],
     "geodesics": ["tolerance", "time-points"],
     "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],

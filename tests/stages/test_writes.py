@@ -47,6 +47,7 @@ NOT_WRITTEN = {
     "Path(parameters.spectra.source)",  # what is read, and its name on the report
     "Path(folder)",  # of temporary files, where a benchmark runs all stages
     "Path(inspect.getfile(run))",  # what a stage is called
+    "Path(__file__)",  # of the code that is read
 }
 CONSTANTS = {
     name.id
@@ -86,6 +87,14 @@ def test_stages_write_to_the_paths_of_the_project_alone(file):
         and isinstance(node.targets[0], ast.Name)
         and {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)} <= CONSTANTS
         and not isinstance(node.value, ast.Constant)
+    }
+    known |= {  # and a variable of a loop over one of them
+        node.target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.For)
+        and isinstance(node.iter, ast.Name)
+        and node.iter.id in CONSTANTS
+        and isinstance(node.target, ast.Name)
     }
     for argument in path_arguments(tree):
         names = {node.id for node in ast.walk(argument) if isinstance(node, ast.Name)}
