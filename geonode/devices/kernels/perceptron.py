@@ -111,6 +111,19 @@ def _store_matrix(start, values, high, wide, rows: tl.constexpr, columns: tl.con
 
 @triton.jit
 @no_type_check
+def _store_gradients(
+    weight, bias, values, error, high, wide,
+    rows: tl.constexpr, columns: tl.constexpr, products: tl.constexpr, rounded: tl.constexpr,
+):  # fmt: skip
+    """Store the gradients of a layer, from its inputs and the error of its sums."""
+    product = _dot(tl.trans(values), error.to(products), rounded)
+    _store_matrix(weight, product, high, wide, rows, columns)
+    place = tl.arange(0, columns)
+    tl.store(bias + place, tl.sum(error.to(tl.float32), 0), mask=place < wide)
+
+
+@triton.jit
+@no_type_check
 def _vector(start, length, padded: tl.constexpr):
     place = tl.arange(0, padded)
     return tl.load(start + place, mask=place < length, other=0.0)
@@ -189,24 +202,19 @@ def _backward(
     h2 = _hidden(h1, w2, b2, rounded)
     # beyond the last row errors are zero, and so are their contributions
     e3 = _matrix(errors + at * wanted, left, wanted, block, pad, products)
-    into = gradient + (model * tl.num_programs(0) + tl.program_id(0)) * parameters
-    into3 = into + given * first + first * second
-    _store_matrix(into3, _dot(tl.trans(h2), e3, rounded), second, wanted, second, pad)
-    last = tl.arange(0, pad)
-    of_b1 = into3 + second * wanted
-    tl.store(of_b1 + first + second + last, tl.sum(e3.to(tl.float32), 0), mask=last < wanted)
-    error = _through(_dot(e3, tl.trans(w3), rounded), h2)
-    e2 = error.to(products)
-    _store_matrix(
-        into + given * first, _dot(tl.trans(h1), e2, rounded), first, second, first, second
+    of1 = gradient + (model * tl.num_programs(0) + tl.program_id(0)) * parameters
+    of2 = of1 + given * first
+    of3 = of2 + first * second
+    bias = of3 + second * wanted
+    _store_gradients(
+        of3, bias + first + second, h2, e3, second, wanted, second, pad, products, rounded
     )
-    tl.store(of_b1 + first + tl.arange(0, second), tl.sum(error, 0))
-    error = _through(_dot(e2, tl.trans(w2), rounded), h1)
-    e1 = error.to(products)
-    _store_matrix(into, _dot(tl.trans(x), e1, rounded), given, first, pad, first)
-    tl.store(of_b1 + tl.arange(0, first), tl.sum(error, 0))
+    e2 = _through(_dot(e3, tl.trans(w3), rounded), h2)
+    _store_gradients(of2, bias + first, h1, e2, first, second, first, second, products, rounded)
+    e1 = _through(_dot(e2.to(products), tl.trans(w2), rounded), h1)
+    _store_gradients(of1, bias, x, e1, given, first, pad, first, products, rounded)
     if to_inputs:
-        back = _dot(e1, tl.trans(w1), rounded)
+        back = _dot(e1.to(products), tl.trans(w1), rounded)
         _store_matrix(of_inputs + at * given, back, left, given, block, pad)
 
 
