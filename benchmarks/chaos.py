@@ -1,7 +1,7 @@
-"""What is lost when processes are killed, files damaged and disks full: nothing, or exit 1.
+"""Fault injection: killed processes, damaged files and full disks; exit 1 if data are lost.
 
-`python -m benchmarks.chaos --out chaos.json` breaks copies of a small project in a folder of its
-own. POSIX alone: a process is killed by SIGKILL and limited by RLIMIT_FSIZE.
+`python -m benchmarks.chaos --out chaos.json` breaks copies of a small project in a temporary
+folder. POSIX only: processes are killed by SIGKILL and limited by RLIMIT_FSIZE.
 """
 
 import sys
@@ -14,24 +14,24 @@ from typing import Annotated
 import typer
 
 from benchmarks import corruption, crash, pressure
-from benchmarks.project import STAGES, Bench, Row, make, repro, stage
+from benchmarks.project import STAGES, Bench, FaultRow, make, repro, stage
 from geonode.devices.device import environment, resolve
 from geonode.errors import GeonodeError
 from geonode.parameters_file import read_parameters
 from geonode.storage.document import write_metrics
 
 KILLS = 90
-KILLS_OF_DVC = (7, 3)  # with its stage, and alone
+KILLS_OF_DVC = (7, 3)  # with its stage, and without
 FLIPS = 500
 DAMAGES = 60
 BY_COMMAND = 12
 
 
 def prepared(folder: Path) -> Bench:
-    """Two projects that are run undisturbed: by DVC, and stage by stage with other seeds.
+    """Run two projects undisturbed: by DVC, and stage by stage with other seeds.
 
     Raises:
-        GeonodeError: one does not run at all.
+        GeonodeError: a project fails.
     """
     make(folder / "whole")
     process = repro(folder / "whole")
@@ -40,7 +40,7 @@ def prepared(folder: Path) -> Bench:
         raise GeonodeError(f"dvc repro: {text}")
     make(folder / "other", seed=1)
     seconds = {}
-    for name in (STAGES[0], *STAGES):  # the first process of all starts their server
+    for name in (STAGES[0], *STAGES):  # the very first process starts the fork server
         began = time.perf_counter()
         status, text = stage(folder / "other", name).finish()
         if status:
@@ -49,8 +49,8 @@ def prepared(folder: Path) -> Bench:
     return Bench.of(folder, seconds)
 
 
-def rows(folder: Path) -> Iterator[Row]:
-    """Every fault in turn."""
+def rows(folder: Path) -> Iterator[FaultRow]:
+    """Results of all faults in turn."""
     bench = prepared(folder)
     yield from crash.killed_stages(bench, KILLS)
     for kills, group in zip(KILLS_OF_DVC, (True, False), strict=True):
@@ -75,8 +75,8 @@ def rows(folder: Path) -> Iterator[Row]:
     yield from pressure.long_work(folder / "long")
 
 
-def markdown(table: Iterable[Row]) -> str:
-    """The rows as a table."""
+def markdown(table: Iterable[FaultRow]) -> str:
+    """Table of the results in Markdown."""
     lines = ["| fault | provoked by | trials | survived | lost | |", "|---|---|---|---|---|---|"]
     for row in table:
         lost = len(row.problems)
@@ -88,13 +88,13 @@ def markdown(table: Iterable[Row]) -> str:
 
 
 def main(
-    out: Annotated[Path | None, typer.Option(help="JSON file for everything counted.")] = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file for all counts.")] = None,
 ) -> None:
-    """Provoke every fault, and exit with status 1 if anything is lost."""
+    """Inject every fault, and exit with status 1 if anything is lost."""
     began, table = time.perf_counter(), []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        folder.chmod(0o755)  # for the stage that is not the superuser
+        folder.chmod(0o755)  # for the stage that does not run as the superuser
         for row in rows(folder):
             seconds = time.perf_counter() - began
             typer.echo(f"{seconds:5.0f} s  {row.fault}: {row.provoked}: {row.trials}", err=True)

@@ -1,4 +1,4 @@
-"""Damaged artifacts, and whether `geonode verify` and the stage that reads them say so."""
+"""Damaged artifacts, which `geonode verify` and the stage that reads them must report."""
 
 import os
 import re
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.project import Bench, Child, Row, copy, made, repro, run_command, stage
+from benchmarks.project import Bench, Child, FaultRow, copy, made, repro, run_command, stage
 from geonode.devices.device import Device
 from geonode.errors import GeonodeError
 from geonode.estimation.model import SpectralModel
@@ -24,15 +24,15 @@ CHRISTOFFEL, GEODESICS = "data/christoffel.zarr", "data/geodesics.zarr"
 DECODERS = "data/decoders.safetensors"
 
 YEARS = (1971, 2100)
-"""That clocks say that are wrong."""
+"""Years of wrong clocks."""
 
 
 class Reader(NamedTuple):
-    """How a stage reads an artifact.
+    """Reader of an artifact.
 
     Attributes:
-        stage: one that does.
-        read: does it as that stage does, in the folder of a project.
+        stage: a stage that reads it.
+        read: function that reads it as the stage does, in the folder of a project.
     """
 
     stage: str
@@ -63,7 +63,7 @@ READERS = {
     GEODESICS: Reader("decoders", _read_features),
     DECODERS: Reader("validate", lambda root: SpectralModel.read(root / "data")),
 }
-"""Every artifact that is sealed."""
+"""Readers of all sealed artifacts."""
 
 TOGETHER = {
     "christoffel": (SPECTRA, METRIC),
@@ -72,7 +72,7 @@ TOGETHER = {
     "validate": (SPECTRA, METRIC, GEODESICS, DECODERS),
     "report": (SPECTRA, CHRISTOFFEL, GEODESICS),
 }
-"""What stages read of several, which must be of one run."""
+"""Artifacts that a stage reads together, which must be of one run."""
 
 UNSEALED = ("data/synthetic.csv", "metrics")
 
@@ -85,23 +85,23 @@ def flip(bench: Bench, file: Path) -> None:
 
 
 def cut(bench: Bench, file: Path) -> None:
-    """Leave a random part of it, from its beginning."""
+    """Truncate a file at a random place."""
     content = file.read_bytes()
     file.write_bytes(content[: bench.choose.randrange(1, len(content))])
 
 
 def empty(_: Bench, file: Path) -> None:
-    """Leave nothing of it."""
+    """Empty a file."""
     file.write_bytes(b"")
 
 
 def remove(_: Bench, file: Path) -> None:
-    """Remove it."""
+    """Remove a file."""
     file.unlink()
 
 
 def exchange(bench: Bench, file: Path) -> None:
-    """Put that of another run into its place."""
+    """Replace a file by that of another run."""
     file.write_bytes((bench.other / file.relative_to(bench.work)).read_bytes())
 
 
@@ -114,11 +114,11 @@ DAMAGES: dict[str, tuple[str, Callable[[Bench, Path], None]]] = {
 }
 
 
-def damaged(bench: Bench, flips: int, others: int) -> Iterator[Row]:
-    """Every damage to random files of all sealed artifacts, met by the readers in this process.
+def damaged(bench: Bench, flips: int, others: int) -> Iterator[FaultRow]:
+    """Every damage to random files of all sealed artifacts, with the readers in this process.
 
     Args:
-        bench: where to do it.
+        bench: the projects.
         flips: trials of flipped bits.
         others: trials of every other damage.
     """
@@ -126,18 +126,18 @@ def damaged(bench: Bench, flips: int, others: int) -> Iterator[Row]:
         trials = flips if damage is flip else others
         problems = []
         for _ in range(trials):
-            # The device is the same one in every run.
+            # The device is the same in every run.
             known = [name for name in READERS if damage is not exchange or name != DEVICE]
             artifact = bench.choose.choice(known)
-            problem = _met(bench, artifact, _file(bench, artifact, damage), damage)
+            problem = _unreported(bench, artifact, _file(bench, artifact, damage), damage)
             problems += [problem] if problem else []
-        told = "told by `geonode verify` and by the reader, with file and array"
-        yield Row(fault, f"{how} of all sealed artifacts; {told}", trials, tuple(problems))
+        reported = "reported by `geonode verify` and by the reader, with file and array"
+        yield FaultRow(fault, f"{how} of all sealed artifacts; {reported}", trials, tuple(problems))
     yield _unsealed(bench, others)
 
 
-def by_command(bench: Bench, trials: int) -> Row:
-    """Flipped bits met by `geonode verify` and by a stage as processes."""
+def by_command(bench: Bench, trials: int) -> FaultRow:
+    """Flipped bits, with `geonode verify` and a stage as processes."""
     problems = []
     for trial in range(trials):
         artifact = list(READERS)[trial % len(READERS)]
@@ -155,12 +155,12 @@ def by_command(bench: Bench, trials: int) -> Row:
         if wrong := bench.differing():
             problems.append(wrong)
             bench.restore()
-    how = "one random bit; told by `geonode verify` and a stage as processes, nothing written"
-    return Row("flipped bit", how, trials, tuple(problems))
+    how = "one random bit; reported by `geonode verify` and a stage as processes, nothing written"
+    return FaultRow("flipped bit", how, trials, tuple(problems))
 
 
-def of_another_run(bench: Bench) -> Row:
-    """Whole artifacts, each intact, met by every stage that reads them and others as a process."""
+def of_another_run(bench: Bench) -> FaultRow:
+    """Intact artifacts of another run, with every stage that reads several as a process."""
     pairs = [(name, artifact) for name, read in TOGETHER.items() for artifact in read]
     problems = []
     for name, artifact in pairs:
@@ -175,16 +175,16 @@ def of_another_run(bench: Bench) -> Row:
         if wrong := bench.differing():
             problems.append(wrong)
             bench.restore()
-    how = "a whole artifact exchanged; told by `geonode verify`, whatever `dvc.lock` says, and by "
-    how += "every stage that reads it with others, as a process, nothing written"
-    return Row("artifact of another run", how, len(pairs), tuple(problems))
+    how = "a whole artifact exchanged; reported by `geonode verify`, whatever `dvc.lock` says, and "
+    how += "by every stage that reads it with others, as a process, nothing written"
+    return FaultRow("artifact of another run", how, len(pairs), tuple(problems))
 
 
-def wrong_clock(bench: Bench) -> Row:
-    """Every file as old as a clock says that is wrong, met by `geonode verify` and `dvc repro`."""
+def wrong_clock(bench: Bench) -> FaultRow:
+    """Files with times of wrong clocks, with `geonode verify` and `dvc repro`."""
     years = (*YEARS, None)
     problems = []
-    bench.restore()  # records too, of which no two are the same
+    bench.restore()  # including records, which differ between runs
     for year in years:
         for name in made(bench.work):
             at = bench.choose.randrange(*YEARS) if year is None else year
@@ -200,11 +200,12 @@ def wrong_clock(bench: Bench) -> Row:
             problems.append(f"{year}: {wrong}")
             bench.restore()
     how = "every output of 1971, of 2100, or each of another year; intact to `geonode verify`, and "
-    return Row("wrong clock", f"{how}`dvc repro` runs no stage again", len(years), tuple(problems))
+    how += "`dvc repro` runs no stage again"
+    return FaultRow("wrong clock", how, len(years), tuple(problems))
 
 
 def _file(bench: Bench, artifact: str, damage: Callable[[Bench, Path], None]) -> Path:
-    """A file of an artifact; one that another run has too and with other bytes, to exchange it."""
+    """Random file of an artifact; to exchange it, one that differs in another run."""
     path = bench.work / artifact
     files = sorted(file for file in path.rglob("*") if file.is_file()) or [path]
     if damage is exchange:
@@ -217,8 +218,10 @@ def _file(bench: Bench, artifact: str, damage: Callable[[Bench, Path], None]) ->
     return bench.choose.choice(files)
 
 
-def _met(bench: Bench, artifact: str, file: Path, damage: Callable[[Bench, Path], None]) -> str:
-    """What was not told of a damage, which is mended again; nothing if all was."""
+def _unreported(
+    bench: Bench, artifact: str, file: Path, damage: Callable[[Bench, Path], None]
+) -> str:
+    """Damage a file, check the reports, and restore it; a message if a report is missing."""
     kept = file.read_bytes()
     damage(bench, file)
     try:
@@ -226,25 +229,25 @@ def _met(bench: Bench, artifact: str, file: Path, damage: Callable[[Bench, Path]
         part = file.relative_to(bench.work / artifact).as_posix() if inside else ""
         named = [artifact, part, f"array {part.split('/')[0]!r}" if "/" in part else ""]
         if damage is exchange and part == "zarr.json":
-            named = [artifact]  # it and the files it lists are of two runs
+            named = [artifact]  # the root and the files that it lists are of two runs
         finding = next((found for found in verify(bench.work) if found.path == artifact), None)
         if finding is None or not all(name in finding.message for name in named):
             return f"{artifact}: {part}: {damage.__name__}: verify found {finding}"
         try:
             READERS[artifact].read(bench.work)
         except GeonodeError as error:
-            told = str(error)
+            message = str(error)
         else:
-            told = "nothing"
-        if not all(name in told for name in named):
-            return f"{artifact}: {part}: {damage.__name__}: the reader says {told}"
+            message = "nothing"
+        if not all(name in message for name in named):
+            return f"{artifact}: {part}: {damage.__name__}: the reader says {message}"
         return ""
     finally:
         file.write_bytes(kept)
 
 
-def _unsealed(bench: Bench, trials: int) -> Row:
-    """Tables and numbers for people, which only `dvc.lock` knows."""
+def _unsealed(bench: Bench, trials: int) -> FaultRow:
+    """Flipped bits in tables, figures and metrics, whose only checksum is in `dvc.lock`."""
     files = [
         file
         for name in UNSEALED
@@ -259,5 +262,5 @@ def _unsealed(bench: Bench, trials: int) -> Row:
         if not any(found.path == name for found in verify(bench.work)):
             problems.append(f"{name}: verify found nothing")
         file.write_bytes(kept)
-    how = "one random bit of a table, a figure or metrics; told by `geonode verify`"
-    return Row("flipped bit", how, trials, tuple(problems))
+    how = "one random bit of a table, a figure or metrics; reported by `geonode verify`"
+    return FaultRow("flipped bit", how, trials, tuple(problems))

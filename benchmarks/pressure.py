@@ -1,4 +1,4 @@
-"""Stages without room or permission, two at once, and work that is long."""
+"""Stages without disk space or permission, concurrent writers, and long work."""
 
 import importlib
 import math
@@ -22,7 +22,7 @@ from benchmarks.project import (
     STAGES,
     Bench,
     Child,
-    Row,
+    FaultRow,
     made,
     repro,
     run_stage,
@@ -45,7 +45,7 @@ from geonode.training.context import TrainingRun
 from geonode.training.folds import leave_one_out, training_wavelengths
 
 SHARES = (0.0, 0.3, 0.9)
-"""Of the largest file, or of the largest output, for which there is room."""
+"""Available space as shares of the largest file or of the largest output."""
 
 NOBODY = 65534
 DISK_MB = 64
@@ -54,19 +54,19 @@ ARRAYS = ("mapped", "stored")
 
 @dataclass(frozen=True)
 class Limit:
-    """Something that a stage may not do.
+    """Limit of a stage.
 
     Attributes:
-        fault: its name.
-        provoked: how it is brought about.
-        impose: does that in the process of the stage.
-        said: what a message about it must say.
+        fault: name of the limit.
+        provoked: description of the limit.
+        impose: function that imposes it in the process of the stage.
+        expected: parts of the expected error message.
     """
 
     fault: str
     provoked: str
     impose: Callable[[], None]
-    said: tuple[str, ...]
+    expected: tuple[str, ...]
 
 
 def _limited(size: int) -> None:
@@ -74,10 +74,10 @@ def _limited(size: int) -> None:
 
 
 def _forbidden(name: str) -> None:
-    """Take the right to write to the folders of what is made, once the stage has run in them.
+    """Run the stage once, then make the folders of its outputs read-only.
 
-    The superuser may write anywhere, so it must be somebody else; who may not read the packages
-    either, perhaps, but by then they are imported.
+    The superuser may write anywhere, so the process becomes another user, who perhaps may not read
+    the packages; they are imported by then.
     """
     importlib.import_module(f"stages.{name}").app([], standalone_mode=False)
     _allow(Path.cwd(), 0o555)
@@ -93,21 +93,21 @@ def _stage_within(impose: Callable[[], None], name: str) -> None:
 
 
 def _refused(bench: Bench, name: str, limit: Limit) -> str:
-    """What was lost when a stage that rewrites the outputs of another run met a limit."""
+    """Problem, if any, of a stage that rewrites the outputs of another run under a limit."""
     status, text = Child(bench.work, _stage_within, limit.impose, name).finish()
     last = next((line for line in text.splitlines() if line.startswith("error: ")), "")
-    missing = [part for part in ("cannot be written", *limit.said) if part not in last]
+    missing = [part for part in ("cannot be written", *limit.expected) if part not in last]
     if status != 2 or missing:
         return f"{name}: status {status}, without {missing}: {text.strip()}"
     left = set(made(bench.work)) - set(made(bench.whole)) - set(made(bench.other))
-    left = {file for file in left if not file.startswith(CHECKPOINTS)}  # to go on from
+    left = {file for file in left if not file.startswith(CHECKPOINTS)}  # for the next run
     if left:
         return f"{name}: left {', '.join(sorted(left))}"
     return bench.torn(name)
 
 
-def files_too_large(bench: Bench) -> Row:
-    """Every stage while a file may have no more than a part of what its largest one needs."""
+def files_too_large(bench: Bench) -> FaultRow:
+    """Every stage with a size limit below its largest file."""
     problems = []
     for name in STAGES:
         for share in SHARES:
@@ -122,15 +122,15 @@ def files_too_large(bench: Bench) -> Row:
             )
             problems += [problem for problem in [_refused(bench, name, limit)] if problem]
             bench.restore()
-    return Row(limit.fault, limit.provoked, len(STAGES) * len(SHARES), tuple(problems))
+    return FaultRow(limit.fault, limit.provoked, len(STAGES) * len(SHARES), tuple(problems))
 
 
-def disk_full(bench: Bench, folder: Path) -> Row:
-    """Every stage on a disk with room for a part of its largest output."""
+def disk_full(bench: Bench, folder: Path) -> FaultRow:
+    """Every stage on a disk with less space than its largest output needs."""
     how = "a tmpfs with room for 0, 30 and 90% of the largest output, every stage"
     with _disk(folder) as mounted:
         if not mounted:
-            return Row("full disk", how, 0, note="needs the right to mount")
+            return FaultRow("full disk", how, 0, note="needs the right to mount")
         small = Bench(
             bench.whole, bench.other, folder / "work", bench.seconds, bench.outputs, bench.choose
         )
@@ -146,42 +146,42 @@ def disk_full(bench: Bench, folder: Path) -> Row:
                 limit = Limit("full disk", how, _nothing, ("bytes free", "make room"))
                 problems += [problem for problem in [_refused(small, name, limit)] if problem]
                 (folder / "full").unlink()
-        return Row("full disk", how, len(STAGES) * len(SHARES), tuple(problems))
+        return FaultRow("full disk", how, len(STAGES) * len(SHARES), tuple(problems))
 
 
-def read_only(bench: Bench) -> Row:
-    """Every stage in folders that it may not write to."""
+def read_only(bench: Bench) -> FaultRow:
+    """Every stage in read-only folders."""
     how = "data/ and metrics/ without the right to write, not as the superuser, every stage"
     problems = []
     for name in STAGES:
-        impose, said = partial(_forbidden, name), ("Permission denied", "make ", "writable")
-        problem = _refused(bench, name, Limit("read-only folder", how, impose, said))
+        impose, expected = partial(_forbidden, name), ("Permission denied", "make ", "writable")
+        problem = _refused(bench, name, Limit("read-only folder", how, impose, expected))
         _allow(bench.work, 0o755)
         problem = problem or bench.differing()
         problems += [problem] if problem else []
-    return Row("read-only folder", how, len(STAGES), tuple(problems))
+    return FaultRow("read-only folder", how, len(STAGES), tuple(problems))
 
 
-def two_stages(bench: Bench, trials: int) -> Row:
-    """The same stage begun twice at the same moment."""
-    problems, told = [], 0
+def two_stages(bench: Bench, trials: int) -> FaultRow:
+    """A stage started twice at the same moment."""
+    problems, count = [], 0
     for trial in range(trials):
         name = STAGES[trial % len(STAGES)]
         bench.give(name, bench.other)
         ended = [child.finish() for child in [stage(bench.work, name) for _ in range(2)]]
         refused = [text for status, text in ended if status]
-        told += len(refused)
+        count += len(refused)
         if len(refused) == 2 or not all(BEING_WRITTEN in text for text in refused):
             problems.append(f"{name}: {ended}")
         elif wrong := bench.differing():
             problems.append(f"{name}: {wrong}")
         bench.restore()
-    note = f"{told} were told that the other one writes, the others wrote after it"
-    return Row("two writers", "the same stage twice at once", trials, tuple(problems), note)
+    note = f"{count} were refused as the other one was writing, the others wrote after it"
+    return FaultRow("two writers", "the same stage twice at once", trials, tuple(problems), note)
 
 
-def second_writer(folder: Path, trials: int) -> Row:
-    """An artifact that another process holds half written, for as long as it is not killed."""
+def second_writer(folder: Path, trials: int) -> FaultRow:
+    """An artifact that another process is writing until it is killed."""
     path, problems = folder / "held.zarr", []
     _write(path, 0.0)
     for _ in range(trials):
@@ -199,12 +199,12 @@ def second_writer(folder: Path, trials: int) -> Row:
         if [entry.name for entry in folder.iterdir()] != [path.name]:
             problems.append(f"left: {sorted(entry.name for entry in folder.iterdir())}")
     how = "an artifact begun while another process writes it; again when that one is killed"
-    return Row("two writers", how, trials, tuple(problems))
+    return FaultRow("two writers", how, trials, tuple(problems))
 
 
-def torn_reads(folder: Path, trials: int) -> Row:
-    """Stored and mapped arrays read while another process replaces the artifact all the time."""
-    path, problems, told = folder / "read.zarr", [], 0
+def torn_reads(folder: Path, trials: int) -> FaultRow:
+    """Stored and mapped arrays read while another process keeps replacing the artifact."""
+    path, problems, refused = folder / "read.zarr", [], 0
     _write(path, 0.0)
     writer = Child(folder, _rewrite, path)
     for _ in range(trials):
@@ -212,7 +212,7 @@ def torn_reads(folder: Path, trials: int) -> Row:
             artifact = open_artifact(path)
             found = np.concatenate([np.array(artifact[name]).ravel() for name in ARRAYS])
         except ArtifactError as error:
-            told += 1
+            refused += 1
             if "was replaced" not in str(error) and "not found" not in str(error):
                 problems.append(str(error))
             continue
@@ -220,28 +220,28 @@ def torn_reads(folder: Path, trials: int) -> Row:
             problems.append(f"torn: {np.unique(found)}")
     if not writer.kill():
         problems.append("the writer failed")
-    note = f"{trials - told - len(problems)} were of one writing, {told} were told to try again"
-    how = "all arrays read while another process replaces the artifact all the time"
-    return Row("reader and writer", how, trials, tuple(problems), note)
+    note = f"{trials - refused - len(problems)} were of one version, {refused} were refused"
+    how = "all arrays read while another process keeps replacing the artifact"
+    return FaultRow("reader and writer", how, trials, tuple(problems), note)
 
 
-def two_pipelines(bench: Bench, trials: int) -> Row:
-    """`dvc repro` begun twice at the same moment."""
-    problems, told = [], 0
+def two_pipelines(bench: Bench, trials: int) -> FaultRow:
+    """`dvc repro` started twice at the same moment."""
+    problems, count = [], 0
     for _ in range(trials):
         processes = [repro(bench.work) for _ in range(2)]
         ended = [(process.communicate()[0], process.returncode) for process in processes]
         refused = [text for text, status in ended if status]
-        told += len(refused)
+        count += len(refused)
         if len(refused) == 2 or not all("lock" in text.lower() for text in refused):
             problems.append(f"dvc repro: {ended}")
         elif wrong := bench.differing():
             problems.append(wrong)
-    note = f"{told} were told by the lock of DVC"
-    return Row("two pipelines", "`dvc repro` twice at once", trials, tuple(problems), note)
+    note = f"{count} were refused by the lock of DVC"
+    return FaultRow("two pipelines", "`dvc repro` twice at once", trials, tuple(problems), note)
 
 
-def long_work(folder: Path) -> Iterator[Row]:
+def long_work(folder: Path) -> Iterator[FaultRow]:
     """Memory of a training of 1,000 epochs, and of geodesics in many tiles."""
     small = ("--wavelengths-step", "0.2")
     for name, options in (
@@ -259,7 +259,7 @@ def long_work(folder: Path) -> Iterator[Row]:
         growth = int(last) / int(first) - 1
         problem = f"{what}: memory grew by {growth:.1%}" if status or growth > GROWTH else ""
         note = f"{int(first) / 1e6:,.0f} MB after a tenth, {growth:+.1%} at the end"
-        yield Row("long work", what, 1, (problem,) if problem else (), note)
+        yield FaultRow("long work", what, 1, (problem,) if problem else (), note)
 
 
 def _train(folder: Path) -> None:
@@ -273,7 +273,7 @@ def _train(folder: Path) -> None:
     folds = leave_one_out(len(series.concentrations))
     growth = Growth(block.epochs * len(folds))
     KINDS["path"].fit(series, features, block, TrainingRun(folds, 1, device, report=growth.count))
-    _tell(growth)
+    _print_memory(growth)
 
 
 def _solve(folder: Path) -> None:
@@ -286,15 +286,15 @@ def _solve(folder: Path) -> None:
     growth = Growth(learned.network.models)
     path = folder / "data/geodesics.zarr"
     solve_all(path, grids, learned, series, block, device, growth.count)
-    _tell(growth)
+    _print_memory(growth)
 
 
-def _tell(growth: Growth) -> None:
+def _print_memory(growth: Growth) -> None:
     typer.echo(f"{growth.first} {own_memory()}")
 
 
 def _write(path: Path, value: float) -> None:
-    """Arrays of both kinds, in several files, of one number."""
+    """Write arrays of both kinds in several files, all of one number."""
     with artifact_writer(path, {}) as writer:
         shape, about = (3, 50, 70), {"units": "1", "long_name": "number"}
         mapped = writer.mapped("mapped", tuple("abc"), shape, "float64", **about)
@@ -322,7 +322,7 @@ def _hold(path: Path) -> None:
 
 @contextmanager
 def _disk(folder: Path) -> Iterator[bool]:
-    """A small disk at a folder, if this process may mount one."""
+    """Context with a small disk mounted at a folder; yields whether this was permitted."""
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(folder)]
     try:
@@ -337,21 +337,21 @@ def _disk(folder: Path) -> Iterator[bool]:
 
 
 def _fill(file: Path, room: int) -> None:
-    """Leave that much room on the disk of a file."""
+    """Fill the disk of a file except for some room (bytes)."""
     free = shutil.disk_usage(file.parent).free
     with file.open("wb") as stream:
         stream.write(bytes(max(0, free - room)))
 
 
 def _pages(path: Path) -> int:
-    """Room that a file or a folder takes."""
+    """Disk space of a file or folder in whole pages (bytes)."""
     files = [file for file in (path, *path.rglob("*")) if file.is_file()]
     page = resource.getpagesize()
     return sum(-(-file.stat().st_size // page) * page for file in files)
 
 
 def _nothing() -> None:
-    """There is nothing to impose: the disk is full."""
+    """No limit to impose, as the disk is full."""
 
 
 def _allow(root: Path, mode: int) -> None:

@@ -1,4 +1,4 @@
-"""A small project to break: its files, its stages as processes, and what they have written."""
+"""Small project for fault injection: its files, its stages as processes, and their outputs."""
 
 import hashlib
 import importlib
@@ -21,7 +21,7 @@ from geonode.storage.pipeline import outputs
 from stages.paths import PIPELINE
 
 STAGES = (*PIPELINE, "report")
-"""All but `benchmark`, whose numbers are times, and `ablation`, which is frozen."""
+"""All stages except `benchmark`, whose numbers are times, and `ablation`, which is frozen."""
 
 MADE = ("data", "metrics")
 ROOT = Path(__file__).parents[1]
@@ -46,9 +46,9 @@ _SMALL: dict[str, Any] = {
 _SEEDS = ("generate.seed", "metric.seed", "decoders.seed")
 _COPIED = ("dvc.yaml", ".dvcignore", "stages", "geonode")
 
-# The server imports once what every stage would, and then makes a process in some milliseconds.
+# The server imports the modules of all stages once, and then forks a process in milliseconds.
 _PROCESSES = multiprocessing.get_context("forkserver")
-# Semaphores of those that are killed are removed when all is over, which need not be said.
+# No warnings about semaphores of killed processes, which are removed at the end.
 os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
 _PROCESSES.set_forkserver_preload(
     [
@@ -67,11 +67,11 @@ _PROCESSES.set_forkserver_preload(
 
 
 def make(folder: Path, seed: int = 0) -> None:
-    """Write what DVC and the stages need: code, pipeline, and parameters of some seconds.
+    """Create a project: code, pipeline, and parameters for a run of some seconds.
 
     Args:
-        folder: to write to; it is made.
-        seed: of spectra, metrics and decoders.
+        folder: new folder of the project.
+        seed: seed of spectra, metrics and decoders.
     """
     folder.mkdir(parents=True)
     for name in _COPIED:
@@ -95,7 +95,7 @@ def make(folder: Path, seed: int = 0) -> None:
 
 
 class Child:
-    """A process of its own that calls a function in a folder; what it says is kept."""
+    """Process that calls a function in a folder, with its output captured."""
 
     def __init__(self, folder: Path, call: Callable[..., None], *arguments: Any) -> None:
         self._read, write = _PROCESSES.Pipe(duplex=False)
@@ -104,14 +104,14 @@ class Child:
         write.close()
 
     def kill(self) -> bool:
-        """End it by SIGKILL; whether it was still there to be ended."""
+        """Kill the process by SIGKILL; return whether it was still running."""
         self.process.kill()
         self.process.join()
         self._read.close()
         return self.process.exitcode != 0
 
     def finish(self) -> tuple[int, str]:
-        """Wait for its end: exit status, and what it said on stdout and stderr."""
+        """Wait for the end; return the exit status and the output on stdout and stderr."""
         text = b""
         while part := os.read(self._read.fileno(), 1 << 16):
             text += part
@@ -128,22 +128,22 @@ def _run(write: Connection, folder: Path, call: Callable[..., None], *arguments:
 
 
 def run_stage(name: str, options: tuple[str, ...] = ()) -> None:
-    """A stage as `python -m stages.NAME` runs it, in the working folder."""
+    """Run a stage like `python -m stages.NAME`, in the working folder."""
     importlib.import_module(f"stages.{name}").app(options, prog_name=name)
 
 
 def run_command(*options: str) -> None:
-    """The command `geonode`, in the working folder."""
+    """Run the command `geonode`, in the working folder."""
     importlib.import_module("geonode.cli").app(options, prog_name="geonode")
 
 
 def stage(folder: Path, name: str, *options: str) -> Child:
-    """Begin a stage in a process of its own."""
+    """Start a stage in a process of its own."""
     return Child(folder, run_stage, name, options)
 
 
 def repro(folder: Path) -> "subprocess.Popen[str]":
-    """Begin `dvc repro` up to the report, in a process group of its own."""
+    """Start `dvc repro` up to the report, in a process group of its own."""
     environment = {
         **os.environ,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
@@ -163,13 +163,13 @@ def repro(folder: Path) -> "subprocess.Popen[str]":
 
 
 def made(folder: Path, *paths: str) -> dict[str, str]:
-    """SHA-256 of every file below some paths, by path; a folder has none.
+    """SHA-256 of every file below some paths, by path; empty for folders.
 
-    Records of what stages took are left out, as no two are the same.
+    Records of time and memory are left out, as they always differ.
 
     Args:
-        folder: of the project.
-        paths: in it; all that stages make if none are given.
+        folder: folder of the project.
+        paths: paths in it; all outputs of stages if none are given.
     """
     found = {}
     for path in paths or MADE:
@@ -189,12 +189,12 @@ class Bench:
     """Two finished projects of different seeds, and a copy of the first that is broken.
 
     Attributes:
-        whole: reproduced by DVC, undisturbed.
-        other: of other seeds.
-        work: the copy.
-        seconds: that every stage takes.
-        outputs: of every stage.
-        choose: everything that is left to chance.
+        whole: project run by DVC, undisturbed.
+        other: project of other seeds.
+        work: copy of `whole` that is broken.
+        seconds: time of every stage.
+        outputs: outputs of every stage.
+        choose: random numbers.
     """
 
     whole: Path
@@ -206,7 +206,7 @@ class Bench:
 
     @classmethod
     def of(cls, folder: Path, seconds: dict[str, float]) -> "Bench":
-        """The projects `whole` and `other` of a folder, and a new copy of the first."""
+        """Bench of the projects `whole` and `other` in a folder, with a new copy of the first."""
         whole = folder / "whole"
         shutil.copytree(whole, folder / "work")
         written = defaultdict(list)
@@ -215,19 +215,19 @@ class Bench:
         return cls(whole, folder / "other", folder / "work", seconds, dict(written))
 
     def give(self, name: str, source: Path) -> None:
-        """Put what a stage made in another project into the place of what it made here."""
+        """Replace the outputs of a stage by those of another project."""
         for path in self.outputs[name]:
             copy(source / path, self.work / path)
 
     def restore(self) -> None:
-        """Make the copy what it was."""
+        """Restore the copy."""
         for path in MADE:
             copy(self.whole / path, self.work / path)
 
     def torn(self, name: str) -> str:
-        """Which output of a stage is neither that of one project nor that of the other; or none.
+        """Message about an output of a stage that is of neither project; empty if none is.
 
-        A folder may have stepped aside the moment before its successor comes: it is put back.
+        A folder that was moved aside just before its replacement counts as in place.
         """
         for path in self.outputs[name]:
             found = made(self.work, path)
@@ -242,7 +242,7 @@ class Bench:
         return ""
 
     def differing(self) -> str:
-        """What is different here from the project that was not disturbed; or nothing."""
+        """Message about differences from the undisturbed project; empty if there are none."""
         expected, found = made(self.whole), made(self.work)
         names = sorted(expected.keys() | found.keys())
         wrong = [name for name in names if expected.get(name) != found.get(name)]
@@ -250,7 +250,7 @@ class Bench:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Put a copy of a file or a folder into the place of another."""
+    """Replace a file or folder by a copy of another."""
     if target.is_dir():
         shutil.rmtree(target)
     else:
@@ -263,15 +263,15 @@ def copy(source: Path, target: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Row:
-    """What became of the trials of a fault.
+class FaultRow:
+    """Result of the trials of a fault.
 
     Attributes:
-        fault: what goes wrong.
-        provoked: how.
-        trials: how often.
-        problems: what was lost, one line for every trial that was.
-        note: what else was counted.
+        fault: name of the fault.
+        provoked: description of the trials.
+        trials: number of trials.
+        problems: one line for every trial with a loss.
+        note: further counts.
     """
 
     fault: str

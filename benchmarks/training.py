@@ -1,9 +1,8 @@
-"""Training of path decoders in every format of a device: its speed, its floor, and its accuracy.
+"""Training of path decoders in every format of a device: speed, floor and accuracy.
 
-`python -m benchmarks.training --out training.json`: the spectra that the parameters name, geodesics
-of untrained metrics. Speed is that of all wavelengths, one decoder a fold; accuracy is
-that of the training that the parameters ask for, against the same in double precision and against
-other first weights.
+`python -m benchmarks.training --out training.json` uses the spectra of the parameters and geodesics
+of untrained metrics. Speed is for all wavelengths and one decoder per fold. Accuracy is for the
+training of the parameters, compared with double precision and with other initial weights.
 """
 
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from geonode.training.folds import leave_one_out, training_wavelengths
 
 FORMATS = ("float64", "float32", "tf32", "bfloat16", "float16")
 PARAMETERS = Path("params.yaml")
-"""The parameters whose blocks `spectra` and `decoders` say what is trained."""
+"""Parameters, of which the blocks `spectra` and `decoders` are used."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Case:
 
     @classmethod
     def of(cls, parameters: Parameters) -> "Case":
-        """The spectra that the parameters name, and untrained metrics."""
+        """Case of the spectra of the parameters, with untrained metrics."""
         series = read_series_csv(parameters.spectra)
         folds = len(series.concentrations) + 1
         network = Perceptron.initial(SIZES, [(0, fold) for fold in range(folds)])
@@ -57,7 +56,7 @@ class Case:
 def left_out(
     case: Case, parameters: Parameters, device: Device, seed: int
 ) -> Float[np.ndarray, "level wavelength"]:
-    """Every level as it is predicted by the decoders that were trained without it."""
+    """Predictions of every level by the decoders trained without it."""
     block = parameters.decoders.model_copy(update={"seed": seed})
     chosen = training_wavelengths(len(case.series.axis), block.wavelengths)
     features = case.features[..., chosen, :]
@@ -79,7 +78,7 @@ def left_out(
 
 
 def timed(case: Case, parameters: Parameters, device: Device, repeats: int) -> dict[str, Any]:
-    """An epoch of one decoder a fold at all wavelengths, beside its floor."""
+    """Time of an epoch of one decoder per fold at all wavelengths, with its floor."""
     levels, wavelengths = len(case.series.concentrations), len(case.series.axis)
     block = parameters.decoders.model_copy(update={"wavelengths": wavelengths})
     run = TrainingRun(leave_one_out(levels)[:-1], 1, device)
@@ -100,12 +99,12 @@ def timed(case: Case, parameters: Parameters, device: Device, repeats: int) -> d
 def root_mean_square(
     found: Float[np.ndarray, "level wavelength"], expected: Float[np.ndarray, "level wavelength"]
 ) -> float:
-    """Of their difference, relative to the deviation of what is expected."""
+    """Root mean square of a difference, relative to the deviation of the expected spectra."""
     return float(np.sqrt(np.square(found - expected).mean()) / expected.std())
 
 
 def measured(case: Case, parameters: Parameters, kind: Any, repeats: int) -> list[dict[str, Any]]:
-    """Every format that the device has, in the order of `FORMATS`."""
+    """Results of every format of the device, in the order of `FORMATS`."""
     lines: list[dict[str, Any]] = []
     exact = None
     for name in FORMATS:
@@ -135,9 +134,9 @@ def measured(case: Case, parameters: Parameters, kind: Any, repeats: int) -> lis
 def main(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     repeats: Annotated[int, typer.Option(min=1, help="Timings of every format.")] = 5,
-    out: Annotated[Path | None, typer.Option(help="JSON file for everything measured.")] = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file for all results.")] = None,
 ) -> None:
-    """Time the training of path decoders in every format, and compare what they predict."""
+    """Time the training of path decoders in every format, and compare their predictions."""
     parameters = read_parameters(PARAMETERS)
     lines = measured(Case.of(parameters), parameters, device, repeats)
     for line in lines:

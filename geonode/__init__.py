@@ -9,7 +9,7 @@ __all__ = ["GeodesicSpectralRegressor"]
 
 
 def __getattr__(name: str) -> Any:
-    """The regressor when it is asked for: it needs torch and scikit-learn, the package does not."""
+    """Lazy import of the regressor, which needs torch and scikit-learn."""
     if name == "GeodesicSpectralRegressor":
         from geonode.regressor import GeodesicSpectralRegressor  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Refusing arguments that cannot be meant, by name: what was found and what was expected."""
+"""Checks of arguments, with error messages that name them."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -9,10 +9,10 @@ Way = TypeVar("Way")
 
 
 def choose(ways: Mapping[str, Way], name: str, argument: str) -> Way:
-    """One of several named ways to do a thing.
+    """Entry of a registry by name.
 
     Raises:
-        GeometryError: there is none of this name; the message names the argument and all ways.
+        GeometryError: the name is unknown; the message names the argument and all entries.
     """
     if name not in ways:
         raise GeometryError(f"{argument}: found {name!r}, expected one of {', '.join(ways)}")
@@ -23,7 +23,7 @@ def require_above(argument: str, value: float | int, bound: int) -> None:
     """Refuse a number that is not above a bound.
 
     Raises:
-        GeometryError: naming the argument.
+        GeometryError: the number is not above the bound; the message names the argument.
     """
     if not value > bound:
         raise GeometryError(f"{argument}: found {value}, expected a number above {bound}")

@@ -1,4 +1,4 @@
-"""The command `geonode`: what its commands are and how they are grouped."""
+"""Command `geonode`: its commands and their groups."""
 
 from importlib.metadata import version
 from inspect import getdoc
@@ -27,15 +27,15 @@ def _version(wanted: bool) -> bool:
 
 
 @app.callback(
-    epilog="Exit status: 0 done; 1 done, but something was found wrong; 2 could not begin, "
-    "nothing was written; 130 interrupted."
+    epilog="Exit status: 0 done; 1 done, but problems were found; 2 could not begin, nothing was "
+    "written; 130 interrupted."
 )
 def main(
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Results and errors only: no progress, no notes.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="A log on stderr, and where errors come from.")
+        bool, typer.Option("--verbose", "-v", help="A log on stderr, and tracebacks of errors.")
     ] = False,
     _: Annotated[
         bool,

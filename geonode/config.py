@@ -1,7 +1,7 @@
-"""The parameters of the pipeline: one block per stage, every field with its unit and its range.
+"""Parameters of the pipeline: one block per stage, with units and ranges of all fields.
 
-`params.yaml` is read into `Parameters`. The library takes the blocks it needs and never reads the
-file itself; stages do.
+Stages read `params.yaml` into `Parameters`. The library takes the blocks it needs and never reads
+the file itself.
 """
 
 from typing import Annotated, Any, Literal
@@ -16,11 +16,11 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Interval = Annotated[tuple[Finite, Finite], Field(strict=False)]  # YAML has lists, no tuples
 
 Format = Literal["float64", "float32", "float16"]
-"""Of numbers that are kept; they are computed in double precision."""
+"""Format of stored numbers; they are computed in double precision."""
 
 
 class Block(BaseModel):
-    """A group of parameters; unknown keys are errors and values never change type silently."""
+    """Group of parameters; unknown keys are errors and values never change type silently."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -29,8 +29,8 @@ class PrecisionParameters(Block):
     """Floating-point formats."""
 
     training: Literal["float32", "float64", "tf32", "bfloat16", "float16"] = Field(
-        description="format in which metrics and decoders are trained; the last three are those of "
-        "the products of layers, beside float32 (tf32: cuda alone)"
+        description="format in which metrics and decoders are trained; the last three round the "
+        "factors of products of layers, and the rest is float32 (tf32: cuda alone)"
     )
     geometry: Literal["auto", "float32", "float64"] = Field(
         description="format in which grids and geodesics are computed; "
@@ -39,7 +39,7 @@ class PrecisionParameters(Block):
 
 
 class AxisParameters(Block):
-    """A uniform axis."""
+    """Uniform axis."""
 
     start: Finite = Field(description="first wavelength (nm)")
     stop: Finite = Field(description="last wavelength, included (nm)")
@@ -62,13 +62,13 @@ class NoiseParameters(Block):
 
 
 class EngineParameters(Block):
-    """Which processes compute; the bytes of the results are the same."""
+    """Processes that compute, which do not affect the bytes of the results."""
 
     kind: Literal["local", "dask"] = Field(
         description="local, this process; or dask, worker processes with one thread each"
     )
     scheduler: Annotated[str, Field(min_length=1)] | None = Field(
-        description="address of a Dask cluster that is there already, such as tcp://host:8786 "
+        description="address of a running Dask cluster, such as tcp://host:8786 "
         "(null: one on this machine, for as long as the stage runs)"
     )
     workers: PositiveInt = Field(description="processes of a cluster on this machine")
@@ -93,7 +93,7 @@ class GenerateParameters(Block):
 
 
 class SpectraParameters(Block):
-    """The measured table and how it is charted."""
+    """Measured table and its chart."""
 
     source: str = Field(
         min_length=1, description="file of spectra: text, Excel, JCAMP-DX, NetCDF or Zarr"
@@ -132,7 +132,7 @@ class AugmentationParameters(Block):
 
 
 class TrainingParameters(Block):
-    """What the training of metrics and of decoders have in common."""
+    """Parameters common to the training of metrics and of decoders."""
 
     seed: Seed = Field(description="seed of the initial weights")
     members: PositiveInt = Field(description="independent models of every fold (ensemble)")
@@ -191,18 +191,18 @@ class MetricParameters(TrainingParameters):
 
 
 class InnerParameters(Block):
-    """Leave-one-out inside every fold: it weighs kinds of decoders and calibrates intervals."""
+    """Leave-one-out inside every fold, for weights of decoders and calibration of intervals."""
 
     members: Annotated[int, Field(ge=0)] = Field(
         description="models of every inner fold; 0: no inner folds, no blend and no intervals"
     )
     levels: Annotated[int, Field(ge=2)] | None = Field(
-        description="levels that are left out in turn inside every fold (null: all)"
+        description="number of levels left out in turn inside every fold (null: all)"
     )
 
 
 class ChristoffelParameters(Block):
-    """The grid of Christoffel symbols."""
+    """Grid of Christoffel symbols."""
 
     resolution: Annotated[int, Field(ge=4)] = Field(description="evenly spaced concentration nodes")
     tolerance: Positive = Field(
@@ -216,7 +216,7 @@ class ChristoffelParameters(Block):
         description="largest trailing coefficient of the Chebyshev expansion of ln sqrt(g)"
     )
     largest_degree: Annotated[int, Field(ge=8, le=2048)] = Field(
-        description="degree of the expansion at which a metric is refused as too sharp"
+        description="degree of the expansion beyond which a metric is refused as too sharp"
     )
     lookup: Literal["hermite", "linear", "grid_sample"] = Field(
         description="interpolation between nodes, for the tolerance and for iterative methods"
@@ -228,16 +228,16 @@ class ChristoffelParameters(Block):
 
 
 class GeodesicsParameters(Block):
-    """The boundary value problems."""
+    """Boundary value problems."""
 
     method: Literal["closed_form", "newton", "lbfgs", "adam", "scipy"] = Field(
-        description="how first velocities are found"
+        description="method that solves for first velocities"
     )
     tolerance: Positive = Field(
         description="largest endpoint residual of a solved geodesic (chart)"
     )
     patience: PositiveInt = Field(
-        description="successive shots within the tolerance, after which a row is left alone"
+        description="successive shots within the tolerance after which a geodesic is solved"
     )
     steps: PositiveInt = Field(description="in time, of every shot of an iterative method")
     time_points: Annotated[int, Field(ge=0)] = Field(
@@ -258,7 +258,7 @@ class GeodesicsParameters(Block):
 
 
 class DecodersParameters(TrainingParameters):
-    """The leave-one-out decoders; all but the kind belongs to path."""
+    """Leave-one-out decoders; all parameters except the kind are of path decoders."""
 
     kind: Literal["blend", "posterior", "path"] = Field(
         description="posterior over metrics, an average of closed forms; path, the published "
@@ -286,17 +286,17 @@ class BenchmarkParameters(Block):
     """Timing."""
 
     sequential_sample: Annotated[int, Field(ge=2)] = Field(
-        description="geodesics that the sequential way solves for the extrapolation"
+        description="geodesics that the sequential method solves for the extrapolation"
     )
     repeats: Annotated[int, Field(ge=1)] = Field(description="repetitions of every short timing")
 
 
 class AblationParameters(Block):
-    """What the ablation runs over."""
+    """Series and seeds of the ablation."""
 
-    folder: str = Field(min_length=1, description="of files of spectra, one a series")
+    folder: str = Field(min_length=1, description="folder of files of spectra, one per series")
     seeds: Annotated[list[Seed], Field(min_length=1)] = Field(
-        description="of metrics and decoders, one run each"
+        description="seeds of metrics and decoders, one run each"
     )
     simulated: PositiveInt = Field(
         description="simulated series to score the posterior on, of each of five numbers of levels"
@@ -304,9 +304,9 @@ class AblationParameters(Block):
 
 
 class Parameters(Block):
-    """The whole of params.yaml."""
+    """All parameters of params.yaml."""
 
-    preset: str = Field(description="one of presets: what it says takes the place of the blocks")
+    preset: str = Field(description="one of presets, whose values replace those of the blocks")
     presets: dict[str, dict[str, Any]] = Field(
         description="by name: values by dotted key, such as {decoders.members: 16}"
     )
@@ -314,8 +314,8 @@ class Parameters(Block):
         description="where to compute; auto takes cuda, then mps, then cpu"
     )
     memory_mb: PositiveInt | None = Field(
-        description="memory of a process for the models trained, or geodesics solved, at once (MB, "
-        "10^6 bytes; null: what the profile of the device says)"
+        description="memory of a process for one batch of models or tile of geodesics (MB, 10^6 "
+        "bytes; null: by the profile of the device)"
     )
     precision: PrecisionParameters
     engine: EngineParameters
@@ -331,7 +331,7 @@ class Parameters(Block):
     ablation: AblationParameters
 
     def seeded(self, seed: int) -> "Parameters":
-        """The same with another seed of metrics and decoders."""
+        """Copy with another seed of metrics and decoders."""
         metric = self.metric.model_copy(update={"seed": seed})
         decoders = self.decoders.model_copy(update={"seed": seed})
         return self.model_copy(update={"metric": metric, "decoders": decoders})

@@ -1,15 +1,15 @@
-"""Every error raised on purpose: what was found, where, what was expected, what to do."""
+"""Hierarchy of all errors raised on purpose."""
 
 from pathlib import Path
 from typing import Any
 
 
 class GeonodeError(Exception):
-    """Root of the hierarchy. Stages print its message as one line and exit with status 2."""
+    """Root of the hierarchy. Stages print the message as one line and exit with status 2."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Of another process it arrives as it was raised: some classes make their message of other
-        # arguments, and must not make it again of the message.
+        # Restored from another process without calling __init__, as the arguments of some classes
+        # are not their message.
         return _again, (type(self), self.args, self.__dict__)
 
 
@@ -26,7 +26,7 @@ class SpectraError(GeonodeError):
 
 
 class DeviceError(GeonodeError):
-    """A device or a precision was asked for that this machine does not have."""
+    """A requested device or precision is absent on this machine."""
 
 
 class GeometryError(GeonodeError):
@@ -34,11 +34,11 @@ class GeometryError(GeonodeError):
 
 
 class TrainingError(GeonodeError):
-    """Training left the finite numbers, or cannot begin or go on as it was asked to."""
+    """Training gave numbers that are not finite, or cannot start or resume as requested."""
 
 
 class EngineError(GeonodeError):
-    """The processes that are to do the work are not there, not alike, or were lost."""
+    """Worker processes are absent, inconsistent, or were lost."""
 
 
 class ArtifactError(GeonodeError):
@@ -54,7 +54,7 @@ class MissingArtifactError(ArtifactError):
 
 
 class CorruptArtifactError(ArtifactError):
-    """An artifact fails its checksums, misses a part, or holds a value it must not hold."""
+    """An artifact fails its checksums, misses a part, or holds an invalid value."""
 
     def __init__(self, path: Path, reason: str, array: str = "", chunk: str = "") -> None:
         where = f", array {array!r}" if array else ""
@@ -66,7 +66,7 @@ class CorruptArtifactError(ArtifactError):
 
 
 def _again(kind: type[GeonodeError], arguments: tuple[Any, ...], state: dict[str, Any]) -> Any:
-    """An error of another process."""
+    """Error of another process, restored."""
     error = kind.__new__(kind, *arguments)
     error.__dict__.update(state)
     return error

@@ -11,18 +11,18 @@ from geonode.config import Parameters
 from geonode.errors import ParameterError
 
 PRESET = ("inner", "metric", "decoders")
-"""Blocks that a preset may change: those whose stages depend on it."""
+"""Blocks that a preset may change."""
 
 
 LARGEST_YAML = 2**19
-"""Characters of a file, and of all that it says once its aliases are followed."""
+"""Largest number of characters of a file, and of its values with aliases expanded."""
 
 
 def parse_yaml(text: str) -> Any:
-    """The value of a YAML 1.2 text, as DVC reads it: 1e-3 is a number.
+    """Value of a YAML 1.2 text, as DVC reads it: 1e-3 is a number.
 
     Raises:
-        YAMLError: the text is no YAML, or says more than a file of parameters has to say.
+        YAMLError: the text is no YAML, or too large for a file of parameters.
     """
     if len(text) > LARGEST_YAML:
         raise YAMLError(f"found {len(text)} characters, expected at most {LARGEST_YAML}")
@@ -32,14 +32,14 @@ def parse_yaml(text: str) -> Any:
         raise
     except RecursionError as error:
         raise YAMLError("found lists or mappings too deep in each other; make them flat") from error
-    except Exception as error:  # of a number or a date that is none, whatever it is
+    except Exception as error:  # an invalid number or date raises errors of many types
         raise YAMLError(f"found a value that is none of its kind: {error}") from error
     _refuse_expanded(value)
     return value
 
 
 def _refuse_expanded(value: Any) -> None:
-    """Refuse aliases that say much more than the text, or without end, and integers beyond all."""
+    """Refuse aliases that expand too far or without end, and integers beyond all floats."""
     size, left = 0, [value]
     while left:
         item = left.pop()
@@ -62,8 +62,8 @@ def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Para
 
     Args:
         path: a YAML file with every key of `Parameters`.
-        overrides: values by dotted key, such as `{"decoders.epochs": 10}`, that replace the file's
-            and those of its preset.
+        overrides: values by dotted key, such as `{"decoders.epochs": 10}`, that replace those of
+            the file and of its preset.
 
     Raises:
         ParameterError: the file is missing or no YAML mapping, a key is unknown or missing, or a
@@ -97,7 +97,7 @@ def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Para
         found: Any = "nothing" if first["type"] == "missing" else first["input"]
         if first["type"] == "extra_forbidden":
             expected = "no such key"
-        if first["type"] == "value_error":  # of a whole block, whose values contradict each other
+        if first["type"] == "value_error":  # values of a block that contradict each other
             found = {name: value for name, value in found.items() if name in expected}
         whole, parts = f"{key}.", [f"{override}." for override in given]
         by_hand = any(whole.startswith(part) or part.startswith(whole) for part in parts)
@@ -106,10 +106,10 @@ def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Para
 
 
 def _preset(path: Path, content: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Values of the preset that is asked for, by dotted key."""
+    """Values of the requested preset by dotted key."""
     presets, name = content.get("presets"), given.get("preset", content.get("preset"))
     if not isinstance(presets, dict) or not isinstance(name, str):
-        return {}  # the validation of the whole says what is wrong
+        return {}  # reported by the validation of the whole file
     if not isinstance(presets.get(name), dict):
         source = "command line" if "preset" in given else str(path)
         raise ParameterError(source, "preset", name, f"one of {', '.join(map(str, presets))}")

@@ -1,4 +1,4 @@
-"""How long-running work says how far it is."""
+"""Progress of long-running work."""
 
 import logging
 import sys
@@ -9,19 +9,19 @@ from contextvars import ContextVar
 from geonode.terminal import printable
 
 Progress = Callable[[int], None]
-"""Called with the number of units of work done since the last call."""
+"""Callback for the number of units of work done since the last call."""
 
 _LOG = logging.getLogger(__name__)
 _QUIET = ContextVar("quiet", default=False)
 
 
 def silent(_: int) -> None:
-    """A `Progress` that says nothing."""
+    """`Progress` that does nothing."""
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Whatever is run inside shows no progress."""
+    """Context that shows no progress."""
     token = _QUIET.set(True)
     try:
         yield
@@ -36,27 +36,27 @@ def is_quiet() -> bool:
 
 @contextmanager
 def bar(label: str, total: int, steady: bool = False) -> Iterator[Progress]:
-    """A progress bar on stderr, silent when stderr is no terminal or inside `quietly`.
+    """Progress bar on stderr, hidden if stderr is no terminal or inside `quietly`.
 
-    Where DEBUG is logged, shown or not, what the work used is logged once it has ended.
+    At the log level DEBUG, the resources used are logged at the end.
 
     Args:
-        label: of the work.
-        total: units of it.
-        steady: whether all of it is of one kind, so that memory that grows meanwhile is a warning.
+        label: name of the work.
+        total: units of work.
+        steady: whether all of the work is alike, so that growing memory gives a warning.
 
     Yields:
         A function to call with the number of units done since the last call.
     """
-    told = _LOG.isEnabledFor(logging.DEBUG)
-    if not (told or steady):
+    debug = _LOG.isEnabledFor(logging.DEBUG)
+    if not (debug or steady):
         with _shown(label, total) as report:
             yield report
         return
     from geonode.observation.usage import Growth, observed  # noqa: PLC0415 - only where it is used
 
     growth = Growth(total)
-    used = observed(label) if told else nullcontext(silent)
+    used = observed(label) if debug else nullcontext(silent)
     with used as count, _shown(label, total) as report:
 
         def counted(done: int) -> None:
@@ -66,7 +66,7 @@ def bar(label: str, total: int, steady: bool = False) -> Iterator[Progress]:
 
         yield counted
     if steady:
-        growth.tell(label)
+        growth.warn(label)
 
 
 @contextmanager
@@ -74,11 +74,11 @@ def _shown(label: str, total: int) -> Iterator[Progress]:
     if is_quiet() or not sys.stderr.isatty():
         yield silent
         return
-    from rich.console import Console  # noqa: PLC0415 - only where there is someone to look
+    from rich.console import Console  # noqa: PLC0415 - only with a terminal
     from rich.markup import escape  # noqa: PLC0415
     from rich.progress import Progress as ProgressBar  # noqa: PLC0415
 
     with ProgressBar(console=Console(stderr=True), transient=True) as shown:
-        # Names are in it, which may look like the markup of rich.
+        # The label may hold names that look like the markup of rich.
         task = shown.add_task(escape(printable(label)), total=total)
         yield lambda done: shown.advance(task, done)

@@ -1,4 +1,4 @@
-"""All that is learned of a series, without the grid: path features come from the networks."""
+"""Fit of metrics and decoders of a series without the grid: path features from the networks."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ class SeriesFit(NamedTuple):
 
     Attributes:
         learned: the metrics.
-        blend: the decoders.
+        blend: the blend of decoders.
         features: of all geodesics between levels, at the training wavelengths; None for the
             posterior alone.
     """
@@ -41,10 +41,10 @@ def fit_series(
     """Learn metrics and decoders of a series.
 
     Args:
-        series: on its given chart.
-        blocks: `inner`, `metric` and `decoders` of the parameters.
-        device: where to train.
-        report: told of every step.
+        series: series on its given chart.
+        blocks: the blocks `inner`, `metric` and `decoders` of the parameters.
+        device: device to train on.
+        report: called after every step.
 
     Raises:
         TrainingError: as `NestedRuns.of`, `learn` and `fit_blend`.

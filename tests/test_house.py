@@ -238,19 +238,20 @@ def test_the_project_knows_no_parameter_file_but_in_its_commands(file):
     assert ("params.yaml" in text) == (file in {"stages/paths.py", "geonode/commands/common.py"})
 
 
-def code_lines(file, function):
-    """Lines of a function, signature included, that are neither blank nor its docstring."""
-    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
-    body = set(range(function.lineno, function.end_lineno + 1))
-    if ast.get_docstring(function) is not None:
-        body -= set(range(function.body[0].lineno, function.body[0].end_lineno + 1))
-    return sum(bool(lines[number - 1].strip()) for number in body)
+LONGEST_FUNCTION = 50  # lines, signature and docstring included
+STILL_LONGER = {
+    "geonode/geodesics/quadrature.py",
+    "geonode/geodesics/solvers/shooting.py",
+    "geonode/geometry/stored.py",
+}  # up to 60, until they are split
 
 
 @pytest.mark.parametrize("file", LIBRARY + STAGES)
 def test_functions_fit_on_a_screen(file):
     for function in functions(file):
-        assert code_lines(file, function) <= 60, f"{file}:{function.lineno}: {function.name}"
+        lines = function.end_lineno - function.lineno + 1
+        longest = 60 if file in STILL_LONGER else LONGEST_FUNCTION
+        assert lines <= longest, f"{file}:{function.lineno}: {function.name}: {lines}"
 
 
 def can_fail(function, helpers=frozenset()):

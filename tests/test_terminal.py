@@ -100,7 +100,7 @@ def test_a_full_standard_output_is_one_line(tmp_path, command):
             check=False,
         )
     assert run.returncode == 2
-    expected = "error: standard output: No space left on device; what was to be shown is not\n"
+    expected = "error: standard output: No space left on device; the result was not printed\n"
     assert run.stderr == expected
 
 

@@ -1,4 +1,4 @@
-"""`geonode info` and `geonode verify`: what the pipeline has written, and whether it is intact."""
+"""Commands `geonode info` and `geonode verify`: outputs of the pipeline and their state."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -19,9 +19,9 @@ _KINDS = {
 
 
 def info(root: Root = Path(), as_json: AsJson = False) -> None:
-    """List what the stages of the pipeline write: dimensions, arrays, sizes, and whether intact.
+    """List the outputs of the pipeline: dimensions, arrays, sizes and state.
 
-    The exit status is 1 if something is damaged. That something is absent is no error here.
+    The exit status is 1 if an output is damaged. An absent output is no error here.
     """
     from geonode.storage.inventory import inventory  # noqa: PLC0415
 
@@ -35,11 +35,11 @@ def info(root: Root = Path(), as_json: AsJson = False) -> None:
 
 
 def verify(root: Root = Path(), as_json: AsJson = False) -> None:
-    """Read every byte the pipeline has written, and say what is damaged, changed, stale or absent.
+    """Read every byte of the outputs, and report what is damaged, changed, stale or absent.
 
     Checked are the checksums of artifacts and weights, that every number is finite, that artifacts
-    agree on the dimensions they share, and that all is as dvc.lock has it. The exit status is 1 if
-    something was found. Whether code or parameters have changed since: see dvc status.
+    agree on the dimensions they share, and that all is as in dvc.lock. The exit status is 1 if
+    there are findings. Changed code and parameters are reported by dvc status.
     """
     from geonode.storage import integrity, pipeline  # noqa: PLC0415
 
@@ -86,7 +86,7 @@ def _described(entry: dict[str, Any]) -> Iterator[str]:
 
 
 def _size(count: int) -> str:
-    """Bytes in the unit that keeps the number small, powers of 1000 as on the label of a disk."""
+    """Size in bytes, kB, MB, GB or TB, powers of 1000."""
     number, unit = float(count), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if number < 1000:

@@ -1,8 +1,8 @@
-"""The frame of all commands: errors as one line, notes, results, and how much of them is shown.
+"""Common parts of all commands: errors as one line, notes, results.
 
-A command is a plain function. It raises a `GeonodeError` where it cannot go on, tells how it gets
-on with `note` and `geonode.progress.bar`, and hands over what it found with `tell` or
-`echo_json`. Imports of what computes belong inside of it, so that help is quick.
+A command is a plain function. It raises a `GeonodeError` if it cannot continue, reports progress
+with `note` and `geonode.progress.bar`, and prints its result with `tell` or `echo_json`. It imports
+modules that compute inside of the function, so that help is quick.
 """
 
 import json
@@ -27,16 +27,16 @@ PARAMETERS = Path("params.yaml")
 
 ParameterFile = Annotated[Path, typer.Option("--params", metavar="FILE", help="Parameter file.")]
 Preset = Annotated[
-    str | None, typer.Option("--preset", metavar="NAME", help="In place of that of the file.")
+    str | None, typer.Option("--preset", metavar="NAME", help="Replaces that of the file.")
 ]
 DeviceName = Annotated[
-    str | None, typer.Option("--device", metavar="NAME", help="In place of that of the file.")
+    str | None, typer.Option("--device", metavar="NAME", help="Replaces that of the file.")
 ]
 Root = Annotated[
-    Path, typer.Option("--root", metavar="DIR", help="Folder of the pipeline, that of dvc.yaml.")
+    Path, typer.Option("--root", metavar="DIR", help="Folder of the pipeline, with dvc.yaml.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 CacheDtype = Annotated[
     Format | None,
     typer.Option("--cache-dtype", help="Format of the numbers in a .zarr.", show_default="float64"),
@@ -44,10 +44,10 @@ CacheDtype = Annotated[
 
 
 class Commands(TyperGroup):
-    """Commands framed by `--quiet` and `--verbose`, with expected errors in one line."""
+    """Group of commands with `--quiet` and `--verbose`, and expected errors in one line."""
 
-    def invoke(self, ctx: Any) -> Any:  # a Context of the click that Typer is built on
-        """Run the command that was asked for."""
+    def invoke(self, ctx: Any) -> Any:  # a Context of click
+        """Run the requested command."""
         quiet, verbose = ctx.params["quiet"], ctx.params["verbose"]
         with quietly() if quiet else nullcontext(), logged("debug") if verbose else nullcontext():
             try:
@@ -63,19 +63,19 @@ class Commands(TyperGroup):
 
 
 def parameters_of(file: Path, preset: str | None, device: str | None) -> Parameters:
-    """The parameters of a file, but for a preset and a device that were given in their place."""
+    """Parameters of a file, with preset and device replaced if given."""
     given = {"preset": preset, "device": device}
     return read_parameters(file, {key: value for key, value in given.items() if value is not None})
 
 
 def note(line: str) -> None:
-    """Say on stderr how the work gets on; not with `--quiet`."""
+    """Print a note on stderr, except with `--quiet`."""
     if not is_quiet():
         remark(line)
 
 
 def found_wrong(line: str) -> NoReturn:
-    """End a command that has done its work and found something wrong, with exit status 1."""
+    """End a command that found problems, with exit status 1."""
     refuse(line)
     raise typer.Exit(1)
 
@@ -87,20 +87,20 @@ def echo_json(content: dict[str, Any]) -> None:
         content: nested mappings and sequences, NumPy arrays among them; NaN and infinity become
             null.
     """
-    from geonode.storage.document import plain  # noqa: PLC0415 - NumPy, which help can do without
+    from geonode.storage.document import plain  # noqa: PLC0415 - NumPy, which help does not need
 
     dumps = partial(json.dumps, plain(content), indent=2, allow_nan=False)
     text = dumps(ensure_ascii=False)
-    # JSON escapes in its own way what a terminal must not get.
+    # Control characters are escaped as by JSON.
     escaped = dumps(ensure_ascii=True).replace("\x7f", "\\u007f")
     tell(text if printable(text) == text else escaped)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table whose columns are as wide as they must be.
+    """Lines of a table with aligned columns.
 
     Args:
-        rows: of the same length.
+        rows: rows of equal length.
     """
     rows = [[" ".join(cell.split()) if "\n" in cell else cell for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -1,4 +1,4 @@
-"""Where a command writes: found to be possible before anything is computed."""
+"""Check of the destination of a command before anything is computed."""
 
 from pathlib import Path
 
@@ -8,18 +8,17 @@ from geonode.errors import ParameterError
 def require_destination(
     option: str, path: Path | None, *suffixes: str, never: tuple[Path, ...], overwrite: bool
 ) -> None:
-    """Refuse a file that could not be written, or that must not be.
+    """Refuse a file that cannot or must not be written.
 
     Args:
-        option: that names the file.
+        option: name of the option.
         path: the file; None: nothing is to be written.
-        suffixes: what its name may end in.
+        suffixes: permitted suffixes of its name.
         never: files that are read, or folders of such files.
-        overwrite: whether what is there already may be replaced.
+        overwrite: whether an existing file may be replaced.
 
     Raises:
-        ParameterError: the name ends otherwise, the folder is absent, or the file is one that is
-            read, or is there already.
+        ParameterError: the suffix is another, the folder is absent, or the file is read or exists.
     """
     if path is None:
         return
@@ -34,7 +33,7 @@ def require_destination(
     elif read:
         expected = f"another place than {read[0]}, which is read here"
     elif not overwrite and (path.exists() or path.is_symlink()):
-        expected = "a name that is not taken; --overwrite replaces what is there"
+        expected = "a name that is not taken; --overwrite replaces the file"
     else:
         return
     raise ParameterError("options", option, str(path), expected)

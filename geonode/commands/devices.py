@@ -1,4 +1,4 @@
-"""`geonode devices`: where this machine can compute."""
+"""Command `geonode devices`: devices of this machine."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def devices(as_json: AsJson = False) -> None:
-    """List the devices of this machine, which one auto takes, and in which formats each computes.
+    """List the devices of this machine, the one that auto chooses, and the formats of each.
 
-    The formats are those that hold unless params.yaml has others, and so is the memory that is
-    used at once, by models trained side by side and by geodesics.
+    Formats, and the memory used at once by models trained side by side or by geodesics, are the
+    defaults where params.yaml has no others.
     """
     from geonode.devices.present import machine, present  # noqa: PLC0415
 
@@ -38,7 +38,7 @@ def devices(as_json: AsJson = False) -> None:
 
 
 def in_use(device: "Present") -> str:
-    """What a device is given to do in its own way, in words."""
+    """Program options in use on a device, in words."""
     profile = device.profile
     ways = {"captured training": profile.captured, "own kernels": profile.kernels}
     some = f"{profile.batches} batches at once"

@@ -1,4 +1,4 @@
-"""`geonode estimate`: concentrations of measured spectra."""
+"""Command `geonode estimate`: concentrations of measured spectra."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from geonode.estimation.tables import EstimateRow
     from geonode.spectra.reading import Spectra
 
-SHOWN = 50
-"""Rows, and sentences, on the screen."""
+MOST_LINES = 50
+"""Largest number of rows, and of sentences, on the screen."""
 
 NAMED = 5
-"""Spectra that the last line calls by their names."""
+"""Largest number of names in the last line."""
 
 Measured = Annotated[
     Path, typer.Argument(metavar="SPECTRA", help="Measured spectra, in any known format.")
 ]
 Out = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="All that was found: .csv; maps: .zarr.")
+    Path | None, typer.Option(metavar="FILE", help="All estimates, .csv; maps of an image, .zarr.")
 ]
 Figure = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The first posteriors drawn, .png.")
@@ -66,12 +66,11 @@ def estimate(
     root: Root = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Estimate the concentration of every spectrum of a file, and say how sure that is.
+    """Estimate the concentration of every spectrum of a file, with its uncertainty.
 
-    A spectrum may fit several concentrations, or none: both are said. The exit status is 1 if one
-    fits none. Of an image (y, x, wavelength) in a Zarr store, --out is another store, of maps; what
-    fits nowhere is flagged there. Given again after it was ended, it goes on from the tiles that
-    were done.
+    A spectrum may fit several concentrations, or none; both are reported. The exit status is 1 if
+    a spectrum fits none. For an image (y, x, wavelength) in a Zarr store, --out is a store of maps,
+    in which such pixels are flagged. An interrupted run resumes from its finished tiles.
     """
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.curve import Curve  # noqa: PLC0415
@@ -86,13 +85,9 @@ def estimate(
     require("--figure", figure, ".png")
     allowed = {"offset": allow_offset, "scale": allow_scale, "one_scan": True}
     if image:
-        if out is None:
-            expected = "a store of maps, .zarr, for an image"
-            raise ParameterError("options", "--out", "nothing", expected)
-        if figure is not None:
-            raise ParameterError("options", "--figure", str(figure), "no figure of an image")
+        maps = _maps_of_image(out, figure)
         model = SpectralModel.read(data)
-        write_maps(file, out, Curve.of(model, **allowed), model.series, options)
+        write_maps(file, maps, Curve.of(model, **allowed), model.series, options)
         return
     options.require_none()
     model = SpectralModel.read(data)
@@ -103,6 +98,16 @@ def estimate(
     if figure is not None:
         _draw(figure, curve, model, spectra, rows, scale=allow_scale)
     _tell(rows, model.series.labels["concentration_unit"], as_json=as_json)
+
+
+def _maps_of_image(out: Path | None, figure: Path | None) -> Path:
+    """Destination of the maps of an image, of which no figure is drawn."""
+    if out is None:
+        expected = "a store of maps, .zarr, for an image"
+        raise ParameterError("options", "--out", "nothing", expected)
+    if figure is not None:
+        raise ParameterError("options", "--figure", str(figure), "no figure of an image")
+    return out
 
 
 def _draw(
@@ -135,7 +140,7 @@ def _tell(rows: "list[EstimateRow]", unit: str, *, as_json: bool) -> None:
 def _estimates(
     curve: "Curve", model: "SpectralModel", spectra: "Spectra", out: Path | None
 ) -> list["EstimateRow"]:
-    """Estimates of a table, in a file too if there is to be one."""
+    """Estimates of a table, also written to a file if requested."""
     from geonode.estimation.tables import estimated, to_csv  # noqa: PLC0415
     from geonode.storage.document import write_text  # noqa: PLC0415
 
@@ -150,12 +155,12 @@ def _estimates(
 def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:
     from geonode.estimation.tables import header  # noqa: PLC0415
 
-    yield from aligned([header(unit), *(row.shown() for row in rows[:SHOWN])])
-    if len(rows) > SHOWN:
-        yield f"and {len(rows) - SHOWN} more; --out writes all of them"
-    told = [text for row in rows if (text := row.sentence(unit))]
-    if told:
+    yield from aligned([header(unit), *(row.shown() for row in rows[:MOST_LINES])])
+    if len(rows) > MOST_LINES:
+        yield f"and {len(rows) - MOST_LINES} more; --out writes all of them"
+    warnings = [text for row in rows if (text := row.sentence(unit))]
+    if warnings:
         yield ""
-        yield from told[:SHOWN]
-    if len(told) > SHOWN:
-        yield f"and {len(told) - SHOWN} more that are ambiguous or fit nowhere"
+        yield from warnings[:MOST_LINES]
+    if len(warnings) > MOST_LINES:
+        yield f"and {len(warnings) - MOST_LINES} more that are ambiguous or fit nowhere"

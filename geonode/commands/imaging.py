@@ -1,4 +1,4 @@
-"""The part of `geonode estimate` that makes maps of images."""
+"""Maps of images, for `geonode estimate`."""
 
 import os
 from pathlib import Path
@@ -20,32 +20,32 @@ Workers = Annotated[
     typer.Option(
         min=1,
         metavar="N",
-        help="Of an image: processes of Dask.",
-        show_default="this one, with a thread per core",
+        help="For an image: processes of Dask.",
+        show_default="this process, with a thread per core",
     ),
 ]
 Scheduler = Annotated[
-    str | None, typer.Option(metavar="tcp://HOST:PORT", help="Of an image: a cluster of Dask.")
+    str | None, typer.Option(metavar="tcp://HOST:PORT", help="For an image: a cluster of Dask.")
 ]
 BatchSize = Annotated[
     int | None,
     typer.Option(
         min=1,
         metavar="N",
-        help="Of an image: pixels of a tile.",
-        show_default="a chunk, or as many as have 16 MB of spectra; fewer if the tiles at once "
-        "take more than a quarter of the free memory",
+        help="For an image: pixels of a tile.",
+        show_default="a chunk, or 16 MB of spectra; fewer if the tiles together take more than a "
+        "quarter of the free memory",
     ),
 ]
 
 
 class ImageOptions(NamedTuple):
-    """How to make maps; None: not given.
+    """Options for maps of images; None: not given.
 
     Attributes:
         workers: processes of a cluster on this machine.
-        scheduler: address of a cluster that is there.
-        batch_size: pixels of a tile at most.
+        scheduler: address of a running cluster.
+        batch_size: largest number of pixels of a tile.
         cache_dtype: format of the numbers.
     """
 
@@ -55,7 +55,7 @@ class ImageOptions(NamedTuple):
     cache_dtype: Format | None
 
     def require_none(self) -> None:
-        """Refuse options that mean nothing for a table.
+        """Refuse these options for a table.
 
         Raises:
             ParameterError: one is given.
@@ -67,10 +67,10 @@ class ImageOptions(NamedTuple):
 
     @property
     def engine(self) -> EngineParameters:
-        """Which processes work.
+        """Parameters of the engine.
 
         Raises:
-            ParameterError: two kinds are asked for.
+            ParameterError: both --workers and --scheduler are given.
         """
         if self.workers is not None and self.scheduler is not None:
             expected = "one of --workers and --scheduler; a cluster has its workers"
@@ -84,7 +84,7 @@ class ImageOptions(NamedTuple):
 def write_maps(
     file: Path, out: Path, curve: "Curve", series: "Series", options: ImageOptions
 ) -> None:
-    """Maps of an image, tile by tile."""
+    """Write the maps of an image, tile by tile."""
     from geonode.engine.choice import open_engine  # noqa: PLC0415
     from geonode.estimation import maps  # noqa: PLC0415
     from geonode.estimation.image import Image, pixels_at_once  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`geonode panel`: every series of a folder, scored."""
+"""Command `geonode panel`: scores of every series of a folder."""
 
 from pathlib import Path
 from typing import Annotated
@@ -23,8 +23,8 @@ def panel(
         Path,
         typer.Argument(
             metavar="DIR",
-            help="Folder of files of spectra, one a series; NAME.yaml beside NAME.csv has its own "
-            "values of the block spectra.",
+            help="Folder of files of spectra, one per series; NAME.yaml next to NAME.csv has its "
+            "own values of the block spectra.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Table of the scores, .json or .csv.")],
@@ -34,9 +34,9 @@ def panel(
 ) -> None:
     """Predict every spectrum of every series of a folder from the others, and score them.
 
-    On several cores some series are scored at once. The table is written after each. Started
-    again, series whose file and parameters have not changed are left as they are. The exit status
-    is 1 if some series could not be scored.
+    Several cores score several series at once. The table is written after each. A new run skips
+    series whose file and parameters have not changed. The exit status is 1 if some series could
+    not be scored.
     """
     from geonode.evaluation.panel import Panel  # noqa: PLC0415
     from geonode.evaluation.panel_table import table  # noqa: PLC0415

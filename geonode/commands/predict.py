@@ -1,4 +1,4 @@
-"""`geonode predict`: spectra at any concentration."""
+"""Command `geonode predict`: spectra at any concentration."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from geonode.estimation.model import SpectralModel
     from geonode.estimation.predicting import Sink
 
-SHOWN = 50
-"""Rows of a table on the screen."""
+MOST_ROWS = 50
+"""Largest number of rows on the screen."""
 
 Concentrations = Annotated[
     list[float] | None, typer.Option(metavar="NUMBER", help="Concentration; may be repeated.")
 ]
 Ranges = Annotated[
     list[str] | None,
-    typer.Option(metavar="START:STOP:STEP", help="Evenly spaced ones, STOP included."),
+    typer.Option(metavar="START:STOP:STEP", help="Evenly spaced, STOP included."),
 ]
 Extrapolate = Annotated[
-    bool, typer.Option("--extrapolate", help="Allow what is out of the measured range.")
+    bool, typer.Option("--extrapolate", help="Allow concentrations out of the measured range.")
 ]
 Out = Annotated[Path | None, typer.Option(metavar="FILE", help="All spectra, .csv or .zarr.")]
 OnlySignal = Annotated[
@@ -44,7 +44,7 @@ BatchSize = Annotated[
     typer.Option(
         min=1,
         metavar="N",
-        help="Spectra that are computed at once.",
+        help="Spectra computed at once.",
         show_default="256, fewer if they take more than a quarter of the free memory",
     ),
 ]
@@ -65,16 +65,11 @@ def predict(
 ) -> None:
     """Predict spectra at any concentration, with a standard deviation and a 90% interval.
 
-    What was learned of all levels predicts; run the pipeline first. Without --out there is a line
-    about every spectrum.
+    The prediction is by the model of all levels; run the pipeline first. Without --out, one line
+    per spectrum is printed.
     """
+    from geonode.estimation import predicting  # noqa: PLC0415
     from geonode.estimation.model import SpectralModel  # noqa: PLC0415
-    from geonode.estimation.predicting import (  # noqa: PLC0415
-        blocks,
-        requested,
-        spectra_at_once,
-    )
-    from geonode.estimation.predicting import summary as summarised  # noqa: PLC0415
 
     data = root / "data"
     require = partial(require_destination, never=(data,), overwrite=overwrite)
@@ -82,20 +77,20 @@ def predict(
     require("--figure", figure, ".png")
     if cache_dtype is not None and (out is None or out.suffix.lower() != ".zarr"):
         raise ParameterError("options", "--cache-dtype", cache_dtype, "an --out that is a .zarr")
-    wanted = requested(concentration or [], at_range or [])
+    wanted = predicting.requested(concentration or [], at_range or [])
     model = SpectralModel.read(data)
     if not extrapolate:
         _require_inside(model, wanted)
     rows: list[dict[str, Any]] = []
-    size = batch_size or spectra_at_once(model)
+    size = batch_size or predicting.spectra_at_once(model)
     kept: Format = cache_dtype or "float64"
     with (
         bar("predicting", len(wanted)) as report,
         _sink(out, model, wanted, only_signal, kept) as sink,
     ):
-        for block in blocks(model, wanted, size, report):
+        for block in predicting.blocks(model, wanted, size, report):
             sink(block)
-            rows += summarised(model, block)
+            rows += predicting.summary(model, block)
     if figure is not None:
         _draw(figure, model, wanted)
     if as_json:
@@ -173,13 +168,13 @@ def _table(model: "SpectralModel", rows: list[dict[str, Any]]) -> Iterator[str]:
     unit = series.labels["concentration_unit"]
     header = (f"concentration ({unit})", f"{series.signal_label} at its peak", series.axis_label)
     lines = [(*header, "mean std", "")]
-    for row in rows[:SHOWN]:
+    for row in rows[:MOST_ROWS]:
         numbers = [row["concentration"], row["peak"], row["peak_at"], row["mean_std"]]
         flag = "extrapolated" if row["extrapolated"] else ""
         lines.append((*(f"{number:.6g}" for number in numbers), flag))  # type: ignore[arg-type]
     yield from aligned(lines)
-    if len(rows) > SHOWN:
-        yield f"and {len(rows) - SHOWN} more; --out writes all of them"
+    if len(rows) > MOST_ROWS:
+        yield f"and {len(rows) - MOST_ROWS} more; --out writes all of them"
 
 
 def _range(model: "SpectralModel") -> str:

@@ -1,1 +1,1 @@
-"""Where to compute, and in which floating-point format."""
+"""Devices, number formats and kernels."""

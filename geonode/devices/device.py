@@ -1,7 +1,7 @@
-"""The choice of a device and of its precisions, made once and written down.
+"""Choice of a device and its number formats, made once per run.
 
-A device that was named and is absent is an error; only `auto` chooses. The choice is a small
-document (`Device.describe`) that every later stage reads, so that one run never mixes devices.
+A named device that is absent is an error; only `auto` chooses. The choice is a small document
+(`Device.describe`) that every later stage reads, so that one run never mixes devices.
 """
 
 from collections.abc import Iterator
@@ -19,24 +19,24 @@ from geonode.devices.profile import profile_of
 from geonode.errors import DeviceError
 from geonode.observation.machine import machine, processor
 
-Kind = Literal["cpu", "cuda", "mps"]
+DeviceKind = Literal["cpu", "cuda", "mps"]
 Rounding = Literal["tf32", "bfloat16", "float16"]
-FORMATS = {"bfloat16": torch.bfloat16, "float16": torch.float16}  # tf32 is a way of multiplying
+FORMATS = {"bfloat16": torch.bfloat16, "float16": torch.float16}  # tf32 is no storage format
 
 
 @dataclass(frozen=True)
 class Device:
-    """A device and its formats.
+    """Device and its number formats.
 
     Attributes:
-        kind, name: which device.
+        kind, name: kind and name of the device.
         training: format of networks in training, their losses and their gradients.
-        geometry: that of grids and geodesics.
-        rounding: to what the factors of their products are rounded in training; None: not at all.
-        memory_mb: that the arrays of what is computed at once may take; None: as the profile says.
+        geometry: format of grids and geodesics.
+        rounding: format to which factors of products are rounded in training; None for none.
+        memory_mb: memory for the arrays of one batch or tile; None: that of the profile.
     """
 
-    kind: Kind
+    kind: DeviceKind
     name: str
     training: torch.dtype
     geometry: torch.dtype
@@ -50,12 +50,12 @@ class Device:
 
     @property
     def place(self) -> torch.device:
-        """The device as torch knows it: where networks are trained and grids are computed."""
+        """The torch device on which networks are trained and grids are computed."""
         return torch.device(self.kind)
 
     @property
     def budget(self) -> int:
-        """Bytes that the arrays of what is computed at once may take."""
+        """Memory for the arrays of one batch or tile (bytes)."""
         return 10**6 * (self.memory_mb or profile_of(self.place).memory_mb)
 
     def shared(self, processes: int) -> "Device":
@@ -64,12 +64,12 @@ class Device:
 
     @property
     def has_float64(self) -> bool:
-        """Whether double precision exists on the device."""
+        """Whether the device supports double precision."""
         return self.kind != "mps"
 
     @property
     def reference(self) -> torch.device:
-        """Where double-precision reference values are computed: here if possible, or on the CPU."""
+        """Device of double-precision reference values: this one if it can, else the CPU."""
         return self.place if self.has_float64 else torch.device("cpu")
 
     def synchronise(self) -> None:
@@ -92,14 +92,14 @@ class Device:
     def from_description(
         cls, description: dict[str, Any], memory_mb: int | None = None
     ) -> "Device":
-        """The device that `describe` wrote down.
+        """Inverse of `describe`.
 
         Args:
             description: as `describe` returns it.
             memory_mb: as for `resolve`.
 
         Raises:
-            DeviceError: this machine does not have it (the document came from another).
+            DeviceError: the device is absent (the document is from another machine).
         """
         kind = description["device"]
         _require(kind)
@@ -117,12 +117,12 @@ def resolve(
     Args:
         device: a device, or `auto` for the first of cuda, mps, cpu that is present.
         precision: formats of training and geometry; `auto` geometry is float64, on mps float32.
-        memory_mb: that the arrays of what is computed at once may take; None: as the profile says.
+        memory_mb: memory for the arrays of one batch or tile; None: that of the profile.
 
     Raises:
-        DeviceError: the device is absent, or has no float64 although it was asked for.
+        DeviceError: the device is absent, or has no float64 although it is requested.
     """
-    kind: Kind = (
+    kind: DeviceKind = (
         next(k for k in ("cuda", "mps", "cpu") if _present(k)) if device == "auto" else device
     )
     _require(kind)
@@ -139,7 +139,7 @@ def resolve(
 
 
 def _with_formats(
-    kind: Kind, name: str, training: str, geometry: str, memory_mb: int | None
+    kind: DeviceKind, name: str, training: str, geometry: str, memory_mb: int | None
 ) -> Device:
     rounded = training in get_args(Rounding)
     return Device(
@@ -153,7 +153,7 @@ def _with_formats(
 
 
 def environment(device: Device) -> dict[str, Any]:
-    """What a timing depends on: device, processor, threads, versions. No dates, no host names."""
+    """Conditions of a timing: device, processor, threads, versions; no dates, no host names."""
     threads = torch.get_num_threads()
     return {**device.describe(), **machine(), "torch": str(torch.__version__), "threads": threads}
 
@@ -161,16 +161,16 @@ def environment(device: Device) -> dict[str, Any]:
 def on_device(
     array: Shaped[np.ndarray, "*shape"], device: torch.device, dtype: torch.dtype
 ) -> Float[Tensor, "*shape"]:
-    """A tensor on a device, from an array on the host.
+    """Tensor on a device from an array on the host.
 
-    Cast before it is moved: a device without float64 cannot take a double to cast it.
+    It is cast before it is moved, as a device without float64 cannot hold a double.
     """
     return torch.from_numpy(array).to(dtype).to(device)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch operations on the CPU do not fan out over cores, whichever thread calls them."""
+    """Context in which torch operations on the CPU use one thread."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

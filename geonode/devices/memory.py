@@ -1,4 +1,4 @@
-"""Work that a card has no memory for, although it should have."""
+"""Fallback on GPU out-of-memory."""
 
 import gc
 import logging
@@ -13,21 +13,20 @@ _LOG = logging.getLogger(__name__)
 
 
 def unless_out_of_memory(work: Callable[[], T], instead: str) -> T | None:
-    """What work returns; None if the card had no memory for it, which is then free again.
+    """Result of a function; None if the GPU ran out of memory, which is freed then.
 
-    How much a card has is asked before work is divided; what other processes take later is not
-    known then.
+    Work is divided by the memory free at that time; other processes may take some of it later.
 
     Args:
-        work: returns anything but None.
-        instead: what is done if there is no memory, for the log.
+        work: function that returns anything but None.
+        instead: description of the fallback, for the log.
     """
     try:
         return work()
     except torch.OutOfMemoryError as error:
         _LOG.warning("%s; %s", str(error).splitlines()[0], instead)
     if torch.cuda.is_initialized():
-        # only here do the arrays of the work no longer belong to the error
+        # outside of the except block, where the error no longer holds the arrays
         gc.collect()
         torch.cuda.empty_cache()
     return None

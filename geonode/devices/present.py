@@ -1,4 +1,4 @@
-"""Which devices this machine has, and what would be computed on each by default."""
+"""Devices of this machine, with their default formats and profiles."""
 
 import importlib
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, get_args
 import torch
 
 from geonode.config import PrecisionParameters
-from geonode.devices.device import Kind, environment, resolve
+from geonode.devices.device import DeviceKind, environment, resolve
 from geonode.devices.profile import Profile, profile_of
 from geonode.errors import DeviceError
 
@@ -16,19 +16,19 @@ _DEFAULT = PrecisionParameters(training="float32", geometry="auto")
 
 @dataclass(frozen=True)
 class Present:
-    """A device of this machine.
+    """Device of this machine.
 
     Attributes:
-        kind: as `device` of the parameters names it.
-        name: of the processor or card.
-        memory_bytes: of the card; None where memory is that of the machine.
-        automatic: whether `auto` takes it.
-        training: format in which networks are trained unless the parameters say otherwise.
-        geometry: format in which grids and geodesics are computed unless they say otherwise.
-        profile: how it is computed there.
+        kind: value of the parameter `device`.
+        name: name of the processor or GPU.
+        memory_bytes: memory of the GPU; None where memory is that of the machine.
+        automatic: whether `auto` chooses it.
+        training: default format of networks in training.
+        geometry: default format of grids and geodesics.
+        profile: profile of the device.
     """
 
-    kind: Kind
+    kind: DeviceKind
     name: str
     memory_bytes: int | None
     automatic: bool
@@ -38,10 +38,10 @@ class Present:
 
 
 def present() -> list[Present]:
-    """Every device of this machine, cards one by one; only the first card is ever taken."""
+    """Devices of this machine, with every GPU; computations use the first GPU only."""
     taken = resolve("auto", _DEFAULT).kind
     found = []
-    for kind in get_args(Kind):
+    for kind in get_args(DeviceKind):
         try:
             device = resolve(kind, _DEFAULT)
         except DeviceError:

@@ -1,4 +1,4 @@
-"""How matrices of single-precision numbers are multiplied while networks are trained."""
+"""Fast matrix products in single precision while networks are trained."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# (rows, inputs, outputs) of the products of a training step, and what is tried of each.
+# (rows, inputs, outputs) of typical products of a training step, tried for their accuracy.
 _SHAPES = ((64, 64, 128), (2500, 64, 128))
 _MKLDNN: Any = torch.backends.mkldnn  # oneDNN, by its former name
 _SINGLE = 1e-4  # a thousand times the rounding of single precision, a fiftieth of that of bfloat16
@@ -17,15 +17,15 @@ _SINGLE = 1e-4  # a thousand times the rounding of single precision, a fiftieth 
 
 @contextmanager
 def fast_products(device: torch.device, *, tf32: bool = False) -> Iterator[None]:
-    """Multiply in the fastest way that the format allows, inside the body.
+    """Context with the fastest matrix products of the format.
 
-    On a CPU torch has two libraries for matrices of float32, MKL and oneDNN, and asks oneDNN only
-    if that may round factors to bfloat16. On processors without instructions that do so it computes
-    in full single precision, and on some of them twice as fast. Which is the case is found by
-    multiplying, so nothing is ever rounded further than float32.
+    On a CPU torch has two libraries for float32 matrices, MKL and oneDNN, and uses oneDNN only if
+    it may round factors to bfloat16. On processors without bfloat16 instructions oneDNN computes in
+    full single precision, on some of them twice as fast. A trial product decides, so that nothing
+    is rounded further than float32.
 
     Args:
-        device: where.
+        device: the device.
         tf32: whether a CUDA device may round factors to 10 bits of mantissa.
     """
     if device.type == "cuda":
@@ -46,7 +46,7 @@ def fast_products(device: torch.device, *, tf32: bool = False) -> Iterator[None]
 
 @cache
 def _onednn_is_exact() -> bool:
-    """Whether oneDNN keeps single precision although it is allowed to round."""
+    """Whether oneDNN keeps single precision when allowed to round."""
     if not _MKLDNN.is_available():
         return False
     before = _MKLDNN.matmul.fp32_precision
@@ -58,7 +58,7 @@ def _onednn_is_exact() -> bool:
 
 
 def _error(shape: tuple[int, int, int]) -> float:
-    """Largest error of the products that a layer of this shape takes, relative to the values."""
+    """Largest relative error of the products of a layer of this shape."""
     rows, inputs, outputs = shape
     generator = torch.Generator().manual_seed(0)
     values, errors, weights = (

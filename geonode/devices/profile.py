@@ -1,4 +1,4 @@
-"""What suits a device: how much is computed at once, and in which way."""
+"""Profiles of devices: sizes of batches, memory and program options."""
 
 import os
 from dataclasses import dataclass
@@ -8,34 +8,33 @@ import torch
 
 from geonode.devices.kernels.available import usable
 
-# Rows of all networks of a batch: on a CPU their activations stay in cache, an accelerator is kept
+# Rows of all networks of a batch: few enough for the cache of a CPU, enough to keep an accelerator
 # busy.
 CPU_BATCH_ROWS = 1_500
 ACCELERATOR_BATCH_ROWS = 4_000_000
 
-# MB that the arrays of what is computed at once may take. What a card has is shared with the arrays
-# of all models, with what torch keeps to use again, and with other processes.
+# Memory for the arrays of one batch or tile (MB). That of a GPU is shared with the arrays of all
+# models, with the cache of torch, and with other processes.
 CPU_MEMORY_MB = 1_000
 UNIFIED_MEMORY_MB = 2_000  # where a device shares the memory of the machine
 CARD_SHARE = 0.5
 
-LARGE_WORKSPACES = (9, 10)  # major versions of cards: Hopper and Blackwell
+LARGE_WORKSPACES = (9, 10)  # major compute capabilities: Hopper and Blackwell
 
 
 @dataclass(frozen=True)
 class Profile:
-    """How to compute on a device.
+    """Sizes and options of computations on a device.
 
     Attributes:
-        batch_rows: network rows of the models that are trained side by side.
-        batches: trained at once, each in a thread of its own; more than one on a CPU alone.
-        memory_mb: that the arrays of what is computed at once may take, unless the parameter
-            `memory_mb` says otherwise.
-        captured: whether the steps of a training are captured as one graph, where they can be.
-        kernels: whether kernels of this package are used.
-        workspace_mb: that the library of matrix products keeps for every stream and every thread
-            that it was used in.
-        geometry: format of grids and geodesics where the parameters leave the choice.
+        batch_rows: network rows of the models of a batch.
+        batches: batches trained at the same time, each in its own thread; one except on a CPU.
+        memory_mb: memory for the arrays of one batch or tile, unless the parameter `memory_mb` is
+            set.
+        captured: whether training steps are captured as a CUDA graph if possible.
+        kernels: whether the kernels of this package are used.
+        workspace_mb: workspace of cuBLAS per stream and thread.
+        geometry: default format of grids and geodesics.
     """
 
     batch_rows: int
@@ -48,7 +47,7 @@ class Profile:
 
 
 def profile_of(place: torch.device) -> Profile:
-    """What suits a device."""
+    """Profile of a device."""
     cpu, cuda, mps = (place.type == kind for kind in ("cpu", "cuda", "mps"))
     return Profile(
         batch_rows=CPU_BATCH_ROWS if cpu else ACCELERATOR_BATCH_ROWS,
@@ -62,7 +61,7 @@ def profile_of(place: torch.device) -> Profile:
 
 
 def _workspace_mb(place: torch.device) -> float:
-    """As torch chooses it for cuBLAS (aten/src/ATen/cuda/CublasHandlePool.cpp)."""
+    """Workspace of cuBLAS as torch chooses it (aten/src/ATen/cuda/CublasHandlePool.cpp)."""
     if place.type != "cuda":
         return 0.0
     large = torch.cuda.get_device_properties(place.index or 0).major in LARGE_WORKSPACES

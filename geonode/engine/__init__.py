@@ -1,1 +1,1 @@
-"""Where work is done: in this process, or in those of a cluster."""
+"""Engines, which run tiles in this process or in those of a cluster."""

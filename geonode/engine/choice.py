@@ -1,4 +1,4 @@
-"""The engine that parameters ask for."""
+"""Choice of the engine by the parameters."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +12,14 @@ from geonode.errors import EngineError
 
 @contextmanager
 def open_engine(parameters: EngineParameters, scratch: Path) -> Iterator[Engine]:
-    """Work by the engine of the block `engine` inside the body.
+    """Context with the engine of the block `engine`.
 
     Args:
-        parameters: the block.
-        scratch: where a folder for what several processes share is made beside and removed.
+        parameters: the block `engine` of the parameters.
+        scratch: path for `scratch_folder`, for files shared by several processes.
 
     Raises:
-        EngineError: Dask is not installed, or the cluster is not there.
+        EngineError: Dask is not installed, or the cluster does not answer.
     """
     if parameters.kind == "local":
         yield LOCAL

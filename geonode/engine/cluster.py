@@ -1,7 +1,7 @@
-"""The engine that works in the processes of a cluster, by Dask.
+"""Engine that runs tiles in the processes of a Dask cluster.
 
-Client and scheduler see small things alone: a recipe once, tiles, and what there is to say of them.
-Arrays are on a disk that all processes share.
+Client and scheduler handle small objects only: a recipe once, tiles, and their summaries. Arrays
+are on a disk that all processes share.
 """
 
 import asyncio
@@ -36,29 +36,29 @@ from geonode.progress import Progress, silent
 from geonode.storage.atomic import scratch_folder
 
 ANSWER_SECONDS = 30
-"""After which a scheduler that does not answer, or has no worker, is given up."""
+"""Time limit for an answer of the scheduler, and for a first worker."""
 
 BEGUN_PER_WORKER = 2
-"""Tiles that a worker has at hand: the one that it works on, and the next."""
+"""Tiles per worker: the running one and the next."""
 
 BEGUN_AGAIN = ("lost", "pending")
-"""Status of a tile that was done, but whose worker died with the result."""
+"""Status of a finished tile whose worker died with the result."""
 
 ENVIRON = "distributed.nanny.pre-spawn-environ"
 OF_WORKERS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 1)
-"""Environment of the workers of a cluster of one's own: what Dask sets, but for its
-MALLOC_TRIM_THRESHOLD_, with which every large array is new memory from the system."""
+"""Environment of the workers of a local cluster: that of Dask without MALLOC_TRIM_THRESHOLD_, with
+which every large array takes new memory from the system."""
 
 NO_PAGES: dict[str, list[str]] = {
     f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")
 }
-"""Dask opens a port for pages of a cluster, which knows no certificates: none are shown there."""
+"""No pages on the HTTP port of Dask, which does not check certificates."""
 
-PACKAGES = ("numpy", "torch", "zarr")  # that decide the bytes of a result
+PACKAGES = ("numpy", "torch", "zarr")  # whose versions affect the bytes of a result
 
 
 def _versions() -> dict[str, str]:
-    """What decides the bytes of a result: Python, packages, and the code of this one."""
+    """Versions that affect the bytes of a result: Python, packages, and the code of this one."""
     root, code = Path(__file__).parents[1], 0
     for file in sorted(root.rglob("*.py")):
         code = zlib.crc32(file.relative_to(root).as_posix().encode() + file.read_bytes(), code)
@@ -70,17 +70,17 @@ def _versions() -> dict[str, str]:
 
 
 VERSIONS = _versions()
-"""Of this process: found when it imports the code, which may change on the disk later."""
+"""Versions of this process at import time, as the code may change on the disk later."""
 
 
 class Session(NamedTuple):
-    """What a worker must have in common with the client.
+    """Requirements of a client on its workers.
 
     Attributes:
-        token: of one recipe of one client.
+        token: identity of one recipe of one client.
         folder: working folder.
-        mark: a file in it.
-        versions: of what decides the bytes of a result, by name.
+        mark: a file in it, which proves that the disk is shared.
+        versions: versions that affect the bytes of a result, by name.
     """
 
     token: str
@@ -89,7 +89,7 @@ class Session(NamedTuple):
     versions: dict[str, str]
 
     def require(self) -> None:
-        """Refuse to do other work than the client would.
+        """Refuse a worker whose results could differ from those of the client.
 
         Raises:
             EngineError: this worker has other versions, several threads, or another disk.
@@ -115,13 +115,13 @@ class Session(NamedTuple):
 
 
 class Cluster:
-    """Works in the processes of a Dask cluster; `open_cluster` makes it.
+    """Engine that runs tiles on a Dask cluster, opened by `open_cluster`.
 
     Args:
-        client: of the cluster.
-        scratch: folder, on a disk that all processes share, for what recipes share.
-        versions: that workers must have.
-        abandon: what to do with tiles that are being worked on when the client is interrupted.
+        client: client of the cluster.
+        scratch: folder for shared arrays, on a disk that all processes share.
+        versions: versions that workers must have.
+        abandon: called with the running tiles when the client is interrupted.
     """
 
     def __init__(
@@ -142,11 +142,11 @@ class Cluster:
         tiles: Sequence[Tile],
         take: Callable[[Tile, Found], object],
         report: Progress = silent,
-        cores: int | None = None,  # noqa: ARG002 - a worker works on one tile at a time
+        cores: int | None = None,  # noqa: ARG002 - a worker runs one tile at a time
     ) -> None:
-        """Work on every tile, as every `Engine` does; again if a worker dies over it."""
+        """Run every tile, see `Engine`; a tile whose worker dies is run again."""
         session = Session(uuid4().hex, Path.cwd(), self._mark, self._versions)
-        # A task of its own: what a worker loses is made again, which scattered data are not.
+        # Submitted as a task, as the cluster recomputes lost tasks but not lost scattered data.
         given = self._client.submit(_itself, recipe, pure=False)
         follow = partial(self._client.submit, _on_worker, session, given, pure=False)
         left, begun = iter(enumerate(tiles)), dict[Future, int]()
@@ -161,8 +161,8 @@ class Cluster:
 
         try:
             begin()
-            # What was begun is waited for after an error too: when the caller then removes what is
-            # half written, no worker may be writing any more.
+            # Started tiles are awaited after an error too: no worker may still be writing when the
+            # caller removes unfinished files.
             for future in running:
                 if future.status in BEGUN_AGAIN:
                     running.add(future)
@@ -176,14 +176,14 @@ class Cluster:
         orderly.require_done()
 
     def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
-        """A file that every process maps into its memory."""
+        """Handle of a file that every process maps into its memory."""
         path = self._scratch / f"{uuid4().hex}.npy"
         np.save(path, array, allow_pickle=False)
         return partial(_mapped, path)
 
 
 class _Orderly:
-    """Hands over results in the order of the tiles, up to the first error in that order."""
+    """Buffer that passes on results in the order of the tiles, up to the first error."""
 
     def __init__(
         self, tiles: Sequence[Any], take: Callable[[Any, Any], object], report: Progress
@@ -200,11 +200,11 @@ class _Orderly:
         return not self._failed and self._error is None
 
     def add(self, index: int, future: Future) -> None:
-        """One tile that is done, one way or the other."""
+        """Add a tile that has finished or failed."""
         if future.status in ("error", "cancelled"):
             self._failed[index] = future
             return
-        self._waiting[index] = future.result()  # waits if it was lost just now
+        self._waiting[index] = future.result()  # waits if the result was lost just now
         while self._next in self._waiting and self._error is None:
             found, units = self._waiting.pop(self._next)
             try:
@@ -215,11 +215,11 @@ class _Orderly:
             self._next += 1
 
     def require_done(self) -> None:
-        """Raise what went wrong first.
+        """Raise the first error, if any.
 
         Raises:
             EngineError: a tile was given up.
-            Exception: what a tile or `take` raised.
+            Exception: raised by a tile or by `take`.
         """
         if self._error is not None:
             raise self._error
@@ -239,16 +239,16 @@ class _Orderly:
 
 @contextmanager
 def open_cluster(address: str | None, workers: int, scratch: Path) -> Iterator[Cluster]:
-    """Work in a cluster inside the body.
+    """Context with the engine of a cluster.
 
     Args:
-        address: of its scheduler; None: one of its own on this machine, closed at the end.
-        workers: processes of a cluster of its own.
-        scratch: on a disk that all processes share, where a folder is made beside and removed.
+        address: address of the scheduler; None: a local cluster, closed at the end.
+        workers: processes of a local cluster.
+        scratch: path for `scratch_folder`, on a disk that all processes share.
 
     Raises:
         EngineError: the scheduler does not answer, or has no worker.
-        ArtifactError: the folder cannot be made, or another process has it.
+        ArtifactError: the folder cannot be made, or another process uses it.
     """
     with scratch_folder(scratch) as folder, _joined(address, workers) as (client, abandon):
         yield Cluster(client, folder, {} if address is None else VERSIONS, abandon)
@@ -258,7 +258,7 @@ def open_cluster(address: str | None, workers: int, scratch: Path) -> Iterator[C
 def _joined(
     address: str | None, workers: int
 ) -> Iterator[tuple[Client, Callable[[list[Future]], object]]]:
-    """A client, and what to do with its tiles when it is interrupted."""
+    """Client of a cluster, and the function that abandons its tiles after an interrupt."""
     if address is not None:
         with _client_of(address) as client:
             try:
@@ -278,13 +278,13 @@ def _joined(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
-            security=True,  # certificates of this cluster alone: whoever has none is not let in
-            local_directory=folder,  # which no other user may read or make first
+            security=True,  # temporary certificates, without which nobody can connect
+            local_directory=folder,  # which no other user can read or create first
             dashboard_address=None,
-            # a port is opened all the same: not the usual one, which may be taken
+            # a port is opened all the same: not the default one, which may be in use
             scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
-            memory_limit=0,  # tiles are as large as the parameters say
-            silence_logs=CRITICAL,  # what fails is raised here
+            memory_limit=0,  # the parameters limit the memory of tiles
+            silence_logs=CRITICAL,  # errors are raised here
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
@@ -292,10 +292,10 @@ def _joined(
 
 
 def _client_of(address: str) -> Client:
-    """A client of a cluster that is there.
+    """Client of a running cluster.
 
     Raises:
-        EngineError: there is no scheduler, or it lets nobody in without certificates.
+        EngineError: there is no scheduler, or it requires certificates.
     """
     connection = Security().get_connection_args("client")
     if address.startswith("tls://") and connection["ssl_context"] is None:
@@ -305,10 +305,10 @@ def _client_of(address: str) -> Client:
             "configuration of Dask"
         )
     try:
-        # The client itself would wait for ever for what listens there and is no scheduler.
+        # The client itself would wait forever for a listener that is no scheduler.
         asyncio.run(_answered(address, connection))
         return Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
-    except Exception as error:  # of whatever it answered
+    except Exception as error:  # the answer may be anything
         raise EngineError(
             f"engine.scheduler: found no answer of {address} in {ANSWER_SECONDS} s, expected "
             "a scheduler of Dask; look whether it runs and can be reached from here"
@@ -316,7 +316,7 @@ def _client_of(address: str) -> Client:
 
 
 async def _answered(address: str, connection: dict[str, Any]) -> None:
-    """Wait until a scheduler says that it is one.
+    """Wait until a scheduler identifies itself.
 
     Raises:
         Exception: nothing answers in time, or something else does.
@@ -337,7 +337,7 @@ async def _answered(address: str, connection: dict[str, Any]) -> None:
 
 @contextmanager
 def _environment_kept() -> Iterator[None]:
-    """Dask changes that of this process, which its workers inherit, and leaves it so."""
+    """Context that restores the environment, which Dask changes for its workers."""
     before = dict(os.environ)
     try:
         yield
@@ -347,18 +347,18 @@ def _environment_kept() -> Iterator[None]:
 
 
 def _kill(cluster: LocalCluster) -> None:
-    """End the workers of a cluster of one's own, whatever they are at."""
+    """Kill the workers of a local cluster."""
     for nanny in cluster.workers.values():
         nanny.auto_restart = False
         if nanny.pid is not None:
             os.kill(nanny.pid, signal.SIGKILL)
 
 
-_WORK: dict[str, Callable[[Any, Progress], Any]] = {}  # of this worker, by token: one at a time
+_WORK: dict[str, Callable[[Any, Progress], Any]] = {}  # of this worker, by token; one at a time
 
 
 def _on_worker(session: Session, recipe: Recipe[Any, Any], tile: Any) -> tuple[Any, int]:
-    """Result of a tile, and the units of work that it told of."""
+    """Result of a tile, and its units of work."""
     units = 0
 
     def count(done: int) -> None:

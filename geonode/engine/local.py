@@ -1,9 +1,9 @@
-"""Work on tiles, and the engine that does it in this process.
+"""Protocol of an engine, and the engine that runs tiles in this process.
 
-A tile is a part of the work that asks nothing of the others: an index, or models to train. A recipe
-makes the function of a tile; it is followed once in every process that works, so that what all
-tiles read is opened there and not sent about. Large results are not returned either: a tile writes
-its part of an artifact, which no other tile touches, and returns what there is to say of it.
+A tile is an independent part of the work, such as an index or models to train. A recipe returns the
+function of a tile. It is called once in every working process, which opens the common inputs there
+instead of receiving them. Large results are not returned either: a tile writes its own part of an
+artifact and returns a summary.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,19 +19,18 @@ Tile = TypeVar("Tile")
 Found = TypeVar("Found")
 
 Recipe = Callable[[], Callable[[Tile, Progress], Found]]
-"""Makes the function of a tile. It is told whom to tell of every unit of work.
+"""Function that returns the function of a tile, which reports progress by its second argument.
 
-To be followed in another process, recipe, tiles and results must be what `pickle` can take: no
-functions made inside of functions.
+To run in another process, recipe, tiles and results must be picklable: no nested functions.
 """
 
 Open = Callable[[], Shaped[np.ndarray, "..."]]
-"""Opens an array in whatever process it is called in."""
+"""Function that opens an array in the process that calls it."""
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """Does work on tiles."""
+    """Runs tiles."""
 
     def work(
         self,
@@ -41,29 +40,29 @@ class Engine(Protocol):
         report: Progress = silent,
         cores: int | None = None,
     ) -> None:
-        """Work on every tile.
+        """Run every tile.
 
-        When this ends, also by an error, no tile is being worked on any more.
+        When this ends, also by an error, no tile is running any more.
 
         Args:
-            recipe: of the function of a tile.
-            tiles: in the order in which they are begun.
+            recipe: returns the function of a tile.
+            tiles: tiles, started in this order.
             take: called here with every tile and its result, in the order of the tiles.
-            report: told of every unit of work.
-            cores: tiles that this process may work on at once, each in a thread; None: one, in
-                this thread. Other processes work on one at a time.
+            report: called with units of finished work.
+            cores: number of threads of this process, one tile each; None: this thread alone. Other
+                processes run one tile at a time.
 
         Raises:
-            EngineError: the tiles cannot be worked on.
-            Exception: what a tile or `take` raises; of several tiles the first one's.
+            EngineError: the tiles cannot be run.
+            Exception: raised by a tile or by `take`; of several tiles, by the first.
         """
 
     def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
-        """A way to an array for recipes: small, however large the array is."""
+        """Small handle of an array, for recipes."""
 
 
 class Local:
-    """Works in this process."""
+    """Engine that runs tiles in this process."""
 
     def work(
         self,
@@ -73,7 +72,7 @@ class Local:
         report: Progress = silent,
         cores: int | None = None,
     ) -> None:
-        """Work on every tile, as every `Engine` does."""
+        """Run every tile; see `Engine`."""
         work = recipe()
         if cores is None:
             for tile in tiles:

@@ -1,4 +1,4 @@
-"""Independent jobs in several processes of this machine, handed over as they are finished."""
+"""Independent jobs in several processes of this machine, yielded as they finish."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -42,14 +42,13 @@ def finished(
     processes: int,
     report: Progress,
 ) -> Iterator[tuple[Job, Found]]:
-    """Yield every job with its result, in the order in which they are finished.
+    """Yield every job with its result, in the order in which they finish.
 
     Args:
         work: function of a module; it, the jobs and the results are pickled.
-        jobs: begun in this order.
-        processes: jobs that are worked on at once, each in a process with one thread; 1: all in
-            this process.
-        report: called for the units of work of all jobs.
+        jobs: jobs, started in this order.
+        processes: number of processes, with one thread each; 1: this process.
+        report: called with units of finished work of all jobs.
 
     Raises:
         EngineError: a process died.
@@ -59,7 +58,7 @@ def finished(
         for job in jobs:
             yield job, work(job, report)
         return
-    # What a forked process inherits of torch's threads and of the device is not usable there.
+    # Threads and devices of torch are not usable in a forked process.
     context = get_context("spawn")
     units: SimpleQueue[int | None] = context.SimpleQueue()
     pool = ProcessPoolExecutor(processes, context, _begin, (units,))
@@ -79,7 +78,7 @@ def finished(
 
 @contextmanager
 def _reported(units: "SimpleQueue[int | None]", report: Progress) -> Iterator[None]:
-    """Report inside what other processes put into the queue."""
+    """Context in which progress that other processes put into a queue is reported."""
 
     def follow() -> None:
         while (done := units.get()) is not None:
@@ -94,11 +93,11 @@ def _reported(units: "SimpleQueue[int | None]", report: Progress) -> Iterator[No
         thread.join()
 
 
-_UNITS: list["SimpleQueue[int | None]"] = []  # of a worker process: where to report
+_UNITS: list["SimpleQueue[int | None]"] = []  # of a worker process: its queue for progress
 
 
 def _begin(units: "SimpleQueue[int | None]") -> None:
-    """Prepare a worker process: cores are taken by processes, not by threads."""
+    """Prepare a worker process: one thread, as other processes use the other cores."""
     import torch  # noqa: PLC0415 - only where there is work
 
     torch.set_num_threads(1)

@@ -1,1 +1,1 @@
-"""What can be seen of work that is going on: its log, what it used, where its time goes."""
+"""Observation of running work: log, resources, profile."""

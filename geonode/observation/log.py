@@ -1,4 +1,4 @@
-"""The log of whatever geonode does, on stderr."""
+"""Log of geonode on stderr."""
 
 import logging
 import sys
@@ -12,16 +12,16 @@ Level = Literal["debug", "info", "warning", "error"]
 
 
 class _Formatter(logging.Formatter):
-    """Lines of characters that a terminal shows."""
+    """Formatter without control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """As it is asked for."""
+        """Printable line of a record."""
         return printable(super().format(record))
 
 
 @contextmanager
 def logged(level: Level) -> Iterator[None]:
-    """Whatever is run inside logs to stderr, from a level upwards."""
+    """Context that logs to stderr from a level upwards."""
     logger, handler = logging.getLogger("geonode"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter("%(name)s: %(message)s"))
     before = logger.level

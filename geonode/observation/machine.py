@@ -1,4 +1,4 @@
-"""What a timing depends on beside the program: processor, system and versions."""
+"""Conditions of a timing on this machine: processor, system and versions."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ _PROCESSORS = Path("/proc/cpuinfo")
 
 
 def machine() -> dict[str, str | int | None]:
-    """Processor, cores, system and versions. No dates, no host names; torch is not imported."""
+    """Processor, cores, system and versions, without dates and host names or importing torch."""
     return {
         "processor": processor(),
         "cores": os.cpu_count(),

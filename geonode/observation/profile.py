@@ -1,8 +1,8 @@
-"""On which torch operations work spends its time: a trace to look at, and the costliest of them.
+"""Profile of torch operations: a trace, and a table of the costliest operations.
 
-Hundreds of thousands of small operations a second make a trace of 200 MB a second and need five
-times as much memory once the recording ends. So it ends after some seconds of processor time, which
-all threads spend together, and what it covered is written down.
+Hundreds of thousands of small operations per second make a trace of 200 MB per second and need five
+times as much memory at the end of the recording. The recording therefore ends after some seconds of
+processor time of all threads together, and the table says what it covers.
 """
 
 import gzip
@@ -28,18 +28,18 @@ from geonode.errors import ArtifactError
 from geonode.storage.atomic import replacing
 
 CPU_SECONDS = 2.0  # of recording
-LOOK = 0.01  # seconds from one look at the processor time to the next
-LARGE = 10_000_000  # bytes of a trace, from which on it is compressed
+LOOK = 0.01  # seconds between checks of the processor time
+LARGE = 10_000_000  # bytes; larger traces are compressed
 COSTLIEST = 10
-NAME = 120  # characters; kernels have names of a thousand
+NAME = 120  # characters of a name; kernels have names of a thousand
 
-# Where the events of a trace happened, by category; others are no operations.
+# Places of the events of a trace by category; other categories are no operations.
 _PLACES = {
     **dict.fromkeys(("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver"), "host"),
     **dict.fromkeys(("kernel", "gpu_memcpy", "gpu_memset"), "device"),
 }
 
-# With one of them left out torch warns, whichever of them are recorded.
+# All activities: torch warns if one is left out, recorded or not.
 _SWITCHED_OFF = (ProfilerActivity.CPU, ProfilerActivity.CUDA, ProfilerActivity.XPU)
 
 _TRACE, _TABLE = "trace.json", "operations.txt"
@@ -48,7 +48,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Event(NamedTuple):
-    """One call of an operation, on a thread of the host or a stream of a device (microseconds)."""
+    """Call of an operation, on a thread of the host or a stream of a device (microseconds)."""
 
     place: str
     track: str
@@ -59,7 +59,7 @@ class Event(NamedTuple):
 
 @dataclass
 class _Cost:
-    """Calls of an operation, and the microseconds they took without and with what they called."""
+    """Calls of an operation, and their time without and with nested calls (microseconds)."""
 
     calls: int = 0
     own: float = 0.0
@@ -67,19 +67,19 @@ class _Cost:
 
 
 @contextmanager
-def profiled(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
-    """Record the torch operations that the work inside runs, in all of its threads.
+def profiled(folder: Path, notify: Callable[[str], None]) -> Iterator[None]:
+    """Context that records the torch operations of its body, in all threads.
 
-    The work must have ended its threads. What was recorded is written also if it fails, and its
-    error stays the one that is raised.
+    The body must end its threads. The profile is also written if the body fails, and the error of
+    the body is raised.
 
     Args:
-        folder: is replaced by one of `trace.json`, to be opened in https://ui.perfetto.dev, or
-            `trace.json.gz` if it is large, and `operations.txt`, the costliest operations.
-        tell: is told what was written.
+        folder: folder to replace. It gets `trace.json`, for https://ui.perfetto.dev, or
+            `trace.json.gz` if that is large, and `operations.txt`, the costliest operations.
+        notify: called with a message about the written files.
 
     Raises:
-        ArtifactError: the folder cannot be written, or has something else in it.
+        ArtifactError: the folder cannot be written, or holds other files.
     """
     for found in sorted(folder.iterdir()) if folder.is_dir() else ():
         if found.name not in _WRITTEN:
@@ -91,21 +91,21 @@ def profiled(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
         yield
     except BaseException:
         try:
-            recording.write(folder, tell)
+            recording.write(folder, notify)
         except ArtifactError as error:
             _LOG.warning("no profile: %s", error)
         raise
-    recording.write(folder, tell)
+    recording.write(folder, notify)
 
 
 class _Recording:
-    """A profiler that stops recording once the process has spent some time on its processors."""
+    """Profiler that stops after a limit of processor time."""
 
     def __init__(self) -> None:
         activities = [ProfilerActivity.CPU]
         if torch.cuda.is_available():
             activities.append(ProfilerActivity.CUDA)
-        # Otherwise it sees the thread that starts it alone, and models are trained in others.
+        # By default only the starting thread is profiled, and models are trained in others.
         every = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
         self._profiler = profile(activities=activities, experimental_config=every)
         self._profiler.start()
@@ -118,12 +118,12 @@ class _Recording:
     def _watch(self) -> None:
         while not self._ended.wait(LOOK):
             if time.process_time() >= self._limit:
-                # Not `stop`, which takes away what threads in an operation are writing to.
+                # Not `stop`, which frees memory that running operations write to.
                 self._profiler.toggle_collection_dynamic(False, _SWITCHED_OFF)
                 self._stopped = time.perf_counter()
                 return
 
-    def write(self, folder: Path, tell: Callable[[str], None]) -> None:
+    def write(self, folder: Path, notify: Callable[[str], None]) -> None:
         """End the recording and write it."""
         self._ended.set()
         self._watcher.join()
@@ -139,7 +139,7 @@ class _Recording:
             )
             if trace.stat().st_size > LARGE:
                 trace = _compressed(trace)
-        tell(f"profile of {len(events):,} calls -> {folder / table.name}, {trace.name}")
+        notify(f"profile of {len(events):,} calls -> {folder / table.name}, {trace.name}")
 
     def _covered(self, ended: float, count: int) -> str:
         seconds = (self._stopped or ended) - self._began
@@ -149,14 +149,14 @@ class _Recording:
                 f": the first {CPU_SECONDS:g} s of processor time. Those of the next "
                 f"{ended - self._stopped:.2f} s were not recorded; a smaller run shows all."
             )
-        return f"{text}\nWhat is not done by torch is not seen.\n"
+        return f"{text}\nOnly operations of torch are recorded.\n"
 
 
 def read_events(trace: Path) -> list[Event]:
-    """The operations in a Chrome trace as torch writes it.
+    """Operations of a Chrome trace written by torch.
 
     Raises:
-        ArtifactError: the file is not whole.
+        ArtifactError: the file is incomplete.
     """
     try:
         with trace.open(encoding="utf-8") as file:
@@ -167,7 +167,7 @@ def read_events(trace: Path) -> list[Event]:
 
 
 def _event(content: dict[str, Any]) -> list[Event | None] | Event | None:
-    """What is kept of a JSON object: little, because there are many."""
+    """Event of a JSON object; of other objects nothing is kept, to save memory."""
     if "traceEvents" in content:
         return content["traceEvents"]
     place = _PLACES.get(content.get("cat", ""))
@@ -187,7 +187,7 @@ def _compressed(trace: Path) -> Path:
 
 
 def operations(events: list[Event]) -> str:
-    """The costliest operations by the time they took themselves, of the host and of the device."""
+    """Tables of the costliest operations by their own time, on the host and on the device."""
     text = ""
     for place in ("host", "device"):
         costs = _costs([event for event in events if event.place == place])
@@ -204,10 +204,10 @@ def operations(events: list[Event]) -> str:
 
 
 def _costs(events: list[Event]) -> dict[str, _Cost]:
-    """What every operation took.
+    """Costs by operation.
 
-    On the host, an event that begins within another of its thread was called by that one. Kernels
-    call nothing; where they overlap it is by the rounding of their times.
+    On the host, an event that begins within another of its thread was called by it. Kernels call
+    nothing; they overlap only by the rounding of their times.
     """
     costs: dict[str, _Cost] = defaultdict(_Cost)
     ordered = sorted(events, key=lambda event: (event.track, event.begin, -event.end))

@@ -1,7 +1,7 @@
-"""What a stage took when it ran: kept beside what it made, so that nobody has to run it again.
+"""Records of the time and memory of a stage, stored with its outputs.
 
-Timings of a stage stay true as long as what it made does. They say of which machine and engine
-they are, and whether the stage did all of its work in one go.
+A record is valid as long as the outputs are. It names machine and engine, and whether the stage did
+all of its work in one run.
 """
 
 import os
@@ -25,13 +25,13 @@ _STARTED = 22 - 3  # field 22, the first one after the name being the third (man
 
 @dataclass(frozen=True)
 class Record:
-    """What a stage took.
+    """Time and memory of a stage.
 
     Attributes:
-        seconds: from the start of its process to the end of its work.
-        peak_mb: largest resident memory; None where it is not told (all systems but Linux).
-        device_peak_mb: most that torch had allocated on a CUDA device; None if it used none.
-        whole: whether all work was done in this run, and nothing was recorded beside it.
+        seconds: from the start of the process to the end of its work.
+        peak_mb: largest resident memory; None if not reported (all systems but Linux).
+        device_peak_mb: largest memory allocated by torch on a CUDA device; None without one.
+        whole: whether all work was done in this run, without a profile.
         conditions: machine and engine.
     """
 
@@ -43,10 +43,10 @@ class Record:
 
     @classmethod
     def read(cls, path: Path) -> "Record":
-        """The record that a stage has written.
+        """Read the record of a stage.
 
         Raises:
-            MissingArtifactError, CorruptArtifactError: there is none, or it is damaged.
+            MissingArtifactError, CorruptArtifactError: the file is absent or damaged.
         """
         try:
             return cls(**read_document(path))
@@ -55,7 +55,7 @@ class Record:
 
 
 def conditions(engine: dict[str, Any]) -> dict[str, Any]:
-    """What a record of this machine and an engine says of both.
+    """Entries of a record about this machine and an engine.
 
     Args:
         engine: the block `engine` of the parameters.
@@ -65,12 +65,12 @@ def conditions(engine: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def recorded(path: Path, engine: dict[str, Any], *, whole: bool) -> Iterator[None]:
-    """Write down, after the body, what this process took until then. A failure leaves no record.
+    """Write the record of this process after the body; none if the body fails.
 
     Args:
-        path: of the record.
+        path: path of the record.
         engine: the block `engine` of the parameters.
-        whole: whether the body does all of its work anew and alone.
+        whole: whether the body does all of its work anew, without a profile.
     """
     yield
     peak = resident_memory().peak
@@ -85,10 +85,10 @@ def recorded(path: Path, engine: dict[str, Any], *, whole: bool) -> Iterator[Non
 
 
 def _seconds() -> float:
-    """Since this process began; where the system does not tell, since this module was imported."""
+    """Seconds since this process began, or since the import of this module if not reported."""
     try:
-        told = _STAT.read_text(encoding="utf-8").rpartition(")")[2].split()
-        started = int(told[_STARTED]) / os.sysconf("SC_CLK_TCK")
+        fields = _STAT.read_text(encoding="utf-8").rpartition(")")[2].split()
+        started = int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK")
         return time.clock_gettime(time.CLOCK_BOOTTIME) - started
     except OSError:
         return time.perf_counter() - _IMPORTED

@@ -1,4 +1,4 @@
-"""What a piece of work used: seconds, processor, memory, and of a GPU what can be told."""
+"""Resources used by a piece of work: time, processor, memory and GPU."""
 
 import logging
 import os
@@ -15,16 +15,16 @@ _STATUS = Path("/proc/self/status")
 
 
 GROWTH = 0.2
-"""Part by which memory may grow after the first tenth of a piece of work without a warning."""
+"""Relative growth of memory after the first tenth of the work that gives no warning."""
 
 START_UP = 100_000_000
-"""Bytes by which it may grow, however little it was: caches of allocators and of threads that take
-their first part of the work later. Short trainings of one or four members on 2 to 16 threads, which
-keep nothing, grew by at most 47 MB."""
+"""Absolute growth (bytes) that gives no warning: caches of allocators, and threads that start
+later. Short trainings of one or four members on 2 to 16 threads, without leaks, grew by at most 47
+MB."""
 
 
 class Resident(NamedTuple):
-    """Resident memory of this process, now and at its peak (bytes); None where it is not told."""
+    """Resident memory of this process, now and at its peak (bytes); None if not reported."""
 
     now: int | None
     peak: int | None
@@ -32,7 +32,7 @@ class Resident(NamedTuple):
 
 @contextmanager
 def observed(label: str) -> Iterator[Callable[[int], None]]:
-    """Log at DEBUG what the work inside used, once it has ended or failed.
+    """Context that logs the resources used by its body at DEBUG, also if it fails.
 
     Yields:
         A function to call, from any thread, with the number of units done since the last call.
@@ -67,13 +67,13 @@ def observed(label: str) -> Iterator[Callable[[int], None]]:
 
 
 class Growth:
-    """Memory that this process holds for itself, files that it maps left out, during some work.
+    """Growth of the memory of this process, without mapped files, during some work.
 
     Args:
-        total: units of that work.
+        total: units of the work.
 
     Attributes:
-        first: after a tenth of the work (bytes); None before, and where it is not told.
+        first: memory after a tenth of the work (bytes); None before, and if not reported.
     """
 
     def __init__(self, total: int) -> None:
@@ -82,13 +82,13 @@ class Growth:
         self.first: int | None = None
 
     def count(self, units: int) -> None:
-        """Take note of units of work that are done; from any thread."""
+        """Count units of finished work; callable from any thread."""
         with self._one_at_a_time:
             before, self._done = self._done, self._done + units
             if 10 * before < self._total <= 10 * self._done:
                 self.first = own_memory()
 
-    def tell(self, label: str) -> None:
+    def warn(self, label: str) -> None:
         """Warn at the end of the work if memory grew by more than `GROWTH` and `START_UP`."""
         last = own_memory()
         if self.first is None or last is None:
@@ -104,15 +104,15 @@ class Growth:
 
 
 def own_memory() -> int | None:
-    """Resident memory of this process without the files that it maps; told on Linux alone."""
+    """Resident memory of this process without mapped files (bytes); None except on Linux."""
     return _size(_status().get("RssAnon"))
 
 
 def resident_memory() -> Resident:
-    """Resident memory of this process since it began; nothing is told but on Linux."""
-    told = _status()
+    """Resident memory of this process; None except on Linux."""
+    status = _status()
     # Not ru_maxrss, which on Linux is at least the peak of the process that started this one.
-    return Resident(_size(told.get("VmRSS")), _size(told.get("VmHWM")))
+    return Resident(_size(status.get("VmRSS")), _size(status.get("VmHWM")))
 
 
 def _status() -> dict[str, str]:
@@ -123,9 +123,9 @@ def _status() -> dict[str, str]:
     return dict(line.split(":", 1) for line in lines)
 
 
-def _size(told: str | None) -> int | None:
-    """Bytes that are told as "  1680 kB", which are 1024 each."""
-    return None if told is None else 1024 * int(told.split()[0])
+def _size(text: str | None) -> int | None:
+    """Bytes of a text such as "  1680 kB", in units of 1024."""
+    return None if text is None else 1024 * int(text.split()[0])
 
 
 def _megabytes(size: int | None) -> str:
@@ -139,7 +139,7 @@ def _gpu() -> str:
         return ""
     try:
         utilisation = f"{torch.cuda.utilization()}%"
-    except Exception:  # of pynvml, which may be absent and with it the names of its errors
+    except Exception:  # an error of pynvml, which may be absent, so that it cannot be named
         utilisation = "not measured"
     return (
         f"; CUDA memory {_megabytes(torch.cuda.memory_allocated())}, "

@@ -17,7 +17,7 @@ FAMILIES = ("linear", *("asinh",) * KAPPAS, "log", *("langmuir",) * HALVES)
 
 LOG = FAMILIES.index("log")
 LARGEST = 1e12
-"""Of a position, beyond which a target is no further away."""
+"""Largest absolute position; targets further away are clamped to it."""
 
 
 class Positions(NamedTuple):
@@ -26,7 +26,8 @@ class Positions(NamedTuple):
     Attributes:
         levels: scaled to -1 and 1 at the ends.
         targets: outside of [-1, 1] beyond the training levels.
-        valid: whether the chart reaches all levels and the target; a logarithm has no zero.
+        valid: whether all levels and the target are in the domain of the chart, as zero is not in
+            that of the logarithm.
     """
 
     levels: Float[Tensor, "fold chart level"]
@@ -37,7 +38,7 @@ class Positions(NamedTuple):
 def positions(
     levels: Float[Tensor, "fold level"], targets: Float[Tensor, "fold target"]
 ) -> Positions:
-    """Levels and targets on every chart; where a chart is not valid, on the linear one.
+    """Levels and targets on every chart, or on the linear one where a chart is not valid.
 
     Args:
         levels: concentrations of training levels, ascending and none negative.
@@ -83,7 +84,7 @@ def sqrt_metrics(
 
 
 def _arc_lengths(levels: Tensor, values: Tensor) -> Tensor:
-    """Of every chart, from an arbitrary origin: (fold, chart, value)."""
+    """Arc lengths on every chart from an arbitrary origin: (fold, chart, value)."""
     kappa, half = _scales(levels)
     value = values[:, None]
     return torch.cat(
@@ -92,7 +93,7 @@ def _arc_lengths(levels: Tensor, values: Tensor) -> Tensor:
 
 
 def _scales(levels: Tensor) -> tuple[Tensor, Tensor]:
-    """Scales kappa and h, each (fold, scale, 1), evenly on a logarithmic scale."""
+    """Scales kappa and h, each (fold, scale, 1), evenly spaced on a logarithmic scale."""
     lowest = torch.where(levels > 0, levels, torch.inf).amin(dim=1)
     highest = levels.amax(dim=1)
     return _spaced(lowest / 3, 2 * highest, KAPPAS), _spaced(lowest, 2 * highest, HALVES)

@@ -1,8 +1,8 @@
-"""Evidence for every smoother at every target: what its weight in the average is decided by.
+"""Evidence for every smoother at every target, from which its weight is computed.
 
-Everything is made of the Gram matrix of the training spectra and of the closed forms of the
-smoothers. Errors are relative to the variance of the training spectra about their mean, so that no
-unit counts. The left-out spectrum of a fold takes no part: only its concentration is known.
+It is computed from the Gram matrix of the training spectra and the closed forms of the smoothers.
+Errors are relative to the variance of the training spectra about their mean, and so without units.
+The left-out spectrum of a fold takes no part; only its concentration is known.
 """
 
 from dataclasses import dataclass
@@ -18,24 +18,24 @@ from geonode.posterior.smoothers import Description, Smoothers, dictionary
 
 FEATURES, CONTEXT = 14, 16
 POWER = 4
-"""A smoother's weight before anything is learned: its leave-one-out error to the power of -4."""
+"""Initial weight of a smoother: its leave-one-out error to the power of -4."""
 
 SMALLEST = 1e-12
-"""Squared error, relative to the variance of the spectra, that counts as none."""
+"""Smallest squared error, relative to the variance of the spectra."""
 
 NEAR = 0.7
-"""Levels around a target whose errors count most: standard deviation of their rank."""
+"""Width of the window of levels around a target: standard deviation in ranks."""
 
 
 class Evidence(NamedTuple):
-    """Evidence of some rows, one a fold and target.
+    """Evidence of some rows, one per fold and target.
 
     Attributes:
-        features: of every smoother.
-        context: of the fold and the target.
-        initial: logarithms of the weights before anything is learned; -inf where not valid.
-        weights: of the training spectra in every smoother's prediction.
-        within: variance of every smoother's prediction, relative to that of the spectra.
+        features: evidence for every smoother.
+        context: evidence common to all smoothers of the row.
+        initial: logarithms of the initial weights; -inf where not valid.
+        weights: weights of the training spectra in the prediction of every smoother.
+        within: variance of the prediction of every smoother, relative to `total`.
         total: variance of the training spectra about their mean (signal squared, summed over
             wavelengths).
         expected: mean squared leave-one-out error under the initial weights, relative to `total`.
@@ -51,18 +51,18 @@ class Evidence(NamedTuple):
 
     @property
     def valid(self) -> Bool[Tensor, "row smoother"]:
-        """Whether the smoother's chart reaches the target."""
+        """Whether the target is in the domain of the chart of a smoother."""
         return torch.isfinite(self.initial)
 
 
 @dataclass(frozen=True)
 class FittedSmoothers:
-    """Smoothers on the training levels of some folds, and the training spectra.
+    """Smoothers fitted to the training spectra of some folds.
 
     Attributes:
-        smoothers: in closed form.
+        smoothers: smoothers in closed form.
         gram: inner products of the training spectra.
-        description: of the dictionary.
+        description: description of the dictionary.
     """
 
     smoothers: Smoothers
@@ -85,7 +85,7 @@ class FittedSmoothers:
 
     @cached_property
     def total(self) -> Float[Tensor, "fold"]:
-        """Variance of the training spectra about their mean; their size where that is rounding."""
+        """Variance of the training spectra about their mean, at least that of rounding."""
         count = self.gram.shape[-1]
         squares = torch.diagonal(self.gram, dim1=1, dim2=2)
         variance = (squares.mean(1) - self.gram.mean((1, 2))) * count / (count - 1)
@@ -93,7 +93,7 @@ class FittedSmoothers:
 
     @cached_property
     def errors(self) -> Float[Tensor, "fold smoother level"]:
-        """Squared leave-one-out error of every level, relative to `total`."""
+        """Squared leave-one-out errors of all levels, relative to `total`."""
         found = (self._product * self.smoothers.projection).sum(-1)
         return (found / self._diagonal**2 / self.total[:, None, None]).clamp(min=SMALLEST)
 
@@ -105,7 +105,7 @@ class FittedSmoothers:
 
     @cached_property
     def likelihood(self) -> Float[Tensor, "fold smoother"]:
-        """Logarithm of the restricted likelihood a level, less the largest one."""
+        """Log restricted likelihood per level, relative to the largest."""
         found = self._freedom * _ln(self.scale) + self.smoothers.log_determinant
         found = -0.5 * found / self.gram.shape[-1]
         return found - found.amax(1, keepdim=True)
@@ -123,10 +123,10 @@ class FittedSmoothers:
         return self.gram.shape[-1] - self.description.coefficients
 
     def evidence(self, targets: Float[Tensor, "fold target"]) -> Evidence:
-        """Evidence for all smoothers at all targets, one row a fold and target."""
+        """Evidence for all smoothers at all targets, one row per fold and target."""
         found = self.smoothers.at(targets)
         valid = found.valid.transpose(1, 2)
-        mean_error, (log_error, *_) = self.errors.mean(-1), self._whatever_target
+        mean_error, (log_error, *_) = self.errors.mean(-1), self._independent_of_target
         initial = (-POWER * log_error).masked_fill(~valid, -torch.inf)
         share = torch.softmax(initial, dim=-1)
         within = self.scale[:, None] * found.variance.transpose(1, 2)
@@ -160,8 +160,8 @@ class FittedSmoothers:
         )
 
     @cached_property
-    def _whatever_target(self) -> tuple[Float[Tensor, "fold 1 smoother"], ...]:
-        """Logarithms of errors, scale and variance that are the same for every target."""
+    def _independent_of_target(self) -> tuple[Float[Tensor, "fold 1 smoother"], ...]:
+        """Features that are the same for every target: logarithms of errors, scale and variance."""
         numbers = (
             _ln(self.errors.mean(-1)),
             _ln(self.errors).mean(-1),
@@ -179,7 +179,7 @@ class FittedSmoothers:
         within, variance, apart, from_mean = by_target
         near, distance, beyond = self._nearness(places)
         nearby = torch.einsum("ftml,fml->ftm", near, self.errors)
-        mean, geometric, lowest, highest, scale, likelihood, spread = self._whatever_target
+        mean, geometric, lowest, highest, scale, likelihood, spread = self._independent_of_target
         least = best[..., None]
         columns = [
             mean - least,
@@ -200,7 +200,7 @@ class FittedSmoothers:
         return torch.stack([column.expand_as(within) for column in columns], dim=-1)
 
     def _nearness(self, places: Positions) -> tuple[Tensor, Tensor, Tensor]:
-        """Shares of the levels by rank, distance to the nearest in lengths, distance beyond."""
+        """Weights of the levels by rank, distance to the nearest in lengths, distance beyond."""
         levels, targets = places.levels, places.targets  # (fold, chart, level), (.., target)
         count = levels.shape[-1]
         after = (levels[..., None, :] < targets[..., None]).sum(-1).clamp(1, count - 1)
@@ -255,7 +255,7 @@ class FittedSmoothers:
     def _spectrum(self) -> tuple[Tensor, Tensor]:
         """Logarithms of the second and third eigenvalue of the centred Gram matrix, over the first.
 
-        They tell a signal that only grows from one whose shape changes.
+        They distinguish a signal that only grows from one whose shape changes.
         """
         centred = self.gram - self.gram.mean(1, keepdim=True) - self.gram.mean(2, keepdim=True)
         centred = centred + self.gram.mean((1, 2), keepdim=True)

@@ -5,9 +5,9 @@ training spectra Y, a Y, and its covariance over wavelengths is Y^T Q Y with
 
     Q = sum_m w_m ((a_m - a)(a_m - a)^T + v_m P_m / (n - p_m)):
 
-what the smoothers disagree by, and what each does not know. Q is scaled so that its mean over
-wavelengths is the squared error that the rule expects. The posterior of the metric itself is that
-of sqrt(g) = dx/dc under the weights of the smoothers on each chart. Charts are 2 long over the
+the variance between the smoothers, and that of each. Q is scaled so that its mean over wavelengths
+is the squared error expected by the rule. The posterior of the metric itself is that of
+sqrt(g) = dx/dc under the weights of the smoothers on each chart. Every chart has length 2 over the
 training levels, so that sqrt(g) is per unit of concentration.
 """
 
@@ -26,24 +26,24 @@ from geonode.posterior.evidence import Evidence, FittedSmoothers
 from geonode.posterior.prior import Prior
 
 EVEN = 0.2
-"""Share of the expected squared error that is the same at all wavelengths.
+"""Share of the expected squared error that is equal at all wavelengths.
 
-Where training spectra happen to agree, the covariance alone would promise an exact prediction.
+Where training spectra happen to agree, the covariance alone would vanish.
 """
 
 
 BLOCK = 4
-"""Targets that are predicted together: one alone takes four tenths of the time of a block."""
+"""Targets predicted together: a single one takes four tenths of the time of a block."""
 
 
 class PosteriorPrediction(NamedTuple):
     """Predicted spectra as combinations of the training spectra.
 
     Attributes:
-        weights: of the training spectra.
-        factors: L^T of Q = L L^T: times the training spectra, rows whose outer products add up to
+        weights: weights of the training spectra.
+        factors: L^T of Q = L L^T; times the training spectra, rows whose outer products add up to
             the covariance over wavelengths.
-        even: variance that every wavelength has besides.
+        even: additional independent variance, equal at all wavelengths.
         sqrt_metric: mean and standard deviation of sqrt(g) (per unit of concentration).
     """
 
@@ -58,10 +58,10 @@ class MetricPosterior:
     """Posterior over metrics and smoothers, given the spectra of some levels.
 
     Attributes:
-        levels: their concentrations, ascending.
-        spectra: theirs.
+        levels: concentrations of the levels, ascending.
+        spectra: spectra of the levels.
         prior: the learned rule of weights.
-        fitted: every smoother of the dictionary.
+        fitted: fitted smoothers of the dictionary.
     """
 
     levels: Float[np.ndarray, "level"]
@@ -80,7 +80,7 @@ class MetricPosterior:
 
         Args:
             levels: concentrations, ascending, three or more, none negative.
-            spectra: theirs.
+            spectra: spectra of the levels.
             prior: the learned rule of weights.
 
         Raises:
@@ -101,7 +101,8 @@ class MetricPosterior:
     def predict(self, targets: Float[np.ndarray, "target"]) -> PosteriorPrediction:
         """Predict spectra at concentrations, none negative.
 
-        Blocks have one size, the last one filled up: what else is asked for changes not a bit.
+        All blocks have one size, the last one filled up, so that a prediction does not depend on
+        the other targets by a bit.
         """
         starts = range(0, max(1, len(targets)), BLOCK)
         blocks = [targets[start : start + BLOCK] for start in starts]
@@ -127,7 +128,7 @@ class MetricPosterior:
         covariance = (
             covariance * ((1 - EVEN) * expected / mean_square.clamp(min=smallest))[:, None, None]
         )
-        # Far beyond all levels numbers leave double precision: NaN then, and not a guess.
+        # Far beyond all levels numbers overflow; the result is NaN then.
         finite = torch.isfinite(covariance).all(-1).all(-1)[:, None, None]
         values, vectors = torch.linalg.eigh(torch.where(finite, covariance, 0))
         factors = values.clamp(min=0).sqrt()[:, :, None] * vectors.transpose(1, 2)
@@ -150,7 +151,7 @@ class MetricPosterior:
         return np.stack([mean, np.sqrt(variance)])
 
     def _moments(self, found: Evidence, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Average weights of the training spectra, and Q before it is scaled."""
+        """Average weights of the training spectra, and Q before scaling."""
         average = (weights[..., None] * found.weights).sum(1)
         apart = found.weights - average[:, None]
         between = torch.einsum("tm,tml,tmk->tlk", weights, apart, apart)
@@ -163,15 +164,15 @@ class MetricPosterior:
 
 
 def _filled(block: np.ndarray) -> np.ndarray:
-    """The targets of a block, and the last of them again until there are `BLOCK`."""
+    """Targets of a block, filled up to `BLOCK` with the last one."""
     return np.concatenate([block, np.repeat(block[-1:], BLOCK - len(block))])
 
 
 def _require_levels(levels: np.ndarray) -> None:
-    """Refuse levels that no smoother can be fitted to.
+    """Refuse levels to which no smoother can be fitted.
 
     Raises:
-        TrainingError: naming what was found.
+        TrainingError: the levels are too few, equal, not finite or negative.
     """
     if len(levels) < 3 or (np.diff(levels) <= 0).any() or not np.isfinite(levels).all():
         raise TrainingError(

@@ -1,4 +1,4 @@
-"""The prior that was learned on simulated series: the rule of weights, and how far to trust it.
+"""Prior learned on simulated series: the rule of weights, and half widths of intervals.
 
 It is one sealed file of the package, made by `make prior`, with its provenance in the metadata.
 """
@@ -19,19 +19,19 @@ from geonode.storage.weights import read_weights, write_weights
 PACKAGED = Path(__file__).parent / "prior.safetensors"
 
 PROBABILITIES = (0.5, 0.8, 0.9, 0.95)
-"""Of the intervals."""
+"""Nominal coverages of the intervals."""
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What simulated series teach about measured ones.
+    """Rule of weights and half widths of intervals, learned on simulated series.
 
     Attributes:
-        rule: weights of smoothers, and the error to expect.
-        counts: numbers of training levels for which half widths were found, ascending.
+        rule: rule of weights of the smoothers and of the expected error.
+        counts: numbers of training levels with calibrated half widths, ascending.
         half_widths: half the width of the intervals of `PROBABILITIES` in units of the predicted
             deviation, for targets inside (0) and outside (1) of the training levels.
-        provenance: how it was learned.
+        provenance: command, parameters and device of the learning.
     """
 
     rule: WeightRule
@@ -42,16 +42,16 @@ class Prior:
     def intervals(
         self, levels: int, inside: Bool[np.ndarray, "target"]
     ) -> Float[np.ndarray, "target probability"]:
-        """Half widths in units of the predicted deviation.
+        """Half widths of intervals in units of the predicted deviation.
 
         Args:
             levels: number of training levels.
-            inside: whether targets are between them.
+            inside: whether targets are between the training levels.
         """
         return self._at(self.half_widths, levels)[1 - inside.astype(int)]
 
     def _at(self, table: np.ndarray, levels: int) -> np.ndarray:
-        """A table at a number of levels, linear between the numbers that it has."""
+        """Table at a number of levels, interpolated linearly."""
         place = float(np.interp(levels, self.counts, np.arange(len(self.counts))))
         low = min(int(place), len(self.counts) - 2)
         share = place - low
@@ -70,10 +70,10 @@ class Prior:
 
 
 def read_prior(path: Path) -> Prior:
-    """Read what `Prior.write` wrote.
+    """Read a file of `Prior.write`.
 
     Raises:
-        MissingArtifactError, CorruptArtifactError: there is none, it is damaged, or it is no prior.
+        MissingArtifactError, CorruptArtifactError: the file is absent, damaged, or no prior.
     """
     tensors, metadata = read_weights(path)
     try:
@@ -86,7 +86,7 @@ def read_prior(path: Path) -> Prior:
         }
         rule.load_state_dict(state)
         counts, half_widths = (tensors[name].numpy() for name in ("counts", "half_widths"))
-        # In double precision rounding does not tell which targets are asked for together.
+        # In double precision rounding does not depend on the other targets of a block.
         return Prior(rule.double().eval(), counts, half_widths, provenance)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CorruptArtifactError(path, f"holds no prior ({error!r:.80})") from error
@@ -94,5 +94,5 @@ def read_prior(path: Path) -> Prior:
 
 @cache
 def packaged_prior() -> Prior:
-    """The prior of this version of the package."""
+    """Prior of this version of the package."""
     return read_prior(PACKAGED)

@@ -1,9 +1,9 @@
-"""The learned rule of weights: how much every smoother of the dictionary counts at a target.
+"""Learned rule of weights of the smoothers of the dictionary at a target.
 
-A smoother's weight is a function of the evidence for it, of what it is, and of the evidence for all
-others, whose averages every smoother is shown (deep sets). The logit starts at that of the
-leave-one-out error to the power of -4. A second answer is the size of the error to expect. The
-networks were fitted to simulated series, never to a measured one (`geonode.prior.learning`).
+The weight of a smoother is a function of the evidence for it, of its description, and of averages
+of the evidence for all smoothers (deep sets). The logit starts at that of the leave-one-out error
+to the power of -4. A second output is the expected error. The networks were fitted to simulated
+series, never to a measured one (`geonode.prior.learning`).
 
 Source: M. Zaheer et al., Deep Sets, NeurIPS 2017 (functions of sets).
 """
@@ -16,14 +16,14 @@ from geonode.posterior.evidence import CONTEXT, FEATURES, POWER, Evidence
 from geonode.posterior.smoothers import dictionary
 
 WIDEST = 6.0
-"""Standard deviations from the mean of the simulated series, beyond which evidence is cut."""
+"""Largest evidence, in standard deviations from the mean of the simulated series."""
 
 
 class _Layers(nn.Sequential):
-    """Two layers on several parts as if these were joined.
+    """Two layers on the concatenation of several parts.
 
-    Every part is multiplied by its own columns and then broadcast: what all smoothers or all rows
-    share is multiplied once.
+    Every part is multiplied by its own columns and then broadcast, so that a part common to all
+    smoothers or rows is multiplied once.
     """
 
     def __init__(self, inputs: int, width: int, outputs: int, *last: nn.Module) -> None:
@@ -44,7 +44,7 @@ class WeightNetwork(nn.Module):
     """One network of the rule.
 
     Args:
-        width: of its layers.
+        width: width of its layers.
     """
 
     description: Tensor
@@ -69,7 +69,7 @@ class WeightNetwork(nn.Module):
             self.register_buffer(f"{name}_deviation", torch.ones(size))
 
     def standardise(self, evidence: list[Evidence]) -> None:
-        """Take means and deviations of all inputs from simulated series."""
+        """Set means and deviations of all inputs from simulated series."""
         features = torch.cat([part.features[part.valid] for part in evidence])
         context = torch.cat([part.context for part in evidence])
         self.feature_mean.copy_(features.mean(0))
@@ -105,8 +105,8 @@ class WeightRule(nn.Module):
     """Average of several networks.
 
     Args:
-        networks: how many.
-        width: of their layers.
+        networks: number of networks.
+        width: width of their layers.
     """
 
     def __init__(self, networks: int, width: int) -> None:

@@ -2,7 +2,7 @@
 
 A smoother has a chart, a kernel of geodesic distance, a noise and a mean function with basis H. The
 mean function is on concentration itself ({c}, {1, c}: Beer and Lambert's law) or on the chart
-({1}, {1, x}), whatever chart the deviations from it live on. With K = kernel + noise I and
+({1}, {1, x}), independent of the chart of the deviations. With K = kernel + noise I and
 
     P = K^-1 - K^-1 H (H^T K^-1 H)^-1 H^T K^-1
 
@@ -33,16 +33,16 @@ ON_A_CHART = len(KERNELS) * len(LENGTHS) * len(NOISES)
 
 
 def _charts_of(mean: int) -> range:
-    """Charts that a mean function goes with: {1, c} is {1, x} on the linear chart."""
+    """Charts combined with a mean function; {1, c} is {1, x} on the linear chart."""
     return range(1 if MEANS[mean] == "1 c" else 0, len(FAMILIES))
 
 
 class Description(NamedTuple):
-    """Parts of every smoother of the dictionary, in its order.
+    """Components of every smoother of the dictionary.
 
     Attributes:
-        chart, mean, kernel: places in `FAMILIES`, `MEANS` and `KERNELS`.
-        length, noise: of the kernel.
+        chart, mean, kernel: indices in `FAMILIES`, `MEANS` and `KERNELS`.
+        length, noise: length scale and noise of the kernel.
     """
 
     chart: Int[Tensor, "smoother"]
@@ -57,7 +57,7 @@ class Description(NamedTuple):
         return torch.tensor(COEFFICIENTS, device=self.mean.device)[self.mean]
 
     def numbers(self) -> Float[Tensor, "smoother number"]:
-        """What tells smoothers apart, as inputs of a network."""
+        """Description of every smoother as inputs of a network."""
         chart = torch.nn.functional.one_hot(self.chart, len(FAMILIES))
         mean = torch.nn.functional.one_hot(self.mean, len(MEANS))
         others = [self.kernel, self.length.log(), self.noise.log10() / 3 + 1]
@@ -216,7 +216,7 @@ def _terms(mean: int, place: Tensor, concentrations: Tensor, levels: Tensor) -> 
 
 
 def _orthonormal(terms: Tensor) -> tuple[Tensor, Tensor]:
-    """An orthonormal basis of one or two terms, and what takes terms to it (Gram and Schmidt)."""
+    """Orthonormal basis of one or two terms, and the transform to it (Gram and Schmidt)."""
     terms = terms[:, :, None, None]
     norm = terms[..., :1].norm(dim=-2, keepdim=True)
     first = terms[..., :1] / norm

@@ -1,1 +1,1 @@
-"""How the prior of the package is made: a rule learned, and calibrated, on simulated series."""
+"""Learning and calibration of the prior of the package on simulated series."""

@@ -1,8 +1,8 @@
-"""Calibration of the prior on simulated series: how wide intervals must be.
+"""Calibration of the intervals of the prior on simulated series.
 
-Every level of a simulated series is left out and predicted, as levels of measured ones are. The
-half widths of intervals are quantiles of |error| / deviation over all wavelengths of many series,
-for targets inside and outside of the training levels, by their number. What is promised so holds on
+Every level of a simulated series is left out and predicted, as for measured series. The half widths
+of intervals are quantiles of |error| / deviation over all wavelengths of many series, for targets
+inside and outside of the training levels, by the number of levels. The coverage therefore holds on
 average over series like the simulated ones, not for each.
 """
 
@@ -30,7 +30,7 @@ from geonode.spectra.series import Series
 from geonode.training.folds import leave_one_out
 
 LEVELS = (4, 5, 6, 8, 12)
-"""Of the simulated series; half widths are interpolated between, and go on beyond."""
+"""Numbers of levels of the simulated series; half widths are interpolated, and constant beyond."""
 
 LABELS = dict.fromkeys(("signal", "axis"), "simulated") | dict.fromkeys(
     ("signal_unit", "axis_unit", "concentration_unit"), "1"
@@ -38,12 +38,12 @@ LABELS = dict.fromkeys(("signal", "axis"), "simulated") | dict.fromkeys(
 
 
 class LeftOutLevel(NamedTuple):
-    """A level of a simulated series, predicted from the others.
+    """Level of a simulated series, predicted from the others.
 
     Attributes:
-        spectrum: measured.
-        prediction: of its spectrum.
-        inside: whether it is between the others.
+        spectrum: spectrum of the level.
+        prediction: prediction of the spectrum.
+        inside: whether the level is between the others.
     """
 
     spectrum: Float[np.ndarray, "wavelength"]
@@ -52,13 +52,13 @@ class LeftOutLevel(NamedTuple):
 
 
 def calibrated(prior: Prior, levels_of_each: int, seed: int, report: Progress = silent) -> Prior:
-    """The prior with half widths found anew.
+    """Prior with newly calibrated half widths.
 
     Args:
-        prior: whose rule is used.
-        levels_of_each: simulated levels to leave out for every number of levels, about.
-        seed: of the series, none of which the rule was learned on.
-        report: told of every level.
+        prior: prior whose rule is used.
+        levels_of_each: approximate number of left-out levels for every number of levels.
+        seed: seed of the series, which must not have been used for learning.
+        report: called after every level.
     """
     half_widths = []
     for place, levels in enumerate(LEVELS):
@@ -73,13 +73,13 @@ def calibrated(prior: Prior, levels_of_each: int, seed: int, report: Progress = 
 
 
 def left_out_levels(prior: Prior, levels: int, series: int, seed: int) -> Iterator[LeftOutLevel]:
-    """Every level of simulated series, predicted from the others.
+    """Levels of simulated series, each predicted from the others.
 
     Args:
-        prior: of the posterior.
-        levels: of every series.
-        series: how many.
-        seed: of the series.
+        prior: prior of the posterior.
+        levels: number of levels of every series.
+        series: number of series.
+        seed: seed of the series.
     """
     found = simulate(Draws.of(seed, torch.device("cpu")), series, levels)
     for concentrations, spectra in zip(found.concentrations, found.spectra, strict=True):
@@ -98,7 +98,7 @@ def simulated_model(
     spectra: Float[np.ndarray, "level wavelength"],
     prior: Prior,
 ) -> SpectralModel:
-    """A series and the posterior over its metrics, as a model."""
+    """Model of a series with the posterior over its metrics."""
     levels, wavelengths = spectra.shape
     chart = Chart.of("linear", None, concentrations)
     axis = np.arange(wavelengths, dtype=np.float64)

@@ -1,11 +1,11 @@
 """Learning of the rule of weights on simulated series.
 
-Every step simulates new series, leaves each level out in turn, and asks the networks for the
-weights of the smoothers. The loss is the logarithm of the error of the left-out spectra, beside
-that of the weights before anything is learned: pooled over a series, as scores are, and spectrum by
-spectrum. Series on which the rule is worse than that count more, as a rule that is often a little
-better and sometimes far worse is of no use. The evidence that the networks are shown is disturbed,
-so that they do not rely on what only simulated series have.
+Every step simulates new series, leaves each level out in turn, and computes the weights of the
+smoothers. The loss is the logarithm of the error of the left-out spectra relative to that of the
+initial weights, both pooled over a series, as scores are, and by spectrum. Series on which the rule
+is worse than the initial weights count more, as a rule that is often a little better and sometimes
+far worse is of no use. The evidence is disturbed by noise, so that the networks do not rely on
+details of simulated series.
 """
 
 from collections.abc import Iterator
@@ -24,27 +24,27 @@ from geonode.simulation.draws import Draws
 from geonode.simulation.series import simulate
 
 LEVELS = {4: 10, 5: 15, 6: 15, 7: 10, 8: 10, 9: 8, 10: 8, 12: 5, 15: 3, 20: 1, 26: 1}
-"""Levels of the simulated series, and in how many parts of the steps."""
+"""Numbers of levels of the simulated series, with their relative frequencies."""
 
 EXACT = 2.5e-5
-"""Squared error, relative to the variance of the spectra, that is as good as none: (0.5 %)^2."""
+"""Squared error added to all, relative to the variance of the spectra: (0.5 %)^2."""
 
-FOLDS = 448  # left-out spectra of a step, of series of up to `SMALL` levels
+FOLDS = 448  # left-out spectra per step, for series of up to `SMALL` levels
 SMALL = 10
 RATE = 3e-3
-DISTURBANCE = 0.25  # standard deviations of every piece of evidence
-CAUTION = 1.0  # weight of the squared logarithm by which the rule is worse than its start
-OF_EXPECTATION = 0.3  # weight of the error of the expected error
-MEMORY = 0.998  # of the moving average of the weights of the networks
-STANDARDISING = 6  # batches
+DISTURBANCE = 0.25  # noise of the evidence, in its standard deviations
+CAUTION = 1.0  # weight of the squared log error in excess of that of the initial weights
+OF_EXPECTATION = 0.3  # weight of the loss of the expected error
+MEMORY = 0.998  # decay of the moving average of the parameters of the networks
+STANDARDISING = 6  # batches for the standardisation of the inputs
 
 
 class LeftOut(NamedTuple):
     """Left-out spectra of simulated series of equally many levels.
 
     Attributes:
-        levels: of a series; rows are folds, those of a series are neighbours.
-        evidence: one row a left-out spectrum.
+        levels: number of levels of a series; rows are folds, those of a series are neighbours.
+        evidence: one row per left-out spectrum.
         gram: inner products of the training spectra and, last, the left-out one.
     """
 
@@ -53,7 +53,7 @@ class LeftOut(NamedTuple):
     gram: Float[Tensor, "row level level"]
 
     def squared_errors(self, weights: Float[Tensor, "row smoother"]) -> Float[Tensor, "row"]:
-        """Of the averages by some weights, summed over wavelengths."""
+        """Squared errors of the averages with some weights, summed over wavelengths."""
         combined = (weights.to(self.gram.dtype)[..., None] * self.evidence.weights).sum(1)
         combined = torch.cat([combined, -torch.ones_like(combined[:, :1])], dim=1)
         return torch.einsum("ri,rij,rj->r", combined, self.gram, combined).clamp(min=0)
@@ -61,13 +61,13 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True)
 class LearningParameters:
-    """How much is learned.
+    """Size of the learning.
 
     Attributes:
-        seed: of the series and of the networks.
-        networks: that are averaged.
-        width: of their layers.
-        steps: of Adam.
+        seed: seed of the series and of the networks.
+        networks: number of networks to average.
+        width: width of their layers.
+        steps: steps of Adam.
     """
 
     seed: int
@@ -93,7 +93,7 @@ def left_out(
 
 
 def batches(draws: Draws) -> Iterator[LeftOut]:
-    """Left-out spectra of new simulated series, without end."""
+    """Endless batches of left-out spectra of new simulated series."""
     sizes = list(LEVELS)
     while True:
         levels = sizes[int(draws.choice(tuple(map(float, LEVELS.values())), 1))]
@@ -104,12 +104,12 @@ def batches(draws: Draws) -> Iterator[LeftOut]:
 def learn_rule(
     parameters: LearningParameters, device: torch.device, report: Progress = silent
 ) -> tuple[WeightRule, list[float]]:
-    """Learn a rule from nothing.
+    """Learn a rule from scratch.
 
     Args:
-        parameters: how much is learned.
-        device: where.
-        report: told of every step.
+        parameters: size of the learning.
+        device: device to learn on.
+        report: called after every step.
 
     Returns:
         The rule, and at every step the mean logarithm of the error of its first network relative
@@ -147,7 +147,7 @@ def learn_rule(
 
 
 def _loss(network: WeightNetwork, batch: LeftOut) -> tuple[Tensor, Tensor]:
-    """Loss of a network on a batch, and the mean logarithm of its error over that of the start."""
+    """Loss of a network on a batch, and mean log error relative to the initial weights."""
     found = batch.evidence
     features, context = found.features.float(), found.context.float()
     weights, expected = network(

@@ -1,1 +1,1 @@
-"""The published sequential way, written to be read: the yardstick for accuracy and for speed."""
+"""Readable reference of the published sequential method, for accuracy and speed."""

@@ -1,6 +1,6 @@
-"""One geodesic at a time: shooting with a metric network called at every stage of every step.
+"""Published method: one geodesic at a time, with a network call at every stage of every step.
 
-The published way solves each boundary value problem by 10 iterations of shooting, each of which
+It solves each boundary value problem by 10 iterations of shooting, each of which
 integrates 50 steps with 6 metric-network calls, for 30 ordered pairs of 6 concentrations at 601
 wavelengths, in every one of 500 epochs of 6 leave-one-out models: 162.27 billion calls.
 """
@@ -35,12 +35,12 @@ STEP_WEIGHTS = (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84)
 
 @dataclass(frozen=True)
 class SequentialGeodesic:
-    """One solved geodesic.
+    """Solved geodesic.
 
     Attributes:
         v0: initial velocity.
         trajectory: position at the 51 time points.
-        velocity: x' at the same times.
+        velocity: x' at these times.
         features: final and mean position, length, maximum speed, wavelength.
     """
 
@@ -51,7 +51,7 @@ class SequentialGeodesic:
 
 
 class SequentialSolver:
-    """Shooting for one geodesic at a time.
+    """Solver by shooting, one geodesic at a time.
 
     Attributes:
         metric: g at points (x, w).
@@ -63,7 +63,7 @@ class SequentialSolver:
         self.calls = 0
 
     def christoffel(self, x: float, w: float) -> float:
-        """The Christoffel symbol 1/2 d/dx ln g by a central difference."""
+        """Christoffel symbol 1/2 d/dx ln g by a central difference."""
         below, above = self._metric([x - DIFFERENCE, x + DIFFERENCE], w).log().tolist()
         return (above - below) / (4 * DIFFERENCE)
 
@@ -88,13 +88,13 @@ class SequentialSolver:
         )
 
     def solve(self, source: float, target: float, w: float) -> SequentialGeodesic:
-        """Find v0 by the secant method on the endpoint, then read the features off the path."""
-        earlier, earlier_miss = 0.0, source - target  # at rest the path ends where it began
+        """Find v0 by the secant method on the endpoint, then compute the features of the path."""
+        earlier, earlier_miss = 0.0, source - target  # at rest the path ends at its source
         v0 = target - source
         for _ in range(SHOOTING_ITERATIONS):
             trajectory, velocity = self.integrate(source, v0, w)
             miss = float(trajectory[-1]) - target
-            if miss != earlier_miss:  # equal once converged to rounding; all iterations are run
+            if miss != earlier_miss:  # equal once converged up to rounding; all iterations are run
                 secant = (v0 - earlier) / (miss - earlier_miss)
                 v0, earlier, earlier_miss = v0 - miss * secant, v0, miss
         speed = self._metric(trajectory.tolist(), w).sqrt() * velocity.abs()
@@ -110,7 +110,7 @@ class SequentialSolver:
         return SequentialGeodesic(float(velocity[0]), trajectory, velocity, features)
 
     def _metric(self, positions: list[float], w: float) -> Float[Tensor, "point"]:
-        """The metric g at some positions, in float64 on the CPU: one call."""
+        """Metric g at some positions, in float64 on the CPU, counted as one call."""
         self.calls += 1
         points = torch.tensor([(x, w) for x in positions], dtype=torch.float64)
         with torch.no_grad():
@@ -118,7 +118,7 @@ class SequentialSolver:
 
 
 class MetricModule(torch.nn.Module):
-    """One learned metric as anyone would write it, with the layers of `torch.nn`."""
+    """One learned metric as a plain module of `torch.nn` layers."""
 
     def __init__(self, metric: Metric, model: int) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class MetricModule(torch.nn.Module):
         self.like = network.weights[0]
 
     def forward(self, points: Float[Tensor, "point 2"]) -> Float[Tensor, "point"]:
-        """The metric g at points (x, w)."""
+        """Metric g at points (x, w)."""
         return self.layers(points.to(self.like)).squeeze(-1) + FLOOR
 
 
@@ -143,7 +143,7 @@ def _advance(
     weights: tuple[float, ...],
     stages: list[tuple[float, float]],
 ) -> tuple[float, float]:
-    """The state moved along the weighted mean of stage derivatives."""
+    """State advanced along the weighted mean of stage derivatives."""
     return (
         x + step * sum(a * dx for a, (dx, _) in zip(weights, stages, strict=True)),
         v + step * sum(a * dv for a, (_, dv) in zip(weights, stages, strict=True)),
@@ -153,6 +153,6 @@ def _advance(
 def published_calls(
     pairs: int = 30, wavelengths: int = 601, epochs: int = 500, models: int = 6
 ) -> int:
-    """Metric-network calls of the published way: 162,270,000,000 for its own series."""
+    """Metric-network calls of the published method: 162,270,000,000 for its own series."""
     per_geodesic = SHOOTING_ITERATIONS * STEPS * len(STAGE_WEIGHTS)
     return pairs * wavelengths * per_geodesic * epochs * models

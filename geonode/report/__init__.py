@@ -1,1 +1,1 @@
-"""The report: one page that shows a chemist what was measured, predicted, and not known."""
+"""Report: one page about measured and predicted spectra, for chemists."""

@@ -17,12 +17,12 @@ from geonode.report.figure import (
 from geonode.report.wording import number
 
 VISIBLE = (0.2, 0.9)
-"""Part of viridis that is neither too dark for a dark page nor too bright for a light one."""
+"""Part of viridis that is visible on a dark and on a light page."""
 
 CLIPPED = 99.0
 """Percentile of absolute values at which the colours of a map around zero saturate."""
 
-SMALL_RANGE = 3.0  # between two values, that a linear axis shows well
+SMALL_RANGE = 3.0  # ratio of two values below which an axis is linear
 
 
 MOST_DECADES = 8
@@ -38,14 +38,14 @@ RAMP = [
 
 
 def colours_of(count: int) -> list[str]:
-    """Colours of as many things, from dark to light."""
+    """Some number of colours, from dark to light."""
     low, high = VISIBLE
     places = np.linspace(low, high, count) if count > 1 else np.array([(low + high) / 2])
     return list(sample_colorscale("Viridis", places.tolist()))
 
 
 def colour_bar(report: Report, x: float, y: float) -> dict[str, Any]:
-    """An invisible point that brings a colour bar of the levels, by their order."""
+    """Trace of an invisible point with a colour bar of the levels, by their order."""
     last = len(report.names) - 1
     ticks = sample(last + 1, 6).tolist()
     return {
@@ -72,7 +72,7 @@ def colour_bar(report: Report, x: float, y: float) -> dict[str, Any]:
 
 
 def bar() -> dict[str, Any]:
-    """A colour bar above the figure, where a narrow screen has room for it."""
+    """Layout of a colour bar above the figure, where narrow screens have room for it."""
     return {
         "orientation": "h",
         "thickness": 12,
@@ -87,7 +87,7 @@ def bar() -> dict[str, Any]:
 
 
 def around_zero(values: Float[np.ndarray, "..."]) -> dict[str, Any]:
-    """Colours of a map whose middle is zero."""
+    """Colours of a map centred at zero."""
     limit = float(f"{np.percentile(np.abs(values), CLIPPED):.3g}") or 1.0
     blue_to_red = [[0, "#2166ac"], [0.25, "#92c5de"], [0.5, "#f7f7f7"], [0.75, "#f4a582"]]
     return {
@@ -101,7 +101,7 @@ def around_zero(values: Float[np.ndarray, "..."]) -> dict[str, Any]:
 def concentration_axis(
     report: Report, concentrations: Float[np.ndarray, "..."]
 ) -> tuple[Float[np.ndarray, "..."], dict[str, Any]]:
-    """Where concentrations are drawn, and the axis there: on the chart of the series."""
+    """Positions of concentrations on the chart of the series, and the layout of their axis."""
     chart = report.series.chart
     label = f"concentration ({report.level_unit})"
     if chart.kappa == math.inf:
@@ -124,14 +124,14 @@ def _spread(positions: Float[np.ndarray, "level"]) -> list[int]:
 
 
 def logarithmic_ticks(values: Float[np.ndarray, "..."]) -> dict[str, Any]:
-    """Ticks of a colour bar whose colours are those of logarithms."""
+    """Ticks of a logarithmic colour bar."""
     low, high = np.log10(values.min()), np.log10(values.max())
     ticks = low + (high - low) * np.linspace(0.05, 0.95, 5)  # labels at the ends would be cut
     return {"tickvals": numbers(ticks), "ticktext": [number(10**tick, 2) for tick in ticks]}
 
 
 def scale(of_folds: list[list[float]]) -> dict[str, Any]:
-    """A logarithmic axis with few ticks, or a linear one for a small range or values below zero."""
+    """Logarithmic axis with few ticks, or linear for a small range or values below zero."""
     values = [value for fold in of_folds for value in fold]
     low, high = min(values), max(values)
     if low <= 0 or high / low < SMALL_RANGE:
@@ -148,14 +148,14 @@ def _logarithmic_axis(low: float, high: float) -> dict[str, Any]:
 
 
 def spaced(name: str) -> str:
-    """A name with blanks instead of underscores."""
+    """Name with blanks instead of underscores."""
     return name.replace("_", " ")
 
 
 def level_selector(
     report: Report, label: str, first: str = "0", shown: list[int] | None = None
 ) -> Selector:
-    """Choice of a level, of all or of those that are shown."""
+    """Selector of a level, of all levels or of those shown."""
     levels = range(len(report.names)) if shown is None else shown
     options = [(str(level), f"{report.names[level]} {report.level_unit}") for level in levels]
     return Selector(label, options, first)
@@ -168,10 +168,10 @@ def level_axis(report: Report) -> dict[str, Any]:
 
 
 def unit_or_none(unit: str) -> str:
-    """The unit, or nothing where there is none."""
+    """Unit, empty for the unit "1"."""
     return "" if unit == "1" else unit
 
 
 def or_nan(value: float | None) -> float:
-    """The value, or NaN for none."""
+    """Value, or NaN for None."""
     return math.nan if value is None else value

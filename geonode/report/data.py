@@ -1,4 +1,4 @@
-"""What the report is made of: artifacts, metrics and tables of one run, read and checked."""
+"""Data of the report: artifacts, metrics and tables of one run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,30 +12,30 @@ from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
 
 MAP_ROWS, MAP_COLUMNS = 150, 200
-"""Most rows and columns of a heat map: more would not be seen, and make the page heavy."""
+"""Largest numbers of rows and columns of a heat map, to limit the size of the page."""
 
 MOST_NUMBERS = 40_000
-"""Of one quantity in one figure. A longer spectrum is drawn at evenly chosen points."""
+"""Largest number of values of one quantity in one figure; longer spectra are thinned."""
 
 PATH_WAVELENGTHS = 5
-"""At which geodesics are drawn, of few levels; fewer where there are many pairs."""
+"""Largest number of wavelengths at which geodesics are drawn; fewer for many pairs."""
 
 POSITION_ROUNDING = 1e-5
-"""Of stored positions, in chart units: they are in float32."""
+"""Largest rounding error of stored positions, which are in float32 (chart units)."""
 
 NEGLIGIBLE = 1e-4
-"""Of the largest density: where a posterior is less, it is drawn as a straight line."""
+"""Density below which a posterior is drawn as a straight line, relative to the largest."""
 
 INDICES = frozenset({"epoch", "fold", "member"})
-"""Columns of a training table that are no quantity."""
+"""Columns of a training table that are no quantities."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Where the parts of a run are.
+    """Paths of the inputs of a report.
 
     Attributes:
-        source: name of the table that was measured.
+        source: name of the table of measured spectra.
         spectra, christoffel, geodesics: artifacts.
         metrics: folder of the metrics, with the tables in `plots`.
     """
@@ -49,13 +49,13 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Every spectrum as predicted by the fold that left it out.
+    """Predictions of all spectra by the folds that left them out.
 
     Attributes:
-        measured: the measured spectra.
-        predicted: the predicted ones.
-        half_width: of the band about a prediction (unit of the spectra).
-        band: what the band is.
+        measured: measured spectra.
+        predicted: predicted spectra.
+        half_width: half width of the band about a prediction (unit of the spectra).
+        band: name of the band.
     """
 
     measured: Float[np.ndarray, "level wavelength"]
@@ -66,11 +66,11 @@ class Predictions:
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """The metric of the fold that leaves nothing out, averaged over its members.
+    """Metric of the fold that leaves nothing out, averaged over its members.
 
     Attributes:
-        axis: of the columns.
-        concentrations: of the rows.
+        axis: wavelengths of the columns.
+        concentrations: concentrations of the rows.
         metric: g, the geometric mean (chart units).
         symbol: Christoffel symbol G, the mean (chart units).
     """
@@ -87,10 +87,10 @@ class Paths:
 
     Attributes:
         times: affine parameter t.
-        axis: wavelengths that were chosen.
-        source, target: index of the levels that each joins.
-        concentrations: along every geodesic.
-        flat: the same where nothing bends, as straight on the chart of the fold.
+        axis: selected wavelengths.
+        source, target: indices of the levels that each geodesic joins.
+        concentrations: concentrations along every geodesic.
+        flat: concentrations along the geodesics of a flat metric, straight on the chart.
     """
 
     times: Float[np.ndarray, "time"]
@@ -103,11 +103,11 @@ class Paths:
 
 @dataclass(frozen=True)
 class Training:
-    """A training log, averaged over members.
+    """Training log, averaged over members.
 
     Attributes:
-        epochs: that were logged, of every fold.
-        terms: by quantity, the values of every fold.
+        epochs: logged epochs of every fold.
+        terms: values of every fold, by quantity.
     """
 
     epochs: list[list[int]]
@@ -116,11 +116,11 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What a left-out spectrum says of its concentration.
+    """Posterior density of the concentration of a left-out spectrum.
 
     Attributes:
-        concentrations: ascending.
-        density: at each (per unit of concentration).
+        concentrations: concentrations, ascending.
+        density: density at each (per unit of concentration).
     """
 
     concentrations: Float[np.ndarray, "point"]
@@ -132,9 +132,9 @@ class PosteriorMetric:
     """Posterior of the metric of concentration, given all levels.
 
     Attributes:
-        concentrations: ascending, above zero.
-        mean: of sqrt(g) (per unit of concentration).
-        deviation: its standard deviation.
+        concentrations: concentrations, ascending, above zero.
+        mean: mean of sqrt(g) (per unit of concentration).
+        deviation: standard deviation of sqrt(g).
     """
 
     concentrations: Float[np.ndarray, "point"]
@@ -144,22 +144,22 @@ class PosteriorMetric:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """All that the page shows.
+    """Content of the page.
 
     Attributes:
-        source: name of the table that was measured.
-        series: as measured.
-        names: of the levels.
-        chart: of the concentrations, on which the metric of all levels lives.
-        scans: behind the mean spectrum of every level.
+        source: name of the table of measured spectra.
+        series: measured series.
+        names: names of the levels.
+        chart: chart of the metric of all levels.
+        scans: number of scans of every level.
         masked: wavelengths left out because a value was missing.
-        predictions: of the left-out levels.
-        maps: of metric and Christoffel symbol.
-        paths: geodesics; None where no trajectories are stored.
-        training: logs, by what was trained.
-        posteriors: by level; None where there are none.
-        posterior_metric: None where the predictor has none.
-        metrics: content of the metrics, by file; an absent file is an empty one.
+        predictions: predictions of the left-out levels.
+        maps: maps of metric and Christoffel symbol.
+        paths: geodesics; None if no trajectories are stored.
+        training: training logs by name.
+        posteriors: posteriors by level; None without any.
+        posterior_metric: posterior of the metric; None without one.
+        metrics: content of the metrics files by name; empty for an absent file.
     """
 
     source: str
@@ -198,7 +198,7 @@ class Report:
 
 
 def sample(count: int, most: int) -> Int[np.ndarray, "chosen"]:
-    """Evenly chosen indices, both ends among them; all if they are no more than `most`."""
+    """Evenly spaced indices, ends included; all if there are at most `most`."""
     return np.linspace(0, count - 1, min(count, most)).round().astype(int)
 
 
@@ -208,7 +208,7 @@ def drawn(series: Series) -> Int[np.ndarray, "chosen"]:
 
 
 def path_wavelengths(wavelengths: int, numbers: int) -> Int[np.ndarray, "chosen"]:
-    """Indices of wavelengths, away from the ends, where a figure has so many numbers at each."""
+    """Indices of wavelengths away from the ends, for a number of values at each."""
     wanted = max(1, min(PATH_WAVELENGTHS, MOST_NUMBERS // numbers))
     places = (np.arange(wanted) + 0.5) / wanted * (wavelengths - 1)
     return np.unique(places.round().astype(int))

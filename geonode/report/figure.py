@@ -1,4 +1,4 @@
-"""One figure of the page: what Plotly draws, and what a reader may choose."""
+"""Figure of the page: traces for Plotly, and selectors for the reader."""
 
 import html
 import json
@@ -15,19 +15,19 @@ DIGITS = 5
 TITLE_LETTERS = 38
 
 INK, MUTED, LINE = "@ink", "@muted", "@line"
-"""Colours that the page replaces by those of its light or dark theme."""
+"""Placeholders of colours, replaced by those of the light or dark theme of the page."""
 
 Numbers = list[Any]
 
 
 @dataclass(frozen=True)
 class Selector:
-    """A list to choose from.
+    """Drop-down list.
 
     Attributes:
-        label: what is chosen.
+        label: label of the list.
         options: value and text of every entry.
-        first: the value chosen at first.
+        first: initially selected value.
     """
 
     label: str
@@ -37,18 +37,18 @@ class Selector:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure.
+    """Figure of the page.
 
     Attributes:
-        name: of its elements in the page.
-        description: for those who do not see it.
-        traces: as Plotly takes them.
-        layout: the same, besides what all figures share.
-        height: CSS pixels.
-        selectors: what may be chosen.
-        choices: what the traces show, one list of `x`, `y` or `name` over all of them, by the
-            values of the selectors joined by `|`; `note` is a line of text below the figure.
-        caption: a line above the figure: what its colours are.
+        name: name of its elements in the page.
+        description: description for screen readers.
+        traces: traces of Plotly.
+        layout: layout of Plotly, in addition to that of all figures.
+        height: height (CSS pixels).
+        selectors: selectors of the figure.
+        choices: data by the values of the selectors joined by `|`: lists of `x`, `y` or `name` over
+            all traces; `note` is a line of text below the figure.
+        caption: line above the figure about its colours.
     """
 
     name: str
@@ -61,19 +61,19 @@ class Figure:
     caption: str = ""
 
     def to_json(self) -> str:
-        """JSON that may stand inside a script element."""
+        """JSON that is safe inside a script element."""
         content = {"traces": self.traces, "layout": self.layout, "choices": self.choices}
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.replace("<", "\\u003c")
 
 
 def text(plain: str) -> str:
-    """Text as Plotly is to show it: it takes tags and entities for what they mean in HTML."""
+    """Text with HTML escaped, which Plotly would interpret."""
     return html.escape(plain, quote=False)
 
 
 def numbers(values: Float[np.ndarray, "..."], digits: int = DIGITS) -> Numbers:
-    """Nested lists of numbers with some significant digits, None for what is not finite."""
+    """Nested lists of numbers with some significant digits; None if not finite."""
     if values.ndim > 1:
         return [numbers(row, digits) for row in values]
     found = [float(f"{value:.{digits}g}") for value in values]
@@ -84,10 +84,10 @@ def numbers(values: Float[np.ndarray, "..."], digits: int = DIGITS) -> Numbers:
 
 
 def title(plain: str) -> str:
-    """Text as Plotly is to show it, in lines that fit beside a figure on a phone."""
+    """Escaped text in lines short enough for a phone."""
     return "<br>".join(map(text, textwrap.wrap(plain, TITLE_LETTERS)))
 
 
 def titled(label: str, **more: Any) -> dict[str, Any]:
-    """An axis of the layout with its title."""
+    """Layout of an axis with its title."""
     return {"title": {"text": title(label), "standoff": 10}, **more}

@@ -1,7 +1,7 @@
 """The figures of the page.
 
-Colours are those of Okabe and Ito, Color Universal Design (2008), and viridis: colour-blind readers
-can tell them apart, and they read on a light page and on a dark one.
+Colours are those of Okabe and Ito, Color Universal Design (2008), and viridis, for colour-blind
+readers and for light and dark pages.
 """
 
 import math
@@ -37,10 +37,10 @@ from geonode.report.wording import difference, number, quantity, signed
 
 MODEL, BAND, SECOND = "#d55e00", "rgba(213,94,0,0.3)", "#0072b2"
 NAMED = 12
-"""Most lines that are named one by one; more are told apart by a colour bar."""
+"""Largest number of lines in a legend; more have a colour bar."""
 
 ERROR_COLUMNS = 300
-MAP_DIGITS = 3  # of numbers that are seen as colours
+MAP_DIGITS = 3  # of numbers shown as colours
 
 
 def spectra_figure(report: Report) -> Figure:
@@ -167,7 +167,7 @@ def map_figures(report: Report) -> list[Figure]:
         "y": numbers(places),
         "hovertemplate": "%{x}, %{y}: %{z}<extra></extra>",
     }
-    # Colours are those of log g: so many times more is as far, wherever on the scale.
+    # Colours are of log g, so that equal ratios have equal distances.
     metric = {
         **common,
         "z": numbers(np.log10(maps.metric), MAP_DIGITS),
@@ -324,7 +324,7 @@ def _posterior_choice(
 
 
 def training_figure(report: Report, place: int, log: Training) -> Figure:
-    """Loss terms over the epochs of a training, one line a fold."""
+    """Loss terms over the epochs of a training, one line per fold."""
     folds = len(log.epochs)
     names = [*(f"{name} {report.level_unit}" for name in report.names), "all levels"]
     colours = [*colours_of(folds - 1), INK]

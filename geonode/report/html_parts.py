@@ -1,4 +1,4 @@
-"""Pieces of HTML; every text is escaped here and nowhere else."""
+"""Parts of the page as HTML; every text is escaped here and nowhere else."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -9,13 +9,13 @@ from geonode.report.figure import Figure, Selector
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
+    """Table.
 
     Attributes:
-        caption: what it says.
-        header: of the columns; none where every row is one fact.
-        rows: texts; the first of a row is its header.
-        marked: indices of rows that stand out.
+        caption: caption of the table.
+        header: headers of the columns; empty for a list of facts.
+        rows: cells; the first of a row is its header.
+        marked: indices of highlighted rows.
     """
 
     caption: str
@@ -26,7 +26,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A sentence and whether it is good news, None if neither; the first word says so."""
+    """Sentence with its evaluation: good, bad, or None; `word` is printed first."""
 
     text: str
     good: bool | None = None
@@ -39,7 +39,7 @@ Part = str | Figure | Table | list[Verdict]
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page: a title, and its parts in order."""
+    """Section of the page: a title, and parts in order."""
 
     name: str
     title: str
@@ -47,12 +47,12 @@ class Section:
 
 
 def escaped(text: str) -> str:
-    """Text as HTML, in elements and in quoted attributes."""
+    """Text escaped for elements and quoted attributes."""
     return html.escape(text, quote=True)
 
 
 def section_html(section: Section, heading: str = "h2") -> str:
-    """A section, under a heading of some level."""
+    """Section as HTML, under a heading of some level."""
     title = f'<{heading} id="{section.name}-title">{escaped(section.title)}</{heading}>'
     parts = "\n".join(_part(part) for part in section.parts)
     opening = f'<section id="{section.name}" aria-labelledby="{section.name}-title">'

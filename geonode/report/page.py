@@ -1,4 +1,4 @@
-"""The page: one file of HTML that needs nothing else, not even a network."""
+"""The page: one self-contained HTML file."""
 
 import base64
 import gzip
@@ -14,13 +14,13 @@ from geonode.report.sections import header, sections
 
 
 def page(report: Report) -> str:
-    """The page of a report.
+    """HTML page of a report.
 
-    Plotly is compressed, as it is most of the page, and the script of the page unpacks it. A
-    browser runs these two scripts, by their hash, and no other.
+    Plotly, most of the page, is compressed and unpacked by the script of the page. A browser runs
+    these two scripts, by their hashes, and no other.
 
     Args:
-        report: what it shows.
+        report: content of the page.
     """
     plotly, packed = _plotly()
     first, others = header(report), sections(report)
@@ -50,13 +50,13 @@ tables need neither.</p>
 
 @cache
 def _plotly() -> tuple[str, str]:
-    """Plotly as it is, and compressed to base64."""
+    """Source of Plotly, and its compressed form in base64."""
     plotly = get_plotlyjs()
     return plotly, base64.b64encode(gzip.compress(plotly.encode(), mtime=0)).decode()
 
 
 def _policy(*scripts: str) -> str:
-    """What a browser may load and run: nothing from elsewhere, and no script but these."""
+    """Content security policy: no external resources, and no scripts except these."""
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
         for script in scripts

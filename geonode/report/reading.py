@@ -1,4 +1,4 @@
-"""Reading of everything that a report is made of."""
+"""Reading of the data of a report."""
 
 import csv
 import io
@@ -35,15 +35,15 @@ from geonode.storage.document import read_metrics
 REQUIRED = ("spectra", "metric", "christoffel", "geodesics", "decoders", "validate")
 
 
-OPTIONAL = ("env", "summary")  # of the machine, not of the series
+OPTIONAL = ("env", "summary")  # about the machine, not the series
 
 
 def read_report(inputs: Inputs) -> Report:
-    """Read and check what the report shows.
+    """Read and check the data of a report.
 
     Raises:
-        MissingArtifactError, CorruptArtifactError: a part is absent or damaged.
-        ArtifactError: a part is of another run than the others.
+        MissingArtifactError, CorruptArtifactError: an input is absent or damaged.
+        ArtifactError: an input is of another run than the others.
     """
     folder, plots = inputs.metrics, inputs.metrics / "plots"
     metrics = {name: read_metrics(folder / f"{name}.json") for name in REQUIRED}
@@ -217,7 +217,7 @@ def _read_posterior_metric(path: Path) -> PosteriorMetric | None:
 
 
 def _seen(density: np.ndarray) -> np.ndarray:
-    """Which points a drawn density needs: all that are not negligible, their neighbours, ends."""
+    """Whether a point of a density is drawn: points not negligible, their neighbours, ends."""
     large = np.pad(density > NEGLIGIBLE * density.max(), 1, constant_values=False)
     seen = large[:-2] | large[1:-1] | large[2:]
     seen[[0, -1]] = True

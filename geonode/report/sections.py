@@ -1,4 +1,4 @@
-"""The sections of the page, in their order: what each says and shows."""
+"""Sections of the page, in order."""
 
 import math
 from typing import Any
@@ -25,11 +25,11 @@ ABSENT = "not measured"
 
 
 FOLD_SCORES = ("r2", "rmse", "mae", "max_error", "pearson", "ssim", "peak_position_error")
-"""Of the scores of a fold, those in the table; all are in validate.json."""
+"""Scores of a fold shown in the table; all are in validate.json."""
 
 
 def header(report: Report) -> Section:
-    """What was measured, and how good the predictions are."""
+    """Summary section: the measured series and the main results."""
     series, unit = report.series, report.level_unit
     levels = f"{len(report.names)} levels: {listed(report.names)} {unit}"
     low, high = (quantity(end, report.axis_unit, 4) for end in series.axis[[0, -1]].tolist())
@@ -72,7 +72,7 @@ def sections(report: Report) -> list[Section]:
             "unmeasured",
             "What was not measured",
             [
-                "What the numbers above cannot tell, and why.",
+                "Limits of the numbers above, with reasons.",
                 [Verdict(sentence) for sentence in unmeasured(report)],
             ],
         ),
@@ -91,7 +91,7 @@ def _data(report: Report) -> Section:
     noise = report.metrics["spectra"].get("replicate_noise")
     repeats = (
         f"Scans of one level differ by {quantity(noise, report.signal_unit)} (standard deviation "
-        "of one scan): a smaller error cannot be told from noise."
+        "of one scan): a smaller error cannot be distinguished from noise."
         if noise is not None
         else "No level was scanned twice, so the noise of a scan is not known."
     )
@@ -209,10 +209,10 @@ def _maps(report: Report) -> Section:
     learned: list[Part] = []
     if report.posterior_metric is not None:
         learned = [
-            "The learned geometry of the predictor: √g says how far apart two concentrations are, "
-            "a unit of concentration from each other. The line is the mean over all metrics that "
-            "the spectra speak for, the band their standard deviation; the measured levels are 2 "
-            "long in all of them.",
+            "The learned geometry of the predictor: √g is the distance between two concentrations "
+            "per unit of concentration. The line is the posterior mean over all metrics, the band "
+            "the standard deviation; in every metric the range of the measured levels has length "
+            "2.",
             posterior_metric_figure(report, report.posterior_metric),
         ]
     return Section(
@@ -221,12 +221,12 @@ def _maps(report: Report) -> Section:
         [
             *learned,
             "The metric networks of the published method, one number at every wavelength. "
-            "How densely concentration counts: where the metric g is large, a small step in "
-            "concentration changes the spectrum much (learned from all levels, in the units of the "
-            "learned chart; the colour scale is logarithmic).",
+            "Where the metric g is large, a small step in concentration changes the spectrum much "
+            "(learned from all levels, in the units of the learned chart; the colour scale is "
+            "logarithmic).",
             metric,
-            "How fast the metric changes: G = ½ ∂ ln g / ∂x bends the geodesics; where it is zero "
-            "(white) they are straight.",
+            "The rate of change of the metric: G = ½ ∂ ln g / ∂x bends the geodesics; where it is "
+            "zero (white) they are straight.",
             symbol,
         ],
     )
@@ -240,8 +240,8 @@ def _paths(report: Report) -> Section:
         ]
     else:
         parts = [
-            "How concentration moves along the shortest path between two levels, at some "
-            "wavelengths: the further a line is from the dashed one, the more the metric bends it.",
+            "Concentration along the shortest path between two levels, at some wavelengths: the "
+            "further a line is from the dashed one, the more the metric bends it.",
             paths_figure(report, report.paths),
         ]
     return Section("geodesics", "Geodesics", parts)
@@ -251,8 +251,8 @@ def _posterior(report: Report) -> Section:
     parts: list[Part] = []
     if report.posteriors:
         parts += [
-            "What a spectrum that was left out says of its own concentration: the curve should be "
-            "high at the true value (dashed), and the 90 % set (thick line) should reach it.",
+            "The posterior density of the concentration of a left-out spectrum: the curve should "
+            "be high at the true value (dashed), and the 90 % set (thick line) should reach it.",
             posterior_figure(report, report.posteriors),
         ]
     estimation = report.scores.get("estimation")
@@ -270,7 +270,7 @@ def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
         f"{quantity(estimation.get('median_absolute_error'), unit)} (median) and "
         f"{quantity(estimation.get('mean_absolute_error'), unit)} (mean); the 90 % sets hold the "
         f"true value of {share(estimation.get('coverage90'))} of the levels. A p-value below 0.01 "
-        "says that the spectrum resembles none that geonode expects."
+        "means that the spectrum resembles none that geonode expects."
     )
     calibrations = report.scores.get("calibrations") or {}
     if calibrations:
@@ -305,8 +305,8 @@ def _set(parts: list[list[float]] | None) -> str:
 
 def _training(report: Report) -> Section:
     parts: list[Part] = [
-        "What training made of its losses, one line for every level left out and one for all "
-        "levels, averaged over the members: lines should fall and then flatten."
+        "Losses during the training, one line for every level left out and one for all levels, "
+        "averaged over the members: lines should fall and then flatten."
     ]
     for place, (what, log) in enumerate(report.training.items()):
         parts += [f"Training of {what}.", training_figure(report, place, log)]

@@ -1,4 +1,4 @@
-"""What was not measured: a list of what a run does not say, and why."""
+"""List of everything that a run did not measure, with reasons."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from geonode.report.data import Report
 from geonode.report.wording import listed, number
 
 REASONS = {
-    "r2": "the measured spectrum is constant, or varies too little beside the others, as a blank",
+    "r2": "the measured spectrum is constant, or varies much less than the others, as a blank",
     "mape": "a measured value is zero, crosses zero, or is too small to divide by",
     "pearson": "one of the two spectra is constant",
     "spectral_angle": "one of the two spectra is zero",
@@ -18,11 +18,11 @@ REASONS = {
     "fwhm_error": "a peak does not fall to half its height on both sides inside the axis, or the "
     "spectrum varies too little for a peak",
 }
-"""Why a score of a spectrum is undefined."""
+"""Reasons for undefined scores of a spectrum."""
 
 
 def unmeasured(report: Report) -> list[str]:
-    """Sentences, each about one thing."""
+    """Sentences about everything not measured."""
     return [
         *_of_the_series(report),
         *_of_the_scores(report),

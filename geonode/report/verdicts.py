@@ -1,18 +1,18 @@
-"""Verdicts: what the numbers of a report say, in words."""
+"""Verdicts: the main results of a report in words."""
 
 from geonode.report.data import Report
 from geonode.report.html_parts import Verdict
 from geonode.report.wording import number, quantity, share
 
 PROMISED = 0.9
-"""Share of the points that the intervals are to hold."""
+"""Nominal coverage of the intervals."""
 
 
 _WORDS = {True: "Better.", False: "Worse."}
 
 
 def verdicts(report: Report) -> list[Verdict]:
-    """The result in words: what is worse is said as plainly as what is better."""
+    """Results in words, with worse results as plainly as better ones."""
     scores, unit = report.scores, report.signal_unit
     rmse, best = scores["rmse"], scores["best_baseline_rmse"]
     name = scores["best_baseline"].replace("_", " ")
@@ -48,7 +48,7 @@ def verdicts(report: Report) -> list[Verdict]:
 
 
 def _comparison(error: float, other: float) -> tuple[bool | None, str]:
-    """Whether an error is the smaller one, and the word for it."""
+    """Whether an error is smaller than another, and the word for it."""
     return (None, "Equal.") if error == other else (error < other, _WORDS[error < other])
 
 

@@ -1,4 +1,4 @@
-"""Numbers, units and shares as they are read in a sentence."""
+"""Numbers, units and shares in sentences."""
 
 import math
 
@@ -6,12 +6,12 @@ import numpy as np
 
 
 def number(value: float | int | None, digits: int = 3, absent: str = "undefined") -> str:
-    """A number with some significant digits and a proper minus sign.
+    """Number with some significant digits and a proper minus sign.
 
     Args:
-        value: None or not finite: there is none. Of a whole number all digits are kept.
-        digits: significant ones.
-        absent: what stands where there is none.
+        value: the number; integers keep all digits.
+        digits: significant digits.
+        absent: text for None and for numbers that are not finite.
     """
     if value is None or not math.isfinite(value):
         return absent
@@ -32,27 +32,27 @@ def number(value: float | int | None, digits: int = 3, absent: str = "undefined"
 def quantity(
     value: float | int | None, unit: str, digits: int = 3, absent: str = "undefined"
 ) -> str:
-    """A number and its unit; the unit "1" is left out."""
+    """Number with its unit; the unit "1" is left out."""
     text = number(value, digits, absent)
     return text if unit == "1" or text == absent else f"{text} {unit}"
 
 
 def share(value: float | None, absent: str = "undefined") -> str:
-    """A share in per cent."""
+    """Share in per cent."""
     return absent if value is None else f"{number(100 * value)} %"
 
 
 def listed(names: list[str]) -> str:
-    """Names in a row, as in a sentence."""
+    """Names joined by commas and "and"."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def difference(value: float | None, true: float) -> float | None:
-    """How much too high a value is; None if there is none."""
+    """Difference of a value from the true one; None for None."""
     return None if value is None else value - true
 
 
 def signed(value: float | None, unit: str) -> str:
-    """A difference, with its sign."""
+    """Difference with its sign."""
     text = quantity(value, unit)
     return f"+{text}" if value is not None and np.sign(value) > 0 else text

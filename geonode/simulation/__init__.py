@@ -1,1 +1,1 @@
-"""Simulated concentration series, with their noise: weights of smoothers are learned on them."""
+"""Simulated concentration series with noise, on which the rule of weights is learned."""

@@ -1,4 +1,4 @@
-"""Designs of concentration series: which levels people prepare."""
+"""Designs of concentration series: the levels that laboratories prepare."""
 
 import torch
 from jaxtyping import Float
@@ -25,8 +25,8 @@ def designs(draws: Draws, series: int, levels: int) -> Float[Tensor, "series lev
 
     Args:
         draws: random numbers.
-        series: how many.
-        levels: of every series.
+        series: number of series.
+        levels: number of levels of every series.
     """
     place = torch.arange(levels, dtype=torch.float64, device=draws.device)[None]
     blank = draws.chance(BLANK, series, 1)

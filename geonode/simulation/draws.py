@@ -14,14 +14,14 @@ class Draws:
     """Draws from a generator.
 
     Attributes:
-        generator: of PyTorch; its device is that of the draws.
+        generator: generator of PyTorch, on the device of the draws.
     """
 
     generator: torch.Generator
 
     @classmethod
     def of(cls, seed: int, device: torch.device) -> "Draws":
-        """A new generator."""
+        """Draws from a new generator."""
         return cls(torch.Generator(device).manual_seed(seed))
 
     @property
@@ -30,11 +30,11 @@ class Draws:
         return self.generator.device
 
     def uniform(self, *size: int, low: float = 0.0, high: float = 1.0) -> Float[Tensor, "..."]:
-        """Evenly between two numbers."""
+        """Uniform numbers between two bounds."""
         return low + (high - low) * self._draw(torch.rand, size)
 
     def log_uniform(self, *size: int, low: float, high: float) -> Float[Tensor, "..."]:
-        """Evenly between two positive numbers on a logarithmic scale."""
+        """Log-uniform numbers between two positive bounds."""
         return torch.exp(self.uniform(*size, low=log(low), high=log(high)))
 
     def normal(self, *size: int) -> Float[Tensor, "..."]:
@@ -42,11 +42,11 @@ class Draws:
         return self._draw(torch.randn, size)
 
     def chance(self, share: float, *size: int) -> Bool[Tensor, "..."]:
-        """True in a share of the cases."""
+        """Booleans that are true with a probability."""
         return self.uniform(*size) < share
 
     def choice(self, shares: tuple[float, ...], count: int) -> Int[Tensor, "count"]:
-        """Places, in proportion to their shares."""
+        """Indices drawn with probabilities proportional to the shares."""
         weights = torch.tensor(shares, dtype=torch.float64, device=self.device)
         return torch.multinomial(weights, count, replacement=True, generator=self.generator)
 

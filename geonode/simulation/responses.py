@@ -1,6 +1,6 @@
-"""Responses to concentration: how much of a band there is at every level.
+"""Responses to concentration: the amount of a band at every level.
 
-Every law is drawn with parameters of its own; the highest concentration is 1.
+Every law is drawn with random parameters; the highest concentration is 1.
 
 Sources: Langmuir, J. Am. Chem. Soc. 40 (1918) 1361; Hill, J. Physiol. 40 (1910) iv; Freundlich,
 Z. Phys. Chem. 57 (1906) 385 (power law); Stern and Volmer, Phys. Z. 20 (1919) 183 (quenching);
@@ -32,7 +32,7 @@ SHARES = {
 
 SHIFTING = {**dict.fromkeys(("Beer and Lambert", "Langmuir", "Hill"), 0.2), "aggregation": 0.1}
 SHIFTING |= dict.fromkeys(("titration", "power law", "logarithm"), 0.1)
-"""The same for what moves a band."""
+"""Share of the shifts of bands that follow every law."""
 
 
 def responses(
@@ -45,9 +45,9 @@ def responses(
 
     Args:
         draws: random numbers.
-        concentrations: at most 1.
-        count: responses of every series.
-        shares: of the laws.
+        concentrations: levels of every series, at most 1.
+        count: number of responses of every series.
+        shares: shares of the laws.
     """
     series = len(concentrations)
     each = torch.arange(series, device=draws.device)
@@ -63,7 +63,7 @@ def smooth_functions(
 ) -> Float[Tensor, "series response level"]:
     """Random functions, smooth on a random chart of each series, some with a trend.
 
-    They follow no law: real responses do not either. Functions of one series share chart, kernel
+    They follow no law, as real responses often do not. Functions of one series share chart, kernel
     and length, as the spectra of one chemistry do.
     """
     series, levels = concentrations.shape
@@ -108,7 +108,7 @@ def _all_laws(draws: Draws, c: Tensor) -> Float[Tensor, "series law level"]:
     lowest = _lowest(c)
 
     def constant(wide: float, low: float, high: float) -> Tensor:
-        """Somewhere from the lowest level on, in a share of the series, or near the highest."""
+        """Constant of a law: in a share of the series above the lowest level, else near 1."""
         share = draws.uniform(series, 1)
         far = torch.exp(torch.log(0.3 * lowest) * (1 - share) + log(5.0) * share)
         near = draws.log_uniform(series, 1, low=low, high=high)

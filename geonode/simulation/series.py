@@ -1,9 +1,9 @@
-"""Simulated concentration series: spectra of several components, as instruments record them.
+"""Simulated concentration series: spectra of several components with errors of instruments.
 
-The ranges below are wide on purpose: they are to hold whatever a laboratory may bring, from a dye
-in a cuvette to a signal buried in noise. Two versions were tried. Weights learned on nearly perfect
-series trusted extrapolation too much; this one has more noise, and responses that follow no law.
-The choice between them was made by the error on 19 measured series.
+The ranges below are wide on purpose, to include anything from a dye in a cuvette to a signal buried
+in noise. Two versions were tried. Weights learned on nearly perfect series trusted extrapolation
+too much; this version has more noise, and responses that follow no law. The choice between them was
+made by the error on 19 measured series.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class SimulatedSeries(NamedTuple):
 
     Attributes:
         concentrations: nominal levels, ascending; the highest is 1.
-        spectra: as measured.
+        spectra: simulated spectra with all errors.
     """
 
     concentrations: Float[Tensor, "series level"]
@@ -40,9 +40,9 @@ def simulate(
 
     Args:
         draws: random numbers.
-        series: how many.
-        levels: of every series.
-        wavelengths: of every spectrum.
+        series: number of series.
+        levels: number of levels of every series.
+        wavelengths: number of wavelengths of every spectrum.
     """
     nominal = designs(draws, series, levels)
     error = draws.log_uniform(series, 1, low=2e-3, high=0.08) * draws.chance(0.7, series, 1)
@@ -56,7 +56,7 @@ def simulate(
 
 
 def _mixture(draws: Draws, true: Tensor, wavelengths: int) -> Tensor:
-    """Components with bands of their own; that of the first may move with concentration."""
+    """Mixture of components with different bands; that of the first may shift."""
     series, levels = true.shape
     lawless = draws.chance(LAWLESS, series, 1, 1)
     amounts = torch.where(
@@ -101,7 +101,7 @@ def _moving_band(draws: Draws, true: Tensor, wavelengths: int) -> Tensor:
 
 
 def _with_filter(draws: Draws, signal: Tensor, true: Tensor) -> Tensor:
-    """Light that is absorbed before it is measured, differently at every wavelength."""
+    """Signal reduced by absorption that depends on wavelength (inner filter), in some series."""
     series, _, wavelengths = signal.shape
     strength = draws.log_uniform(series, 1, 1, low=0.1, high=6.0)
     absorbed = strength * _bands(draws, series, 1, wavelengths) * true[:, :, None]
@@ -110,7 +110,7 @@ def _with_filter(draws: Draws, signal: Tensor, true: Tensor) -> Tensor:
 
 
 def _saturated(draws: Draws, signal: Tensor) -> Tensor:
-    """Absorbance flattened by stray light in some series, cut off in a few."""
+    """Absorbance flattened by stray light in some series, clipped in a few."""
     series = len(signal)
     largest = draws.log_uniform(series, 1, 1, low=0.5, high=8.0)
     stray = 10 ** -draws.uniform(series, 1, 1, low=0.8, high=3.5)
@@ -122,9 +122,9 @@ def _saturated(draws: Draws, signal: Tensor) -> Tensor:
 
 
 def _recorded(draws: Draws, signal: Tensor) -> Tensor:
-    """Errors of preparation and reading: gain, offset, tilt, noise, a matrix, drift, a mishap.
+    """Signal with errors: gain, offset, slope, noise, matrix, drift, one outlier.
 
-    All but the gain are relative to how far the spectra of the series differ.
+    All except the gain are relative to the deviation of the spectra of the series.
     """
     series, levels, wavelengths = signal.shape
     deviation = signal - signal.mean(1, keepdim=True)

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from benchmarks import chaos, corruption
 from benchmarks.crash import killed_stages
-from benchmarks.project import Bench, Row, made, make, stage
+from benchmarks.project import Bench, FaultRow, made, make, stage
 
 RUN = ("probe", "generate", "spectra", "metric")
 
@@ -75,8 +75,8 @@ def test_an_artifact_of_another_run_that_nobody_tells_of_is_counted(bench, monke
     row = corruption.of_another_run(bench)
     assert (row.trials, row.problems) == (2, ())
     monkeypatch.setattr(corruption, "TOGETHER", {"metric": read[:1]})  # and nothing else
-    told, differing = corruption.of_another_run(bench).problems
-    assert told.startswith("metric: status 0 of data/spectra.zarr")
+    message, differing = corruption.of_another_run(bench).problems
+    assert message.startswith("metric: status 0 of data/spectra.zarr")
     assert "data/metric.safetensors" in differing
     monkeypatch.setattr(corruption, "verify", lambda root: iter(()))
     monkeypatch.setattr(corruption, "TOGETHER", {"christoffel": read[:1]})
@@ -89,7 +89,7 @@ def test_what_is_lost_is_in_the_table_and_ends_with_an_error(
     problems, status, monkeypatch, tmp_path
 ):
     def rows(folder):
-        yield Row("fault", "a hammer", 3, problems, "noted")
+        yield FaultRow("fault", "a hammer", 3, problems, "noted")
 
     monkeypatch.setattr(chaos, "rows", rows)
     application = Typer()

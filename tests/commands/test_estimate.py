@@ -222,7 +222,7 @@ def test_files_are_replaced_if_that_is_asked_for(trained, samples, tmp_path):
     files = [tmp_path / name for name in ("out.csv", "out.png")]
     for option, file in zip(("--out", "--figure"), files, strict=True):
         file.write_bytes(b"mine")
-        assert_refused(call(*words, option, file), "not taken; --overwrite replaces what is there")
+        assert_refused(call(*words, option, file), "not taken; --overwrite replaces the file")
         assert file.read_bytes() == b"mine"
         assert call(*words, option, file, "--overwrite").exit_code == 0
         assert len(file.read_bytes()) > 100

@@ -48,7 +48,7 @@ def is_inside(fold, target):
     return min(training) < target < max(training)
 
 
-class Told:
+class KnownErrors:
     """Decoders that miss by a number of each (fold, target), the same at every wavelength."""
 
     def __init__(self, error, deviation):
@@ -65,12 +65,12 @@ class Told:
 
 
 @pytest.fixture
-def told(monkeypatch):
-    """Put decoders that are told their errors, and a deviation, in place of those of a blend."""
+def known_errors(monkeypatch):
+    """Replace the decoders of a blend by ones with given errors and a given deviation."""
 
     def replace(errors, deviation=0.0):
         for kind, error in errors.items():
-            decoders = Told(error, deviation)
+            decoders = KnownErrors(error, deviation)
 
             def fake(series, features, parameters, run, decoders=decoders):
                 return decoders, torch.zeros(0, 1, len(run.folds))
@@ -91,9 +91,9 @@ ONE_OR_THREE, TWO_OR_ONE = inside_or_not(1.0, 3.0), inside_or_not(2.0, 1.0)
 # weights
 
 
-def test_weights_by_hand(told):
+def test_weights_by_hand(known_errors):
     """Squared errors of 1 and 4 inside, of 9 and 1 at the ends; weights fall with their square."""
-    told({"path": ONE_OR_THREE, "posterior": TWO_OR_ONE})
+    known_errors({"path": ONE_OR_THREE, "posterior": TWO_OR_ONE})
     blend, features = fit(series(LEVELS, WAVELENGTHS))
     # Two of four inner levels are ends of a fold's training range: (9 + 1 + 1 + 9) / 4 = 5, and
     # (1 + 4 + 4 + 1) / 4 = 2.5. With nothing left out they are two of five: 21 / 5 and 14 / 5.
@@ -109,8 +109,8 @@ def test_weights_by_hand(told):
     np.testing.assert_allclose(off[:, 0], [end, middle, middle, middle, end])
 
 
-def test_deviations_are_those_of_the_mixture(told):
-    told({"path": ONE_OR_THREE, "posterior": TWO_OR_ONE}, deviation=0.5)
+def test_deviations_are_those_of_the_mixture(known_errors):
+    known_errors({"path": ONE_OR_THREE, "posterior": TWO_OR_ONE}, deviation=0.5)
     measured = series(LEVELS, WAVELENGTHS)
     blend, features = fit(measured)
     found = blend.left_out(measured, features).deviation
@@ -119,10 +119,10 @@ def test_deviations_are_those_of_the_mixture(told):
     np.testing.assert_allclose(found[0], (0.25 + 0.2 * 0.8 * 2**2) ** 0.5)
 
 
-def test_what_is_outside_does_not_decide_what_is_inside(told):
-    told({"path": ONE_OR_THREE, "posterior": TWO_OR_ONE})
+def test_what_is_outside_does_not_decide_what_is_inside(known_errors):
+    known_errors({"path": ONE_OR_THREE, "posterior": TWO_OR_ONE})
     before = fit(series(LEVELS, WAVELENGTHS))[0]
-    told({"path": inside_or_not(1.0, 9.0), "posterior": inside_or_not(2.0, 0.1)})
+    known_errors({"path": inside_or_not(1.0, 9.0), "posterior": inside_or_not(2.0, 0.1)})
     after = fit(series(LEVELS, WAVELENGTHS))[0]
     np.testing.assert_array_equal(before.weights[:, 0], after.weights[:, 0])
     assert (after.weights[:, 1, 0] < before.weights[:, 1, 0]).all()
@@ -130,8 +130,8 @@ def test_what_is_outside_does_not_decide_what_is_inside(told):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("others", [1e-200, 1e-3, 1.0])
-def test_a_perfect_kind_has_all_the_weight_and_a_tie_is_shared(told, others):
-    told({"path": inside_or_not(0.0, 1e-3), "posterior": inside_or_not(others, 1e-3)})
+def test_a_perfect_kind_has_all_the_weight_and_a_tie_is_shared(known_errors, others):
+    known_errors({"path": inside_or_not(0.0, 1e-3), "posterior": inside_or_not(others, 1e-3)})
     measured = series(LEVELS, WAVELENGTHS, np.zeros((LEVELS, WAVELENGTHS)))
     blend, _ = fit(measured)
     expected = [0.5, 0.5] if others == 1e-200 else [1.0, 0.0]  # its square is no number
@@ -139,9 +139,9 @@ def test_a_perfect_kind_has_all_the_weight_and_a_tie_is_shared(told, others):
     assert np.isfinite(blend.weights).all()
 
 
-def test_four_levels_have_one_inside_of_every_fold(told):
+def test_four_levels_have_one_inside_of_every_fold(known_errors):
     """Training levels 1, 2 and 3 of fold 0: inside it 2 is between the others, 1 and 3 are not."""
-    told({"path": ONE_OR_THREE, "other": TWO_OR_ONE})
+    known_errors({"path": ONE_OR_THREE, "other": TWO_OR_ONE})
     blend, _ = fit(series(4, WAVELENGTHS))
     # At the ends of a fold (9 + 1 + 9) / 3 and (1 + 4 + 1) / 3: 19 to 6.
     outside = [36 / (36 + 361), 361 / (36 + 361)]
@@ -149,9 +149,9 @@ def test_four_levels_have_one_inside_of_every_fold(told):
     np.testing.assert_allclose(blend.weights[:4, 1], [outside] * 4)
 
 
-def test_where_no_inner_level_is_inside_those_at_the_ends_judge(told):
+def test_where_no_inner_level_is_inside_those_at_the_ends_judge(known_errors):
     """Of six levels, two inside every fold: those are the ends."""
-    told({"path": ONE_OR_THREE, "other": TWO_OR_ONE})
+    known_errors({"path": ONE_OR_THREE, "other": TWO_OR_ONE})
     blend, _ = fit(series(6, WAVELENGTHS), inner=2)
     # Fold 2 knows 0 and 5 alone. Fold 0 has 1 and 5, and is used by all others as their lowest.
     expected = [1 / (1 + 81), 81 / (1 + 81)]
@@ -261,7 +261,7 @@ def test_the_history_is_that_of_the_decoders_that_are_trained():
 
 
 @pytest.mark.parametrize("levels", [5, 6])
-def test_intervals_are_calibrated_on_what_is_left_out_inside(told, levels):
+def test_intervals_are_calibrated_on_what_is_left_out_inside(known_errors, levels):
     """Two that are inside are too few to judge, three are not.
 
     Of five levels, fold 2 knows 0, 1, 3 and 4, of which 1 and 3 are inside. The last fold knows
@@ -273,7 +273,7 @@ def test_intervals_are_calibrated_on_what_is_left_out_inside(told, levels):
         (other,) = [*(level for level in fold.left_out if level != target)] or [levels]
         return error[other, target]
 
-    told({"path": of_pair}, deviation=0.3)
+    known_errors({"path": of_pair}, deviation=0.3)
     measured = series(levels, WAVELENGTHS)
     blend, features = fit(measured, "blend")
     folds = {
@@ -303,8 +303,8 @@ def test_intervals_are_calibrated_on_what_is_left_out_inside(told, levels):
         np.testing.assert_allclose(found[:, fold], expected)
 
 
-def test_intervals_are_calibrated_on_the_blend_of_the_side_of_each_level(told):
-    told({"path": ONE_OR_THREE, "other": TWO_OR_ONE})
+def test_intervals_are_calibrated_on_the_blend_of_the_side_of_each_level(known_errors):
+    known_errors({"path": ONE_OR_THREE, "other": TWO_OR_ONE})
     residual = fit(series(LEVELS, WAVELENGTHS))[0].calibration.residual
     middle, end = (18 / 17) ** 2, 1.4**2
     # Two inside of a fold are too few to judge alone; of all levels there are three.
@@ -493,15 +493,15 @@ def test_inner_folds_and_their_features_come_together(members):
 @pytest.mark.parametrize("levels", [FEWEST_TO_WEIGH - 1, FEWEST_TO_WEIGH])
 @pytest.mark.parametrize("kind", BLENDS)
 def test_as_many_steps_are_told_as_announced(kind, levels):
-    told = []
+    reported = []
     runs = NestedRuns.of(levels, 2, InnerParameters(members=1, levels=None), cpu()).with_progress(
-        told.append
+        reported.append
     )
     parameters = decoder_parameters(kind=kind)
     features = flat_features(levels, WAVELENGTHS)
     inner = flat_features(levels, WAVELENGTHS, folds=levels * (levels - 1) // 2)
     fit_blend(series(levels, WAVELENGTHS), features, inner, parameters, runs)
-    assert sum(told) == training_steps(BLENDS[kind], parameters, runs)
+    assert sum(reported) == training_steps(BLENDS[kind], parameters, runs)
 
 
 def test_linear_algebra_has_one_thread_so_that_no_bit_depends_on_the_cores(monkeypatch):

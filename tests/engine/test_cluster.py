@@ -105,11 +105,11 @@ def grids(path, engine, source=None, check=lambda *_: None):
 
 def test_results_come_in_order_from_other_processes_with_one_thread(engine):
     assert isinstance(engine, Engine)
-    taken, told = [], []
-    engine.work(tiles.squares, range(9), lambda *one: taken.append(one), told.append)
+    taken, reported = [], []
+    engine.work(tiles.squares, range(9), lambda *one: taken.append(one), reported.append)
     assert [(tile, square) for tile, (square, _) in taken] == [(n, n * n) for n in range(9)]
     assert os.getpid() not in {process for _, (_, process) in taken}
-    assert told == list(range(9))
+    assert reported == list(range(9))
     around = []
     engine.work(tiles.surroundings, [0], lambda _, found: around.append(found[:2]))
     assert around == [(1, Path.cwd())]
@@ -142,10 +142,10 @@ def test_grids_and_geodesics_have_the_bytes_of_one_process(engine, tmp_path, mon
         assert torch.equal(grid.symbol, other.symbol)
 
 
-def trained(engine, told=None):
+def trained(engine, reported=None):
     """All that trains in batches, as tensors."""
     measured, folds = series(4, 9), leave_two_out(4, None)
-    run = TrainingRun(folds, 2, cpu(), engine=engine, report=told or (lambda _: None))
+    run = TrainingRun(folds, 2, cpu(), engine=engine, report=reported or (lambda _: None))
     features = flat_features(4, 9, folds=len(folds))
     disturbed = {
         "augmentation": AugmentationParameters(

@@ -21,10 +21,12 @@ def followed(log):
 
 @pytest.mark.parametrize("cores", [None, 1, 4])
 def test_results_are_taken_in_the_order_of_the_tiles(cores):
-    log, taken, told = [], [], []
-    LOCAL.work(lambda: followed(log), [2, 0, 1], lambda *one: taken.append(one), told.append, cores)
+    log, taken, reported = [], [], []
+    LOCAL.work(
+        lambda: followed(log), [2, 0, 1], lambda *one: taken.append(one), reported.append, cores
+    )
     assert taken == [(2, 20), (0, 0), (1, 10)]
-    assert sorted(told) == [0, 1, 2]
+    assert sorted(reported) == [0, 1, 2]
     assert log[0] == "followed"
     assert sorted(log[1:]) == [("worked", tile, cores is None) for tile in (0, 1, 2)]
 

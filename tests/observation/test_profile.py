@@ -84,8 +84,8 @@ def multiply(times):
 
 
 def test_calls_of_all_threads_are_recorded(tmp_path):
-    told = []
-    with profiled(tmp_path / "stage", told.append):
+    messages = []
+    with profiled(tmp_path / "stage", messages.append):
         multiply(3)
         with ThreadPoolExecutor(2) as threads:
             list(threads.map(multiply, [5, 7]))
@@ -96,7 +96,7 @@ def test_calls_of_all_threads_are_recorded(tmp_path):
     content = json.loads((tmp_path / "stage/trace.json").read_text(encoding="utf-8"))
     calls = [e for e in content["traceEvents"] if e.get("name") == "aten::mm"]
     assert len({e["tid"] for e in calls}) in (2, 3)  # a thread may take both tasks
-    (line,) = told
+    (line,) = messages
     assert f"{tmp_path / 'stage/operations.txt'}, trace.json" in line
     assert "not recorded" not in text
     assert sorted(path.name for path in tmp_path.rglob("*")) == [

@@ -11,7 +11,7 @@ from geonode.observation.machine import machine, processor
 from geonode.observation.record import Record, conditions, recorded
 from geonode.storage.document import write_document
 
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="nothing is told elsewhere")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="not reported elsewhere")
 ENGINE = {"kind": "local", "workers": 2, "scheduler": None}
 MEMORY = 60_000_000
 SLEEPING = f"""\
@@ -68,8 +68,8 @@ def test_a_damaged_record_is_refused(tmp_path):
     path = tmp_path / "a.json"
     with recorded(path, ENGINE, whole=True):
         pass
-    told = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(told | {"seconds": 1e-9}), encoding="utf-8")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(record | {"seconds": 1e-9}), encoding="utf-8")
     with pytest.raises(CorruptArtifactError):
         Record.read(path)
     write_document(path, {"seconds": 1.0})

@@ -12,7 +12,7 @@ import pytest
 from geonode.observation import usage
 from geonode.observation.usage import Growth, observed, own_memory, resident_memory
 
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="nothing is told elsewhere")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="not reported elsewhere")
 
 
 @pytest.fixture
@@ -57,13 +57,13 @@ def test_work_that_fails_is_told_up_to_there(line):
 
 @LINUX
 def test_resident_memory_grows_by_what_is_held_and_the_peak_stays(line):
-    def told():
+    def status():
         found = re.search(r"resident memory ([\d,]+) MB, at its peak ([\d,]+) MB", line())
         return [float(number.replace(",", "")) for number in found.groups()]
 
     before = resident_memory()
     held = np.ones(40_000_000)  # 320 MB
-    during, said = resident_memory(), told()
+    during, said = resident_memory(), status()
     assert held.sum() == 40_000_000
     assert during.now - before.now == pytest.approx(320e6, rel=0.05)
     assert said == pytest.approx([during.now / 1e6, during.peak / 1e6], abs=3)
@@ -100,8 +100,8 @@ def test_a_gpu_in_use_is_told_of_and_no_other(utilisation, said, line, monkeypat
         return types.SimpleNamespace(cuda=cuda)
 
     monkeypatch.setitem(sys.modules, "torch", torch(in_use=True))
-    told = f"; CUDA memory 12 MB, at its peak 3,400 MB, utilisation {said}"
-    assert line().endswith(told)
+    expected = f"; CUDA memory 12 MB, at its peak 3,400 MB, utilisation {said}"
+    assert line().endswith(expected)
     monkeypatch.setitem(sys.modules, "torch", torch(in_use=False))
     assert "CUDA" not in line()
     monkeypatch.delitem(sys.modules, "torch")
@@ -144,7 +144,7 @@ def test_growth_since_a_tenth_of_the_work_is_a_warning_above_a_fifth_and_above_t
     for _ in range(91):
         growth.count(1)
         assert growth.first == 1_000_000 * first
-    growth.tell("my work")
+    growth.warn("my work")
     said = f"my work: memory grew from {first:,} MB after a tenth of the work to {last:,} MB"
     assert (said in caplog.text) == warned == bool(caplog.records)
 
@@ -177,5 +177,5 @@ def test_nothing_is_said_of_memory_that_is_not_told(monkeypatch, caplog):
     monkeypatch.setattr(usage, "own_memory", lambda: None)
     growth = Growth(10)
     growth.count(10)
-    growth.tell("my work")
+    growth.warn("my work")
     assert not caplog.records

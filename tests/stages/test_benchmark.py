@@ -25,9 +25,9 @@ def parameters(run, monkeypatch, project):
 
 def change(name, **values):
     """Write another record of a stage, of 1000 seconds."""
-    told = read_document(PATHS[name])
-    told.pop("checksum", None)
-    write_document(PATHS[name], told | {"seconds": 1000.0} | values)
+    record = read_document(PATHS[name])
+    record.pop("checksum", None)
+    write_document(PATHS[name], record | {"seconds": 1000.0} | values)
 
 
 def seconds(records):

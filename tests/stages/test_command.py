@@ -173,9 +173,9 @@ def test_a_stage_that_fails_is_profiled_up_to_there_and_fails_as_before(project)
     assert_refused(plain, "error: half way")
     result = call(error, ["--profile"])
     assert (result.exit_code, result.stdout) == (2, "")
-    told, *others = result.stderr.splitlines()
+    message, *others = result.stderr.splitlines()
     assert others == plain.stderr.splitlines()
-    assert f"profile/{NAME}/operations.txt, trace.json" in told
+    assert f"profile/{NAME}/operations.txt, trace.json" in message
     names = [e.name for e in profile.read_events(project / f"profile/{NAME}/trace.json")]
     assert names.count("aten::mm") == 3
 

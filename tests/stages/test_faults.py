@@ -299,10 +299,10 @@ def test_probe_which_always_runs_says_what_fails_its_seal(damaged, run):
     shutil.copy(ROOT / "dvc.yaml", damaged)
     assert run("probe").stderr == ""
     flip(damaged / "data/geodesics.zarr/features/c/0/0/0/0/0")
-    told = run("probe")
-    assert told.exit_code == 0
-    assert "data/geodesics.zarr, array 'features'" in told.stderr
-    assert "remove data/geodesics.zarr and run `dvc repro`" in told.stderr
+    result = run("probe")
+    assert result.exit_code == 0
+    assert "data/geodesics.zarr, array 'features'" in result.stderr
+    assert "remove data/geodesics.zarr and run `dvc repro`" in result.stderr
 
 
 @pytest.mark.parametrize("stage", ["metric", "decoders"])

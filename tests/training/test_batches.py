@@ -338,13 +338,13 @@ def decoders(folds, report=lambda _: None):
 @pytest.mark.parametrize(("most", "parts"), [(4, 1), (1, 1), (1, 3)])
 def test_a_card_short_of_memory_trains_less_at_once(monkeypatch, caplog, most, parts):
     monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 10**9)
-    told, whole = [], decoders(OUTER)
+    reported, whole = [], decoders(OUTER)
     tried = short_of_memory(monkeypatch, most, parts)
-    halved = decoders(OUTER, told.append)
+    halved = decoders(OUTER, reported.append)
     done = [one for one in tried if one[0] <= most and one[1] >= parts]
     assert sum(models for models, _ in done) == MEMBERS * len(OUTER)
     assert len(caplog.messages) == len(tried) - len(done) > 1
-    assert sum(told) == EPOCHS * MEMBERS * len(OUTER)
+    assert sum(reported) == EPOCHS * MEMBERS * len(OUTER)
     for one, other in zip(halved[0].network.parameters, whole[0].network.parameters, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
     torch.testing.assert_close(halved[1], whole[1], rtol=0, atol=1e-9)

@@ -49,11 +49,11 @@ def test_kinds_of_training_have_checkpoints_of_their_own():
 
 def test_whoever_is_told_is_told_of_both_and_nothing_else_changes():
     done = []
-    told = runs(2, scratch=Path("scratch")).with_progress(done.append)
-    for run in told:
+    both = runs(2, scratch=Path("scratch")).with_progress(done.append)
+    for run in both:
         run.report(3)
     assert done == [3, 3]
-    assert told.with_progress(silent) == runs(2, scratch=Path("scratch"))
+    assert both.with_progress(silent) == runs(2, scratch=Path("scratch"))
     alone = runs(0).with_progress(done.append)
     alone.outer.report(4)
     assert (done, alone.inner) == ([3, 3, 4], None)

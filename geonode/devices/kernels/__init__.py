@@ -1,1 +1,1 @@
-"""Programs written for a card, in Triton; importing a module of them needs Triton."""
+"""GPU kernels in Triton, which is needed to import most of these modules."""

@@ -1,4 +1,4 @@
-"""Refusing tensors that a kernel would read beyond their end, or as something else."""
+"""Checks of tensors before a kernel reads them."""
 
 import torch
 from jaxtyping import Shaped
@@ -17,14 +17,14 @@ def require_tensor(
     """Refuse a tensor of another shape, format or device.
 
     Args:
-        name: of the argument.
-        tensor: what was given.
-        shape: what it must have; None is any length from 1 on.
-        dtype: what it must have.
-        device: where it must be.
+        name: name of the argument.
+        tensor: the argument.
+        shape: expected shape; None is any length from 1 on.
+        dtype: expected format.
+        device: expected device.
 
     Raises:
-        GeometryError: naming the argument.
+        GeometryError: the tensor differs; the message names the argument.
     """
     fits = len(tensor.shape) == len(shape) and all(
         found > 0 if wanted is None else found == wanted

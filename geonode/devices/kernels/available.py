@@ -1,27 +1,27 @@
-"""Whether the kernels of this package can run."""
+"""Availability of the kernels of this package."""
 
 from importlib.util import find_spec
 
 import torch
 
-NARROWEST, WIDEST = 16, 128  # sides of a product on the card
-ROWS = 32  # of a program, whose gradient of the parameters is one part of their sum
+NARROWEST, WIDEST = 16, 128  # sides of a matrix product on the GPU
+ROWS = 32  # per program, which adds one term to the gradient of the parameters
 AMPERE = (8, 0)
 FORMATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def usable(device: torch.device) -> bool:
-    """Whether kernels run on a device: on cards of CUDA from Ampere on, where Triton is installed.
+    """Whether kernels run on a device: a CUDA GPU from Ampere on, with Triton installed.
 
-    Older ones are not supported by Triton, have no products in tf32 and bfloat16, and less memory
-    for a program than the largest one takes, 74 kB.
+    Older GPUs are not supported by Triton, have no products in tf32 and bfloat16, and less shared
+    memory than the largest program takes, 74 kB.
     """
     installed = device.type == "cuda" and find_spec("triton") is not None
     return installed and torch.cuda.get_device_capability(device) >= AMPERE
 
 
 def trains(sizes: tuple[int, ...], products: torch.dtype) -> bool:
-    """Whether `geonode.devices.kernels.perceptron` is of networks like these.
+    """Whether `geonode.devices.kernels.perceptron` supports networks of these sizes.
 
     Args:
         sizes: width of every layer, inputs first.

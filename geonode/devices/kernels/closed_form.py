@@ -1,10 +1,10 @@
-"""The boundary value problem of all ordered pairs of stations in closed form, on the card.
+"""Boundary value problem of all ordered pairs of stations in closed form, on a GPU.
 
 From the arc length S, the moment M (integral of x sqrt(g)) and sqrt(g) at the stations, and the
 least sqrt(g) between neighbours: l = S(b) - S(a), v0 = l / sqrt(g(a)), mean position
 (M(b) - M(a)) / l, largest speed |l| / min sqrt(g). A program takes one source and a block of
-wavelengths, and walks the targets above or below it with a running minimum; it reads what stays in
-cache and writes every result once.
+wavelengths, and loops over the targets above or below it with a running minimum. Its inputs stay in
+cache, and every result is written once.
 """
 
 from typing import no_type_check
@@ -64,7 +64,7 @@ def _join(
     source = tl.program_id(2).to(tl.int64)
     column = tl.program_id(0) * block + tl.arange(0, block)
     inside = column < wavelengths
-    point = tl.minimum(column, wavelengths - 1)  # beyond the last column that one again
+    point = tl.minimum(column, wavelengths - 1)  # repeats the last column
     w = tl.load(wavelength + point)
     start = tl.load(arc_length + source * wavelengths + point)
     start_moment = tl.load(moment + source * wavelengths + point)
@@ -95,20 +95,20 @@ def all_pairs(
 ) -> tuple[Float[Tensor, "pair wavelength"], Float[Tensor, "pair wavelength 5"]]:
     """First velocities and path features of every ordered pair of stations, sources outermost.
 
-    Of float32 or float64 tensors, in their format. Features lie in memory one after the other,
-    the last dimension outermost.
+    Tensors are float32 or float64, and results have their format. In memory the feature is the
+    outermost dimension.
 
     Args:
         positions: ascending stations.
         arc_length: S, the integral of sqrt(g), at the stations.
-        moment: the integral of x sqrt(g).
-        root: sqrt(g).
+        moment: M, the integral of x sqrt(g), at the stations.
+        root: sqrt(g) at the stations.
         slowest: least sqrt(g) between one station and the next, both included.
-        wavelengths: charted, the last feature.
+        wavelengths: charted wavelengths, the last feature.
 
     Raises:
         GeometryError: there are fewer than two stations or no wavelength, or a tensor has another
-            shape or format than float32 or float64, or is on another device than the positions.
+            shape or format, or is on another device than the positions.
     """
     stations, count, dtype = len(positions), len(wavelengths), positions.dtype
     if stations < 2:

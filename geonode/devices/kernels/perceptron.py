@@ -1,9 +1,9 @@
-"""Perceptrons of two hidden layers while they are trained, forward and backward, on the card.
+"""Forward and backward pass of perceptrons of two hidden layers in training, on a GPU.
 
-A program takes some rows of one model and keeps their hidden values to itself: the backward pass
-computes them again, so that nothing of a row but its inputs, its outputs and their errors is ever
-in the memory of the card. Gradients of weights are added up program by program in a fixed order, so
-that the same training gives the same bits. Formulas: `geonode.geometry.trainable`.
+A program takes some rows of one model and keeps their hidden values on chip. The backward pass
+computes them again, so that GPU memory holds only inputs, outputs and their errors. Gradients of
+weights are summed program by program in a fixed order, so that the same training gives the same
+bits. Formulas: `geonode.geometry.trainable`.
 """
 
 import itertools
@@ -19,17 +19,17 @@ from geonode.devices.kernels.arguments import require_tensor
 from geonode.devices.kernels.available import FORMATS, NARROWEST, ROWS, trains
 from geonode.errors import GeometryError
 
-# Of a program, beside its rows. Measured on an H200, and not tuned anew on every card: sums are in
-# another order then. More rows are faster in half precision and slower in single precision.
+# Per program, as is ROWS. Measured on an H200 and not tuned on every GPU, as that would change the
+# order of sums. More rows are faster in half precision and slower in single precision.
 WARPS, STAGES = 4, 1
-SHORT = tl.constexpr(32)  # products that are added up by the card
+SHORT = tl.constexpr(32)  # products that are summed by the hardware
 _FORMATS = dict(zip(FORMATS, (tl.float32, tl.bfloat16, tl.float16), strict=True))
 
 
 @triton.jit
 @no_type_check
 def _tanh(sums):
-    """Hyperbolic tangent: near zero a polynomial, as the difference would leave few digits.
+    """Hyperbolic tangent, near zero by a polynomial, where the difference would cancel.
 
     Source of the polynomial: S. L. Moshier, Methods and Programs for Mathematical Functions, Ellis
     Horwood 1989, as in the function tanhf of his library Cephes.
@@ -44,10 +44,10 @@ def _tanh(sums):
 @triton.jit
 @no_type_check
 def _nearest(factor):
-    """The nearest number of 10 bits after the point; the product would cut the others off."""
+    """Nearest number of 10 bits after the point; the product itself would truncate."""
     bits = factor.to(tl.int32, bitcast=True)
     rounded = ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
-    return tl.where(factor == factor, rounded, factor)  # noqa: PLR0124 - what is not a number stays
+    return tl.where(factor == factor, rounded, factor)  # noqa: PLR0124 - NaN stays
 
 
 @triton.jit
@@ -55,13 +55,13 @@ def _nearest(factor):
 def _dot(left, right, rounded: tl.constexpr):
     """Product of two matrices.
 
-    In single precision factors are the sum of two parts each. The card cuts off what it adds up;
-    so long sums are made of short ones, which are added to the nearest number.
+    In single precision every factor is a sum of two parts. The hardware truncates its sums, so long
+    sums are made of short ones, which are added with correct rounding.
     """
     rows: tl.constexpr = left.shape[0]
     half: tl.constexpr = left.shape[1] // 2
     columns: tl.constexpr = right.shape[1]
-    # what follows a return is compiled too, unless it is in another branch
+    # code after a return would be compiled too, unless in another branch
     if left.dtype != tl.float32:
         product = tl.dot(left, right)
     elif rounded:
@@ -86,7 +86,7 @@ def _hidden(rows, weight, bias, rounded: tl.constexpr):
 @triton.jit
 @no_type_check
 def _through(error, values):
-    """Error of the sums of a layer from that of its values."""
+    """Error of the sums of a layer from the error of its values."""
     values = values.to(tl.float32)
     return error * (1 - values * values)
 
@@ -94,7 +94,7 @@ def _through(error, values):
 @triton.jit
 @no_type_check
 def _matrix(start, high, wide, rows: tl.constexpr, columns: tl.constexpr, products: tl.constexpr):
-    """A matrix of high x wide numbers, with zeros below it and beside it."""
+    """Matrix of high x wide numbers, padded with zeros."""
     row = tl.arange(0, rows)[:, None]
     column = tl.arange(0, columns)[None, :]
     inside = (row < high) & (column < wide)
@@ -107,6 +107,19 @@ def _store_matrix(start, values, high, wide, rows: tl.constexpr, columns: tl.con
     row = tl.arange(0, rows)[:, None]
     column = tl.arange(0, columns)[None, :]
     tl.store(start + row * wide + column, values, mask=(row < high) & (column < wide))
+
+
+@triton.jit
+@no_type_check
+def _store_gradients(
+    weight, bias, values, error, high, wide,
+    rows: tl.constexpr, columns: tl.constexpr, products: tl.constexpr, rounded: tl.constexpr,
+):  # fmt: skip
+    """Store the gradients of a layer, from its inputs and the error of its sums."""
+    product = _dot(tl.trans(values), error.to(products), rounded)
+    _store_matrix(weight, product, high, wide, rows, columns)
+    place = tl.arange(0, columns)
+    tl.store(bias + place, tl.sum(error.to(tl.float32), 0), mask=place < wide)
 
 
 @triton.jit
@@ -187,26 +200,21 @@ def _backward(
     x = _matrix(inputs + at * given, left, given, block, pad, products)
     h1 = _hidden(x, w1, b1, rounded)
     h2 = _hidden(h1, w2, b2, rounded)
-    # beyond the last row errors are zero, and so is all that comes of them
+    # beyond the last row errors are zero, and so are their contributions
     e3 = _matrix(errors + at * wanted, left, wanted, block, pad, products)
-    into = gradient + (model * tl.num_programs(0) + tl.program_id(0)) * parameters
-    into3 = into + given * first + first * second
-    _store_matrix(into3, _dot(tl.trans(h2), e3, rounded), second, wanted, second, pad)
-    last = tl.arange(0, pad)
-    of_b1 = into3 + second * wanted
-    tl.store(of_b1 + first + second + last, tl.sum(e3.to(tl.float32), 0), mask=last < wanted)
-    error = _through(_dot(e3, tl.trans(w3), rounded), h2)
-    e2 = error.to(products)
-    _store_matrix(
-        into + given * first, _dot(tl.trans(h1), e2, rounded), first, second, first, second
+    of1 = gradient + (model * tl.num_programs(0) + tl.program_id(0)) * parameters
+    of2 = of1 + given * first
+    of3 = of2 + first * second
+    bias = of3 + second * wanted
+    _store_gradients(
+        of3, bias + first + second, h2, e3, second, wanted, second, pad, products, rounded
     )
-    tl.store(of_b1 + first + tl.arange(0, second), tl.sum(error, 0))
-    error = _through(_dot(e2, tl.trans(w2), rounded), h1)
-    e1 = error.to(products)
-    _store_matrix(into, _dot(tl.trans(x), e1, rounded), given, first, pad, first)
-    tl.store(of_b1 + tl.arange(0, first), tl.sum(error, 0))
+    e2 = _through(_dot(e3, tl.trans(w3), rounded), h2)
+    _store_gradients(of2, bias + first, h1, e2, first, second, first, second, products, rounded)
+    e1 = _through(_dot(e2.to(products), tl.trans(w2), rounded), h1)
+    _store_gradients(of1, bias, x, e1, given, first, pad, first, products, rounded)
     if to_inputs:
-        back = _dot(e1, tl.trans(w1), rounded)
+        back = _dot(e1.to(products), tl.trans(w1), rounded)
         _store_matrix(of_inputs + at * given, back, left, given, block, pad)
 
 
@@ -216,17 +224,16 @@ def outputs(
     sizes: tuple[int, ...],
     products: torch.dtype,
 ) -> Float[Tensor, "model row output"]:
-    """Values of networks at rows of their own, in float32.
+    """Outputs of networks, each at its own rows, in float32.
 
     Args:
-        joined: weights of all layers and after them their biases, each with its rows one after the
-            other.
-        inputs: of every model.
-        sizes: of all layers.
-        products: format that factors of products are rounded to; they are added up in float32.
+        joined: weights of all layers, then their biases, each in C order.
+        inputs: inputs of every model.
+        sizes: sizes of all layers.
+        products: format to which factors of products are rounded; sums are in float32.
 
     Raises:
-        GeometryError: the sizes are none of this module, or a tensor has another shape or format.
+        GeometryError: the sizes are not supported, or a tensor has another shape or format.
     """
     _require(joined, inputs, sizes, products)
     models, rows, given = inputs.shape
@@ -247,9 +254,9 @@ def gradients(
     *,
     of_inputs: bool,
 ) -> tuple[Float[Tensor, "model parameter"], Float[Tensor, "model row input"] | None]:
-    """Gradients of parameters and, if they are wanted, of inputs, from those of the outputs.
+    """Gradients of parameters, and of inputs if requested, from those of the outputs.
 
-    Arguments and errors are those of `outputs`.
+    Further arguments and errors are those of `outputs`.
     """
     _require(joined, inputs, sizes, products)
     models, rows, given = inputs.shape
