@@ -70,8 +70,9 @@ ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "evaluation": GROUND
     | LEARNING
     | {"series_fit", "estimation", "reference", "simulation", "prior"},
-    "commands": GROUND | LEARNING | {"estimation", "evaluation"},
     "report": GROUND | LEARNING | {"estimation", "evaluation"},
+    "calibration": GROUND | LEARNING | {"series_fit", "estimation", "evaluation", "report"},
+    "commands": GROUND | LEARNING | {"estimation", "evaluation", "calibration"},
     "cli": GROUND | {"commands"},
 }
 
