@@ -48,10 +48,11 @@ def writing(
 
         def write(calibration: Calibration) -> None:
             found = tables(calibration)
-            (temporary / WORKBOOK).write_bytes(workbook(found))
+            book = workbook(found)
+            (temporary / WORKBOOK).write_bytes(book)
             for table in found:
                 (temporary / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
-            (temporary / PAGE).write_text(page(calibration), encoding="utf-8")
+            (temporary / PAGE).write_text(page(calibration, found, book), encoding="utf-8")
 
         yield write
 

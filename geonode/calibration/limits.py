@@ -100,6 +100,8 @@ def line_limit(series: Series, line: Line, signal: Float[np.ndarray, "level"]) -
     if detection >= series.concentrations[-1]:
         return Limit(name, None, None, "the line misses the levels by more than their range")
     said = "3.3 s/b and 10 s/b, s: residual standard deviation of the line; curvature counts as s"
+    if detection < series.concentrations[0]:
+        said += "; no level is as low: extrapolated"
     found = _limit(name, line.deviation / abs(line.slope), said)
     if found.quantification and found.quantification[1] >= series.concentrations[-1]:
         return replace(found, quantification=None, said=f"{said}; the LOQ is above all levels")
