@@ -64,7 +64,9 @@ ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "metrics": GROUND | {"spectra", "geometry", "geodesics", "training", "decoders"},
     "series_fit": GROUND | LEARNING,
     "estimation": GROUND | LEARNING,
-    "regressor": GROUND | LEARNING | {"series_fit", "estimation"},
+    "rows": GROUND | {"spectra"},
+    "regressor": GROUND | LEARNING | {"series_fit", "estimation", "rows"},
+    "estimator": GROUND | LEARNING | {"series_fit", "estimation", "rows"},
     "reference": GROUND | {"geometry"},
     "prior": GROUND | LEARNING | {"simulation", "estimation"},
     "evaluation": GROUND
