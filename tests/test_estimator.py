@@ -71,7 +71,8 @@ def test_it_works_in_pipelines_and_searches():
         pipeline, X, Y, groups=Y, cv=logo, scoring="neg_median_absolute_error"
     )
     assert len(errors) == len(beer.LEVELS)
-    assert np.median(errors) < 0.5
+    # Scaled, noise counts as much as the band; the mean of the other levels is off by 3.75.
+    assert np.median(errors) < 2
     search = GridSearchCV(
         ConcentrationRegressor(),
         {"offset": [False, True]},

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import geonode
 from geonode.cli import app
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.spectra.reading import read_table

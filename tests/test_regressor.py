@@ -63,6 +63,10 @@ def left_out_of_the_pipeline(fitted):
     return fitted.blend_.left_out(fitted.series_, features).spectra
 
 
+# Spectra beyond the levels are asked for on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:.* are outside")
+
+
 # parameters
 
 

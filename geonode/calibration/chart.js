@@ -118,7 +118,7 @@ function valuesOf(layers, part) {
 function legendOf(layers, width, colours, paint) {
   let at = 0, row = 0, text = '';
   for (const layer of layers.filter(one => one.name)) {
-    const needed = 30 + 6.6 * layer.name.length;
+    const needed = 38 + 6.8 * layer.name.length;
     if (at && at + needed > width) { at = 0; row++; }
     const y = 10 + 18 * row, colour = paint(layer);
     text += layer.kind === 'points'

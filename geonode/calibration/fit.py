@@ -32,7 +32,7 @@ from geonode.training.folds import leave_one_out
 MOST_WITH_MIDDLES = 12
 """Levels, whose middles are tabulated too."""
 
-PREDICTED = 97
+PREDICTED = 65
 """Concentrations at which spectra are predicted for tables and figures."""
 
 

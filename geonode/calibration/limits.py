@@ -97,8 +97,9 @@ def line_limit(series: Series, line: Line, signal: Float[np.ndarray, "level"]) -
     if reason is not None:
         return Limit(name, None, None, reason)
     detection = DETECTION * line.deviation / abs(line.slope)
-    if detection >= series.concentrations[-1]:
-        return Limit(name, None, None, "the line misses the levels by more than their range")
+    if detection >= np.median(series.concentrations):
+        reason = "it would be above half of the levels: the response is curved, or noisy"
+        return Limit(name, None, None, reason)
     said = "3.3 s/b and 10 s/b, s: residual standard deviation of the line; curvature counts as s"
     if detection < series.concentrations[0]:
         said += "; no level is as low: extrapolated"

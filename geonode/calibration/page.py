@@ -3,7 +3,7 @@
 from importlib.resources import files
 
 from geonode.calibration.fit import Calibration
-from geonode.calibration.page_data import drawn_places, page_json
+from geonode.calibration.page_data import DECADES, drawn_places, page_json
 from geonode.calibration.tables import Cell, Table, coverage, said_limit
 from geonode.report.html_parts import escaped, policy
 from geonode.report.wording import number, quantity
@@ -113,7 +113,12 @@ def _remarks(calibration: Calibration) -> str:
     levels = calibration.series.concentrations
     positive = levels[levels > 0]
     said = f"The 90% sets of geonode hold {coverage(calibration)} of the left-out levels."
-    if positive[-1] / positive[0] > 100:
+    if ambiguous := sum(bool(one.disconnected[0]) for one in calibration.left_out.estimates):
+        said += (
+            f" {ambiguous} of them have several parts: such spectra fit more than one "
+            "concentration, and a diluted sample tells which."
+        )
+    if positive[-1] / positive[0] > DECADES:
         said += (
             " The levels span more than two decades: these errors are those of the highest levels; "
             "for the low ones see their relative errors below."
