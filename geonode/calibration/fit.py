@@ -87,18 +87,30 @@ def read_calibration(
     return Series(table.concentrations, table.axis, spectra, chart, names, replicates)
 
 
+def read_unknown(file: Path, series: Series) -> Spectra:
+    """Spectra of unknown concentration on an axis that says all of that of a series.
+
+    Raises:
+        SpectraError: they cannot be read, or their axis misses something.
+    """
+    spectra = read_spectra(file)
+    try:
+        require_axis(series, spectra)
+    except SpectraError as error:
+        raise SpectraError(f"{file}: {error}") from error
+    return spectra
+
+
 @dataclass(frozen=True)
 class Unknown:
     """Spectra of unknown concentration, and what they say.
 
     Attributes:
         file: they are from.
-        spectra: as they were read.
         rows: one each.
     """
 
     file: str
-    spectra: Spectra
     rows: list[Row]
 
 
@@ -159,19 +171,17 @@ class Calibration:
         """Units of work of `of`."""
         return len(series.concentrations) + 2
 
-    def with_unknown(self, file: Path) -> "Calibration":
-        """The same with estimates of the spectra of a file.
+    def with_unknown(self, file: Path, spectra: Spectra) -> "Calibration":
+        """The same with estimates of the spectra that `read_unknown` read of a file.
 
         Raises:
-            SpectraError: it cannot be read, or its axis is not that of the series.
+            SpectraError: on their axis the series itself is taken for other levels.
         """
-        spectra = read_spectra(file)
         try:
-            require_axis(self.series, spectra)
             rows = estimated(self.curve, self.series, spectra)
         except SpectraError as error:
             raise SpectraError(f"{file}: {error}") from error
-        return replace(self, unknowns=[*self.unknowns, Unknown(file.name, spectra, rows)])
+        return replace(self, unknowns=[*self.unknowns, Unknown(file.name, rows)])
 
     @property
     def series(self) -> Series:

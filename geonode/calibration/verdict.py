@@ -124,22 +124,28 @@ class Verdict:
             return (
                 "None of the methods can be used: none estimates left-out levels better than the "
                 f"mean of the other levels, {quantity(self.guess, unit, 2)} off. The smallest "
-                f"median error is {self._error(self.best, unit)}, by {self.best.name}."
+                f"median error is {self._error(self.best, unit)}, by {_called(self.best)}."
             )
         chosen = self.chosen
-        name = ARTICLES.get(chosen.key, chosen.name)
         at = f" at {wavelengths[chosen.key]}" if chosen.key in wavelengths else ""
-        use = f"Use {name}{at}: median error {self._error(chosen, unit)}"
+        use = f"Use {_called(chosen)}{at}: median error {self._error(chosen, unit)}"
         others = [method for method in self.methods if method is not chosen]
         if chosen is not self.best:
-            return f"{use}, as good here as {self.best.name} with {self._error(self.best, unit)}."
+            return (
+                f"{use}, as good here as {_called(self.best)} with {self._error(self.best, unit)}."
+            )
         second = min(others, key=_errors)
-        return f"{use}; the next best is {second.name} with {self._error(second, unit)}."
+        return f"{use}; the next best is {_called(second)} with {self._error(second, unit)}."
 
     def _error(self, method: Method, unit: str) -> str:
         scores = method.scores
         of_range = number(100 * scores.median_error_of_range, 2)
         return f"{quantity(scores.median_absolute_error, unit, 2)} ({of_range} % of the range)"
+
+
+def _called(method: Method) -> str:
+    """Its name inside a sentence."""
+    return ARTICLES.get(method.key, method.name)
 
 
 def _errors(method: Method) -> tuple[float, float]:

@@ -45,17 +45,23 @@ def calibrate(
     straight line. DIR gets a page (index.html), a workbook (calibration.xlsx) and CSV files.
     """
     from geonode.calibration.files import writing  # noqa: PLC0415
-    from geonode.calibration.fit import Calibration, Labels, read_calibration  # noqa: PLC0415
+    from geonode.calibration.fit import (  # noqa: PLC0415
+        Calibration,
+        Labels,
+        read_calibration,
+        read_unknown,
+    )
 
     folder = Path(f"{file.stem}{ENDING}") if out is None else out
     inputs = [file, *(unknown or [])]
     labels = Labels(quantity, unit, concentration_unit)
     series = read_calibration(file, labels, window, missing.value)
+    spectra = {one: read_unknown(one, series) for one in unknown or []}
     with writing(folder, inputs, overwrite=overwrite) as write:
         with bar("calibrating", Calibration.steps(series)) as report:
             found = Calibration.of(file.name, series, report)
-        for one in unknown or []:
-            found = found.with_unknown(one)
+        for one, read in spectra.items():
+            found = found.with_unknown(one, read)
         write(found)
     tell(found.sentence)
     note(f"{len(series.concentrations)} levels calibrated -> {folder / 'index.html'}")

@@ -9,6 +9,7 @@ from html import unescape
 import numpy as np
 import pytest
 
+from geonode.calibration.fit import read_unknown
 from geonode.calibration.page import page
 from geonode.calibration.tables import tables
 from geonode.calibration.workbook import workbook
@@ -146,7 +147,7 @@ def unknown(tmp_path_factory):
 
 @pytest.mark.parametrize("width", [PHONE, SCREEN])
 def test_the_page_draws_saves_and_estimates_as_python_does(calibration, unknown, width, tmp_path):
-    found = calibration.with_unknown(unknown)
+    found = calibration.with_unknown(unknown, read_unknown(unknown, calibration.series))
     all_tables = tables(calibration)
     text = page(calibration, all_tables, workbook(all_tables))
     assert len(text.encode()) < 3_000_000
