@@ -6,7 +6,7 @@ from datetime import date, time
 from typing import Any, NamedTuple
 
 import numpy as np
-import openpyxl  # type: ignore[import-untyped]
+import openpyxl
 
 from benchmarks.fuzz import AXIS, LEVELS, SIGNAL, Files
 

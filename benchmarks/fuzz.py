@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import openpyxl  # type: ignore[import-untyped]
+import openpyxl
 import torch
 import typer
 import xarray

@@ -3,15 +3,20 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from geonode.regressor import GeodesicSpectralRegressor
+    from geonode.estimator import ConcentrationRegressor
+    from geonode.regressor import SpectrumRegressor
 
-__all__ = ["GeodesicSpectralRegressor"]
+__all__ = ["ConcentrationRegressor", "SpectrumRegressor"]
 
 
 def __getattr__(name: str) -> Any:
-    """Lazy import of the regressor, which needs torch and scikit-learn."""
-    if name == "GeodesicSpectralRegressor":
-        from geonode.regressor import GeodesicSpectralRegressor  # noqa: PLC0415
+    """Lazy import of a regressor, which needs torch and scikit-learn."""
+    if name == "ConcentrationRegressor":
+        from geonode.estimator import ConcentrationRegressor  # noqa: PLC0415
 
-        return GeodesicSpectralRegressor
+        return ConcentrationRegressor
+    if name == "SpectrumRegressor":
+        from geonode.regressor import SpectrumRegressor  # noqa: PLC0415
+
+        return SpectrumRegressor
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from geonode.commands.artifacts import info, verify
+from geonode.commands.calibrate import calibrate
 from geonode.commands.common import Commands
 from geonode.commands.devices import devices
 from geonode.commands.estimate import estimate
@@ -49,6 +50,7 @@ def main(
 
 for command, group, example in (
     (inspect, _SPECTRA, "geonode inspect spectra.csv"),
+    (calibrate, _SPECTRA, "geonode calibrate spectra.csv --unknown unknown.csv"),
     (panel, _SPECTRA, "geonode panel DIR --out scores.json"),
     (predict, _SPECTRA, "geonode predict --concentration 45 --out predicted.csv"),
     (estimate, _SPECTRA, "geonode estimate unknown.csv --out estimates.csv"),

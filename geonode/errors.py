@@ -18,7 +18,7 @@ class ParameterError(GeonodeError):
 
     def __init__(self, source: str, key: str, found: object, expected: str) -> None:
         super().__init__(f"{source}: {key}: found {found!r}, expected {expected}")
-        self.key = key
+        self.key, self.found, self.expected = key, found, expected
 
 
 class SpectraError(GeonodeError):

@@ -13,13 +13,13 @@ give the same predictions either way; what is trained agrees as far as other see
 that is left out, the chart and the metric networks are continued.
 """
 
+import warnings
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from pydantic import ValidationError
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import (
     check_array,
@@ -28,72 +28,24 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from geonode.config import (
-    DecodersParameters,
-    InnerParameters,
-    MetricParameters,
-    PrecisionParameters,
-    SpectraParameters,
-)
+from geonode.config import Parameters
 from geonode.devices.device import resolve
-from geonode.errors import ParameterError, SpectraError
+from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import Estimates, estimate
+from geonode.rows import axis_of, parameters_of, series_of_rows
 from geonode.series_fit import fit_series
-from geonode.spectra.chart import Chart
-from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
-from geonode.spectra.table import FEWEST_LEVELS, MOST_LEVELS
+from geonode.spectra.table import FEWEST_LEVELS
 from geonode.training.folds import leave_one_out
 
 ChartName = Literal["linear", "log", "asinh"]
-DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 
 AT_ONCE = 256  # concentrations
 
-# What the pipeline has parameters for and the regressor has not.
-TRAINING = {
-    "wavelengths": 31,
-    "gradient_clip": 1.0,
-    "schedule": "cosine",
-    "weight_decay": 0.0,
-    "accumulation": 1,
-    "augmentation": dict.fromkeys(("shift", "scatter", "offset", "slope", "detector"), 0.0),
-    "checkpoint_every": 0,
-}
-METRIC = TRAINING | {
-    "evidence_margin": 1.0,
-    "learning_rate": 0.005,
-    "decoder_learning_rate": 0.01,
-    "quadrature_nodes": 3,
-    "smoothness_weight": 1e-4,
-    "bounds": (0.2, 5.0),
-    "bounds_weight": 0.1,
-    "length_weight": 1e-4,
-}
-DECODERS = TRAINING | {"learning_rate": 0.01}
-SPECTRA = {
-    "source": "array",
-    "quantity": "signal",
-    "unit": "1",
-    "concentration_unit": "1",
-    "window": None,
-    "missing": "refuse",
-}
-PRECISION = PrecisionParameters(training="float32", geometry="auto")
 
-
-class Blocks(NamedTuple):
-    """The blocks of parameters that a regressor stands for."""
-
-    spectra: SpectraParameters
-    inner: InnerParameters
-    metric: MetricParameters
-    decoders: DecodersParameters
-
-
-class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
+class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
     """Spectra by concentration, along geodesics of a learned metric.
 
     Args:
@@ -101,6 +53,8 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
         chart: of the concentrations c: "linear" (c), "log" (ln c) or "asinh" (asinh(c / kappa)).
         kappa: concentration at which the asinh chart turns from linear to logarithmic; None for
             the other charts.
+        preset: "fast", "standard" or "thorough": what the next five parameters are where they are
+            None, and all parameters that are not named here.
         learning: of the metric network: "flat", "end_to_end" or "shared". The last one leaks: it
             takes its errors for too small. The posterior uses none.
         kind: of predictor: "blend", "posterior" or "path".
@@ -122,8 +76,6 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
         model_ (SpectralModel): the fold that leaves nothing out.
         n_features_in_ (int): 1.
         feature_names_in_ (ndarray of shape (1,)): name of the concentration, if X had one.
-
-    The metric and decoder parameters that are not named here are those of the standard preset.
     """
 
     def __init__(
@@ -132,18 +84,20 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
         wavelengths: ArrayLike | None = None,
         chart: ChartName = "linear",
         kappa: float | None = None,
-        learning: str = "end_to_end",
-        kind: str = "blend",
-        members: int = 4,
-        epochs: int = 300,
-        inner_members: int = 2,
+        preset: str = "standard",
+        learning: str | None = None,
+        kind: str | None = None,
+        members: int | None = None,
+        epochs: int | None = None,
+        inner_members: int | None = None,
         inner_levels: int | None = 2,
         seed: int = 0,
-        device: DeviceName = "auto",
+        device: str = "auto",
     ) -> None:
         self.wavelengths = wavelengths
         self.chart = chart
         self.kappa = kappa
+        self.preset = preset
         self.learning = learning
         self.kind = kind
         self.members = members
@@ -153,7 +107,7 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
         self.seed = seed
         self.device = device
 
-    def fit(self, X: Any, y: Any) -> "GeodesicSpectralRegressor":  # noqa: N803
+    def fit(self, X: Any, y: Any) -> "SpectrumRegressor":  # noqa: N803
         """Learn from measured spectra.
 
         Args:
@@ -182,13 +136,11 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
             y_numeric=True,
         )
         check_non_negative(X, type(self).__name__)
-        blocks = self._blocks()
-        if self.device not in get_args(DeviceName):
-            expected = f"one of {', '.join(get_args(DeviceName))}"
-            raise ParameterError(type(self).__name__, "device", self.device, expected)
-        device = resolve(self.device, PRECISION)
-        series = self._series(self._concentrations(X), y, blocks.spectra)
-        learned, blend, _ = fit_series(series, blocks[1:], device)
+        parameters = self._parameters()
+        device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
+        series = self._series(self._concentrations(X), y, parameters)
+        blocks = (parameters.inner, parameters.metric, parameters.decoders)
+        learned, blend, _ = fit_series(series, blocks, device)
         *_, whole = leave_one_out(len(series.concentrations))
         self._set(SpectralModel(series, learned, blend, whole), one_dimensional=y.ndim == 1)
         return self
@@ -215,7 +167,7 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
         Float[np.ndarray, "row *wavelength"]
         | tuple[Float[np.ndarray, "row *wavelength"], Float[np.ndarray, "row *wavelength"]]
     ):
-        """Spectra at any concentrations, between the levels or beyond them.
+        """Spectra at any concentrations; a warning says how many are beyond the levels.
 
         Args:
             X: concentrations, array-like of shape (row, 1), none negative.
@@ -237,6 +189,13 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
         X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806
         check_non_negative(X, type(self).__name__)
         concentrations, model = self._concentrations(X), self.model_
+        low, high = model.range
+        if outside := int((~model.is_inside(concentrations)).sum()):
+            warnings.warn(
+                f"{outside} of {len(concentrations)} concentrations are outside {low:g} to "
+                f"{high:g}: nothing is promised there",
+                stacklevel=2,
+            )
         spectra, deviations = [], []
         for part in np.split(concentrations, range(AT_ONCE, len(concentrations), AT_ONCE)):
             prediction = model.predict(part)
@@ -281,7 +240,7 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
         return estimate(self._curves[offset, scale], given)
 
     @classmethod
-    def from_artifacts(cls, folder: Path | str) -> "GeodesicSpectralRegressor":
+    def from_artifacts(cls, folder: Path | str) -> "SpectrumRegressor":
         """What a pipeline learned of all levels, as a fitted regressor.
 
         Its `wavelengths`, `chart` and `kappa` are those of the series. Its other parameters are
@@ -332,82 +291,38 @@ class GeodesicSpectralRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator)
         whole = np.concatenate(parts)
         return whole[:, 0] if self._one_dimensional else whole
 
-    def _blocks(self) -> Blocks:
-        """What the parameters of the regressor, and those that it has not, say together.
+    def _parameters(self) -> Parameters:
+        """The preset, and what the parameters of the regressor put in its place.
 
         Raises:
             ParameterError: naming a parameter of the regressor.
         """
-        training = {"seed": self.seed, "members": self.members, "epochs": self.epochs}
-        try:
-            return Blocks(
-                _block(SpectraParameters, SPECTRA, chart=self.chart, kappa=self.kappa),
-                _block(InnerParameters, {}, members=self.inner_members, levels=self.inner_levels),
-                _block(MetricParameters, METRIC, learning=self.learning, **training),
-                _block(DecodersParameters, DECODERS, kind=self.kind, **training),
-            )
-        except ValidationError as error:
-            inner = "inner_" if error.title == InnerParameters.__name__ else ""
-            first = error.errors()[0]
-            key = inner + (".".join(map(str, first["loc"])) or "kappa")
-            found = self.kappa if key == "kappa" else first["input"]
-            expected = first["msg"].removeprefix("Value error, ")
-            raise ParameterError(type(self).__name__, key, found, expected) from error
+        names = {
+            "metric.learning": "learning",
+            "decoders.kind": "kind",
+            **{f"{block}.members": "members" for block in ("metric", "decoders")},
+            **{f"{block}.epochs": "epochs" for block in ("metric", "decoders")},
+            "inner.members": "inner_members",
+        }
+        given = {key: (name, getattr(self, name)) for key, name in names.items()}
+        given = {key: pair for key, pair in given.items() if pair[1] is not None}
+        fixed = {
+            "preset": "preset",
+            "device": "device",
+            "inner.levels": "inner_levels",
+            "spectra.kappa": "kappa",
+            "spectra.chart": "chart",
+            **{f"{block}.seed": "seed" for block in ("metric", "decoders")},
+        }
+        given |= {key: (name, getattr(self, name)) for key, name in fixed.items()}
+        return parameters_of(type(self).__name__, given)
 
-    def _series(
-        self, concentrations: np.ndarray, y: np.ndarray, parameters: SpectraParameters
-    ) -> Series:
+    def _series(self, concentrations: np.ndarray, y: np.ndarray, parameters: Parameters) -> Series:
         """Mean spectra of ascending levels.
 
         Raises:
             SpectraError: there are too few or too many levels, or the wavelengths do not fit.
         """
         spectra = y.reshape(len(y), -1).astype(np.float64)
-        levels, places = np.unique(concentrations, return_inverse=True)
-        if not FEWEST_LEVELS <= len(levels) <= MOST_LEVELS:
-            raise SpectraError(
-                f"X: found {len(levels)} different concentrations in {len(spectra)} rows, expected "
-                f"{FEWEST_LEVELS} to {MOST_LEVELS}; a fold of a cross-validation leaves some out"
-            )
-        scans = [spectra[places == level] for level in range(len(levels))]
-        return Series(
-            levels,
-            _axis(self.wavelengths, spectra.shape[1]),
-            np.stack([of_level.mean(axis=0) for of_level in scans]),
-            Chart.of(parameters.chart, parameters.kappa, levels),
-            {
-                "signal": parameters.quantity,
-                "signal_unit": parameters.unit,
-                "axis": "wavelength",
-                "axis_unit": "1",
-                "concentration_unit": parameters.concentration_unit,
-            },
-            Replicates.of(scans),
-        )
-
-
-def _block(block: Any, constants: dict[str, Any], /, **given: Any) -> Any:
-    """A block of parameters; NumPy's numbers, such as those of a search, become Python's."""
-    plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
-    return block.model_validate(constants | plain)
-
-
-def _axis(wavelengths: ArrayLike | None, count: int) -> np.ndarray:
-    """The spectral axis of spectra with so many columns.
-
-    Raises:
-        SpectraError: the wavelengths are of another number, not finite or not ascending.
-    """
-    if wavelengths is None:
-        return np.arange(count, dtype=np.float64)
-    axis = np.asarray(wavelengths)
-    if axis.shape != (count,):
-        raise SpectraError(
-            f"wavelengths: found shape {axis.shape}, expected ({count},), one a column of y"
-        )
-    if axis.dtype.kind not in "iuf" or not np.isfinite(axis).all() or (np.diff(axis) <= 0).any():
-        raise SpectraError(
-            "wavelengths: expected finite numbers that ascend; reverse those that descend, and "
-            "the columns of y with them"
-        )
-    return axis.astype(np.float64)
+        axis = axis_of(self.wavelengths, spectra.shape[1])
+        return series_of_rows(concentrations, spectra, axis, parameters, FEWEST_LEVELS)

@@ -5,7 +5,7 @@ from ruamel.yaml import YAML
 
 from geonode.config import Parameters
 from geonode.errors import ParameterError
-from geonode.parameters_file import parse_yaml, read_parameters
+from geonode.parameters_file import DEFAULTS, default_parameters, parse_yaml, read_parameters
 
 FILE = Path(__file__).parents[1] / "params.yaml"
 
@@ -33,6 +33,11 @@ def read(tmp_path):
 
 
 DELETED = object()
+
+
+def test_the_package_has_the_parameters_of_the_repository():
+    assert DEFAULTS.read_bytes() == FILE.read_bytes()
+    assert default_parameters({"preset": "fast"}) == read_parameters(FILE, {"preset": "fast"})
 
 
 def test_the_parameters_of_the_repository_are_valid():

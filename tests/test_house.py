@@ -66,14 +66,17 @@ ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "metrics": GROUND | {"spectra", "geometry", "geodesics", "training", "decoders"},
     "series_fit": GROUND | LEARNING,
     "estimation": GROUND | LEARNING,
-    "regressor": GROUND | LEARNING | {"series_fit", "estimation"},
+    "rows": GROUND | {"spectra"},
+    "regressor": GROUND | LEARNING | {"series_fit", "estimation", "rows"},
+    "estimator": GROUND | LEARNING | {"series_fit", "estimation", "rows"},
     "reference": GROUND | {"geometry"},
     "prior": GROUND | LEARNING | {"simulation", "estimation"},
     "evaluation": GROUND
     | LEARNING
     | {"series_fit", "estimation", "reference", "simulation", "prior"},
-    "commands": GROUND | LEARNING | {"estimation", "evaluation"},
     "report": GROUND | LEARNING | {"estimation", "evaluation"},
+    "calibration": GROUND | LEARNING | {"series_fit", "estimation", "evaluation", "report"},
+    "commands": GROUND | LEARNING | {"estimation", "evaluation", "calibration"},
     "cli": GROUND | {"commands"},
 }
 

@@ -1,6 +1,5 @@
 """What the documentation tells a reader to type is accepted by the software."""
 
-import functools
 import re
 import shlex
 import shutil
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import geonode
 from geonode.cli import app
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.spectra.reading import read_table
@@ -110,11 +108,9 @@ def test_commands_do_what_is_said_of_them(page, project):
 
 
 @pytest.mark.slow
-def test_the_example_of_the_regressor_runs(project, monkeypatch):
+def test_the_example_of_the_regressor_runs(project):
     (example,) = [block for block in blocks(ROOT / "README.md") if "import" in block]
-    quick = functools.partial(geonode.GeodesicSpectralRegressor, epochs=3, members=1)
-    monkeypatch.setattr(geonode, "GeodesicSpectralRegressor", quick, raising=False)
     found = {}
     exec(compile(example, "README.md", "exec"), found)
-    assert found["spectra"].shape == found["deviation"].shape == (3, len(AXIS))
-    assert found["found"].mode.shape == (2,)
+    np.testing.assert_allclose(found["found"], [0, 10], atol=3)
+    assert found["interval"].shape == (2, 2)

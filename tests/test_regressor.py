@@ -3,6 +3,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,12 @@ import geonode
 from geonode import regressor as module
 from geonode.config import SpectraParameters
 from geonode.decoders.path_features import path_features
-from geonode.devices.device import resolve
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import DECODERS, METRIC, SPECTRA
 from geonode.estimation.posterior import estimate
 from geonode.parameters_file import read_parameters
-from geonode.regressor import GeodesicSpectralRegressor
+from geonode.regressor import SpectrumRegressor
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import write_series
 from geonode.spectra.table import SpectraTable
@@ -50,11 +50,11 @@ Y = spectra(LEVELS)
 
 
 def cheap(**changes):
-    return GeodesicSpectralRegressor(**(CHEAP | {"wavelengths": AXIS} | changes))
+    return SpectrumRegressor(**(CHEAP | {"wavelengths": AXIS} | changes))
 
 
 def trained(**changes):
-    return GeodesicSpectralRegressor(**(TRAINED | {"wavelengths": AXIS} | changes))
+    return SpectrumRegressor(**(TRAINED | {"wavelengths": AXIS} | changes))
 
 
 def left_out_of_the_pipeline(fitted):
@@ -63,27 +63,29 @@ def left_out_of_the_pipeline(fitted):
     return fitted.blend_.left_out(fitted.series_, features).spectra
 
 
+# Spectra beyond the levels are asked for on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:.* are outside")
+
+
 # parameters
 
 
-def test_the_defaults_are_those_of_the_standard_preset():
-    expected = read_parameters(ROOT / "params.yaml", {"preset": "standard"})
-    blocks = GeodesicSpectralRegressor()._blocks()
-    assert blocks.metric == expected.metric
-    assert blocks.decoders == expected.decoders
+@pytest.mark.parametrize("preset", ["fast", "standard", "thorough"])
+def test_the_parameters_are_those_of_the_preset(preset):
+    expected = read_parameters(ROOT / "params.yaml", {"preset": preset})
+    found = SpectrumRegressor(preset=preset)._parameters()
+    for block in ("metric", "decoders", "spectra", "precision", "device"):
+        assert getattr(found, block) == getattr(expected, block)
     # Two inner levels are as good as all for what a regressor predicts; see below.
-    assert blocks.inner == expected.inner.model_copy(update={"levels": 2})
-    assert (blocks.spectra.chart, blocks.spectra.kappa) == (
-        expected.spectra.chart,
-        expected.spectra.kappa,
-    )
-    device = resolve(GeodesicSpectralRegressor().device, module.PRECISION)
-    assert device == resolve(expected.device, expected.precision)
+    assert found.inner == expected.inner.model_copy(update={"levels": 2})
+    changed = SpectrumRegressor(preset=preset, members=7)._parameters()
+    assert changed.metric.members == changed.decoders.members == 7
 
 
 @pytest.mark.parametrize(
     ("changes", "key", "found"),
     [
+        ({"preset": "slow"}, "preset", "'slow'"),
         ({"members": 0}, "members", "0"),
         ({"epochs": 2.5}, "epochs", "2.5"),
         ({"seed": -1}, "seed", "-1"),
@@ -212,6 +214,15 @@ def test_a_logarithmic_chart_has_no_zero():
 def test_wrong_concentrations_are_not_predicted(concentrations, error, message):
     with pytest.raises(error, match=message):
         cheap().fit(X, Y).predict(concentrations)
+
+
+def test_a_warning_says_what_is_beyond_the_levels():
+    fitted = cheap().fit(X, Y)
+    with pytest.warns(UserWarning, match=r"1 of 4 concentrations are outside 0 to 60"):
+        fitted.predict(BETWEEN)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.predict(BETWEEN[:3])
 
 
 def test_nothing_is_said_before_fit():
@@ -351,7 +362,7 @@ def test_artifacts_are_a_fitted_regressor(tmp_path, chart, kappa):
         fitted.learned_.write(tmp_path / METRIC, made_from)
     with consistent_artifacts(tmp_path / SPECTRA, tmp_path / METRIC) as made_from:
         fitted.blend_.write(tmp_path / DECODERS, made_from)
-    read = GeodesicSpectralRegressor.from_artifacts(str(tmp_path))
+    read = SpectrumRegressor.from_artifacts(str(tmp_path))
     for found, expected in zip(
         read.predict(BETWEEN, return_std=True),
         fitted.predict(BETWEEN, return_std=True),
@@ -409,9 +420,9 @@ CHECKS = f"""
 import json
 import numpy as np
 from sklearn.utils.estimator_checks import check_estimator
-from geonode import GeodesicSpectralRegressor
+from geonode import SpectrumRegressor
 
-class OfFirstColumn(GeodesicSpectralRegressor):
+class OfFirstColumn(SpectrumRegressor):
     "Reads the first of several columns, to thirds: scikit-learn's checks have up to 200 levels."
 
     def _concentrations(self, rows):
@@ -431,7 +442,7 @@ def failures(kind, **changes):
     }}, len(found)
 
 changes = dict(inner_members=1, inner_levels=2)
-print(json.dumps([failures(OfFirstColumn, **changes), failures(GeodesicSpectralRegressor)]))
+print(json.dumps([failures(OfFirstColumn, **changes), failures(SpectrumRegressor)]))
 """
 
 
@@ -463,11 +474,11 @@ def test_the_package_is_light_until_the_regressor_is_asked_for():
     code = (  # it fails by itself
         "import sys, geonode\n"
         "heavy = {'torch', 'sklearn', 'scipy', 'pydantic'} & set(sys.modules)\n"
-        "from geonode import GeodesicSpectralRegressor\n"
+        "from geonode import SpectrumRegressor\n"
         "assert not heavy, heavy\n"
-        "assert GeodesicSpectralRegressor.__module__ == 'geonode.regressor'\n"
+        "assert SpectrumRegressor.__module__ == 'geonode.regressor'\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-    assert geonode.__all__ == ["GeodesicSpectralRegressor"]
+    assert geonode.__all__ == ["ConcentrationRegressor", "SpectrumRegressor"]
     with pytest.raises(AttributeError, match="no attribute 'Regressor'"):
         geonode.Regressor  # noqa: B018

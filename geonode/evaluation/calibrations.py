@@ -51,6 +51,13 @@ def pls(concentrations: Concentrations, spectra: Spectra, unknown: Unknown) -> E
     return _of_components(_pls_by_count, concentrations, spectra, unknown)
 
 
+def pls_components(concentrations: Concentrations, spectra: Spectra) -> int:
+    """Number of components that `pls` takes."""
+    scores, _ = _on_own_basis(spectra, spectra)
+    by_count = partial(_pls_by_count, _most_components(concentrations))
+    return 1 + _best(by_count, concentrations, scores)
+
+
 def pcr(concentrations: Concentrations, spectra: Spectra, unknown: Unknown) -> Estimated:
     """Least squares of the concentration on the leading principal components of the spectra.
 
@@ -74,6 +81,11 @@ def single_wavelength(
     Source: Krutchkoff, Technometrics 9, 425 (1967).
     """
     return _by_the_best(_by_wavelength, concentrations, spectra, unknown)
+
+
+def best_wavelength(concentrations: Concentrations, spectra: Spectra) -> int:
+    """Place of the wavelength that `single_wavelength` takes."""
+    return _best(_by_wavelength, concentrations, spectra)
 
 
 CALIBRATIONS: dict[str, Calibration] = {
@@ -151,7 +163,12 @@ class ConcentrationScores:
 def _by_the_best(
     candidates: Candidates, levels: np.ndarray, spectra: np.ndarray, unknown: np.ndarray
 ) -> np.ndarray:
-    """Estimates by the candidate with the least squared error, the first of equal ones."""
+    """Estimates by the candidate with the least squared error, of equal ones the first."""
+    return candidates(levels, spectra, unknown)[:, _best(candidates, levels, spectra)]
+
+
+def _best(candidates: Candidates, levels: np.ndarray, spectra: np.ndarray) -> int:
+    """Place of the candidate with the least squared error of left-out levels."""
     errors = np.stack(
         [
             candidates(*_without(fold, levels, spectra), spectra[[fold]])[0] - level
@@ -159,8 +176,7 @@ def _by_the_best(
         ]
     )
     rmse = np.sqrt(np.mean(errors**2, axis=0))
-    best = int(np.argmax(rmse <= rmse.min() + TIE * np.ptp(levels)))
-    return candidates(levels, spectra, unknown)[:, best]
+    return int(np.argmax(rmse <= rmse.min() + TIE * np.ptp(levels)))
 
 
 def _without(fold: int, levels: np.ndarray, spectra: np.ndarray) -> tuple[Concentrations, Spectra]:
@@ -173,9 +189,13 @@ def _of_components(
     spectra: np.ndarray,
     unknown: np.ndarray,
 ) -> np.ndarray:
-    most = min(len(levels) - 2, MOST_COMPONENTS)
+    most = _most_components(levels)
     scores, unknown_scores = _on_own_basis(spectra, unknown)
     return _by_the_best(partial(by_count, most), levels, scores, unknown_scores)
+
+
+def _most_components(levels: np.ndarray) -> int:
+    return min(len(levels) - 2, MOST_COMPONENTS)
 
 
 def _on_own_basis(spectra: np.ndarray, unknown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

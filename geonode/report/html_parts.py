@@ -1,5 +1,7 @@
 """Parts of the page as HTML; every text is escaped here and nowhere else."""
 
+import base64
+import hashlib
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -49,6 +51,17 @@ class Section:
 def escaped(text: str) -> str:
     """Text escaped for elements and quoted attributes."""
     return html.escape(text, quote=True)
+
+
+def policy(*scripts: str) -> str:
+    """What a browser may load and run: nothing from elsewhere, and no script but these."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        for script in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
+    )
 
 
 def section_html(section: Section, heading: str = "h2") -> str:

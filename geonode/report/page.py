@@ -2,14 +2,13 @@
 
 import base64
 import gzip
-import hashlib
 from functools import cache
 
 from plotly.offline import get_plotlyjs
 
 from geonode.report.assets import SCRIPT, STYLE
 from geonode.report.data import Report
-from geonode.report.html_parts import contents_html, escaped, section_html
+from geonode.report.html_parts import contents_html, escaped, policy, section_html
 from geonode.report.sections import header, sections
 
 
@@ -29,7 +28,7 @@ def page(report: Report) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_policy(plotly, SCRIPT)}">
+<meta http-equiv="Content-Security-Policy" content="{policy(plotly, SCRIPT)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escaped(report.source)}: leave-one-out report</title>
@@ -53,14 +52,3 @@ def _plotly() -> tuple[str, str]:
     """Source of Plotly, and its compressed form in base64."""
     plotly = get_plotlyjs()
     return plotly, base64.b64encode(gzip.compress(plotly.encode(), mtime=0)).decode()
-
-
-def _policy(*scripts: str) -> str:
-    """Content security policy: no external resources, and no scripts except these."""
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-        for script in scripts
-    )
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
-    )

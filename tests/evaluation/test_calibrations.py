@@ -11,7 +11,9 @@ from sklearn.pipeline import make_pipeline
 from geonode.evaluation.calibrations import (
     CALIBRATIONS,
     ConcentrationScores,
+    best_wavelength,
     estimate_left_out_by,
+    pls_components,
 )
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
@@ -101,6 +103,14 @@ def test_components_are_chosen_as_by_trying_each_on_the_spectra(name, levels, wa
     np.testing.assert_allclose(estimates, expected, rtol=1e-8)
 
 
+def test_the_number_of_components_is_that_of_the_estimates():
+    concentrations, spectra = noisy(9, 30)
+    unknown = noisy(3, 30, 11)[1]
+    model = PLSRegression(pls_components(concentrations, spectra), scale=False)
+    expected = model.fit(spectra, concentrations).predict(unknown)
+    np.testing.assert_allclose(CALIBRATIONS["pls"](concentrations, spectra, unknown), expected)
+
+
 @pytest.mark.parametrize("levels", [3, 4, 9])
 def test_the_wavelength_is_chosen_as_by_trying_each(levels):
     concentrations, spectra = noisy(levels, 30)
@@ -118,6 +128,7 @@ def test_the_wavelength_is_chosen_as_by_trying_each(levels):
         for signal in spectra.T
     ]
     best = int(np.argmin(errors))
+    assert best_wavelength(concentrations, spectra) == best
     expected = np.polyval(np.polyfit(spectra[:, best], concentrations, 1), unknown[:, best])
     estimates = CALIBRATIONS["single_wavelength"](concentrations, spectra, unknown)
     np.testing.assert_allclose(estimates, expected, rtol=1e-9)

@@ -1,0 +1,225 @@
+"""A calibration: the default predictor fitted to a file, and all that is concluded from it."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.calibration.limits import Limit, limits
+from geonode.calibration.line import most_sensitive, straight_line
+from geonode.calibration.verdict import Verdict
+from geonode.decoders.blend import Prediction
+from geonode.devices.device import resolve
+from geonode.errors import ParameterError, SpectraError
+from geonode.estimation.axis import require_axis
+from geonode.estimation.curve import Curve
+from geonode.estimation.model import SpectralModel
+from geonode.estimation.tables import EstimateRow, estimated
+from geonode.evaluation.calibrations import CALIBRATIONS, best_wavelength, estimate_left_out_by
+from geonode.evaluation.estimation import LeftOutEstimates, estimate_left_out
+from geonode.parameters_file import default_parameters
+from geonode.progress import Progress, silent
+from geonode.report.wording import quantity
+from geonode.series_fit import fit_series
+from geonode.spectra.chart import Chart
+from geonode.spectra.headers import same_unit
+from geonode.spectra.reading import Missing, Spectra, Window, read_spectra, read_table
+from geonode.spectra.series import Series
+from geonode.training.folds import leave_one_out
+
+MOST_WITH_MIDDLES = 12
+"""Levels, whose middles are tabulated too."""
+
+PREDICTED = 65
+"""Concentrations at which spectra are predicted for tables and figures."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names and units that a file does not say.
+
+    Attributes:
+        quantity: what was measured.
+        unit: of the signal; "1": none.
+        concentration_unit: None: that of the file.
+    """
+
+    quantity: str = "signal"
+    unit: str = "1"
+    concentration_unit: str | None = None
+
+
+def read_calibration(
+    file: Path, labels: Labels, window: Window = None, missing: Missing = "refuse"
+) -> Series:
+    """The series of a file.
+
+    Args:
+        file: of any known format.
+        labels: for what the file does not say.
+        window: part of the axis to keep (axis unit).
+        missing: as `read_table`.
+
+    Raises:
+        SpectraError: it cannot be read, or its concentrations are in another unit.
+        ParameterError: the window is no range.
+    """
+    if window is not None and not window[0] < window[1]:
+        raise ParameterError("options", "--window", window, "LOW HIGH with LOW < HIGH")
+    table = read_table(file, window=window, missing=missing)
+    found, given = table.concentration_unit, labels.concentration_unit
+    if found is not None and given is not None and not same_unit(found, given):
+        raise SpectraError(
+            f"{file}: found concentrations in {found}, and --concentration-unit {given}; leave "
+            "the option out"
+        )
+    names = {
+        "signal": labels.quantity,
+        "signal_unit": labels.unit,
+        "axis": table.axis_name,
+        "axis_unit": table.axis_unit,
+        "concentration_unit": given or found or "1",
+    }
+    chart = Chart.of("linear", None, table.concentrations)
+    spectra, replicates = table.spectra, table.replicates
+    return Series(table.concentrations, table.axis, spectra, chart, names, replicates)
+
+
+def read_unknown(file: Path, series: Series) -> Spectra:
+    """Spectra of unknown concentration on an axis that says all of that of a series.
+
+    Raises:
+        SpectraError: they cannot be read, or their axis misses something.
+    """
+    spectra = read_spectra(file)
+    try:
+        require_axis(series, spectra)
+    except SpectraError as error:
+        raise SpectraError(f"{file}: {error}") from error
+    return spectra
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Spectra of unknown concentration, and what they say.
+
+    Attributes:
+        file: they are from.
+        rows: one each.
+    """
+
+    file: str
+    rows: list[EstimateRow]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The default predictor of a series, judged by levels that it never saw.
+
+    Attributes:
+        source: file of the series.
+        model: of all levels.
+        curve: of unknown single scans.
+        left_out: estimate of every level by the fold without it.
+        verdict: on all methods.
+        place: of the most sensitive wavelength, that of the straight line.
+        limits: of detection and of quantification.
+        unknowns: by file.
+    """
+
+    source: str
+    model: SpectralModel
+    curve: Curve
+    left_out: LeftOutEstimates
+    verdict: Verdict
+    place: int
+    limits: list[Limit]
+    unknowns: list[Unknown]
+
+    @classmethod
+    def of(cls, source: str, series: Series, report: Progress = silent) -> "Calibration":
+        """Fit and judge; `report` is told of `steps`.
+
+        Raises:
+            TrainingError: the spectra are all zero, or levels are too far apart.
+        """
+        parameters = default_parameters({"preset": "fast", "device": "cpu"})
+        blocks = (parameters.inner, parameters.metric, parameters.decoders)
+        device = resolve(parameters.device, parameters.precision)
+        learned, blend, _ = fit_series(series, blocks, device)
+        *_, whole = leave_one_out(len(series.concentrations))
+        model = SpectralModel(series, learned, blend, whole)
+        curve = Curve.of(model, one_scan=True)
+        report(1)
+        left_out = estimate_left_out(model, report)
+        if left_out is None:
+            raise SpectraError(f"{source}: found a model without a posterior")
+        levels = series.concentrations
+        methods = CALIBRATIONS | {"straight_line": straight_line}
+        estimates = {name: estimate_left_out_by(one, series) for name, one in methods.items()}
+        estimates["geonode"] = np.array([one.mode[0] for one in left_out.estimates])
+        place = most_sensitive(levels, series.signal)
+        verdict = Verdict.of(levels, estimates)
+        found = limits(series, curve, verdict, place)
+        report(1)
+        return cls(source, model, curve, left_out, verdict, place, found, [])
+
+    @staticmethod
+    def steps(series: Series) -> int:
+        """Units of work of `of`."""
+        return len(series.concentrations) + 2
+
+    def with_unknown(self, file: Path, spectra: Spectra) -> "Calibration":
+        """The same with estimates of the spectra that `read_unknown` read of a file.
+
+        Raises:
+            SpectraError: on their axis the series itself is taken for other levels.
+        """
+        try:
+            rows = estimated(self.curve, self.series, spectra)
+        except SpectraError as error:
+            raise SpectraError(f"{file}: {error}") from error
+        return replace(self, unknowns=[*self.unknowns, Unknown(file.name, rows)])
+
+    @property
+    def series(self) -> Series:
+        """What was measured."""
+        return self.model.series
+
+    @property
+    def unit(self) -> str:
+        """Of the concentrations."""
+        return self.series.labels["concentration_unit"]
+
+    def at(self, place: int) -> str:
+        """A wavelength with its unit."""
+        return quantity(float(self.series.axis[place]), self.series.labels["axis_unit"], 4)
+
+    @cached_property
+    def sentence(self) -> str:
+        """The verdict."""
+        best = best_wavelength(self.series.concentrations, self.series.signal)
+        wavelengths = {"straight_line": self.at(self.place), "single_wavelength": self.at(best)}
+        return self.verdict.sentence(self.unit, wavelengths)
+
+    @cached_property
+    def places(self) -> Float[np.ndarray, "target"]:
+        """Concentrations of `predictions`: `tabulated`, and evenly between on the curve."""
+        levels, nodes = self.series.concentrations, self.curve.concentrations
+        inside = nodes[(nodes >= levels[0]) & (nodes <= levels[-1])]
+        even = inside[np.linspace(0, len(inside) - 1, PREDICTED).round().astype(int)]
+        return np.union1d(self.tabulated, even)
+
+    @cached_property
+    def tabulated(self) -> Float[np.ndarray, "target"]:
+        """The levels and the middles between neighbours; of many levels these alone."""
+        levels = self.series.concentrations
+        middles = (levels[1:] + levels[:-1]) / 2
+        return levels if len(levels) > MOST_WITH_MIDDLES else np.union1d(levels, middles)
+
+    @cached_property
+    def predictions(self) -> Prediction:
+        """Spectra at `places`."""
+        return self.model.predict(self.places)

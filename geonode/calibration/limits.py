@@ -1,0 +1,274 @@
+"""Limits of detection and of quantification, and why there is none where there is none.
+
+One wavelength: 3.3 s / b and 10 s / b, with b the slope and s either the residual standard
+deviation of the calibration line or the standard deviation of scans of the blank. L. A. Currie,
+Nomenclature in evaluation of analytical methods including detection and quantification capabilities
+(IUPAC Recommendations 1995), Pure Appl. Chem. 67 (1995) 1699, sections 3.7 and 4.1, for errors of
+one size and risks of 5%.
+
+PLS: an interval. The limit depends on what else is in a blank, and so on its leverage h0:
+
+    3.3 sqrt(var_x / SEN^2 (1 + h0) + h0 var_y),     SEN = 1 / |b|,
+
+with b the regression vector, var_x the variance of the signal and var_y that of the calibration
+concentrations. h0 runs from h0min = mean^2 / sum y_i^2 to the largest h_i + h0min (1 - (y_i /
+mean)^2), with y_i the levels about their mean and h_i their leverages. F. Allegrini and A. C.
+Olivieri, Anal. Chem. 86 (2014) 7858; A. C. Olivieri et al., Pure Appl. Chem. 78 (2006) 633.
+
+geonode: the smallest concentration whose predicted spectrum, taken for that of an unknown, has a
+90% set without zero, as all higher ones up to the highest level have.
+
+A method that estimates left-out levels no better than a guess has no limit.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.calibration.line import Line
+from geonode.calibration.verdict import Verdict
+from geonode.estimation.curve import Curve
+from geonode.estimation.posterior import estimate
+from geonode.evaluation.calibrations import pls_components
+from geonode.report.wording import quantity
+from geonode.spectra.series import Series
+
+ROUNDING = 1e-10
+"""Of a vector, that is left of it when what is known of it is taken away."""
+
+DETECTION, QUANTIFICATION = 3.3, 10.0
+"""Multiples of the standard deviation of a concentration near zero."""
+
+GUESSED = "left-out levels are estimated no better than by the mean of the others"
+
+FEWEST_SCANS = 3
+"""Of the blank, for a standard deviation of its own."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Limits by one method, in units of concentration.
+
+    Attributes:
+        method: by which.
+        detection: lower and upper end of the limit of detection, equal for one number; None: there
+            is none.
+        quantification: the same of the limit of quantification.
+        said: how it was found, or why there is none.
+    """
+
+    method: str
+    detection: tuple[float, float] | None
+    quantification: tuple[float, float] | None
+    said: str
+
+
+def limits(series: Series, curve: Curve, verdict: Verdict, place: int) -> list[Limit]:
+    """Limits by every method.
+
+    Args:
+        series: what was measured.
+        curve: of its posterior.
+        verdict: on the methods.
+        place: of the wavelength of the straight line.
+    """
+    signal = series.signal[:, place]
+    line = Line.of(series.concentrations, signal)
+    found = [line_limit(series, line, signal), blank_limit(series, line, signal, place)]
+    better = {method.name for method in verdict.methods if verdict.is_better_than_guess(method)}
+    multivariate = [pls_limit(series), curve_limit(series, curve)]
+    return found + [
+        one if one.method in better else Limit(one.method, None, None, GUESSED)
+        for one in multivariate
+    ]
+
+
+def line_limit(series: Series, line: Line, signal: Float[np.ndarray, "level"]) -> Limit:
+    """Limits from the residuals of a calibration line.
+
+    Args:
+        series: whose levels they are.
+        line: fitted to the signal.
+        signal: of every level at the wavelength of the line.
+    """
+    name = "straight line"
+    reason = _no_line(series, line, signal)
+    if reason is not None:
+        return Limit(name, None, None, reason)
+    detection = DETECTION * line.deviation / abs(line.slope)
+    if detection >= np.median(series.concentrations):
+        reason = "it would be above half of the levels: the response is curved, or noisy"
+        return Limit(name, None, None, reason)
+    said = "3.3 s/b and 10 s/b, s: residual standard deviation of the line; curvature counts as s"
+    if detection < series.concentrations[0]:
+        said += "; no level is as low: extrapolated"
+    found = _limit(name, line.deviation / abs(line.slope), said)
+    if found.quantification and found.quantification[1] >= series.concentrations[-1]:
+        return replace(found, quantification=None, said=f"{said}; the LOQ is above all levels")
+    return found
+
+
+def blank_limit(
+    series: Series, line: Line, signal: Float[np.ndarray, "level"], place: int
+) -> Limit:
+    """Limits from scans of the blank: what the instrument alone could do.
+
+    Args:
+        series: whose levels they are.
+        line: fitted to the signal.
+        signal: of every level at the wavelength of the line.
+        place: of that wavelength.
+    """
+    name = "scans of the blank"
+    if series.concentrations[0] > 0:
+        return Limit(name, None, None, "no blank was measured")
+    scans = 0 if series.replicates is None else int(series.replicates.scans[0])
+    if series.replicates is None or scans < FEWEST_SCANS:
+        found = "once" if scans < 2 else f"{scans} times"
+        said = f"the blank was scanned {found}, expected {FEWEST_SCANS} scans or more"
+        return Limit(name, None, None, said)
+    reason = _no_line(series, line, signal)
+    if reason is not None:
+        return Limit(name, None, None, reason)
+    of_blank = series.replicates.deviations[series.replicates.level == 0, place]
+    deviation = float(np.sqrt(of_blank @ of_blank / (scans - 1)))
+    said = f"3.3 s/b and 10 s/b, s: {scans} scans of the blank; preparation not included"
+    return _limit(name, deviation / abs(line.slope), said)
+
+
+def _no_line(series: Series, line: Line, signal: np.ndarray) -> str | None:
+    """Why a line says nothing near zero; None: it does."""
+    if not line.is_sloped:
+        return f"the slope is not told from zero (p = {line.p_value:.2g})"
+    steps = np.diff(signal[:3]) * np.sign(line.slope)
+    if (steps <= 0).any():
+        unit = series.labels["concentration_unit"]
+        low, high = (quantity(series.concentrations[at], unit) for at in (0, 2))
+        return f"from {low} to {high} the signal does not {_verb(line)} as the line does"
+    return None
+
+
+def _verb(line: Line) -> str:
+    return "rise" if line.slope > 0 else "fall"
+
+
+def _limit(name: str, deviation: float, said: str) -> Limit:
+    """Limits from the standard deviation of a concentration near zero."""
+    detection, quantification = DETECTION * deviation, QUANTIFICATION * deviation
+    return Limit(name, (detection, detection), (quantification, quantification), said)
+
+
+# PLS
+
+
+@dataclass(frozen=True)
+class PlsFigures:
+    """Figures of merit of a PLS calibration.
+
+    Attributes:
+        components: how many.
+        sensitivity: SEN (signal per concentration).
+        leverage: lowest and highest h0 of a blank.
+        calibration_variance: mean squared residual of the levels (concentration squared); None if
+            there are no degrees of freedom left.
+    """
+
+    components: int
+    sensitivity: float
+    leverage: tuple[float, float]
+    calibration_variance: float | None
+
+    @classmethod
+    def of(
+        cls,
+        levels: Float[np.ndarray, "level"],
+        spectra: Float[np.ndarray, "level wavelength"],
+        components: int,
+    ) -> "PlsFigures":
+        """By the Krylov space that PLS of one response is.
+
+        With K = X X^T of centred spectra X, the scores span K y, K^2 y, ... (I. S. Helland, Commun.
+        Stat. Simul. Comput. 17 (1988) 581), and b = X^T a with a in the span of y, K y, ....
+        """
+        y, x = levels - levels.mean(), spectra - spectra.mean(axis=0)
+        gram = x @ x.T
+        basis = np.zeros((len(y), 0))
+        direction = y
+        size = float(np.linalg.norm(y))
+        for _ in range(components):
+            direction = direction - basis @ (basis.T @ direction)
+            direction = direction - basis @ (basis.T @ direction)  # once more: rounding
+            length = np.linalg.norm(direction)
+            if length <= ROUNDING * size:
+                break  # further components have nothing left to explain
+            direction = direction / length
+            basis = np.column_stack([basis, direction])
+            direction = gram @ direction
+            size = float(np.linalg.norm(direction))
+        scores = gram @ basis
+        a = basis @ np.linalg.lstsq(scores, y, rcond=None)[0]
+        orthonormal = np.linalg.qr(scores)[0]
+        leverages, residuals = (orthonormal**2).sum(axis=1), y - gram @ a
+        lowest = float(levels.mean() ** 2 / (y @ y))
+        highest = float(np.max(leverages + lowest * (1 - (y / levels.mean()) ** 2)))
+        components = basis.shape[1]
+        freedom = len(y) - components - 1
+        variance = float(residuals @ residuals) / freedom if freedom > 0 else None
+        sensitivity = float(1 / np.sqrt(a @ gram @ a))
+        return cls(components, sensitivity, (lowest, max(highest, lowest)), variance)
+
+    def deviations(self, signal_variance: float) -> tuple[float, float]:
+        """Lowest and highest standard deviation of the concentration of a blank."""
+        of_signal = signal_variance / self.sensitivity**2
+        of_levels = self.calibration_variance or 0.0
+        low, high = (np.sqrt(of_signal * (1 + h) + h * of_levels) for h in self.leverage)
+        return float(low), float(high)
+
+
+def pls_limit(series: Series) -> Limit:
+    """Limits of PLS, from lowest to highest leverage of a blank."""
+    levels, name = series.concentrations, "PLS"
+    noise = None if series.replicates is None else series.replicates.noise
+    if noise is None:
+        return Limit(name, None, None, "no level was scanned twice: the noise is not known")
+    figures = PlsFigures.of(levels, series.signal, pls_components(levels, series.signal))
+    if figures.calibration_variance is None:
+        return Limit(name, None, None, "as many components as levels: nothing is left to judge by")
+    low, high = figures.deviations(float(np.mean(noise**2)))
+    if DETECTION * high >= levels[-1]:
+        return Limit(name, None, None, "the limit is above the highest level")
+    said = (
+        f"Olivieri's interval, {figures.components} components; noise of single scans, equal and "
+        "independent at all wavelengths; residuals of the levels stand for their own errors"
+    )
+    ends = ((factor * low, factor * high) for factor in (DETECTION, QUANTIFICATION))
+    return Limit(name, next(ends), next(ends), said)
+
+
+# geonode
+
+
+def curve_limit(series: Series, curve: Curve) -> Limit:
+    """The smallest concentration that the posterior tells from zero."""
+    name, unit = "geonode", series.labels["concentration_unit"]
+    if series.concentrations[0] > 0:
+        return Limit(name, None, None, "no blank was measured")
+    inside = curve.tested & (curve.concentrations > 0)
+    places = curve.concentrations[inside]
+    found = estimate(curve, curve.scores[inside] @ curve.basis)
+    first_cell = float(curve.edges[1])
+    with_zero = np.array([intervals[0][0] < first_cell for intervals in found.sets])
+    if with_zero[-1]:
+        reason = "the 90% set of the highest level itself holds zero"
+        return Limit(name, None, None, reason)
+    first = int(np.flatnonzero(with_zero)[-1]) + 1 if with_zero.any() else 0
+    if first and places[first - 1] > series.concentrations[-2]:
+        level = quantity(float(places[first - 1]), unit)
+        return Limit(name, None, None, f"the 90% set of {level} still holds zero")
+    limit = float(places[first])
+    said = (
+        "smallest concentration whose predicted spectrum has a 90% set without zero; about half of "
+        "the samples there are told from a blank"
+    )
+    return Limit(name, (limit, limit), None, said)

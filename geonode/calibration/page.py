@@ -1,0 +1,302 @@
+"""The page of a calibration: one file of HTML that needs nothing else, not even a network."""
+
+from importlib.resources import files
+
+from geonode.calibration.fit import Calibration
+from geonode.calibration.page_data import DECADES, drawn_places, page_json
+from geonode.calibration.tables import Cell, Table, coverage, said_limit
+from geonode.report.html_parts import escaped, policy
+from geonode.report.wording import number, quantity
+
+GENERATOR = '<meta name="generator" content="geonode calibrate">'
+SCRIPTS = ("chart.js", "estimate.js", "page.js")
+SAVES = ("csv", "svg", "png")
+
+
+def page(calibration: Calibration, tables: list[Table], book: bytes) -> str:
+    """The page.
+
+    Args:
+        calibration: what it shows.
+        tables: of the calibration.
+        book: its workbook.
+    """
+    script = "\n".join(_asset(name) for name in SCRIPTS)
+    by_name = {table.name: table for table in tables}
+    sections = "\n".join(_sections(calibration, by_name))
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+{GENERATOR}
+<meta http-equiv="Content-Security-Policy" content="{policy(script)}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{escaped(calibration.source)}: calibration</title>
+<style>{_asset("page.css")}</style>
+</head>
+<body>
+<main>
+{_first(calibration)}
+{sections}
+</main>
+<script type="application/json" id="data">{page_json(calibration, book)}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def _asset(name: str) -> str:
+    return files("geonode.calibration").joinpath(name).read_text(encoding="utf-8")
+
+
+# the first screen
+
+
+def _first(calibration: Calibration) -> str:
+    none = "" if calibration.verdict.chosen else " none"
+    return f"""<h1>Calibration of {escaped(calibration.source)}</h1>
+<p class="verdict{none}">{escaped(calibration.sentence)}</p>
+<p id="undrawn">The figures need JavaScript; the tables do not.</p>
+<div class="first">
+{_figure("true", "left-out levels: estimated over true concentration, with 90% sets")}
+<div>
+{_scores(calibration)}
+{_short_limits(calibration)}
+<p class="note">{escaped(_remarks(calibration))}</p>
+<p><a id="workbook" href="calibration.xlsx" download>All tables as an Excel workbook</a></p>
+</div>
+</div>
+<nav aria-label="sections"><a href="#spectra">Spectra</a> <a href="#curve">Calibration curve</a>
+<a href="#residuals">Residuals</a> <a href="#peaks">Peaks</a> <a href="#predicted">Predictions</a>
+<a href="#unknown">Unknowns</a> <a href="#limits">Limits</a> <a href="#geometry">Geometry</a>
+</nav>"""
+
+
+def _scores(calibration: Calibration) -> str:
+    """Errors of the methods, the one to use marked."""
+    verdict, unit = calibration.verdict, calibration.unit
+    rows = []
+    for method in verdict.methods:
+        used = method is verdict.chosen
+        scores = method.scores
+        cells = (
+            number(scores.median_absolute_error, 2),
+            number(100 * scores.median_error_of_range, 2),
+            number(scores.rmsep, 2),
+            number(100 * scores.rmsep_of_range, 2),
+        )
+        name = f"{'▸ ' if used else ''}{method.name}"
+        rows.append(_row(name, cells, ' class="used"' if used else ""))
+    of = "" if unit == "1" else f", {escaped(unit)}"
+    columns = ("method", f"median{of}", "% of range", f"RMSEP{of}", "% of range")
+    head = "".join(f"<th>{column}</th>" for column in columns)
+    said = "Errors of concentration, every level left out in turn (▸: use this)"
+    return _scrolled(said, f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>")
+
+
+def _short_limits(calibration: Calibration) -> str:
+    unit = calibration.unit
+    rows = []
+    for limit in calibration.limits:
+        ends = (said_limit(limit.detection, unit), said_limit(limit.quantification, unit))
+        why = "" if limit.detection else f'<br><span class="hint">{escaped(limit.said)}</span>'
+        cells = "".join(f"<td>{escaped(end)}</td>" for end in ends)
+        rows.append(f"<tr><th>{escaped(limit.method)}{why}</th>{cells}</tr>")
+    head = "<th>limit by</th><th>detection</th><th>quantification</th>"
+    return _scrolled("", f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>")
+
+
+def _remarks(calibration: Calibration) -> str:
+    """What else must be known of the errors."""
+    levels = calibration.series.concentrations
+    positive = levels[levels > 0]
+    said = f"The 90% sets of geonode hold {coverage(calibration)} of the left-out levels."
+    if ambiguous := sum(bool(one.disconnected[0]) for one in calibration.left_out.estimates):
+        said += (
+            f" {ambiguous} of them have several parts: such spectra fit more than one "
+            "concentration, and a diluted sample tells which."
+        )
+    if positive[-1] / positive[0] > DECADES:
+        said += (
+            " The levels span more than two decades: these errors are those of the highest levels; "
+            "for the low ones see their relative errors below."
+        )
+    return said
+
+
+# the sections
+
+
+def _sections(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
+    """All sections below the first screen."""
+    methods = "".join(
+        f'<option value="{method.key}"{" selected" if _is_first(calibration, method.key) else ""}>'
+        f"{escaped(method.name)}</option>"
+        for method in calibration.verdict.methods
+    )
+    choose = f'<label>method <select id="method">{methods}</select></label>'
+    shown_at = int((drawn_places(calibration) < calibration.place).sum())
+    last = len(drawn_places(calibration)) - 1
+    wavelength = (
+        f'<label>wavelength <input type="range" id="wavelength" min="0" max="{last}" '
+        f'value="{shown_at}"> <output id="wavelength-at"></output></label>'
+    )
+    found = [
+        _section("spectra", "Spectra", _figure("spectra", "measured spectra of all levels")),
+        _section(
+            "curve",
+            "Calibration curve at one wavelength",
+            _controls(wavelength),
+            _figure("curve", "signal over concentration at the chosen wavelength"),
+            '<p class="note" id="curve-note" aria-live="polite"></p>',
+        ),
+        _section(
+            "residuals",
+            "Residuals of left-out levels",
+            _controls(choose),
+            _figure("residuals", "estimated less true concentration of every left-out level"),
+            _table(tables["calibration"]),
+            _table(tables["validation"]),
+        ),
+        _section("peaks", "Peaks", _table(tables["peaks"])),
+        _section(
+            "predicted",
+            "Predicted spectrum at any concentration",
+            _controls(_concentration(calibration)),
+            _figure("predicted", "predicted spectrum with its 90% interval"),
+        ),
+        _section("unknown", "Unknown spectra", *_unknown(calibration, tables)),
+        _section("limits", "Limits of detection and quantification", _table(tables["limits"])),
+    ]
+    if calibration.predictions.predicted.sqrt_metric is not None:
+        said = (
+            "The learned metric: where √g is large, a small step of concentration changes the "
+            "spectrum much, and concentrations are told apart well."
+        )
+        figure = _figure("metric", "posterior mean of the square root of the metric")
+        found.append(_section("geometry", "Geometry", f"<p>{said}</p>", figure))
+    return found
+
+
+def _is_first(calibration: Calibration, key: str) -> bool:
+    chosen = calibration.verdict.chosen
+    return key == ("geonode" if chosen is None else chosen.key)
+
+
+def _concentration(calibration: Calibration) -> str:
+    """A slider and a number for one concentration."""
+    low, high = calibration.places[[0, -1]].tolist()
+    unit = "" if calibration.unit == "1" else escaped(calibration.unit)
+    start = float(f"{calibration.places[len(calibration.places) // 2]:.4g}")
+    return (
+        '<label>concentration <input type="range" id="concentration" min="0" max="1000" '
+        f'value="500"></label><label><input type="number" id="concentration-number" step="any" '
+        f'min="{low:g}" max="{high:g}" value="{start:g}" aria-label="concentration"> {unit}</label>'
+    )
+
+
+def _unknown(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
+    """Estimates of the command, and the place to drop more."""
+    found = [_table(tables["unknowns"])] if "unknowns" in tables else []
+    unit = calibration.unit
+    head = "".join(
+        f"<th>{escaped(text)}</th>"
+        for text in (
+            "spectrum",
+            *(
+                name if unit == "1" else f"{name} ({unit})"
+                for name in ("estimated", "low90", "high90")
+            ),
+            "set90",
+            "p",
+            "remark",
+        )
+    )
+    select = '<label>shown <select id="unknown-shown"></select></label>'
+    dropped = f'<table id="table-dropped"><thead><tr>{head}</tr></thead><tbody></tbody></table>'
+    return [
+        *found,
+        '<div id="drop"><label>Drop a table of unknown spectra here, or choose it: '
+        '<input type="file" id="file" multiple accept=".csv,.txt,.tsv"></label>'
+        '<p class="hint">One column per spectrum on the axis of the calibration. '
+        "It is estimated by geonode in this page; nothing is sent anywhere.</p>"
+        '<p class="note" id="drop-told" aria-live="polite"></p></div>',
+        f'<div class="table" id="dropped" hidden><div class="scroll" tabindex="0" role="region" '
+        f'aria-label="estimates">{dropped}</div>{_save_table("dropped")}'
+        f"{_controls(select)}{_figure('unknown', 'an unknown spectrum and the nearest prediction')}"
+        "</div>",
+    ]
+
+
+# pieces
+
+
+def _section(name: str, title: str, *parts: str) -> str:
+    body = "\n".join(parts)
+    return (
+        f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">'
+        f"{escaped(title)}</h2>\n{body}</section>"
+    )
+
+
+def _controls(*controls: str) -> str:
+    return f'<div class="controls">{"".join(controls)}</div>'
+
+
+def _figure(name: str, description: str) -> str:
+    buttons = "".join(
+        f'<button type="button" data-save="{kind}" aria-label="save {escaped(description)} as '
+        f'{kind.upper()}">{kind.upper()}</button>'
+        for kind in SAVES
+    )
+    return (
+        f'<figure data-figure="{name}"><div class="plot" id="plot-{name}" role="img" '
+        f'aria-label="{escaped(description)}"></div><div class="save">{buttons}</div></figure>'
+    )
+
+
+def _save_table(name: str) -> str:
+    return (
+        f'<div class="save"><button type="button" data-table="{name}" '
+        f'aria-label="save the table {name} as CSV">CSV</button></div>'
+    )
+
+
+def _table(table: Table) -> str:
+    if not table.rows:
+        return f"<p>{escaped(table.title)}: none found.</p>"
+    head = "".join(f'<th scope="col">{escaped(column)}</th>' for column in table.columns)
+    rows = "".join(
+        f"<tr>{''.join(_cell(cell, first=not place) for place, cell in enumerate(row))}</tr>"
+        for row in table.rows
+    )
+    return (
+        f'<div class="table"><div class="scroll" tabindex="0" role="region" '
+        f'aria-label="{escaped(table.title)}"><table id="table-{table.name}">'
+        f"<caption>{escaped(table.title)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>{_save_table(table.name)}</div>"
+    )
+
+
+def _cell(value: Cell, *, first: bool) -> str:
+    tag = "th" if first else "td"
+    if value is None:
+        return f"<{tag}></{tag}>"
+    if isinstance(value, bool):
+        return f"<{tag}>{'yes' if value else 'no'}</{tag}>"
+    if isinstance(value, str):
+        kind = ' class="text"' if len(value) > 30 else ""
+        return f"<{tag}{kind}>{escaped(value)}</{tag}>"
+    return f'<{tag} data-value="{value:.7g}">{quantity(value, "1", 4)}</{tag}>'
+
+
+def _row(name: str, cells: tuple[str, ...], attributes: str) -> str:
+    inside = "".join(f"<td>{escaped(cell)}</td>" for cell in cells)
+    return f'<tr{attributes}><th scope="row">{escaped(name)}</th>{inside}</tr>'
+
+
+def _scrolled(caption: str, inside: str) -> str:
+    said = f"<caption>{escaped(caption)}</caption>" if caption else ""
+    return f'<div class="scroll"><table>{said}{inside}</table></div>'

@@ -1,0 +1,229 @@
+"""Tables of a calibration: the same cells for CSV, for the workbook and for the page."""
+
+import csv
+import io
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import numpy as np
+
+from geonode.calibration.fit import Calibration
+from geonode.calibration.limits import Limit
+from geonode.calibration.peaks import Peak, peaks
+from geonode.decoders.blend import COVERAGE
+from geonode.estimation.tables import DIGITS, EstimateRow
+from geonode.report.wording import quantity, share
+from geonode.spectra.sheet import shortest
+from geonode.storage.document import cell
+
+Cell = str | float | bool | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        name: of its file and sheet.
+        title: what it says.
+        columns: headers with units.
+        rows: cells; None: there is no value.
+    """
+
+    name: str
+    title: str
+    columns: list[str]
+    rows: list[list[Cell]]
+
+    def csv(self) -> str:
+        """Text of a file of comma-separated values."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([cell(column) for column in self.columns])
+        writer.writerows([_text(one) for one in row] for row in self.rows)
+        return text.getvalue()
+
+
+def tables(calibration: Calibration) -> list[Table]:
+    """All tables, the summary first."""
+    found = [
+        _summary(calibration),
+        _levels(calibration),
+        _methods(calibration),
+        _limits(calibration),
+        _peaks(calibration, peaks(calibration.series)),
+        _predicted(calibration),
+    ]
+    return [*found[:3], _unknowns(calibration), *found[3:]] if calibration.unknowns else found
+
+
+def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
+    """A limit, or the interval that it is in, in words."""
+    if ends is None:
+        return "none"
+    low, high = (quantity(end, "1", 2) for end in ends)
+    numbers = low if low == high else f"{low} to {high}"
+    return numbers if unit == "1" else f"{numbers} {unit}"
+
+
+def _text(one: Cell) -> str:
+    if one is None:
+        return ""
+    if isinstance(one, bool):
+        return str(one).lower()
+    return cell(one) if isinstance(one, str) else shortest(np.float64(f"{one:.{DIGITS}g}"))
+
+
+def _in(name: str, unit: str) -> str:
+    return name if unit == "1" else f"{name} ({unit})"
+
+
+def _summary(calibration: Calibration) -> Table:
+    series, verdict, unit = calibration.series, calibration.verdict, calibration.unit
+    geonode = next(one for one in verdict.methods if one.key == "geonode").scores
+    low, high = series.axis[[0, -1]].tolist()
+    held = calibration.left_out.held
+    rows: list[list[Cell]] = [
+        ["verdict", calibration.sentence],
+        ["file", calibration.source],
+        ["levels", float(len(series.concentrations))],
+        ["lowest level", series.concentrations[0]],
+        ["highest level", series.concentrations[-1]],
+        ["unit of concentrations", "" if unit == "1" else unit],
+        ["wavelengths", float(len(series.axis))],
+        ["axis", f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")],
+        ["geonode, median error of left-out levels", geonode.median_absolute_error],
+        ["geonode, RMSEP of left-out levels", geonode.rmsep],
+        ["geonode, median error as share of the range", geonode.median_error_of_range],
+        ["geonode, left-out levels inside their 90% sets", float(held.sum())],
+        ["wavelength of the straight line", float(series.axis[calibration.place])],
+        *_limit_rows(calibration.limits, unit),
+        ["made by", f"geonode {version('geonode')} calibrate"],
+    ]
+    return Table("summary", "Summary", ["what", "value"], rows)
+
+
+def _limit_rows(limits: list[Limit], unit: str) -> list[list[Cell]]:
+    return [
+        [f"limit of detection, {one.method}", said_limit(one.detection, unit)] for one in limits
+    ]
+
+
+def _levels(calibration: Calibration) -> Table:
+    unit = calibration.unit
+    columns = [_in(name, unit) for name in ("level", "estimated", "low90", "high90", "error")]
+    rows: list[list[Cell]] = []
+    for level, one, inside in zip(
+        calibration.left_out.levels.tolist(),
+        calibration.left_out.estimates,
+        calibration.left_out.held.tolist(),
+        strict=True,
+    ):
+        mode, sets = float(one.mode[0]), one.sets[0]
+        relative = mode / level - 1 if level else None
+        numbers: list[Cell] = [level, mode, sets[0][0], sets[-1][1], mode - level, relative]
+        rows.append([*numbers, len(sets) > 1, inside, _set_text(sets)])
+    title = f"Left-out levels, estimated by geonode with {COVERAGE:.0%} sets"
+    more = ["error relative to the level", "ambiguous", "inside the set", _in("set90", unit)]
+    return Table("calibration", title, columns + more, rows)
+
+
+def _set_text(sets: list[tuple[float, float]]) -> str:
+    return "; ".join(f"{low:.4g} to {high:.4g}" for low, high in sets)
+
+
+def _methods(calibration: Calibration) -> Table:
+    verdict, unit = calibration.verdict, calibration.unit
+    columns = ["method", "use", _in("median error", unit), "of the range", _in("RMSEP", unit)]
+    columns += ["RMSEP of the range", "Q2", "p against the best"]
+    names = [_in(f"left out {level:g}", unit) for level in verdict.levels]
+    rows: list[list[Cell]] = []
+    for method in verdict.methods:
+        scores = method.scores
+        rows.append(
+            [
+                method.name,
+                method is verdict.chosen,
+                scores.median_absolute_error,
+                scores.median_error_of_range,
+                scores.rmsep,
+                scores.rmsep_of_range,
+                scores.q2,
+                verdict.p_value(method),
+                *method.estimates.tolist(),
+            ]
+        )
+    return Table("validation", "Methods, by levels that were left out", columns + names, rows)
+
+
+def _limits(calibration: Calibration) -> Table:
+    unit = calibration.unit
+    columns = ["by", *(_in(f"LOD {end}", unit) for end in ("low", "high"))]
+    columns += [_in(f"LOQ {end}", unit) for end in ("low", "high")] + ["how, or why not"]
+    rows: list[list[Cell]] = []
+    for one in calibration.limits:
+        ends = (one.detection, one.quantification)
+        detection, quantification = ((None, None) if pair is None else pair for pair in ends)
+        rows.append([one.method, *detection, *quantification, one.said])
+    return Table("limits", "Limits of detection and of quantification", columns, rows)
+
+
+def _unknowns(calibration: Calibration) -> Table:
+    unit = calibration.unit
+    columns = ["file", "spectrum", *(_in(name, unit) for name in ("estimated", "low90", "high90"))]
+    columns += ["ambiguous", "fits", "p", _in("set90", unit), "remark"]
+    rows: list[list[Cell]] = [
+        _unknown(found.file, row, "" if unit == "1" else unit)
+        for found in calibration.unknowns
+        for row in found.rows
+    ]
+    return Table("unknowns", "Unknown spectra", columns, rows)
+
+
+def _unknown(file: str, row: EstimateRow, unit: str) -> list[Cell]:
+    remark = row.sentence(unit) or ""
+    numbers: list[Cell] = [row.mode, row.low, row.high, row.ambiguous, row.fits, row.p_value]
+    return [file, row.name, *numbers, _set_text(row.sets), remark]
+
+
+def _peaks(calibration: Calibration, found: list[Peak]) -> Table:
+    series, unit = calibration.series, calibration.unit
+    axis_unit, signal_unit = series.labels["axis_unit"], series.labels["signal_unit"]
+    lowest, highest = (f"at {level:g}" for level in series.concentrations[[0, -1]])
+    columns = [
+        series.axis_label,
+        *(_in(f"{series.labels['signal']} {where}", signal_unit) for where in (lowest, highest)),
+        _in("prominence", signal_unit),
+        _in("full width at half prominence", axis_unit),
+        _in("slope per concentration", unit if signal_unit == "1" else f"{signal_unit}/{unit}"),
+        "R2 of the line",
+        "slope told from zero",
+    ]
+    rows: list[list[Cell]] = [
+        [
+            *(series.axis[peak.place], series.signal[0, peak.place], series.signal[-1, peak.place]),
+            *(peak.prominence, peak.width, peak.line.slope, peak.line.r2, peak.line.is_sloped),
+        ]
+        for peak in found
+    ]
+    level = quantity(float(series.concentrations[-1]), unit)
+    return Table("peaks", f"Peaks of the spectrum of {level}", columns, rows)
+
+
+def _predicted(calibration: Calibration) -> Table:
+    series, unit = calibration.series, calibration.unit
+    _, half = calibration.predictions.band
+    columns, values = [series.axis_label], [series.axis]
+    for at in np.searchsorted(calibration.places, calibration.tabulated).tolist():
+        level = quantity(float(calibration.places[at]), unit, 4)
+        spectrum = calibration.predictions.spectra[at]
+        columns += [level, f"{level}, low90", f"{level}, high90"]
+        values += [spectrum, spectrum - half[at], spectrum + half[at]]
+    rows: list[list[Cell]] = [list(row) for row in np.column_stack(values).tolist()]
+    return Table("predicted", "Predicted spectra with 90% intervals", columns, rows)
+
+
+def coverage(calibration: Calibration) -> str:
+    """How many left-out levels are in their sets, in words."""
+    held = calibration.left_out.held
+    return f"{held.sum()} of {len(held)} ({share(round(float(held.mean()), 2))})"

@@ -1,0 +1,210 @@
+"""The page of a calibration in a browser: what it draws, saves, and estimates by itself."""
+
+import json
+import re
+import subprocess
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pytest
+
+from geonode.calibration.fit import read_unknown
+from geonode.calibration.page import page
+from geonode.calibration.tables import tables
+from geonode.calibration.workbook import workbook
+from tests.calibration import beer
+from tests.report.test_browser import CHROMIUM, PHONE, SCREEN
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on PATH"),
+]
+
+FRAME = """
+<iframe src="page.html" style="border:0; width:{width}px; height:800px"></iframe>
+<pre></pre>
+<script>
+const errors = [], saved = [], unknown = {unknown}, other = {other};
+const frame = document.querySelector('iframe');
+frame.contentWindow.addEventListener('error', event => errors.push(event.message));
+const wait = milliseconds => new Promise(done => setTimeout(done, milliseconds));
+function look(page) {{
+  const figures = {{}};
+  for (const figure of page.querySelectorAll('figure')) {{
+    const holder = figure.querySelector('.plot'), svg = holder.querySelector('svg');
+    if (!svg) continue;
+    const inside = holder.getBoundingClientRect(), drawn = svg.getBoundingClientRect();
+    const words = [...svg.querySelectorAll('text')];
+    const marks = {{}};
+    for (const kind of ['line', 'band', 'bars', 'points']) {{
+      marks[kind] = svg.querySelectorAll(`g.${{kind}} > *`).length;
+    }}
+    figures[figure.dataset.figure] = {{marks, fits: drawn.right <= inside.right + 1,
+      broken: svg.outerHTML.includes('NaN'),
+      cut: words.filter(word => {{
+        const box = word.getBoundingClientRect();
+        return box.left < drawn.left - 1 || box.right > drawn.right + 1;
+      }}).map(word => word.textContent)}};
+  }}
+  return figures;
+}}
+function give(page, view, text) {{
+  const files = new view.DataTransfer(), input = page.getElementById('file');
+  files.items.add(new view.File([text], 'unknown.csv'));
+  input.files = files.files;
+  input.dispatchEvent(new view.Event('change', {{bubbles: true}}));
+}}
+async function save(page, view) {{
+  view.URL.createObjectURL = blob => {{ saved.push(blob); return '#'; }};
+  const buttons = [...page.querySelectorAll('figure[data-figure=true] button')];
+  for (const button of [...buttons, page.getElementById('workbook')]) {{
+    button.click();
+    await wait(300);
+  }}
+  const [csv, svg] = await Promise.all(saved.slice(0, 2).map(blob => blob.text()));
+  const drawn = new DOMParser().parseFromString(svg, 'image/svg+xml');
+  const book = new Uint8Array(await saved[3].arrayBuffer());
+  return {{csv, svg: drawn.documentElement.tagName, png: saved[2].type, size: saved[2].size,
+    book: String.fromCharCode(...book.slice(0, 2))}};
+}}
+function unreachable(page) {{
+  return [...page.querySelectorAll('button, input, select, a, .scroll')].filter(one => {{
+    const named = one.textContent.trim() || one.getAttribute('aria-label') || one.closest('label');
+    return one.tabIndex < 0 && !one.matches('.first .scroll') || !named;
+  }}).map(one => one.outerHTML.slice(0, 80));
+}}
+async function report() {{
+  const page = frame.contentDocument, view = frame.contentWindow;
+  while (page.getElementById('undrawn')) await wait(50);
+  const first = page.querySelector('.first').getBoundingClientRect();
+  const seen = {{first: look(page), bottom: first.bottom,
+    note: page.getElementById('curve-note').textContent}};
+  const slider = page.getElementById('wavelength');
+  slider.value = 0;
+  slider.dispatchEvent(new view.Event('input', {{bubbles: true}}));
+  const box = page.getElementById('concentration-number');
+  box.value = 1e9;
+  box.dispatchEvent(new view.Event('change', {{bubbles: true}}));
+  seen.moved = [page.getElementById('curve-note').textContent, Number(box.value)];
+  give(page, view, other);
+  await wait(300);
+  seen.refused = page.getElementById('drop-told').textContent;
+  seen.kept = page.getElementById('dropped').hidden;
+  give(page, view, unknown);
+  while (page.getElementById('dropped').hidden) await wait(50);
+  seen.rows = [...page.querySelectorAll('#table-dropped tbody tr')].map(row =>
+    [...row.cells].map(cell => cell.dataset.value ?? cell.textContent));
+  seen.second = look(page);
+  seen.saved = await save(page, view);
+  document.querySelector('pre').textContent = JSON.stringify({{
+    ...seen, errors, unreachable: unreachable(page), hacked: 'hacked' in view,
+    loaded: view.performance.getEntriesByType('resource').map(entry => entry.name),
+    wide: page.documentElement.scrollWidth, width: view.innerWidth,
+  }});
+}}
+frame.addEventListener('load', () => report().catch(error => {{
+  document.querySelector('pre').textContent = JSON.stringify(error.stack);
+}}));
+</script>
+"""
+
+HOSTILE = "<img src=x onerror=window.hacked=1>"
+
+
+def browse(folder, text, width, unknown, other):
+    """What the frame saw of a page, and what the browser complained of."""
+    (folder / "page.html").write_text(text, encoding="utf-8")
+    given = {name: json.dumps(one).replace("<", "\\u003c") for name, one in unknown.items()}
+    frame = FRAME.format(width=width, **given, other=json.dumps(other))
+    (folder / "frame.html").write_text(frame, encoding="utf-8")
+    command = [
+        *(CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu"),
+        *("--allow-file-access-from-files", "--hide-scrollbars", "--enable-logging=stderr"),
+        *(f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=20000000"),
+        *("--window-size=1300,1000", "--dump-dom", (folder / "frame.html").as_uri()),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    seen = unescape(re.search(r"<pre>(.*?)</pre>", done.stdout, re.S)[1])
+    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert seen, console
+    return json.loads(seen), console
+
+
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory):
+    """Unknown spectra of every sort: good, between, beyond, noisy, shifted, of something else."""
+    random = np.random.default_rng(5)
+    exact = beer.spectra_at([0.0, 0.7, 3.3, 9.1, 14.0])
+    columns = {f"c{place}": one for place, one in enumerate(exact)}
+    columns["noisy"] = exact[2] + 0.02 * random.normal(size=len(beer.AXIS))
+    columns["shifted"] = np.interp(beer.AXIS + 8, beer.AXIS, exact[3])
+    columns[HOSTILE] = 2 - exact[1]
+    path = tmp_path_factory.mktemp("unknown") / "unknown.csv"
+    path.write_text(beer.table(columns), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("width", [PHONE, SCREEN])
+def test_the_page_draws_saves_and_estimates_as_python_does(calibration, unknown, width, tmp_path):
+    found = calibration.with_unknown(unknown, read_unknown(unknown, calibration.series))
+    all_tables = tables(calibration)
+    text = page(calibration, all_tables, workbook(all_tables))
+    assert len(text.encode()) < 3_000_000
+    given = {"unknown": unknown.read_text(encoding="utf-8")}
+    other = beer.table({"a": beer.UNIT_SPECTRUM}).replace("\n480,", "\n481,")
+    seen, console = browse(tmp_path, text, width, given, other)
+    assert (console, seen["errors"], seen["loaded"], seen["hacked"]) == ([], [], [], False)
+    assert (seen["width"], seen["wide"]) == (width, width)
+    assert seen["unreachable"] == []
+    if width == SCREEN:
+        assert seen["bottom"] < 800  # verdict, figure, errors and limits without scrolling
+    for name, figure in (seen["first"] | seen["second"]).items():
+        assert (figure["fits"], figure["cut"], figure["broken"]) == (True, [], False), name
+    marks = {name: tuple(figure["marks"].values()) for name, figure in seen["second"].items()}
+    levels = len(beer.LEVELS)
+    sets = sum(len(one.sets[0]) for one in calibration.left_out.estimates)
+    assert marks == {  # lines, bands, bars, points
+        "true": (1, 0, sets, 2 * levels),
+        "spectra": (levels, 0, 0, 0),
+        "curve": (2, 1, 0, levels),
+        "residuals": (1, 0, levels, levels),
+        "predicted": (1, 1, 0, 0),
+        "unknown": (1, 1, 0, 0),
+        "metric": (1, 1, 0, 0),
+    }
+    assert seen["moved"] == [seen["moved"][0], beer.LEVELS[-1]] != [seen["note"], beer.LEVELS[-1]]
+    assert "found nothing at 480" in seen["refused"]
+    assert seen["kept"]
+    assert_estimates(seen["rows"], found.unknowns[0].rows)
+    saved = seen["saved"]
+    assert saved["csv"].startswith('true concentration (ppb),"geonode, 90% set, low"')
+    assert (saved["svg"], saved["png"], saved["book"]) == ("svg", "image/png", "PK")
+    assert saved["size"] > 5000
+
+
+def assert_estimates(shown, expected):
+    """What the page says of spectra is what Python says of them."""
+    assert [row[0] for row in shown] == [row.name for row in expected]
+    for found, row in zip(shown, expected, strict=True):
+        mode, low, high = map(float, found[1:4])
+        np.testing.assert_allclose((mode, low, high), (row.mode, row.low, row.high), rtol=1e-9)
+        assert len(found[4].split(";")) == len(row.sets)
+        assert float(found[5]) == pytest.approx(row.p_value, rel=1e-6)
+        assert found[6].startswith(
+            "fits nowhere" if not row.fits and not row.shift else ("fits", "ambiguous")
+        )
+        shift = f"off by {row.shift:.3g}".replace("-", "−")
+        assert (shift in found[6]) == bool(row.shift)
+    assert any(row.shift for row in expected)
+    assert any(not row.fits and not row.shift for row in expected)
+
+
+def test_a_name_that_looks_like_html_is_text(calibration, tmp_path):
+    labels = dict.fromkeys(calibration.series.labels, HOSTILE)
+    series = replace(calibration.series, labels=labels)
+    hostile = replace(calibration, source=HOSTILE, model=replace(calibration.model, series=series))
+    found = tables(hostile)
+    given = {"unknown": beer.table({"a": beer.spectra_at([3.0])[0]})}
+    seen, console = browse(tmp_path, page(hostile, found, workbook(found)), SCREEN, given, "")
+    assert (console, seen["errors"], seen["hacked"]) == ([], [], False)

@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+from sklearn.cross_decomposition import PLSRegression
+
+from geonode.calibration.limits import PlsFigures, blank_limit, curve_limit, line_limit, pls_limit
+from geonode.calibration.line import Line
+from geonode.estimation.posterior import estimate
+from geonode.spectra.chart import Chart
+from geonode.spectra.replicates import Replicates
+from geonode.spectra.series import Series
+from tests.calibration import beer
+from tests.geometry.small_series import LABELS
+
+
+def series(levels, scans):
+    levels = np.asarray(levels, float)
+    means = np.stack([of_level.mean(axis=0) for of_level in scans])
+    chart = Chart.of("linear", None, levels)
+    replicates = Replicates.of(scans)
+    return Series(levels, beer.AXIS[: means.shape[1]], means, chart, LABELS, replicates)
+
+
+def one_wavelength(levels, signal):
+    """Line limit of a series whose only wavelength has this signal."""
+    found = series(levels, [np.full((1, 1), value) for value in signal])
+    return line_limit(found, Line.of(found.concentrations, np.array(signal)), np.array(signal))
+
+
+def test_the_limit_of_a_line_is_that_of_its_residuals():
+    # By hand: slope 2, residuals (1, -1, -1, 1) / 10, s = sqrt(0.04 / 2) = 0.1414.
+    found = one_wavelength([0, 1, 2, 3], [0.1, 1.9, 3.9, 6.1])
+    deviation = np.sqrt(0.04 / 2) / 2
+    assert found.detection == pytest.approx((3.3 * deviation, 3.3 * deviation))
+    assert found.quantification == pytest.approx((10 * deviation, 10 * deviation))
+
+
+@pytest.mark.parametrize(
+    ("signal", "reason"),
+    [
+        ([1.0, 0.4, 1.1, 0.7, 1.0], "slope is not told from zero"),
+        ([0.5, 0.4, 2.0, 3.0, 4.0], "does not rise"),
+        ([4.0, 4.1, 2.0, 1.0, 0.1], "does not fall"),
+        ([0.0, 0.3, 0.8, 4.0, 6.5], "above half of the levels"),
+    ],
+)
+def test_a_line_that_says_nothing_near_zero_has_no_limit(signal, reason):
+    found = one_wavelength([0, 1, 2, 3, 4], signal)
+    assert (found.detection, found.quantification) == (None, None)
+    assert reason in found.said
+
+
+def test_the_limit_of_a_blank_is_that_of_its_scans():
+    scans = beer.scans()
+    found = series(beer.LEVELS, scans)
+    signal = found.signal[:, beer.PLACE]
+    line = Line.of(beer.LEVELS, signal)
+    limit = blank_limit(found, line, signal, beer.PLACE)
+    expected = np.std(scans[0][:, beer.PLACE], ddof=1) / line.slope
+    assert limit.detection == pytest.approx((3.3 * expected, 3.3 * expected))
+    assert limit.quantification == pytest.approx((10 * expected, 10 * expected))
+
+
+@pytest.mark.parametrize(
+    ("levels", "count", "reason"), [([1, 2, 3, 4, 5], 3, "no blank"), (beer.LEVELS, 2, "2 times")]
+)
+def test_without_scans_of_a_blank_there_is_no_limit_of_it(levels, count, reason):
+    found = series(levels, beer.scans(count))
+    signal = found.signal[:, beer.PLACE]
+    limit = blank_limit(found, Line.of(found.concentrations, signal), signal, beer.PLACE)
+    assert limit.detection is None
+    assert reason in limit.said
+
+
+@pytest.mark.parametrize("components", [1, 2, 3])
+def test_figures_of_pls_are_those_of_another_algorithm(components):
+    random = np.random.default_rng(3)
+    levels = np.array([0.0, 1.0, 2.0, 4.0, 7.0, 8.0])
+    spectra = np.outer(levels, random.normal(size=12)) + random.normal(size=(6, 12))
+    figures = PlsFigures.of(levels, spectra, components)
+    other = PLSRegression(components, scale=False).fit(spectra, levels)
+    y = levels - levels.mean()
+    assert figures.sensitivity == pytest.approx(1 / np.linalg.norm(other.coef_))
+    residuals = levels - other.predict(spectra).ravel()
+    assert figures.calibration_variance == pytest.approx(residuals @ residuals / (5 - components))
+    scores = other.x_scores_
+    leverages = np.diag(scores @ np.linalg.pinv(scores))
+    lowest = levels.mean() ** 2 / (y @ y)
+    highest = max(leverages + lowest * (1 - (y / levels.mean()) ** 2))
+    assert figures.leverage == pytest.approx((lowest, highest))
+    low, _ = figures.deviations(0.01)
+    variance = 0.01 / figures.sensitivity**2
+    assert low == pytest.approx(
+        np.sqrt(variance + lowest * variance + lowest * figures.calibration_variance)
+    )
+
+
+def test_the_limit_of_pls_is_an_interval_and_needs_replicates():
+    found = pls_limit(series(beer.LEVELS, beer.scans()))
+    low, high = found.detection
+    # All noise is that of scans of a band of known size: sqrt(1 + h0) * 3.3 sd / |unit spectrum|.
+    exact = 3.3 * beer.NOISE / np.linalg.norm(beer.UNIT_SPECTRUM)
+    assert exact < low < high < 4 * exact
+    without = pls_limit(series(beer.LEVELS, beer.scans(1)))
+    assert without.detection is None
+    assert "scanned twice" in without.said
+
+
+def test_the_limit_of_the_curve_is_where_sets_leave_zero(calibration):
+    limit = curve_limit(calibration.series, calibration.curve)
+    (low, high), curve = limit.detection, calibration.curve
+    assert low == high
+    place = int(np.flatnonzero(curve.concentrations == low)[0])
+    found = estimate(curve, (curve.scores @ curve.basis)[[place - 1, place]])
+    assert found.sets[0][0][0] == 0 < found.sets[1][0][0]
