@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from geonode.regressor import GeodesicSpectralRegressor
 
-__all__ = ["GeodesicSpectralRegressor"]
+__version__ = "0.1.0"
+
+__all__ = ["GeodesicSpectralRegressor", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from geonode.errors import SpectraError
-from geonode.spectra.optional import require
 from geonode.spectra.sheet import LONGEST_NAME, MOST_VALUES, Grid, require_columns
 
 LARGEST_WORKBOOK = 2**27
@@ -43,10 +42,11 @@ def read_excel(path: Path) -> Grid:
 
     Raises:
         SpectraError: it is damaged or too large, has no cells, or more than one sheet that has
-            some; openpyxl is absent.
+            some.
         OSError: it cannot be read.
     """
-    openpyxl = require("openpyxl", "excel")
+    import openpyxl  # type: ignore[import-untyped]  # noqa: PLC0415 - for this format alone
+
     unpacked = _unpacked(path)
     try:
         book = openpyxl.load_workbook(unpacked, read_only=True, data_only=True, keep_links=False)

@@ -23,7 +23,6 @@ from jaxtyping import Float
 
 from geonode.errors import SpectraError
 from geonode.spectra.delimited import text_lines
-from geonode.spectra.optional import require
 from geonode.spectra.sheet import Sheet, require_values, shortest
 from geonode.storage.seal import require_file
 
@@ -76,8 +75,7 @@ def read_jcamp(path: Path) -> Sheet:
     """Spectra of a file, or of all files of a folder.
 
     Raises:
-        SpectraError: a file is damaged or is no spectrum, or the spectra have not the same axis;
-            the package jcamp is absent.
+        SpectraError: a file is damaged or is no spectrum, or the spectra have not the same axis.
         OSError, UnicodeDecodeError: a file cannot be read.
     """
     if not path.is_dir():
@@ -141,7 +139,8 @@ def _sheet(blocks: list[Block], places: list[str]) -> Sheet:
 
 def _blocks(path: Path) -> list[Block]:
     """Spectra of one file."""
-    jcamp = require("jcamp", "jcamp")
+    import jcamp  # type: ignore[import-untyped]  # noqa: PLC0415 - for this format alone
+
     with require_file(path).open(encoding="utf-8-sig", newline="") as file:
         lines = list(text_lines(file, LONGEST_LINE, LARGEST_TEXT))
     lines = list(_readable(lines))
@@ -260,7 +259,8 @@ def _x_of_lines(
     content: dict[str, Any], axis: np.ndarray, lines: list[str]
 ) -> Iterator[tuple[str, float, float]]:
     """Of every line what it is, its X, and the value of the axis at its place."""
-    parse = require("jcamp", "jcamp").parse
+    from jcamp import parse  # noqa: PLC0415 - for this format alone
+
     differences = bool(lines) and _DIFFERENCE.search(lines[0]) is not None
     done, factor = 0, content.get("xfactor", 1)
     for number, line in enumerate(lines, start=1):
