@@ -96,7 +96,21 @@ class SpectraParameters(Block):
     """The measured table and how it is charted."""
 
     source: str = Field(
-        min_length=1, description="file of spectra: text, Excel, JCAMP-DX, NetCDF or Zarr"
+        min_length=1,
+        description="file of spectra (text, Excel, JCAMP-DX, SPC, NetCDF or Zarr), or a folder of "
+        "files with one spectrum each",
+    )
+    sheet: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="of a workbook (null: the one that is not empty)"
+    )
+    concentrations: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="second table of names and concentrations (null: the names say them)",
+    )
+    replicates: Literal["ask", "marks", "levels"] = Field(
+        default="ask",
+        description="what a column 20.1 beside 20 is: an error that asks, a further scan of 20, or "
+        "a level of its own; with marks, a second column 20 is a further scan too",
     )
     quantity: str = Field(min_length=1, description="what was measured, for labels")
     unit: str = Field(

@@ -12,6 +12,7 @@ from geonode.commands.common import (
     CacheDtype,
     Overwrite,
     Root,
+    SheetName,
     aligned,
     echo_json,
     found_wrong,
@@ -63,6 +64,7 @@ def estimate(
     scheduler: Scheduler = None,
     batch_size: BatchSize = None,
     cache_dtype: CacheDtype = None,
+    sheet: SheetName = None,
     root: Root = Path(),
     as_json: AsJson = False,
 ) -> None:
@@ -96,7 +98,7 @@ def estimate(
         return
     options.require_none()
     model = SpectralModel.read(data)
-    spectra = read_spectra(file)
+    spectra = read_spectra(file, sheet_name=sheet)
     require_axis(model.series, spectra)
     curve = Curve.of(model, **allowed)
     rows = _estimates(curve, model, spectra, out)

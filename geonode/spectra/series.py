@@ -13,7 +13,7 @@ from geonode.config import SpectraParameters
 from geonode.errors import CorruptArtifactError, SpectraError
 from geonode.spectra.chart import Chart
 from geonode.spectra.headers import same_unit
-from geonode.spectra.reading import read_table
+from geonode.spectra.reading import Choices, read_table
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.table import SpectraTable
 from geonode.storage.artifact import Artifact, open_artifact
@@ -193,7 +193,11 @@ def measured_table(parameters: SpectraParameters) -> SpectraTable:
         SpectraError: it cannot be right, or its concentrations are in another unit.
     """
     source = Path(parameters.source)
-    table = read_table(source, window=parameters.window, missing=parameters.missing)
+    second = parameters.concentrations
+    choices = Choices(parameters.sheet, Path(second) if second else None, parameters.replicates)
+    table = read_table(
+        source, window=parameters.window, missing=parameters.missing, choices=choices
+    )
     found, expected = table.concentration_unit, parameters.concentration_unit
     if found is not None and not same_unit(found, expected):
         raise SpectraError(

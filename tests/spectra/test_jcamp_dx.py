@@ -130,7 +130,7 @@ def test_a_folder_of_files_and_scans_marked_in_titles(tmp_path, file):
     np.testing.assert_allclose(table.scans[1][1], (COUNTS[1] + 2) / 100)
     (place / "notes.txt").touch()
     with pytest.raises(
-        SpectraError, match=r"found a folder with notes\.txt in it, expected a file"
+        SpectraError, match=r"mine: notes\.txt: found an empty file, expected a header"
     ):
         read_table(place)
 
