@@ -52,9 +52,19 @@ def functions(file):
 
 GROUND = {"arguments", "errors", "config", "parameters_file", "progress", "terminal"}
 GROUND |= {"observation", "storage", "devices", "engine"}
-LEARNING = {"spectra", "geometry", "geodesics", "posterior", "training", "decoders", "metrics"}
+LEARNING = {
+    "preprocessing",
+    "spectra",
+    "geometry",
+    "geodesics",
+    "posterior",
+    "training",
+    "decoders",
+    "metrics",
+}
 ALLOWED = dict.fromkeys(GROUND, GROUND) | {
-    "spectra": GROUND,
+    "preprocessing": GROUND,
+    "spectra": GROUND | {"preprocessing"},
     "geometry": GROUND | {"spectra"},
     "geodesics": GROUND | {"spectra", "geometry"},
     "simulation": GROUND,

@@ -78,7 +78,6 @@ def estimate(
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.curve import Curve  # noqa: PLC0415
     from geonode.estimation.image import is_image  # noqa: PLC0415
-    from geonode.estimation.model import SpectralModel  # noqa: PLC0415
     from geonode.spectra.reading import read_spectra  # noqa: PLC0415
 
     data, image = root / "data", is_image(file)
@@ -93,11 +92,11 @@ def estimate(
             raise ParameterError("options", "--out", "nothing", expected)
         if figure is not None:
             raise ParameterError("options", "--figure", str(figure), "no figure of an image")
-        model = SpectralModel.read(data)
+        model = _model(data, allow_offset, allow_scale)
         write_maps(file, out, Curve.of(model, **allowed), model.series, options)
         return
     options.require_none()
-    model = SpectralModel.read(data)
+    model = _model(data, allow_offset, allow_scale)
     spectra = read_spectra(file, sheet_name=sheet)
     require_axis(model.series, spectra)
     curve = Curve.of(model, **allowed)
@@ -105,6 +104,22 @@ def estimate(
     if figure is not None:
         _draw(figure, curve, model, spectra, rows, scale=allow_scale)
     _tell(rows, model.series.labels["concentration_unit"], as_json=as_json)
+
+
+def _model(data: Path, allow_offset: bool, allow_scale: bool) -> "SpectralModel":
+    """The model of a folder, if what is to be allowed makes sense with its preprocessing."""
+    from geonode.estimation.model import SpectralModel  # noqa: PLC0415
+
+    model = SpectralModel.read(data)
+    if (allow_offset or allow_scale) and not model.series.preprocessing.keeps_offset_and_scale:
+        raise ParameterError(
+            "options",
+            "--allow-offset" if allow_offset else "--allow-scale",
+            True,
+            f"neither, as the model is of {model.series.labels['signal']}, in which offsets and "
+            "factors are others",
+        )
+    return model
 
 
 def _draw(

@@ -139,7 +139,8 @@ def grid_of(
         [cells[1:] for cells in full],
         decimal,
         replace(
-            understood.also(skipped=(rows_said(left, "above the table"),) if left else ()),
+            understood,
+            skipped=((rows_said(left, "above the table"),) if left else ()) + understood.skipped,
             header_rows=tuple(number for number, _ in rows[candidates - height : candidates]),
         ),
         header_row,

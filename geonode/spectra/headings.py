@@ -74,8 +74,9 @@ def merged(grid: Grid, *, series: bool) -> Grid:
     units = [row for row in rows if row not in others]
     chosen = _concentrations(others) if series else None
     found = chosen or _names(others)
-    unit = _concentration_unit(rows, units) if chosen else None
-    cells = [_with_unit(cell, unit) for cell in found.cells]
+    cells = found.cells
+    if chosen:
+        cells = [_with_unit(cell, unit) for cell, unit in zip(cells, _units(rows), strict=True)]
     names = next((row.cells for row in others if row != found), None)
     if chosen and names and len({*zip(names, cells, strict=True)}) == len(cells):
         cells = _numbered(cells)
@@ -110,18 +111,21 @@ def _names(rows: list[Heading]) -> Heading:
     return next(iter([*called, *(row for row in rows if not row.is_of_levels), *rows]))
 
 
-def _concentration_unit(rows: list[Heading], units: list[Heading]) -> str | None:
-    """Unit of the concentrations that other rows than their own give."""
-    said = [_unit(row.cells[0]) for row in units if len({*row.cells}) == 1]
-    said += [concentration_header(row.corner)[1] for row in rows]
-    found = [unit for unit in said if unit]
-    for unit in found[1:]:
-        if not same_unit(found[0], unit):
-            raise SpectraError(
-                f"rows {rows[0].number} to {rows[-1].number}: found concentrations in {found[0]} "
-                f"and in {unit}, expected one unit"
-            )
-    return found[0] if found else None
+def _units(rows: list[Heading]) -> list[str | None]:
+    """Unit of the concentration above every spectrum, as rows beside it and first cells give it."""
+    said = [[_unit(cell) for cell in row.cells] for row in rows]
+    said += [[concentration_header(row.corner)[1]] * len(row.cells) for row in rows]
+    found: list[str | None] = [None] * len(rows[0].cells)
+    for units in (units for units in said if any(units)):
+        for place, unit in enumerate(units):
+            known = found[place]
+            if known and unit and not same_unit(known, unit):
+                raise SpectraError(
+                    f"rows {rows[0].number} to {rows[-1].number}: found concentrations in {known} "
+                    f"and in {unit}, expected one unit"
+                )
+            found[place] = known or unit
+    return found
 
 
 def _with_unit(cell: str, unit: str | None) -> str:
@@ -154,9 +158,9 @@ def _axis(rows: list[Heading]) -> str:
 
 
 def _unit(cell: str) -> str | None:
-    """The unit of a concentration that a cell is."""
+    """The unit of a concentration that a cell is; per cent alone may be of the spectra."""
     bare = cell.strip().strip("()[]")
-    return bare if re.fullmatch(CONCENTRATION_UNIT, bare) and bare else None
+    return bare if bare not in ("", "%") and re.fullmatch(CONCENTRATION_UNIT, bare) else None
 
 
 def without_index(grid: Grid) -> Grid:

@@ -107,6 +107,10 @@ READ = {
         above(["Wavelength", *NAMES], ["(nm)", *["(mg/L)"] * 5], mark="\t"),
         "mg/L",
     ),
+    "levels above per cent, of spectra": (
+        above(["wavelength_nm", *NAMES], ["nm", *["%"] * 5]),
+        None,
+    ),
     "levels above the signal": (above(["wavelength_nm", *NAMES], ["nm", *["Abs"] * 5]), None),
     "samples above concentrations": (
         above(["Sample", *"ABCDE"], ["Concentration (ppb)", *NAMES], ["nm", *["Abs"] * 5]),
@@ -180,6 +184,15 @@ REFUSED = {
         above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 5]),
         "found concentrations in ppb and in ppm",
     ),
+    "units that differ between columns": (
+        above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb", "ppb"]),
+        "found concentrations in ppm and in ppb",
+    ),
+    "rows of data behind an empty one": (
+        columns() + "\nmean,1,2,3,4,5\n",
+        "a blank row above data",
+    ),
+    "two tables": (columns() + "\n" + columns(), "a blank row above data"),
     "a blank": (columns(["blank", *NAMES[1:]]), "'blank'.*write 0 for a blank"),
     "UTF-8 and Latin-1 together": (
         (columns() + "\n# µ").encode() + "\n# µ\n".encode("latin-1"),
