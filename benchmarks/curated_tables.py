@@ -213,7 +213,6 @@ def other_text() -> Iterator[Case]:
     """Bytes that are no text of a table, and names of files that are none of spectra."""
     text = text_of(wide(), "comma")
     for name, content in {
-        "UTF-16": text.encode("utf-16"),
         "UTF-32": text.encode("utf-32"),
         "EBCDIC": text.encode("cp037"),
         "nothing": b"",
@@ -222,6 +221,9 @@ def other_text() -> Iterator[Case]:
         "half a character": text.encode() + b"\xc3",
     }.items():
         yield Case("bytes", name, {".csv": content}, "found" if content.isspace() else "expected")
+    micro = text.replace("nm,0,", "nm,0 µM,")
+    for name in ("utf-16", "cp1252"):
+        yield Case("bytes", name, {".csv": micro.encode(name)})
     for suffix in (".dat", ".xls", ".json", ""):
         yield Case("bytes", f"suffix {suffix}", {suffix or ".": text.encode()}, "expected")
 

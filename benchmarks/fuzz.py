@@ -211,7 +211,11 @@ NUMBER = r"[+-]?(?:[0-9]+(?:[.{0}][0-9]*)?|[.{0}][0-9]+)(?:[eE][+-]?[0-9]+)?"
 
 def numbers_of(content: bytes) -> set[float]:
     """Every number that a text can be said to hold, with either decimal mark."""
-    text = content.decode("utf-8-sig")
+    marked = content[:2] in (b"\xff\xfe", b"\xfe\xff")
+    try:
+        text = content.decode("utf-16" if marked else "utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("cp1252")
     found = [n for mark in ("", ",") for n in re.findall(NUMBER.format(mark), text)]
     return {float(number.replace(",", ".")) for number in found} | {0.0}
 

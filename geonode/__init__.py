@@ -6,7 +6,9 @@ if TYPE_CHECKING:
     from geonode.estimator import ConcentrationRegressor
     from geonode.regressor import SpectrumRegressor
 
-__all__ = ["ConcentrationRegressor", "SpectrumRegressor"]
+__version__ = "0.1.0"
+
+__all__ = ["ConcentrationRegressor", "SpectrumRegressor", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

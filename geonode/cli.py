@@ -1,11 +1,11 @@
 """Command `geonode`: its commands and their groups."""
 
-from importlib.metadata import version
 from inspect import getdoc
 from typing import Annotated
 
 import typer
 
+from geonode import __version__
 from geonode.commands.artifacts import info, verify
 from geonode.commands.calibrate import calibrate
 from geonode.commands.common import Commands
@@ -22,7 +22,7 @@ app = typer.Typer(cls=Commands, pretty_exceptions_enable=False, no_args_is_help=
 
 def _version(wanted: bool) -> bool:
     if wanted:
-        typer.echo(f"geonode {version('geonode')}")
+        typer.echo(f"geonode {__version__}")
         raise typer.Exit
     return wanted
 

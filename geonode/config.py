@@ -92,11 +92,85 @@ class GenerateParameters(Block):
     noise: NoiseParameters
 
 
+class NoChoice(Block):
+    """A step without parameters."""
+
+
+class SavgolParameters(Block):
+    """A Savitzky-Golay filter."""
+
+    window: Annotated[int, Field(ge=3)] = Field(description="wavelengths of a polynomial (odd)")
+    degree: Annotated[int, Field(ge=0)] = Field(description="of the polynomial")
+    derivative: Annotated[int, Field(ge=0, le=3)] = Field(
+        default=0, description="along the axis (0: smoothing)"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "SavgolParameters":
+        if self.window % 2 == 0 or not self.derivative <= self.degree < self.window:
+            raise ValueError("window must be odd, and derivative <= degree < window")
+        return self
+
+
+class AslsParameters(Block):
+    """A baseline by asymmetric least squares."""
+
+    smoothness: Positive = Field(default=1e5, description="of the baseline (lambda)")
+    asymmetry: Annotated[float, Field(gt=0, lt=0.5)] = Field(
+        default=0.01, description="weight of what is above it (p)"
+    )
+
+
+class PreprocessStep(Block):
+    """One step, by its name: `snv`, `{savgol: {window: 11, degree: 2}}` or `asls`."""
+
+    snv: NoChoice | None = Field(default=None, description="standard normal variate")
+    savgol: SavgolParameters | None = Field(default=None, description="smoothing or derivatives")
+    asls: AslsParameters | None = Field(default=None, description="baseline")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        return {value: {}} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one(self) -> "PreprocessStep":
+        if len(self.model_fields_set) != 1 or getattr(self, self.name) is None:
+            raise ValueError("a step must be one of snv, savgol and asls")
+        return self
+
+    @property
+    def name(self) -> str:
+        """Of the step."""
+        return next(iter(self.model_fields_set), "snv")
+
+    @property
+    def said(self) -> str:
+        """The step for people."""
+        if self.savgol is not None and self.savgol.derivative:
+            return f"derivative {self.savgol.derivative}"
+        return {"snv": "SNV", "savgol": "smoothed", "asls": "less baseline"}[self.name]
+
+
 class SpectraParameters(Block):
     """Measured table and its chart."""
 
     source: str = Field(
-        min_length=1, description="file of spectra: text, Excel, JCAMP-DX, NetCDF or Zarr"
+        min_length=1,
+        description="file of spectra (text, Excel, JCAMP-DX, SPC, NetCDF or Zarr), or a folder of "
+        "files with one spectrum each",
+    )
+    sheet: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="of a workbook (null: the one that is not empty)"
+    )
+    concentrations: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="second table of names and concentrations (null: the names say them)",
+    )
+    replicates: Literal["ask", "marks", "levels"] = Field(
+        default="ask",
+        description="what a column 20.1 beside 20 is: an error that asks, a further scan of 20, or "
+        "a level of its own; with marks, a second column 20 is a further scan too",
     )
     quantity: str = Field(min_length=1, description="what was measured, for labels")
     unit: str = Field(
@@ -110,6 +184,9 @@ class SpectraParameters(Block):
     window: Interval | None = Field(description="part of the axis to use [low, high] (axis unit)")
     missing: Literal["refuse", "mask"] = Field(
         description="an empty or NaN cell is an error, or its whole wavelength is left out"
+    )
+    preprocess: list[PreprocessStep] = Field(
+        default=[], description="steps in this order: snv, savgol, asls; each spectrum by itself"
     )
 
     @model_validator(mode="after")

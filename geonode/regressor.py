@@ -211,7 +211,8 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         The curve that this takes is made once for every `offset` and `scale`, and kept.
 
         Args:
-            spectra: array-like of shape (row, wavelength).
+            spectra: array-like of shape (row, wavelength), as measured: what a pipeline did to its
+                own is done to them.
             offset: whether they may differ from the measured ones by a constant, of any size.
             scale: whether they may differ by a factor close to 1.
 
@@ -237,7 +238,9 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             self._curves[offset, scale] = Curve.of(
                 self.model_, offset=offset, scale=scale, one_scan=True
             )
-        return estimate(self._curves[offset, scale], given)
+        names = [f"row {row}" for row in range(len(given))]
+        prepared = self.series_.preprocessing.require(self.series_.axis, given, names)
+        return estimate(self._curves[offset, scale], prepared)
 
     @classmethod
     def from_artifacts(cls, folder: Path | str) -> "SpectrumRegressor":

@@ -86,8 +86,8 @@ def test_completion_is_offered():
 
 def test_the_version_is_that_of_the_package():
     result = call("--version")
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    version = re.search(r'^version = "(.*)"$', text, re.MULTILINE)[1]
+    text = (ROOT / "geonode/__init__.py").read_text(encoding="utf-8")
+    version = re.search(r'^__version__ = "(.*)"$', text, re.MULTILINE)[1]
     assert (result.exit_code, result.stdout) == (0, f"geonode {version}\n")
 
 

@@ -12,6 +12,7 @@ from geonode.commands.common import (
     CacheDtype,
     Overwrite,
     Root,
+    SheetName,
     aligned,
     echo_json,
     found_wrong,
@@ -63,6 +64,7 @@ def estimate(
     scheduler: Scheduler = None,
     batch_size: BatchSize = None,
     cache_dtype: CacheDtype = None,
+    sheet: SheetName = None,
     root: Root = Path(),
     as_json: AsJson = False,
 ) -> None:
@@ -75,7 +77,6 @@ def estimate(
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.curve import Curve  # noqa: PLC0415
     from geonode.estimation.image import is_image  # noqa: PLC0415
-    from geonode.estimation.model import SpectralModel  # noqa: PLC0415
     from geonode.spectra.reading import read_spectra  # noqa: PLC0415
 
     data, image = root / "data", is_image(file)
@@ -86,12 +87,12 @@ def estimate(
     allowed = {"offset": allow_offset, "scale": allow_scale, "one_scan": True}
     if image:
         maps = _maps_of_image(out, figure)
-        model = SpectralModel.read(data)
+        model = _model(data, allow_offset, allow_scale)
         write_maps(file, maps, Curve.of(model, **allowed), model.series, options)
         return
     options.require_none()
-    model = SpectralModel.read(data)
-    spectra = read_spectra(file)
+    model = _model(data, allow_offset, allow_scale)
+    spectra = read_spectra(file, sheet_name=sheet)
     require_axis(model.series, spectra)
     curve = Curve.of(model, **allowed)
     rows = _estimates(curve, model, spectra, out)
@@ -108,6 +109,22 @@ def _maps_of_image(out: Path | None, figure: Path | None) -> Path:
     if figure is not None:
         raise ParameterError("options", "--figure", str(figure), "no figure of an image")
     return out
+
+
+def _model(data: Path, allow_offset: bool, allow_scale: bool) -> "SpectralModel":
+    """Model of a folder, whose preprocessing keeps what is to be allowed."""
+    from geonode.estimation.model import SpectralModel  # noqa: PLC0415
+
+    model = SpectralModel.read(data)
+    if (allow_offset or allow_scale) and not model.series.preprocessing.keeps_offset_and_scale:
+        raise ParameterError(
+            "options",
+            "--allow-offset" if allow_offset else "--allow-scale",
+            True,
+            f"neither, as the model is of {model.series.labels['signal']}, in which offsets and "
+            "factors are others",
+        )
+    return model
 
 
 def _draw(

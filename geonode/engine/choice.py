@@ -26,7 +26,7 @@ def open_engine(parameters: EngineParameters, scratch: Path) -> Iterator[Engine]
         return
     if find_spec("distributed") is None:
         raise EngineError(
-            'engine.kind dask: found no package distributed; pip install "geonode[cluster]"'
+            'engine.kind dask: found no package distributed; pip install "geonode-spectra[cluster]"'
         )
     from geonode.engine.cluster import open_cluster  # noqa: PLC0415 - it needs Dask
 

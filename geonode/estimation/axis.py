@@ -84,6 +84,21 @@ def on_axis(
     return PchipInterpolator(axis, values, axis=1)(np.clip(series.axis, axis[0], axis[-1]))
 
 
+def prepared(
+    series: Series,
+    axis: Float[np.ndarray, "found"],
+    values: Float[np.ndarray, "spectrum found"],
+) -> Float[np.ndarray, "spectrum wavelength"]:
+    """Measured spectra on the axis of a series, preprocessed as its own were.
+
+    Args:
+        series: whose axis and preprocessing to take.
+        axis: that passed `require_axis`.
+        values: spectra there; NaN where one is too flat for a step.
+    """
+    return series.preprocessing.transform(series.axis, on_axis(series, axis, values))
+
+
 def is_same(series: Series, axis: Float[np.ndarray, "found"]) -> bool:
     """Whether an axis is that of a series up to rounding."""
     own = series.axis

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from geonode.config import Format
 from geonode.engine.local import LOCAL, Engine
 from geonode.errors import ArtifactError, SpectraError
-from geonode.estimation.axis import on_axis, require_axis
+from geonode.estimation.axis import prepared, require_axis
 from geonode.estimation.axis_checks import require_resolution
 from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image, ImageTile, tiles
@@ -198,12 +198,14 @@ def _tile(
     layers = np.full((len(LAYERS), len(rows)), MISSING_VALUE)
     flags = np.full(len(rows), MISSING, dtype=np.uint8)
     there = np.flatnonzero(np.isfinite(rows).all(axis=1))
+    values = prepared(series, axis, rows[there])
+    there, values = (part[np.isfinite(values).all(axis=1)] for part in (there, values))
     # Matrix products round differently in a last block of fewer than eight rows: fill it up.
     size = max(8, min(BATCH_SPECTRA, BATCH_NUMBERS // curve.scores.size) // 8 * 8)
     for start in range(0, len(there), size):
         place = there[start : start + size]
-        whole = np.resize(place, size)
-        found = estimate(curve, on_axis(series, axis, rows[whole]))
+        whole = np.resize(np.arange(start, start + len(place)), size)
+        found = estimate(curve, values[whole])
         low, high = (np.array([ends[k][k] for ends in found.sets]) for k in (0, -1))
         numbers = (found.mode, found.mean, found.deviation, low, high, found.p_value)
         layers[:, place] = np.stack(numbers)[:, : len(place)]

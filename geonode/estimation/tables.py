@@ -178,7 +178,9 @@ def estimated(
     rows: list[EstimateRow] = []
     for start in range(0, len(spectra.names), BATCH_ROWS):
         part = slice(start, start + BATCH_ROWS)
-        values = on_axis(series, spectra.axis, spectra.values[part])
+        values = series.preprocessing.require(
+            series.axis, on_axis(series, spectra.axis, spectra.values[part]), spectra.names[part]
+        )
         found, shifted = estimate(curve, values), shifts(curve, series, values)
         fits = found.fits & (shifted == 0)
         numbers = (found.mode, found.mean, found.deviation, found.p_value, fits, shifted)

@@ -11,7 +11,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
 from geonode.decoders.blend import COVERAGE
-from geonode.estimation.axis import on_axis
+from geonode.estimation.axis import prepared
 from geonode.estimation.curve import CREDIBLE, Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import posterior
@@ -86,7 +86,7 @@ def estimates_figure(
         scale: whether measured spectra may differ by a factor.
     """
     unit = model.series.labels["concentration_unit"]
-    values = on_axis(model.series, spectra.axis, spectra.values[:MOST_SPECTRA])
+    values = prepared(model.series, spectra.axis, spectra.values[:MOST_SPECTRA])
     probability = posterior(curve, values)
     if len(rows) == 1:
         figure = Figure(figsize=(9.0, 3.6), layout="constrained")

@@ -8,10 +8,10 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from geonode import __version__
 from geonode.config import Parameters, SpectraParameters
 from geonode.decoders.blend import BLENDS, training_steps
 from geonode.devices.device import Device, environment, resolve
@@ -157,7 +157,7 @@ class Panel:
         content = {
             "parameters_digest": _digest(self.parameters, self.device),
             "preset": self.parameters.preset,
-            "environment": environment(self.device) | {"geonode": version("geonode")},
+            "environment": environment(self.device) | {"geonode": __version__},
             "series": rows,
         }
         write_bytes(self.out, encode_json(self.out, content))
@@ -197,5 +197,5 @@ def _fingerprint(own: SpectraParameters, digest: str) -> str:
     except OSError as error:
         raise SpectraError(f"{own.source}: {error.strerror}; expected a file") from error
     values = own.model_dump(mode="json", exclude={"source"})
-    head = json.dumps([values, digest, version("geonode")], sort_keys=True)
+    head = json.dumps([values, digest, __version__], sort_keys=True)
     return hashlib.sha256(head.encode() + b"\0" + content).hexdigest()

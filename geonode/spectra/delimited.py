@@ -2,45 +2,46 @@
 
 A delimiter is taken if it parts the first rows into equally many cells that are numbers below the
 header and right of the first column. A comma between digits is a decimal mark wherever it is not
-the delimiter. Where two readings are possible and differ, the file is refused.
+the delimiter. Where two readings are possible and differ, the file is refused. Comments (`#`) and
+text above and below the table are left out and said.
 """
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple, TextIO
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
+from geonode.spectra.block import Row, find_block, grid_of, kind_of_line, rows_said
 from geonode.spectra.headers import level, wavelength
 from geonode.spectra.sheet import (
     LONGEST_NAME,
     Grid,
+    Understood,
     require_columns,
     require_values,
     to_number,
 )
-
-LARGEST_TEXT = 2**27
-"""Characters of a file."""
-
-MOST_LINES = 2**21
-"""Of a file."""
-
-LONGEST_LINE = 2**20
-"""Characters; a longer line is no line of a table, and is not read into memory."""
+from geonode.spectra.text import Text, read_text
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "blanks"}
 
 _HEAD = 20  # rows below the header from which the delimiter is found
 _QUOTED_OR_NOT = re.compile(r'"([^"]*)"|(\S+)')
+_COMMENT = re.compile(r"\s*#(?!\s*[,;\t|])")  # a column may be called #
 _SAYS_SOMETHING = re.compile(r'[^\s,;|"]')
 _GROUPS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:[.,][0-9]{3})+")  # of thousands, or decimals
 _WITH_MARKS = re.compile(r"[+-]?[0-9.,]*[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?")
+
+
+Numbered = list[tuple[int, str]]
+"""Lines with the numbers of their rows."""
 
 
 class Dialect(NamedTuple):
@@ -50,50 +51,92 @@ class Dialect(NamedTuple):
     decimal: Literal[".", ","]
 
 
+@dataclass(frozen=True)
+class Lines:
+    """Lines of a file that are its table.
+
+    Attributes:
+        texts: with their ends.
+        numbers: of the rows, counted from 1.
+        candidates: how many of them may be its header.
+        understood: what is known of the file.
+    """
+
+    texts: list[str]
+    numbers: list[int]
+    candidates: int
+    understood: Understood
+
+    @classmethod
+    def of(cls, text: Text) -> "Lines":
+        """Those of the table in a text, without comments and what stands above and below it."""
+        every = list(enumerate(text.lines, start=1))
+        rows = [(number, line) for number, line in every if not _COMMENT.match(line)]
+        block = find_block([kind_of_line(line) for _, line in rows])
+        candidates = 1
+        if block is not None:
+            header = rows[block.top : block.start] or _commented_header(every, rows[block.start])
+            # Of names and numbers without a row above them, the first is the header.
+            candidates, rows = max(1, len(header)), header + rows[block.start : block.end]
+        understood = Understood("text", encoding=text.encoding, notes=text.notes)
+        return cls(
+            [line for _, line in rows],
+            [number for number, _ in rows],
+            candidates,
+            understood.also(skipped=_skipped(every, rows)),
+        )
+
+
+def _commented_header(every: Numbered, first: tuple[int, str]) -> Numbered:
+    """The comment right above a body that begins with numbers, as NumPy writes a header."""
+    above = [(number, line) for number, line in every if number < first[0] and line.strip()]
+    if not above or not _COMMENT.match(above[-1][1]) or kind_of_line(first[1]) != "data":
+        return []
+    number, line = above[-1]
+    return [(number, line.lstrip("# "))]
+
+
+def _skipped(every: Numbered, rows: Numbered) -> tuple[str, ...]:
+    """Which lines with something in them are no part of a table, for people."""
+    if not rows:
+        return ()
+    inside, (first, _), (last, _) = {number for number, _ in rows}, rows[0], rows[-1]
+    parts: dict[str, list[int]] = {}
+    for number, line in every:
+        if number not in inside and _SAYS_SOMETHING.search(line):
+            where = "above the table" if number < first else "comments"
+            parts.setdefault("below the table" if number > last else where, []).append(number)
+    return tuple(rows_said(numbers, where) for where, numbers in parts.items())
+
+
 def read_delimited(path: Path) -> Grid:
-    """Cells of a text file, UTF-8 with or without byte order mark.
+    """Cells of a text file.
 
     Raises:
         SpectraError: it is no text or no table, or can be read in two ways; the message names row
             and column.
         OSError, UnicodeDecodeError: it cannot be read.
     """
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = list(text_lines(file))
-    if not any(_SAYS_SOMETHING.search(line) for line in lines):
+    text = read_text(path)
+    said = (line for line in text.lines if not _COMMENT.match(line))
+    if not any(map(_SAYS_SOMETHING.search, said)):
         raise SpectraError(
             "found an empty file, expected a header such as wavelength_nm,0,10,20,30,60"
         )
-    dialect = _find_dialect(lines)
+    lines = Lines.of(text)
+    body = lines.texts[lines.candidates - 1 :]
+    dialect = _find_dialect(body)
     _refuse_long(lines, dialect)
-    _refuse_groups(lines, dialect)
-    require_values(sum(_cells_of(line, dialect) for line in lines))
+    _refuse_groups(body, dialect)
+    require_values(sum(_cells_of(line, dialect) for line in body))
     decimal = "point" if dialect.decimal == "." else "comma"
-    words = f"text, delimiter {DELIMITERS[dialect.delimiter]}, decimal {decimal}"
-    return _at_once(lines, dialect, words) or _by_cell(lines, dialect, words)
-
-
-def text_lines(
-    file: TextIO, longest: int = LONGEST_LINE, largest: int = LARGEST_TEXT
-) -> Iterator[str]:
-    """Lines of a file, refusing what no text file has.
-
-    Raises:
-        SpectraError: there is a null character or a line that is too long, or the file is.
-    """
-    characters = count = 0
-    while line := file.readline(longest):
-        characters, count = characters + len(line), count + 1
-        if characters > largest or count > MOST_LINES:
-            raise SpectraError(
-                f"found more than {largest} characters or {MOST_LINES} lines, expected at "
-                "most that; read the spectra from several files"
-            )
-        if "\0" in line or len(line) == longest:
-            raise SpectraError(
-                f"found binary data or a line of {longest} characters, expected text saved as UTF-8"
-            )
-        yield line
+    lines = replace(
+        lines,
+        understood=lines.understood.also(
+            f"delimiter {DELIMITERS[dialect.delimiter]}, decimal {decimal}"
+        ),
+    )
+    return _at_once(lines, dialect) or _by_cell(lines, dialect)
 
 
 # the dialect
@@ -170,9 +213,9 @@ def _named_number(text: str) -> str | None:
     return changed if level(changed) or wavelength(changed) else None
 
 
-def _refuse_long(lines: list[str], dialect: Dialect) -> None:
+def _refuse_long(lines: Lines, dialect: Dialect) -> None:
     """Refuse cells that are no numbers by their length, before a pattern meets them."""
-    for number, line in enumerate(lines, start=1):
+    for number, line in zip(lines.numbers, lines.texts, strict=True):
         if len(line) <= LONGEST_NAME:
             continue
         longest = max(line.split(None if dialect.delimiter == " " else dialect.delimiter), key=len)
@@ -218,10 +261,11 @@ def _refuse_groups_by(mark: str, lines: list[str], dialect: Dialect) -> None:
 # the cells
 
 
-def _rows(lines: list[str], dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+def _rows(lines: list[str], dialect: Dialect, numbers: Sequence[int] = ()) -> Iterator[Row]:
     """Row number and stripped cells of every row down to the blank ones at the end."""
     blank = None
-    for number, row in _raw_rows(lines, dialect):
+    for place, row in _raw_rows(lines, dialect):
+        number = numbers[place - 1] if numbers else place
         cells = [cell.strip() for cell in row]
         if not any(cells):
             blank = blank or number
@@ -231,7 +275,7 @@ def _rows(lines: list[str], dialect: Dialect) -> Iterator[tuple[int, list[str]]]
             yield number, cells
 
 
-def _raw_rows(lines: list[str], dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+def _raw_rows(lines: list[str], dialect: Dialect) -> Iterator[Row]:
     if dialect.delimiter == " ":
         for number, line in enumerate(lines, start=1):
             yield number, [quoted or plain for quoted, plain in _QUOTED_OR_NOT.findall(line)]
@@ -258,17 +302,18 @@ def _names(cells: list[str], dialect: Dialect) -> list[str]:
     return [(_named_number(c) or c) if "," in c and len(c) <= LONGEST_NAME else c for c in cells]
 
 
-def _at_once(lines: list[str], dialect: Dialect, words: str) -> Grid | None:
+def _at_once(lines: Lines, dialect: Dialect) -> Grid | None:
     """Cells by numpy's parser; None where it has to be told apart what is wrong or missing."""
-    if '"' in lines[0]:
+    texts = lines.texts
+    if '"' in texts[0] or lines.candidates > 1:
         return None
-    _, header = next(_rows(lines[:1], dialect), (1, []))
+    _, header = next(_rows(texts[:1], dialect), (1, []))
     delimiter = None if dialect.delimiter == " " else dialect.delimiter
-    end = len(lines)
-    while end and not lines[end - 1].strip():
+    end = len(texts)
+    while end and not texts[end - 1].strip():
         end -= 1
     first, rest = [], []
-    for line in lines[1:end]:
+    for line in texts[1:end]:
         head, *tail = line.split(delimiter, 1)
         if not tail or '"' in line or not tail[0].strip():
             return None
@@ -284,8 +329,15 @@ def _at_once(lines: list[str], dialect: Dialect, words: str) -> Grid | None:
     if numbers is None or numbers.shape != (len(rest), len(header) - 1):
         return None
     names = _names(header, dialect), _names(first, dialect)
-    row_numbers = list(range(2, end + 1))
-    return Grid(names[0], row_numbers, names[1], numbers, dialect.decimal, words)
+    return Grid(
+        names[0],
+        lines.numbers[1:end],
+        names[1],
+        numbers,
+        dialect.decimal,
+        replace(lines.understood, header_rows=(lines.numbers[0],)),
+        lines.numbers[0],
+    )
 
 
 def _load(lines: list[str], delimiter: str | None) -> Float[np.ndarray, "row column"] | None:
@@ -296,18 +348,19 @@ def _load(lines: list[str], delimiter: str | None) -> Float[np.ndarray, "row col
     return None if np.isinf(numbers).any() else numbers
 
 
-def _by_cell(lines: list[str], dialect: Dialect, words: str) -> Grid:
+def _by_cell(lines: Lines, dialect: Dialect) -> Grid:
     """Cells as text, one by one."""
-    rows = _rows(lines, dialect)
-    _, header = next(rows)
-    row_numbers, first, rest = [], [], []
-    for number, cells in rows:
-        if len(cells) != len(header):
-            raise SpectraError(
-                f"row {number}: found {len(cells)} cells, expected {len(header)} as in the header"
-            )
-        row_numbers.append(number)
-        first.append(cells[0])
-        rest.append(cells[1:])
-    names = _names(header, dialect), _names(first, dialect)
-    return Grid(names[0], row_numbers, names[1], rest, dialect.decimal, words)
+    last = lines.candidates - 1
+    above = [_above(line, dialect) for line in lines.texts[:last]]
+    header, *body = _rows(lines.texts[last:], dialect, lines.numbers[last:])
+    named = [(number, _names(cells[:1], dialect) + cells[1:]) for number, cells in body]
+    rows = [*zip(lines.numbers, above, strict=False), (header[0], _names(header[1], dialect))]
+    return grid_of([*rows, *named], len(rows), dialect.decimal, lines.understood, even=True)
+
+
+def _above(line: str, dialect: Dialect) -> list[str]:
+    """Cells of a line that may be a row of the header; none where it is no row at all."""
+    try:
+        return [cell for _, cells in _rows([line], dialect) for cell in _names(cells, dialect)]
+    except SpectraError:
+        return []

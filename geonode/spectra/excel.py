@@ -1,4 +1,4 @@
-"""Tables in Excel workbooks: the cells of the one sheet that is not empty.
+"""Tables in Excel workbooks: the cells of one sheet.
 
 openpyxl builds objects of all that a workbook has in it, and takes its word for where cells are. So
 what it is given is counted first: unpacked by this module and not as the archive says.
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from geonode.errors import SpectraError
-from geonode.spectra.sheet import LONGEST_NAME, MOST_VALUES, Grid, require_columns
+from geonode.spectra.block import Row, find_block, grid_of, kind_of_cells, rows_said
+from geonode.spectra.sheet import LONGEST_NAME, MOST_VALUES, Grid, Understood, require_columns
 
 LARGEST_WORKBOOK = 2**27
 """Bytes of a workbook once it is unpacked."""
@@ -37,12 +38,16 @@ _QUOTED = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')  # what a format shows as
 _IN_THOUSANDS = re.compile(r"[0#?],+(?![0#?,])")
 
 
-def read_excel(path: Path) -> Grid:
+def read_excel(path: Path, sheet: str | None = None) -> Grid:
     """Cells of a workbook; of formulas, the values that Excel stored last.
+
+    Args:
+        path: the workbook.
+        sheet: name of the sheet to read; None: the one that is not empty.
 
     Raises:
         SpectraError: it is damaged or too large, has no cells, or more than one sheet that has
-            some.
+            some and none is chosen, or not the one that is.
         OSError: it cannot be read.
     """
     import openpyxl  # noqa: PLC0415 - only where a workbook is read
@@ -50,17 +55,23 @@ def read_excel(path: Path) -> Grid:
     unpacked = _unpacked(path)
     try:
         book = openpyxl.load_workbook(unpacked, read_only=True, data_only=True, keep_links=False)
-        filled = [sheet for sheet in book.worksheets if _is_filled(sheet)]
-        if len(filled) == 1:
-            return _grid(filled[0])
-        names = ", ".join(repr(sheet.title) for sheet in filled)
+        filled = [one for one in book.worksheets if _is_filled(one)]
+        chosen = [one for one in filled if sheet in (None, one.title)]
+        if len(chosen) == 1:
+            return _grid(chosen[0])
+        names = ", ".join(repr(one.title) for one in filled)
     except SpectraError:
         raise
     except Exception as error:  # of a damaged part of the workbook, whatever it is
         raise SpectraError(f"found a workbook that cannot be read ({error!r:.80})") from error
     if not filled:
         raise SpectraError("found no cells in any sheet, expected a table in one")
-    raise SpectraError(f"found cells in the sheets {names}, expected one sheet; remove the others")
+    if sheet is not None:
+        raise SpectraError(f"found cells in the sheets {names}, expected one called {sheet!r}")
+    raise SpectraError(
+        f"found cells in the sheets {names}, expected one sheet; choose it by spectra.sheet (or "
+        "--sheet)"
+    )
 
 
 def _unpacked(path: Path) -> io.BytesIO:
@@ -162,37 +173,37 @@ def _unscaled(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _grid(sheet: Any) -> Grid:
-    """Cells of a sheet without the empty ones at its right and its lower end."""
-    rows: list[tuple[int, list[str]]] = []
-    width, blank = 0, None
+    """The table of a sheet, without the empty cells at its edges."""
+    rows: list[Row] = []
+    width = 0
     for number, values in enumerate(_rows(sheet), start=1):
         cells = [_text(value) for value in values]
         while cells and not cells[-1]:
             cells.pop()
-        if not cells:
-            blank = blank or number
-            continue
-        if blank:
-            raise SpectraError(f"row {blank}: found a blank row above data; remove it")
         width = max(width, len(cells))
         require_columns(width)
         rows.append((number, cells))
         _refuse_more("cells", width * len(rows), MOST_VALUES)
-    (_, header), *body = rows
-    for number, cells in body:
-        if len(cells) > len(header):
-            raise SpectraError(
-                f"row {number}: found {len(cells)} cells, expected {len(header)} as in the header"
-            )
-        cells.extend([""] * (len(header) - len(cells)))
-    return Grid(
-        header,
-        [number for number, _ in body],
-        [cells[0] for _, cells in body],
-        [cells[1:] for _, cells in body],
-        ".",
-        "Excel workbook",
-    )
+    while not rows[-1][1]:
+        rows.pop()
+    indent = min(_indent(cells) for _, cells in rows if cells)
+    rows = [(number, cells[indent:]) for number, cells in rows]
+    block = find_block([kind_of_cells(cells) for _, cells in rows])
+    top, start, end = block or (0, 1, len(rows))
+    # Of names and numbers without a row above them, the first is the header.
+    start = max(start, top + 1)
+    blank = next((number for number, cells in rows[top:end] if not cells), None)
+    if blank is not None:
+        raise SpectraError(f"row {blank}: found a blank row above data; remove it")
+    parts = ("above the table", rows[:top]), ("below the table", rows[end:])
+    left = [(where, [number for number, cells in part if cells]) for where, part in parts]
+    said = tuple(rows_said(numbers, where) for where, numbers in left if numbers)
+    understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=said)
+    return grid_of(rows[top:end], start - top, ".", understood, even=False)
+
+
+def _indent(cells: list[str]) -> int:
+    return next(place for place, cell in enumerate(cells) if cell)
 
 
 def _text(value: Any) -> str:

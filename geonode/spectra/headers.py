@@ -23,6 +23,15 @@ UNITS = {
 }
 """CF spelling of the units of a spectral axis, by how headers spell them (lower case)."""
 
+AXIS_OF_UNIT = {
+    "nm": "wavelength",
+    "um": "wavelength",
+    "cm-1": "wavenumber",
+    "eV": "photon_energy",
+    "1": "axis",
+}
+"""What an axis is called whose unit alone is known."""
+
 AXIS_NAMES = {
     "wavelength",
     "wavelengths",
@@ -64,6 +73,16 @@ _BRACKETS = re.compile(r"(?P<name>conc[a-z]*\.?|levels?)[\s_]*[(\[](?P<unit>[^()
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _LEVEL = re.compile(rf"(?P<number>{_NUMBER})(?:[\s_]*[(\[]?(?P<unit>{CONCENTRATION_UNIT})[)\]]?)?")
 _WAVELENGTH = re.compile(rf"(?P<number>{_NUMBER})[\s_]*[(\[]?(?P<unit>[^\s()\[\]]+)[)\]]?")
+# A concentration within a name has a unit, and stands apart from what is before it.
+_WITHIN = re.compile(
+    r"(?:^|(?<=[\s_(\[])|(?<=[A-Za-z][A-Za-z]-))"
+    r"(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    rf"[\s_]*[(\[]?(?P<unit>{CONCENTRATION_UNIT})(?![A-Za-z0-9/%^])[)\]]?"
+)
+_NUMBER_BEFORE = re.compile(r"(?:^|[\s_(\[])[+-]?[0-9.,]+[\s_]*$")
+_SCAN_BEHIND = re.compile(
+    r"[\s_.-]*(?:\(?(?:rep(?:licate|eat)?|scan|run|r)?[\s_.-]*(?P<scan>[0-9]{1,3})\)?)?", re.I
+)
 _SCAN_MARK = re.compile(r"(?P<level>.+)__r(?P<scan>[1-9][0-9]{0,5})")
 
 _KINDS = {
@@ -72,6 +91,8 @@ _KINDS = {
     **{"energy": "energy", "photon energy": "energy", "frequency": "frequency"},
 }
 _REST = re.compile(r"\s*(?:[(\[/]|\s)\s*(?P<unit>[^\s()\[\]/][^()\[\]]*?)\s*[)\]]?")
+
+_LONGEST = 256
 
 Role = Literal["axis", "concentration", "replicate", "other"]
 
@@ -156,6 +177,40 @@ def level(name: str) -> Level | None:
     if not 0 <= concentration < np.inf:
         return None
     return Level(concentration + 0.0, scan, match["unit"])
+
+
+class Labelled(NamedTuple):
+    """A name with a concentration in it.
+
+    Attributes:
+        label: what stands before it, such as "As" of "As_5ppb".
+        concentration: finite, not negative.
+        unit: as the name gives it.
+        scan: number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns; 0
+            without one.
+    """
+
+    label: str
+    concentration: float
+    unit: str
+    scan: int
+
+
+def labelled_level(name: str) -> Labelled | None:
+    """The concentration with a unit that stands in a name; None if there is none, or several."""
+    found = list(_WITHIN.finditer(name)) if len(name) <= _LONGEST else []
+    if len(found) != 1:
+        return None
+    (match,) = found
+    label, behind = name[: match.start()], _SCAN_BEHIND.fullmatch(name[match.end() :])
+    concentration = float(match["number"])
+    if behind is None or _NUMBER_BEFORE.search(label) or not match["unit"].strip():
+        return None
+    if not concentration < np.inf:
+        return None
+    return Labelled(
+        label.strip(" _-([").lower(), concentration, match["unit"], int(behind["scan"] or 0)
+    )
 
 
 def wavelength(text: str) -> tuple[float, str | None] | None:

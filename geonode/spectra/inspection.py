@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from geonode.spectra.reading import Missing, Window, errors_naming, read_sheet, series_of
+from geonode.spectra.reading import (
+    UNCHOSEN,
+    Choices,
+    Missing,
+    Window,
+    errors_naming,
+    read_series_sheet,
+    series_of,
+)
 from geonode.spectra.sense import doubts
 from geonode.spectra.sheet import Sheet, shortest
-from geonode.spectra.table import MOST_LEVELS, SpectraTable
+from geonode.spectra.table import SpectraTable
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDEST_LINE = 48
@@ -26,7 +35,7 @@ _SIGNAL = re.compile(r"(?P<name>.+?)[\s_]*[(\[/]\s*(?P<unit>[^()\[\]]+?)\s*[)\]]
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found in a file.
+    """A file as it was understood.
 
     Attributes:
         source: the file.
@@ -44,7 +53,11 @@ class Inspection:
         non_monotonic_share: as `SpectraTable.non_monotonic_share`.
         lines: mean spectrum of every level in one line, all on one scale.
         proposal: block `spectra` of a parameter file.
-        doubts: what is possible and hardly meant, as `sense.doubts`.
+        doubts: what a reader should know, and what is possible and hardly meant (`sense.doubts`).
+        encoding: of text; None for other formats.
+        header_rows: rows of names and units above the table.
+        skipped: what was left out, such as "rows 1 to 12 (above the table)".
+        options: the words of a command line that reads the file in this way.
     """
 
     source: str
@@ -64,6 +77,10 @@ class Inspection:
     lines: list[str]
     proposal: str
     doubts: list[str]
+    encoding: str | None
+    header_rows: list[int]
+    skipped: list[str]
+    options: str
 
     def text(self) -> str:
         """For people."""
@@ -73,6 +90,9 @@ class Inspection:
         facts = {
             "file": self.source,
             "format": self.format,
+            "encoding": self.encoding,
+            "header": ", ".join(f"row {row}" for row in self.header_rows),
+            "left out": "; ".join(self.skipped) or "nothing",
             "axis": f"{axis}: {self.wavelengths} values, {low:g} to {high:g}, "
             f"step {self.axis_step:g}",
             "masked": ", ".join(f"{value:g}" for value in self.masked) or "none",
@@ -82,7 +102,9 @@ class Inspection:
             "not monotonic": f"{self.non_monotonic_share:.0%} of the wavelengths",
         }
         width = max(map(len, facts))
-        head = [f"{name:<{width}}  {' '.join(fact.split())}" for name, fact in facts.items()]
+        head = [
+            f"{name:<{width}}  {' '.join(fact.split())}" for name, fact in facts.items() if fact
+        ]
         names = [shortest(level) for level in self.levels]
         widest = max(map(len, names))
         spectra = [
@@ -90,31 +112,39 @@ class Inspection:
             for name, line, scans in zip(names, self.lines, self.scans, strict=True)
         ]
         doubts = [f"doubt: {line}" for line in self.doubts]
-        return "\n".join([*head, "", *spectra, "", *doubts, self.proposal.rstrip()])
+        command = f"as options: geonode inspect {self.options}"
+        return "\n".join([*head, "", *spectra, "", *doubts, self.proposal.rstrip(), "", command])
 
     def to_json(self) -> dict[str, Any]:
         """Mapping of plain numbers, texts and lists."""
         return asdict(self) | {"axis_range": list(self.axis_range)}
 
 
-def inspect_file(path: Path, *, window: Window = None, missing: Missing = "mask") -> Inspection:
+def inspect_file(
+    path: Path,
+    *,
+    window: Window = None,
+    missing: Missing = "mask",
+    choices: Choices = UNCHOSEN,
+) -> Inspection:
     """Look at a file of a series.
 
     Args:
         path: of any known format.
         window: part of the axis to look at, ends included (axis unit).
         missing: whether missing values are an error, or their wavelengths are left out and named.
+        choices: what the file leaves open.
 
     Raises:
         SpectraError: as `read_table`.
     """
     with errors_naming(path):
-        sheet = read_sheet(path, most_levels=MOST_LEVELS)
-        table = series_of(sheet, window, missing)
+        sheet = read_series_sheet(path, choices)
+        table = series_of(sheet, window, missing, choices.replicates)
     axis = table.axis
     return Inspection(
         source=str(path),
-        format=sheet.format,
+        format=sheet.understood.format,
         levels=table.concentrations.tolist(),
         scans=[len(scans) for scans in table.scans],
         concentration_unit=table.concentration_unit,
@@ -128,8 +158,12 @@ def inspect_file(path: Path, *, window: Window = None, missing: Missing = "mask"
         noise=noise_along_the_axis(axis, np.concatenate(table.scans)),
         non_monotonic_share=table.non_monotonic_share(),
         lines=one_line_spectra(table.spectra),
-        proposal=_proposal(path, sheet, table, window),
-        doubts=doubts(sheet, table),
+        proposal=_proposal(path, sheet, table, window, choices),
+        doubts=[*sheet.understood.notes, *doubts(sheet, table)],
+        encoding=sheet.understood.encoding,
+        header_rows=list(sheet.understood.header_rows),
+        skipped=list(sheet.understood.skipped),
+        options=_options(path, window, choices),
     )
 
 
@@ -170,7 +204,23 @@ def proposes_log(levels: Float[np.ndarray, "level"]) -> bool:
     return bool(levels[0] > 0 and levels[-1] > levels[0] * 10**DECADES)
 
 
-def _proposal(path: Path, sheet: Sheet, table: SpectraTable, window: Window) -> str:
+def _options(path: Path, window: Window, choices: Choices) -> str:
+    """Words of a command line."""
+    words = [str(path)]
+    words += [] if window is None else ["--window", repr(window[0]), repr(window[1])]
+    words += [word for key, value in _chosen(choices) for word in (f"--{key}", value)]
+    return shlex.join(words)
+
+
+def _chosen(choices: Choices) -> list[tuple[str, str]]:
+    """Choices that were made, by the name of their parameter."""
+    made = asdict(choices)
+    return [(key, str(made[key])) for key in made if made[key] != getattr(UNCHOSEN, key)]
+
+
+def _proposal(
+    path: Path, sheet: Sheet, table: SpectraTable, window: Window, choices: Choices
+) -> str:
     """Block `spectra` of a parameter file, with what it was concluded from as comments."""
     levels, unit = table.concentrations, table.concentration_unit
     match = _SIGNAL.fullmatch(sheet.signal or "")
@@ -182,7 +232,8 @@ def _proposal(path: Path, sheet: Sheet, table: SpectraTable, window: Window) -> 
     limits = "null" if window is None else f"[{window[0]!r}, {window[1]!r}]"
     not_named = "the file does not say: put it in"
     values = {
-        "source": (_quoted(str(path)), sheet.format),
+        "source": (_quoted(str(path)), sheet.understood.format),
+        **{key: (_quoted(value), "as it was asked for") for key, value in _chosen(choices)},
         "quantity": (
             _quoted((quantity or "").lower() or "signal"),
             "from the file" if quantity else not_named,

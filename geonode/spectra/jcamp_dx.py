@@ -22,9 +22,9 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.spectra.delimited import text_lines
-from geonode.spectra.optional import require
-from geonode.spectra.sheet import Sheet, require_values, shortest
+from geonode.spectra.common_axis import on_common_axis
+from geonode.spectra.sheet import Sheet, Understood, require_values, shortest
+from geonode.spectra.text import read_text
 from geonode.storage.seal import require_file
 
 SUFFIXES = (".jdx", ".dx", ".jcamp")
@@ -73,23 +73,23 @@ class Block(NamedTuple):
 
 
 def read_jcamp(path: Path) -> Sheet:
-    """Spectra of a file, or of all files of a folder.
+    """Spectra of a file.
 
     Raises:
-        SpectraError: a file is damaged or is no spectrum, or the spectra have not the same axis;
-            the package jcamp is absent.
-        OSError, UnicodeDecodeError: a file cannot be read.
+        SpectraError: it is damaged or is no spectrum, or the spectra have not the same units, or
+            axes that cannot be brought to one.
+        OSError, UnicodeDecodeError: it cannot be read.
     """
-    if not path.is_dir():
-        blocks = _blocks(path)
-        return _sheet(blocks, [f"block {number}" for number in range(1, len(blocks) + 1)])
-    files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
-    wrong = [file.name for file in files if file.suffix.lower() not in SUFFIXES]
-    if wrong or not files:
-        raise SpectraError(
-            f"found a folder with {wrong[0] if wrong else 'nothing'} in it, expected a file, or a "
-            f"folder of JCAMP-DX files ({', '.join(SUFFIXES)}) alone"
-        )
+    blocks = _blocks(path)
+    return _sheet(blocks, [f"block {number}" for number in range(1, len(blocks) + 1)])
+
+
+def read_jcamp_files(files: list[Path]) -> Sheet:
+    """Spectra of several files.
+
+    Raises:
+        SpectraError, OSError, UnicodeDecodeError: as `read_jcamp`.
+    """
     blocks, places, values = [], [], 0
     for file in files:
         try:
@@ -105,7 +105,6 @@ def read_jcamp(path: Path) -> Sheet:
 
 def _sheet(blocks: list[Block], places: list[str]) -> Sheet:
     first = blocks[0]
-    require_values(len(blocks) * len(first.axis))
     for block, place in zip(blocks, places, strict=True):
         for what, one, other in (
             ("axis", (block.axis_name, block.axis_unit), (first.axis_name, first.axis_unit)),
@@ -115,24 +114,27 @@ def _sheet(blocks: list[Block], places: list[str]) -> Sheet:
                 raise SpectraError(
                     f"{place}: found {what} {one}, expected {other} as in {places[0]}"
                 )
-        if not np.array_equal(block.axis, first.axis):
+        # Blocks of a file have one axis; another one contradicts them.
+        if place.startswith("block") and not np.array_equal(block.axis, first.axis):
             raise SpectraError(
                 f"{place}: found another axis than in {places[0]} ({len(block.axis)} and "
                 f"{len(first.axis)} points); bring all spectra to one axis"
             )
+    axis, values, notes = on_common_axis(
+        [block.axis for block in blocks], [block.values for block in blocks], places
+    )
     by_label = all(block.concentration is not None for block in blocks)
     names = [str(block.concentration) if by_label else block.title for block in blocks]
-    axis = first.axis
     return Sheet(
         names=names,
         axis=axis,
         axis_name=first.axis_name,
         axis_unit=first.axis_unit,
-        values=np.stack([block.values for block in blocks]),
+        values=values,
         name_places=places,
         axis_places=[f"point {number}" for number in range(1, len(axis) + 1)],
         cell_place=lambda spectrum, place: f"{places[spectrum]}, point {place + 1}",
-        format="JCAMP-DX, one block a spectrum",
+        understood=Understood("JCAMP-DX, one block a spectrum", notes=notes),
         # A bare number as title may count samples.
         names_are="concentrations" if by_label else "other",
         signal=first.signal,
@@ -141,10 +143,9 @@ def _sheet(blocks: list[Block], places: list[str]) -> Sheet:
 
 def _blocks(path: Path) -> list[Block]:
     """Spectra of one file."""
-    jcamp = require("jcamp", "jcamp")
-    with require_file(path).open(encoding="utf-8-sig", newline="") as file:
-        lines = list(text_lines(file, LONGEST_LINE, LARGEST_TEXT))
-    lines = list(_readable(lines))
+    import jcamp  # type: ignore[import-untyped]  # noqa: PLC0415 - for this format alone
+
+    lines = list(_readable(read_text(require_file(path), LONGEST_LINE, LARGEST_TEXT).lines))
     said = io.StringIO()
     try:
         # Failed checks are printed, which is all that happens to them.
@@ -260,7 +261,8 @@ def _x_of_lines(
     content: dict[str, Any], axis: np.ndarray, lines: list[str]
 ) -> Iterator[tuple[str, float, float]]:
     """Of every line what it is, its X, and the value of the axis at its place."""
-    parse = require("jcamp", "jcamp").parse
+    from jcamp import parse  # noqa: PLC0415 - for this format alone
+
     differences = bool(lines) and _DIFFERENCE.search(lines[0]) is not None
     done, factor = 0, content.get("xfactor", 1)
     for number, line in enumerate(lines, start=1):

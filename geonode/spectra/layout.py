@@ -6,7 +6,6 @@ neither, the other headers do if they carry units, marks of scans or text; a tab
 is only read if one of its two sides is too long for the levels of a series.
 """
 
-import re
 from typing import Literal, NoReturn
 
 import numpy as np
@@ -14,32 +13,25 @@ from jaxtyping import Float
 
 from geonode.errors import SpectraError
 from geonode.spectra.headers import (
+    AXIS_OF_UNIT,
     Level,
     Role,
     axis_header,
     concentration_header,
+    labelled_level,
     level,
     role,
     wavelength,
 )
+from geonode.spectra.headings import merged, without_index
+from geonode.spectra.pairs import axis_row, sheet_of_pairs
 from geonode.spectra.sheet import Grid, Sheet, require_values, to_number
-
-AXIS_OF_UNIT = {
-    "nm": "wavelength",
-    "um": "wavelength",
-    "cm-1": "wavenumber",
-    "eV": "photon_energy",
-    "1": "axis",
-}
-"""What an axis is called whose unit alone is known."""
 
 PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
 """Ends of what is measured as spectra, by unit; of an axis without one as of nm."""
 
 FEWEST_EVEN = 10
 """Headers whose even steps say that they are an axis rather than levels."""
-
-_RENAMED = re.compile(r"(?P<first>[1-9][0-9]*)\.(?P<count>[1-9][0-9]*)")
 
 
 def sheet_of(grid: Grid, most_levels: int | None) -> Sheet:
@@ -53,19 +45,26 @@ def sheet_of(grid: Grid, most_levels: int | None) -> Sheet:
         SpectraError: it is no such table, or cannot be told which way its spectra run; the message
             names row and column.
     """
+    grid = without_index(grid)
     header = grid.header
+    row = f"row {grid.header_row}"
     if len(header) < 2:
         raise SpectraError(
-            f"row 1: found one cell, {header[0][:40]!r}, expected several with a comma, "
+            f"{row}: found one cell, {header[0][:40]!r}, expected several with a comma, "
             "semicolon, tab, | or blanks between them, such as wavelength_nm,0,10,20,30,60"
         )
+    if (pairs := axis_row(grid)) is not None:
+        return sheet_of_pairs(grid, pairs)
+    if grid.above:
+        several = merged(grid, series=most_levels is not None)
+        return _by_column(several, several.header[0], "")
     roles = [role(name) for name in header]
     if _is_long(grid, roles):
         return _long(grid, roles)
     corner = header[0]
     if not corner or to_number(corner) is not None:
         raise SpectraError(
-            f"row 1: found {corner!r}, expected a header that starts with the name of the axis, "
+            f"{row}: found {corner!r}, expected a header that starts with the name of the axis, "
             "such as wavelength_nm, or with concentration above one row a spectrum"
         )
     parts = [part.strip() for part in corner.split("\\")]
@@ -76,7 +75,6 @@ def sheet_of(grid: Grid, most_levels: int | None) -> Sheet:
     if _direction(grid, role(of_rows), most_levels) == "columns":
         if most_levels is not None:
             _refuse_turned(grid, most_levels)
-            _refuse_renamed(header[1:])
         return _by_column(grid, of_rows, of_columns)
     return _by_row(grid, of_rows, of_columns)
 
@@ -101,7 +99,7 @@ def _direction(
     if most_levels is not None and (len(across) > most_levels) != (len(down) > most_levels):
         return "rows" if len(across) > most_levels else "columns"
     raise SpectraError(
-        f"row 1, column 1: found {grid.header[0]!r}, which does not tell whether columns or rows "
+        f"{grid.place(1)}: found {grid.header[0]!r}, which does not tell whether columns or rows "
         "are the spectra; write wavelength_nm (one column a spectrum) or concentration (one row)"
     )
 
@@ -129,29 +127,11 @@ def _refuse_turned(grid: Grid, most_levels: int) -> None:
     doubtful = not is_axis or (even and len(across) > len(down))
     if would_be_axis and doubtful and len(down) <= most_levels:
         raise SpectraError(
-            f"row 1, column 1: found {grid.header[0]!r} above {down.min():g} to {down.max():g} and "
+            f"{grid.place(1)}: found {grid.header[0]!r} above {down.min():g} to {down.max():g} and "
             f"beside {across.min():g} to {across.max():g}: levels from {across.min():g} on, or an "
             "axis in the header above one row a spectrum; write concentration in the first cell "
             "if rows are the spectra, and units in the headers if columns are"
         )
-
-
-def _refuse_renamed(names: list[str]) -> None:
-    """Refuse `10.1` beside `10`: pandas calls a second column 10 so, and it is a level of its own.
-
-    That of a blank is left alone: 0.1 is a level of many series that begin with 0.
-    """
-    places = {name: place for place, name in enumerate(names, start=2)}
-    for name, place in places.items():
-        again = _RENAMED.fullmatch(name)
-        if again and again["first"] in places:
-            count = int(again["count"])
-            if all(f"{again['first']}.{one}" in places for one in range(1, count)):
-                raise SpectraError(
-                    f"row 1, column {place}: found {name!r} beside {again['first']!r}: a level of "
-                    f"its own, or what pandas makes of a second column {again['first']!r}; write "
-                    f"{again['first']}__r{count + 1} for a scan, or {name}0 for a level"
-                )
 
 
 # one column a spectrum
@@ -162,7 +142,7 @@ def _by_column(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
     for column, name in enumerate(names, start=2):
         if role(name) == "axis":
             raise SpectraError(
-                f"row 1, column {column}: found a second axis, {name!r}, expected one axis in the "
+                f"{grid.place(column)}: found a second axis, {name!r}, expected one axis in the "
                 "first column and one column a spectrum"
             )
     values = grid.numbers()
@@ -175,12 +155,14 @@ def _by_column(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
         axis_name=axis_name,
         axis_unit=axis_unit,
         values=values.T,
-        name_places=[f"row 1, column {column}" for column in range(2, len(names) + 2)],
+        name_places=[grid.place(column) for column in range(2, len(names) + 2)],
         axis_places=[f"row {row}" for row in rows],
         cell_place=lambda spectrum, place: f"row {rows[place]}, column {names[spectrum]!r}",
-        format=f"{grid.format}, one column a spectrum",
+        understood=grid.understood.also("one column a spectrum"),
         names_are="concentrations" if of_columns else "unknown",
         concentration_unit=concentration_header(of_columns)[1],
+        signal=grid.signal,
+        columns=True,
     )
 
 
@@ -206,7 +188,7 @@ def _by_row(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
     if of_columns:
         axis_name, named = axis_header(of_columns)
         if "1" not in (unit, named) and unit != named:
-            _refuse_units(1, named, unit)
+            _refuse_units(grid, 1, named, unit)
         unit = named if unit == "1" else unit
     header, rows = grid.header, grid.row_numbers
     return Sheet(
@@ -216,9 +198,9 @@ def _by_row(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
         axis_unit=unit,
         values=grid.numbers(),
         name_places=[f"row {row}, column 1" for row in rows],
-        axis_places=[f"row 1, column {column}" for column in range(2, len(header) + 1)],
+        axis_places=[grid.place(column) for column in range(2, len(header) + 1)],
         cell_place=lambda spectrum, place: f"row {rows[spectrum]}, column {header[place + 1]!r}",
-        format=f"{grid.format}, one row a spectrum",
+        understood=grid.understood.also("one row a spectrum"),
         names_are=_names_are(role(of_rows)),
         concentration_unit=concentration_header(of_rows)[1],
     )
@@ -231,18 +213,18 @@ def _axis_of_columns(grid: Grid) -> tuple[Float[np.ndarray, "column"], str]:
         found = wavelength(text)
         if found is None or not np.isfinite(found[0]):
             raise SpectraError(
-                f"row 1, column {place + 2}: found {text[:40]!r} on the axis, expected a finite "
+                f"{grid.place(place + 2)}: found {text[:40]!r} on the axis, expected a finite "
                 "number"
             )
         axis[place], own = found
         if own is not None and unit not in ("1", own):
-            _refuse_units(place + 2, unit, own)
+            _refuse_units(grid, place + 2, unit, own)
         unit = own or unit
     return axis, unit
 
 
-def _refuse_units(column: int, one: str, other: str) -> NoReturn:
-    raise SpectraError(f"row 1, column {column}: found units {one} and {other} on one axis")
+def _refuse_units(grid: Grid, column: int, one: str, other: str) -> NoReturn:
+    raise SpectraError(f"{grid.place(column)}: found units {one} and {other} on one axis")
 
 
 def _names_are(found: Role | None) -> Literal["concentrations", "other", "unknown"]:
@@ -259,8 +241,10 @@ def _is_long(grid: Grid, roles: list[Role | None]) -> bool:
     if roles.count("axis") != 1 or len(roles) < 3:
         return False
     if "concentration" in roles:
+        if {*roles[1:]} == {"concentration"}:
+            return False  # names with units, of which it is said that they are no levels
         # A level in a wide header has its number; a column of levels has none.
-        return all(level(name) is None for name in grid.header)
+        return all(level(name) is None and labelled_level(name) is None for name in grid.header)
     if "other" not in roles:
         return False
     # Spectra may be called sample and blank. Of those, the axis would not repeat itself.
@@ -302,7 +286,7 @@ def _long(grid: Grid, roles: list[Role | None]) -> Sheet:
         name_places=[f"row {row}, column {at_name + 1}" for row in first_rows],
         axis_places=[f"wavelength {value:.10g}" for value in axis],
         cell_place=lambda spectrum, place: f"spectrum {names[spectrum]!r} at {axis[place]:.10g}",
-        format=f"{grid.format}, one row a value",
+        understood=grid.understood.also("one row a value"),
         names_are=_names_are(roles[at_name]),
         concentration_unit=concentration_header(grid.header[at_name])[1],
         signal=grid.header[at_value],
@@ -314,9 +298,10 @@ def _columns_of_long(grid: Grid, roles: list[Role | None]) -> tuple[int, int, in
     wanted: Role = "concentration" if "concentration" in roles else "other"
     others = sorted(str(found) for found in roles if found not in ("axis", wanted))
     if roles.count(wanted) != 1 or others not in (["None"], ["None", "replicate"]):
+        names = ", ".join(map(repr, grid.header[:10]))
         raise SpectraError(
-            f"row 1: found the columns {', '.join(map(repr, grid.header[:10]))}, expected one of "
-            "concentrations, one of wavelengths, one of values and at most one of replicates"
+            f"row {grid.header_row}: found the columns {names}, expected one of concentrations, "
+            "one of wavelengths, one of values and at most one of replicates"
         )
     return roles.index(wanted), roles.index("axis"), roles.index(None)
 

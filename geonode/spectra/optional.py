@@ -20,5 +20,6 @@ def require(package: str, extra: str) -> ModuleType:
         return import_module(package)
     except ImportError as error:
         raise SpectraError(
-            f'found no package {package}, which this format needs; pip install "geonode[{extra}]"'
+            f"found no package {package}, which this format needs; "
+            f'pip install "geonode-spectra[{extra}]"'
         ) from error

@@ -1,9 +1,10 @@
 """Spectra in the files that instruments and people make.
 
-`.csv`, `.tsv` and `.txt` are delimited text, `.xlsx` is an Excel workbook, `.jdx`, `.dx` and
-`.jcamp` are JCAMP-DX, `.nc` is NetCDF and `.zarr` a Zarr store; a folder is one of JCAMP-DX files.
-Every format becomes the same `Sheet` of named spectra first. A series reads the names as
-concentrations, where `30__r2` is a further scan of level 30; `read_spectra` leaves them names.
+Bytes become text, text becomes cells, cells become a table with its header, the table becomes named
+spectra (`Sheet`), and a series reads the names as concentrations, where `30__r2` is a further scan
+of level 30; `read_spectra` leaves them names. `.csv`, `.tsv` and `.txt` are delimited text, `.xlsx`
+is an Excel workbook, `.jdx`, `.dx` and `.jcamp` are JCAMP-DX, `.spc` is SPC, `.nc` is NetCDF and
+`.zarr` a Zarr store; a folder is one of JCAMP-DX files, or of any files with one spectrum each.
 Messages count rows from 1, header included, as an editor shows them.
 """
 
@@ -12,7 +13,7 @@ import io
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -22,15 +23,18 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from geonode.errors import SpectraError
+from geonode.spectra.concentrations import with_concentrations
 from geonode.spectra.delimited import read_delimited
 from geonode.spectra.excel import read_excel
-from geonode.spectra.headers import Level, level, same_unit
 from geonode.spectra.jcamp_dx import SUFFIXES as JCAMP
-from geonode.spectra.jcamp_dx import read_jcamp
+from geonode.spectra.jcamp_dx import read_jcamp, read_jcamp_files
 from geonode.spectra.labelled_arrays import read_labelled_arrays
 from geonode.spectra.layout import sheet_of
+from geonode.spectra.levels import Replicates, scans_of
 from geonode.spectra.sense import doubts
-from geonode.spectra.sheet import Grid, Sheet, shortest
+from geonode.spectra.separate import One, together
+from geonode.spectra.sheet import Grid, Sheet, shortest, to_number
+from geonode.spectra.spc import read_spc
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS, SpectraTable
 from geonode.terminal import printable
 
@@ -49,12 +53,31 @@ TABLES: dict[str, Callable[[Path], Grid]] = {
 
 SHEETS: dict[str, Callable[[Path], Sheet]] = {
     **dict.fromkeys(JCAMP, read_jcamp),
+    ".spc": read_spc,
     ".nc": read_labelled_arrays,
     ".zarr": read_labelled_arrays,
 }
 """Readers of spectra that say which way they run, by extension."""
 
 SUFFIXES = (*TABLES, *SHEETS)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a file leaves open.
+
+    Attributes:
+        sheet: of a workbook; None: the one that is not empty.
+        concentrations: second table, of names and concentrations; None: the names say them.
+        replicates: what `20.1` beside `20` is.
+    """
+
+    sheet: str | None = None
+    concentrations: Path | None = None
+    replicates: Replicates = "ask"
+
+
+UNCHOSEN = Choices()
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +101,13 @@ class Spectra:
     masked: Float[np.ndarray, "masked"]
 
 
-def read_table(path: Path, *, window: Window = None, missing: Missing = "refuse") -> SpectraTable:
+def read_table(
+    path: Path,
+    *,
+    window: Window = None,
+    missing: Missing = "refuse",
+    choices: Choices = UNCHOSEN,
+) -> SpectraTable:
     """Read a concentration series.
 
     Args:
@@ -87,32 +116,38 @@ def read_table(path: Path, *, window: Window = None, missing: Missing = "refuse"
         window: part of the axis to keep, ends included (axis unit).
         missing: whether a missing value within the window is an error, or its wavelength is left
             out and reported as masked.
+        choices: what the file leaves open.
 
     Raises:
         SpectraError: the file cannot be read, or is no series; the message names file, row,
             column, what was found and what was expected.
     """
     with errors_naming(path):
-        sheet = read_sheet(path, most_levels=MOST_LEVELS)
-        table = series_of(sheet, window, missing)
-        for line in doubts(sheet, table):
+        sheet = read_series_sheet(path, choices)
+        table = series_of(sheet, window, missing, choices.replicates)
+        for line in (*sheet.understood.notes, *doubts(sheet, table)):
             _LOG.warning("%s: %s", printable(str(path)), line)
         return table
 
 
-def read_spectra(path: Path, *, missing: Missing = "refuse") -> Spectra:
+def read_spectra(
+    path: Path, *, missing: Missing = "refuse", sheet_name: str | None = None
+) -> Spectra:
     """Read spectra of unknown concentration.
 
     Args:
         path: a file of any known format; the names of its spectra may be any text.
         missing: as `read_table`.
+        sheet_name: of a workbook; None: the one that is not empty.
 
     Raises:
         SpectraError: the file cannot be read, a spectrum has no name or that of another, or there
             are too few wavelengths.
     """
     with errors_naming(path):
-        sheet = read_sheet(path, most_levels=None)
+        sheet = read_sheet(path, most_levels=None, sheet_name=sheet_name)
+        for line in sheet.understood.notes:
+            _LOG.warning("%s: %s", printable(str(path)), line)
         places: dict[str, str] = {}
         for name, place in zip(sheet.names, sheet.name_places, strict=True):
             if not name:
@@ -179,17 +214,41 @@ def errors_naming(path: Path) -> Iterator[None]:
         reason = error.strerror or str(error)
         raise SpectraError(f"{path}: {reason}; expected a file of spectra") from error
     except UnicodeDecodeError as error:
-        raise SpectraError(f"{path}: not UTF-8 text; expected text saved as UTF-8") from error
+        raise SpectraError(
+            f"{path}: not UTF-8 text, nor UTF-16 or Windows-1252; expected text saved as UTF-8"
+        ) from error
     except SpectraError as error:
         raise SpectraError(f"{path}: {' '.join(str(error).split())}") from error
 
 
-def read_sheet(path: Path, *, most_levels: int | None) -> Sheet:
-    """Named spectra of a file.
+def read_series_sheet(path: Path, choices: Choices) -> Sheet:
+    """Spectra of a file, called by their concentrations.
+
+    Raises:
+        SpectraError, OSError, UnicodeDecodeError: as `read_sheet`; or the second table is none.
+    """
+    second = choices.concentrations
+    if second is None:
+        return read_sheet(path, most_levels=MOST_LEVELS, sheet_name=choices.sheet)
+    sheet = read_sheet(path, most_levels=None, sheet_name=choices.sheet, apart=second)
+    with errors_naming(second):
+        return with_concentrations(sheet, _read_grid(second, None), second.name, SUFFIXES)
+
+
+def read_sheet(
+    path: Path,
+    *,
+    most_levels: int | None,
+    sheet_name: str | None = None,
+    apart: Path | None = None,
+) -> Sheet:
+    """Named spectra of a file, or of a folder of files.
 
     Args:
         path: a file of any known format.
         most_levels: of a series, if the spectra are one; None: they need not be.
+        sheet_name: of a workbook; None: the one that is not empty.
+        apart: a file of the folder that has no spectrum in it.
 
     Raises:
         SpectraError: the format is unknown, or the file is none of its format.
@@ -199,22 +258,79 @@ def read_sheet(path: Path, *, most_levels: int | None) -> Sheet:
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise SpectraError("found a pipe or a device, expected a file or a folder")
     if suffix in TABLES:
-        return sheet_of(TABLES[suffix](path), most_levels)
+        return sheet_of(_read_grid(path, sheet_name), most_levels)
+    if sheet_name is not None:
+        raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
     if suffix in SHEETS:
         return SHEETS[suffix](path)
     if path.is_dir():
-        return read_jcamp(path)
+        return _read_folder(path, apart)
     raise SpectraError(f"found a file {suffix or 'without extension'}, expected {_known()}")
 
 
-def series_of(sheet: Sheet, window: Window, missing: Missing) -> SpectraTable:
+def _read_grid(path: Path, sheet_name: str | None) -> Grid:
+    suffix = path.suffix.lower()
+    if suffix == ".xlsx":
+        return read_excel(path, sheet_name)
+    if sheet_name is not None:
+        raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
+    if suffix not in TABLES:
+        raise SpectraError(f"found a file {suffix or 'without extension'}, expected a table")
+    return TABLES[suffix](path)
+
+
+def _read_folder(path: Path, apart: Path | None) -> Sheet:
+    """Spectra of all files of a folder."""
+    files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
+    if apart is not None:
+        files = [file for file in files if file.resolve() != apart.resolve()]
+    if not files:
+        raise SpectraError("found a folder with nothing in it, expected files of spectra")
+    if all(file.suffix.lower() in JCAMP for file in files):
+        return read_jcamp_files(files)
+    found = []
+    for file in files:
+        if not file.is_file() or file.suffix.lower() not in SUFFIXES:
+            raise SpectraError(
+                f"found a folder with {file.name} in it, expected files of one spectrum each alone "
+                f"({', '.join(SUFFIXES)})"
+            )
+        try:
+            if file.suffix.lower() in TABLES:
+                found.append(One(file.name, sheet_of(_named(_read_grid(file, None)), None)))
+            else:
+                found.append(One(file.name, SHEETS[file.suffix.lower()](file)))
+        except SpectraError as error:
+            raise SpectraError(f"{file.name}: {error}") from error
+    return together(found)
+
+
+def _named(grid: Grid) -> Grid:
+    """Two columns with a header, where a file of one spectrum has none."""
+    if len(grid.header) != 2 or any(to_number(name) is None for name in grid.header):
+        return grid
+    one, other = grid.header
+    rest = grid.rest
+    return replace(
+        grid,
+        header=["axis", "signal"],
+        row_numbers=[grid.header_row, *grid.row_numbers],
+        first=[one, *grid.first],
+        rest=[[other], *rest] if isinstance(rest, list) else np.vstack([[[float(other)]], rest]),
+        understood=replace(grid.understood, header_rows=()),
+    )
+
+
+def series_of(
+    sheet: Sheet, window: Window, missing: Missing, replicates: Replicates = "ask"
+) -> SpectraTable:
     """The series that named spectra are.
 
     Raises:
         SpectraError: names are no concentrations or disagree in their unit, a scan is there twice,
             or wavelengths are missing.
     """
-    scans, unit = _levels(sheet)
+    scans, unit = scans_of(sheet, replicates)
     kept, masked = _selected(sheet, window, missing)
     by_level = groupby(sorted(scans), key=itemgetter(0))
     spectra_of = {found: [scans[key] for key in keys] for found, keys in by_level}
@@ -231,54 +347,6 @@ def series_of(sheet: Sheet, window: Window, missing: Missing) -> SpectraTable:
 
 def _known() -> str:
     return f"one of {', '.join(SUFFIXES)}"
-
-
-# names as concentrations
-
-
-def _levels(sheet: Sheet) -> tuple[dict[tuple[float, int], int], str | None]:
-    """Place of every spectrum by level and scan (1: the unmarked scan), and the unit of all."""
-    scans: dict[tuple[float, int], int] = {}
-    unit = sheet.concentration_unit
-    for spectrum, (name, place) in enumerate(zip(sheet.names, sheet.name_places, strict=True)):
-        found = _level(sheet, name, place)
-        if found.unit is not None:
-            if unit is not None and not same_unit(found.unit, unit):
-                raise SpectraError(
-                    f"{place}: found concentrations in {found.unit} and in {unit}, expected one "
-                    "unit"
-                )
-            unit = unit or found.unit
-        key = found.concentration, found.scan
-        if key in scans:
-            other = scans[key]
-            raise SpectraError(
-                f"{sheet.name_places[other]} ({sheet.names[other]!r}) and {place} ({name!r}) are "
-                f"the same scan of one level; mark further scans as {shortest(key[0])}__r2, __r3"
-            )
-        scans[key] = spectrum
-    for (concentration, _), spectrum in scans.items():
-        if (concentration, 1) not in scans:
-            raise SpectraError(
-                f"{sheet.name_places[spectrum]}: found {sheet.names[spectrum]!r} but no "
-                f"'{shortest(concentration)}'; the first scan of a level has no mark"
-            )
-    return scans, unit
-
-
-def _level(sheet: Sheet, name: str, place: str) -> Level:
-    found = level(name)
-    if found is None:
-        raise SpectraError(
-            f"{place}: found {name[:40]!r}, expected a concentration that is finite and not "
-            "negative, such as 30 or 30 ppb, or 30__r2 for its second scan"
-        )
-    if found.unit is None and sheet.names_are == "other":
-        raise SpectraError(
-            f"{place}: found {name[:40]!r} as name of a sample, expected a concentration; call "
-            "them concentration, or write the unit, such as 30 ppb"
-        )
-    return found
 
 
 # the wavelengths that are kept

@@ -3,22 +3,25 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
 
-from geonode.config import SpectraParameters
+from geonode.config import PreprocessStep, SpectraParameters
 from geonode.errors import CorruptArtifactError, SpectraError
+from geonode.preprocessing.steps import Preprocessing
 from geonode.spectra.chart import Chart
 from geonode.spectra.headers import same_unit
-from geonode.spectra.reading import read_table
+from geonode.spectra.reading import Choices, read_table
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.table import SpectraTable
 from geonode.storage.artifact import Artifact, open_artifact
 from geonode.storage.artifact_layout import JSON
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
+
+NOTHING = Preprocessing()
 
 LABELS = ("signal", "signal_unit", "axis", "axis_unit", "concentration_unit")
 
@@ -34,6 +37,7 @@ class Series:
         chart: the concentration chart; its positions are x.
         labels: `signal`, `signal_unit`, `axis`, `axis_unit` and `concentration_unit`.
         replicates: the scans behind the mean spectra; None where they are not known.
+        preprocessing: what was done to every scan.
     """
 
     concentrations: Float[np.ndarray, "concentration"]
@@ -42,6 +46,7 @@ class Series:
     chart: Chart
     labels: dict[str, str]
     replicates: Replicates | None = None
+    preprocessing: Preprocessing = NOTHING
 
     @property
     def positions(self) -> Float[np.ndarray, "concentration"]:
@@ -82,11 +87,13 @@ def write_series(
     Raises:
         ArtifactError: it cannot be written; an older one is then intact.
     """
-    quantity, unit = parameters.quantity, parameters.unit
+    labels = _labels(table, parameters)
+    quantity, unit = labels["signal"], labels["signal_unit"]
     attributes = {
         "chart": {"kappa": repr(chart.kappa), "low": chart.low, "high": chart.high},
-        "labels": _labels(table, parameters),
+        "labels": labels,
         "masked": table.masked.tolist(),
+        "preprocess": [step.model_dump(exclude_unset=True) for step in parameters.preprocess],
     }
     with artifact_writer(path, attributes) as writer:
         writer.coordinate(
@@ -149,8 +156,11 @@ def read_series(path: Path) -> Series:
         chart, labels = artifact.attributes["chart"], artifact.attributes["labels"]
         kappa, low, high = (float(chart[key]) for key in ("kappa", "low", "high"))
         labels = {name: str(labels[name]) for name in LABELS}
+        stored = artifact.attributes["preprocess"]
+        steps = tuple(PreprocessStep.model_validate(step) for step in stored)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise CorruptArtifactError(path, f"holds no chart and labels ({error!r:.80})") from error
+        said = " ".join(repr(error).split())
+        raise CorruptArtifactError(path, f"holds no chart and labels ({said:.80})") from error
     numbers = (levels, axis, signal)
     if (
         any(array.dtype != np.float64 or not np.isfinite(array).all() for array in numbers)
@@ -160,7 +170,8 @@ def read_series(path: Path) -> Series:
     ):
         raise CorruptArtifactError(path, "holds no series of ascending levels and wavelengths")
     replicates = _replicates(path, artifact, signal.shape)
-    return Series(levels, axis, signal, Chart(kappa, low, high), labels, replicates)
+    chart_of = Chart(kappa, low, high)
+    return Series(levels, axis, signal, chart_of, labels, replicates, Preprocessing(steps))
 
 
 def _replicates(path: Path, artifact: Artifact, shape: tuple[int, int]) -> Replicates:
@@ -187,20 +198,31 @@ def _replicates(path: Path, artifact: Artifact, shape: tuple[int, int]) -> Repli
 
 
 def measured_table(parameters: SpectraParameters) -> SpectraTable:
-    """The table that parameters name.
+    """The table that parameters name, preprocessed.
 
     Raises:
-        SpectraError: it cannot be right, or its concentrations are in another unit.
+        SpectraError: it cannot be right, its concentrations are in another unit, or a step of the
+            preprocessing does not suit it.
     """
     source = Path(parameters.source)
-    table = read_table(source, window=parameters.window, missing=parameters.missing)
+    second = parameters.concentrations
+    choices = Choices(parameters.sheet, Path(second) if second else None, parameters.replicates)
+    table = read_table(
+        source, window=parameters.window, missing=parameters.missing, choices=choices
+    )
     found, expected = table.concentration_unit, parameters.concentration_unit
     if found is not None and not same_unit(found, expected):
         raise SpectraError(
             f"{source}: found concentrations in {found}, and spectra.concentration_unit "
             f"{expected}; set spectra.concentration_unit to {found}"
         )
-    return table
+    done = Preprocessing(tuple(parameters.preprocess))
+    names = level_names(table.concentrations)
+    scans = [
+        done.require(table.axis, of_level, [name] * len(of_level))
+        for name, of_level in zip(names, table.scans, strict=True)
+    ]
+    return replace(table, scans=scans)
 
 
 def read_series_csv(parameters: SpectraParameters) -> Series:
@@ -213,7 +235,8 @@ def read_series_csv(parameters: SpectraParameters) -> Series:
     chart = Chart.of(parameters.chart, parameters.kappa, table.concentrations)
     labels = _labels(table, parameters)
     spectra, replicates = table.spectra, table.replicates
-    return Series(table.concentrations, table.axis, spectra, chart, labels, replicates)
+    done = Preprocessing(tuple(parameters.preprocess))
+    return Series(table.concentrations, table.axis, spectra, chart, labels, replicates, done)
 
 
 def level_names(levels: Float[np.ndarray, "concentration"]) -> list[str]:
@@ -227,9 +250,10 @@ def level_names(levels: Float[np.ndarray, "concentration"]) -> list[str]:
 
 
 def _labels(table: SpectraTable, parameters: SpectraParameters) -> dict[str, str]:
+    done = Preprocessing(tuple(parameters.preprocess))
     return {
-        "signal": parameters.quantity,
-        "signal_unit": parameters.unit,
+        "signal": done.quantity(parameters.quantity),
+        "signal_unit": done.unit(parameters.unit, table.axis_unit),
         "axis": table.axis_name,
         "axis_unit": table.axis_unit,
         "concentration_unit": parameters.concentration_unit,

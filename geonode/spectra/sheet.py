@@ -1,7 +1,7 @@
 """What a file of spectra holds before anybody asks what its spectra are of."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -25,6 +25,36 @@ LONGEST_NAME = 256
 """Characters of a header, a label or a unit."""
 
 
+@dataclass(frozen=True)
+class Understood:
+    """How a file was understood, for people.
+
+    Attributes:
+        format: in words.
+        encoding: of text.
+        header_rows: rows of names and units above the table; none where a format has no rows.
+        skipped: what was left out, such as "rows 1 to 12 (above the table)".
+        notes: what a reader should know before trusting the numbers.
+    """
+
+    format: str
+    encoding: str | None = None
+    header_rows: tuple[int, ...] = ()
+    skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def also(
+        self, words: str = "", *, skipped: tuple[str, ...] = (), notes: tuple[str, ...] = ()
+    ) -> "Understood":
+        """The same and more."""
+        return replace(
+            self,
+            format=f"{self.format}, {words}" if words else self.format,
+            skipped=self.skipped + skipped,
+            notes=self.notes + notes,
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Sheet:
     """Labelled spectra on one spectral axis, in the order of the file.
@@ -38,11 +68,12 @@ class Sheet:
         name_places: where every name is, for messages.
         axis_places: where every value of the axis is, for messages.
         cell_place: where the value of a spectrum (first) at a wavelength (second) is.
-        format: how the file was understood, in words.
+        understood: how the file was understood.
         names_are: what the file says that the names are.
         concentration_unit: unit of the concentrations that the names are, where the file gives
             one for all; None if it does not.
         signal: what was measured, as the file says it; None if it does not.
+        columns: whether the names are headers of columns.
 
     Raises:
         SpectraError: the axis repeats a value, or neither ascends nor descends throughout; a name
@@ -57,10 +88,11 @@ class Sheet:
     name_places: list[str]
     axis_places: list[str]
     cell_place: Callable[[int, int], str]
-    format: str
+    understood: Understood
     names_are: Literal["concentrations", "other", "unknown"] = "unknown"
     concentration_unit: str | None = None
     signal: str | None = None
+    columns: bool = False
 
     def __post_init__(self) -> None:
         units = self.axis_unit, self.concentration_unit or ""
@@ -76,12 +108,15 @@ class Grid:
     """Cells of a table, before it is known which way its spectra run.
 
     Attributes:
-        header: the first row.
-        row_numbers: of the other rows, counted from 1 as an editor shows them.
+        header: the row above the numbers.
+        row_numbers: of the rows below it, counted from 1 as an editor shows them.
         first: their first cells.
         rest: their other cells, as numbers where all of them are.
         decimal: mark of the decimals.
-        format: how the file was understood, in words.
+        understood: how the file was understood.
+        header_row: number of the header.
+        above: further rows of the header, from the top, each with its number and as wide as it.
+        signal: what the header says was measured; None if it does not.
 
     Raises:
         SpectraError: a header or a first cell is too long to be one.
@@ -92,10 +127,18 @@ class Grid:
     first: list[str]
     rest: Float[np.ndarray, "row column"] | list[list[str]]
     decimal: Literal[".", ","]
-    format: str
+    understood: Understood
+    header_row: int = 1
+    above: list[tuple[int, list[str]]] = field(default_factory=list)
+    signal: str | None = None
 
     def __post_init__(self) -> None:
-        _refuse_long([*self.header, *self.first])
+        cells = (cell for _, row in self.above for cell in row)
+        _refuse_long([*self.header, *self.first, *cells])
+
+    def place(self, column: int) -> str:
+        """Where a cell of the header is, for messages; columns are counted from 1."""
+        return f"row {self.header_row}, column {column}"
 
     def numbers(self) -> Float[np.ndarray, "row column"]:
         """Numbers of the other cells, NaN where a cell is missing.

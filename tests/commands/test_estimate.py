@@ -3,16 +3,19 @@ import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from geonode import cli
+from geonode.config import PreprocessStep
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import estimate
 from geonode.estimation.tables import COLUMNS
+from geonode.preprocessing.steps import Preprocessing
 from geonode.spectra.series import read_series
 from tests.estimation.trained import AXIS, spectra_at
 from tests.stages.conftest import ROOT, assert_refused
@@ -252,3 +255,13 @@ def test_the_commands_of_the_documentation_run(trained, tmp_path, monkeypatch):
         assert result.exit_code == 0, f"{line}\n{result.output}"
     for name in re.findall(r"--(?:out|figure) (\S+)", "\n".join(lines)):
         assert (tmp_path / name).exists(), name
+
+
+def test_offsets_of_preprocessed_spectra_are_refused(trained, samples, monkeypatch):
+    model = SpectralModel.read(trained / "data")
+    for step, refused in (({"savgol": {"window": 5, "degree": 2}}, False), ("snv", True)):
+        done = Preprocessing((PreprocessStep.model_validate(step),))
+        series = replace(model.series, preprocessing=done)
+        monkeypatch.setattr(SpectralModel, "read", lambda _, of=series: replace(model, series=of))
+        result = call(samples, "--root", trained, "--allow-offset")
+        assert ("--allow-offset: found True, expected neither" in result.stderr) is refused

@@ -6,6 +6,8 @@ from typer.testing import CliRunner
 
 from geonode.commands.common import Commands
 from geonode.commands.inspect import inspect
+from geonode.config import SpectraParameters
+from geonode.parameters_file import parse_yaml
 
 TEXT = "wavelength_nm,0,10,20,60\n400,1,2,3,4\n410,5,,7,8\n420,9,8,7,6\n430,5,4,3,2\n"
 
@@ -40,3 +42,27 @@ def test_options_reach_the_reader(run):
     refused = run("--missing", "refuse")
     assert refused.exit_code == 2
     assert "row 3, column '10': found an empty or NaN cell" in refused.stderr
+
+
+def test_what_was_understood_and_chosen_is_proposed(tmp_path, run):
+    rows = (
+        "Instrument: X\nwavelength_nm,0,20,20.1,5,40\n400,1,2,3,4,5\n410,2,3,4,5,6\n420,3,4,5,6,7\n"
+    )
+    (tmp_path / "mine.csv").write_text(rows + "\nEnd\n", encoding="utf-16")
+    refused = run()
+    assert refused.exit_code == 2
+    assert "spectra.replicates to levels or to marks" in refused.stderr
+    result = run("--replicates", "marks")
+    for part in (
+        "encoding       UTF-16",
+        "header         row 2",
+        "left out       row 1 (above the table); row 7 (below the table)",
+        "2 scans",
+        'replicates: "marks"',
+        "--replicates marks",
+    ):
+        assert part in result.stdout
+    block = parse_yaml(result.stdout[result.stdout.index("spectra:") :].split("\n\n")[0])["spectra"]
+    assert SpectraParameters.model_validate(block).replicates == "marks"
+    found = json.loads(run("--replicates", "levels", "--json").stdout)
+    assert found["levels"] == [0, 5, 20, 20.1, 40]

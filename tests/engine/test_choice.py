@@ -21,7 +21,7 @@ def test_what_to_install_is_said(tmp_path, monkeypatch):
     assert importlib.util.find_spec("distributed") is not None
     dask = EngineParameters(kind="dask", scheduler=None, workers=1)
     with (
-        pytest.raises(EngineError, match=r'pip install "geonode\[cluster\]"'),
+        pytest.raises(EngineError, match=r'pip install "geonode-spectra\[cluster\]"'),
         open_engine(dask, tmp_path / "shared"),
     ):
         pass

@@ -161,7 +161,7 @@ def test_no_file_no_store_and_no_package(tmp_path, monkeypatch):
             read_table(tmp_path / name)
     path = netcdf3(dataset(), tmp_path)
     monkeypatch.setitem(sys.modules, "xarray", None)
-    with pytest.raises(SpectraError, match=r'no package xarray.*"geonode\[netcdf\]"'):
+    with pytest.raises(SpectraError, match=r'no package xarray.*"geonode-spectra\[netcdf\]"'):
         read_table(path)
 
 

@@ -9,11 +9,11 @@ import pytest
 from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
 from geonode.parameters_file import parse_yaml
-from geonode.spectra import delimited, sheet
-from geonode.spectra.delimited import text_lines
+from geonode.spectra import sheet, text
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.inspection import inspect_file
 from geonode.spectra.reading import read_spectra, read_table
+from geonode.spectra.text import text_lines
 from tests.bounds import AXIS, LEVELS, SIGNAL, dataset, workbook
 
 TABLE = "nm,0,1,2,3\n400,1,2,3,4\n410,2,3,4,5\n420,3,4,5,7\n"
@@ -37,7 +37,7 @@ def test_a_number_whose_square_overflows_is_refused(file):
 
 
 def test_a_text_may_be_as_long_as_the_limit(file, monkeypatch):
-    monkeypatch.setattr(delimited, "MOST_LINES", 4)
+    monkeypatch.setattr(text, "MOST_LINES", 4)
     assert len(read_table(file(TABLE)).axis) == 3
     with file(TABLE).open() as stream:
         assert len(list(text_lines(stream, largest=len(TABLE)))) == 4
@@ -46,7 +46,7 @@ def test_a_text_may_be_as_long_as_the_limit(file, monkeypatch):
         pytest.raises(SpectraError, match=f"found more than {len(TABLE) - 1} characters"),
     ):
         list(text_lines(stream, largest=len(TABLE) - 1))
-    monkeypatch.setattr(delimited, "MOST_LINES", 3)
+    monkeypatch.setattr(text, "MOST_LINES", 3)
     with pytest.raises(SpectraError, match="characters or 3 lines, expected at most that"):
         read_table(file(TABLE))
 

@@ -1,0 +1,1 @@
+"""Preprocessing of spectra, each by itself."""

@@ -1,0 +1,190 @@
+"""Steps that change every spectrum by itself, so that none of them can leak into another.
+
+Nothing is fitted: a spectrum becomes the same beside any others. Multiplicative scatter correction
+(MSC) is left out: its reference is the mean of other spectra and would have to be fitted in every
+fold. It says little more than SNV: with mean m and deviation s of the reference, and r the
+correlation of a spectrum with it, MSC is m + s / r times its SNV (Dhanoa, Lister, Sanderson and
+Barnes, J. Near Infrared Spectrosc. 2 (1994) 43).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.config import PreprocessStep
+from geonode.errors import SpectraError
+
+EVEN = 1e-3
+"""Of its median, by which the step of an axis may vary for a filter of even steps."""
+
+ITERATIONS = 200
+"""Of the weights of a baseline, after which it is refused."""
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What is done to every spectrum, in this order.
+
+    Attributes:
+        steps: as the parameter `spectra.preprocess` names them.
+    """
+
+    steps: tuple[PreprocessStep, ...] = ()
+
+    def transform(
+        self,
+        axis: Float[np.ndarray, "wavelength"],
+        spectra: Float[np.ndarray, "spectrum wavelength"],
+    ) -> Float[np.ndarray, "spectrum wavelength"]:
+        """The spectra after all steps; NaN throughout where a spectrum is too flat for one.
+
+        Args:
+            axis: ascending.
+            spectra: finite.
+
+        Raises:
+            SpectraError: the axis is too short or too uneven for a step, or no baseline is found.
+        """
+        for step in self.steps:
+            spectra = STEPS[step.name](step, axis, spectra)
+        return spectra
+
+    def require(
+        self,
+        axis: Float[np.ndarray, "wavelength"],
+        spectra: Float[np.ndarray, "spectrum wavelength"],
+        names: list[str],
+    ) -> Float[np.ndarray, "spectrum wavelength"]:
+        """The spectra after all steps.
+
+        Args:
+            axis: ascending.
+            spectra: finite.
+            names: of the spectra, for messages.
+
+        Raises:
+            SpectraError: as `transform`, or a spectrum is flat.
+        """
+        found = self.transform(axis, spectra)
+        flat = np.flatnonzero(~np.isfinite(found).all(axis=1))
+        if flat.size:
+            raise SpectraError(
+                f"spectra.preprocess: found {names[flat[0]]!r} flat, expected a spectrum that "
+                "varies along the axis, which snv divides by its deviation"
+            )
+        return found
+
+    @property
+    def keeps_offset_and_scale(self) -> bool:
+        """Whether an offset and a factor of a spectrum are those of the result."""
+        return all(step.savgol is not None and step.savgol.derivative == 0 for step in self.steps)
+
+    def quantity(self, name: str) -> str:
+        """What the result is, for labels.
+
+        Args:
+            name: of what was measured.
+        """
+        return ", ".join([name, *(step.said for step in self.steps)])
+
+    def unit(self, unit: str, axis_unit: str) -> str:
+        """Unit of the result.
+
+        Args:
+            unit: of what was measured.
+            axis_unit: of the axis.
+        """
+        for step in self.steps:
+            if step.snv is not None:
+                unit = "1"
+            elif step.savgol is not None and step.savgol.derivative:
+                unit = f"{unit}/{axis_unit}^{step.savgol.derivative}"
+        return unit
+
+
+def standard_normal_variate(
+    step: PreprocessStep,  # noqa: ARG001 - has nothing to choose
+    axis: Float[np.ndarray, "wavelength"],  # noqa: ARG001
+    spectra: Float[np.ndarray, "spectrum wavelength"],
+) -> Float[np.ndarray, "spectrum wavelength"]:
+    """Every spectrum less its mean, over its standard deviation; NaN where that is nothing.
+
+    Barnes, Dhanoa and Lister, Appl. Spectrosc. 43 (1989) 772: n - 1 degrees of freedom.
+    """
+    away = spectra - spectra.mean(axis=1, keepdims=True)
+    deviation = spectra.std(axis=1, ddof=1, keepdims=True)
+    rounding = 1e-12 * np.abs(spectra).max(axis=1, keepdims=True, initial=0)
+    return away / np.where(deviation > rounding, deviation, np.nan)
+
+
+def savitzky_golay(
+    step: PreprocessStep,
+    axis: Float[np.ndarray, "wavelength"],
+    spectra: Float[np.ndarray, "spectrum wavelength"],
+) -> Float[np.ndarray, "spectrum wavelength"]:
+    """Every spectrum, or a derivative of it (per axis unit), by a polynomial over a moving window.
+
+    Savitzky and Golay, Anal. Chem. 36 (1964) 1627, by scipy.signal.savgol_filter; at the ends the
+    polynomial of the last whole window goes on.
+
+    Raises:
+        SpectraError: the axis is shorter than the window, or its steps vary.
+    """
+    from scipy.signal import savgol_filter  # noqa: PLC0415 - for those who ask for it
+
+    assert step.savgol is not None
+    window, steps = step.savgol.window, np.diff(axis)
+    if len(axis) < window:
+        raise SpectraError(
+            f"spectra.preprocess: savgol: found {len(axis)} wavelengths, expected at least the "
+            f"window, {window}"
+        )
+    even = float(np.median(steps))
+    if np.abs(steps - even).max() > EVEN * even:
+        raise SpectraError(
+            f"spectra.preprocess: savgol: found steps of the axis from {steps.min():.6g} to "
+            f"{steps.max():.6g}, expected even ones; choose a part with spectra.window, or leave "
+            "the step out"
+        )
+    return savgol_filter(
+        spectra, window, step.savgol.degree, step.savgol.derivative, even, axis=1, mode="interp"
+    )
+
+
+def asymmetric_least_squares(
+    step: PreprocessStep,
+    axis: Float[np.ndarray, "wavelength"],
+    spectra: Float[np.ndarray, "spectrum wavelength"],
+) -> Float[np.ndarray, "spectrum wavelength"]:
+    """Every spectrum less a smooth baseline below its bands.
+
+    Eilers, Anal. Chem. 76 (2004) 404, and Eilers and Boelens (2005), by pybaselines.
+
+    Raises:
+        SpectraError: the weights of a baseline do not settle.
+    """
+    from pybaselines import Baseline  # noqa: PLC0415 - for those who ask for it
+
+    assert step.asls is not None
+    fitter, left = Baseline(axis, check_finite=True), np.empty_like(spectra)
+    for place, spectrum in enumerate(spectra):
+        found, told = fitter.asls(
+            spectrum, lam=step.asls.smoothness, p=step.asls.asymmetry, max_iter=ITERATIONS
+        )
+        if not told["tol_history"][-1] <= 1e-3:
+            raise SpectraError(
+                f"spectra.preprocess: asls: found no baseline of spectrum {place + 1} in "
+                f"{ITERATIONS} steps, expected one; change smoothness or asymmetry"
+            )
+        left[place] = spectrum - found
+    return left
+
+
+STEPS: dict[str, Callable[[PreprocessStep, np.ndarray, np.ndarray], np.ndarray]] = {
+    "snv": standard_normal_variate,
+    "savgol": savitzky_golay,
+    "asls": asymmetric_least_squares,
+}
+"""Steps by name."""

@@ -1,0 +1,181 @@
+"""The table within the rows of a file: its header, its body, and what stands above and below.
+
+Instruments write text before and after their tables. Rows are told apart by what they look like.
+Nothing that looks like a row of numbers is ever left out: where it stands outside of the table, the
+file is read as if all of it were one, and is then refused with the row that does not fit.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from geonode.errors import SpectraError
+from geonode.spectra.headers import UNITS
+from geonode.spectra.sheet import Grid, Understood, to_number
+
+Row = tuple[int, list[str]]
+"""Number and cells of a row."""
+
+Kind = Literal["data", "named", "number", "text", "blank"]
+"""Of a row: numbers throughout, numbers behind a name, a number alone, no numbers, nothing."""
+
+FEWEST_ROWS = 3
+"""Of a body, in direct succession."""
+
+_NUMBER = r"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_DATA = re.compile(rf'[ "]*{_NUMBER}"?(?:[ ]*[,;\t|]|\s+[-+.,0-9])')
+_NUMBER_FIRST = re.compile(r'[\s"]*[+-]?\.?[0-9]')
+_PARTS = re.compile(r'[,;\t| "]+')
+
+
+class Block(NamedTuple):
+    """Places of the rows of a table.
+
+    Attributes:
+        top: of the first row that may belong to its header.
+        start: of the first row of its body.
+        end: behind the last one.
+    """
+
+    top: int
+    start: int
+    end: int
+
+
+def kind_of_line(line: str) -> Kind:
+    """What a line of text looks like, whatever parts its cells."""
+    if not line.strip(' \t\r\n,;|"'):
+        return "blank"
+    if _DATA.match(line):
+        return "data"
+    ends_in_numbers = _ends_in_numbers([part for part in _PARTS.split(line.strip()) if part])
+    if _NUMBER_FIRST.match(line):
+        return "data" if ends_in_numbers else "number"
+    return "named" if ends_in_numbers else "text"
+
+
+def kind_of_cells(cells: Sequence[str]) -> Kind:
+    """What a row of cells looks like."""
+    filled = [cell for cell in cells if cell]
+    if not filled:
+        return "blank"
+    if cells[0] and to_number(cells[0]) is not None:
+        return "data" if len(filled) > 1 else "number"
+    return "named" if _ends_in_numbers(filled) else "text"
+
+
+def _ends_in_numbers(parts: list[str]) -> bool:
+    return len(parts) > 2 and all(to_number(part) is not None for part in parts[-2:])
+
+
+def find_block(kinds: Sequence[Kind]) -> Block | None:
+    """The table in rows of some kinds; None where it is not told from the rest."""
+    body: Kind = "data" if _run(kinds, "data") is not None else "named"
+    start = _run(kinds, body)
+    others = {"data"} if body == "data" else {"data", "named"}
+    if start is None or others & set(kinds[:start]):
+        return None
+    top = start
+    while top and kinds[top - 1] in ("text", "named", "number"):
+        top -= 1
+    end = max(place for place, kind in enumerate(kinds) if kind == body) + 1
+    # What follows directly and begins or ends like the body is a damaged row of it.
+    while end < len(kinds) and kinds[end] in ("named", "number", "data"):
+        end += 1
+    if body == "named" and kinds[end : end + 1] == ["text"]:
+        end += 1
+    if {"data", "named"} & set(kinds[end:]):
+        end = len(kinds)
+    return Block(top, start, end)
+
+
+def _run(kinds: Sequence[Kind], body: Kind) -> int | None:
+    """Where some rows of a kind begin to follow each other."""
+    length = 0
+    for place, kind in enumerate(kinds):
+        length = length + 1 if kind == body else 0
+        if length == FEWEST_ROWS:
+            return place - FEWEST_ROWS + 1
+    return None
+
+
+def grid_of(
+    rows: list[Row],
+    candidates: int,
+    decimal: Literal[".", ","],
+    understood: Understood,
+    *,
+    even: bool,
+) -> Grid:
+    """The table that rows of cells are.
+
+    Args:
+        rows: number and cells of each, none blank.
+        candidates: how many of them, at the top, may be its header.
+        decimal: mark of the decimals.
+        understood: what is known of the file.
+        even: whether rows end where they say, or where their last cell is.
+
+    Raises:
+        SpectraError: a row is longer than the header, or shorter where that is no end.
+    """
+    height = _header_height([cells for _, cells in rows[:candidates]])
+    left = [number for number, _ in rows[: candidates - height]]
+    (*above, (header_row, last)), body = rows[candidates - height : candidates], rows[candidates:]
+    header = _trimmed(last) or last[:1]
+    width = len(header)
+    for number, cells in body:
+        found = len(cells) if even and len(cells) < width else len(_trimmed(cells))
+        if found > width or (even and found < width and len(cells) < width):
+            raise SpectraError(
+                f"row {number}: found {found} cells, expected {width} as in the header"
+            )
+    full = [(cells + [""] * width)[:width] for _, cells in body]
+    return Grid(
+        header,
+        [number for number, _ in body],
+        [cells[0] for cells in full],
+        [cells[1:] for cells in full],
+        decimal,
+        replace(
+            understood,
+            skipped=((rows_said(left, "above the table"),) if left else ()) + understood.skipped,
+            header_rows=tuple(number for number, _ in rows[candidates - height : candidates]),
+        ),
+        header_row,
+        [(number, (cells + [""] * width)[:width]) for number, cells in above],
+    )
+
+
+def _header_height(rows: Sequence[Sequence[str]]) -> int:
+    """How many of the rows above a body are its header, counted from the last one up.
+
+    A row belongs to it if it is filled: all but one cell, or every second one. Of two columns, the
+    row above the last one belongs to it if the last one has a unit of the axis.
+    """
+    width, height = len(_trimmed(rows[-1])), 1
+    for row in reversed(rows[:-1]):
+        cells = _trimmed(row)
+        filled = sum(map(bool, cells))
+        pairs = width > 3 and len(cells) >= width - 1 and (all(cells[::2]) or all(cells[1::2]))
+        units = width > 2 or rows[-1][0].strip("()[]").lower() in UNITS
+        if len(cells) > width or not units or (filled < max(2, width - 1) and not pairs):
+            break
+        height += 1
+    return height
+
+
+def _trimmed(row: Sequence[str]) -> list[str]:
+    """Cells up to the last one that has something in it."""
+    end = len(row)
+    while end and not row[end - 1]:
+        end -= 1
+    return list(row[:end])
+
+
+def rows_said(numbers: Sequence[int], where: str) -> str:
+    """Rows for people."""
+    if len(numbers) == 1:
+        return f"row {numbers[0]} ({where})"
+    return f"rows {numbers[0]} to {numbers[-1]} ({where})"

@@ -1,0 +1,182 @@
+"""Headers of several rows, such as names above units or samples above concentrations, as one row.
+
+A row that says the same above every spectrum, or units alone, names units; a row of numbers or of
+numbers with units is the concentrations; any other is the names. Two rows of numbers are told apart
+by their first cells, or refused.
+"""
+
+import re
+from dataclasses import replace
+from typing import NamedTuple
+
+from geonode.errors import SpectraError
+from geonode.spectra.headers import (
+    AXIS_OF_UNIT,
+    CONCENTRATION_UNIT,
+    UNITS,
+    axis_header,
+    concentration_header,
+    labelled_level,
+    level,
+    role,
+    same_unit,
+)
+from geonode.spectra.sheet import Grid, to_number
+
+INDEX_NAMES = {"", "unnamed: 0", "index", "#", "no", "no.", "nr", "nr.", "n", "row", "point"}
+"""Headers of a column that counts rows (lower case)."""
+
+
+class Heading(NamedTuple):
+    """One row of a header.
+
+    Attributes:
+        number: of the row.
+        corner: its first cell.
+        cells: the others.
+    """
+
+    number: int
+    corner: str
+    cells: list[str]
+
+    @property
+    def is_of_units(self) -> bool:
+        """Whether it names units, or the same signal, above every spectrum."""
+        if all(_unit(cell) for cell in self.cells):
+            return True
+        return len({*self.cells}) == 1 and bool(self.cells[0]) and not self.is_of_levels
+
+    @property
+    def is_of_levels(self) -> bool:
+        """Whether every cell is a concentration."""
+        return all(level(cell) or labelled_level(cell) for cell in self.cells)
+
+
+def headings(grid: Grid) -> list[Heading]:
+    """Rows of the header of a table, from the top."""
+    rows = [*grid.above, (grid.header_row, grid.header)]
+    return [Heading(number, cells[0], cells[1:]) for number, cells in rows]
+
+
+def merged(grid: Grid, *, series: bool) -> Grid:
+    """A table with a header of one row above one column a spectrum.
+
+    Args:
+        grid: whose header has several rows.
+        series: whether its spectra should be called by concentrations rather than by names.
+
+    Raises:
+        SpectraError: two rows may be the concentrations, or units contradict each other.
+    """
+    rows = headings(grid)
+    others = [row for row in rows if not row.is_of_units] or rows[:1]
+    units = [row for row in rows if row not in others]
+    chosen = _concentrations(others) if series else None
+    found = chosen or _names(others)
+    cells = found.cells
+    if chosen:
+        cells = [_with_unit(cell, unit) for cell, unit in zip(cells, _units(rows), strict=True)]
+    names = next((row.cells for row in others if row != found), None)
+    if chosen and names and len({*zip(names, cells, strict=True)}) == len(cells):
+        cells = _numbered(cells)
+    signal = next((row.cells[0] for row in units if not _unit(row.cells[0])), grid.signal)
+    header = [_axis(rows), *cells]
+    return replace(grid, header=header, header_row=found.number, above=[], signal=signal)
+
+
+def _concentrations(rows: list[Heading]) -> Heading | None:
+    """The row of concentrations; None if there is none."""
+    levels = [row for row in rows if row.is_of_levels]
+    for chosen in (
+        [row for row in rows if role(row.corner) == "concentration"],
+        levels,
+        [row for row in levels if role(row.corner) != "other"],
+    ):
+        if len(chosen) == 1:
+            return chosen[0]
+    if not levels:
+        return None
+    one, other = levels[:2]
+    raise SpectraError(
+        f"rows {one.number} and {other.number}: found two rows that may be the concentrations, "
+        f"{', '.join(one.cells[:3])}, ... and {', '.join(other.cells[:3])}, ...; call one of them "
+        "concentration in its first cell, or remove the other"
+    )
+
+
+def _names(rows: list[Heading]) -> Heading:
+    """The row that names the spectra."""
+    called = [row for row in rows if role(row.corner) == "other"]
+    return next(iter([*called, *(row for row in rows if not row.is_of_levels), *rows]))
+
+
+def _units(rows: list[Heading]) -> list[str | None]:
+    """Unit of the concentration above every spectrum, as rows beside it and first cells give it."""
+    said = [[_unit(cell) for cell in row.cells] for row in rows]
+    said += [[concentration_header(row.corner)[1]] * len(row.cells) for row in rows]
+    found: list[str | None] = [None] * len(rows[0].cells)
+    for units in (units for units in said if any(units)):
+        for place, unit in enumerate(units):
+            known = found[place]
+            if known and unit and not same_unit(known, unit):
+                raise SpectraError(
+                    f"rows {rows[0].number} to {rows[-1].number}: found concentrations in {known} "
+                    f"and in {unit}, expected one unit"
+                )
+            found[place] = known or unit
+    return found
+
+
+def _with_unit(cell: str, unit: str | None) -> str:
+    return f"{cell} {unit}" if unit and to_number(cell) is not None else cell
+
+
+def _numbered(cells: list[str]) -> list[str]:
+    """Concentrations with marks of scans, where a row of names tells samples apart."""
+    seen: dict[str, int] = {}
+    marked = []
+    for cell in cells:
+        seen[cell] = seen.get(cell, 0) + 1
+        marked.append(cell if seen[cell] == 1 else f"{cell}__r{seen[cell]}")
+    return marked
+
+
+def _axis(rows: list[Heading]) -> str:
+    """What the axis is called, with its unit from another row if it has none."""
+    corners = [row.corner for row in rows]
+    units = [corner for corner in corners if corner.strip("()[]").lower() in UNITS]
+    named = [corner for corner in corners if role(corner) == "axis" and corner not in units]
+    if not named:
+        if units:
+            unit = UNITS[units[0].strip("()[]").lower()]
+            return f"{AXIS_OF_UNIT[unit]} ({unit})"
+        return next((corner for corner in corners if corner and role(corner) is None), "axis")
+    if axis_header(named[0])[1] == "1" and units:
+        return f"{named[0]} ({units[0].strip('()[]')})"
+    return named[0]
+
+
+def _unit(cell: str) -> str | None:
+    """The unit of a concentration that a cell is; per cent alone may be of the spectra."""
+    bare = cell.strip().strip("()[]")
+    return bare if bare not in ("", "%") and re.fullmatch(CONCENTRATION_UNIT, bare) else None
+
+
+def without_index(grid: Grid) -> Grid:
+    """A table without a first column that counts rows, if the second one is the axis."""
+    header = grid.header
+    if header[0].lower() not in INDEX_NAMES or len(header) < 3 or role(header[1]) != "axis":
+        return grid
+    counted = [to_number(cell) for cell in grid.first]
+    if counted not in ([*range(len(counted))], [*range(1, len(counted) + 1)]):
+        return grid
+    rest = grid.rest
+    return replace(
+        grid,
+        header=header[1:],
+        first=grid.column(1),
+        rest=[row[1:] for row in rest] if isinstance(rest, list) else rest[:, 1:],
+        above=[(number, cells[1:]) for number, cells in grid.above],
+        understood=grid.understood.also(skipped=("column 1 (counts rows)",)),
+    )

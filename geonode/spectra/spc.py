@@ -1,0 +1,135 @@
+"""Spectra as SPC files of GRAMS (Galactic Industries), read by the package spc-io.
+
+The package reads the new format with the least significant byte first, which instruments write
+since 1996; the old one (0x4D) is refused, and so are numbers scaled by an exponent that the file
+and the spectrum do not agree about. A file of one spectrum calls it by the name of the file; of
+several, by their place along z, such as a time, which is no concentration.
+"""
+
+import io
+import logging
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from geonode.errors import SpectraError
+from geonode.spectra.common_axis import on_common_axis
+from geonode.spectra.optional import require
+from geonode.spectra.sheet import Sheet, Understood, require_values
+from geonode.storage.seal import require_file
+
+LARGEST_FILE = 2**27
+"""Bytes."""
+
+MOST_SPECTRA = 10_000
+"""Of a file."""
+
+FLOATS = -0x80
+"""Exponent that says that numbers are of floating point."""
+
+AXES = {
+    "XNMETR": ("wavelength", "nm"),
+    "XUMETR": ("wavelength", "um"),
+    "XWAVEN": ("wavenumber", "cm-1"),
+    "XRAMANS": ("raman_shift", "cm-1"),
+    "XEV": ("photon_energy", "eV"),
+}
+"""Name and unit of the axis, by its type."""
+
+SIGNALS = {
+    "YABSRB": "absorbance",
+    "YCOUNT": "counts",
+    "YINTENS": "intensity",
+    "YTRANS": "transmittance",
+    "YREFLEC": "reflectance",
+    "YEMISN": "emission",
+}
+"""What was measured, by its type."""
+
+_HEADER = 512  # bytes
+
+
+def read_spc(path: Path) -> Sheet:
+    """Spectra of a file.
+
+    Raises:
+        SpectraError: it is damaged, of the old format, or larger than a file of spectra; the
+            package spc-io is absent.
+        OSError: it cannot be read.
+    """
+    spc_of = require("spc_io", "spc").SPC
+    raw_of = import_module("spc_io.low_level").SpcRaw
+    if require_file(path).stat().st_size > LARGEST_FILE:
+        raise SpectraError(f"found more than {LARGEST_FILE} bytes, expected a smaller file")
+    content = path.read_bytes()
+    _check(content)
+    logging.getLogger("spc_io").setLevel(logging.ERROR)
+    try:
+        raw = raw_of.from_bytes_io(io.BytesIO(content))
+        _refuse_exponents(raw)
+        found = spc_of.from_spc_raw(raw)
+        axes = [np.asarray(one.xarray, float) for one in found]
+        values = [np.asarray(one.yarray, float) for one in found]
+        kind, signal = str(found.xtype), str(found.ytype)
+        along = [one.z for one in found]
+    except SpectraError:
+        raise
+    except Exception as error:  # of a damaged part, whatever it is
+        raise SpectraError(f"found no SPC file that can be read ({error!r:.80})") from error
+    names = [path.stem] if len(axes) == 1 else [_name(z, at) for at, z in enumerate(along, start=1)]
+    places = [f"spectrum {number}" for number in range(1, len(names) + 1)]
+    if any(not np.isfinite(one).all() for one in (*axes, *values)):
+        raise SpectraError("found NaN or infinity, expected finite numbers")
+    axis, spectra, notes = on_common_axis(axes, values, places)
+    axis_name, axis_unit = AXES.get(kind, ("axis", "1"))
+    return Sheet(
+        names=names,
+        axis=axis,
+        axis_name=axis_name,
+        axis_unit=axis_unit,
+        values=spectra,
+        name_places=places,
+        axis_places=[f"point {number}" for number in range(1, len(axis) + 1)],
+        cell_place=lambda spectrum, place: f"{places[spectrum]}, point {place + 1}",
+        understood=Understood(f"SPC, axis {kind}, signal {signal}", notes=notes),
+        names_are="other",
+        signal=SIGNALS.get(signal),
+    )
+
+
+def _check(content: bytes) -> None:
+    """Refuse what says of itself that it is no such file, or larger than it is."""
+    if len(content) < _HEADER or content[1] not in (0x4B, 0x4C, 0x4D):
+        raise SpectraError("found no header of an SPC file, expected one of GRAMS")
+    if content[1] != 0x4B:
+        said = "old format (0x4D)" if content[1] == 0x4D else "byte order (0x4C)"
+        raise SpectraError(
+            f"found an SPC file of the {said}, which spc-io does not read; save it in the new "
+            "format, or as JCAMP-DX"
+        )
+    points, spectra = (int.from_bytes(content[at : at + 4], "little") for at in (4, 24))
+    each = 0x40 & content[0]  # every spectrum has an axis of its own, and the points elsewhere
+    if not 1 <= spectra <= MOST_SPECTRA or (not each and 2 * points * spectra > len(content)):
+        raise SpectraError(
+            f"found {len(content)} bytes of {spectra} spectra of {points} points, expected as many "
+            "as are there; export the file again"
+        )
+    require_values(points * spectra if not each else 0)
+
+
+def _refuse_exponents(raw: Any) -> None:
+    """Refuse whole numbers whose exponent is not the same in the file and in the spectrum."""
+    of_file = int(raw.main_header.fexp)
+    for number, one in enumerate(raw.subs, start=1):
+        of_one = int(one.header.subexp)
+        if FLOATS not in (of_file, of_one) and of_file != of_one:
+            raise SpectraError(
+                f"spectrum {number}: found exponents {of_file} and {of_one} of its numbers, "
+                "expected one; save it with floating-point numbers, or as JCAMP-DX"
+            )
+
+
+def _name(z: float | None, place: int) -> str:
+    return f"spectrum {place}" if z is None else f"{z:g}"
