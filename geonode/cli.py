@@ -12,6 +12,7 @@ from geonode.commands.common import Commands
 from geonode.commands.devices import devices
 from geonode.commands.estimate import estimate
 from geonode.commands.inspect import inspect
+from geonode.commands.next_levels import next_levels
 from geonode.commands.panel import panel
 from geonode.commands.predict import predict
 
@@ -48,18 +49,20 @@ def main(
         raise typer.BadParameter("found --quiet and --verbose, expected one of them")
 
 
-for command, group, example in (
-    (inspect, _SPECTRA, "geonode inspect spectra.csv"),
-    (calibrate, _SPECTRA, "geonode calibrate spectra.csv --unknown unknown.csv"),
-    (panel, _SPECTRA, "geonode panel DIR --out scores.json"),
-    (predict, _SPECTRA, "geonode predict --concentration 45 --out predicted.csv"),
-    (estimate, _SPECTRA, "geonode estimate unknown.csv --out estimates.csv"),
-    (info, _PIPELINE, "geonode info --json"),
-    (verify, _PIPELINE, "geonode verify --root ."),
-    (devices, _MACHINE, "geonode devices"),
+for name, command, group, example in (
+    ("inspect", inspect, _SPECTRA, "geonode inspect spectra.csv"),
+    ("calibrate", calibrate, _SPECTRA, "geonode calibrate spectra.csv --unknown unknown.csv"),
+    ("next", next_levels, _SPECTRA, "geonode next spectra.csv --count 2"),
+    ("panel", panel, _SPECTRA, "geonode panel DIR --out scores.json"),
+    ("predict", predict, _SPECTRA, "geonode predict --concentration 45 --out predicted.csv"),
+    ("estimate", estimate, _SPECTRA, "geonode estimate unknown.csv --out estimates.csv"),
+    ("info", info, _PIPELINE, "geonode info --json"),
+    ("verify", verify, _PIPELINE, "geonode verify --root ."),
+    ("devices", devices, _MACHINE, "geonode devices"),
 ):
     paragraphs = str(getdoc(command)).split("\n\n")
     app.command(
+        name,
         help="\n\n".join(" ".join(text.split()) for text in paragraphs),  # as wide as the terminal
         rich_help_panel=group,
         epilog=f"Example: {example}",

@@ -176,7 +176,9 @@ class SpectraParameters(Block):
     unit: str = Field(
         min_length=1, description="unit of the spectra, for labels (1: dimensionless)"
     )
-    concentration_unit: str = Field(min_length=1, description="unit of the levels, for labels")
+    concentration_unit: Annotated[str, Field(min_length=1)] | None = Field(
+        description="unit of the levels, for labels (null: that of the file, or none)"
+    )
     chart: Literal["linear", "log", "asinh"] = Field(
         description="concentration chart: c, ln c, or asinh(c / kappa), each scaled to [-1, 1]"
     )

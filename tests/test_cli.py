@@ -14,7 +14,7 @@ from geonode.errors import GeonodeError
 from tests.stages.conftest import ROOT
 from tests.storage.pipelines import write_pipeline
 
-COMMANDS = [command.callback.__name__ for command in cli.app.registered_commands]
+COMMANDS = [command.name for command in cli.app.registered_commands]
 LIBRARIES = {"torch", "zarr", "numpy", "scipy", "sklearn", "matplotlib"}
 
 

@@ -12,7 +12,7 @@ from geonode.calibration.line import most_sensitive, straight_line
 from geonode.calibration.verdict import Verdict
 from geonode.decoders.blend import Prediction
 from geonode.devices.device import resolve
-from geonode.errors import ParameterError, SpectraError
+from geonode.errors import SpectraError
 from geonode.estimation.axis import require_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
@@ -23,9 +23,7 @@ from geonode.parameters_file import default_parameters
 from geonode.progress import Progress, silent
 from geonode.report.wording import quantity
 from geonode.series_fit import fit_series
-from geonode.spectra.chart import Chart
-from geonode.spectra.headers import same_unit
-from geonode.spectra.reading import Missing, Spectra, Window, read_spectra, read_table
+from geonode.spectra.reading import Spectra, read_spectra
 from geonode.spectra.series import Series
 from geonode.training.folds import leave_one_out
 
@@ -34,57 +32,6 @@ MOST_WITH_MIDDLES = 12
 
 PREDICTED = 65
 """Concentrations at which spectra are predicted for tables and figures."""
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Names and units that a file does not say.
-
-    Attributes:
-        quantity: what was measured.
-        unit: of the signal; "1": none.
-        concentration_unit: None: that of the file.
-    """
-
-    quantity: str = "signal"
-    unit: str = "1"
-    concentration_unit: str | None = None
-
-
-def read_calibration(
-    file: Path, labels: Labels, window: Window = None, missing: Missing = "refuse"
-) -> Series:
-    """The series of a file.
-
-    Args:
-        file: of any known format.
-        labels: for what the file does not say.
-        window: part of the axis to keep (axis unit).
-        missing: as `read_table`.
-
-    Raises:
-        SpectraError: it cannot be read, or its concentrations are in another unit.
-        ParameterError: the window is no range.
-    """
-    if window is not None and not window[0] < window[1]:
-        raise ParameterError("options", "--window", window, "LOW HIGH with LOW < HIGH")
-    table = read_table(file, window=window, missing=missing)
-    found, given = table.concentration_unit, labels.concentration_unit
-    if found is not None and given is not None and not same_unit(found, given):
-        raise SpectraError(
-            f"{file}: found concentrations in {found}, and --concentration-unit {given}; leave "
-            "the option out"
-        )
-    names = {
-        "signal": labels.quantity,
-        "signal_unit": labels.unit,
-        "axis": table.axis_name,
-        "axis_unit": table.axis_unit,
-        "concentration_unit": given or found or "1",
-    }
-    chart = Chart.of("linear", None, table.concentrations)
-    spectra, replicates = table.spectra, table.replicates
-    return Series(table.concentrations, table.axis, spectra, chart, names, replicates)
 
 
 def read_unknown(file: Path, series: Series) -> Spectra:

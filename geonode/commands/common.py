@@ -35,9 +35,6 @@ DeviceName = Annotated[
 Root = Annotated[
     Path, typer.Option("--root", metavar="DIR", help="Folder of the pipeline, with dvc.yaml.")
 ]
-SheetName = Annotated[
-    str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of a workbook.")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 CacheDtype = Annotated[

@@ -12,7 +12,6 @@ from geonode.commands.common import (
     CacheDtype,
     Overwrite,
     Root,
-    SheetName,
     aligned,
     echo_json,
     found_wrong,
@@ -20,6 +19,7 @@ from geonode.commands.common import (
 )
 from geonode.commands.destination import require_destination
 from geonode.commands.imaging import BatchSize, ImageOptions, Scheduler, Workers, write_maps
+from geonode.commands.spectra_options import Sheet
 from geonode.errors import ParameterError
 from geonode.progress import bar
 from geonode.terminal import tell
@@ -64,7 +64,7 @@ def estimate(
     scheduler: Scheduler = None,
     batch_size: BatchSize = None,
     cache_dtype: CacheDtype = None,
-    sheet: SheetName = None,
+    sheet: Sheet = None,
     root: Root = Path(),
     as_json: AsJson = False,
 ) -> None:

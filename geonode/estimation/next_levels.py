@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from geonode.posterior.posterior import MetricPosterior
 from geonode.posterior.prior import Prior, packaged_prior
+from geonode.progress import Progress, silent
 from geonode.spectra.inspection import proposes_log
 
 CANDIDATES = 64
@@ -47,13 +48,16 @@ class Proposal(NamedTuple):
         return 1 - self.after / self.before if self.before else 0.0
 
 
-def propose(levels: Levels, spectra: Spectra, count: int) -> list[Proposal]:
+def propose(
+    levels: Levels, spectra: Spectra, count: int, report: Progress = silent
+) -> list[Proposal]:
     """Propose the next concentrations to measure, each as if the ones before had been measured.
 
     Args:
         levels: concentrations, ascending, three or more, none negative.
         spectra: theirs.
         count: how many to propose.
+        report: called after every proposal.
 
     Raises:
         TrainingError: as `MetricPosterior.of`.
@@ -70,6 +74,7 @@ def propose(levels: Levels, spectra: Spectra, count: int) -> list[Proposal]:
         before, largest = _root_mean_square(errors), float(errors[best])
         predicted, errors = expected_errors(levels, spectra, grid, prior)
         found.append(Proposal(float(grid[best]), largest, before, _root_mean_square(errors)))
+        report(1)
     return found
 
 

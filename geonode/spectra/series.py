@@ -99,7 +99,7 @@ def write_series(
         writer.coordinate(
             "concentration",
             table.concentrations,
-            units=parameters.concentration_unit,
+            units=labels["concentration_unit"],
             long_name="concentration",
         )
         _axis(writer, table.axis, table.axis_name, table.axis_unit)
@@ -211,7 +211,7 @@ def measured_table(parameters: SpectraParameters) -> SpectraTable:
         source, window=parameters.window, missing=parameters.missing, choices=choices
     )
     found, expected = table.concentration_unit, parameters.concentration_unit
-    if found is not None and not same_unit(found, expected):
+    if found is not None and expected is not None and not same_unit(found, expected):
         raise SpectraError(
             f"{source}: found concentrations in {found}, and spectra.concentration_unit "
             f"{expected}; set spectra.concentration_unit to {found}"
@@ -256,7 +256,7 @@ def _labels(table: SpectraTable, parameters: SpectraParameters) -> dict[str, str
         "signal_unit": done.unit(parameters.unit, table.axis_unit),
         "axis": table.axis_name,
         "axis_unit": table.axis_unit,
-        "concentration_unit": parameters.concentration_unit,
+        "concentration_unit": parameters.concentration_unit or table.concentration_unit or "1",
     }
 
 

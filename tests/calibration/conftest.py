@@ -1,6 +1,8 @@
 import pytest
 
-from geonode.calibration.fit import Calibration, Labels, read_calibration
+from geonode.calibration.fit import Calibration
+from geonode.commands.spectra_options import spectra_parameters
+from geonode.spectra.series import read_series_csv
 from tests.calibration import beer
 
 
@@ -11,5 +13,5 @@ def series_file(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def calibration(series_file):
-    series = read_calibration(series_file, Labels("absorbance"))
+    series = read_series_csv(spectra_parameters(series_file, quantity="absorbance"))
     return Calibration.of(series_file.name, series)

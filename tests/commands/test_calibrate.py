@@ -99,4 +99,4 @@ def test_an_unknown_on_another_axis_is_refused_before_anything_is_written(tmp_pa
 def test_a_unit_that_is_not_that_of_the_file_is_refused(tmp_path):
     done = run(beer.write_series(tmp_path / "beer.csv", 1), "--concentration-unit", "mol/L")
     assert done.exit_code == 2
-    assert "found concentrations in ppb, and --concentration-unit mol/L" in done.stderr
+    assert "found concentrations in ppb, and spectra.concentration_unit mol/L" in done.stderr
