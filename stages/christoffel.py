@@ -21,7 +21,6 @@ def app(parameters: Parameters) -> str:
     from geonode.engine.choice import open_engine
     from geonode.evaluation.grid_report import GridReport
     from geonode.geometry.grid import uniform_nodes
-    from geonode.geometry.lookup import LOOKUPS
     from geonode.geometry.resolution import require_resolution
     from geonode.geometry.sources import grid_source
     from geonode.geometry.stored import write_grids
@@ -34,15 +33,13 @@ def app(parameters: Parameters) -> str:
     wavelengths = torch.from_numpy(series.wavelengths)
     source = grid_source(block, metric, wavelengths)
     like = torch.empty(0, device=device.place, dtype=device.geometry)
-    checks = GridReport(learned, metric, wavelengths, LOOKUPS[block.lookup], block.check_positions)
+    checks = GridReport(learned, metric, wavelengths, block.check_positions)
     with (
         one_thread(),  # or the last digits would depend on the number of cores
         open_engine(parameters.engine, SHARED) as engine,
         progress("evaluating grids", 2 * source.models) as report,
     ):
-        smallest = require_resolution(
-            source, block.resolution, like, LOOKUPS[block.lookup], block.tolerance, report
-        )
+        smallest = require_resolution(source, block.resolution, like, block.tolerance, report)
         nodes = uniform_nodes(block.resolution, like.device, like.dtype)
         write_grids(
             CHRISTOFFEL,
@@ -51,7 +48,6 @@ def app(parameters: Parameters) -> str:
             learned,
             series,
             storage=block.storage,
-            lookup=block.lookup,
             check=checks.add,
             report=report,
             engine=engine,
@@ -62,7 +58,6 @@ def app(parameters: Parameters) -> str:
     about: dict[str, Any] = {
         "models": source.models,
         "method": block.method,
-        "lookup": block.lookup,
         "resolution": block.resolution,
         "smallest_uniform_resolution": smallest,
         "wavelengths": len(wavelengths),

@@ -1,7 +1,7 @@
 """The artifact of solved geodesics: every (source, target, wavelength) of every model."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,12 +19,10 @@ from geonode.engine.local import LOCAL, Engine, Recipe
 from geonode.errors import GeometryError
 from geonode.geodesics.features import FEATURES
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
-from geonode.geodesics.product import Product, Tile, rows_within
 from geonode.geodesics.solution import Solution, Status
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.solvers.methods import METHODS, Settings
 from geonode.geodesics.verification import NetworkErrors, network_errors
-from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.stored import StoredGrids
 from geonode.progress import Progress, silent
@@ -74,7 +72,7 @@ class Summary:
 
 
 class _Tally:
-    """Counts, worst cases and the rows behind them, tile after tile."""
+    """Counts, worst cases and the rows behind them, block after block of wavelengths."""
 
     def __init__(self, method: str) -> None:
         self._method = method
@@ -83,9 +81,9 @@ class _Tally:
         self._rows: list[tuple[float, tuple[int, ...]]] = []
 
     def add(
-        self, at: tuple[int, int], tile: Tile, solution: Solution, errors: NetworkErrors
+        self, at: tuple[int, int], first: int, solution: Solution, errors: NetworkErrors
     ) -> None:
-        """One tile of one (member, fold)."""
+        """Neighbouring wavelengths of one (member, fold), from the first one on."""
         missed = ~solution.converged
         counts = (
             solution.v0.numel(),
@@ -104,8 +102,7 @@ class _Tally:
             size = size.flatten()
             for row in size.topk(min(WORST, counts[1])).indices.tolist():
                 pair, wavelength = divmod(row, residual.shape[1])
-                place = (*at, tile.pairs.start + pair, tile.wavelengths.start + wavelength)
-                self._rows.append((float(size[row]), place))
+                self._rows.append((float(size[row]), (*at, pair, first + wavelength)))
             self._rows = sorted(self._rows, reverse=True)[:WORST]
 
     def join(self, other: "_Tally") -> None:
@@ -154,8 +151,7 @@ def solve_all(
 ) -> Summary:
     """Solve every ordered pair of concentrations at every wavelength for every (member, fold).
 
-    First velocities, residuals and statuses are those of the method; path features and trajectories
-    are those of the closed form.
+    First velocities are those of the method, and path features and trajectories follow from them.
 
     Args:
         path: of the artifact.
@@ -221,14 +217,12 @@ class _Solver:
         self._positions = on_device(learned.positions(series.concentrations), place, dtype)
         self._metric = learned.metric(device.reference)
         self._method = METHODS[parameters.method]
-        self._settings = Settings(
-            parameters.tolerance, grids.lookup, parameters.patience, parameters.steps
-        )
+        self._settings = Settings(parameters.tolerance, parameters.patience, parameters.steps)
         self._arrays = _Arrays(parts, parameters.time_points)
         self._memory = device.budget
 
     def __call__(self, model: int, report: Progress) -> _Tally:
-        """Solve all geodesics of a model; on a card that is short of memory in smaller tiles."""
+        """Solve all geodesics of a model; on a card that is short of memory some at a time."""
         while True:
             less = f"solving geodesics in {self._memory // 2e6:,.0f} MB, which changes no result"
             tally = unless_out_of_memory(partial(self._solve, model), less)
@@ -242,40 +236,66 @@ class _Solver:
         tally = _Tally(parameters.method)
         problem = BoundaryValueProblem.all_pairs(self._positions[index[1]])
         grid = self._grids.grid(index, self._like)
-        tiles = _tiles(grid, problem, self._memory, parameters.time_points)
-        for tile, part, closed_form in tiles:
-            solution = self._method(closed_form, part, self._settings)
-            self._arrays.write(index, tile, solution, part, closed_form, self._wavelengths)
+        width = grid.log_sqrt.shape[1]
+        memory = Memory(len(grid.positions), self._like.itemsize, parameters.time_points)
+        for block in torch.arange(width).split(memory.columns(self._memory, len(problem.source))):
+            columns = slice(int(block[0]), int(block[-1]) + 1)
+            wavelengths = self._wavelengths[columns]
+            closed_form = ClosedForm(grid.at_wavelengths(columns))
+            solution = self._method(closed_form, problem, self._settings)
+            self._arrays.write(index, columns, solution, problem, closed_form, wavelengths)
             errors = network_errors(
                 self._metric[model],
                 closed_form,
-                part,
+                problem,
                 solution,
-                self._wavelengths[tile.wavelengths],
-                rows=math.ceil(parameters.check_rows * tile.rows / self._arrays.rows),
+                wavelengths,
+                rows=math.ceil(parameters.check_rows * len(block) / width),
                 seed=model,
             )
-            tally.add(index, tile, solution, errors)
+            tally.add(index, columns.start, solution, errors)
         self._arrays.finish(index)
         return tally
 
 
-def _tiles(
-    grid: Grid, problem: BoundaryValueProblem, memory: int, time_points: int
-) -> Iterator[tuple[Tile, BoundaryValueProblem, ClosedForm]]:
-    """Parts of a problem that fit into memory, each with the closed form at its wavelengths.
+@dataclass(frozen=True)
+class Memory:
+    """Memory of geodesics at all wavelengths that are solved at once, in bytes.
 
-    A closed form is made of as many wavelengths as take half of it at most, with its tables or as
-    the rows of one pair; a tile is some pairs at all of these.
+    Attributes:
+        nodes: of the grid.
+        itemsize: bytes of a number of the grid.
+        time_points: of the trajectories.
     """
-    nodes, width = grid.log_sqrt.shape
-    table = TABLES * nodes * grid.log_sqrt.element_size()  # of one wavelength
-    row = BYTES_PER_ROW + BYTES_PER_TIME * time_points
-    for block in Product(1, width).tiles(rows_within(memory // 2, max(table, row))):
-        closed_form = ClosedForm(grid.at_wavelengths(block.wavelengths))
-        product = Product(len(problem.source), block.rows)
-        for tile in product.tiles(rows_within(memory - table * block.rows, row)):
-            yield Tile(tile.pairs, block.wavelengths), problem.part(tile.pairs), closed_form
+
+    nodes: int
+    itemsize: int
+    time_points: int
+
+    @property
+    def table(self) -> int:
+        """Of a closed form at one wavelength."""
+        return TABLES * self.nodes * self.itemsize
+
+    @property
+    def row(self) -> int:
+        """Of one geodesic."""
+        return BYTES_PER_ROW + BYTES_PER_TIME * self.time_points
+
+    def columns(self, memory: int, pairs: int) -> int:
+        """Wavelengths that fit into some memory with the geodesics of so many pairs.
+
+        Raises:
+            GeometryError: not even one does.
+        """
+        column = self.table + pairs * self.row
+        if memory < column:
+            raise GeometryError(
+                f"memory_mb: found {memory / 1e6:.3g} MB for geodesics, expected at least the "
+                f"{column / 1e6:.3g} MB of one wavelength; raise memory_mb, or lower "
+                "christoffel.resolution"
+            )
+        return memory // column
 
 
 def _require(
@@ -367,36 +387,35 @@ class _Arrays:
         self.v0, self.residual, self.status, self.features = (
             parts.mapped(name) for name in ("v0", "residual", "status", "features")
         )
-        rows = self.v0.shape[2:]
-        self.rows = math.prod(rows)
         self.times = np.linspace(0, 1, time_points)
         if time_points:
             self.trajectory = parts.blocks("trajectory", block_dims=2)
-            self._block = np.empty((*rows, time_points), dtype=np.float32)
+            self._block = np.empty((*self.v0.shape[2:], time_points), dtype=np.float32)
 
     def write(
         self,
         index: tuple[int, int],
-        tile: Tile,
+        columns: slice,
         solution: Solution,
         problem: BoundaryValueProblem,
         closed_form: ClosedForm,
         wavelengths: Float[Tensor, "wavelength"],
     ) -> None:
-        """A tile of one (member, fold): its solution, and what the closed form knows of it."""
-        at = (*index, tile.pairs, tile.wavelengths)
-        self.v0[at] = solution.v0.cpu()
+        """Some wavelengths of one (member, fold): the solution, and what follows from it."""
+        at = (*index, slice(None), columns)
+        stations = closed_form.stations(problem.stations, wavelengths)
+        v0, features = stations.every_path(solution.v0)
+        self.v0[at] = v0.cpu()
         self.residual[at] = solution.residual.cpu()
         self.status[at] = solution.status.cpu()
-        features = closed_form.features(problem, wavelengths[tile.wavelengths])
         self.features[at] = features.cpu()
         if len(self.times):
             times = torch.from_numpy(self.times).to(wavelengths.dtype).to(wavelengths.device)
-            positions = closed_form.trajectories(problem, times)
-            self._block[tile.pairs, tile.wavelengths] = positions.float().cpu()
+            positions = closed_form.trajectories(problem, v0, times)
+            self._block[:, columns] = positions.float().cpu()
 
     def finish(self, index: tuple[int, int]) -> None:
-        """Store the trajectories of one (member, fold), now that all tiles are there."""
+        """Store the trajectories of one (member, fold), now that all wavelengths are there."""
         if len(self.times):
             self.trajectory[index] = self._block
         for array in (self.v0, self.residual, self.status, self.features):
