@@ -4,8 +4,10 @@ Every one of them is given the same rows of x'' = -G(x, w) x'^2 and tells where 
 """
 
 import math
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
@@ -17,6 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torchdiffeq import odeint
 
+from geonode.geodesics.quadrature import initial_velocity
 from geonode.geodesics.solvers.shooting import GUESS
 from geonode.geometry.field import Field
 from geonode.geometry.metric import FLOOR, Metric
@@ -255,3 +258,36 @@ def shoot(
             break
         velocity[running] -= (miss / sensitivity)[missed]
     return velocity
+
+
+def truth(rows: Rows, at_once: int) -> tuple[Float[Tensor, "row"], Float[Tensor, "row"]]:
+    """First velocities by quadrature, and the sensitivity d x(1) / d x'(0) of the end to them.
+
+    Args:
+        rows: what to join.
+        at_once: rows that are held in memory together; each calls the field at 48 positions.
+    """
+    velocities, sensitivities = [], []
+    for chosen in torch.arange(len(rows.start)).split(at_once):
+        part = rows[chosen]
+        velocities.append(initial_velocity(part.field, part.start, part.end))
+        ends = part.field(torch.stack([part.start, part.end], dim=1))[0]
+        sensitivities.append(torch.exp(ends[:, 0] - ends[:, 1]))
+    return torch.cat(velocities), torch.cat(sensitivities)
+
+
+@contextmanager
+def one_core() -> Iterator[bool]:
+    """This thread, and those it starts, on one core; yields whether the system can do that.
+
+    XLA starts threads of its own, as many as there are cores to run on.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield False
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield True
+    finally:
+        os.sched_setaffinity(0, before)

@@ -10,10 +10,8 @@ compiles, and is not counted; then all solvers take turns, so that what else the
 on all alike. A solver that is not installed is listed as such.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -28,13 +26,23 @@ from jaxtyping import Float
 from torch import Tensor
 
 from benchmarks.geometry import CPU, NODES, Table, largest, markdown
-from benchmarks.peer_solvers import PEERS, Integrator, Peer, Rows, Symbol, in_batches, in_jax, shoot
+from benchmarks.peer_solvers import (
+    PEERS,
+    Integrator,
+    Peer,
+    Rows,
+    Symbol,
+    in_batches,
+    in_jax,
+    one_core,
+    shoot,
+    truth,
+)
 from geonode.config import Parameters
 from geonode.devices.device import environment, one_thread, resolve
 from geonode.evaluation.timing import Quartiles
 from geonode.geodesics.panels import Panels
 from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geodesics.quadrature import initial_velocity
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.solvers.methods import rows_of
 from geonode.geodesics.stations import Stations
@@ -190,22 +198,6 @@ class Case:
         return replace(self.rows, field=field)
 
 
-def truth(rows: Rows, at_once: int) -> tuple[Float[Tensor, "row"], Float[Tensor, "row"]]:
-    """First velocities by quadrature, and the sensitivity d x(1) / d x'(0) of the end to them.
-
-    Args:
-        rows: what to join.
-        at_once: rows that are held in memory together; each calls the field at 48 positions.
-    """
-    velocities, sensitivities = [], []
-    for chosen in torch.arange(len(rows.start)).split(at_once):
-        part = rows[chosen]
-        velocities.append(initial_velocity(part.field, part.start, part.end))
-        ends = part.field(torch.stack([part.start, part.end], dim=1))[0]
-        sensitivities.append(torch.exp(ends[:, 0] - ends[:, 1]))
-    return torch.cat(velocities), torch.cat(sensitivities)
-
-
 def entries_of(case: Case, peers: tuple[Peer, ...], error: float) -> list[Entry]:
     """Every solver on both problems.
 
@@ -354,23 +346,6 @@ def shown(line: dict[str, Any]) -> dict[str, Any]:
     }
     filled = {key: "" if value is None else value for key, value in measured.items()}
     return named | filled | {"note": line["note"]}
-
-
-@contextmanager
-def one_core() -> Iterator[bool]:
-    """This thread, and those it starts, on one core; yields whether the system can do that.
-
-    XLA starts threads of its own, as many as there are cores to run on.
-    """
-    if not hasattr(os, "sched_setaffinity"):
-        yield False
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(before)})
-    try:
-        yield True
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def metric_at_hand() -> tuple[Metric, str]:

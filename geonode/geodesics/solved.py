@@ -19,10 +19,11 @@ from geonode.engine.local import LOCAL, Engine, Recipe
 from geonode.errors import GeometryError
 from geonode.geodesics.features import FEATURES
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
-from geonode.geodesics.solution import Solution, Status
+from geonode.geodesics.solution import Solution
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.solvers.methods import METHODS, Settings
-from geonode.geodesics.verification import NetworkErrors, network_errors
+from geonode.geodesics.tally import Summary, Tally
+from geonode.geodesics.verification import network_errors
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.stored import StoredGrids
 from geonode.progress import Progress, silent
@@ -34,7 +35,6 @@ from geonode.storage.artifact_writer import ArtifactWriter
 from geonode.storage.lineage import NOTHING
 
 DIMS = ("member", "fold", "pair", "wavelength")
-WORST = 3  # rows that an error names
 # Memory of a row while it is solved in float64: 710 bytes measured by Newton's method, less in
 # closed form. Of every time point there are two copies in float64 and one in float32.
 BYTES_PER_ROW, BYTES_PER_TIME = 800, 20
@@ -44,98 +44,6 @@ BYTES_PER_ROW, BYTES_PER_TIME = 800, 20
 TABLES = 15
 # Endpoint errors on the network include the rounding of long sums, in units of the last place.
 ROUNDINGS = 32
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Counts and worst cases over all geodesics.
-
-    Attributes:
-        method: that solved them.
-        geodesics: rows solved.
-        unconverged: rows whose residual exceeds the tolerance, or is not finite.
-        evaluations: positions at which the method asked for the geometry.
-        residual_max: largest endpoint residual on the grid (chart units).
-        endpoint_error_max: largest endpoint error of the checked rows on the network.
-        speed_drift_max: largest relative drift of their speed on the network.
-        checked_on_network: converged rows checked on the network in float64.
-    """
-
-    method: str
-    geodesics: int
-    unconverged: int
-    evaluations: int
-    residual_max: float
-    endpoint_error_max: float
-    speed_drift_max: float
-    checked_on_network: int
-
-
-class _Tally:
-    """Counts, worst cases and the rows behind them, block after block of wavelengths."""
-
-    def __init__(self, method: str) -> None:
-        self._method = method
-        self._counts = np.zeros(4, dtype=np.int64)  # rows, missed, evaluations, checked
-        self._worst = np.zeros(3)  # residual, endpoint, drift
-        self._rows: list[tuple[float, tuple[int, ...]]] = []
-
-    def add(
-        self, at: tuple[int, int], first: int, solution: Solution, errors: NetworkErrors
-    ) -> None:
-        """Neighbouring wavelengths of one (member, fold), from the first one on."""
-        missed = ~solution.converged
-        counts = (
-            solution.v0.numel(),
-            int(missed.sum()),
-            int(solution.evaluations.sum()),
-            len(errors.endpoint),
-        )
-        self._counts += counts
-        residual = solution.residual.abs().cpu()
-        found = (residual, errors.endpoint.abs().cpu(), errors.drift.cpu())
-        worst = [float(part.max()) if part.numel() else 0.0 for part in found]
-        self._worst = np.maximum(self._worst, worst)  # NaN, if there is one
-        if counts[1]:
-            lost = (solution.status == Status.NOT_FINITE).cpu()
-            size = torch.where(missed.cpu(), residual.masked_fill(lost, torch.inf), -torch.inf)
-            size = size.flatten()
-            for row in size.topk(min(WORST, counts[1])).indices.tolist():
-                pair, wavelength = divmod(row, residual.shape[1])
-                self._rows.append((float(size[row]), (*at, pair, first + wavelength)))
-            self._rows = sorted(self._rows, reverse=True)[:WORST]
-
-    def join(self, other: "_Tally") -> None:
-        """What was found elsewhere."""
-        self._counts += other._counts
-        self._worst = np.maximum(self._worst, other._worst)
-        self._rows = sorted(self._rows + other._rows, reverse=True)[:WORST]
-
-    def summary(self) -> Summary:
-        """What was found until now."""
-        geodesics, unconverged, evaluations, checked = self._counts.tolist()
-        residual, endpoint, drift = self._worst.tolist()
-        return Summary(
-            method=self._method,
-            geodesics=geodesics,
-            unconverged=unconverged,
-            evaluations=evaluations,
-            residual_max=residual,
-            endpoint_error_max=endpoint,
-            speed_drift_max=drift,
-            checked_on_network=checked,
-        )
-
-    def worst_rows(self, series: Series) -> str:
-        """The rows that miss most, in the reader's units."""
-        source, target = (index.tolist() for index in ordered_pairs(len(series.concentrations)))
-        levels, unit = series.concentrations, series.labels["concentration_unit"]
-        return "; ".join(
-            f"{levels[source[pair]]:g} to {levels[target[pair]]:g} {unit} at "
-            f"{series.axis[wavelength]:g} {series.labels['axis_unit']} (member {member}, fold "
-            f"{fold}): {f'{size:.1e}' if math.isfinite(size) else 'not finite'}"
-            for size, (member, fold, pair, wavelength) in self._rows
-        )
 
 
 def solve_all(
@@ -170,7 +78,7 @@ def solve_all(
         ArtifactError: the artifact cannot be written. An older one is intact in both cases.
     """
     choose(METHODS, parameters.method, "geodesics.method")
-    tally = _Tally(parameters.method)
+    tally = Tally(parameters.method)
     attributes: dict[str, JSON] = {
         "method": parameters.method,
         "members": learned.members,
@@ -179,7 +87,7 @@ def solve_all(
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, learned, series, parameters.time_points)
         outer = replace(learned, inner=None)  # the inner metrics are not looked at
-        solver: Recipe[int, _Tally] = partial(
+        solver: Recipe[int, Tally] = partial(
             _Solver, writer.parts, grids, outer, series, parameters, device
         )
         models = range(learned.network.models)
@@ -221,7 +129,7 @@ class _Solver:
         self._arrays = _Arrays(parts, parameters.time_points)
         self._memory = device.budget
 
-    def __call__(self, model: int, report: Progress) -> _Tally:
+    def __call__(self, model: int, report: Progress) -> Tally:
         """Solve all geodesics of a model; on a card that is short of memory some at a time."""
         while True:
             less = f"solving geodesics in {self._memory // 2e6:,.0f} MB, which changes no result"
@@ -231,9 +139,9 @@ class _Solver:
                 return tally
             self._memory //= 2
 
-    def _solve(self, model: int) -> _Tally:
+    def _solve(self, model: int) -> Tally:
         parameters, index = self._parameters, self._learned.index(model)
-        tally = _Tally(parameters.method)
+        tally = Tally(parameters.method)
         problem = BoundaryValueProblem.all_pairs(self._positions[index[1]])
         grid = self._grids.grid(index, self._like)
         width = grid.log_sqrt.shape[1]
