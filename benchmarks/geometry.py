@@ -16,20 +16,20 @@ from typing import Any
 import torch
 import typer
 
+from benchmarks.symbols import SYMBOLS
 from geonode.config import ChristoffelParameters
 from geonode.devices.device import one_thread
 from geonode.evaluation.timing import Quartiles, time_calls
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.quadrature import initial_velocity
 from geonode.geodesics.solvers.closed_form import ClosedForm
-from geonode.geodesics.solvers.initial_value import integrate
+from geonode.geodesics.solvers.initial_value import DormandPrince, Integrator, RungeKutta
 from geonode.geodesics.solvers.methods import METHODS, Settings, rows_of
 from geonode.geodesics.verification import grid_geodesic_errors
-from geonode.geometry.christoffel import SYMBOLS
 from geonode.geometry.field import NetworkField
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.lookup import LOOKUPS, hermite
+from geonode.geometry.lookup import hermite
 from geonode.geometry.metric import Metric
 from geonode.geometry.sources import GridSource, grid_source
 from geonode.geometry.stored import STORAGE, write_grids
@@ -94,7 +94,7 @@ def grids(
 
 
 def lookups(source: GridSource, points: int, repeats: int) -> Table:
-    """Every lookup in coarse and fine grids of one model, in both formats."""
+    """Lookups in coarse and fine grids of one model, in both formats."""
     generator = torch.Generator().manual_seed(0)
     x = (2 * torch.rand(points, generator=generator, dtype=torch.float64) - 1).sort().values
     table = []
@@ -105,19 +105,17 @@ def lookups(source: GridSource, points: int, repeats: int) -> Table:
         exact = source.grid(0, x.to(dtype).double())
         columns = torch.arange(grid.log_sqrt.shape[1])
         at = x.to(dtype).expand(len(columns), -1)
-        for name, lookup in LOOKUPS.items():
-            log_sqrt, symbol = lookup(grid, at, columns)
-            seconds = timed(partial(lookup, grid, at, columns), repeats).median
-            table.append(
-                {
-                    "lookup": name,
-                    "nodes": resolution,
-                    "format": str(dtype).removeprefix("torch."),
-                    "ln sqrt(g)": largest(log_sqrt.T - exact.log_sqrt),
-                    "symbol": largest(symbol.T - exact.symbol),
-                    "ns a lookup": 1e9 * seconds / at.numel(),
-                }
-            )
+        log_sqrt, symbol = hermite(grid, at, columns)
+        seconds = timed(partial(hermite, grid, at, columns), repeats).median
+        table.append(
+            {
+                "nodes": resolution,
+                "format": str(dtype).removeprefix("torch."),
+                "ln sqrt(g)": largest(log_sqrt.T - exact.log_sqrt),
+                "symbol": largest(symbol.T - exact.symbol),
+                "ns a lookup": 1e9 * seconds / at.numel(),
+            }
+        )
     return table
 
 
@@ -135,9 +133,7 @@ def storage(source: GridSource, learned: LearnedMetrics, series: Series, metric:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "grids.zarr"
             nodes = uniform_nodes(NODES, CPU, torch.float64)
-            write_grids(
-                path, source, nodes, learned, series, storage=name, lookup="hermite", check=check
-            )
+            write_grids(path, source, nodes, learned, series, storage=name, check=check)
             size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
         v0, endpoint = (max(part) for part in zip(*errors, strict=True))
         table.append({"format": name, "MB": size / 1e6, "v0": v0, "endpoint": endpoint})
@@ -163,7 +159,7 @@ def methods(
     cases = []
     for fold in range(folds):
         problem = BoundaryValueProblem.all_pairs(positions[fold])
-        _, start, end = rows_of(ClosedForm(source.grid(fold, nodes)), problem, hermite)
+        _, start, end = rows_of(ClosedForm(source.grid(fold, nodes)), problem)
         w = wavelengths.repeat(len(problem.source))
         field = NetworkField(metric[fold], w)
         cases.append((source.grid(fold, nodes), problem, initial_velocity(field, start, end)))
@@ -173,13 +169,12 @@ def methods(
         for grid, whole, exact in cases:
             problem, part, truth = whole, grid, exact.reshape(len(whole.source), -1)
             if name == "scipy":
-                problem, columns = (
-                    whole.part(slice(0, scipy_rows)),
-                    torch.tensor([len(wavelengths) // 3]),
-                )
+                some = (whole.source[:scipy_rows], whole.target[:scipy_rows])
+                problem = BoundaryValueProblem(whole.stations, *some)
+                columns = torch.tensor([len(wavelengths) // 3])
                 part, truth = grid.at_wavelengths(columns), truth[:scipy_rows, columns]
             start_time = time.perf_counter()
-            solution = method(ClosedForm(part), problem, Settings(1e-6, hermite))
+            solution = method(ClosedForm(part), problem, Settings(1e-6))
             seconds += time.perf_counter() - start_time
             errors.append(largest(solution.v0 - truth))
             rows += solution.v0.numel()
@@ -207,24 +202,22 @@ def integrators(metric: Metric, series: Series, rows: int) -> Table:
     columns = torch.randint(len(series.axis), (rows,), generator=generator)
     field = NetworkField(metric[0], torch.from_numpy(series.wavelengths)[columns])
     velocity = initial_velocity(field, start, end)
-    times = torch.linspace(0, 1, 11, dtype=torch.float64)
+    first, last = field(torch.stack([start, end], dim=1))[0].unbind(1)
+    known: list[tuple[str, Integrator]] = [
+        *((f"rk4, {steps} steps", RungeKutta(steps)) for steps in (20, 50, 100)),
+        *((f"dopri5, {tol:g}", DormandPrince(tol)) for tol in (1e-5, 1e-7)),
+    ]
     table = []
-    for name, how in (
-        ("dopri5, rtol 1e-5, atol 1e-7", {"method": "dopri5"}),
-        ("dopri5, rtol 1e-6, atol 1e-8", {"method": "dopri5", "rtol": 1e-6, "atol": 1e-8}),
-        ("rk4, 20 steps", {"method": "rk4", "steps": 20}),
-        ("rk4, 50 steps", {"method": "rk4", "steps": 50}),
-    ):
+    for name, integrator in known:
         begin = time.perf_counter()
-        path = integrate(field, start, velocity, times, **how)
+        arrival = integrator(field, start, velocity)
         seconds = time.perf_counter() - begin
-        speed = field(path.positions)[0].exp() * path.velocities
         table.append(
             {
                 "integrator": name,
-                "endpoint": largest(path.positions[:, -1] - end),
-                "drift of speed": largest(speed / speed[:, :1] - 1),
-                "evaluations": path.evaluations,
+                "endpoint": largest(arrival.position - end),
+                "sensitivity": largest(arrival.sensitivity / torch.exp(first - last) - 1),
+                "evaluations": int(arrival.evaluations.max()),
                 "us a row": 1e6 * seconds / rows,
             }
         )

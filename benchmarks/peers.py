@@ -10,12 +10,8 @@ compiles, and is not counted; then all solvers take turns, so that what else the
 on all alike. A solver that is not installed is listed as such.
 """
 
-import math
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -26,28 +22,37 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 import typer
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
-from torchdiffeq import odeint
 
 from benchmarks.geometry import CPU, NODES, Table, largest, markdown
+from benchmarks.peer_solvers import (
+    PEERS,
+    Integrator,
+    Peer,
+    Rows,
+    Symbol,
+    in_batches,
+    in_jax,
+    one_core,
+    shoot,
+    truth,
+)
 from geonode.config import Parameters
 from geonode.devices.device import environment, one_thread, resolve
 from geonode.evaluation.timing import Quartiles
-from geonode.geodesics.expanded import expanded_stations
+from geonode.geodesics.panels import Panels
 from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geodesics.quadrature import initial_velocity
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.solvers.methods import rows_of
-from geonode.geodesics.solvers.shooting import GUESS
 from geonode.geodesics.stations import Stations
-from geonode.geometry.field import Field, NetworkField
+from geonode.geometry.field import NetworkField
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.lookup import hermite
-from geonode.geometry.metric import FLOOR, SIZES, Metric
+from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
-from geonode.geometry.sources import ChebyshevSource, grid_source
+from geonode.geometry.sources import grid_source
 from geonode.parameters_file import read_parameters
 from geonode.progress import bar
 from geonode.storage.document import write_document
@@ -56,244 +61,10 @@ from stages.paths import METRIC, PARAMETERS
 LEVELS = 6
 SEED, GAIN = 0, 2.0  # of the network where none has been trained
 TOLERANCES = tuple(10.0**-digits for digits in range(3, 11))
-GAUSS_NODES = 8  # in every gap between levels
+GAUSS_NODES = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # in every gap between levels
 FEW_NODES = (6.0, 12.0, 25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
-SHOTS = 8
-BATCH = 2000  # rows on the network at once: more of them no longer fit in cache
 RESAMPLES = 10_000
 INITIAL, BOUNDARY = "initial value", "boundary value"
-
-Symbol = Callable[[Any, Any], Any]
-"""G of one position and one wavelength, scalars of jax."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Boundary value problems, one a row, and their geometry.
-
-    Attributes:
-        field: ln sqrt(g) and G, for solvers in torch.
-        wavelengths: chart units, for solvers in jax.
-        start, end: chart positions.
-    """
-
-    field: Field
-    wavelengths: Float[Tensor, "row"]
-    start: Float[Tensor, "row"]
-    end: Float[Tensor, "row"]
-
-    def __getitem__(self, chosen: Int[Tensor, "chosen"]) -> "Rows":
-        """Some of the rows."""
-        parts = (self.wavelengths, self.start, self.end)
-        return Rows(self.field[chosen], *(part[chosen] for part in parts))
-
-
-Integrator = Callable[[Rows, Float[Tensor, "row"], float], Float[Tensor, "row"]]
-"""(rows, first velocities, tolerance) to x(1); NaN where the solver gave up."""
-
-
-@dataclass(frozen=True)
-class Peer:
-    """A solver of others.
-
-    Attributes:
-        name: package and method.
-        packages: what must be installed.
-        make: the integrator, from G for jax.
-        on_grid: whether it can read geonode's grid too, being in torch.
-        note: how it is used.
-        compiled: the integrator for timing, which a C++ compiler makes anew for every tolerance and
-            number of rows: so the tolerance is chosen without, and nothing is shot with it.
-    """
-
-    name: str
-    packages: tuple[str, ...]
-    make: Callable[[Symbol], Integrator]
-    on_grid: bool
-    note: str
-    compiled: Callable[[Symbol], Integrator] | None = None
-
-    def missing(self) -> str | None:
-        """Why it cannot be run here."""
-        absent = [name for name in self.packages if find_spec(name) is None]
-        if absent:
-            return f"not installed: {', '.join(absent)}"
-        if self.compiled and not (shutil.which("c++") or shutil.which("g++")):
-            return "not run: no C++ compiler"
-        return None
-
-
-def by_torchdiffeq(symbol: Symbol) -> Integrator:  # noqa: ARG001 - torch has the field
-    """Dormand and Prince; rows given together share steps, and the worst of them decides."""
-
-    def integrate(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
-        def equation(time: Tensor, state: Tensor) -> Tensor:  # noqa: ARG001
-            position, speed = state
-            return torch.stack([speed, -rows.field(position[:, None])[1][:, 0] * speed.square()])
-
-        times = torch.tensor([0.0, 1.0], dtype=torch.float64)
-        options = {"norm": lambda errors: errors.abs().max(), "step_t": times[-1:]}
-        how: dict[str, Any] = {"rtol": tolerance, "atol": tolerance, "options": options}
-        path = odeint(equation, torch.stack([rows.start, velocity]), times, method="dopri5", **how)
-        end: Tensor = path[-1, 0]
-        return end
-
-    return integrate
-
-
-def by_torchode(method: str, compiled: bool, symbol: Symbol) -> Integrator:  # noqa: ARG001
-    """One batch in which every row takes its own steps."""
-    import torchode  # noqa: PLC0415 - optional
-
-    @cache
-    def solver(tolerance: float) -> Callable[..., Any]:
-        # compiling makes a constant of the tolerance, and nothing of the solver as a module, which
-        # has no forward
-        controller = torchode.IntegralController(atol=tolerance, rtol=tolerance)
-        made = torchode.AutoDiffAdjoint(getattr(torchode, method)(), controller)
-        solve: Callable[..., Any] = made.to(torch.float64).solve
-        return torch.compile(solve) if compiled else solve
-
-    def integrate(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
-        def equation(time: Tensor, state: Tensor) -> Tensor:  # noqa: ARG001
-            position, speed = state[:, :1], state[:, 1:]
-            return torch.cat([speed, -rows.field(position)[1] * speed.square()], dim=1)
-
-        zero = torch.zeros_like(rows.start)
-        state = torch.stack([rows.start, velocity], dim=1)
-        problem = torchode.InitialValueProblem(state, t_start=zero, t_end=zero + 1)
-        with torch.no_grad():
-            solved = solver(tolerance)(problem, term=torchode.ODETerm(equation))
-        return torch.where(solved.status == 0, solved.ys[:, -1, 0], torch.nan)
-
-    return integrate
-
-
-def by_diffrax(method: str, symbol: Symbol) -> Integrator:
-    """One row under jax.vmap, so that every row takes its own steps, all of it under jax.jit."""
-    import diffrax  # noqa: PLC0415 - optional
-    import jax  # noqa: PLC0415 - optional
-
-    jax.config.update("jax_enable_x64", True)
-
-    def equation(time: Any, state: Any, w: Any) -> Any:  # noqa: ARG001
-        position, speed = state
-        return speed, -symbol(position, w) * speed**2
-
-    term, solver = diffrax.ODETerm(equation), getattr(diffrax, method)()
-
-    def one_row(position: Any, velocity: Any, w: Any, tolerance: Any) -> Any:
-        solved = diffrax.diffeqsolve(
-            term,
-            solver,
-            t0=0.0,
-            t1=1.0,
-            dt0=None,
-            y0=(position, velocity),
-            args=w,
-            stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance),
-            throw=False,
-        )
-        arrived = solved.result == diffrax.RESULTS.successful
-        return jax.numpy.where(arrived, solved.ys[0][-1], jax.numpy.nan)
-
-    all_rows = jax.jit(jax.vmap(one_row, in_axes=(0, 0, 0, None)))
-
-    def integrate(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
-        parts = (part.numpy() for part in (rows.start, velocity, rows.wavelengths))
-        return torch.from_numpy(np.array(all_rows(*parts, tolerance)))
-
-    return integrate
-
-
-SHARED, OWN = "steps shared by a batch, worst row decides", "steps of every row"
-JITTED = f"{OWN}; jax.jit, jax.vmap"
-PEERS = (
-    Peer("torchdiffeq dopri5", ("torchdiffeq",), by_torchdiffeq, True, SHARED),
-    *(
-        Peer(f"torchode {name}", ("torchode",), partial(by_torchode, method, False), True, OWN)
-        for name, method in (("dopri5", "Dopri5"), ("tsit5", "Tsit5"))
-    ),
-    Peer(
-        "torchode tsit5, compiled",
-        ("torchode",),
-        partial(by_torchode, "Tsit5", False),
-        False,
-        f"{OWN}; torch.compile",
-        compiled=partial(by_torchode, "Tsit5", True),
-    ),
-    *(
-        Peer(f"diffrax {name}", ("diffrax", "jax"), partial(by_diffrax, method), False, JITTED)
-        for name, method in (("dopri5", "Dopri5"), ("tsit5", "Tsit5"))
-    ),
-)
-
-
-def in_jax(metric: Metric) -> Symbol:
-    """G of a metric network by the same weights in jax, by its forward derivative."""
-    network = metric.network
-    weights = [
-        (weight[0].numpy(), bias[0, 0].numpy())
-        for weight, bias in zip(network.weights, network.biases, strict=True)
-    ]
-
-    def symbol(x: Any, w: Any) -> Any:
-        import jax  # noqa: PLC0415 - optional
-
-        def log_sqrt(x: Any) -> Any:
-            hidden = jax.numpy.stack([x, w])
-            for weight, bias in weights[:-1]:
-                hidden = jax.numpy.tanh(hidden @ weight + bias)
-            value = (hidden @ weights[-1][0] + weights[-1][1])[0]
-            return 0.5 * jax.numpy.log(jax.nn.softplus(value) + FLOOR)
-
-        return jax.jvp(log_sqrt, (x,), (jax.numpy.ones_like(x),))[1]
-
-    return symbol
-
-
-def in_batches(integrate: Integrator) -> Integrator:
-    """The same in parts of nearly equal size, so that compilers meet two sizes at most."""
-
-    def integrate_all(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
-        parts = torch.arange(len(velocity)).tensor_split(math.ceil(len(velocity) / BATCH))
-        return torch.cat([integrate(rows[part], velocity[part], tolerance) for part in parts])
-
-    return integrate_all
-
-
-def shoot(
-    integrate: Integrator, rows: Rows, tolerance: float, error: float
-) -> Float[Tensor, "row"]:
-    """First velocities from start to end, by Newton's method with the exact sensitivity.
-
-    Guess and sensitivity are those of `geonode.geodesics.solvers.shooting`. Half the error is left
-    to the integrator. A row that has arrived is not shot again.
-
-    Args:
-        integrate: the solver.
-        rows: what to join.
-        tolerance: of the solver.
-        error: largest |x(1) - target|, chart units.
-    """
-    points = rows.start[:, None] + (rows.end - rows.start)[:, None] * torch.tensor(
-        [0.0, *(fraction for fraction, _ in GUESS)], dtype=torch.float64
-    )
-    log_sqrt = rows.field(points)[0]
-    weights = torch.tensor([weight for _, weight in GUESS], dtype=torch.float64)
-    velocity = (rows.end - rows.start) * (torch.exp(log_sqrt[:, 1:] - log_sqrt[:, :1]) @ weights)
-    running = torch.arange(len(velocity))
-    for _ in range(SHOTS):
-        part = rows[running]
-        reached = integrate(part, velocity[running], tolerance)
-        miss = reached - part.end
-        sensitivity = torch.exp(log_sqrt[running, 0] - part.field(reached[:, None])[0][:, 0])
-        missed = ~(miss.abs() <= error / 2)
-        running = running[missed]
-        if not len(running):
-            break
-        velocity[running] -= (miss / sensitivity)[missed]
-    return velocity
 
 
 @dataclass(frozen=True)
@@ -385,7 +156,7 @@ class Case:
         symbol: G for jax.
         grid: of the same metric, at the nodes of the pipeline.
         make_grid: the same at any number of nodes, from the network on.
-        make_stations: the same without a grid, from an expansion to a tolerance.
+        make_stations: the same without a grid, with any number of nodes in every gap.
         rows: on the network; wavelengths fastest.
         velocity: x'(0).
         sensitivity: of x(1) to x'(0).
@@ -395,7 +166,7 @@ class Case:
     symbol: Symbol
     grid: Grid
     make_grid: Callable[[int], Grid]
-    make_stations: Callable[[float], Stations]
+    make_stations: Callable[[int], Stations]
     rows: Rows
     velocity: Float[Tensor, "row"]
     sensitivity: Float[Tensor, "row"]
@@ -410,14 +181,12 @@ class Case:
             source = grid_source(parameters.christoffel, metric, w)
             return source.grid(0, uniform_nodes(nodes, CPU, torch.float64))
 
-        def make_stations(tolerance: float) -> Stations:
-            source = ChebyshevSource.of(
-                metric, w, tolerance=tolerance, largest_degree=parameters.christoffel.largest_degree
-            )
-            return expanded_stations(source, 0, problem.stations, w, GAUSS_NODES)
+        def make_stations(nodes: int) -> Stations:
+            panels = Panels.between(problem.stations[None], nodes)
+            return panels.evaluate(metric, w).stations()[0]
 
         grid = make_grid(NODES)
-        _, start, end = rows_of(ClosedForm(grid), problem, hermite)
+        _, start, end = rows_of(ClosedForm(grid), problem)
         every = w.repeat(len(problem.source))
         rows = Rows(NetworkField(metric, every), every, start, end)
         known = truth(rows, wavelengths)
@@ -425,24 +194,8 @@ class Case:
 
     def on_grid(self) -> Rows:
         """The same rows, read from the grid."""
-        field, _, _ = rows_of(ClosedForm(self.grid), self.problem, hermite)
+        field, _, _ = rows_of(ClosedForm(self.grid), self.problem)
         return replace(self.rows, field=field)
-
-
-def truth(rows: Rows, at_once: int) -> tuple[Float[Tensor, "row"], Float[Tensor, "row"]]:
-    """First velocities by quadrature, and the sensitivity d x(1) / d x'(0) of the end to them.
-
-    Args:
-        rows: what to join.
-        at_once: rows that are held in memory together; each calls the field at 48 positions.
-    """
-    velocities, sensitivities = [], []
-    for chosen in torch.arange(len(rows.start)).split(at_once):
-        part = rows[chosen]
-        velocities.append(initial_velocity(part.field, part.start, part.end))
-        ends = part.field(torch.stack([part.start, part.end], dim=1))[0]
-        sensitivities.append(torch.exp(ends[:, 0] - ends[:, 1]))
-    return torch.cat(velocities), torch.cat(sensitivities)
 
 
 def entries_of(case: Case, peers: tuple[Peer, ...], error: float) -> list[Entry]:
@@ -484,12 +237,12 @@ def geonode_entries(case: Case, problem: str, error: float) -> Iterator[Entry]:
     if problem == BOUNDARY:
         yield Entry(
             problem,
-            "geonode expanded_stations",
+            "geonode stations",
             "network",
-            "expansion, quadrature between levels, solution with all features",
-            "tolerance",
-            TOLERANCES,
-            lambda tolerance: case.make_stations(tolerance).every_path()[0].flatten(),
+            "quadrature between levels, solution with all features",
+            "nodes",
+            GAUSS_NODES,
+            lambda nodes: case.make_stations(int(nodes)).every_path()[0].flatten(),
             judge,
         )
 
@@ -593,23 +346,6 @@ def shown(line: dict[str, Any]) -> dict[str, Any]:
     }
     filled = {key: "" if value is None else value for key, value in measured.items()}
     return named | filled | {"note": line["note"]}
-
-
-@contextmanager
-def one_core() -> Iterator[bool]:
-    """This thread, and those it starts, on one core; yields whether the system can do that.
-
-    XLA starts threads of its own, as many as there are cores to run on.
-    """
-    if not hasattr(os, "sched_setaffinity"):
-        yield False
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(before)})
-    try:
-        yield True
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def metric_at_hand() -> tuple[Metric, str]:

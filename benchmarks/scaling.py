@@ -33,16 +33,15 @@ from geonode.config import EngineParameters
 from geonode.devices.device import environment, one_thread, resolve
 from geonode.engine.choice import open_engine
 from geonode.engine.local import LOCAL, Engine
-from geonode.geodesics.expanded import expanded_stations
+from geonode.geodesics.panels import Panels
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
-from geonode.geometry.sources import ChebyshevSource
 from geonode.parameters_file import read_parameters
 from geonode.progress import Progress, bar
 from geonode.storage.document import write_document
 
 PARAMETERS = Path("params.yaml")
-STATIONS, COLUMNS, GAUSS_NODES = 100, 48, 8
+STATIONS, COLUMNS, GAUSS_NODES = 100, 48, 3
 PAIRS = STATIONS * (STATIONS - 1)
 BYTES_PER_ROW = 6 * 8  # written: first velocity and five features
 OPERATIONS_PER_ROW = 5
@@ -69,6 +68,7 @@ def joined(columns: int) -> Callable[[Tile, Progress], Found]:
     """Joins all stations at the wavelengths of a tile, of so many in all."""
     network = Perceptron.initial(SIZES, [(0,)]).to(CPU, torch.float64)
     metric, stations = Metric(network), torch.linspace(-1, 1, STATIONS, dtype=torch.float64)
+    panels = Panels.between(stations[None], GAUSS_NODES)
 
     def join(tile: Tile, report: Progress) -> Found:
         rows, total = PAIRS * tile.columns, 0.0
@@ -76,8 +76,7 @@ def joined(columns: int) -> Callable[[Tile, Progress], Found]:
             places = torch.arange(tile.first, tile.first + tile.columns, dtype=torch.float64)
             wavelengths = 2 * places / max(columns - 1, 1) - 1
             with one_thread():
-                source = ChebyshevSource.of(metric, wavelengths, tolerance=1e-9, largest_degree=64)
-                known = expanded_stations(source, 0, stations, wavelengths, GAUSS_NODES)
+                known = panels.evaluate(metric, wavelengths).stations()[0]
                 total = float(known.every_path()[0].sum())
         report(1)
         return Found(rows, total, _peak_mb())

@@ -297,9 +297,6 @@ class ChristoffelParameters(Block):
     largest_degree: Annotated[int, Field(ge=8, le=2048)] = Field(
         description="degree of the expansion beyond which a metric is refused as too sharp"
     )
-    lookup: Literal["hermite", "linear", "grid_sample"] = Field(
-        description="interpolation between nodes, for the tolerance and for iterative methods"
-    )
     storage: Literal["float32", "float16"] = Field(description="format of the stored grid")
     check_positions: PositiveInt = Field(
         description="random concentrations, per model, at which the grid is checked in float64"
@@ -309,7 +306,7 @@ class ChristoffelParameters(Block):
 class GeodesicsParameters(Block):
     """Boundary value problems."""
 
-    method: Literal["closed_form", "newton", "lbfgs", "adam", "scipy"] = Field(
+    method: Literal["closed_form", "newton", "lbfgs", "adam", "dopri5", "scipy"] = Field(
         description="method that solves for first velocities"
     )
     tolerance: Positive = Field(
@@ -318,7 +315,7 @@ class GeodesicsParameters(Block):
     patience: PositiveInt = Field(
         description="successive shots within the tolerance after which a geodesic is solved"
     )
-    steps: PositiveInt = Field(description="in time, of every shot of an iterative method")
+    steps: PositiveInt = Field(description="in time, of every shot of newton, lbfgs and adam")
     time_points: Annotated[int, Field(ge=0)] = Field(
         description="points of the stored trajectories (0: none are stored, otherwise at least 2)"
     )

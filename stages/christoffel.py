@@ -22,28 +22,25 @@ def app(parameters: Parameters) -> str:
     from geonode.engine.choice import open_engine
     from geonode.evaluation.grid_report import GridReport
     from geonode.geometry.grid import uniform_nodes
-    from geonode.geometry.lookup import LOOKUPS
     from geonode.geometry.resolution import require_resolution
     from geonode.geometry.sources import grid_source
     from geonode.geometry.stored import write_grids
     from geonode.storage.document import read_document
 
-    block, lookup = parameters.christoffel, LOOKUPS[parameters.christoffel.lookup]
+    block = parameters.christoffel
     device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     series, learned, made_from = _inputs()
     metric = learned.metric(device.reference)
     wavelengths = torch.from_numpy(series.wavelengths)
     source = grid_source(block, metric, wavelengths)
     like = torch.empty(0, device=device.place, dtype=device.geometry)
-    checks = GridReport(learned, metric, wavelengths, lookup, block.check_positions)
+    checks = GridReport(learned, metric, wavelengths, block.check_positions)
     with (
         one_thread(),  # or the last digits would depend on the number of cores
         open_engine(parameters.engine, SHARED) as engine,
         progress("evaluating grids", 2 * source.models) as report,
     ):
-        smallest = require_resolution(
-            source, block.resolution, like, lookup, block.tolerance, report
-        )
+        smallest = require_resolution(source, block.resolution, like, block.tolerance, report)
         nodes = uniform_nodes(block.resolution, like.device, like.dtype)
         write_grids(
             CHRISTOFFEL,
@@ -52,7 +49,6 @@ def app(parameters: Parameters) -> str:
             learned,
             series,
             storage=block.storage,
-            lookup=block.lookup,
             check=checks.add,
             report=report,
             engine=engine,
@@ -78,7 +74,6 @@ def _write_metrics(
     about: dict[str, Any] = {
         "models": models,
         "method": block.method,
-        "lookup": block.lookup,
         "resolution": block.resolution,
         "smallest_uniform_resolution": smallest,
         "wavelengths": len(series.wavelengths),

@@ -263,7 +263,7 @@ class PreparedDecoders:
         return [(self.network, self.rate)]
 
     @property
-    def beside(self) -> list[tuple[Float[Tensor, "feature"], Float[Tensor, "feature"]]]:
+    def buffers(self) -> list[tuple[Float[Tensor, "feature"], Float[Tensor, "feature"]]]:
         """Mean and deviation of the features of every decoder."""
         return list(zip(self.scale.mean.cpu(), self.scale.deviation.cpu(), strict=True))
 

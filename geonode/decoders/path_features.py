@@ -12,6 +12,7 @@ from torch import Tensor
 from geonode.devices.device import on_device
 from geonode.geodesics.panels import Panels
 from geonode.geodesics.problem import ordered_pairs
+from geonode.geodesics.stations import Stations
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.spectra.series import Series
@@ -42,8 +43,8 @@ def path_features(
     for model in range(metric.network.models):
         _, fold = learned.index(model)
         panels = Panels.between(positions[fold : fold + 1], NODES)
-        paths = panels.geometry(metric[model], wavelengths, source[None], target[None])
-        features.append(paths.features[0].float().numpy())
+        stations = panels.evaluate(metric[model], wavelengths).stations()
+        features.append(stations.features(source[None], target[None])[0].float().numpy())
     return np.stack(features).reshape(learned.members, len(learned.charts), *features[0].shape)
 
 
@@ -85,59 +86,43 @@ def _features_to(
 ) -> np.ndarray:
     """The same for one metric and chart positions, sources ascending.
 
-    A path is whole gaps between neighbouring sources and what lies between the target and the
-    source next to it, on the side that the path comes from.
+    Every target is a station among the sources, between its neighbours `lower` and `upper`; the
+    gaps that it does not split are shared.
     """
-    above = np.searchsorted(sources, targets)
+    below = np.searchsorted(sources, targets)  # how many sources are
     padded = np.concatenate([sources[:1], sources, sources[-1:]])
-    lower = np.where(above > 0, padded[above], targets)  # next to the target
-    upper = np.where(above < len(sources), padded[above + 1], targets)
-    gaps = _integrals(metric, wavelengths, sources[:-1], sources[1:])
-    below = _integrals(metric, wavelengths, lower, targets)
-    beyond = _integrals(metric, wavelengths, targets, upper)
-    count = len(sources)
-    source, from_below = np.arange(count)[:, None], np.arange(count)[:, None] < above
-    first, last = np.minimum(source, above), np.maximum(source, above - 1)
-    length, moment = (
-        _running(of_gaps)[last]
-        - _running(of_gaps)[first]
-        + np.where(from_below[..., None], of_below, of_beyond)
-        for of_gaps, of_below, of_beyond in zip(gaps[:2], below[:2], beyond[:2], strict=True)
+    lower = np.where(below > 0, padded[below], targets)
+    upper = np.where(below < len(sources), padded[below + 1], targets)
+    shared, own = (
+        Panels.between(torch.from_numpy(positions), NODES).evaluate(metric, wavelengths).stations()
+        for positions in (sources[None], np.stack([lower, targets, upper], axis=1))
     )
-    on_path = np.where(from_below[..., None], below[2], beyond[2])
-    slowest = np.minimum(_smallest(gaps[2])[first, last], on_path)
-    final = np.broadcast_to(targets[None, :, None], length.shape)
-    mean = np.divide(moment, length, out=final.copy(), where=length > 0)
-    w = np.broadcast_to(wavelengths.numpy(), length.shape)
-    return np.stack([final, mean, length, length / slowest, w], axis=-1).astype(np.float32)
+    after = torch.from_numpy(below)
+    joined = Stations(
+        _inserted(shared.positions[..., None], own.positions[:, 1:2, None], after)[..., 0],
+        _inserted(shared.length, own.length, after - 1),
+        _inserted(shared.moment, own.moment, after - 1),
+        _inserted(shared.slowest, own.slowest, after - 1),
+        _inserted(shared.root, own.root[:, 1:2], after),
+        wavelengths,
+    )
+    source = torch.arange(len(sources)).expand(len(targets), -1)
+    target = after[:, None].expand_as(source)
+    features = joined.features(source + (source >= target), target)
+    # where a path has no length, its mean position is where it stays
+    final, mean = features[..., 0], features[..., 1]
+    mean.copy_(torch.where(features[..., 2] > 0, mean, final))
+    return features.movedim(0, 1).float().numpy()
 
 
-def _integrals(
-    metric: Metric, wavelengths: Tensor, low: np.ndarray, high: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Integrals of sqrt(g) and of x sqrt(g) over intervals, and the smallest sqrt(g) seen there."""
-    points, weights = np.polynomial.legendre.leggauss(NODES)
-    half = (high - low)[:, None] / 2
-    nodes = (high + low)[:, None] / 2 + half * points
-    places = np.concatenate([nodes, low[:, None], high[:, None]], axis=1)
-    root = metric(torch.from_numpy(places).reshape(1, -1), wavelengths)[0].sqrt().numpy()
-    root = root.reshape(*places.shape, -1)
-    inside = root[:, :NODES]
-    lengths = np.einsum("in,inw->iw", half * weights, inside)
-    moments = np.einsum("in,inw->iw", half * weights * nodes, inside)
-    return lengths, moments, root.min(axis=1)
+def _inserted(shared: Tensor, own: Tensor, place: Tensor) -> Tensor:
+    """Rows that all targets share, with the own ones of every target from a place on.
 
-
-def _running(gaps: np.ndarray) -> np.ndarray:
-    """Sum of the gaps below every source."""
-    return np.pad(np.cumsum(gaps, axis=0), ((1, 0), (0, 0)))
-
-
-def _smallest(gaps: np.ndarray) -> np.ndarray:
-    """Smallest value of the gaps from one source to a later one; infinite where there are none."""
-    count = len(gaps) + 1
-    table = np.full((count, count, gaps.shape[1]), np.inf)
-    for first in range(count):
-        for last in range(first + 1, count):
-            table[first, last] = np.minimum(table[first, last - 1], gaps[last - 1])
-    return table
+    There is one row more than are shared: own ones beyond the first take the place of others.
+    """
+    count, width = shared.shape[1], own.shape[1]
+    row = torch.arange(count + 1)
+    beyond = row - place[:, None]
+    index = torch.where(beyond < 0, row, torch.where(beyond < width, count + beyond, row - 1))
+    every = torch.cat([shared.expand(len(own), -1, -1), own], dim=1)
+    return every.gather(1, index[..., None].expand(-1, -1, every.shape[2]))

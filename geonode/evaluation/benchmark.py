@@ -196,8 +196,8 @@ class Kernels:
         for fold, stations in enumerate(on_device(charts, device.place, device.geometry)):
             form = ClosedForm(source.grid(fold, nodes))
             problem = BoundaryValueProblem.all_pairs(stations)
-            form.solve(problem, self.parameters.geodesics.tolerance)
-            form.features(problem, wavelengths)
+            solution = form.solve(problem, self.parameters.geodesics.tolerance)
+            form.stations(stations, wavelengths).every_path(solution.v0)
         device.synchronise()
         return time.perf_counter() - start
 

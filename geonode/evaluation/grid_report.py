@@ -9,7 +9,6 @@ from geonode.geodesics.verification import grid_geodesic_errors
 from geonode.geometry.accuracy import error_statistics, grid_errors
 from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.lookup import Lookup
 from geonode.geometry.metric import Metric
 from geonode.geometry.statistics import MetricStatistics, metric_statistics, over_models
 from geonode.training.folds import fold_names
@@ -24,7 +23,6 @@ class GridReport:
         learned: metrics of the grids.
         metric: these metrics in float64.
         wavelengths: charted wavelengths of the columns of the grids.
-        lookup: interpolation on the grids.
         positions: number of random concentrations, and of random geodesics, to check per grid.
     """
 
@@ -33,11 +31,10 @@ class GridReport:
         learned: LearnedMetrics,
         metric: Metric,
         wavelengths: Float[Tensor, "wavelength"],
-        lookup: Lookup,
         positions: int,
     ) -> None:
         self._learned, self._metric, self._wavelengths = learned, metric, wavelengths
-        self._lookup, self._positions = lookup, positions
+        self._positions = positions
         self._errors: dict[str, list[Tensor]] = {name: [] for name in ERRORS}
         self._statistics: dict[int, list[MetricStatistics]] = {}
         self._total: Grid | None = None  # of all members of the last fold
@@ -48,7 +45,6 @@ class GridReport:
             grid,
             self._metric[model],
             self._wavelengths,
-            self._lookup,
             positions=self._positions,
             seed=model,
         )

@@ -25,8 +25,7 @@ from geonode.estimation.curve import CHART_KNOTS
 from geonode.evaluation.figures import ROWS
 from geonode.evaluation.timing import time_command
 from geonode.geodesics.features import FEATURES
-from geonode.geodesics.product import Product, rows_within
-from geonode.geodesics.solved import BYTES_PER_ROW, BYTES_PER_TIME, TABLES
+from geonode.geodesics.solved import Memory
 from geonode.geometry.metric import SIZES
 from geonode.geometry.resolution import BLOCK, CHECKS
 from geonode.geometry.stored import STORAGE
@@ -215,32 +214,24 @@ class _Sizes:
         return self.device.geometry.itemsize
 
     @property
+    def _of_geodesics(self) -> Memory:
+        return Memory(self._nodes, self._number, self.parameters.geodesics.time_points)
+
+    @property
     def _columns(self) -> int:
         """Number of wavelengths of a closed form."""
-        largest = max(self._closed_form, self._row)
-        return min(self.wavelengths, rows_within(self.device.budget // 2, largest))
-
-    @property
-    def _closed_form(self) -> int:
-        """Memory of a closed form per wavelength."""
-        return TABLES * self._nodes * self._number
-
-    @property
-    def _row(self) -> int:
-        return BYTES_PER_ROW + BYTES_PER_TIME * self.parameters.geodesics.time_points
+        return min(self.wavelengths, self._of_geodesics.columns(self.device.budget, self.pairs))
 
     @property
     def tables(self) -> int:
         """Memory of the tables of a closed form, with those of the whole grid."""
         rest = 2 * (self.wavelengths - self._columns) * self._nodes * self._number
-        return self._closed_form * self._columns + rest
+        return self._of_geodesics.table * self._columns + rest
 
     @property
     def rows(self) -> int:
-        """Memory of the geodesics of one tile."""
-        rest = self.device.budget - self._closed_form * self._columns
-        tiles = Product(self.pairs, self._columns).tiles(rows_within(rest, self._row))
-        return next(tiles).rows * self._row
+        """Memory of the geodesics of one block of wavelengths."""
+        return self.pairs * self._columns * self._of_geodesics.row
 
     @property
     def solved(self) -> int:

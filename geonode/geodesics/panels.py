@@ -1,34 +1,20 @@
-"""Path features by Gauss-Legendre panels: the differentiable closed form, without a grid.
+"""Stations of metric networks by Gauss-Legendre panels: differentiable, and without a grid.
 
 Between neighbouring concentrations the integrals of sqrt(g) and x sqrt(g) are Gauss-Legendre sums
-of a few network values; geodesics between any two concentrations are sums of whole panels. This
-is what a metric is trained through: small, exact to rounding for smooth metrics, and free of a
-long running sum. The minimum of sqrt(g) is taken over the nodes and the concentrations.
+of a few network values. A metric is trained through this: small, exact to rounding for smooth
+metrics, and free of a long running sum. The minimum of sqrt(g) is taken over the nodes and the
+concentrations, where it has a gradient; a grid has it between its nodes too.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
+from geonode.geodesics.stations import Stations
 from geonode.geometry.metric import Metric
-
-
-@dataclass(frozen=True)
-class PanelGeometry:
-    """g at all quadrature nodes, and the features of the geodesics that were asked for.
-
-    Attributes:
-        features: in the order of `FEATURES`.
-        metric: g at the nodes.
-        symbol: Christoffel symbol at the nodes, from the polynomial through each panel's nodes.
-    """
-
-    features: Float[Tensor, "model pair wavelength feature"]
-    metric: Float[Tensor, "model panel node wavelength"]
-    symbol: Float[Tensor, "model panel node wavelength"]
 
 
 @dataclass(frozen=True)
@@ -63,38 +49,55 @@ class Panels:
             rule[2] / half[..., None],
         )
 
-    def geometry(
-        self,
-        metric: Metric,
-        wavelengths: Float[Tensor, "wavelength"],
-        source: Int[Tensor, "model pair"],
-        target: Int[Tensor, "model pair"],
-    ) -> PanelGeometry:
-        """Features of the geodesics between concentrations `source` and `target` (indices)."""
+    def evaluate(self, metric: Metric, wavelengths: Float[Tensor, "wavelength"]) -> "PanelMetric":
+        """Metrics on the panels: one for every model, or one for all of them."""
         panels, nodes = self.nodes.shape[1:]
         points = torch.cat([self.nodes.flatten(1), self.positions], dim=1)
-        g = metric(points, wavelengths)
-        root = g.sqrt()
-        inside = root[:, : panels * nodes].unflatten(1, (panels, nodes))
-        ends = root[:, panels * nodes :]
-        lengths = torch.einsum("mpn,mpnw->mpw", self.weights, inside)
-        moments = torch.einsum("mpn,mpnw->mpw", self.weights * self.nodes, inside)
-        slowest = torch.minimum(inside.amin(2), torch.minimum(ends[:, :-1], ends[:, 1:]))
-
-        low, high = torch.minimum(source, target), torch.maximum(source, target)
-        panel = torch.arange(panels, device=low.device)
-        on_path = (panel >= low[..., None]) & (panel < high[..., None])
-        span = on_path.to(root)
-        length = span @ lengths
-        mean_position = (span @ moments) / length
-        smallest = slowest[:, None].masked_fill(~on_path[..., None], torch.inf).amin(2)
-        final = self.positions.gather(1, target)[..., None].expand_as(length)
-        features = torch.stack(
-            [final, mean_position, length, length / smallest, wavelengths.expand_as(length)], dim=-1
+        g = metric(points.reshape(metric.network.models, -1), wavelengths)
+        g = g.reshape(*points.shape, -1)
+        root, inside = g.sqrt(), panels * nodes
+        return PanelMetric(
+            self,
+            g[:, :inside].unflatten(1, (panels, nodes)),
+            root[:, :inside].unflatten(1, (panels, nodes)),
+            root[:, inside:],
+            wavelengths,
         )
-        g_inside = g[:, : panels * nodes].unflatten(1, (panels, nodes))
-        symbol = torch.einsum("mpij,mpjw->mpiw", self.differentiation, inside.log())
-        return PanelGeometry(features, g_inside, symbol)
+
+
+@dataclass(frozen=True)
+class PanelMetric:
+    """Metrics on panels.
+
+    Attributes:
+        panels: where.
+        metric: g at the nodes.
+        inside: sqrt(g) at the nodes.
+        ends: sqrt(g) at the concentrations.
+        wavelengths: charted.
+    """
+
+    panels: Panels
+    metric: Float[Tensor, "model panel node wavelength"]
+    inside: Float[Tensor, "model panel node wavelength"]
+    ends: Float[Tensor, "model concentration wavelength"]
+    wavelengths: Float[Tensor, "wavelength"]
+
+    def stations(self) -> Stations:
+        """What geodesics between the concentrations are made of."""
+        weights, nodes, ends = self.panels.weights, self.panels.nodes, self.ends
+        return Stations(
+            self.panels.positions,
+            torch.einsum("mpn,mpnw->mpw", weights, self.inside),
+            torch.einsum("mpn,mpnw->mpw", weights * nodes, self.inside),
+            torch.minimum(self.inside.amin(2), torch.minimum(ends[:, :-1], ends[:, 1:])),
+            ends,
+            self.wavelengths,
+        )
+
+    def symbol(self) -> Float[Tensor, "model panel node wavelength"]:
+        """Christoffel symbol at the nodes, from the polynomial through those of each panel."""
+        return torch.einsum("mpij,mpjw->mpiw", self.panels.differentiation, self.inside.log())
 
 
 def _differentiation(points: np.ndarray) -> np.ndarray:

@@ -40,19 +40,6 @@ class BoundaryValueProblem:
         if (self.source == self.target).any():
             raise GeometryError("source and target of a geodesic are equal; expected two stations")
 
-    def part(self, pairs: slice) -> "BoundaryValueProblem":
-        """The problem of some neighbouring pairs."""
-        return BoundaryValueProblem(self.stations, self.source[pairs], self.target[pairs])
-
-    @property
-    def joins_every_pair(self) -> bool:
-        """Whether this is the problem that `all_pairs` makes of the stations."""
-        if len(self.source) != len(self.stations) * (len(self.stations) - 1):
-            return False
-        pairs = ordered_pairs(len(self.stations))
-        given = (self.source, self.target)
-        return all(torch.equal(a, b.to(a.device)) for a, b in zip(given, pairs, strict=True))
-
     @classmethod
     def all_pairs(cls, stations: Float[Tensor, "station"]) -> "BoundaryValueProblem":
         """Every ordered pair of different stations, sources outermost."""

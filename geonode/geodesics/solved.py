@@ -1,7 +1,7 @@
 """The artifact of solved geodesics: every (source, target, wavelength) of every model."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,12 +19,11 @@ from geonode.engine.local import LOCAL, Engine, Recipe
 from geonode.errors import GeometryError
 from geonode.geodesics.features import FEATURES
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
-from geonode.geodesics.product import Product, Tile, rows_within
-from geonode.geodesics.solution import Solution, Status
+from geonode.geodesics.solution import Solution
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.solvers.methods import METHODS, Settings
-from geonode.geodesics.verification import NetworkErrors, network_errors
-from geonode.geometry.grid import Grid
+from geonode.geodesics.tally import Summary, Tally
+from geonode.geodesics.verification import network_errors
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.stored import StoredGrids
 from geonode.progress import Progress, silent
@@ -36,7 +35,6 @@ from geonode.storage.artifact_writer import ArtifactWriter
 from geonode.storage.lineage import NOTHING
 
 DIMS = ("member", "fold", "pair", "wavelength")
-WORST = 3  # rows that an error names
 # Memory of a row while it is solved in float64: 710 bytes measured by Newton's method, less in
 # closed form. Of every time point there are two copies in float64 and one in float32.
 BYTES_PER_ROW, BYTES_PER_TIME = 800, 20
@@ -46,99 +44,6 @@ BYTES_PER_ROW, BYTES_PER_TIME = 800, 20
 TABLES = 15
 # Endpoint errors on the network include the rounding of long sums, in units of the last place.
 ROUNDINGS = 32
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Counts and worst cases over all geodesics.
-
-    Attributes:
-        method: that solved them.
-        geodesics: rows solved.
-        unconverged: rows whose residual exceeds the tolerance, or is not finite.
-        evaluations: positions at which the method asked for the geometry.
-        residual_max: largest endpoint residual on the grid (chart units).
-        endpoint_error_max: largest endpoint error of the checked rows on the network.
-        speed_drift_max: largest relative drift of their speed on the network.
-        checked_on_network: converged rows checked on the network in float64.
-    """
-
-    method: str
-    geodesics: int
-    unconverged: int
-    evaluations: int
-    residual_max: float
-    endpoint_error_max: float
-    speed_drift_max: float
-    checked_on_network: int
-
-
-class _Tally:
-    """Counts, worst cases and the rows behind them, tile after tile."""
-
-    def __init__(self, method: str) -> None:
-        self._method = method
-        self._counts = np.zeros(4, dtype=np.int64)  # rows, missed, evaluations, checked
-        self._worst = np.zeros(3)  # residual, endpoint, drift
-        self._rows: list[tuple[float, tuple[int, ...]]] = []
-
-    def add(
-        self, at: tuple[int, int], tile: Tile, solution: Solution, errors: NetworkErrors
-    ) -> None:
-        """One tile of one (member, fold)."""
-        missed = ~solution.converged
-        counts = (
-            solution.v0.numel(),
-            int(missed.sum()),
-            int(solution.evaluations.sum()),
-            len(errors.endpoint),
-        )
-        self._counts += counts
-        residual = solution.residual.abs().cpu()
-        found = (residual, errors.endpoint.abs().cpu(), errors.drift.cpu())
-        worst = [float(part.max()) if part.numel() else 0.0 for part in found]
-        self._worst = np.maximum(self._worst, worst)  # NaN, if there is one
-        if counts[1]:
-            lost = (solution.status == Status.NOT_FINITE).cpu()
-            size = torch.where(missed.cpu(), residual.masked_fill(lost, torch.inf), -torch.inf)
-            size = size.flatten()
-            for row in size.topk(min(WORST, counts[1])).indices.tolist():
-                pair, wavelength = divmod(row, residual.shape[1])
-                place = (*at, tile.pairs.start + pair, tile.wavelengths.start + wavelength)
-                self._rows.append((float(size[row]), place))
-            self._rows = sorted(self._rows, reverse=True)[:WORST]
-
-    def join(self, other: "_Tally") -> None:
-        """What was found elsewhere."""
-        self._counts += other._counts
-        self._worst = np.maximum(self._worst, other._worst)
-        self._rows = sorted(self._rows + other._rows, reverse=True)[:WORST]
-
-    def summary(self) -> Summary:
-        """What was found until now."""
-        geodesics, unconverged, evaluations, checked = self._counts.tolist()
-        residual, endpoint, drift = self._worst.tolist()
-        return Summary(
-            method=self._method,
-            geodesics=geodesics,
-            unconverged=unconverged,
-            evaluations=evaluations,
-            residual_max=residual,
-            endpoint_error_max=endpoint,
-            speed_drift_max=drift,
-            checked_on_network=checked,
-        )
-
-    def worst_rows(self, series: Series) -> str:
-        """The rows that miss most, in the reader's units."""
-        source, target = (index.tolist() for index in ordered_pairs(len(series.concentrations)))
-        levels, unit = series.concentrations, series.labels["concentration_unit"]
-        return "; ".join(
-            f"{levels[source[pair]]:g} to {levels[target[pair]]:g} {unit} at "
-            f"{series.axis[wavelength]:g} {series.labels['axis_unit']} (member {member}, fold "
-            f"{fold}): {f'{size:.1e}' if math.isfinite(size) else 'not finite'}"
-            for size, (member, fold, pair, wavelength) in self._rows
-        )
 
 
 def solve_all(
@@ -154,8 +59,7 @@ def solve_all(
 ) -> Summary:
     """Solve every ordered pair of concentrations at every wavelength for every (member, fold).
 
-    First velocities, residuals and statuses are those of the method; path features and trajectories
-    are those of the closed form.
+    First velocities are those of the method, and path features and trajectories follow from them.
 
     Args:
         path: of the artifact.
@@ -174,7 +78,7 @@ def solve_all(
         ArtifactError: the artifact cannot be written. An older one is intact in both cases.
     """
     choose(METHODS, parameters.method, "geodesics.method")
-    tally = _Tally(parameters.method)
+    tally = Tally(parameters.method)
     attributes: dict[str, JSON] = {
         "method": parameters.method,
         "members": learned.members,
@@ -183,7 +87,7 @@ def solve_all(
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, learned, series, parameters.time_points)
         outer = replace(learned, inner=None)  # the inner metrics are not looked at
-        solver: Recipe[int, _Tally] = partial(
+        solver: Recipe[int, Tally] = partial(
             _Solver, writer.parts, grids, outer, series, parameters, device
         )
         models = range(learned.network.models)
@@ -221,14 +125,12 @@ class _Solver:
         self._positions = on_device(learned.positions(series.concentrations), place, dtype)
         self._metric = learned.metric(device.reference)
         self._method = METHODS[parameters.method]
-        self._settings = Settings(
-            parameters.tolerance, grids.lookup, parameters.patience, parameters.steps
-        )
+        self._settings = Settings(parameters.tolerance, parameters.patience, parameters.steps)
         self._arrays = _Arrays(parts, parameters.time_points)
         self._memory = device.budget
 
-    def __call__(self, model: int, report: Progress) -> _Tally:
-        """Solve all geodesics of a model; on a card that is short of memory in smaller tiles."""
+    def __call__(self, model: int, report: Progress) -> Tally:
+        """Solve all geodesics of a model; on a card that is short of memory some at a time."""
         while True:
             less = f"solving geodesics in {self._memory // 2e6:,.0f} MB, which changes no result"
             tally = unless_out_of_memory(partial(self._solve, model), less)
@@ -237,45 +139,71 @@ class _Solver:
                 return tally
             self._memory //= 2
 
-    def _solve(self, model: int) -> _Tally:
+    def _solve(self, model: int) -> Tally:
         parameters, index = self._parameters, self._learned.index(model)
-        tally = _Tally(parameters.method)
+        tally = Tally(parameters.method)
         problem = BoundaryValueProblem.all_pairs(self._positions[index[1]])
         grid = self._grids.grid(index, self._like)
-        tiles = _tiles(grid, problem, self._memory, parameters.time_points)
-        for tile, part, closed_form in tiles:
-            solution = self._method(closed_form, part, self._settings)
-            self._arrays.write(index, tile, solution, part, closed_form, self._wavelengths)
+        width = grid.log_sqrt.shape[1]
+        memory = Memory(len(grid.positions), self._like.itemsize, parameters.time_points)
+        for block in torch.arange(width).split(memory.columns(self._memory, len(problem.source))):
+            columns = slice(int(block[0]), int(block[-1]) + 1)
+            wavelengths = self._wavelengths[columns]
+            closed_form = ClosedForm(grid.at_wavelengths(columns))
+            solution = self._method(closed_form, problem, self._settings)
+            self._arrays.write(index, columns, solution, problem, closed_form, wavelengths)
             errors = network_errors(
                 self._metric[model],
                 closed_form,
-                part,
+                problem,
                 solution,
-                self._wavelengths[tile.wavelengths],
-                rows=math.ceil(parameters.check_rows * tile.rows / self._arrays.rows),
+                wavelengths,
+                rows=math.ceil(parameters.check_rows * len(block) / width),
                 seed=model,
             )
-            tally.add(index, tile, solution, errors)
+            tally.add(index, columns.start, solution, errors)
         self._arrays.finish(index)
         return tally
 
 
-def _tiles(
-    grid: Grid, problem: BoundaryValueProblem, memory: int, time_points: int
-) -> Iterator[tuple[Tile, BoundaryValueProblem, ClosedForm]]:
-    """Parts of a problem that fit into memory, each with the closed form at its wavelengths.
+@dataclass(frozen=True)
+class Memory:
+    """Memory of geodesics at all wavelengths that are solved at once, in bytes.
 
-    A closed form is made of as many wavelengths as take half of it at most, with its tables or as
-    the rows of one pair; a tile is some pairs at all of these.
+    Attributes:
+        nodes: of the grid.
+        itemsize: bytes of a number of the grid.
+        time_points: of the trajectories.
     """
-    nodes, width = grid.log_sqrt.shape
-    table = TABLES * nodes * grid.log_sqrt.element_size()  # of one wavelength
-    row = BYTES_PER_ROW + BYTES_PER_TIME * time_points
-    for block in Product(1, width).tiles(rows_within(memory // 2, max(table, row))):
-        closed_form = ClosedForm(grid.at_wavelengths(block.wavelengths))
-        product = Product(len(problem.source), block.rows)
-        for tile in product.tiles(rows_within(memory - table * block.rows, row)):
-            yield Tile(tile.pairs, block.wavelengths), problem.part(tile.pairs), closed_form
+
+    nodes: int
+    itemsize: int
+    time_points: int
+
+    @property
+    def table(self) -> int:
+        """Of a closed form at one wavelength."""
+        return TABLES * self.nodes * self.itemsize
+
+    @property
+    def row(self) -> int:
+        """Of one geodesic."""
+        return BYTES_PER_ROW + BYTES_PER_TIME * self.time_points
+
+    def columns(self, memory: int, pairs: int) -> int:
+        """Wavelengths that fit into some memory with the geodesics of so many pairs.
+
+        Raises:
+            GeometryError: not even one does.
+        """
+        column = self.table + pairs * self.row
+        if memory < column:
+            raise GeometryError(
+                f"memory_mb: found {memory / 1e6:.3g} MB for geodesics, expected at least the "
+                f"{column / 1e6:.3g} MB of one wavelength; raise memory_mb, or lower "
+                "christoffel.resolution"
+            )
+        return memory // column
 
 
 def _require(
@@ -367,36 +295,35 @@ class _Arrays:
         self.v0, self.residual, self.status, self.features = (
             parts.mapped(name) for name in ("v0", "residual", "status", "features")
         )
-        rows = self.v0.shape[2:]
-        self.rows = math.prod(rows)
         self.times = np.linspace(0, 1, time_points)
         if time_points:
             self.trajectory = parts.blocks("trajectory", block_dims=2)
-            self._block = np.empty((*rows, time_points), dtype=np.float32)
+            self._block = np.empty((*self.v0.shape[2:], time_points), dtype=np.float32)
 
     def write(
         self,
         index: tuple[int, int],
-        tile: Tile,
+        columns: slice,
         solution: Solution,
         problem: BoundaryValueProblem,
         closed_form: ClosedForm,
         wavelengths: Float[Tensor, "wavelength"],
     ) -> None:
-        """A tile of one (member, fold): its solution, and what the closed form knows of it."""
-        at = (*index, tile.pairs, tile.wavelengths)
-        self.v0[at] = solution.v0.cpu()
+        """Some wavelengths of one (member, fold): the solution, and what follows from it."""
+        at = (*index, slice(None), columns)
+        stations = closed_form.stations(problem.stations, wavelengths)
+        v0, features = stations.every_path(solution.v0)
+        self.v0[at] = v0.cpu()
         self.residual[at] = solution.residual.cpu()
         self.status[at] = solution.status.cpu()
-        features = closed_form.features(problem, wavelengths[tile.wavelengths])
         self.features[at] = features.cpu()
         if len(self.times):
             times = torch.from_numpy(self.times).to(wavelengths.dtype).to(wavelengths.device)
-            positions = closed_form.trajectories(problem, times)
-            self._block[tile.pairs, tile.wavelengths] = positions.float().cpu()
+            positions = closed_form.trajectories(problem, v0, times)
+            self._block[:, columns] = positions.float().cpu()
 
     def finish(self, index: tuple[int, int]) -> None:
-        """Store the trajectories of one (member, fold), now that all tiles are there."""
+        """Store the trajectories of one (member, fold), now that all wavelengths are there."""
         if len(self.times):
             self.trajectory[index] = self._block
         for array in (self.v0, self.residual, self.status, self.features):

@@ -1,11 +1,12 @@
-"""Geodesics between stations, from what a metric is at the stations: no grid, no integration.
+"""Geodesics between stations, from integrals over the gaps between neighbouring ones.
 
-With the arc length S, the moment M (integral of x sqrt(g)), sqrt(g) and its minimum between
-neighbouring stations, first velocity and path features of a geodesic are a few operations: l =
-S(b) - S(a), v0 = l / sqrt(g(a)), mean position (M(b) - M(a)) / l, largest speed |l| / min sqrt(g).
+Every road from a metric to path features leads through here: networks by quadrature (`panels`),
+grids by their antiderivatives (`solvers.closed_form`). A path is whole gaps. With l and M the sums
+over them of the integrals of sqrt(g) and x sqrt(g), v0 = +-l / sqrt(g(a)), the length is l, the
+mean position M / l and the largest speed l / min sqrt(g).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -17,89 +18,105 @@ from geonode.geodesics.features import FEATURES
 
 @dataclass(frozen=True)
 class Stations:
-    """A metric at the stations between which geodesics run, in the format of its grid.
+    """Metrics at the stations between which geodesics run, and between neighbouring ones.
 
     Attributes:
         positions: ascending chart positions.
-        arc_length, moment: integrals of sqrt(g) and x sqrt(g) up to the stations.
-        root: sqrt(g).
+        length, moment: integrals of sqrt(g) and x sqrt(g) from one station to the next.
         slowest: least sqrt(g) from one station to the next, both included.
+        root: sqrt(g) at the stations.
         wavelengths: charted wavelengths of the columns.
     """
 
-    positions: Float[Tensor, "station"]
-    arc_length: Float[Tensor, "station wavelength"]
-    moment: Float[Tensor, "station wavelength"]
-    root: Float[Tensor, "station wavelength"]
-    slowest: Float[Tensor, "gap wavelength"]
+    positions: Float[Tensor, "*model station"]
+    length: Float[Tensor, "*model gap wavelength"]
+    moment: Float[Tensor, "*model gap wavelength"]
+    slowest: Float[Tensor, "*model gap wavelength"]
+    root: Float[Tensor, "*model station wavelength"]
     wavelengths: Float[Tensor, "wavelength"]
 
-    def paths(
-        self, source: Int[Tensor, "pair"], target: Int[Tensor, "pair"]
-    ) -> tuple[Float[Tensor, "pair wavelength"], Float[Tensor, "pair wavelength feature"]]:
-        """First velocities, and path features in the order of `FEATURES`, of some pairs.
+    def __getitem__(self, model: int) -> "Stations":
+        """Those of one of several metrics."""
+        parts = ("positions", "length", "moment", "slowest", "root")
+        return replace(self, **{name: getattr(self, name)[model] for name in parts})
+
+    def features(
+        self, source: Int[Tensor, "*model pair"], target: Int[Tensor, "*model pair"]
+    ) -> Float[Tensor, "*model pair wavelength feature"]:
+        """Path features in the order of `FEATURES`; of every model, and with gradients.
 
         Args:
             source: indices of stations.
             target: those of others.
         """
-        speed = self.arc_length[target] - self.arc_length[source]
         low, high = torch.minimum(source, target), torch.maximum(source, target)
-        least = torch.full_like(speed, torch.inf)
-        for gap, slowest in enumerate(self.slowest):
-            on_path = (low <= gap) & (gap < high)
-            least[on_path] = torch.minimum(least[on_path], slowest)
+        gap = torch.arange(self.length.shape[-2], device=low.device)
+        on_path = (gap >= low[..., None]) & (gap < high[..., None])
+        span = on_path.to(self.length)
+        length = span @ self.length
+        slowest = self.slowest[..., None, :, :].masked_fill(~on_path[..., None], torch.inf)
         features = [
-            self.positions[target][:, None].expand_as(speed),
-            (self.moment[target] - self.moment[source]) / speed,
-            speed.abs(),
-            speed.abs() / least,
-            self.wavelengths.expand_as(speed),
+            self.positions.gather(-1, target)[..., None].expand_as(length),
+            (span @ self.moment) / length,
+            length,
+            length / slowest.amin(-2),
+            self.wavelengths.expand_as(length),
         ]
-        return speed / self.root[source], torch.stack(features, dim=-1)
+        return torch.stack(features, dim=-1)
 
     def every_path(
-        self,
+        self, v0: Float[Tensor, "pair wavelength"] | None = None
     ) -> tuple[Float[Tensor, "pair wavelength"], Float[Tensor, "pair wavelength feature"]]:
-        """The same of every ordered pair of different stations, sources outermost.
+        """First velocities and features of every ordered pair of stations, sources outermost.
 
-        All targets above a source, and all below it, are joined at once: their rows are neighbours,
-        and the minimum on their paths is that of the source before and of one gap more. Features
-        lie in memory one after the other, the last dimension outermost.
+        Of one model, without gradients, and faster than `features`. Features lie in memory one
+        after the other, the last dimension outermost.
+
+        Args:
+            v0: first velocities that were found otherwise. The length is then ∣v0∣ sqrt(g) at the
+                source, from which mean position and largest speed follow.
         """
         if usable(self.positions.device):
             from geonode.devices.kernels.closed_form import all_pairs  # noqa: PLC0415 - needs Triton
 
             return all_pairs(
-                *(self.positions, self.arc_length, self.moment),
-                *(self.root, self.slowest, self.wavelengths),
+                *(self.positions, self.length, self.moment),
+                *(self.slowest, self.root, self.wavelengths),
+                v0,
             )
-        count, columns = self.arc_length.shape
-        v0 = self.arc_length.new_empty(count * (count - 1), columns)
-        features = self.arc_length.new_empty(len(FEATURES), *v0.shape)
-        least = torch.full_like(self.arc_length, torch.inf)
-        for source in reversed(range(count - 1)):
-            least[source + 1 :].clamp_(max=self.slowest[source])
-            self._join(source, slice(source + 1, None), least, v0, features)
-        least.fill_(torch.inf)
-        for source in range(1, count):
-            least[:source].clamp_(max=self.slowest[source - 1])
-            self._join(source, slice(0, source), least, v0, features)
-        return v0, features.movedim(0, -1)
+        count, columns = self.root.shape
+        found = self.root.new_empty(count * (count - 1), columns) if v0 is None else v0
+        features = self.root.new_empty(len(FEATURES), *found.shape)
+        for upward in (True, False):
+            self._join(upward, v0 is not None, found, features)
+        return found, features.movedim(0, -1)
 
-    def _join(
-        self, source: int, targets: slice, least: Tensor, v0: Tensor, features: Tensor
-    ) -> None:
-        """Fill in the rows of one source, to all targets on one side of it."""
+    def _join(self, upward: bool, given: bool, v0: Tensor, features: Tensor) -> None:
+        """Fill in the rows of all targets on one side of their source.
+
+        Those of a source are neighbours: their sums and minima are those of the source before and
+        of one gap more.
+        """
         count = len(self.positions)
-        # the rows of a source have one for every station but itself
-        shift = source * (count - 1) - (targets.start > source)
-        rows = slice(shift + targets.start, shift + (targets.stop or count))
-        final, mean, length, fastest, place = features[:, rows]
-        speed = torch.sub(self.arc_length[targets], self.arc_length[source])
-        torch.div(speed, self.root[source], out=v0[rows])
-        final.copy_(self.positions[targets, None].expand_as(speed))
-        torch.sub(self.moment[targets], self.moment[source], out=mean).div_(speed)
-        torch.abs(speed, out=length)
-        torch.div(length, least[targets], out=fastest)
-        place.copy_(self.wavelengths.expand_as(speed))
+        length, moment = torch.zeros_like(self.root), torch.zeros_like(self.root)
+        least = torch.full_like(self.root, torch.inf)
+        for source in reversed(range(count - 1)) if upward else range(1, count):
+            gap = source if upward else source - 1
+            targets = slice(source + 1, count) if upward else slice(0, source)
+            # the rows of a source have one for every station but itself
+            first = source * (count - 1) + (source if upward else 0)
+            rows = slice(first, first + targets.stop - targets.start)
+            length[targets] += self.length[gap]
+            moment[targets] += self.moment[gap]
+            least[targets].clamp_(max=self.slowest[gap])
+            final, mean, size, fastest, place = features[:, rows]
+            root = self.root[source]
+            if given:
+                torch.mul(v0[rows], root, out=size).abs_()
+            else:
+                size.copy_(length[targets])
+                torch.div(size, root if upward else -root, out=v0[rows])
+            final.copy_(self.positions[targets, None].expand_as(size))
+            torch.div(moment[targets], size, out=mean)
+            torch.div(size, least[targets], out=fastest)
+            place.copy_(self.wavelengths.expand_as(size))

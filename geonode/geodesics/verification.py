@@ -3,7 +3,7 @@
 For sampled rows sqrt(g) is integrated along the path by quadrature with float64 network calls. The
 endpoint that v0 leads to on the true metric is found by a Newton step with the exact sensitivity
 dx(1)/dv0 = sqrt(g_s / g_1); the conserved speed sqrt(g) x' is compared along the trajectory that
-the grid gives.
+v0 leads to on the grid.
 """
 
 from typing import NamedTuple
@@ -13,10 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geodesics.quadrature import arc_length
+from geonode.geodesics.quadrature import arc_length, initial_velocity
 from geonode.geodesics.solution import Solution
 from geonode.geodesics.solvers.closed_form import ClosedForm
-from geonode.geometry.antiderivative import Antiderivative
 from geonode.geometry.field import NetworkField
 from geonode.geometry.grid import Grid, moved
 from geonode.geometry.lookup import hermite
@@ -84,7 +83,7 @@ def network_errors(
 
     grid = closed_form.grid.at_wavelengths(column)
     times = torch.linspace(0, 1, TIMES, dtype=start.dtype).to(device)
-    x, velocity = _trajectories(ClosedForm(grid).arc_length, start, end, times)
+    x, velocity = _trajectories(grid, start, v0, times)
     speed = moved(velocity, like) * field(moved(x, like))[0].exp()
     drift = (speed / speed[:, :1] - 1).abs().amax(1)
     return NetworkErrors(endpoint, drift)
@@ -110,12 +109,11 @@ def grid_geodesic_errors(
     columns = column.to(grid.positions.device)
     part = grid.at_wavelengths(columns)
     arc = ClosedForm(part).arc_length
-    log_sqrt = hermite(part, start[:, None], torch.arange(rows, device=columns.device))[0][:, 0]
-    v0 = moved((arc.at(end) - arc.at(start)).diagonal() / log_sqrt.exp(), like)
+    v0 = moved((arc.at(end) - arc.at(start)).diagonal() / _root(part, start), like)
 
     field = NetworkField(metric, moved(wavelengths, like)[column.to(like.device)])
     start, end = moved(start, like), moved(end, like)
-    exact = arc_length(field, start, end) / field(start[:, None])[0][:, 0].exp()
+    exact = initial_velocity(field, start, end)
     return GridGeodesicErrors(v0 - exact, _endpoint(field, start, end, v0))
 
 
@@ -130,14 +128,19 @@ def _endpoint(
     return (v0 * root_start - arc_length(field, start, end)) / root_end
 
 
+def _root(grid: Grid, positions: Float[Tensor, "row"]) -> Float[Tensor, "row"]:
+    """sqrt(g) at a position of every column."""
+    columns = torch.arange(len(positions), device=positions.device)
+    return hermite(grid, positions[:, None], columns)[0][:, 0].exp()
+
+
 def _trajectories(
-    arc_length: Antiderivative,
+    grid: Grid,
     start: Float[Tensor, "row"],
-    end: Float[Tensor, "row"],
+    v0: Float[Tensor, "row"],
     times: Float[Tensor, "time"],
 ) -> tuple[Float[Tensor, "row time"], Float[Tensor, "row time"]]:
     """Position and velocity x' = l / sqrt(g) of rows, each in a column of its own."""
-    first, last = (arc_length.at(points).diagonal() for points in (start, end))
-    speed = last - first
-    x, root = arc_length.inverse(first + times[:, None] * speed)
+    arc, speed = ClosedForm(grid).arc_length, v0 * _root(grid, start)
+    x, root = arc.inverse(arc.at(start).diagonal() + times[:, None] * speed)
     return x.T, (speed / root).T

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.geometry.grid import Grid, moved
-from geonode.geometry.lookup import Lookup
+from geonode.geometry.lookup import hermite
 from geonode.geometry.metric import Metric
 
 CHECK_WAVELENGTHS = 32
@@ -27,7 +27,6 @@ def grid_errors(
     grid: Grid,
     metric: Metric,
     wavelengths: Float[Tensor, "wavelength"],
-    lookup: Lookup,
     *,
     positions: int,
     seed: int,
@@ -38,7 +37,6 @@ def grid_errors(
         grid: as the geodesics will see it.
         metric: that one model, in float64.
         wavelengths: charted wavelengths of the grid's columns.
-        lookup: how the grid is read.
         positions: how many random positions, which are not nodes, to look at besides those in the
             cells at both ends, each at the same `CHECK_WAVELENGTHS` random wavelengths.
         seed: of the random choice.
@@ -53,7 +51,7 @@ def grid_errors(
     part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
     truth = metric.with_symbol(x[None], moved(wavelengths, like)[columns.to(like.device)])
     all_columns = torch.arange(len(columns), device=like.device)
-    log_sqrt, symbol = lookup(part, x[None], all_columns)
+    log_sqrt, symbol = hermite(part, x[None], all_columns)
     return GridErrors(log_sqrt.T - truth[0][0], symbol.T - truth[1][0])
 
 

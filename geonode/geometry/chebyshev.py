@@ -32,7 +32,6 @@ FIRST_DEGREES = (24, 48)  # in concentration, and in wavelength, which most metr
 LINES = (5, 3)  # along which the degree in concentration, and in wavelength, is found
 RANDOM_POINTS = 8  # in each direction
 SLACK = 10
-LARGEST_DEGREE = 4096  # of an exponential
 KEPT = 16  # points and matrices of a degree, which take a card more launches than their use
 
 
@@ -202,51 +201,6 @@ def differentiation(
     matrix = torch.where((n > k) & ((n - k) % 2 == 1), 2 * n, 0).to(dtype)
     matrix[0] /= 2
     return matrix
-
-
-def integrals(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:
-    """Integrals of T_0 to T_{count-1} from -1 to every point, for at least two of them.
-
-    That of T_k is (T_{k+1} / (k + 1) - T_{k-1} / (k - 1)) / 2 for k > 1 (Trefethen, chapter 19).
-    """
-    values = polynomials(points, count + 1)
-    orders = torch.arange(2, count, device=points.device, dtype=points.dtype)
-    higher = (values[:, 3:] / (orders + 1) - values[:, 1:-2] / (orders - 1)) / 2
-    low = torch.stack([points, points.square() / 2], dim=-1)
-    start = torch.where(orders % 2 == 0, 1, -1) / (orders.square() - 1)  # minus those at -1
-    return torch.cat([low - low.new_tensor([-1.0, 0.5]), higher - start], dim=-1)
-
-
-def integral_of_exponential(
-    lines: Float[Tensor, "degree function"], points: Float[Tensor, "point"], tolerance: float
-) -> Float[Tensor, "point function"]:
-    """Integrals, from -1 to every point, of the exponential of Chebyshev series.
-
-    The exponential is expanded in turn, from values of the series and so without a network call,
-    to twice the degree again and again until its coefficients have decayed.
-
-    Args:
-        lines: coefficients of every series.
-        points: where to, from -1 to 1.
-        tolerance: of trailing coefficients, relative to the largest.
-
-    Raises:
-        GeometryError: the coefficients do not decay.
-    """
-    degree = 2 * max(len(lines), FIRST_DEGREES[0] // 2)
-    while True:
-        # not kept: the degree of an exponential may be large
-        at, transform = _points_and_transform(degree, lines.device, lines.dtype)
-        coefficients = transform @ torch.exp(polynomials(at, len(lines)) @ lines)
-        magnitudes = coefficients.abs().amax(1)
-        if float(_tail(magnitudes)) <= tolerance * float(magnitudes.max()):
-            return integrals(points, degree) @ coefficients
-        if degree > LARGEST_DEGREE:
-            raise GeometryError(
-                f"tolerance: found {tolerance:g}, but at degree {degree} the expansion of the "
-                "exponential has not decayed so far, expected a larger tolerance"
-            )
-        degree *= 2
 
 
 def _points_and_transform(

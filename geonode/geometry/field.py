@@ -10,9 +10,8 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from geonode.geometry.christoffel import SymbolMethod, analytic
 from geonode.geometry.grid import Grid
-from geonode.geometry.lookup import Lookup, hermite
+from geonode.geometry.lookup import hermite
 from geonode.geometry.metric import Metric
 
 
@@ -32,10 +31,6 @@ class Field(Protocol):
     def rows(self) -> int:
         """How many rows there are."""
 
-    @property
-    def parameters(self) -> tuple[Float[Tensor, "..."], ...]:
-        """What the field is made of, for gradients with respect to it."""
-
 
 @dataclass(frozen=True)
 class NetworkField:
@@ -44,34 +39,27 @@ class NetworkField:
     Attributes:
         metric: a single model.
         wavelengths: of every row, chart units.
-        method: how the Christoffel symbol is found.
     """
 
     metric: Metric
     wavelengths: Float[Tensor, "row"]
-    method: SymbolMethod = analytic
 
     def __call__(
         self, positions: Float[Tensor, "row point"]
     ) -> tuple[Float[Tensor, "row point"], Float[Tensor, "row point"]]:
         """Ln sqrt(g) and the Christoffel symbol by calling the network."""
         w = self.wavelengths[:, None].expand_as(positions)
-        log_sqrt, symbol = self.method(self.metric, positions.reshape(1, -1), w.reshape(1, -1))
+        log_sqrt, symbol = self.metric.at_points(positions.reshape(1, -1), w.reshape(1, -1))
         return log_sqrt.reshape(positions.shape), symbol.reshape(positions.shape)
 
     def __getitem__(self, rows: Int[Tensor, "chosen"]) -> "NetworkField":
         """The same network at the wavelengths of some rows."""
-        return NetworkField(self.metric, self.wavelengths[rows], self.method)
+        return NetworkField(self.metric, self.wavelengths[rows])
 
     @property
     def rows(self) -> int:
         """How many wavelengths, repetitions counted."""
         return len(self.wavelengths)
-
-    @property
-    def parameters(self) -> tuple[Float[Tensor, "..."], ...]:
-        """Weights and biases."""
-        return tuple(self.metric.network.parameters)
 
 
 @dataclass(frozen=True)
@@ -81,29 +69,22 @@ class GridField:
     Attributes:
         grid: of one model.
         columns: column of the grid that every row reads.
-        lookup: what is done between the nodes.
     """
 
     grid: Grid
     columns: Int[Tensor, "row"]
-    lookup: Lookup = hermite
 
     def __call__(
         self, positions: Float[Tensor, "row point"]
     ) -> tuple[Float[Tensor, "row point"], Float[Tensor, "row point"]]:
         """Ln sqrt(g) and the Christoffel symbol from the grid."""
-        return self.lookup(self.grid, positions, self.columns)
+        return hermite(self.grid, positions, self.columns)
 
     def __getitem__(self, rows: Int[Tensor, "chosen"]) -> "GridField":
         """The same grid with the columns of some rows."""
-        return GridField(self.grid, self.columns[rows], self.lookup)
+        return GridField(self.grid, self.columns[rows])
 
     @property
     def rows(self) -> int:
         """How many columns are read, repetitions counted."""
         return len(self.columns)
-
-    @property
-    def parameters(self) -> tuple[Float[Tensor, "..."], ...]:
-        """The tables."""
-        return self.grid.log_sqrt, self.grid.symbol

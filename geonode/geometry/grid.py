@@ -65,17 +65,9 @@ class Grid:
                     f"{column}, expected finite values; train the metric again"
                 )
 
-    @property
+    @cached_property
     def bend(self) -> Float[Tensor, "node wavelength"]:
         """The slope of G at the nodes, from parabolas through three of them: error O(h^2)."""
-        # kept only without gradients: a graph serves one backward pass, and no_grad makes none
-        return self._parabolas() if self.symbol.requires_grad else self._bend
-
-    @cached_property
-    def _bend(self) -> Tensor:
-        return self._parabolas()
-
-    def _parabolas(self) -> Tensor:
         nodes = self.positions
         return torch.gradient(self.symbol, spacing=(nodes,), dim=0, edge_order=2)[0]
 

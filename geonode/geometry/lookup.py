@@ -1,24 +1,16 @@
-"""Values between the nodes of a grid: three lookups, which all take any ascending axis.
+"""Values between the nodes of a grid, which may be anywhere in ascending order.
 
 Every row reads its own column; positions that all rows share may be given once. A position beyond
 the nodes is taken at the nearer end: nothing is ever extrapolated.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 from geonode.geometry.grid import Grid
-
-Lookup = Callable[
-    [Grid, Float[Tensor, "#row point"], Int[Tensor, "row"]],
-    tuple[Float[Tensor, "row point"], Float[Tensor, "row point"]],
-]
-"""(grid, positions, columns) to (ln sqrt(g), Christoffel symbol)."""
 
 
 def hermite(
@@ -37,40 +29,6 @@ def hermite(
         cells.cubic(grid.log_sqrt, grid.symbol),
         cells.cubic(grid.symbol, grid.bend),
     )
-
-
-def linear(
-    grid: Grid, positions: Float[Tensor, "#row point"], columns: Int[Tensor, "row"]
-) -> tuple[Float[Tensor, "row point"], Float[Tensor, "row point"]]:
-    """Both by linear interpolation: errors of h^2 / 8 times their second derivatives."""
-    cells = _Cells.of(grid, positions, columns)
-    log_sqrt, symbol = (
-        torch.lerp(*cells.ends(table), cells.fraction) for table in (grid.log_sqrt, grid.symbol)
-    )
-    return log_sqrt, symbol
-
-
-def grid_sample(
-    grid: Grid, positions: Float[Tensor, "#row point"], columns: Int[Tensor, "row"]
-) -> tuple[Float[Tensor, "row point"], Float[Tensor, "row point"]]:
-    """The same values as `linear`, by bilinear sampling of the grid as an image.
-
-    `torch.nn.functional.grid_sample` wants coordinates from -1 to 1 between the centres of the
-    first and the last pixel (`align_corners=True`), wavelengths (the last axis) first. Positions
-    are clamped beforehand, as border padding is not available on every device.
-    """
-    cells = _Cells.of(grid, positions, columns)
-    count, width = grid.log_sqrt.shape
-    x = 2 * (cells.cell + cells.fraction) / (count - 1) - 1
-    w = (2 * columns.to(x) / max(width - 1, 1) - 1)[:, None]
-    w, x = torch.broadcast_tensors(w, x)
-    image = torch.stack([grid.log_sqrt, grid.symbol])[None]
-    at = torch.stack([w, x], dim=-1)[None]
-    log_sqrt, symbol = functional.grid_sample(image, at, align_corners=True)[0]
-    return log_sqrt, symbol
-
-
-LOOKUPS: dict[str, Lookup] = {"hermite": hermite, "linear": linear, "grid_sample": grid_sample}
 
 
 class _Cells(NamedTuple):

@@ -64,13 +64,6 @@ class Metric:
             part.reshape(-1, len(x), len(w)) for part, (x, w) in zip(parts, blocks, strict=True)
         ]
 
-    def log_sqrt_at(
-        self, positions: Float[Tensor, "model row"], wavelengths: Float[Tensor, "model row"]
-    ) -> Float[Tensor, "model row"]:
-        """Ln sqrt(g) at scattered points."""
-        value = self.network(torch.stack([positions, wavelengths], dim=-1)).squeeze(-1)
-        return 0.5 * torch.log(softplus(value) + FLOOR)
-
     def at_points(
         self, positions: Float[Tensor, "model row"], wavelengths: Float[Tensor, "model row"]
     ) -> tuple[Float[Tensor, "model row"], Float[Tensor, "model row"]]:

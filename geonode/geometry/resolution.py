@@ -13,16 +13,16 @@ from torch import Tensor
 from geonode.arguments import require_above
 from geonode.errors import GeometryError
 from geonode.geometry.grid import FEWEST_NODES, uniform_nodes
-from geonode.geometry.lookup import Lookup
+from geonode.geometry.lookup import hermite
 from geonode.geometry.sources import GridSource
 from geonode.progress import Progress, silent
 
 CHECKS = (0.25, 0.75)
-"""Fractions of a cell at which it is checked. One is not enough: the error of a symbol looked up by
-`hermite` changes sign inside a cell, and where depends on the widths of both neighbours."""
+"""Fractions of a cell at which it is checked. One is not enough: the error of a symbol changes sign
+inside a cell, and where depends on the widths of both neighbours."""
 SHARE = 9 / 16
 """Least share of a cell's largest error that is seen there: (t (1 - t))^2 over its maximum, for the
-value of a cubic. A straight line shows 0.75 of its error, a symbol by `hermite` 0.85 or more."""
+value of a cubic. Of the error of a symbol 0.85 or more are seen."""
 MOST_NODES = 65_536
 BLOCK = 256  # cells looked into at once, so that memory does not grow with the nodes
 
@@ -31,7 +31,6 @@ def require_resolution(
     source: GridSource,
     resolution: int,
     like: Float[Tensor, "..."],
-    lookup: Lookup,
     tolerance: float,
     report: Progress = silent,
 ) -> int:
@@ -40,7 +39,7 @@ def require_resolution(
     Raises:
         GeometryError: the resolution does not reach the tolerance, or none does.
     """
-    smallest = smallest_resolution(source, like, lookup, tolerance, report)
+    smallest = smallest_resolution(source, like, tolerance, report)
     if smallest is None:
         raise GeometryError(
             f"christoffel.tolerance: found {tolerance:g}, which lookups between {MOST_NODES} "
@@ -57,7 +56,6 @@ def require_resolution(
 def smallest_resolution(
     source: GridSource,
     like: Float[Tensor, "..."],
-    lookup: Lookup,
     tolerance: float,
     report: Progress = silent,
 ) -> int | None:
@@ -68,7 +66,6 @@ def smallest_resolution(
     Args:
         source: of all models.
         like: format and device to compute in.
-        lookup: that is to be accurate.
         tolerance: largest estimated error of ln sqrt(g) and of the Christoffel symbol.
         report: told of every model.
 
@@ -83,7 +80,7 @@ def smallest_resolution(
     def enough(model: int, resolution: int) -> bool:
         nodes = uniform_nodes(resolution, like.device, like.dtype)
         cells = torch.arange(resolution - 1, device=like.device)
-        return bool(cell_errors(source, model, nodes, cells, lookup).max() <= tolerance)
+        return bool(cell_errors(source, model, nodes, cells).max() <= tolerance)
 
     found = FEWEST_NODES
     for model in range(source.models):
@@ -108,7 +105,6 @@ def cell_errors(
     model: int,
     positions: Float[Tensor, "node"],
     cells: Int[Tensor, "cell"],
-    lookup: Lookup,
 ) -> Float[Tensor, "cell"]:
     """Estimated largest error in some cells of one model, over all wavelengths.
 
@@ -116,7 +112,7 @@ def cell_errors(
     """
     if len(cells) > BLOCK:
         blocks = cells.split(BLOCK)
-        return torch.cat([cell_errors(source, model, positions, part, lookup) for part in blocks])
+        return torch.cat([cell_errors(source, model, positions, part) for part in blocks])
     # lookups use the ends of a cell, and slopes there that depend on the nodes beyond
     touched = (cells[:, None] + torch.arange(-1, 3, device=cells.device)).flatten()
     touched = touched.clamp(0, len(positions) - 1).unique()
@@ -125,6 +121,6 @@ def cell_errors(
     grid = source.grid(model, positions[touched])
     truth = source.grid(model, points)
     columns = torch.arange(truth.log_sqrt.shape[1], device=positions.device)
-    log_sqrt, symbol = lookup(grid, points[None], columns)
+    log_sqrt, symbol = hermite(grid, points[None], columns)
     error = torch.maximum((log_sqrt.T - truth.log_sqrt).abs(), (symbol.T - truth.symbol).abs())
     return error.amax(1).reshape(len(CHECKS), -1).amax(0) / SHARE

@@ -13,7 +13,6 @@ from geonode.devices.device import one_thread
 from geonode.geometry.chebyshev import (
     differentiation,
     expand,
-    integral_of_exponential,
     polynomials,
 )
 from geonode.geometry.grid import Grid, moved
@@ -100,22 +99,6 @@ class ChebyshevSource:
     def models(self) -> int:
         """How many models there are."""
         return len(self.coefficients)
-
-    def arc_length(
-        self, model: int, positions: Float[Tensor, "node"], tolerance: float
-    ) -> Float[Tensor, "node wavelength"]:
-        """The integral S of sqrt(g) from -1, from the coefficients: no grid, no quadrature.
-
-        Args:
-            model: which metric.
-            positions: where to.
-            tolerance: of trailing coefficients of sqrt(g), relative to the largest.
-
-        Raises:
-            GeometryError: sqrt(g) is too sharp for the tolerance.
-        """
-        lines = self.lines(model, positions)
-        return integral_of_exponential(lines, positions, tolerance)
 
     def lines(self, model: int, like: Float[Tensor, "..."]) -> Float[Tensor, "degree_x wavelength"]:
         """Coefficients of series in position alone, one for every wavelength.

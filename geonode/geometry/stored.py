@@ -13,10 +13,8 @@ from torch import Tensor
 from geonode.arguments import choose
 from geonode.devices.device import on_device
 from geonode.engine.local import LOCAL, Engine
-from geonode.errors import CorruptArtifactError
 from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.lookup import LOOKUPS, Lookup
 from geonode.geometry.sources import GridSource
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
@@ -42,7 +40,6 @@ def write_grids(
     series: Series,
     *,
     storage: str,
-    lookup: str,
     check: Callable[[int, Grid], None],
     report: Progress = silent,
     engine: Engine = LOCAL,
@@ -57,20 +54,18 @@ def write_grids(
         learned: where they come from.
         series: for the coordinates.
         storage: format of the stored values, a key of `STORAGE`.
-        lookup: how the grids are to be read, a key of `LOOKUPS`.
         check: called with every model and its grid, rounded as it was stored.
         report: told of every grid.
         engine: evaluates and stores.
         made_from: as `consistent_artifacts` yields it.
 
     Raises:
-        ParameterError: there is no such format or lookup.
+        ParameterError: there is no such format.
         ArtifactError: it cannot be written, or a value is not finite in that format; an older one
             is then intact.
     """
     stored_format = choose(STORAGE, storage, "storage")
-    choose(LOOKUPS, lookup, "lookup")
-    attributes: dict[str, JSON] = {"lookup": lookup, "made_from": {**made_from}}
+    attributes: dict[str, JSON] = {"made_from": {**made_from}}
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, positions, learned, series, storage)
         parts, place = writer.parts, positions.device
@@ -126,12 +121,8 @@ def _writing(
 class StoredGrids:
     """Grids of an artifact, read one at a time.
 
-    Attributes:
-        lookup: how they are to be read between their nodes.
-
     Raises:
-        MissingArtifactError, CorruptArtifactError: there is no artifact, it is damaged, or it
-            names no lookup that there is.
+        MissingArtifactError, CorruptArtifactError: there is no artifact, or it is damaged.
         ArtifactError: it was made of other metrics or spectra than those at hand.
     """
 
@@ -143,10 +134,6 @@ class StoredGrids:
             (learned.members, len(learned.charts), len(self._nodes), len(series.axis)),
             "the metrics and the spectra",
         )
-        name = self._artifact.attributes.get("lookup")
-        if name not in LOOKUPS:
-            raise CorruptArtifactError(path, f"names the lookup {name}, not one of {list(LOOKUPS)}")
-        self.lookup: Lookup = LOOKUPS[name]
 
     def grid(self, index: tuple[int, int], like: Float[Tensor, "..."]) -> Grid:
         """The grid of one (member, fold), in the format and on the device of a tensor."""

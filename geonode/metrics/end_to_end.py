@@ -25,7 +25,7 @@ from torch.nn.functional import relu
 from geonode.config import MetricParameters
 from geonode.decoders.path_decoder import DECODER_SIZES, FeatureScale
 from geonode.devices.device import Device, on_device
-from geonode.geodesics.panels import PanelGeometry, Panels
+from geonode.geodesics.panels import PanelMetric, Panels
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
@@ -142,7 +142,7 @@ class PreparedMetrics:
 
     def __post_init__(self) -> None:
         with torch.no_grad():
-            self.scale = FeatureScale.of(self.geometry(slice(None)).features)
+            self.scale = FeatureScale.of(self.features(self.geometry(), slice(None)))
 
     @property
     def networks(self) -> list[tuple[TrainablePerceptron, float]]:
@@ -151,25 +151,37 @@ class PreparedMetrics:
         return [(self.metric, rate), (self.decoder, of_decoder)]
 
     @property
-    def beside(self) -> list[Any]:
+    def buffers(self) -> list[Any]:
         """Nothing: a metric is its network."""
         return []
 
-    def geometry(self, part: slice) -> PanelGeometry:
-        """Geodesics of some training pairs by the present metrics."""
+    def geometry(self) -> PanelMetric:
+        """The present metrics at all nodes."""
+        return self.panels.evaluate(Metric(self.metric), self.wavelengths)
+
+    def features(
+        self, geometry: PanelMetric, part: slice
+    ) -> Float[Tensor, "model pair training feature"]:
+        """Of the geodesics of some training pairs."""
         source, target = self.batch.source[:, part], self.batch.target[:, part]
-        return self.panels.geometry(Metric(self.metric), self.wavelengths, source, target)
+        return geometry.stations().features(source, target)
 
     def loss(self, part: slice, epoch: int) -> Float[Tensor, "term model"]:
         """The `TERMS` of every model."""
-        paths, goal = self.geometry(part), self.targets.at(part, epoch)
-        values = self.decoder(self.scale.apply(paths.features)).reshape(goal.shape)
+        geometry, goal = self.geometry(), self.targets.at(part, epoch)
+        features = self.features(geometry, part)
+        values = self.decoder(self.scale.apply(features)).reshape(goal.shape)
         error = (values - goal).square().mean((1, 2))
-        return torch.stack([error, *penalties(paths, self.parameters)])
+        return torch.stack(
+            [error, *penalties(geometry.metric, geometry.symbol(), features, self.parameters)]
+        )
 
 
 def penalties(
-    paths: PanelGeometry, parameters: MetricParameters
+    metric: Float[Tensor, "model panel node training"],
+    symbol: Float[Tensor, "model panel node training"],
+    features: Float[Tensor, "model pair training feature"],
+    parameters: MetricParameters,
 ) -> tuple[Float[Tensor, "model"], Float[Tensor, "model"], Float[Tensor, "model"]]:
     """Weighted smoothness, bounds and length of every model.
 
@@ -178,11 +190,11 @@ def penalties(
     since features are standardised, it does no more than choose the scale of g.
     """
     low, high = (math.log(bound) for bound in parameters.bounds)
-    log_metric = paths.metric.log()
+    log_metric = metric.log()
     excess = relu(log_metric - high) + relu(low - log_metric)
-    length = paths.features[..., 2]
+    length = features[..., 2]
     return (
-        parameters.smoothness_weight * paths.symbol.square().mean((1, 2, 3)),
+        parameters.smoothness_weight * symbol.square().mean((1, 2, 3)),
         parameters.bounds_weight * excess.square().mean((1, 2, 3)),
         parameters.length_weight * length.square().mean((1, 2)),
     )

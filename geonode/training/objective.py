@@ -38,7 +38,7 @@ class Prepared(Protocol):
         """Signals that the networks are trained to give."""
 
     @property
-    def beside(self) -> Sequence[Any]:
+    def buffers(self) -> Sequence[Any]:
         """Further fitted values of every model, not trained."""
 
     def loss(self, part: slice, epoch: int) -> Float[Tensor, "term model"]:
@@ -111,4 +111,4 @@ class _BatchTraining:
         )
         kept, _ = prepared.networks[0]
         network = kept.detached().to(torch.device("cpu"), self.run.device.training)
-        return Fitted(network, history, prepared.beside)
+        return Fitted(network, history, prepared.buffers)

@@ -8,10 +8,12 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 import benchmarks.peers as benchmark
-from benchmarks.peers import BOUNDARY, INITIAL, PEERS, Case, Entry, Peer, Ready, Rows
-from geonode.geodesics.expanded import expanded_stations
+from benchmarks import peer_solvers
+from benchmarks.peer_solvers import PEERS, Peer, Rows
+from benchmarks.peers import BOUNDARY, INITIAL, Case, Entry, Ready
+from geonode.geodesics.panels import Panels
 from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geometry.sources import ChebyshevSource
+from geonode.geometry.metric import Metric
 from tests.geometry.closed_forms import exponential, grid_of, nodes, random_metric
 
 WAVELENGTHS = torch.tensor([-0.8, 0.1, 0.6], dtype=torch.float64)
@@ -50,9 +52,15 @@ class Exponential:
     def rows(self):
         return len(self.wavelengths)
 
-    @property
-    def parameters(self):
-        return ()
+
+class ExponentialMetric(Metric):
+    """The same at all wavelengths, whatever the weights."""
+
+    def __init__(self):
+        super().__init__(random_metric(0).network)
+
+    def __call__(self, positions, wavelengths):
+        return torch.exp(2 * rate(wavelengths) * positions[..., None])
 
 
 def known_case():
@@ -68,12 +76,9 @@ def known_case():
     def make_grid(count):
         return grid_of([exponential(float(rate(w))) for w in WAVELENGTHS], nodes(count))
 
-    rates = rate(WAVELENGTHS)
-    lines = torch.stack([torch.zeros_like(rates), rates])  # ln sqrt(g) = a T_1(x)
-    source = ChebyshevSource([lines], torch.eye(len(rates), dtype=rates.dtype), 0)
-
-    def make_stations(tolerance):
-        return expanded_stations(source, 0, problem.stations, WAVELENGTHS, benchmark.GAUSS_NODES)
+    def make_stations(count):
+        panels = Panels.between(problem.stations[None], count)
+        return panels.evaluate(ExponentialMetric(), WAVELENGTHS).stations()[0]
 
     return Case(
         problem,
@@ -153,7 +158,7 @@ def test_the_symbol_in_jax_is_that_in_torch():
     metric = random_metric(5, gain=2.0)
     x, w = 2 * torch.rand(2, 1, 20, generator=torch.Generator().manual_seed(0)).double() - 1
     jax.config.update("jax_enable_x64", True)
-    found = jax.vmap(benchmark.in_jax(metric))(x[0].numpy(), w[0].numpy())
+    found = jax.vmap(peer_solvers.in_jax(metric))(x[0].numpy(), w[0].numpy())
     expected = metric.at_points(x, w)[1][0]
     torch.testing.assert_close(torch.tensor(found.tolist()).double(), expected, rtol=0, atol=1e-6)
     assert str(found.dtype) == "float64"
@@ -166,7 +171,7 @@ def test_shooting_stops_each_row_when_it_has_arrived():
         shots.append(len(velocity))
         return exact(rows, velocity, tolerance)
 
-    velocity = benchmark.shoot(integrate, CASE.rows, 1e-9, 1e-8)
+    velocity = peer_solvers.shoot(integrate, CASE.rows, 1e-9, 1e-8)
     miss = (velocity - CASE.velocity) * CASE.sensitivity
     assert miss.abs().max() < 1e-8
     assert shots[0] == len(velocity)
@@ -182,8 +187,8 @@ def test_batches_change_no_row(monkeypatch):
         sizes.append(len(velocity))
         return exact(rows, velocity, tolerance)
 
-    monkeypatch.setattr(benchmark, "BATCH", 10)
-    ends = benchmark.in_batches(integrate)(CASE.rows, CASE.velocity, 1e-9)
+    monkeypatch.setattr(peer_solvers, "BATCH", 10)
+    ends = peer_solvers.in_batches(integrate)(CASE.rows, CASE.velocity, 1e-9)
     torch.testing.assert_close(ends, CASE.rows.end, rtol=0, atol=1e-14)
     assert sizes == [9, 9, 9, 9]
 
@@ -243,7 +248,7 @@ def test_an_absent_peer_is_reported():
 
 def test_a_compiled_peer_asks_for_a_compiler(monkeypatch):
     peer = Peer("compiled", ("torch",), lambda symbol: exact, False, "", lambda symbol: exact)
-    monkeypatch.setattr(benchmark.shutil, "which", lambda name: None)
+    monkeypatch.setattr(peer_solvers.shutil, "which", lambda name: None)
     assert peer.missing() == "not run: no C++ compiler"
     assert replace(peer, compiled=None).missing() is None
 

@@ -11,7 +11,6 @@ from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.solvers.methods import METHODS, Settings
 from geonode.geometry.grid import uniform_nodes
-from geonode.geometry.lookup import hermite
 from geonode.geometry.sources import ChebyshevSource
 from geonode.metrics.end_to_end import fit_metric
 from geonode.training.context import TrainingRun
@@ -75,11 +74,12 @@ def test_grids_and_geodesics_agree(dtype, tolerance):
         problem = BoundaryValueProblem.all_pairs(stations)
         closed_form = ClosedForm(source.grid(0, nodes))
         times = torch.linspace(0, 1, 7, dtype=dtype, device=device)
-        parts = [closed_form.trajectories(problem, times), closed_form.features(problem, w)]
+        parts = []
         for name in ("closed_form", "newton", "lbfgs"):
-            solution = METHODS[name](closed_form, problem, Settings(1e-5, hermite))
+            solution = METHODS[name](closed_form, problem, Settings(1e-5))
             assert solution.converged.all()
-            parts.append(solution.v0)
+            parts += closed_form.stations(stations, w).every_path(solution.v0)
+            parts.append(closed_form.trajectories(problem, solution.v0, times))
         solved.append(parts)
     for expected, found in zip(*solved, strict=True):
         assert largest_difference(found, expected) < tolerance

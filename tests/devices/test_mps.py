@@ -20,7 +20,6 @@ from geonode.geodesics.solved import read_features, solve_all
 from geonode.geodesics.verification import NetworkErrors
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.lookup import LOOKUPS
 from geonode.geometry.metric import Metric
 from geonode.geometry.resolution import require_resolution
 from geonode.geometry.sources import ChebyshevSource
@@ -51,7 +50,7 @@ class OnCPU(Device):
 
 MPS = OnCPU("mps", "a stand-in", torch.float32, torch.float32)
 SINGLE = torch.empty(0)
-METHOD_OF = {"hermite": "closed_form", "linear": "closed_form", "grid_sample": "newton"}
+METHODS = ("closed_form", "newton", "adam", "dopri5")
 CHANGES = [
     {},
     {"weight_decay": 1e-3, "accumulation": 3, "schedule": "warmup_cosine"},
@@ -137,25 +136,17 @@ def test_grids_are_made_and_geodesics_solved(tmp_path, monkeypatch):
         allow_unconverged=0,
     )
     path = tmp_path / "geodesics.zarr"
-    for lookup in LOOKUPS:
+    with LikeMPS():
+        smallest = require_resolution(prepared, 4096, SINGLE, 1e-2)
+        nodes = uniform_nodes(smallest, SINGLE.device, SINGLE.dtype)
+        for model in range(prepared.models):
+            assert prepared.grid(model, nodes).symbol.dtype == torch.float32
+    check = {"check": lambda model, grid: None}
+    write_grids(tmp_path / "grids", prepared, nodes, learned, data, storage="float32", **check)
+    for method in METHODS:
         with LikeMPS():
-            smallest = require_resolution(prepared, 4096, SINGLE, LOOKUPS[lookup], 1e-2)
-            nodes = uniform_nodes(smallest, SINGLE.device, SINGLE.dtype)
-            for model in range(prepared.models):
-                assert prepared.grid(model, nodes).symbol.dtype == torch.float32
-        write_grids(
-            tmp_path / lookup,
-            prepared,
-            nodes,
-            learned,
-            data,
-            storage="float32",
-            lookup=lookup,
-            check=lambda model, grid: None,
-        )
-        with LikeMPS():
-            grids = StoredGrids(tmp_path / lookup, learned, data)
-            chosen = block.model_copy(update={"method": METHOD_OF[lookup]})
+            grids = StoredGrids(tmp_path / "grids", learned, data)
+            chosen = block.model_copy(update={"method": method})
             summary = solve_all(path, grids, learned, data, chosen, MPS)
-        assert (summary.method, summary.unconverged) == (METHOD_OF[lookup], 0)
+        assert (summary.method, summary.unconverged) == (method, 0)
         assert np.isfinite(read_features(path, data)).all()

@@ -98,7 +98,7 @@ def files(folder):
 
 def grids(path, engine, source=None, check=lambda *_: None):
     source = source or DirectSource(LEARNED.metric(CPU), WAVELENGTHS)
-    options = {"storage": "float32", "lookup": "hermite", "check": check, "engine": engine}
+    options = {"storage": "float32", "check": check, "engine": engine}
     write_grids(path, source, nodes(60), LEARNED, SERIES, **options)
     return StoredGrids(path, LEARNED, SERIES)
 

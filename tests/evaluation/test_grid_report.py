@@ -4,7 +4,6 @@ import torch
 
 from geonode.evaluation.grid_report import ERRORS, GridReport
 from geonode.geometry.grid import Grid
-from geonode.geometry.lookup import hermite
 from geonode.geometry.sources import DirectSource
 from tests.geometry.closed_forms import CPU, nodes
 from tests.geometry.small_series import LEVELS, MEMBERS, small_metrics, small_series
@@ -19,7 +18,7 @@ FOLDS = LEVELS + 1
 
 
 def report(grids=GRIDS):
-    found = GridReport(LEARNED, METRIC, W, hermite, 50)
+    found = GridReport(LEARNED, METRIC, W, 50)
     for model, grid in enumerate(grids):
         found.add(model, grid)
     return found

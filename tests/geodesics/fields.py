@@ -28,7 +28,3 @@ class FormulaField:
     @property
     def rows(self) -> int:
         return len(self.metrics)
-
-    @property
-    def parameters(self) -> tuple[Tensor, ...]:
-        return ()

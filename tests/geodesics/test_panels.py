@@ -19,8 +19,8 @@ FINAL, MEAN, LENGTH, FASTEST, WAVELENGTH = range(5)
 
 
 def geometry(metric, quadrature, positions=POSITIONS, source=SOURCE, target=TARGET):
-    panels = Panels.between(positions, quadrature)
-    return panels.geometry(metric, WAVELENGTHS.to(positions), source, target)
+    at = Panels.between(positions, quadrature).evaluate(metric, WAVELENGTHS.to(positions))
+    return at, at.stations().features(source, target)
 
 
 def test_nodes_and_weights_are_those_of_every_gap():
@@ -46,12 +46,12 @@ def test_differentiation_is_exact_for_polynomials(quadrature):
 
 def test_features_against_the_closed_form_on_charts_of_their_own():
     metric = random_metric(52, 3.0, models=2)
-    found = geometry(metric, 24).features
+    _, found = geometry(metric, 24)
     source = DirectSource(metric, WAVELENGTHS)
     for model in range(2):
         closed_form = ClosedForm(source.grid(model, nodes(2000)))
         problem = BoundaryValueProblem.all_pairs(POSITIONS[model])
-        expected = closed_form.features(problem, WAVELENGTHS)
+        expected = closed_form.stations(POSITIONS[model], WAVELENGTHS).every_path()[1]
         smooth = [FINAL, MEAN, LENGTH, WAVELENGTH]
         error = (found[model] - expected).abs()
         assert error[..., smooth].max() <= 1e-11
@@ -76,13 +76,13 @@ def test_metric_and_symbol_at_the_nodes():
     metric = random_metric(52, 2.0, models=2)
     errors = []
     for quadrature in (4, 8, 16, 32):
-        found = geometry(metric, quadrature)
+        found, _ = geometry(metric, quadrature)
         at = Panels.between(POSITIONS, quadrature).nodes.flatten(1)
         log_sqrt, symbol = metric.with_symbol(at, WAVELENGTHS)
         torch.testing.assert_close(
             found.metric.flatten(1, 2), torch.exp(2 * log_sqrt), rtol=1e-13, atol=0
         )
-        errors.append(float((found.symbol.flatten(1, 2) - symbol).abs().max()))
+        errors.append(float((found.symbol().flatten(1, 2) - symbol).abs().max()))
     assert errors[0] > 1e2 * errors[1] > 1e4 * errors[2]  # faster than any power
     assert errors[-1] <= 1e-11
 
@@ -95,7 +95,7 @@ def test_order_of_the_quadrature(quadrature):
 
     def length(panels, quadrature):
         target = torch.tensor([[panels]])
-        return geometry(metric, quadrature, nodes(panels + 1)[None], ends[0], target).features
+        return geometry(metric, quadrature, nodes(panels + 1)[None], ends[0], target)[1]
 
     truth = length(8, 30)[..., [MEAN, LENGTH]]
     errors = [
@@ -106,27 +106,34 @@ def test_order_of_the_quadrature(quadrature):
         assert slope == pytest.approx(2 * quadrature, abs=0.3)
 
 
+def test_one_metric_on_many_charts_is_that_on_every_one():
+    metric = random_metric(52, 2.0)
+    at, _ = geometry(metric, 5)
+    for model in range(2):
+        alone, _ = geometry(metric, 5, POSITIONS[model : model + 1], SOURCE[:1], TARGET[:1])
+        for name in ("metric", "inside", "ends"):
+            found, expected = getattr(at, name)[model], getattr(alone, name)[0]
+            torch.testing.assert_close(found, expected, rtol=1e-13, atol=0)
+
+
 def test_a_model_is_the_same_alone():
     metric = random_metric(54, 1.0, models=2)
     together = geometry(metric, 6)
     for model in range(2):
         pick = slice(model, model + 1)
         alone = geometry(metric[model], 6, POSITIONS[pick], SOURCE[pick], TARGET[pick])
-        torch.testing.assert_close(
-            alone.features[0], together.features[model], rtol=1e-13, atol=1e-14
-        )
-        torch.testing.assert_close(alone.symbol[0], together.symbol[model], rtol=1e-11, atol=1e-12)
+        torch.testing.assert_close(alone[1][0], together[1][model], rtol=1e-13, atol=1e-14)
+        symbols = alone[0].symbol()[0], together[0].symbol()[model]
+        torch.testing.assert_close(*symbols, rtol=1e-11, atol=1e-12)
 
 
 def test_every_model_may_have_pairs_of_its_own():
     metric = random_metric(54, 1.0, models=2)
-    every = geometry(metric, 6).features
+    _, every = geometry(metric, 6)
     rows = torch.tensor([[3, 0, 11], [19, 7, 8]])
-    some = geometry(metric, 6, source=SOURCE.gather(1, rows), target=TARGET.gather(1, rows))
+    _, some = geometry(metric, 6, source=SOURCE.gather(1, rows), target=TARGET.gather(1, rows))
     for model in range(2):
-        torch.testing.assert_close(
-            some.features[model], every[model, rows[model]], rtol=1e-14, atol=0
-        )
+        torch.testing.assert_close(some[model], every[model, rows[model]], rtol=1e-14, atol=0)
 
 
 def test_gradients_of_the_smooth_features():
@@ -136,8 +143,8 @@ def test_gradients_of_the_smooth_features():
 
     def features(*tensors):
         metric = Metric(Perceptron(tensors[:2], tensors[2:]))
-        paths = geometry(metric, 3, source=source, target=target)
-        return paths.features[..., [FINAL, MEAN, LENGTH]], paths.symbol
+        at, paths = geometry(metric, 3, source=source, target=target)
+        return paths[..., [FINAL, MEAN, LENGTH]], at.symbol()
 
     assert torch.autograd.gradcheck(features, tiny.parameters, fast_mode=True)
     assert torch.autograd.gradgradcheck(features, tiny.parameters, fast_mode=True)
@@ -151,7 +158,7 @@ def test_gradient_of_the_maximum_speed_off_its_kinks():
     direction = torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)).to(weight)
 
     def fastest(network):
-        return geometry(Metric(network), 4).features[..., FASTEST].sum()
+        return geometry(Metric(network), 4)[1][..., FASTEST].sum()
 
     fastest(network).backward()
     end = network.decayed[0].shape[1]  # the last weights are followed by the biases
@@ -170,12 +177,11 @@ def test_float32_needs_no_double_precision():
     metric = Metric(TrainablePerceptron.of(network))
     positions = POSITIONS.float()
     with NoFloat64():
-        panels = Panels.between(positions, 8)
-        found = panels.geometry(metric, WAVELENGTHS.float(), SOURCE, TARGET)
-        (found.features.sum() + found.symbol.square().sum()).backward()
+        at, found = geometry(metric, 8, positions)
+        (found.sum() + at.symbol().square().sum()).backward()
         metric.log_sqrt(positions, WAVELENGTHS.float())
         metric.with_symbol(positions, WAVELENGTHS.float())
-    assert found.features.dtype == torch.float32
-    double = geometry(Metric(metric.network.detached().to(CPU, torch.float64)), 8).features
-    error = (found.features - double).abs() / double.abs().clamp(min=1)
+    assert found.dtype == torch.float32
+    _, double = geometry(Metric(metric.network.detached().to(CPU, torch.float64)), 8)
+    error = (found - double).abs() / double.abs().clamp(min=1)
     assert error.max() <= 1e-6

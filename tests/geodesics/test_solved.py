@@ -11,7 +11,7 @@ from geonode.errors import ArtifactError, GeometryError, MissingArtifactError
 from geonode.geodesics import solved
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
 from geonode.geodesics.solution import judge
-from geonode.geodesics.solved import read_features, solve_all
+from geonode.geodesics.solved import Memory, read_features, solve_all
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.solvers.methods import METHODS
 from geonode.geometry.grid import Grid
@@ -39,7 +39,6 @@ def stored(path, resolution=200, learned=LEARNED):
         learned,
         SERIES,
         storage="float32",
-        lookup="hermite",
         check=lambda model, grid: None,
     )
     return StoredGrids(path, learned, SERIES)
@@ -79,11 +78,12 @@ def test_what_is_solved_is_read(tmp_path, grids):
             problem = BoundaryValueProblem.all_pairs(stations)
             solved = closed_form.solve(problem, 1e-6)
             times = torch.linspace(0, 1, 5, dtype=torch.float64)
+            at = closed_form.stations(stations, wavelengths)
             expected = {
                 "v0": solved.v0,
                 "residual": solved.residual,
-                "features": closed_form.features(problem, wavelengths).float(),
-                "trajectory": closed_form.trajectories(problem, times).float(),
+                "features": at.every_path(solved.v0)[1].float(),
+                "trajectory": closed_form.trajectories(problem, solved.v0, times).float(),
             }
             for name, values in expected.items():
                 np.testing.assert_array_equal(dataset[name][member, fold], values)
@@ -185,42 +185,40 @@ def contents(path):
 
 
 @pytest.mark.slow
-def test_tiles_change_no_bit(tmp_path, grids, monkeypatch):
+@pytest.mark.parametrize("columns", [1, 3])
+def test_wavelengths_at_once_change_no_bit(tmp_path, grids, monkeypatch, columns):
     solve_all(tmp_path / "whole.zarr", grids, LEARNED, SERIES, parameters(), DOUBLE)
     whole = contents(tmp_path / "whole.zarr")
-    for bytes_per_row in (2**20 // 20, 2**20 // 3):  # 20 rows: 4 pairs; 3 of 5 wavelengths
-        monkeypatch.setattr(solved, "BYTES_PER_ROW", bytes_per_row - 5 * solved.BYTES_PER_TIME)
-        path = tmp_path / f"{bytes_per_row}.zarr"
-        summary = solve_all(
-            path, grids, LEARNED, SERIES, parameters(), replace(DOUBLE, memory_mb=1)
-        )
-        assert (summary.geodesics, summary.evaluations) == (600, 1200)
-        tiles = contents(path)
-        assert set(tiles) == set(whole) == {"v0", "residual", "status", "features", "trajectory"}
-        for name, values in whole.items():
-            np.testing.assert_array_equal(tiles[name], values, err_msg=name)
+    monkeypatch.setattr(Memory, "columns", lambda *_: columns)
+    path = tmp_path / "parts.zarr"
+    summary = solve_all(path, grids, LEARNED, SERIES, parameters(), DOUBLE)
+    assert (summary.geodesics, summary.evaluations) == (600, 1200)
+    parts = contents(path)
+    assert set(parts) == set(whole) == {"v0", "residual", "status", "features", "trajectory"}
+    for name, values in whole.items():
+        np.testing.assert_array_equal(parts[name], values, err_msg=name)
 
 
-def test_a_card_short_of_memory_takes_smaller_tiles_and_finds_the_same(
+def test_a_card_short_of_memory_takes_fewer_wavelengths_and_finds_the_same(
     tmp_path, grids, monkeypatch, caplog
 ):
-    """Stands for what another process takes of the card after the tiles were chosen."""
-    most, plain, rows = 10, METHODS["closed_form"], []
+    """Stands for what another process takes of the card after the wavelengths were chosen."""
+    most, plain, rows = 2 * PAIRS, METHODS["closed_form"], []
 
     def short(closed_form, problem, settings):
-        rows.append(len(problem.source) * WAVELENGTHS)
+        rows.append(len(problem.source) * closed_form.grid.log_sqrt.shape[1])
         if rows[-1] > most:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nmore")
         return plain(closed_form, problem, settings)
 
-    monkeypatch.setattr(solved, "BYTES_PER_ROW", 2**20 // 70)
+    monkeypatch.setattr(solved, "BYTES_PER_ROW", 2**20 // 100)
     little, told = replace(DOUBLE, memory_mb=1), []
     solve_all(tmp_path / "whole.zarr", grids, LEARNED, SERIES, parameters(), little)
     monkeypatch.setitem(METHODS, "closed_form", short)
     path = tmp_path / "halved.zarr"
     summary = solve_all(path, grids, LEARNED, SERIES, parameters(), little, told.append)
     failed = sum(count > most for count in rows)
-    assert failed > 1
+    assert failed > 0
     assert max(rows[failed:]) <= most  # nor is it tried with the next model
     assert (told, sum(rows[failed:])) == ([1] * 10, 600)
     assert (summary.geodesics, summary.evaluations) == (600, 1200)
@@ -231,28 +229,31 @@ def test_a_card_short_of_memory_takes_smaller_tiles_and_finds_the_same(
     assert caplog.messages[0].startswith("CUDA out of memory. Tried to allocate 2 GiB.; solving")
 
 
-def test_a_card_without_memory_for_one_row_is_an_error(tmp_path, grids, monkeypatch):
+def test_a_card_without_memory_for_one_wavelength_is_an_error(tmp_path, grids, monkeypatch):
     def short(*_):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setitem(METHODS, "closed_form", short)
-    with pytest.raises(GeometryError, match=r"memory: found \d+ bytes, expected at least"):
+    with pytest.raises(GeometryError, match=r"memory_mb: found .* MB for geodesics, expected at"):
         solve_all(tmp_path / "a.zarr", grids, LEARNED, SERIES, parameters(), DOUBLE)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["newton", "lbfgs"])
+@pytest.mark.parametrize("method", ["newton", "lbfgs", "dopri5"])
 def test_iterative_methods_find_the_same_velocities(tmp_path, grids, method):
     solve_all(tmp_path / "closed_form.zarr", grids, LEARNED, SERIES, parameters(), DOUBLE)
     path = tmp_path / "iterative.zarr"
     summary = solve_all(path, grids, LEARNED, SERIES, parameters(method=method), DOUBLE)
     assert (summary.method, summary.unconverged) == (method, 0)
-    assert summary.evaluations > 600 * 2 * 200  # two shots of 50 steps of 4 stages at least
+    # two shots of 50 steps of 4 stages at least; by dopri5 of some 40, and back again
+    assert summary.evaluations > 600 * 2 * (40 if method == "dopri5" else 200)
     assert summary.endpoint_error_max <= 1e-5
     expected, found = (contents(tmp_path / f"{name}.zarr") for name in ("closed_form", "iterative"))
     assert 0 < abs(found["v0"] - expected["v0"]).max() <= 1e-5
-    np.testing.assert_array_equal(found["features"], expected["features"])
+    # features and trajectories follow from the velocities that are found
+    for name in ("features", "trajectory"):
+        assert 0 < abs(found[name] - expected[name]).max() <= 1e-4
     with xarray.open_zarr(path, consolidated=False) as dataset:
         assert dataset.attrs["method"] == method
 
@@ -317,24 +318,22 @@ def test_what_a_closed_form_is_counted_to_hold_is_what_torch_allocates():
 
     def solve():
         held[:] = [ClosedForm(Grid(grid.positions, grid.log_sqrt + 0, grid.symbol + 0))]
-        held[0].solve(problem, 1e-6)
-        held[0].features(problem, torch.linspace(-1, 1, 50).double())
+        v0 = held[0].solve(problem, 1e-6).v0
+        wavelengths = torch.linspace(-1, 1, 50).double()
+        held[0].stations(problem.stations, wavelengths).every_path(v0)
 
     table = grid.log_sqrt.numel() * 8
     # two and a half are there for a moment while the last table is made
     assert peak_bytes(solve) / table == pytest.approx(solved.TABLES, abs=2.5)
 
 
-def test_tiles_hold_what_fits_into_the_memory_that_is_given(grids):
-    grid = grids.grid((0, 0), torch.empty(0).double())
-    problem = BoundaryValueProblem.all_pairs(torch.linspace(-1, 1, 30).double())
-    table = 8 * solved.TABLES * len(grid.positions)
-    row = solved.BYTES_PER_ROW + 5 * solved.BYTES_PER_TIME
-    for memory in (2 * table, 10**6, 10**7):
-        rows = 0
-        for tile, part, closed_form in solved._tiles(grid, problem, memory, 5):
-            width = closed_form.grid.log_sqrt.shape[1]
-            assert tile.rows == len(part.source) * width
-            assert table * width + row * tile.rows <= memory
-            rows += tile.rows
-        assert rows == 30 * 29 * WAVELENGTHS
+def test_wavelengths_at_once_fit_into_the_memory_that_is_given():
+    memory = Memory(nodes=200, itemsize=8, time_points=5)
+    column = 200 * 8 * solved.TABLES + 20 * (solved.BYTES_PER_ROW + 5 * solved.BYTES_PER_TIME)
+    assert [memory.columns(total, 20) for total in (column, 3 * column - 1, 3 * column)] == [
+        1,
+        2,
+        3,
+    ]
+    with pytest.raises(GeometryError, match=r"memory_mb: found 0\.0\d+ MB for geodesics, .*raise"):
+        memory.columns(column - 1, 20)

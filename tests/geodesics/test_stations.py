@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from geonode.geodesics.panels import Panels
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.stations import Stations
@@ -11,64 +12,77 @@ from tests.geometry.closed_forms import CPU, random_metric
 
 
 def stations(count, columns, dtype=torch.float64):
-    """Any increasing S will do: what is joined is not looked at."""
+    """Any positive lengths will do: what is joined is not looked at."""
     generator = torch.Generator().manual_seed(count)
     tables = torch.rand(4, count, columns, generator=generator, dtype=torch.float64) + 0.1
     positions = torch.linspace(-0.9, 1, count, dtype=torch.float64)
     wavelengths = torch.linspace(-1, 1, columns, dtype=torch.float64)
-    parts = (positions, tables[0].cumsum(0), tables[1], tables[2], tables[3, 1:], wavelengths)
+    parts = (positions, *tables[:3, 1:], tables[3], wavelengths)
     return Stations(*(part.to(dtype) for part in parts))
 
 
-def by_loops(at):
+def by_loops(at, given=None):
     """Every pair by itself, in double precision."""
-    parts = ("positions", "arc_length", "moment", "root", "slowest", "wavelengths")
-    x, s, m, root, slowest, w = (getattr(at, name).double().numpy() for name in parts)
+    parts = ("positions", "length", "moment", "slowest", "root", "wavelengths")
+    x, s, m, slowest, root, w = (getattr(at, name).double().numpy() for name in parts)
     v0, features = [], []
-    for a in range(len(x)):
-        for b in range(len(x)):
-            if a != b:
-                speed, least = s[b] - s[a], slowest[min(a, b) : max(a, b)].min(axis=0)
-                v0.append(speed / root[a])
-                rows = [x[b] + 0 * w, (m[b] - m[a]) / speed, abs(speed), abs(speed) / least, w]
-                features.append(np.stack(rows, axis=-1))
+    for a, b in zip(*(index.tolist() for index in ordered_pairs(len(x))), strict=True):
+        path = slice(min(a, b), max(a, b))
+        length, least = s[path].sum(axis=0), slowest[path].min(axis=0)
+        v0.append(np.sign(b - a) * length / root[a])
+        if given is not None:
+            v0[-1] = given[len(v0) - 1].double().numpy()
+            length = abs(v0[-1]) * root[a]
+        rows = [x[b] + 0 * w, m[path].sum(axis=0) / length, length, length / least, w]
+        features.append(np.stack(rows, axis=-1))
     return np.stack(v0), np.stack(features)
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])
 @pytest.mark.parametrize("columns", [1, 5])
 @pytest.mark.parametrize(("dtype", "error"), [(torch.float64, 1e-14), (torch.float32, 2e-6)])
-def test_every_path_and_some_paths_against_loops(count, columns, dtype, error):
+def test_every_path_and_features_against_loops(count, columns, dtype, error):
     at = stations(count, columns, dtype)
-    expected = by_loops(at)
-    for found in (at.every_path(), at.paths(*ordered_pairs(count))):
-        for part, truth in zip(found, expected, strict=True):
-            assert part.dtype == dtype
-            np.testing.assert_allclose(part, truth, rtol=error)
+    v0, features = by_loops(at)
+    found = at.every_path()
+    for part, truth in zip(
+        (*found, at.features(*ordered_pairs(count))), (v0, features, features), strict=True
+    ):
+        assert part.dtype == dtype
+        np.testing.assert_allclose(part, truth, rtol=error)
 
 
-def test_paths_in_any_order_and_more_than_once():
+@pytest.mark.parametrize("count", [2, 5])
+def test_features_follow_from_velocities_that_are_given(count):
+    at = stations(count, 3)
+    v0 = at.every_path()[0] * (1 + torch.linspace(-0.1, 0.2, 3).double())
+    found, features = at.every_path(v0)
+    assert torch.equal(found, v0)
+    np.testing.assert_allclose(features, by_loops(at, v0)[1], rtol=1e-14)
+
+
+def test_pairs_in_any_order_and_more_than_once():
     at = stations(6, 4)
     chosen = torch.tensor([29, 3, 3, 17, 0])
-    every = at.every_path()
-    some = at.paths(*(index[chosen] for index in ordered_pairs(6)))
-    for found, expected in zip(some, every, strict=True):
-        torch.testing.assert_close(found, expected[chosen], rtol=1e-14, atol=0)
+    some = at.features(*(index[chosen] for index in ordered_pairs(6)))
+    torch.testing.assert_close(some, at.every_path()[1][chosen], rtol=1e-14, atol=0)
 
 
-def test_the_closed_form_takes_either_way():
-    grid = DirectSource(random_metric(3), torch.linspace(-1, 1, 4).double()).grid(
-        0, uniform_nodes(200, CPU, torch.float64)
-    )
-    form, wavelengths = ClosedForm(grid), torch.linspace(-1, 1, 4).double()
-    problem = BoundaryValueProblem.all_pairs(torch.tensor([-1.0, -0.2, 0.3, 0.9]).double())
-    assert problem.joins_every_pair
-    backwards = BoundaryValueProblem(
-        problem.stations, problem.source.flip(0), problem.target.flip(0)
-    )
-    assert not backwards.joins_every_pair
-    assert not problem.part(slice(0, 5)).joins_every_pair
-    whole = form.features(problem, wavelengths)
-    torch.testing.assert_close(form.features(backwards, wavelengths), whole.flip(0))
-    v0 = form.stations(problem.stations, wavelengths).every_path()[0]
-    torch.testing.assert_close(v0, form.solve(problem, 1e-6).v0, rtol=1e-12, atol=0)
+def test_networks_and_their_grids_lead_to_the_same_stations():
+    """But for the least sqrt(g), which is sought between nodes in a grid alone."""
+    metric, w = random_metric(3, models=2), torch.linspace(-1, 1, 4).double()
+    x = torch.tensor([[-1.0, -0.2, 0.3, 0.9], [-0.9, -0.5, 0.8, 1.0]]).double()
+    on_panels = Panels.between(x, 24).evaluate(metric, w).stations()
+    source = DirectSource(metric, w)
+    for model in range(2):
+        grid = source.grid(model, uniform_nodes(2000, CPU, torch.float64))
+        expected, found = ClosedForm(grid).stations(x[model], w), on_panels[model]
+        for name in ("positions", "length", "moment", "root", "wavelengths"):
+            torch.testing.assert_close(
+                getattr(found, name), getattr(expected, name), rtol=1e-10, atol=1e-11
+            )
+        torch.testing.assert_close(found.slowest, expected.slowest, rtol=1e-3, atol=0)
+        assert (found.slowest >= expected.slowest * (1 - 1e-9)).all()
+        v0 = expected.every_path()[0]
+        solved = ClosedForm(grid).solve(BoundaryValueProblem.all_pairs(x[model]), 1e-6)
+        torch.testing.assert_close(v0, solved.v0, rtol=1e-12, atol=0)

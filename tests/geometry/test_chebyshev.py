@@ -7,8 +7,6 @@ from geonode.errors import GeometryError
 from geonode.geometry.chebyshev import (
     differentiation,
     expand,
-    integral_of_exponential,
-    integrals,
     polynomials,
 )
 from geonode.geometry.metric import Metric
@@ -58,30 +56,6 @@ def test_matrices_that_are_kept_are_those_of_their_format_and_count():
         of_last = torch.from_numpy(np.resize(chebyshev.chebder(np.eye(count)[-1]), count - 1))
         torch.testing.assert_close(matrix[:-1, -1], of_last.float(), rtol=0, atol=0)
         assert differentiation(count, cpu, torch.float64).dtype == torch.float64
-
-
-@pytest.mark.parametrize("count", [2, 3, 31])
-def test_integrals_against_numpy(count):
-    x = np.concatenate([[-1, 1, 0], np.random.default_rng(1).uniform(-1, 1, 50)])
-    found = integrals(torch.from_numpy(x), count)
-    assert found.shape == (53, count)
-    for degree in range(count):
-        antiderivative = chebyshev.chebint(np.eye(count)[degree], lbnd=-1)
-        expected = chebyshev.chebval(x, antiderivative)
-        np.testing.assert_allclose(found[:, degree], expected, atol=1e-14)
-
-
-def test_integral_of_an_exponential_of_known_series():
-    """exp(a x + b): (exp(a x + b) - exp(b - a)) / a; and 1 integrates to x + 1."""
-    x = torch.linspace(-1, 1, 41, dtype=torch.float64)
-    a, b = torch.tensor([[3.0, -0.7], [0.2, 1.5]], dtype=torch.float64)
-    lines = torch.stack([torch.cat([b, b[:1] * 0]), torch.cat([a, a[:1] * 0])])
-    found = integral_of_exponential(lines, x, 1e-14)
-    expected = (torch.exp(a * x[:, None] + b) - torch.exp(b - a)) / a
-    torch.testing.assert_close(found[:, :2], expected, rtol=1e-13, atol=1e-13)
-    torch.testing.assert_close(found[:, 2], x + 1, rtol=0, atol=1e-14)
-    with pytest.raises(GeometryError, match=r"tolerance: found 1e-30, but at degree"):
-        integral_of_exponential(lines, x, 1e-30)
 
 
 def test_slopes_at_the_ends_are_the_squares_of_the_degrees():

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from geonode.geometry.christoffel import SYMBOLS, analytic, autodiff, finite_difference
+from benchmarks import symbols
+from benchmarks.symbols import SYMBOLS, autodiff, finite_difference
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.metrics.end_to_end import fit_metric
@@ -35,29 +36,30 @@ def points(models, dtype=torch.float64, rows=ROWS):
     return x.to(dtype)
 
 
-class Formula(Metric):
-    """A metric by formula, computed in float64 whatever it is asked for."""
+@pytest.fixture
+def known(monkeypatch):
+    """Sets ln sqrt(g) to a formula, computed in float64 whatever it is asked for."""
 
-    def __init__(self, log_sqrt):
-        super().__init__(random_metric(0).network)
-        object.__setattr__(self, "formula", log_sqrt)
+    def metric_of(formula):
+        by_formula = lambda metric, x, w: formula(x.double(), w.double())  # noqa: E731
+        monkeypatch.setattr(symbols, "log_sqrt_at", by_formula)
+        return random_metric(0)
 
-    def log_sqrt_at(self, positions, wavelengths):
-        return self.formula(positions.double(), wavelengths.double())
+    return metric_of
 
 
 @pytest.mark.parametrize("dtype", BOUNDS)
 def test_the_derivative_of_the_network_is_that_of_automatic_differentiation(network, dtype):
     metric = Metric(network.to(CPU, dtype))
     x, w = points(network.models, dtype)
-    found, expected = analytic(metric, x, w), autodiff(metric, x, w)
+    found, expected = metric.at_points(x, w), autodiff(metric, x, w)
     assert {part.dtype for part in (*found, *expected)} == {dtype}
     assert (found[1] - expected[1]).abs().max() <= BOUNDS[dtype] * expected[1].abs().max()
     assert (found[0] - expected[0]).abs().max() <= BOUNDS[dtype]
 
 
-def test_automatic_differentiation_knows_a_formula():
-    metric = Formula(lambda x, w: torch.sin(3 * x) * (1 + w / 2))
+def test_automatic_differentiation_knows_a_formula(known):
+    metric = known(lambda x, w: torch.sin(3 * x) * (1 + w / 2))
     x, w = points(4)
     log_sqrt, symbol = autodiff(metric, x, w)
     torch.testing.assert_close(log_sqrt, torch.sin(3 * x) * (1 + w / 2), rtol=1e-15, atol=0)
@@ -70,7 +72,7 @@ def third_derivative(metric, x, w):
     def derivative(function):
         return lambda x: torch.func.jvp(function, (x,), (torch.ones_like(x),))[1]
 
-    return derivative(derivative(derivative(lambda x: metric.log_sqrt_at(x, w))))(x)
+    return derivative(derivative(derivative(lambda x: symbols.log_sqrt_at(metric, x, w))))(x)
 
 
 @pytest.mark.parametrize("dtype", BOUNDS)
@@ -78,7 +80,7 @@ def test_finite_differences_are_right_to_two_thirds_of_the_digits(network, dtype
     metric, exact = Metric(network.to(CPU, dtype)), Metric(network.to(CPU, torch.float64))
     x, w = points(network.models, dtype)
     log_sqrt, symbol = finite_difference(metric, x, w)
-    assert torch.equal(log_sqrt, metric.log_sqrt_at(x, w))
+    assert torch.equal(log_sqrt, symbols.log_sqrt_at(metric, x, w))
     truth = autodiff(exact, x.double(), w.double())[1]
     sharpness = third_derivative(exact, x.double(), w.double()).abs().amax(1, keepdim=True)
     # With h = eps^(1/3): h^2 / 6 u''' and, as values are off by up to 4 eps, 4 eps / h.
@@ -86,9 +88,9 @@ def test_finite_differences_are_right_to_two_thirds_of_the_digits(network, dtype
     assert ((symbol - truth).abs() <= bound).all()
 
 
-def test_finite_differences_err_by_the_third_derivative():
+def test_finite_differences_err_by_the_third_derivative(known):
     # Values in float64 at steps for float32, so that only the error of the formula is left.
-    metric = Formula(lambda x, w: torch.exp(2 * x) * w)
+    metric = known(lambda x, w: torch.exp(2 * x) * w)
     x, w = points(3, torch.float32)
     slope = 2 * torch.exp(2 * x.double()) * w
     step = torch.finfo(torch.float32).eps ** (1 / 3)
@@ -96,10 +98,10 @@ def test_finite_differences_err_by_the_third_derivative():
     torch.testing.assert_close(error, 4 * slope * step**2 / 6, rtol=0.02, atol=0)
 
 
-def test_finite_differences_of_a_line_know_how_far_apart_they_are():
+def test_finite_differences_of_a_line_know_how_far_apart_they_are(known):
     # x - h and x + h are rounded: their distance is 2 h only to 1e-5 in float32.
     x, w = points(3, torch.float32)
-    symbol = finite_difference(Formula(lambda x, w: 0.7 * x), x, w)[1]
+    symbol = finite_difference(known(lambda x, w: 0.7 * x), x, w)[1]
     torch.testing.assert_close(symbol, torch.full_like(symbol, 0.7), rtol=2e-7, atol=0)
 
 
@@ -122,7 +124,7 @@ def test_rows_and_models_do_not_mix(method):
         assert (before[1] != after[1]).all()
 
 
-@pytest.mark.parametrize("method", [analytic, finite_difference])
+@pytest.mark.parametrize("method", [Metric.at_points, finite_difference])
 def test_float32_needs_no_float64(method):
     metric = Metric(random_metric(6, 2.0, 3).network.to(CPU, torch.float32))
     x, w = points(3, torch.float32)

@@ -5,13 +5,11 @@ import xarray
 
 from geonode.errors import (
     ArtifactError,
-    CorruptArtifactError,
     GeometryError,
     GeonodeError,
     MissingArtifactError,
 )
 from geonode.geometry.grid import Grid
-from geonode.geometry.lookup import LOOKUPS
 from geonode.geometry.sources import DirectSource
 from geonode.geometry.stored import STORAGE, StoredGrids, write_grids
 from tests.geometry.closed_forms import CPU, stretched
@@ -27,7 +25,7 @@ POSITIONS = stretched(RESOLUTION, torch.float32)
 def write(path, source=SOURCE, positions=POSITIONS, **options):
     """Write with the usual options, and hand back the models and grids that were to be checked."""
     checked = []
-    usual = {"storage": "float32", "lookup": "hermite", "check": lambda *one: checked.append(one)}
+    usual = {"storage": "float32", "check": lambda *one: checked.append(one)}
     write_grids(path, source, positions, LEARNED, SERIES, **usual | options)
     return checked
 
@@ -83,18 +81,9 @@ def test_a_check_that_fails_leaves_no_artifact(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("lookup", LOOKUPS)
-def test_how_a_grid_is_to_be_read_is_stored_with_it(tmp_path, lookup):
-    write(tmp_path / "grids.zarr", lookup=lookup)
-    assert StoredGrids(tmp_path / "grids.zarr", LEARNED, SERIES).lookup is LOOKUPS[lookup]
-
-
-@pytest.mark.parametrize(
-    ("option", "known"), [("storage", "float32, float16"), ("lookup", "hermite, linear, grid_")]
-)
-def test_unknown_names_are_refused(tmp_path, option, known):
-    with pytest.raises(GeometryError, match=f"{option}: found 'cubic', expected one of {known}"):
-        write(tmp_path / "grids.zarr", **{option: "cubic"})
+def test_an_unknown_format_is_refused(tmp_path):
+    with pytest.raises(GeometryError, match="storage: found 'cubic', expected one of float32, fl"):
+        write(tmp_path / "grids.zarr", storage="cubic")
     assert not any(tmp_path.iterdir())
 
 
@@ -136,10 +125,3 @@ def test_grids_of_another_series_are_refused(tmp_path, levels, wavelengths):
 def test_absent_grids_are_named(tmp_path):
     with pytest.raises(MissingArtifactError, match="none"):
         StoredGrids(tmp_path / "none", LEARNED, SERIES)
-
-
-def test_a_grid_that_names_no_lookup_is_refused(tmp_path, monkeypatch):
-    write(tmp_path / "grids.zarr", lookup="linear")
-    monkeypatch.delitem(LOOKUPS, "linear")
-    with pytest.raises(CorruptArtifactError, match=r"names the lookup linear.*dvc repro"):
-        StoredGrids(tmp_path / "grids.zarr", LEARNED, SERIES)

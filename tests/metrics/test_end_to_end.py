@@ -6,7 +6,6 @@ import torch
 
 from geonode.decoders.path_decoder import DECODER_SIZES
 from geonode.errors import TrainingError
-from geonode.geodesics.panels import PanelGeometry
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
@@ -39,7 +38,7 @@ def test_penalties_by_hand():
     parameters = metric_parameters(
         smoothness_weight=10.0, bounds=(1 / e, e), bounds_weight=100.0, length_weight=1000.0
     )
-    smoothness, bounds, length = penalties(PanelGeometry(features, metric, symbol), parameters)
+    smoothness, bounds, length = penalties(metric, symbol, features, parameters)
     torch.testing.assert_close(smoothness, torch.tensor([10 * 14 / 4, 10 * 0.25 / 4]))
     # Excess 2 above and 1 below in four values; the second model just touches both bounds.
     torch.testing.assert_close(bounds, torch.tensor([100 * 5 / 4, 0.0]), atol=1e-4, rtol=1e-5)

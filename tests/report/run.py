@@ -113,7 +113,7 @@ class Run:
             "ln_sqrt_g": np.broadcast_to(SLOPE * nodes[:, None] + member, shape),
             "christoffel": np.full(shape, SLOPE),
         }
-        with self.series.artifact_writer(self.inputs.christoffel, {"lookup": "hermite"}) as writer:
+        with self.series.artifact_writer(self.inputs.christoffel, {}) as writer:
             writer.coordinate("position", nodes, units="1", long_name="charted", dims=("node",))
             for name, values in grids.items():
                 dims = ("member", "fold", "node", "wavelength")

@@ -1,10 +1,8 @@
 """Boundary value problem of all ordered pairs of stations in closed form, on a GPU.
 
-From the arc length S, the moment M (integral of x sqrt(g)) and sqrt(g) at the stations, and the
-least sqrt(g) between neighbours: l = S(b) - S(a), v0 = l / sqrt(g(a)), mean position
-(M(b) - M(a)) / l, largest speed |l| / min sqrt(g). A program takes one source and a block of
-wavelengths, and loops over the targets above or below it with a running minimum. Its inputs stay in
-cache, and every result is written once.
+The same as `geonode.geodesics.stations.Stations.every_path` computes on a CPU. A program takes one
+source and a block of wavelengths, and walks the targets above or below it with the sums over the
+gaps on the way and their minimum. Its inputs stay in cache, and every result is written once.
 """
 
 from typing import no_type_check
@@ -39,7 +37,7 @@ def _divide(a, b):
 
 @triton.autotune(
     configs=_CONFIGS[:1] if triton.knobs.runtime.interpret else _CONFIGS,
-    key=["stations", "wavelengths"],
+    key=["stations", "wavelengths", "given"],
 )
 @triton.jit
 @no_type_check
@@ -51,13 +49,14 @@ def _join(
     fastest,
     place,
     position,
-    arc_length,
+    length,
     moment,
-    root,
     slowest,
+    root,
     wavelength,
     stations,
     wavelengths,
+    given: tl.constexpr,
     block: tl.constexpr,
 ):
     upward = tl.program_id(1)  # 1: targets above the source, 0: below it
@@ -66,32 +65,38 @@ def _join(
     inside = column < wavelengths
     point = tl.minimum(column, wavelengths - 1)  # repeats the last column
     w = tl.load(wavelength + point)
-    start = tl.load(arc_length + source * wavelengths + point)
-    start_moment = tl.load(moment + source * wavelengths + point)
-    start_root = tl.load(root + source * wavelengths + point)
+    start = tl.load(root + source * wavelengths + point)
+    way = tl.zeros((block,), start.dtype)
+    turned = tl.zeros((block,), start.dtype)
     least = tl.full((block,), float("inf"), start.dtype)
     for step in range(upward * (stations - 1 - source) + (1 - upward) * source):
         target = source + (2 * upward - 1) * (step + 1)
-        gap = tl.load(slowest + (target - upward) * wavelengths + point)
-        least = tl.minimum(least, gap, propagate_nan=tl.PropagateNan.ALL)
-        speed = tl.load(arc_length + target * wavelengths + point) - start
-        turned = tl.load(moment + target * wavelengths + point) - start_moment
+        gap = (target - upward) * wavelengths + point
+        way += tl.load(length + gap)
+        turned += tl.load(moment + gap)
+        least = tl.minimum(least, tl.load(slowest + gap), propagate_nan=tl.PropagateNan.ALL)
         cell = (source * (stations - 1) + target - upward) * wavelengths + column
-        tl.store(v0 + cell, _divide(speed, start_root), mask=inside)
+        if given:
+            path = tl.abs(tl.load(v0 + cell, mask=inside, other=1.0) * start)
+        else:
+            path = way
+            speed = _divide(path, start)
+            tl.store(v0 + cell, tl.where(upward == 1, speed, -speed), mask=inside)
         tl.store(final + cell, tl.load(position + target), mask=inside)
-        tl.store(mean + cell, _divide(turned, speed), mask=inside)
-        tl.store(size + cell, tl.abs(speed), mask=inside)
-        tl.store(fastest + cell, _divide(tl.abs(speed), least), mask=inside)
+        tl.store(mean + cell, _divide(turned, path), mask=inside)
+        tl.store(size + cell, path, mask=inside)
+        tl.store(fastest + cell, _divide(path, least), mask=inside)
         tl.store(place + cell, w, mask=inside)
 
 
 def all_pairs(
     positions: Float[Tensor, "station"],
-    arc_length: Float[Tensor, "station wavelength"],
-    moment: Float[Tensor, "station wavelength"],
-    root: Float[Tensor, "station wavelength"],
+    length: Float[Tensor, "gap wavelength"],
+    moment: Float[Tensor, "gap wavelength"],
     slowest: Float[Tensor, "gap wavelength"],
+    root: Float[Tensor, "station wavelength"],
     wavelengths: Float[Tensor, "wavelength"],
+    v0: Float[Tensor, "pair wavelength"] | None = None,
 ) -> tuple[Float[Tensor, "pair wavelength"], Float[Tensor, "pair wavelength 5"]]:
     """First velocities and path features of every ordered pair of stations, sources outermost.
 
@@ -100,11 +105,12 @@ def all_pairs(
 
     Args:
         positions: ascending stations.
-        arc_length: S, the integral of sqrt(g), at the stations.
-        moment: M, the integral of x sqrt(g), at the stations.
+        length: integral of sqrt(g) from one station to the next.
+        moment: that of x sqrt(g).
+        slowest: least sqrt(g) from one station to the next, both included.
         root: sqrt(g) at the stations.
-        slowest: least sqrt(g) between one station and the next, both included.
-        wavelengths: charted wavelengths, the last feature.
+        wavelengths: charted, the last feature.
+        v0: first velocities from which the features are to follow.
 
     Raises:
         GeometryError: there are fewer than two stations or no wavelength, or a tensor has another
@@ -115,20 +121,24 @@ def all_pairs(
         raise GeometryError(f"positions: found {stations} stations, expected at least 2")
     if dtype not in (torch.float32, torch.float64):
         raise GeometryError(f"positions: found {dtype}, expected torch.float32 or torch.float64")
+    pairs = stations * (stations - 1)
     named: list[tuple[str, Tensor, tuple[int | None, ...]]] = [
         ("wavelengths", wavelengths, (None,)),
-        ("arc_length", arc_length, (stations, count)),
-        ("moment", moment, (stations, count)),
-        ("root", root, (stations, count)),
+        ("length", length, (stations - 1, count)),
+        ("moment", moment, (stations - 1, count)),
         ("slowest", slowest, (stations - 1, count)),
+        ("root", root, (stations, count)),
+        *([] if v0 is None else [("v0", v0, (pairs, count))]),
     ]
     for name, tensor, shape in named:
         require_tensor(name, tensor, shape, dtype, positions.device)
-    pairs = stations * (stations - 1)
-    v0 = positions.new_empty(pairs, count)
+    found = positions.new_empty(pairs, count) if v0 is None else v0.contiguous()
     features = positions.new_empty(5, pairs, count)
-    inputs = (positions, arc_length, moment, root, slowest, wavelengths)
+    inputs = (positions, length, moment, slowest, root, wavelengths)
     _join[lambda chosen: (triton.cdiv(count, chosen["block"]), 2, stations)](
-        v0, *features, *(part.contiguous() for part in inputs), stations, count
+        *(found, *features),
+        *(part.contiguous() for part in inputs),
+        *(stations, count),
+        given=v0 is not None,
     )
-    return v0, features.movedim(0, -1)
+    return found, features.movedim(0, -1)

@@ -58,8 +58,9 @@ class ClosedForm:
         """
         require_above("tolerance", tolerance, 0)
         stations, source, target = problem.stations, problem.source, problem.target
+        at_stations = self.arc_length.at(stations)
         root = torch.exp(self._log_sqrt_at(stations))[source]
-        v0 = self.speed(problem) / root
+        v0 = (at_stations[target] - at_stations[source]) / root
         final = stations[target][:, None].expand_as(v0)
         reached, on_coarse = (
             length.inverse(length.at(stations)[source] + v0 * root)[0]
@@ -69,25 +70,6 @@ class ClosedForm:
         residual = (reached - final) + (reached - on_coarse) / 15
         once = torch.ones_like(v0, dtype=torch.int64)
         return Solution(v0, residual, judge(v0, residual, tolerance), 0 * once, EVALUATIONS * once)
-
-    def speed(self, problem: BoundaryValueProblem) -> Float[Tensor, "pair wavelength"]:
-        """Signed Riemannian speed l of every geodesic; its magnitude is the length."""
-        at_stations = self.arc_length.at(problem.stations)
-        return at_stations[problem.target] - at_stations[problem.source]
-
-    def features(
-        self, problem: BoundaryValueProblem, wavelengths: Float[Tensor, "wavelength"]
-    ) -> Float[Tensor, "pair wavelength feature"]:
-        """Path features in the order of `FEATURES`.
-
-        Args:
-            problem: which geodesics.
-            wavelengths: charted wavelengths of the grid's columns, the last feature.
-        """
-        stations = self.stations(problem.stations, wavelengths)
-        if problem.joins_every_pair:
-            return stations.every_path()[1]
-        return stations.paths(problem.source, problem.target)[1]
 
     def stations(
         self, positions: Float[Tensor, "station"], wavelengths: Float[Tensor, "wavelength"]
@@ -103,29 +85,27 @@ class ClosedForm:
         lowest = torch.minimum(torch.stack(between), torch.minimum(log_sqrt[:-1], log_sqrt[1:]))
         return Stations(
             positions,
-            self.arc_length.at(positions),
-            self._moment.at(positions),
-            torch.exp(log_sqrt),
+            self.arc_length.at(positions).diff(dim=0),
+            self._moment.at(positions).diff(dim=0),
             torch.exp(lowest),
+            torch.exp(log_sqrt),
             wavelengths,
         )
 
     def trajectories(
         self,
         problem: BoundaryValueProblem,
+        v0: Float[Tensor, "pair wavelength"],
         times: Float[Tensor, "time"],
     ) -> Float[Tensor, "pair wavelength time"]:
-        """Positions x(t) along every geodesic; the end points are exact."""
-        start = self.arc_length.at(problem.stations)[problem.source]
-        speed = self.speed(problem)
-        ends = {
-            0.0: problem.stations[problem.source][:, None].expand_as(start),
-            1.0: problem.stations[problem.target][:, None].expand_as(start),
-        }
+        """Positions x(t) along the geodesics with these first velocities; at time 0 exact."""
+        start = problem.stations[problem.source][:, None].expand_as(v0)
+        first = self.arc_length.at(problem.stations)[problem.source]
+        speed = v0 * torch.exp(self._log_sqrt_at(problem.stations))[problem.source]
         # one time after the other: what one needs stays in cache
         return torch.stack(
             [
-                ends[time] if time in ends else self.arc_length.inverse(start + time * speed)[0]
+                self.arc_length.inverse(first + time * speed)[0] if time else start
                 for time in times.tolist()
             ],
             dim=-1,

@@ -1,128 +1,127 @@
-"""The initial value problem of many geodesics at once: x'' = -G(x) x'^2, step by step.
+"""The initial value problem of many geodesics at once: x'' = -G(x) x'^2 from time 0 to 1.
 
 Two integrators of torchdiffeq (R. T. Q. Chen et al., Neural Ordinary Differential Equations,
-NeurIPS 2018). `dopri5` chooses its steps by an error estimate (E. Hairer, S. P. Norsett and
-G. Wanner, Solving Ordinary Differential Equations I, 2nd ed., section II.4). All rows share them,
-so the digits of a row beyond the tolerance depend on its company; the estimate of the worst row
-decides, for a mean over rows lets a thousand easy ones hide a hard one. `rk4` takes equal steps and
-every row is on its own: its bits are the same in any company, if those of the field are.
+NeurIPS 2018) tell where paths arrive, and how that depends on their first velocity.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torchdiffeq import odeint, odeint_adjoint
 
-from geonode.arguments import choose, require_above
-from geonode.errors import GeometryError
-from geonode.geodesics.solvers.rows import require_alike, require_start
 from geonode.geometry.field import Field
 
 
 @dataclass(frozen=True)
-class Trajectory:
-    """Paths of all rows at the times asked for.
+class Arrival:
+    """Where paths are at time 1.
 
     Attributes:
-        positions: x(t), chart units.
-        velocities: x'(t).
-        evaluations: calls of the field on the way, the same for all rows.
+        position: x(1), chart units; NaN where the integrator gave up.
+        sensitivity: d x(1) / d v0.
+        evaluations: positions at which the row asked for the geometry.
     """
 
-    positions: Float[Tensor, "row time"]
-    velocities: Float[Tensor, "row time"]
-    evaluations: int
+    position: Float[Tensor, "row"]
+    sensitivity: Float[Tensor, "row"]
+    evaluations: Int[Tensor, "row"]
 
 
-def dopri5(times: Float[Tensor, "time"], steps: int) -> dict[str, Any]:  # noqa: ARG001
-    """Options of torchdiffeq for adaptive steps: the worst row decides, the last step ends in time.
+class Integrator(Protocol):
+    """Follows geodesics from a position and a velocity at time 0."""
 
-    Time is kept in the format of the state: some devices have no float64.
+    def __call__(
+        self, field: Field, start: Float[Tensor, "row"], velocity: Float[Tensor, "row"]
+    ) -> Arrival:
+        """Where they arrive. Paths may leave the finite numbers; judging that is for others."""
+
+
+@dataclass(frozen=True)
+class RungeKutta:
+    """Equal steps of order 4, and the exact sensitivity sqrt(g(x(0)) / g(x(1))).
+
+    Every row is on its own: its bits are the same in any company, if those of the field are.
+
+    Attributes:
+        steps: in time.
     """
-    return {"norm": _largest, "dtype": times.dtype, "step_t": times[-1:]}
+
+    steps: int
+
+    def __call__(
+        self, field: Field, start: Float[Tensor, "row"], velocity: Float[Tensor, "row"]
+    ) -> Arrival:
+        """Where paths arrive."""
+        equation, times = _Equation(field), _times(start)
+        options = {"grid_constructor": self._edges, "interp": "linear"}
+        state = torch.stack([start, velocity])
+        reached = odeint(equation, state, times, method="rk4", options=options)[1, 0]
+        first, last = field(torch.stack([start, reached], dim=1))[0].unbind(1)
+        asked = torch.full_like(start, equation.calls + 2, dtype=torch.int64)
+        return Arrival(reached, torch.exp(first - last), asked)
+
+    def _edges(self, equation: object, state: object, times: Tensor) -> Tensor:  # noqa: ARG002
+        """Edges of the steps: a width of 1/49 would have torchdiffeq take 50 steps."""
+        return torch.linspace(0, 1, self.steps + 1, dtype=times.dtype).to(times)
 
 
-def rk4(times: Float[Tensor, "time"], steps: int) -> dict[str, Any]:
-    """Options of torchdiffeq for equal steps.
+@dataclass(frozen=True)
+class DormandPrince:
+    """Steps chosen by an error estimate, and the sensitivity by the adjoint method.
 
-    The edges of the steps are given, as a width of 1/49 has torchdiffeq take 50 steps. Times
-    between edges are read off the cubic through values and slopes, which keeps the order and costs
-    a call for each.
+    All rows share the steps, and the worst one decides, for a mean over rows lets a thousand easy
+    ones hide a hard one: the digits of a row beyond the tolerance depend on its company. Rows that
+    make the steps vanish are found by halving, and given up. Sources: E. Hairer, S. P. Norsett and
+    G. Wanner, Solving Ordinary Differential Equations I, 2nd ed., section II.4; for the adjoint,
+    Chen et al., appendix B.
+
+    Attributes:
+        tolerance: of a step, absolute and relative.
     """
 
-    def edges(equation: object, state: Tensor, times: Tensor) -> Tensor:  # noqa: ARG001
-        return torch.linspace(times[0], times[-1], steps + 1, dtype=times.dtype).to(times)
+    tolerance: float
 
-    return {"grid_constructor": edges, "interp": "linear" if len(times) == 2 else "cubic"}
+    def __call__(
+        self, field: Field, start: Float[Tensor, "row"], velocity: Float[Tensor, "row"]
+    ) -> Arrival:
+        """Where paths arrive."""
+        try:
+            return self._follow(field, start, velocity)
+        except AssertionError:  # by which torchdiffeq says that steps vanish
+            nothing = torch.full_like(start, torch.nan)
+            if len(start) == 1:
+                return Arrival(nothing, nothing, torch.zeros_like(start, dtype=torch.int64))
+        rows = torch.arange(len(start), device=start.device).tensor_split(2)
+        parts = [self(field[some], start[some], velocity[some]) for some in rows]
+        return Arrival(
+            torch.cat([part.position for part in parts]),
+            torch.cat([part.sensitivity for part in parts]),
+            torch.cat([part.evaluations for part in parts]),
+        )
 
-
-INTEGRATORS: dict[str, Callable[[Float[Tensor, "time"], int], dict[str, Any]]] = {
-    "dopri5": dopri5,
-    "rk4": rk4,
-}
-
-
-def integrate(
-    field: Field,
-    start: Float[Tensor, "row"],
-    velocity: Float[Tensor, "row"],
-    times: Float[Tensor, "time"],
-    *,
-    method: str = "dopri5",
-    steps: int = 100,
-    rtol: float = 1e-5,
-    atol: float = 1e-7,
-    adjoint: bool = False,
-) -> Trajectory:
-    """Follow geodesics from a position and a velocity at the first of the times.
-
-    Args:
-        field: the geometry of the rows.
-        start: position at the first time, chart units.
-        velocity: x' at the first time.
-        times: ascending.
-        method: name of an integrator.
-        steps: of `rk4`, from the first time to the last.
-        rtol: of `dopri5`: error of a step relative to positions and velocities.
-        atol: what is allowed beside it.
-        adjoint: find gradients with respect to start, velocity and the parameters of the field by
-            integrating backwards, in memory that does not grow with the steps. Steps backwards are
-            chosen for the gradients too, so it is meant for smooth fields: for a grid, whose cells
-            have edges, backpropagation is quicker.
-
-    Raises:
-        GeometryError: an argument is not what it must be, or the steps of `dopri5` vanish. Paths
-            by `rk4` may leave the finite numbers; judging them is left to the caller.
-        ParameterError: there is no such method.
-    """
-    choose(INTEGRATORS, method, "method")
-    _require_values(field, start, velocity, times)
-    require_above("rtol", rtol, 0)
-    require_above("atol", atol, 0)
-    require_above("steps", steps, 0)
-    try:
-        return _solve(field, start, velocity, times, method, steps, rtol, atol, adjoint)
-    except AssertionError as error:
-        raise GeometryError(
-            f"velocity: found paths that {method} cannot follow at rtol {rtol:g} ({error}), "
-            "expected paths that stay finite; raise rtol, or use rk4 and judge every row"
-        ) from error
-
-
-def final_positions(
-    field: Field, start: Float[Tensor, "row"], velocity: Float[Tensor, "row"], steps: int
-) -> Float[Tensor, "row"]:
-    """Positions at time 1 by `rk4`, for a loop that has checked its arguments beforehand.
-
-    Costs 4 calls of the field a step.
-    """
-    times = torch.tensor([0.0, 1.0], dtype=start.dtype).to(start.device)
-    path = _solve(field, start, velocity, times, "rk4", steps, 1.0, 1.0, False)
-    return path.positions[:, 1]
+    def _follow(self, field: Field, start: Tensor, velocity: Tensor) -> Arrival:
+        equation, times = _Equation(field), _times(start)
+        # Time is kept in the format of the state: some devices have no float64.
+        steps = {"norm": _largest, "dtype": times.dtype}
+        with torch.enable_grad():
+            free = velocity.detach().requires_grad_()
+            reached = odeint_adjoint(
+                equation,
+                torch.stack([start, free]),
+                times,
+                rtol=self.tolerance,
+                atol=self.tolerance,
+                method="dopri5",
+                options=steps | {"step_t": times[-1:]},
+                adjoint_options=steps | {"norm": _largest_of_all},
+                adjoint_params=(),
+            )[1, 0]
+            (sensitivity,) = torch.autograd.grad(reached.sum(), free)
+        asked = torch.full_like(start, equation.calls, dtype=torch.int64)
+        return Arrival(reached.detach(), sensitivity, asked)
 
 
 class _Equation:
@@ -139,28 +138,8 @@ class _Equation:
         return torch.stack([velocity, -symbol * velocity.square()])
 
 
-def _solve(
-    field: Field,
-    start: Tensor,
-    velocity: Tensor,
-    times: Tensor,
-    method: str,
-    steps: int,
-    rtol: float,
-    atol: float,
-    adjoint: bool,
-) -> Trajectory:
-    equation = _Equation(field)
-    state = torch.stack([start, velocity])
-    options = INTEGRATORS[method](times, steps)
-    how = {"rtol": rtol, "atol": atol, "method": method, "options": options}
-    if adjoint:
-        # a norm of its own: the default takes the root mean square over each parameter
-        backwards = {name: value for name, value in options.items() if name != "step_t"}
-        how["adjoint_options"] = backwards | {"norm": _largest_of_all}
-        how["adjoint_params"] = tuple(p for p in field.parameters if p.requires_grad)
-    path = (odeint_adjoint if adjoint else odeint)(equation, state, times, **how)
-    return Trajectory(path[:, 0].T, path[:, 1].T, equation.calls)
+def _times(like: Tensor) -> Tensor:
+    return torch.tensor([0.0, 1.0], dtype=like.dtype).to(like.device)
 
 
 def _largest(errors: Tensor) -> Tensor:
@@ -168,21 +147,5 @@ def _largest(errors: Tensor) -> Tensor:
 
 
 def _largest_of_all(errors: tuple[Tensor, ...]) -> Tensor:
-    return torch.stack([_largest(part) for part in errors]).max()
-
-
-def _require_values(field: Field, start: Tensor, velocity: Tensor, times: Tensor) -> None:
-    require_start(field, start)
-    if not len(start):
-        raise GeometryError("start: found no rows, expected at least one")
-    require_alike("velocity", velocity, "start", start)
-    if not torch.isfinite(velocity).all():
-        row = int((~torch.isfinite(velocity)).nonzero()[0])
-        raise GeometryError(
-            f"velocity: found {float(velocity[row])} in row {row}, expected finite numbers"
-        )
-    require_alike("times", times[:1], "start", start[:1])
-    if len(times) < 2 or not (times.diff() > 0).all():
-        raise GeometryError(
-            f"times: found {times.tolist()}, expected two or more in ascending order"
-        )
+    """Of state and gradients: the default is the root mean square of each."""
+    return torch.stack([_largest(part) for part in errors if part.numel()]).max()

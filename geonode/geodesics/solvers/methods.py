@@ -1,7 +1,7 @@
 """Every way to solve the boundary value problems of a grid, by name.
 
 All of them take the same problem and give back the same kind of solution, with rows (pair,
-wavelength) that do not influence each other.
+wavelength) that do not influence each other, but for digits beyond the tolerance by `dopri5`.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.solution import Solution
 from geonode.geodesics.solvers.adam import Adam
 from geonode.geodesics.solvers.closed_form import ClosedForm
+from geonode.geodesics.solvers.initial_value import DormandPrince, Integrator, RungeKutta
 from geonode.geodesics.solvers.lbfgs import LBFGS
 from geonode.geodesics.solvers.newton import Newton
 from geonode.geodesics.solvers.scipy_bvp import solve_bvp_rows
 from geonode.geodesics.solvers.shooting import ShootingMethod, shoot
-from geonode.geometry.field import Field, GridField
-from geonode.geometry.lookup import Lookup
+from geonode.geometry.field import GridField
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,11 @@ class Settings:
 
     Attributes:
         tolerance: largest residual of a converged row, chart units.
-        lookup: how those that follow the path in time read the grid.
         patience: successive shots that must arrive within the tolerance.
-        steps: in time, of every shot.
+        steps: in time, of every shot by `rk4`.
     """
 
     tolerance: float
-    lookup: Lookup
     patience: int = 2
     steps: int = 100
 
@@ -44,7 +42,7 @@ Method = Callable[[ClosedForm, BoundaryValueProblem, Settings], Solution]
 
 
 def rows_of(
-    closed_form: ClosedForm, problem: BoundaryValueProblem, lookup: Lookup
+    closed_form: ClosedForm, problem: BoundaryValueProblem
 ) -> tuple[GridField, Float[Tensor, "row"], Float[Tensor, "row"]]:
     """Field, start and end of every row of a problem, wavelengths fastest."""
     grid = closed_form.grid
@@ -54,7 +52,7 @@ def rows_of(
         problem.stations[index].repeat_interleave(width)
         for index in (problem.source, problem.target)
     )
-    return GridField(grid, columns, lookup), start, end
+    return GridField(grid, columns), start, end
 
 
 def _closed_form(
@@ -63,41 +61,45 @@ def _closed_form(
     return closed_form.solve(problem, settings.tolerance)
 
 
-def _by_rows(solve: Callable[[Field, Tensor, Tensor, Settings], Solution]) -> Method:
-    """A method that is given rows."""
+def _scipy(closed_form: ClosedForm, problem: BoundaryValueProblem, settings: Settings) -> Solution:
+    rows = rows_of(closed_form, problem)
+    return solve_bvp_rows(*rows, tolerance=settings.tolerance).unflatten(len(problem.source))
 
-    def method(
-        closed_form: ClosedForm, problem: BoundaryValueProblem, settings: Settings
+
+def _rk4(settings: Settings) -> Integrator:
+    return RungeKutta(settings.steps)
+
+
+def _dopri5(settings: Settings) -> Integrator:
+    """A tenth of the tolerance is left to a step: the residual does not see what it misses."""
+    return DormandPrince(settings.tolerance / 10)
+
+
+@dataclass(frozen=True)
+class _Shooting:
+    """A way to correct velocities, and what follows the paths."""
+
+    corrections: ShootingMethod
+    integrator: Callable[[Settings], Integrator] = _rk4
+
+    def __call__(
+        self, closed_form: ClosedForm, problem: BoundaryValueProblem, settings: Settings
     ) -> Solution:
-        rows = rows_of(closed_form, problem, settings.lookup)
-        return solve(*rows, settings).unflatten(len(problem.source))
-
-    return method
-
-
-def _shooting(method: ShootingMethod) -> Method:
-    def solve(field: Field, start: Tensor, end: Tensor, settings: Settings) -> Solution:
-        return shoot(
-            field,
-            start,
-            end,
-            method,
+        solution = shoot(
+            *rows_of(closed_form, problem),
+            self.corrections,
+            self.integrator(settings),
             tolerance=settings.tolerance,
             patience=settings.patience,
-            steps=settings.steps,
         )
-
-    return _by_rows(solve)
-
-
-def _scipy(field: Field, start: Tensor, end: Tensor, settings: Settings) -> Solution:
-    return solve_bvp_rows(field, start, end, tolerance=settings.tolerance)
+        return solution.unflatten(len(problem.source))
 
 
 METHODS: dict[str, Method] = {
     "closed_form": _closed_form,
-    "newton": _shooting(Newton()),
-    "lbfgs": _shooting(LBFGS()),
-    "adam": _shooting(Adam()),
-    "scipy": _by_rows(_scipy),
+    "newton": _Shooting(Newton()),
+    "lbfgs": _Shooting(LBFGS()),
+    "adam": _Shooting(Adam()),
+    "dopri5": _Shooting(Newton(), _dopri5),
+    "scipy": _scipy,
 }

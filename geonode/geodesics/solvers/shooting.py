@@ -13,7 +13,7 @@ from torch import Tensor
 
 from geonode.arguments import require_above
 from geonode.geodesics.solution import Solution, judge
-from geonode.geodesics.solvers.initial_value import final_positions
+from geonode.geodesics.solvers.initial_value import Integrator
 from geonode.geodesics.solvers.rows import require_path
 from geonode.geometry.field import Field
 
@@ -61,11 +61,10 @@ def shoot(
     start: Float[Tensor, "row"],
     end: Float[Tensor, "row"],
     method: ShootingMethod,
+    integrator: Integrator,
     *,
     tolerance: float,
     patience: int = 2,
-    steps: int = 100,
-    compact: bool = True,
 ) -> Solution:
     """Find the first velocity of the path from `start` at time 0 to `end` at time 1.
 
@@ -77,13 +76,9 @@ def shoot(
         start: chart positions at time 0.
         end: chart positions at time 1; no row may end where it starts.
         method: how velocities are corrected.
+        integrator: where paths arrive, and how that depends on their velocity.
         tolerance: largest miss of a row that has arrived, chart units.
         patience: successive shots that must arrive.
-        steps: of the integrator `rk4`.
-        compact: leave out rows that need no more shots, so that they cost nothing. Otherwise all
-            rows are shot until the last iteration, and what the device is told to do does not
-            depend on what it finds. The answers are the same, and so are their bits if those of
-            the field do not depend on the company of a row.
 
     Raises:
         GeometryError: an argument is not what it must be. Rows that do not arrive raise nothing;
@@ -92,26 +87,23 @@ def shoot(
     require_path(field, start, end)
     require_above("tolerance", tolerance, 0)
     require_above("patience", patience, 0)
-    require_above("steps", steps, 0)
     with torch.no_grad():
         rows = _Rows.guessed(field, start, end, method)
         done = rows
-        for iteration in range(method.iterations):
-            rows = rows.shot(tolerance, patience, steps)
-            if compact:
-                done = done.with_results(rows)
-                rows = rows[rows.running.nonzero()[:, 0]]
-                if not len(rows.index):
-                    break
-            rows = rows.corrected(method, iteration)
-        else:
-            done = done.with_results(rows.shot(tolerance, patience, steps))
+        for iteration in range(method.iterations + 1):
+            rows = rows.shot(integrator, tolerance, patience)
+            done = done.with_results(rows)
+            rows = rows[rows.running.nonzero()[:, 0]]  # the others cost nothing from now on
+            if not len(rows.index):
+                break
+            if iteration < method.iterations:
+                rows = rows.corrected(method, iteration)
     return Solution(
         v0=done.v0,
         residual=done.miss,
         status=judge(done.v0, done.miss, tolerance),
         iterations=done.shots - 1,
-        evaluations=1 + len(GUESS) + done.shots * (4 * steps + 1),
+        evaluations=done.evaluations,
     )
 
 
@@ -121,24 +113,25 @@ class _Rows:
 
     Attributes:
         index: of each row among all.
-        log_sqrt, log_sqrt_end: ln sqrt(g) at the start, and where the latest shot ended.
+        sensitivity: d x(1) / d v0 of the latest shot.
         arrived: successive shots that did, until now.
         running: whether the velocity is still being corrected.
-        shots: how many, without those after the row stopped.
+        shots: how many.
+        evaluations: positions at which the geometry was asked for.
     """
 
     field: Field
     index: Tensor
     start: Tensor
     end: Tensor
-    log_sqrt: Tensor
     v0: Tensor
     state: State
     miss: Tensor
-    log_sqrt_end: Tensor
+    sensitivity: Tensor
     arrived: Tensor
     running: Tensor
     shots: Tensor
+    evaluations: Tensor
 
     @classmethod
     def guessed(cls, field: Field, start: Tensor, end: Tensor, method: ShootingMethod) -> "_Rows":
@@ -156,14 +149,14 @@ class _Rows:
             index=torch.arange(len(start), device=start.device),
             start=start,
             end=end,
-            log_sqrt=log_sqrt,
             v0=distance * mean,
             state=method.begin(distance),
             miss=unknown,
-            log_sqrt_end=unknown,
+            sensitivity=unknown,
             arrived=none,
             running=torch.ones_like(start, dtype=torch.bool),
             shots=none,
+            evaluations=none + 1 + len(GUESS),
         )
 
     def __getitem__(self, rows: Tensor) -> "_Rows":
@@ -171,30 +164,30 @@ class _Rows:
         state = tuple(part[rows] for part in parts.pop("state"))
         return _Rows(**{name: part[rows] for name, part in parts.items()}, state=state)
 
-    def shot(self, tolerance: float, patience: int, steps: int) -> "_Rows":
+    def shot(self, integrator: Integrator, tolerance: float, patience: int) -> "_Rows":
         """What comes of the velocities."""
-        reached = final_positions(self.field, self.start, self.v0, steps)
-        miss = reached - self.end
+        arrival = integrator(self.field, self.start, self.v0)
+        miss = arrival.position - self.end
         arrived = torch.where(miss.abs() <= tolerance, self.arrived + 1, 0)
         return replace(
             self,
             miss=miss,
-            log_sqrt_end=self.field(reached[:, None])[0][:, 0],
+            sensitivity=arrival.sensitivity,
             arrived=arrived,
-            running=self.running & (arrived < patience) & torch.isfinite(miss),
-            shots=self.shots + self.running,
+            running=(arrived < patience) & torch.isfinite(miss),
+            shots=self.shots + 1,
+            evaluations=self.evaluations + arrival.evaluations,
         )
 
     def corrected(self, method: ShootingMethod, iteration: int) -> "_Rows":
-        """Rows that are running with another velocity, the others as they are."""
-        sensitivity = torch.exp(self.log_sqrt - self.log_sqrt_end)
-        change, state = method.change(self.state, self.miss, sensitivity, iteration)
-        return replace(self, v0=torch.where(self.running, self.v0 + change, self.v0), state=state)
+        """The rows with another velocity."""
+        change, state = method.change(self.state, self.miss, self.sensitivity, iteration)
+        return replace(self, v0=self.v0 + change, state=state)
 
     def with_results(self, rows: "_Rows") -> "_Rows":
         """The same with the results of some of them."""
         results = {
             name: getattr(self, name).index_copy(0, rows.index, getattr(rows, name))
-            for name in ("v0", "miss", "shots")
+            for name in ("v0", "miss", "shots", "evaluations")
         }
         return replace(self, **results)

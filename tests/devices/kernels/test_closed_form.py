@@ -9,42 +9,48 @@ from geonode.errors import GeometryError
 pytest.importorskip("triton")
 kernel = importlib.import_module("geonode.devices.kernels.closed_form")
 
-NAMES = ("positions", "arc_length", "moment", "root", "slowest", "wavelengths")
+NAMES = ("positions", "length", "moment", "slowest", "root", "wavelengths")
 
 
 def tables(stations, wavelengths, dtype):
     """Arguments of the kernel, drawn at random with the signs and the order that they have."""
     draw = np.random.default_rng([stations, wavelengths])
-    cells = (stations, wavelengths)
+    gaps = (stations - 1, wavelengths)
     drawn = (
         np.sort(draw.uniform(-1, 1, stations)),
-        draw.uniform(0.1, 1, cells).cumsum(0),
-        draw.normal(size=cells),
-        draw.uniform(0.5, 2, cells),
-        draw.uniform(0.3, 2, (stations - 1, wavelengths)),
+        draw.uniform(0.1, 1, gaps),
+        draw.normal(size=gaps),
+        draw.uniform(0.3, 2, gaps),
+        draw.uniform(0.5, 2, (stations, wavelengths)),
         draw.uniform(-1, 1, wavelengths),
     )
     return dict(zip(NAMES, (part.astype(dtype) for part in drawn), strict=True))
 
 
-def solved(arguments, device):
-    tensors = (torch.from_numpy(arguments[name]).to(device) for name in NAMES)
-    v0, features = kernel.all_pairs(*tensors)
+def solved(arguments, device, v0=None):
+    tensors = [torch.from_numpy(arguments[name]).to(device) for name in NAMES]
+    given = [] if v0 is None else [torch.from_numpy(v0).to(device)]
+    v0, features = kernel.all_pairs(*tensors, *given)
     return v0.cpu().numpy(), features.cpu().numpy()
 
 
-def pair_by_pair(arguments):
+def pair_by_pair(arguments, given=None):
     """The same in a loop over pairs, every operation rounded once."""
-    x, length, moment, root, slowest, w = (arguments[name] for name in NAMES)
+    x, length, moment, slowest, root, w = (arguments[name] for name in NAMES)
     v0, features = [], []
     for a in range(len(x)):
         for b in range(len(x)):
             if a != b:
-                speed = length[b] - length[a]
+                way, turned = np.zeros_like(w), np.zeros_like(w)
+                gaps = range(a, b) if a < b else reversed(range(b, a))
+                for gap in gaps:  # from the source on
+                    way, turned = way + length[gap], turned + moment[gap]
                 least = slowest[min(a, b) : max(a, b)].min(0)
-                mean = (moment[b] - moment[a]) / speed
-                v0.append(speed / root[a])
-                row = (np.full_like(w, x[b]), mean, np.abs(speed), np.abs(speed) / least, w)
+                v0.append((way if a < b else -way) / root[a])
+                if given is not None:
+                    v0[-1] = given[len(v0) - 1]
+                    way = np.abs(v0[-1] * root[a])
+                row = (np.full_like(w, x[b]), turned / way, way, way / least, w)
                 features.append(np.stack(row, axis=-1))
     return np.stack(v0), np.stack(features)
 
@@ -60,12 +66,23 @@ def test_pairs_are_those_of_a_loop_to_the_last_bit(stations, wavelengths, dtype,
     np.testing.assert_array_equal(features, expected_features)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_features_follow_from_velocities_that_are_given_to_the_last_bit(dtype, device):
+    arguments = tables(5, 130, dtype)
+    factors = np.linspace(0.9, 1.1, 130).astype(dtype)
+    v0 = pair_by_pair(arguments)[0] * factors
+    for found, expected in zip(
+        solved(arguments, device, v0), pair_by_pair(arguments, v0), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_a_constant_metric_has_straight_geodesics(device):
     x = np.array([-1.0, -0.25, 0.5, 1.0])
     flat = np.full((4, 3), 2.0)
-    column = x[:, None].repeat(3, axis=1)
+    length, moment = (np.diff(part)[:, None].repeat(3, axis=1) for part in (2 * x, x**2))
     w = np.array([-1.0, 0.0, 1.0])
-    values = (x, 2 * column, column**2, flat, flat[1:], w)
+    values = (x, length, moment, flat[1:], flat, w)
     v0, features = solved(dict(zip(NAMES, values, strict=True)), device)
     a, b = np.array([(a, b) for a in x for b in x if a != b]).T[:, :, None]
     np.testing.assert_array_equal(v0, np.broadcast_to(b - a, (12, 3)))
