@@ -76,7 +76,7 @@ class Device:
             torch.mps.synchronize()
 
     def describe(self) -> dict[str, Any]:
-        """The document that `Device.from_description` reads."""
+        """Document for `Device.from_description`."""
         described = {
             "device": self.kind,
             "name": self.name,
