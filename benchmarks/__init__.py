@@ -1,1 +1,1 @@
-"""Comparisons that are run by hand; what they found is in docs/."""
+"""Benchmarks run by hand; their results are in docs/."""

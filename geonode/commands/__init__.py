@@ -1,1 +1,1 @@
-"""The commands of `geonode`, one module each, and the frame around them."""
+"""Commands of `geonode`, one module each, and their common parts."""

@@ -80,7 +80,7 @@ class Device:
             torch.mps.synchronize()
 
     def describe(self) -> dict[str, Any]:
-        """The document that `Device.from_description` reads."""
+        """Document for `Device.from_description`."""
         return {
             "device": self.kind,
             "name": self.name,

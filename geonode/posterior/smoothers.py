@@ -80,13 +80,13 @@ def dictionary() -> Description:
 
 
 class AtTargets(NamedTuple):
-    """Smoothers at some targets.
+    """Predictions of all smoothers at some targets.
 
     Attributes:
-        weights: of the training spectra in the prediction.
-        variance: of the predicted mean, relative to that of the process.
-        valid: whether the smoother's chart reaches the target.
-        positions: on every chart.
+        weights: weights of the training spectra in the prediction.
+        variance: variance of the predicted mean, relative to that of the process.
+        valid: whether the target is in the domain of the chart of a smoother.
+        positions: positions of levels and targets on every chart.
     """
 
     weights: Float[Tensor, "fold smoother target level"]
@@ -111,7 +111,7 @@ class _Mean(NamedTuple):
 
 @dataclass(frozen=True)
 class Smoothers:
-    """Every smoother of the dictionary on the training levels of some folds.
+    """Smoothers of the dictionary on the training levels of some folds.
 
     Attributes:
         levels: concentrations, ascending, none negative, not all zero.
@@ -127,7 +127,7 @@ class Smoothers:
 
     @classmethod
     def of(cls, levels: Float[Tensor, "fold level"]) -> "Smoothers":
-        """Closed forms that need no spectra and no target."""
+        """Compute the closed forms, which need neither spectra nor targets."""
         count = levels.shape[1]
         place = positions(levels, levels).levels
         noise = torch.tensor(NOISES, dtype=levels.dtype, device=levels.device)

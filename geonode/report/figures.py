@@ -1,4 +1,4 @@
-"""The figures of the page.
+"""Figures of the page.
 
 Colours are those of Okabe and Ito, Color Universal Design (2008), and viridis, for colour-blind
 readers and for light and dark pages.

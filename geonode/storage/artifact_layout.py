@@ -68,7 +68,7 @@ def chunk_file(folder: Path, array: zarr.Array) -> Path:
 
 
 def sealed_files(folder: Path) -> list[str]:
-    """Every file of an artifact but its root `zarr.json`, relative to `folder`."""
+    """Files of an artifact except its root `zarr.json`, relative to `folder`."""
     files = (file for file in folder.rglob("*") if not file.is_dir())
     return sorted({file.relative_to(folder).as_posix() for file in files} - {ROOT})
 

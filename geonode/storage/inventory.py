@@ -87,7 +87,7 @@ class Entry:
 
 
 def inventory(root: Path) -> list[Entry]:
-    """Every output of a pipeline, in the order of `dvc.yaml`; checksums are checked.
+    """Outputs of a pipeline with verified checksums, in the order of `dvc.yaml`.
 
     Args:
         root: folder of `dvc.yaml`.

@@ -202,7 +202,7 @@ def _stages(file: Path) -> dict[str, dict[str, Any]]:
         content = parse_yaml(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ArtifactError(f"{file}: cannot be read: {error}") from error
-    except (YAMLError, ValueError) as error:  # ruamel.yaml lets a bad number through as it is
+    except (YAMLError, ValueError) as error:  # ruamel.yaml raises ValueError for bad numbers
         raise ArtifactError(f"{file}: is no YAML: {' '.join(str(error).split())}") from error
     stages = content.get("stages") if isinstance(content, dict) else None
     if not isinstance(stages, dict) or not all(isinstance(s, dict) for s in stages.values()):

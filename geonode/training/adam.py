@@ -53,7 +53,7 @@ class BatchedAdam:
         of_parts = [rate for group, rate in zip(self._groups, rates, strict=True) for _ in group]
         for length, rate in zip(self._lengths, of_parts, strict=True):
             unbiased = rate / (1 - FIRST_DECAY ** (step + 1))
-            # torch would refuse to round what is too large for the format
+            # torch refuses to round numbers beyond the range of the format
             length.fill_(unbiased if unbiased <= torch.finfo(length.dtype).max else math.inf)
         self._scale.fill_((1 - SECOND_DECAY ** (step + 1)) ** -0.5)
 

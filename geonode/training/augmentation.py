@@ -41,11 +41,11 @@ class Augmentation:
         spectra: the measured series. A row of NaN (a left-out spectrum) affects no other row.
         axis: spectral axis, ascending, evenly spaced or not.
         chosen: indices of the training wavelengths.
-        levels: how strongly to disturb.
+        levels: standard deviations of the disturbances.
         seeds: one tuple of integers per model. The draws of a model depend on its seed and on the
             epoch alone: not on the other models, the device or the levels, and on the format by
             rounding only.
-        device: where the copies are wanted; random numbers are drawn on the CPU.
+        device: device of the copies; random numbers are drawn on the CPU.
         dtype: format of the copies.
 
     Raises:

@@ -133,7 +133,7 @@ def fit_batches(
 
 
 def _side_by_side(fitted: list[Fitted]) -> Fitted:
-    """All models, those of the first batch first."""
+    """Models of several batches as one, in the order of the batches."""
     networks = [part.network for part in fitted]
     return Fitted(
         Perceptron(

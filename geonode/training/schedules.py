@@ -14,7 +14,7 @@ def cosine(epoch: int, epochs: int) -> float:
 
 
 def constant(epoch: int, epochs: int) -> float:
-    """One throughout."""
+    """Constant factor of one."""
     del epoch, epochs
     return 1.0
 

@@ -56,14 +56,14 @@ def test_a_reader_that_says_nothing_is_counted(bench, monkeypatch):
     file = bench.work / "data/spectra.zarr/signal/c/0/0"
     before = made(bench.work)
     for damage in (corruption.flip, corruption.cut, corruption.empty, corruption.remove):
-        assert corruption._met(bench, "data/spectra.zarr", file, damage) == ""
+        assert corruption._unreported(bench, "data/spectra.zarr", file, damage) == ""
     assert made(bench.work) == before
     deaf = corruption.Reader("metric", lambda root: None)
     monkeypatch.setitem(corruption.READERS, "data/spectra.zarr", deaf)
-    found = corruption._met(bench, "data/spectra.zarr", file, corruption.flip)
+    found = corruption._unreported(bench, "data/spectra.zarr", file, corruption.flip)
     assert found.endswith("the reader says nothing")
     monkeypatch.setattr(corruption, "verify", lambda root: iter(()))
-    found = corruption._met(bench, "data/spectra.zarr", file, corruption.flip)
+    found = corruption._unreported(bench, "data/spectra.zarr", file, corruption.flip)
     assert found.endswith("verify found None")
     assert made(bench.work) == before
 

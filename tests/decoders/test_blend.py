@@ -492,7 +492,7 @@ def test_inner_folds_and_their_features_come_together(members):
 
 @pytest.mark.parametrize("levels", [FEWEST_TO_WEIGH - 1, FEWEST_TO_WEIGH])
 @pytest.mark.parametrize("kind", BLENDS)
-def test_as_many_steps_are_told_as_announced(kind, levels):
+def test_as_many_steps_are_reported_as_announced(kind, levels):
     reported = []
     runs = NestedRuns.of(levels, 2, InnerParameters(members=1, levels=None), cpu()).with_progress(
         reported.append

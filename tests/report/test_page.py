@@ -198,7 +198,7 @@ def test_the_published_method_is_among_the_others_but_no_baseline(run):
     assert "1 of 2 baselines has a smaller error than geonode" in words
 
 
-def test_classical_calibrations_are_told_beside_the_estimates(run):
+def test_classical_calibrations_are_next_to_the_estimates(run):
     run.write_posterior()
     assert "Classical calibrations" not in Page(run.page()).words
     found = {"pls": {"median_absolute_error": 1.5}, "pcr": {"median_absolute_error": 4.5}}
@@ -265,7 +265,7 @@ def test_what_was_measured_is_not_on_the_list(run):
     summary = {"seconds": {"metric": 21.728, "total": 51.55}, "peak_mb": 444.6}
     run.metric_file("summary").write_text(json.dumps(summary), encoding="utf-8")
     words = Page(run.page()).words
-    listed = words.split("What was not measured What the numbers")[1]
+    listed = words.split("What was not measured Limits of the numbers")[1]
     for part in ("Replicate", "Score", "Intervals", "Skill", "Concentrations", "Time"):
         assert f"{part}" not in listed
     assert "metric 21.7 total 51.5" in words or "metric 21.7 total 51.6" in words

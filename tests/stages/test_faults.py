@@ -306,6 +306,6 @@ def test_probe_which_always_runs_says_what_fails_its_seal(damaged, run):
 
 
 @pytest.mark.parametrize("stage", ["metric", "decoders"])
-def test_a_stage_that_trains_is_told_of_another_that_does(damaged, run, stage):
+def test_a_stage_that_trains_refuses_to_run_with_another(damaged, run, stage):
     with file_lock(damaged / "data" / stage):
         assert_refused(run(stage), f"data/{stage}", "is being written by another process")
