@@ -76,11 +76,9 @@ def stage(
                 refuse(str(error))
                 raise typer.Exit(2) from error
 
-        command.__signature__ = _signature(options)  # type: ignore[attr-defined]
-        command.__annotations__ = {
-            name: parameter.annotation
-            for name, parameter in command.__signature__.parameters.items()  # type: ignore[attr-defined]
-        }
+        signature = _signature(options)
+        command.__signature__ = signature  # type: ignore[attr-defined]
+        command.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
         application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         application.command(help=inspect.getdoc(run))(command)
         return application

@@ -16,9 +16,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from geonode.config import Format, Parameters
+from geonode.config import Parameters
 from geonode.errors import GeonodeError
 from geonode.observation.log import logged
+from geonode.parameter_types import Format
 from geonode.parameters_file import read_parameters
 from geonode.progress import is_quiet, quietly
 from geonode.terminal import printable, refuse, remark, tell

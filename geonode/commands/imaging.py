@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from geonode.commands.common import note
-from geonode.config import EngineParameters, Format
+from geonode.config import EngineParameters
 from geonode.errors import ParameterError
+from geonode.parameter_types import Format
 from geonode.progress import bar
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import typer
 
 from geonode.commands.common import AsJson, CacheDtype, Overwrite, Root, aligned, echo_json
 from geonode.commands.destination import require_destination
-from geonode.config import Format
 from geonode.errors import ParameterError
+from geonode.parameter_types import Format
 from geonode.progress import bar
 from geonode.terminal import tell
 

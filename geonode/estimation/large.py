@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from geonode.config import Format
 from geonode.errors import ArtifactError
+from geonode.parameter_types import Format
 
 SHARE = 0.25
 """Share of the free memory that all batches in hand may take."""

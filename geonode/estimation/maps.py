@@ -22,7 +22,6 @@ import numpy as np
 import zarr
 from threadpoolctl import threadpool_limits
 
-from geonode.config import Format
 from geonode.engine.local import LOCAL, Engine
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import prepared, require_axis
@@ -31,6 +30,7 @@ from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image, ImageTile, tiles
 from geonode.estimation.large import in_format
 from geonode.estimation.posterior import BATCH_NUMBERS, estimate
+from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series

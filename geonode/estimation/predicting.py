@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from geonode.config import Format
 from geonode.decoders.blend import COVERAGE
 from geonode.devices.device import one_thread
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.large import batch_size, in_format
 from geonode.estimation.model import SpectralModel
+from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
 from geonode.spectra.headers import role
 from geonode.spectra.series import Series

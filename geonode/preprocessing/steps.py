@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from geonode.config import PreprocessStep
 from geonode.errors import SpectraError
+from geonode.parameter_types import PreprocessStep
 
 EVEN = 1e-3
 """Of its median, by which the step of an axis may vary for a filter of even steps."""

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from geonode.config import PreprocessStep, SpectraParameters
+from geonode.config import SpectraParameters
 from geonode.errors import CorruptArtifactError, SpectraError
+from geonode.parameter_types import PreprocessStep
 from geonode.preprocessing.steps import Preprocessing
 from geonode.spectra.chart import Chart
 from geonode.spectra.headers import same_unit

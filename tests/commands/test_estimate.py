@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from geonode import cli
-from geonode.config import PreprocessStep
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import estimate
 from geonode.estimation.tables import COLUMNS
+from geonode.parameter_types import PreprocessStep
 from geonode.preprocessing.steps import Preprocessing
 from geonode.spectra.series import read_series
 from tests.estimation.trained import AXIS, spectra_at

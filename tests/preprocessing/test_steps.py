@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from geonode.config import PreprocessStep
 from geonode.errors import SpectraError
+from geonode.parameter_types import PreprocessStep
 from geonode.preprocessing.steps import Preprocessing
 
 AXIS = np.arange(400.0, 430.0, 0.5)

@@ -122,16 +122,12 @@ def all_pairs(
     if dtype not in (torch.float32, torch.float64):
         raise GeometryError(f"positions: found {dtype}, expected torch.float32 or torch.float64")
     pairs = stations * (stations - 1)
-    named: list[tuple[str, Tensor, tuple[int | None, ...]]] = [
-        ("wavelengths", wavelengths, (None,)),
-        ("length", length, (stations - 1, count)),
-        ("moment", moment, (stations - 1, count)),
-        ("slowest", slowest, (stations - 1, count)),
-        ("root", root, (stations, count)),
-        *([] if v0 is None else [("v0", v0, (pairs, count))]),
-    ]
-    for name, tensor, shape in named:
-        require_tensor(name, tensor, shape, dtype, positions.device)
+    require_tensor("wavelengths", wavelengths, (None,), dtype, positions.device)
+    require_tensor("root", root, (stations, count), dtype, positions.device)
+    for name, tensor in (("length", length), ("moment", moment), ("slowest", slowest)):
+        require_tensor(name, tensor, (stations - 1, count), dtype, positions.device)
+    if v0 is not None:
+        require_tensor("v0", v0, (pairs, count), dtype, positions.device)
     found = positions.new_empty(pairs, count) if v0 is None else v0.contiguous()
     features = positions.new_empty(5, pairs, count)
     inputs = (positions, length, moment, slowest, root, wavelengths)

@@ -1,0 +1,81 @@
+"""Types that blocks of parameters are made of: numbers with a range, steps of preprocessing."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+PositiveInt = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Interval = Annotated[tuple[Finite, Finite], Field(strict=False)]  # YAML has lists, no tuples
+
+Format = Literal["float64", "float32", "float16"]
+"""Format of stored numbers; they are computed in double precision."""
+
+
+class Block(BaseModel):
+    """Group of parameters; unknown keys are errors and values never change type silently."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class NoChoice(Block):
+    """A step without parameters."""
+
+
+class SavgolParameters(Block):
+    """A Savitzky-Golay filter."""
+
+    window: Annotated[int, Field(ge=3)] = Field(description="wavelengths of a polynomial (odd)")
+    degree: Annotated[int, Field(ge=0)] = Field(description="of the polynomial")
+    derivative: Annotated[int, Field(ge=0, le=3)] = Field(
+        default=0, description="along the axis (0: smoothing)"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "SavgolParameters":
+        if self.window % 2 == 0 or not self.derivative <= self.degree < self.window:
+            raise ValueError("window must be odd, and derivative <= degree < window")
+        return self
+
+
+class AslsParameters(Block):
+    """A baseline by asymmetric least squares."""
+
+    smoothness: Positive = Field(default=1e5, description="of the baseline (lambda)")
+    asymmetry: Annotated[float, Field(gt=0, lt=0.5)] = Field(
+        default=0.01, description="weight of what is above it (p)"
+    )
+
+
+class PreprocessStep(Block):
+    """One step, by its name: `snv`, `{savgol: {window: 11, degree: 2}}` or `asls`."""
+
+    snv: NoChoice | None = Field(default=None, description="standard normal variate")
+    savgol: SavgolParameters | None = Field(default=None, description="smoothing or derivatives")
+    asls: AslsParameters | None = Field(default=None, description="baseline")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        return {value: {}} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one(self) -> "PreprocessStep":
+        if len(self.model_fields_set) != 1 or getattr(self, self.name) is None:
+            raise ValueError("a step must be one of snv, savgol and asls")
+        return self
+
+    @property
+    def name(self) -> str:
+        """Of the step."""
+        return next(iter(self.model_fields_set), "snv")
+
+    @property
+    def said(self) -> str:
+        """The step for people."""
+        if self.savgol is not None and self.savgol.derivative:
+            return f"derivative {self.savgol.derivative}"
+        return {"snv": "SNV", "savgol": "smoothed", "asls": "less baseline"}[self.name]
