@@ -75,6 +75,7 @@ def project(tmp_path, monkeypatch):
     write_model(tmp_path)
     (tmp_path / "params.yaml").write_text(small_parameters(), encoding="utf-8")
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
+    shutil.copytree(ROOT / "data/examples", tmp_path / "data/examples")
     (example,) = [block for block in blocks(ROOT / "README.md") if block.startswith("wavelength")]
     (tmp_path / "my_spectra.csv").write_text(example, encoding="utf-8")
     (tmp_path / "DIR").mkdir()

@@ -3,7 +3,7 @@
 from importlib.resources import files
 
 from geonode.calibration.fit import Calibration
-from geonode.calibration.page_data import DECADES, drawn_places, page_json
+from geonode.calibration.page_data import DECADES, drawn_places, estimates_in_page, page_json
 from geonode.calibration.tables import Cell, Table, coverage, said_limit
 from geonode.report.html_parts import escaped, policy
 from geonode.report.wording import number, quantity
@@ -197,6 +197,19 @@ def _concentration(calibration: Calibration) -> str:
     )
 
 
+DROP = (
+    '<div id="drop"><label>Drop a table of unknown spectra here, or choose it: '
+    '<input type="file" id="file" multiple accept=".csv,.txt,.tsv"></label>'
+    '<p class="hint">One column per spectrum on the axis of the calibration. '
+    "It is estimated by geonode in this page; nothing is sent anywhere.</p>"
+    '<p class="note" id="drop-told" aria-live="polite"></p></div>'
+)
+BY_COMMAND = (
+    '<p class="note">This page cannot estimate unknown spectra: they need preprocessing, or the '
+    "calibration is too large. Use <code>geonode calibrate FILE --unknown FILE</code>.</p>"
+)
+
+
 def _unknown(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
     """Estimates of the command, and the place to drop more."""
     found = [_table(tables["unknowns"])] if "unknowns" in tables else []
@@ -218,11 +231,7 @@ def _unknown(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
     dropped = f'<table id="table-dropped"><thead><tr>{head}</tr></thead><tbody></tbody></table>'
     return [
         *found,
-        '<div id="drop"><label>Drop a table of unknown spectra here, or choose it: '
-        '<input type="file" id="file" multiple accept=".csv,.txt,.tsv"></label>'
-        '<p class="hint">One column per spectrum on the axis of the calibration. '
-        "It is estimated by geonode in this page; nothing is sent anywhere.</p>"
-        '<p class="note" id="drop-told" aria-live="polite"></p></div>',
+        DROP if estimates_in_page(calibration) else BY_COMMAND,
         f'<div class="table" id="dropped" hidden><div class="scroll" tabindex="0" role="region" '
         f'aria-label="estimates">{dropped}</div>{_save_table("dropped")}'
         f"{_controls(select)}{_figure('unknown', 'an unknown spectrum and the nearest prediction')}"

@@ -40,15 +40,21 @@ def packed32(values: Float[np.ndarray, "..."]) -> str:
     return base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()
 
 
-def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[str, Any] | None:
-    """A curve as `estimate.js` reads it; None if it takes more than `LARGEST_CURVE`.
+def estimates_in_page(calibration: Calibration) -> bool:
+    """Whether the page can estimate unknown spectra; it has no preprocessing and stays small."""
+    curve = calibration.curve
+    nodes, directions = curve.scores.shape
+    small = 8 * directions * (curve.basis.shape[1] + nodes) <= LARGEST_CURVE
+    return small and not calibration.series.preprocessing.steps
+
+
+def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[str, Any]:
+    """A curve as `estimate.js` reads it.
 
     The covariances are straight between a few knots, so that their matrix of nodes by entries has a
     low rank: two factors of it are stored.
     """
     nodes, directions = curve.scores.shape
-    if 8 * directions * (curve.basis.shape[1] + nodes) > LARGEST_CURVE:
-        return None
     factors = np.linalg.inv(curve.inverse)
     lower = np.tril_indices(directions)
     entries = (factors @ factors.swapaxes(1, 2))[:, lower[0], lower[1]]
@@ -107,7 +113,9 @@ def page_json(calibration: Calibration, book: bytes) -> str:
         "half": packed32(half[:, drawn]),
         "lines": [_line(calibration, place) for place in drawn.tolist()],
         "metric": _metric(calibration),
-        "curve": packed_curve(calibration.curve, series.axis),
+        "curve": packed_curve(calibration.curve, series.axis)
+        if estimates_in_page(calibration)
+        else None,
         "workbook": base64.b64encode(book).decode() if len(book) <= LARGEST_WORKBOOK else None,
     }
     text = json.dumps(plain(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -18,6 +18,7 @@ from tests.stages.conftest import ROOT, small_parameters
 FREE_TEXTS = {
     *("preset", "presets", "engine.scheduler", "ablation.folder", "validate.bands"),
     *("spectra.source", "spectra.quantity", "spectra.unit", "spectra.concentration_unit"),
+    *("spectra.sheet", "spectra.concentrations"),
 }
 
 
