@@ -22,6 +22,7 @@ NAMES = {PAGE, WORKBOOK} | {
         "limits",
         "peaks",
         "predicted",
+        "next",
     )
 }
 """Everything that may be in such a folder."""

@@ -16,6 +16,7 @@ from geonode.errors import SpectraError
 from geonode.estimation.axis import require_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
+from geonode.estimation.next_levels import Proposal, propose
 from geonode.estimation.tables import EstimateRow, estimated
 from geonode.evaluation.calibrations import CALIBRATIONS, best_wavelength, estimate_left_out_by
 from geonode.evaluation.estimation import LeftOutEstimates, estimate_left_out
@@ -29,6 +30,9 @@ from geonode.training.folds import leave_one_out
 
 MOST_WITH_MIDDLES = 12
 """Levels, whose middles are tabulated too."""
+
+PROPOSALS = 3
+"""Concentrations to measure next that are proposed."""
 
 PREDICTED = 65
 """Concentrations at which spectra are predicted for tables and figures."""
@@ -165,6 +169,11 @@ class Calibration:
         levels = self.series.concentrations
         middles = (levels[1:] + levels[:-1]) / 2
         return levels if len(levels) > MOST_WITH_MIDDLES else np.union1d(levels, middles)
+
+    @cached_property
+    def proposals(self) -> list[Proposal]:
+        """Concentrations to measure next."""
+        return propose(self.series.concentrations, self.series.signal, PROPOSALS)
 
     @cached_property
     def predictions(self) -> Prediction:

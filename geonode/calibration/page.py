@@ -70,7 +70,8 @@ def _first(calibration: Calibration) -> str:
 </div>
 <nav aria-label="sections"><a href="#spectra">Spectra</a> <a href="#curve">Calibration curve</a>
 <a href="#residuals">Residuals</a> <a href="#peaks">Peaks</a> <a href="#predicted">Predictions</a>
-<a href="#unknown">Unknowns</a> <a href="#limits">Limits</a> <a href="#geometry">Geometry</a>
+<a href="#unknown">Unknowns</a> <a href="#limits">Limits</a> <a href="#next">Next</a>
+<a href="#geometry">Geometry</a>
 </nav>"""
 
 
@@ -169,6 +170,7 @@ def _sections(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
         ),
         _section("unknown", "Unknown spectra", *_unknown(calibration, tables)),
         _section("limits", "Limits of detection and quantification", _table(tables["limits"])),
+        _section("next", "What to measure next", f"<p>{NEXT}</p>", _table(tables["next"])),
     ]
     if calibration.predictions.predicted.sqrt_metric is not None:
         said = (
@@ -197,6 +199,10 @@ def _concentration(calibration: Calibration) -> str:
     )
 
 
+NEXT = (
+    "Where the predicted spectrum is least sure. The gain is the share of the expected error over "
+    "the whole range that the measurement should take away."
+)
 DROP = (
     '<div id="drop"><label>Drop a table of unknown spectra here, or choose it: '
     '<input type="file" id="file" multiple accept=".csv,.txt,.tsv"></label>'

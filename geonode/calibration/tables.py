@@ -3,10 +3,10 @@
 import csv
 import io
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import numpy as np
 
+from geonode import __version__
 from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit
 from geonode.calibration.peaks import Peak, peaks
@@ -53,6 +53,7 @@ def tables(calibration: Calibration) -> list[Table]:
         _limits(calibration),
         _peaks(calibration, peaks(calibration.series)),
         _predicted(calibration),
+        _next(calibration),
     ]
     return [*found[:3], _unknowns(calibration), *found[3:]] if calibration.unknowns else found
 
@@ -98,9 +99,19 @@ def _summary(calibration: Calibration) -> Table:
         ["geonode, left-out levels inside their 90% sets", float(held.sum())],
         ["wavelength of the straight line", float(series.axis[calibration.place])],
         *_limit_rows(calibration.limits, unit),
-        ["made by", f"geonode {version('geonode')} calibrate"],
+        ["made by", f"geonode {__version__} calibrate"],
     ]
     return Table("summary", "Summary", ["what", "value"], rows)
+
+
+def _next(calibration: Calibration) -> Table:
+    unit = calibration.unit
+    error = _in("expected error there", calibration.series.labels["signal_unit"])
+    columns = [_in("concentration", unit), error, "gain over the range"]
+    rows: list[list[Cell]] = [
+        [one.concentration, one.expected_error, one.gain] for one in calibration.proposals
+    ]
+    return Table("next", "Levels to measure next, each after those before", columns, rows)
 
 
 def _limit_rows(limits: list[Limit], unit: str) -> list[list[Cell]]:

@@ -1,9 +1,9 @@
 """Concentrations whose measurement should make the predictions surer.
 
-The next level is where the posterior over metrics expects the largest error between the ends of the
-range (maximum variance design: D. J. C. MacKay, Information-based objective functions for active
-data selection, Neural Computation 4 (1992) 590). What it would gain is estimated by adding the
-predicted spectrum there as if it had been measured.
+The next level is the middle of two neighbouring levels where the posterior over metrics expects the
+largest error. Source of this maximum variance design: D. J. C. MacKay, Information-based objective
+functions for active data selection, Neural Computation 4 (1992) 590. The gain is estimated by
+adding the predicted spectrum there as if it had been measured.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ from geonode.posterior.prior import Prior, packaged_prior
 from geonode.progress import Progress, silent
 from geonode.spectra.inspection import proposes_log
 
-CANDIDATES = 64
-"""Concentrations that are compared, from the lowest level to the highest."""
+GRID = 64
+"""Concentrations from the lowest level to the highest, by which the gain is measured."""
 
-SAME = 1e-9
-"""Concentrations that differ by less, relative to the highest level, are one level."""
+Scale = tuple[Callable[..., np.ndarray], Callable[..., np.ndarray]]
+"""Function to the scale on which levels are spaced, and its inverse."""
 
 Levels = Float[np.ndarray, "level"]
 Spectra = Float[np.ndarray, "level wavelength"]
@@ -53,6 +53,8 @@ def propose(
 ) -> list[Proposal]:
     """Propose the next concentrations to measure, each as if the ones before had been measured.
 
+    Middles are arithmetic, over decades geometric.
+
     Args:
         levels: concentrations, ascending, three or more, none negative.
         spectra: theirs.
@@ -62,18 +64,20 @@ def propose(
     Raises:
         TrainingError: as `MetricPosterior.of`.
     """
-    prior, grid = packaged_prior(), _grid(levels)
+    prior = packaged_prior()
+    scale: Scale = (np.log, np.exp) if proposes_log(levels) else (np.asarray, np.asarray)
+    to, back = scale
+    grid = back(np.linspace(to(levels[0]), to(levels[-1]), GRID))
     found: list[Proposal] = []
-    predicted, errors = expected_errors(levels, spectra, grid, prior)
     for _ in range(count):
-        known = np.abs(grid[:, None] - levels).min(axis=1) <= SAME * levels[-1]
-        best = int(np.argmax(np.where(known, -1.0, errors)))
-        at = int(np.searchsorted(levels, grid[best]))
-        levels = np.insert(levels, at, grid[best])
-        spectra = np.insert(spectra, at, predicted[best], axis=0)
-        before, largest = _root_mean_square(errors), float(errors[best])
-        predicted, errors = expected_errors(levels, spectra, grid, prior)
-        found.append(Proposal(float(grid[best]), largest, before, _root_mean_square(errors)))
+        middles = back((to(levels[1:]) + to(levels[:-1])) / 2)
+        predicted, errors = expected_errors(levels, spectra, np.append(middles, grid), prior)
+        gap = int(np.argmax(errors[: len(middles)]))
+        levels = np.insert(levels, gap + 1, middles[gap])
+        spectra = np.insert(spectra, gap + 1, predicted[gap], axis=0)
+        _, then = expected_errors(levels, spectra, grid, prior)
+        before, after = (float(np.sqrt(np.mean(e**2))) for e in (errors[len(middles) :], then))
+        found.append(Proposal(float(middles[gap]), float(errors[gap]), before, after))
         report(1)
     return found
 
@@ -85,13 +89,3 @@ def expected_errors(
     found = MetricPosterior.of(levels, spectra, prior).predict(targets)
     deviations = found.factors @ spectra
     return found.weights @ spectra, np.sqrt((deviations**2).sum(1).mean(1) + found.even)
-
-
-def _grid(levels: Levels) -> Float[np.ndarray, "candidate"]:
-    """Concentrations from the lowest level to the highest, by equal ratios over decades."""
-    space: Callable[..., np.ndarray] = np.geomspace if proposes_log(levels) else np.linspace
-    return space(levels[0], levels[-1], CANDIDATES)
-
-
-def _root_mean_square(errors: Float[np.ndarray, "target"]) -> float:
-    return float(np.sqrt(np.mean(errors**2)))
