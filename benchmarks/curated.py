@@ -232,7 +232,7 @@ def outcome(case: Case, folder: Path) -> str:
 
 
 def _unlike(case: Case, folder: Path) -> str:
-    """In what a case is read as something else."""
+    """Difference between a case as read and as meant."""
     if case.axis is not None:
         name, unit, values = case.axis
         found = Spectra(["a"], values, name, unit, np.zeros((1, len(values))), np.empty(0))
@@ -248,7 +248,7 @@ def _unlike(case: Case, folder: Path) -> str:
 
 
 def model() -> Series:
-    """Of which unknown spectra are."""
+    """Model whose unknown spectra are estimated."""
     labels = {"axis": "wavelength", "axis_unit": "nm", "quantity": "a", "unit": "1"}
     levels = np.arange(5.0)
     chart = Chart.of("linear", None, levels)

@@ -76,7 +76,7 @@ def text_of(rows: Rows, dialect: str) -> str:
 
 
 def each_cell(change: Callable[[str], str]) -> Callable[[Rows], Rows]:
-    """Cells below the header, and beside names, said in another way."""
+    """Tables with cells written in another way."""
     return lambda rows: [rows[0], *([row[0], *map(change, row[1:])] for row in rows[1:])]
 
 
@@ -125,7 +125,7 @@ UNITS = (" ppb", "ppb", " (ppb)", "_ppb", " µM", " mg/L", " %", " ng/ml")
 
 
 def headers() -> Iterator[Case]:
-    """What the axis and the levels may be called."""
+    """Tables with other headers of axis and levels."""
     for dialect in ("comma", "semicolon", "tab"):
         for name in AXES:
             rows = wide()

@@ -126,7 +126,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def twist_json(value: Any, rng: Random) -> Any:
-    """The same with a value somewhere in it exchanged, dropped, doubled or moved."""
+    """JSON with one value exchanged, dropped, doubled or moved."""
     if not isinstance(value, dict | list) or not value or rng.random() < 0.15:
         chosen = VALUES[rng.integers(len(VALUES))]
         return json.loads("[" * 60 + "]" * 60) if rng.random() < 0.03 else chosen
@@ -260,7 +260,7 @@ def twist_text(files: Files, rng: Random) -> bool:
 
 
 def encoded(text: str, mark: str, rng: Random) -> bytes:
-    """The same text in other bytes, or with blank rows at its end."""
+    """Text in another encoding, or with blank rows at its end."""
     match int(rng.integers(3)):
         case 0:
             return text.encode(str(rng.choice(["utf-8-sig", "utf-16", "utf-32-le", "cp037"])))
@@ -271,7 +271,7 @@ def encoded(text: str, mark: str, rng: Random) -> bytes:
 
 
 def rewritten(rows: list[list[str]], rng: Random) -> list[list[str]]:
-    """The same table in another order, with a column twice, or its cells in quotes or blanks."""
+    """Table in another order, with a column twice, or its cells in quotes or blanks."""
     width = len(rows[0])
     match int(rng.integers(5)):
         case 0:
@@ -720,7 +720,7 @@ def put(folder: Path, files: Files) -> Path:
 
 
 def outcome(name: str, files: Files, same: bool, folder: Path) -> str:
-    """What becomes of a case: "valid", "typed", or else what went wrong."""
+    """Outcome of a case: "valid", "typed", or else what went wrong."""
     path = put(folder, files)
     began = time.perf_counter()
     try:

@@ -217,7 +217,7 @@ def in_jax(metric: Metric) -> Symbol:
 
 
 def in_batches(integrate: Integrator) -> Integrator:
-    """The same in parts of nearly equal size, so that compilers meet two sizes at most."""
+    """Solver in batches of nearly equal size, so that compilers meet two sizes at most."""
 
     def integrate_all(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
         parts = torch.arange(len(velocity)).tensor_split(math.ceil(len(velocity) / BATCH))

@@ -193,7 +193,7 @@ class Case:
         return cls(problem, in_jax(metric), grid, make_grid, make_stations, rows, *known)
 
     def on_grid(self) -> Rows:
-        """The same rows, read from the grid."""
+        """Rows read from the grid."""
         field, _, _ = rows_of(ClosedForm(self.grid), self.problem)
         return replace(self.rows, field=field)
 
@@ -304,7 +304,7 @@ def ratio(
 
 
 def results(ready: list[Ready], rows: int) -> Table:
-    """What goes into the file: one line a solver, with nothing where it was not run."""
+    """Results for the file: one line a solver, empty where it was not run."""
     reference = {(one.entry.problem, one.entry.geometry): one.seconds for one in reversed(ready)}
     table = []
     for one in ready:

@@ -1,4 +1,4 @@
-"""How time and memory grow with the number of geodesics, in one process and in several.
+"""Time and memory over the number of geodesics, in one process and in several.
 
 `python -m benchmarks.scaling --out scaling.json` (`make scale`): all pairs of 100 stations of an
 untrained metric at ever more wavelengths, with first velocity and all features, in tiles that are
@@ -140,7 +140,7 @@ def run(engine: Engine, tiles: list[Tile], columns: int) -> tuple[float, int, fl
 
 
 def one_process(columns: int) -> tuple[float, int, float]:
-    """The same in a process of its own, whose memory is that of this work."""
+    """Run in a process of its own, whose memory is that of this work."""
     with get_context("spawn").Pool(1) as pool:
         return pool.apply(run, (LOCAL, tiles_of(columns), columns))
 
@@ -173,7 +173,7 @@ def line(
 
 
 def study(most: float, of_workers: float, counts: list[int], cores: int) -> tuple[Costs, Table]:
-    """Constants, and every run beside what they predict.
+    """Constants, and all runs with their predictions.
 
     Args:
         most: geodesics of the largest run in one process; from 1e5 on by tens.

@@ -160,7 +160,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         return self.estimate(X).sets
 
     def estimate(self, X: Any) -> Estimates:  # noqa: N803
-        """All that spectra say of their concentrations.
+        """Posterior of the concentration of every spectrum.
 
         Args:
             X: spectra, array-like of shape (sample, wavelength).

@@ -70,7 +70,7 @@ class PreprocessStep(Block):
 
     @property
     def name(self) -> str:
-        """Of the step."""
+        """Name of the step."""
         return next(iter(self.model_fields_set), "snv")
 
     @property

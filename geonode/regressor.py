@@ -206,7 +206,7 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         return self._shaped(spectra)
 
     def estimate(self, spectra: Any, *, offset: bool = False, scale: bool = False) -> Estimates:
-        """What spectra say of their concentrations, inside the range of the levels.
+        """Posterior of the concentration of every spectrum, inside the range of the levels.
 
         The curve that this takes is made once for every `offset` and `scale`, and kept.
 
@@ -244,7 +244,7 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
 
     @classmethod
     def from_artifacts(cls, folder: Path | str) -> "SpectrumRegressor":
-        """What a pipeline learned of all levels, as a fitted regressor.
+        """Fitted regressor from the artifacts of a pipeline.
 
         Its `wavelengths`, `chart` and `kappa` are those of the series. Its other parameters are
         the defaults, whatever the pipeline's were: a new fit is another training.

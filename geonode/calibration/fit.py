@@ -67,7 +67,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The default predictor of a series, judged by levels that it never saw.
+    """Default predictor of a series, with its errors on left-out levels.
 
     Attributes:
         source: file of the series.
@@ -91,7 +91,7 @@ class Calibration:
 
     @classmethod
     def of(cls, source: str, series: Series, report: Progress = silent) -> "Calibration":
-        """Fit and judge; `report` is told of `steps`.
+        """Fit the predictor and measure its errors; `report` is called for `steps` units.
 
         Raises:
             TrainingError: the spectra are all zero, or levels are too far apart.
@@ -123,7 +123,7 @@ class Calibration:
         return len(series.concentrations) + 2
 
     def with_unknown(self, file: Path, spectra: Spectra) -> "Calibration":
-        """The same with estimates of the spectra that `read_unknown` read of a file.
+        """Calibration with estimates of the spectra that `read_unknown` read of a file.
 
         Raises:
             SpectraError: on their axis the series itself is taken for other levels.
@@ -136,12 +136,12 @@ class Calibration:
 
     @property
     def series(self) -> Series:
-        """What was measured."""
+        """Measured series."""
         return self.model.series
 
     @property
     def unit(self) -> str:
-        """Of the concentrations."""
+        """Unit of the concentrations."""
         return self.series.labels["concentration_unit"]
 
     def at(self, place: int) -> str:

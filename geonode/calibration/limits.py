@@ -186,7 +186,7 @@ class PlsFigures:
         spectra: Float[np.ndarray, "level wavelength"],
         components: int,
     ) -> "PlsFigures":
-        """By the Krylov space that PLS of one response is.
+        """PLS of one response, by its Krylov space.
 
         With K = X X^T of centred spectra X, the scores span K y, K^2 y, ... (I. S. Helland, Commun.
         Stat. Simul. Comput. 17 (1988) 581), and b = X^T a with a in the span of y, K y, ....
@@ -250,7 +250,7 @@ def pls_limit(series: Series) -> Limit:
 
 
 def curve_limit(series: Series, curve: Curve) -> Limit:
-    """The smallest concentration that the posterior tells from zero."""
+    """Smallest concentration that the posterior distinguishes from zero."""
     name, unit = "geonode", series.labels["concentration_unit"]
     if series.concentrations[0] > 0:
         return Limit(name, None, None, "no blank was measured")

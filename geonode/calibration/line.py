@@ -61,7 +61,7 @@ class Line:
 
     @property
     def is_sloped(self) -> bool:
-        """Whether the slope is told from zero."""
+        """Whether the slope differs from zero."""
         return self.p_value < SIGNIFICANT
 
 

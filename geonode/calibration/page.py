@@ -110,7 +110,7 @@ def _short_limits(calibration: Calibration) -> str:
 
 
 def _remarks(calibration: Calibration) -> str:
-    """What else must be known of the errors."""
+    """Remarks on the errors."""
     levels = calibration.series.concentrations
     positive = levels[levels > 0]
     said = f"The 90% sets of geonode hold {coverage(calibration)} of the left-out levels."

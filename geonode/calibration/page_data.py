@@ -1,4 +1,4 @@
-"""What the script of the page reads: numbers as JSON and base64."""
+"""Data of the page for its script: numbers as JSON and base64."""
 
 import base64
 import json
@@ -146,7 +146,7 @@ def _line(calibration: Calibration, place: int) -> dict[str, Any]:
 
 
 def _metric(calibration: Calibration) -> dict[str, Any] | None:
-    """Posterior of sqrt(g) between the end levels, where the predictor changes its judges."""
+    """Posterior of sqrt(g) between the end levels, where the predictor changes its calibration."""
     found = calibration.predictions.predicted.sqrt_metric
     if found is None:
         return None

@@ -235,6 +235,6 @@ def _predicted(calibration: Calibration) -> Table:
 
 
 def coverage(calibration: Calibration) -> str:
-    """How many left-out levels are in their sets, in words."""
+    """Number of left-out levels inside their sets, in words."""
     held = calibration.left_out.held
     return f"{held.sum()} of {len(held)} ({share(round(float(held.mean()), 2))})"

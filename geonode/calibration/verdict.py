@@ -37,7 +37,7 @@ ARTICLES = {"straight_line": "a straight line", "single_wavelength": "the best s
 
 @dataclass(frozen=True)
 class Method:
-    """One method, judged by levels that it never saw.
+    """One method and its errors on left-out levels.
 
     Attributes:
         key: one of `SIMPLEST_FIRST`.
@@ -51,13 +51,13 @@ class Method:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the method for people."""
         return NAMES[self.key]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Which method to use.
+    """Choice of the method to use.
 
     Attributes:
         levels: the true concentrations.
@@ -114,7 +114,7 @@ class Verdict:
         return float(wilcoxon(apart).pvalue) if apart.any() else None
 
     def sentence(self, unit: str, wavelengths: dict[str, str]) -> str:
-        """What to use, and how far off it is.
+        """Verdict in one sentence: the method to use, and its error.
 
         Args:
             unit: of the concentrations.

@@ -13,14 +13,14 @@ from geonode.parameters_file import default_parameters, parse_yaml
 
 
 class Gaps(StrEnum):
-    """What a missing value does."""
+    """Treatment of missing values."""
 
     refuse = "refuse"
     mask = "mask"
 
 
 class Marks(StrEnum):
-    """What `20.1` beside `20` is."""
+    """Meaning of a header `20.1` next to `20`."""
 
     ask = "ask"
     marks = "marks"

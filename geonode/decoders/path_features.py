@@ -84,7 +84,7 @@ def features_to(
 def _features_to(
     metric: Metric, wavelengths: Tensor, sources: np.ndarray, targets: np.ndarray
 ) -> np.ndarray:
-    """The same for one metric and chart positions, sources ascending.
+    """Features by one metric, from ascending chart positions.
 
     Every target is a station among the sources, between its neighbours `lower` and `upper`; the
     gaps that it does not split are shared.

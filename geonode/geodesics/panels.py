@@ -84,7 +84,7 @@ class PanelMetric:
     wavelengths: Float[Tensor, "wavelength"]
 
     def stations(self) -> Stations:
-        """What geodesics between the concentrations are made of."""
+        """Stations of the geodesics between the concentrations."""
         weights, nodes, ends = self.panels.weights, self.panels.nodes, self.ends
         return Stations(
             self.panels.positions,

@@ -1,4 +1,4 @@
-"""What every method gives back: an answer for each row, and how far to trust it."""
+"""Solutions of boundary value problems, with residual and status of every row."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Status(IntEnum):
-    """What became of a row."""
+    """Outcome of a row."""
 
     CONVERGED = 0
     RESIDUAL_ABOVE_TOLERANCE = 1
@@ -40,7 +40,7 @@ class Solution:
         return self.status == Status.CONVERGED
 
     def unflatten(self, pairs: int) -> "Solution":
-        """The same rows as (pair, wavelength), wavelengths fastest."""
+        """Rows arranged as (pair, wavelength), wavelengths fastest."""
         parts = (self.v0, self.residual, self.status, self.iterations, self.evaluations)
         return Solution(*(part.reshape(pairs, -1) for part in parts))
 

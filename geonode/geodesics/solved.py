@@ -182,12 +182,12 @@ class Memory:
 
     @property
     def table(self) -> int:
-        """Of a closed form at one wavelength."""
+        """Memory of a closed form at one wavelength (bytes)."""
         return TABLES * self.nodes * self.itemsize
 
     @property
     def row(self) -> int:
-        """Of one geodesic."""
+        """Memory of one geodesic (bytes)."""
         return BYTES_PER_ROW + BYTES_PER_TIME * self.time_points
 
     def columns(self, memory: int, pairs: int) -> int:

@@ -36,7 +36,7 @@ class Stations:
     wavelengths: Float[Tensor, "wavelength"]
 
     def __getitem__(self, model: int) -> "Stations":
-        """Those of one of several metrics."""
+        """Stations of one of several metrics."""
         parts = ("positions", "length", "moment", "slowest", "root")
         return replace(self, **{name: getattr(self, name)[model] for name in parts})
 

@@ -1,4 +1,4 @@
-"""What there is to say of many solved geodesics, found block after block."""
+"""Counts and worst cases of many solved geodesics, collected block by block."""
 
 import math
 from dataclasses import dataclass
@@ -74,13 +74,13 @@ class Tally:
             self._rows = sorted(self._rows, reverse=True)[:WORST]
 
     def join(self, other: "Tally") -> None:
-        """What was found elsewhere."""
+        """Add the counts and worst cases of another tally."""
         self._counts += other._counts
         self._worst = np.maximum(self._worst, other._worst)
         self._rows = sorted(self._rows + other._rows, reverse=True)[:WORST]
 
     def summary(self) -> Summary:
-        """What was found until now."""
+        """Summary of all blocks until now."""
         geodesics, unconverged, evaluations, checked = self._counts.tolist()
         residual, endpoint, drift = self._worst.tolist()
         return Summary(

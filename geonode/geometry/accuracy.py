@@ -1,4 +1,4 @@
-"""How far a grid is from the network it was made of."""
+"""Errors of a grid against the network it was made of."""
 
 from typing import NamedTuple
 

@@ -29,7 +29,7 @@ class Field(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class NetworkField:
         return log_sqrt.reshape(positions.shape), symbol.reshape(positions.shape)
 
     def __getitem__(self, rows: Int[Tensor, "chosen"]) -> "NetworkField":
-        """The same network at the wavelengths of some rows."""
+        """Field of some rows: the network at their wavelengths."""
         return NetworkField(self.metric, self.wavelengths[rows])
 
     @property
     def rows(self) -> int:
-        """How many wavelengths, repetitions counted."""
+        """Number of wavelengths, repetitions counted."""
         return len(self.wavelengths)
 
 
@@ -81,10 +81,10 @@ class GridField:
         return hermite(self.grid, positions, self.columns)
 
     def __getitem__(self, rows: Int[Tensor, "chosen"]) -> "GridField":
-        """The same grid with the columns of some rows."""
+        """Field of some rows: the grid with their columns."""
         return GridField(self.grid, self.columns[rows])
 
     @property
     def rows(self) -> int:
-        """How many columns are read, repetitions counted."""
+        """Number of columns, repetitions counted."""
         return len(self.columns)

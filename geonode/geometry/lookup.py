@@ -32,7 +32,7 @@ def hermite(
 
 
 class _Cells(NamedTuple):
-    """Where positions lie: the cell, its width, and the fraction of it below them."""
+    """Cells of positions: index, width, and the fraction of the cell below the position."""
 
     cell: Tensor
     width: Tensor

@@ -87,7 +87,7 @@ class Perceptron:
 
     @property
     def decayed(self) -> list[Float[Tensor, "model ..."]]:
-        """What weight decay acts on: all weights, and no bias."""
+        """Parameters that weight decay acts on: all weights, and no bias."""
         return list(self.weights)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> "Perceptron":
@@ -104,7 +104,7 @@ class Perceptron:
         )
 
     def detached(self) -> "Perceptron":
-        """The same values, outside any graph of gradients."""
+        """Copy outside any graph of gradients."""
         return Perceptron(
             tuple(w.detach() for w in self.weights), tuple(b.detach() for b in self.biases)
         )

@@ -1,4 +1,4 @@
-"""How many evenly spaced nodes a grid needs.
+"""Number of evenly spaced nodes that a grid needs.
 
 The error of a lookup is estimated at two points inside every cell, where what is looked up is
 compared with the source of the grid. All wavelengths and all models share the nodes, so their

@@ -1,4 +1,4 @@
-"""Where grids come from: an expansion of the network, or the network itself."""
+"""Sources of grids: an expansion of the network, or the network itself."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class GridSource(Protocol):
 
     @property
     def models(self) -> int:
-        """How many models there are."""
+        """Number of models."""
 
     @property
     def calls(self) -> int:
@@ -97,7 +97,7 @@ class ChebyshevSource:
 
     @property
     def models(self) -> int:
-        """How many models there are."""
+        """Number of models."""
         return len(self.coefficients)
 
     def lines(self, model: int, like: Float[Tensor, "..."]) -> Float[Tensor, "degree_x wavelength"]:
@@ -135,7 +135,7 @@ class DirectSource:
 
     @property
     def models(self) -> int:
-        """How many models there are."""
+        """Number of models."""
         return self.metric.network.models
 
     @property

@@ -1,4 +1,4 @@
-"""What a learned metric looks like: its range, variance and roughness over the chart."""
+"""Statistics of a learned metric: range, variance and roughness over the chart."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from geonode.geometry.grid import Grid
 
 
 class MetricStatistics(NamedTuple):
-    """Of g over all concentrations and wavelengths of one model, both in chart units.
+    """Statistics of g over all concentrations and wavelengths of one model, in chart units.
 
     Attributes:
         lowest, highest: range of g.

@@ -105,7 +105,7 @@ def _writing(
     stored_format: torch.dtype,
     indices: list[tuple[int, int]],
 ) -> Callable[[int, Progress], None]:
-    """What evaluates and stores the grid of a model."""
+    """Function that evaluates and stores the grid of a model."""
     nodes = positions.to(place)
     blocks = [parts.blocks(name, block_dims=2) for name in ARRAYS]
 

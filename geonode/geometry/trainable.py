@@ -54,7 +54,7 @@ class TrainablePerceptron(Perceptron):
 
     @property
     def parameters(self) -> list[Float[Tensor, "model ..."]]:
-        """What an optimiser is given."""
+        """Parameters for an optimiser."""
         return [self.joined]
 
     @property
@@ -157,7 +157,7 @@ class _Program(torch.autograd.Function):
 
 
 class _Kernels(torch.autograd.Function):
-    """The same on a card; only what goes in is kept for the backward pass."""
+    """Perceptron on a GPU; only its inputs are kept for the backward pass."""
 
     @staticmethod
     def forward(

@@ -152,7 +152,7 @@ class PreparedMetrics:
 
     @property
     def buffers(self) -> list[Any]:
-        """Nothing: a metric is its network."""
+        """None: a metric is its network."""
         return []
 
     def geometry(self) -> PanelMetric:
@@ -162,7 +162,7 @@ class PreparedMetrics:
     def features(
         self, geometry: PanelMetric, part: slice
     ) -> Float[Tensor, "model pair training feature"]:
-        """Of the geodesics of some training pairs."""
+        """Path features of the geodesics of some training pairs."""
         source, target = self.batch.source[:, part], self.batch.target[:, part]
         return geometry.stations().features(source, target)
 

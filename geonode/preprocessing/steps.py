@@ -25,7 +25,7 @@ ITERATIONS = 200
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What is done to every spectrum, in this order.
+    """Steps done to every spectrum, in this order.
 
     Attributes:
         steps: as the parameter `spectra.preprocess` names them.
@@ -82,7 +82,7 @@ class Preprocessing:
         return all(step.savgol is not None and step.savgol.derivative == 0 for step in self.steps)
 
     def quantity(self, name: str) -> str:
-        """What the result is, for labels.
+        """Name of the result, for labels.
 
         Args:
             name: of what was measured.

@@ -54,7 +54,7 @@ def escaped(text: str) -> str:
 
 
 def policy(*scripts: str) -> str:
-    """What a browser may load and run: nothing from elsewhere, and no script but these."""
+    """Content security policy: nothing is loaded from elsewhere, and only these scripts run."""
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
         for script in scripts

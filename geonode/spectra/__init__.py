@@ -1,1 +1,1 @@
-"""What is measured: tables of spectra, their charts, and synthetic ones."""
+"""Measured spectra: files, tables, charts, and synthetic ones."""

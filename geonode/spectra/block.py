@@ -44,7 +44,7 @@ class Block(NamedTuple):
 
 
 def kind_of_line(line: str) -> Kind:
-    """What a line of text looks like, whatever parts its cells."""
+    """Kind of a line of text, whatever separates its cells."""
     if not line.strip(' \t\r\n,;|"'):
         return "blank"
     if _DATA.match(line):
@@ -56,7 +56,7 @@ def kind_of_line(line: str) -> Kind:
 
 
 def kind_of_cells(cells: Sequence[str]) -> Kind:
-    """What a row of cells looks like."""
+    """Kind of a row of cells."""
     filled = [cell for cell in cells if cell]
     if not filled:
         return "blank"
@@ -70,7 +70,7 @@ def _ends_in_numbers(parts: list[str]) -> bool:
 
 
 def find_block(kinds: Sequence[Kind]) -> Block | None:
-    """The table in rows of some kinds; None where it is not told from the rest."""
+    """Place of the table among rows of some kinds; None where it is not clear."""
     body: Kind = "data" if _run(kinds, "data") is not None else "named"
     start = _run(kinds, body)
     others = {"data"} if body == "data" else {"data", "named"}
@@ -91,7 +91,7 @@ def find_block(kinds: Sequence[Kind]) -> Block | None:
 
 
 def _run(kinds: Sequence[Kind], body: Kind) -> int | None:
-    """Where some rows of a kind begin to follow each other."""
+    """Place where a run of rows of one kind begins."""
     length = 0
     for place, kind in enumerate(kinds):
         length = length + 1 if kind == body else 0
@@ -149,7 +149,7 @@ def grid_of(
 
 
 def _header_height(rows: Sequence[Sequence[str]]) -> int:
-    """How many of the rows above a body are its header, counted from the last one up.
+    """Number of rows above a body that are its header, counted from the last one up.
 
     A row belongs to it if it is filled: all but one cell, or every second one. Of two columns, the
     row above the last one belongs to it if the last one has a unit of the axis.

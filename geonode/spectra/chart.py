@@ -119,7 +119,7 @@ class Chart:
         return self._known_arc_length(inside) + beyond
 
     def _known_arc_length(self, concentration: np.ndarray) -> np.ndarray:
-        """The same where the chart is known and not linear."""
+        """Arc length where the chart is known and not linear."""
         if self.kappa == 0:
             return np.log(concentration)
         return np.arcsinh(concentration / self.kappa)

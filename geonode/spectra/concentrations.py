@@ -100,7 +100,7 @@ def _level(text: str, decimal: str) -> Level | None:
 
 
 def _columns(grid: Grid, said: str) -> tuple[int, int]:
-    """Which columns are the names and the concentrations."""
+    """Columns of the names and of the concentrations."""
     roles = [role(name) for name in grid.header]
     if roles.count("concentration") == 1:
         at_level = roles.index("concentration")

@@ -45,7 +45,7 @@ Numbered = list[tuple[int, str]]
 
 
 class Dialect(NamedTuple):
-    """How cells are parted and numbers are written."""
+    """Separator of cells and mark of decimals."""
 
     delimiter: str
     decimal: Literal[".", ","]
@@ -69,7 +69,7 @@ class Lines:
 
     @classmethod
     def of(cls, text: Text) -> "Lines":
-        """Those of the table in a text, without comments and what stands above and below it."""
+        """Lines of the table in a text, without comments, preamble and footer."""
         every = list(enumerate(text.lines, start=1))
         rows = [(number, line) for number, line in every if not _COMMENT.match(line)]
         block = find_block([kind_of_line(line) for _, line in rows])
@@ -97,7 +97,7 @@ def _commented_header(every: Numbered, first: tuple[int, str]) -> Numbered:
 
 
 def _skipped(every: Numbered, rows: Numbered) -> tuple[str, ...]:
-    """Which lines with something in them are no part of a table, for people."""
+    """Lines that are no part of the table, for people."""
     if not rows:
         return ()
     inside, (first, _), (last, _) = {number for number, _ in rows}, rows[0], rows[-1]
@@ -169,7 +169,7 @@ def _find_dialect(lines: list[str]) -> Dialect:
 
 
 def _fit(rows: list[list[str]], dialect: Dialect) -> tuple[float, list[list[str | float | None]]]:
-    """How well the first rows are a table, 2 for one in which all is right, and what they say."""
+    """Score of the first rows as a table (2: all is right), and the reason."""
     header, *body = rows
     said: list[list[str | float | None]] = [list(header)]
     right = total = 0
@@ -289,7 +289,7 @@ def _raw_rows(lines: list[str], dialect: Dialect) -> Iterator[Row]:
 
 
 def _cells_of(line: str, dialect: Dialect) -> int:
-    """How many cells a line has at most."""
+    """Largest number of cells of a line."""
     if dialect.delimiter == " ":
         return len(line.split())
     return line.count(dialect.delimiter) + 1
@@ -303,7 +303,7 @@ def _names(cells: list[str], dialect: Dialect) -> list[str]:
 
 
 def _at_once(lines: Lines, dialect: Dialect) -> Grid | None:
-    """Cells by numpy's parser; None where it has to be told apart what is wrong or missing."""
+    """Cells by numpy's parser; None where wrong and missing cells have to be distinguished."""
     texts = lines.texts
     if '"' in texts[0] or lines.candidates > 1:
         return None

@@ -1,4 +1,4 @@
-"""A folder of series: one file each, with parameters of its own beside it where it needs them.
+"""Folder of series: one file each, with optional parameters of its own next to it.
 
 Every file of a format that is read is a series, but `.txt`: notes are called so. Beside `NAME.csv`
 or `NAME.xlsx` there may be a `NAME.yaml` with values of the block `spectra` that differ from the

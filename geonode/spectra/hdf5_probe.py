@@ -85,7 +85,7 @@ def _of_netcdf(path: str) -> Iterator[Any]:
 
 
 def _limit(most: int) -> None:
-    """Of the memory of this process, beside what it has taken; nothing where there is no limit."""
+    """Limit the further memory of this process, where the system can."""
     try:
         import resource  # noqa: PLC0415 - not everywhere
 

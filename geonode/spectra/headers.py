@@ -1,4 +1,4 @@
-"""What headers say: the spectral axis, concentrations, and the units of both."""
+"""Meaning of headers: the spectral axis, concentrations, and the units of both."""
 
 import re
 from typing import Literal, NamedTuple
@@ -120,13 +120,13 @@ def axis_header(header: str) -> tuple[str, str]:
 
 
 def axis_kind(name: str) -> str | None:
-    """What an axis is: "length", "number" of waves, "energy" or "frequency"; None if not known."""
+    """Kind of an axis: "length", "number" of waves, "energy" or "frequency"; None if unknown."""
     bare = re.sub(r"[\s_-]+", " ", name).strip().lower()
     return next((kind for word, kind in _KINDS.items() if bare.startswith(word)), None)
 
 
 def unknown_unit(name: str) -> str | None:
-    """What stands after the name of an axis, where it is no unit that is known; None: nothing."""
+    """Unknown unit after the name of an axis; None without one."""
     bare = re.sub(r"[\s_-]+", " ", name).strip().lower()
     if bare in AXIS_NAMES:
         return None
@@ -147,7 +147,7 @@ def concentration_header(header: str) -> tuple[str, str | None]:
 
 
 def role(header: str) -> Role | None:
-    """What a header says that a column is; None if it says nothing that is known."""
+    """Role of a column by its header; None if unknown."""
     names: dict[Role, set[str]] = {
         "concentration": CONCENTRATION_NAMES,
         "axis": AXIS_NAMES,

@@ -112,7 +112,7 @@ def _names(rows: list[Heading]) -> Heading:
 
 
 def _units(rows: list[Heading]) -> list[str | None]:
-    """Unit of the concentration above every spectrum, as rows beside it and first cells give it."""
+    """Units of the concentrations, from rows of the header and their first cells."""
     said = [[_unit(cell) for cell in row.cells] for row in rows]
     said += [[concentration_header(row.corner)[1]] * len(row.cells) for row in rows]
     found: list[str | None] = [None] * len(rows[0].cells)
@@ -143,7 +143,7 @@ def _numbered(cells: list[str]) -> list[str]:
 
 
 def _axis(rows: list[Heading]) -> str:
-    """What the axis is called, with its unit from another row if it has none."""
+    """Name of the axis, with its unit from another row if it has none."""
     corners = [row.corner for row in rows]
     units = [corner for corner in corners if corner.strip("()[]").lower() in UNITS]
     named = [corner for corner in corners if role(corner) == "axis" and corner not in units]

@@ -1,4 +1,4 @@
-"""What a file of spectra holds, how good it looks, and the parameters that would read it."""
+"""Inspection of a file of spectra: content, quality, and the parameters that read it."""
 
 import json
 import re

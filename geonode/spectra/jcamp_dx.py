@@ -260,7 +260,7 @@ def _check_axis(content: dict[str, Any], axis: np.ndarray, lines: list[str]) -> 
 def _x_of_lines(
     content: dict[str, Any], axis: np.ndarray, lines: list[str]
 ) -> Iterator[tuple[str, float, float]]:
-    """Of every line what it is, its X, and the value of the axis at its place."""
+    """Kind, X and axis value of every line."""
     from jcamp import parse  # noqa: PLC0415 - for this format alone
 
     differences = bool(lines) and _DIFFERENCE.search(lines[0]) is not None

@@ -250,7 +250,7 @@ def require_chunks(store: Path, data: Any, names: set[Any]) -> None:
 
 
 def _role(data: Any, dim: Any) -> Role | None:
-    """What a dimension is, by its name, and else by what its coordinate says of itself."""
+    """Role of a dimension by its name, or else by the attributes of its coordinate."""
     found = role(str(dim))
     if found is None and dim in data.coords:
         attributes = data[dim].attrs

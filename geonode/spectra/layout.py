@@ -1,4 +1,4 @@
-"""Which way the spectra of a table run: by column, by row, or one value a row.
+"""Layout of a table: spectra by column, by row, or one value a row.
 
 Headers decide. A table whose first cell names a spectral axis has one column a spectrum; one whose
 first cell names concentrations or samples has one row a spectrum. Where the first cell says
@@ -294,7 +294,7 @@ def _long(grid: Grid, roles: list[Role | None]) -> Sheet:
 
 
 def _columns_of_long(grid: Grid, roles: list[Role | None]) -> tuple[int, int, int]:
-    """Which columns are the names, the axis and the values."""
+    """Columns of the names, the axis and the values."""
     wanted: Role = "concentration" if "concentration" in roles else "other"
     others = sorted(str(found) for found in roles if found not in ("axis", wanted))
     if roles.count(wanted) != 1 or others not in (["None"], ["None", "replicate"]):

@@ -14,7 +14,7 @@ _RENAMED = re.compile(r"(?P<first>[0-9]+)\.(?P<count>[1-9][0-9]*)")
 
 
 class Scan(NamedTuple):
-    """What the name of a spectrum says.
+    """Concentration and scan in the name of a spectrum.
 
     Attributes:
         concentration: of the level.

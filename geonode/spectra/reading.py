@@ -64,7 +64,7 @@ SUFFIXES = (*TABLES, *SHEETS)
 
 @dataclass(frozen=True)
 class Choices:
-    """What a file leaves open.
+    """Choices that a file leaves open.
 
     Attributes:
         sheet: of a workbook; None: the one that is not empty.
@@ -378,7 +378,7 @@ def _selected(
 def _inside(
     axis: Float[np.ndarray, "wavelength"], window: Window
 ) -> Bool[np.ndarray, "wavelength"]:
-    """Which wavelengths the window keeps."""
+    """Wavelengths inside the window."""
     if window is None or len(axis) < FEWEST_WAVELENGTHS:
         return np.full(axis.shape, True)
     low, high = window

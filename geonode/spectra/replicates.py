@@ -22,7 +22,7 @@ class Replicates:
 
     @classmethod
     def of(cls, scans: list[Float[np.ndarray, "_scan wavelength"]]) -> "Replicates":
-        """Those of the scans of every level."""
+        """Replicates of the scans of all levels."""
         several = [place for place, of_level in enumerate(scans) if len(of_level) > 1]
         width = scans[0].shape[1]
         return cls(
@@ -46,7 +46,7 @@ class Replicates:
         return np.sqrt(np.sum(self.deviations**2, axis=0) / freedom)
 
     def excess(self, levels: Int[np.ndarray, "known"]) -> Float[np.ndarray, "row wavelength"]:
-        """What one scan varies by more than a mean spectrum does.
+        """Excess variance of one scan over that of a mean spectrum.
 
         Args:
             levels: places of the levels whose scans may be looked at.

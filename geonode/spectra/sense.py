@@ -1,4 +1,4 @@
-"""What spectra hold that is possible and hardly meant: said, with its cells, and not refused."""
+"""Warnings about spectra that are possible but hardly meant, with their cells."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What a file of spectra holds before anybody asks what its spectra are of."""
+"""Content of a file of spectra, before its spectra are given a meaning."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ LONGEST_NAME = 256
 
 @dataclass(frozen=True)
 class Understood:
-    """How a file was understood, for people.
+    """Report for people on how a file was understood.
 
     Attributes:
         format: in words.
@@ -46,7 +46,7 @@ class Understood:
     def also(
         self, words: str = "", *, skipped: tuple[str, ...] = (), notes: tuple[str, ...] = ()
     ) -> "Understood":
-        """The same and more."""
+        """Report with further lines."""
         return replace(
             self,
             format=f"{self.format}, {words}" if words else self.format,
@@ -137,7 +137,7 @@ class Grid:
         _refuse_long([*self.header, *self.first, *cells])
 
     def place(self, column: int) -> str:
-        """Where a cell of the header is, for messages; columns are counted from 1."""
+        """Place of a cell of the header, for messages; columns are counted from 1."""
         return f"row {self.header_row}, column {column}"
 
     def numbers(self) -> Float[np.ndarray, "row column"]:

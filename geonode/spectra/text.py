@@ -45,7 +45,7 @@ class Text(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know."""
+        """Remarks for the reader."""
         if self.encoding != "Windows-1252":
             return ()
         return ("the bytes are no UTF-8, and are read as Windows-1252: look at signs such as µ",)

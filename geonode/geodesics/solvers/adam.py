@@ -48,7 +48,7 @@ class Adam:
         sensitivity: Float[Tensor, "row"],
         iteration: int,
     ) -> tuple[Float[Tensor, "row"], State]:
-        """What to add to the velocity."""
+        """Step to add to the velocity."""
         distance, unit, mean, square = state
         if not iteration:
             unit = distance / sensitivity.clamp(min=1)

@@ -74,7 +74,7 @@ class ClosedForm:
     def stations(
         self, positions: Float[Tensor, "station"], wavelengths: Float[Tensor, "wavelength"]
     ) -> Stations:
-        """What geodesics between some ascending positions are made of.
+        """Stations of the geodesics between some ascending positions.
 
         Args:
             positions: where they start and end.

@@ -17,7 +17,7 @@ from geonode.geometry.field import Field
 
 @dataclass(frozen=True)
 class Arrival:
-    """Where paths are at time 1.
+    """Positions of paths at time 1.
 
     Attributes:
         position: x(1), chart units; NaN where the integrator gave up.
@@ -36,7 +36,7 @@ class Integrator(Protocol):
     def __call__(
         self, field: Field, start: Float[Tensor, "row"], velocity: Float[Tensor, "row"]
     ) -> Arrival:
-        """Where they arrive. Paths may leave the finite numbers; judging that is for others."""
+        """Integrate paths to time 1. They may leave the finite numbers, which the caller checks."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class RungeKutta:
     def __call__(
         self, field: Field, start: Float[Tensor, "row"], velocity: Float[Tensor, "row"]
     ) -> Arrival:
-        """Where paths arrive."""
+        """Integrate paths to time 1."""
         equation, times = _Equation(field), _times(start)
         options = {"grid_constructor": self._edges, "interp": "linear"}
         state = torch.stack([start, velocity])
@@ -87,7 +87,7 @@ class DormandPrince:
     def __call__(
         self, field: Field, start: Float[Tensor, "row"], velocity: Float[Tensor, "row"]
     ) -> Arrival:
-        """Where paths arrive."""
+        """Integrate paths to time 1."""
         try:
             return self._follow(field, start, velocity)
         except AssertionError:  # by which torchdiffeq says that steps vanish
@@ -147,5 +147,5 @@ def _largest(errors: Tensor) -> Tensor:
 
 
 def _largest_of_all(errors: tuple[Tensor, ...]) -> Tensor:
-    """Of state and gradients: the default is the root mean square of each."""
+    """Largest error of state and gradients; the default norm takes the root mean square of each."""
     return torch.stack([_largest(part) for part in errors if part.numel()]).max()

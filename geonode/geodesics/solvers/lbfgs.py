@@ -43,7 +43,7 @@ class LBFGS:
         sensitivity: Float[Tensor, "row"],
         iteration: int,
     ) -> tuple[Float[Tensor, "row"], State]:
-        """What to add to the velocity."""
+        """Step to add to the velocity."""
         longest, inverse, latest, earlier = state
         gradient = miss * sensitivity
         if iteration:

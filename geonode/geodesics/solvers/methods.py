@@ -25,7 +25,7 @@ from geonode.geometry.field import GridField
 
 @dataclass(frozen=True)
 class Settings:
-    """What the methods must be told.
+    """Settings of the methods.
 
     Attributes:
         tolerance: largest residual of a converged row, chart units.

@@ -30,5 +30,5 @@ class Newton:
         sensitivity: Float[Tensor, "row"],
         iteration: int,  # noqa: ARG002
     ) -> tuple[Float[Tensor, "row"], State]:
-        """What to add to the velocity."""
+        """Step to add to the velocity."""
         return -miss / sensitivity, state

@@ -26,14 +26,14 @@ State = tuple[Float[Tensor, "row"], ...]
 
 @runtime_checkable
 class ShootingMethod(Protocol):
-    """How velocities are corrected. Rows must not influence each other: elementwise, all of it."""
+    """Correction of velocities, elementwise, so that rows do not influence each other."""
 
     @property
     def iterations(self) -> int:
         """Corrections at most."""
 
     def begin(self, distance: Float[Tensor, "row"]) -> State:
-        """What is remembered before the first shot.
+        """State before the first shot.
 
         Args:
             distance: target minus start, never zero, chart units.
@@ -46,7 +46,7 @@ class ShootingMethod(Protocol):
         sensitivity: Float[Tensor, "row"],
         iteration: int,
     ) -> tuple[Float[Tensor, "row"], State]:
-        """What to add to the velocities, and what is remembered now.
+        """Steps to add to the velocities, and the new state.
 
         Args:
             state: what was remembered.
@@ -165,7 +165,7 @@ class _Rows:
         return _Rows(**{name: part[rows] for name, part in parts.items()}, state=state)
 
     def shot(self, integrator: Integrator, tolerance: float, patience: int) -> "_Rows":
-        """What comes of the velocities."""
+        """Results of shots with these velocities."""
         arrival = integrator(self.field, self.start, self.v0)
         miss = arrival.position - self.end
         arrived = torch.where(miss.abs() <= tolerance, self.arrived + 1, 0)
@@ -185,7 +185,7 @@ class _Rows:
         return replace(self, v0=self.v0 + change, state=state)
 
     def with_results(self, rows: "_Rows") -> "_Rows":
-        """The same with the results of some of them."""
+        """Shots with the results of some rows replaced."""
         results = {
             name: getattr(self, name).index_copy(0, rows.index, getattr(rows, name))
             for name in ("v0", "miss", "shots", "evaluations")
