@@ -48,8 +48,8 @@ def clone(tmp_path_factory) -> Path:
     return folder
 
 
-def reproduce(folder: Path, *targets: str) -> list[str]:
-    """Run `dvc repro`, up to some stages if they are given; the stages that it executed."""
+def repro(folder: Path, *targets: str) -> subprocess.CompletedProcess[str]:
+    """Run `dvc repro`, up to some stages if they are given."""
     bin_folder = str(Path(sys.executable).parent)
     environment = {
         **os.environ,
@@ -57,7 +57,7 @@ def reproduce(folder: Path, *targets: str) -> list[str]:
         "PYTHONPATH": str(folder),
         "DVC_NO_ANALYTICS": "1",
     }
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "dvc", "repro", *targets],
         cwd=folder,
         env=environment,
@@ -65,6 +65,11 @@ def reproduce(folder: Path, *targets: str) -> list[str]:
         text=True,
         check=False,
     )
+
+
+def reproduce(folder: Path, *targets: str) -> list[str]:
+    """Stages that `dvc repro` executed without an error."""
+    done = repro(folder, *targets)
     assert done.returncode == 0, done.stdout + done.stderr
     return [line.split("'")[1] for line in done.stdout.splitlines() if line.startswith("Running")]
 
@@ -140,6 +145,21 @@ def test_artifacts_open_in_xarray(clone):
         np.sign(geodesics.v0.values) > 0,
         np.broadcast_to(forward[None, None, :, None], geodesics.v0.shape),
     )
+
+
+@pytest.mark.slow
+def test_a_typo_costs_no_artifact(clone):
+    before = {path: path.stat().st_mtime_ns for path in (clone / "data").rglob("*")}
+    parameters = (clone / "params.yaml").read_text(encoding="utf-8")
+    wrong = parameters.replace("  learning_rate: 0.01\n", "  learning_rate: O.O1\n")
+    assert wrong != parameters
+    (clone / "params.yaml").write_text(wrong, encoding="utf-8")
+    done = repro(clone)
+    (clone / "params.yaml").write_text(parameters, encoding="utf-8")
+    assert done.returncode != 0
+    assert "decoders.learning_rate: found 'O.O1'" in done.stdout + done.stderr
+    after = {path: path.stat().st_mtime_ns for path in (clone / "data").rglob("*")}
+    assert {path for path in before if "lock" not in path.name} <= after.keys()
 
 
 @pytest.mark.slow
