@@ -229,7 +229,12 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             estimator=self,
             input_name="spectra",
         )
-        if offset and len(self.series_.axis) == 1:
+        wanted = len(self.series_.axis)
+        if given.shape[1] != wanted:
+            raise SpectraError(
+                f"estimate: found {given.shape[1]} wavelengths, expected the {wanted} of the series"
+            )
+        if offset and wanted == 1:
             raise SpectraError(
                 "estimate: found offset and one wavelength, expected two or more, as an offset "
                 "takes the mean over wavelengths away"

@@ -5,7 +5,7 @@ NeurIPS 2018) tell where paths arrive, and how that depends on their first veloc
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -30,6 +30,7 @@ class Arrival:
     evaluations: Int[Tensor, "row"]
 
 
+@runtime_checkable
 class Integrator(Protocol):
     """Follows geodesics from a position and a velocity at time 0."""
 
