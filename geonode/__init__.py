@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["ConcentrationRegressor", "SpectrumRegressor", "__version__"]
+__all__ = ["ConcentrationRegressor", "SpectrumRegressor"]
 
 
 def __getattr__(name: str) -> Any:
