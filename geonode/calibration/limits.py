@@ -18,7 +18,7 @@ Olivieri, Anal. Chem. 86 (2014) 7858; A. C. Olivieri et al., Pure Appl. Chem. 78
 geonode: the smallest concentration whose predicted spectrum, taken for that of an unknown, has a
 90% set without zero, as all higher ones up to the highest level have.
 
-A method that estimates left-out levels no better than a guess has no limit.
+A method that does not count by the rule of `verdict` has no limit.
 """
 
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ ROUNDING = 1e-10
 DETECTION, QUANTIFICATION = 3.3, 10.0
 """Multiples of the standard deviation of a concentration near zero."""
 
-GUESSED = "left-out levels are estimated no better than by the mean of the others"
+GUESSED = "left-out levels are not estimated well enough for a limit"
 
 FEWEST_SCANS = 3
 """Of the blank, for a standard deviation of its own."""
@@ -76,7 +76,7 @@ def limits(series: Series, curve: Curve, verdict: Verdict, place: int) -> list[L
     signal = series.signal[:, place]
     line = Line.of(series.concentrations, signal)
     found = [line_limit(series, line, signal), blank_limit(series, line, signal, place)]
-    better = {method.name for method in verdict.methods if verdict.is_better_than_guess(method)}
+    better = {method.name for method in verdict.methods if verdict.counts(method)}
     multivariate = [pls_limit(series), curve_limit(series, curve)]
     return found + [
         one if one.method in better else Limit(one.method, None, None, GUESSED)
@@ -140,7 +140,7 @@ def blank_limit(
 def _no_line(series: Series, line: Line, signal: np.ndarray) -> str | None:
     """Why a line says nothing near zero; None: it does."""
     if not line.is_sloped:
-        return f"the slope is not told from zero (p = {line.p_value:.2g})"
+        return f"the slope does not differ from zero (p = {line.p_value:.2g})"
     steps = np.diff(signal[:3]) * np.sign(line.slope)
     if (steps <= 0).any():
         unit = series.labels["concentration_unit"]

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from scipy.stats import t as student
 
 SIGNIFICANT = 0.05
-"""Probability of a slope as large by chance, above which the slope is not told from zero."""
+"""Probability of a slope as large by chance, above which the slope is taken for zero."""
 
 
 @dataclass(frozen=True)

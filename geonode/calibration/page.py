@@ -3,8 +3,9 @@
 from importlib.resources import files
 
 from geonode.calibration.fit import Calibration
-from geonode.calibration.page_data import DECADES, drawn_places, estimates_in_page, page_json
+from geonode.calibration.page_data import drawn_places, estimates_in_page, page_json
 from geonode.calibration.tables import Cell, Table, coverage, said_limit
+from geonode.calibration.verdict import spans_decades
 from geonode.report.html_parts import escaped, policy
 from geonode.report.wording import number, quantity
 
@@ -112,14 +113,13 @@ def _short_limits(calibration: Calibration) -> str:
 def _remarks(calibration: Calibration) -> str:
     """Remarks on the errors."""
     levels = calibration.series.concentrations
-    positive = levels[levels > 0]
     said = f"The 90% sets of geonode hold {coverage(calibration)} of the left-out levels."
     if ambiguous := sum(bool(one.disconnected[0]) for one in calibration.left_out.estimates):
         said += (
             f" {ambiguous} of them have several parts: such spectra fit more than one "
             "concentration, and a diluted sample tells which."
         )
-    if positive[-1] / positive[0] > DECADES:
+    if spans_decades(levels):
         said += (
             " The levels span more than two decades: these errors are those of the highest levels; "
             "for the low ones see their relative errors below."

@@ -12,16 +12,13 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import line_limit
 from geonode.calibration.line import Line
 from geonode.calibration.tables import said_limit
-from geonode.calibration.verdict import NAMES
+from geonode.calibration.verdict import NAMES, spans_decades
 from geonode.estimation.curve import Curve
 from geonode.report.wording import number
 from geonode.storage.document import plain
 
 DRAWN = 500
 """Wavelengths at which spectra are drawn, at most."""
-
-DECADES = 100.0
-"""Highest over lowest positive level, from which concentrations are drawn on a logarithmic axis."""
 
 LARGEST_CURVE = 1_200_000
 """Bytes of what estimates unknowns; of more, the page would be too large."""
@@ -89,7 +86,7 @@ def page_json(calibration: Calibration, book: bytes) -> str:
     drawn, prediction = drawn_places(calibration), calibration.predictions
     _, half = prediction.band
     positive = levels[levels > 0]
-    decades = positive[-1] / positive[0] > DECADES
+    decades = spans_decades(levels)
     content = {
         "stem": PurePath(calibration.source).stem,
         "unit": "" if unit == "1" else unit,

@@ -208,7 +208,7 @@ def _peaks(calibration: Calibration, found: list[Peak]) -> Table:
         _in("full width at half prominence", axis_unit),
         _in("slope per concentration", unit if signal_unit == "1" else f"{signal_unit}/{unit}"),
         "R2 of the line",
-        "slope told from zero",
+        "slope differs from zero",
     ]
     rows: list[list[Cell]] = [
         [

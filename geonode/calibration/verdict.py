@@ -1,10 +1,12 @@
 """Methods compared on left-out levels, and the one to use.
 
-The rule: a method counts if it beats the mean of the other levels, which knows no spectrum, both in
-the median of its absolute errors and in their root mean square. The best is the one of the smallest
-median. Another is as good if its median is at most a fifth larger, or at most one hundredth of the
-range of the levels larger, and the same holds of the root mean square. The simplest method that is
-as good is the one to use. If no method counts, none is.
+The rule: a method counts if it beats the mean of the other levels, which knows no spectrum, both
+in the median of its absolute errors and in their root mean square. Where the levels span more
+than two decades, absolute errors are those of the highest levels alone: the median of the errors
+relative to the levels must then be below one half too. The best is the one of the smallest
+median. Another is as good if its median is at most a fifth larger, or at most one hundredth of
+the range of the levels larger, and the same holds of the root mean square. The simplest method
+that is as good is the one to use. If no method counts, none is.
 """
 
 from dataclasses import dataclass, replace
@@ -21,6 +23,12 @@ MARGIN = 1.2
 
 NEGLIGIBLE = 0.01
 """Of the range of the levels: errors that differ by less are equal."""
+
+DECADES = 100.0
+"""Highest over lowest positive level, beyond which relative errors count too."""
+
+LARGEST_RELATIVE = 0.5
+"""Median error relative to the levels, from which a method does not count over decades."""
 
 SIMPLEST_FIRST = ("straight_line", "single_wavelength", "pcr", "pls", "geonode")
 
@@ -93,15 +101,23 @@ class Verdict:
         others = (levels.sum() - levels) / (len(levels) - 1)
         guess = float(np.median(np.abs(others - levels)))
         whole = cls(levels, methods, guess, min(methods, key=_errors), None)
-        counting = [method for method in methods if whole.is_better_than_guess(method)]
+        counting = [method for method in methods if whole.counts(method)]
         if not counting:
             return whole
         best, span = min(counting, key=_errors), float(np.ptp(levels))
         chosen = next(method for method in counting if _as_good(method, best, span))
         return replace(whole, best=best, chosen=chosen)
 
-    def is_better_than_guess(self, method: Method) -> bool:
-        """Whether its errors are smaller than those of the mean of the other levels."""
+    def counts(self, method: Method) -> bool:
+        """Whether a method is better than the mean of the other levels.
+
+        Over decades it must also give the size of most concentrations.
+        """
+        if spans_decades(self.levels):
+            positive = self.levels > 0
+            relative = np.abs(method.estimates - self.levels)[positive] / self.levels[positive]
+            if np.median(relative) >= LARGEST_RELATIVE:
+                return False
         return method.scores.median_absolute_error < self.guess and method.scores.q2 > 0
 
     def p_value(self, method: Method) -> float | None:
@@ -121,6 +137,12 @@ class Verdict:
             wavelengths: of the methods that use one, with its unit.
         """
         if self.chosen is None:
+            if spans_decades(self.levels):
+                return (
+                    "None of the methods can be used: of levels over decades, none estimates most "
+                    "left-out ones to within half of their size. The smallest median error is "
+                    f"{self._error(self.best, unit)}, by {_called(self.best)}."
+                )
             return (
                 "None of the methods can be used: none estimates left-out levels better than the "
                 f"mean of the other levels, {quantity(self.guess, unit, 2)} off. The smallest "
@@ -141,6 +163,12 @@ class Verdict:
         scores = method.scores
         of_range = number(100 * scores.median_error_of_range, 2)
         return f"{quantity(scores.median_absolute_error, unit, 2)} ({of_range} % of the range)"
+
+
+def spans_decades(levels: Float[np.ndarray, "level"]) -> bool:
+    """Whether levels, ascending, span more than `DECADES` above zero."""
+    positive = levels[levels > 0]
+    return bool(positive[-1] > DECADES * positive[0])
 
 
 def _called(method: Method) -> str:

@@ -37,7 +37,7 @@ def test_the_limit_of_a_line_is_that_of_its_residuals():
 @pytest.mark.parametrize(
     ("signal", "reason"),
     [
-        ([1.0, 0.4, 1.1, 0.7, 1.0], "slope is not told from zero"),
+        ([1.0, 0.4, 1.1, 0.7, 1.0], "slope does not differ from zero"),
         ([0.5, 0.4, 2.0, 3.0, 4.0], "does not rise"),
         ([4.0, 4.1, 2.0, 1.0, 0.1], "does not fall"),
         ([0.0, 0.3, 0.8, 4.0, 6.5], "above half of the levels"),

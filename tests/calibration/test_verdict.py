@@ -46,6 +46,16 @@ def test_no_better_than_the_mean_of_the_others_is_said():
     assert Verdict.of(LEVELS, wild).chosen is None
 
 
+def test_over_decades_a_method_must_tell_the_size_of_a_concentration():
+    levels = np.array([0.0, 1e-6, 1e-4, 1e-2, 1.0])
+    near, far = levels * 1.3, levels * np.array([1, 300, 300, 0.01, 1.001])
+    verdict = Verdict.of(levels, {"pls": far, "geonode": near})
+    assert (verdict.best.key, verdict.chosen.key) == ("geonode", "geonode")
+    none = Verdict.of(levels, {"pls": far})
+    assert none.chosen is None
+    assert "to within half of their size" in none.sentence("M", {})
+
+
 def test_the_sentence_names_method_wavelength_and_errors():
     verdict = Verdict.of(LEVELS, estimates(straight_line=2.0, geonode=1.8))
     assert verdict.sentence("ppb", {"straight_line": "451 nm"}) == (
