@@ -10,9 +10,6 @@ from ruamel.yaml.error import YAMLError
 from geonode.config import Parameters
 from geonode.errors import ParameterError
 
-DEFAULTS = Path(__file__).with_name("defaults.yaml")
-"""Parameter file of the package: that of the repository, as it is when nobody has changed it."""
-
 PRESET = ("inner", "metric", "decoders")
 """Blocks that a preset may change."""
 
@@ -106,18 +103,6 @@ def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Para
         by_hand = any(whole.startswith(part) or part.startswith(whole) for part in parts)
         source = "command line" if by_hand else str(path)
         raise ParameterError(source, key, found, expected) from error
-
-
-def default_parameters(overrides: dict[str, Any]) -> Parameters:
-    """The parameters of the package, but for some values.
-
-    Args:
-        overrides: as of `read_parameters`; `preset` is one of them.
-
-    Raises:
-        ParameterError: a value is of the wrong type or out of range.
-    """
-    return read_parameters(DEFAULTS, overrides)
 
 
 def _preset(path: Path, content: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

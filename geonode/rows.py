@@ -9,8 +9,8 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from geonode.config import Parameters
+from geonode.defaults import default_parameters
 from geonode.errors import ParameterError, SpectraError
-from geonode.parameters_file import default_parameters
 from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series

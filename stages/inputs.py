@@ -9,14 +9,19 @@ parameters that change no byte.
 import ast
 import hashlib
 import importlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from geonode.config import Parameters
-from geonode.storage.document import write_document
+from geonode.errors import CorruptArtifactError, MissingArtifactError
+from geonode.storage.document import read_document, write_document
 from stages.command import BLOCKS
 from stages.paths import INPUTS, STAGES
+
+CODE = INPUTS / "code.json"
+"""What was read of every source file, so that only those that change are parsed again."""
 
 WITHOUT_EFFECT = {"engine", "memory_mb", "preset"}
 """Keys of params.yaml that change no byte, or are applied already."""
@@ -31,61 +36,86 @@ def write_inputs(parameters: Parameters) -> None:
     Raises:
         ArtifactError: a file cannot be written.
     """
-    values = parameters.model_dump(mode="json", by_alias=True)
-    code = SourceCode(Path(__file__).parents[1])
+    code = SourceCode(Path(__file__).parents[1], _known())
     for name in STAGES:
-        importlib.import_module(f"stages.{name}")
-        decisive = {key: values[key] for key in sorted(set(BLOCKS[name]) - WITHOUT_EFFECT)}
-        content = {"code": code.digest(f"stages/{name}.py"), "parameters": decisive}
+        importlib.import_module(f"stages.{name}")  # which declares the blocks that it reads
+        content = {
+            "code": code.digest(f"stages/{name}.py"),
+            "parameters": decisive(parameters, name),
+        }
         write_document(INPUTS / f"{name}.json", content)
+    write_document(CODE, code.read)
 
 
-class _File(NamedTuple):
-    """A source file: what it imports from the project, and what it means."""
+def decisive(parameters: Parameters, stage: str) -> dict[str, Any]:
+    """Parameters that decide the results of a stage, by block."""
+    values = parameters.model_dump(mode="json", by_alias=True)
+    return {key: values[key] for key in sorted(set(BLOCKS[stage]) - WITHOUT_EFFECT)}
 
-    imports: tuple[str, ...]
-    meaning: bytes
+
+class SourceFile(NamedTuple):
+    """A source file of the project.
+
+    Attributes:
+        checksum: SHA-256 of its bytes.
+        meaning: SHA-256 of its syntax tree, without docstrings and line numbers.
+        needs: files of the project that it imports, and data files beside it that it names.
+    """
+
+    checksum: str
+    meaning: str
+    needs: list[str]
 
 
 @dataclass(frozen=True)
 class SourceCode:
-    """Source files of the project, each read once.
+    """Source files of the project.
 
     Attributes:
         root: folder of the packages `geonode` and `stages`.
+        known: what was read before, by path.
+        read: what was read, or known, of the files that were needed.
     """
 
     root: Path
-    _read: dict[str, _File] = field(default_factory=dict)
+    known: dict[str, SourceFile] = field(default_factory=dict)
+    read: dict[str, SourceFile] = field(default_factory=dict)
 
     def digest(self, file: str) -> str:
         """SHA-256 of a module and all that it imports from the project, directly or not.
 
-        Data files beside the modules count too.
-
         Args:
             file: path of the module, relative to the root.
         """
-        found: dict[str, bytes] = {}
+        found: set[str] = set()
         waiting = [file]
         while waiting:
             file = waiting.pop()
             if file not in found:
-                found[file] = self._file(file).meaning
-                found |= self._data_beside(file)
-                waiting += self._file(file).imports
-        digest = hashlib.sha256()
-        for path in sorted(found):
-            digest.update(path.encode() + b"\0" + found[path] + b"\0")
-        return digest.hexdigest()
+                found.add(file)
+                waiting += self._file(file).needs
+        meanings = (f"{path}\0{self.read[path].meaning}\0" for path in sorted(found))
+        return hashlib.sha256("".join(meanings).encode()).hexdigest()
 
-    def _file(self, file: str) -> _File:
-        if file not in self._read:
-            tree = ast.parse((self.root / file).read_text(encoding="utf-8"), file)
-            self._read[file] = _File(self._imports(tree), _meaning(tree))
-        return self._read[file]
+    def _file(self, file: str) -> SourceFile:
+        if file not in self.read:
+            content = (self.root / file).read_bytes()
+            checksum, known = hashlib.sha256(content).hexdigest(), self.known.get(file)
+            if known is None or known.checksum != checksum:
+                known = self._parsed(file, content, checksum)
+            self.read[file] = known
+        return self.read[file]
 
-    def _imports(self, tree: ast.Module) -> tuple[str, ...]:
+    def _parsed(self, file: str, content: bytes, checksum: str) -> SourceFile:
+        """What a file says; data mean their bytes."""
+        if not file.endswith(".py"):
+            return SourceFile(checksum, checksum, [])
+        tree = ast.parse(content, file)
+        needs = sorted({*self._imports(tree), *self._data(file, tree)})
+        meaning = hashlib.sha256(repr(_without_words(tree)).encode()).hexdigest()
+        return SourceFile(checksum, meaning, needs)
+
+    def _imports(self, tree: ast.Module) -> Iterator[str]:
         """Files of the project that are imported anywhere in a file."""
         modules = set()
         for node in ast.walk(tree):
@@ -93,17 +123,28 @@ class SourceCode:
                 modules |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module is not None:
                 modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        paths = [module.replace(".", "/") for module in modules if _is_ours(module)]
-        files = [file for path in paths for file in (f"{path}.py", f"{path}/__init__.py")]
-        return tuple(file for file in sorted(files) if (self.root / file).is_file())
+        for module in filter(_is_ours, modules):
+            path = module.replace(".", "/")
+            for file in (f"{path}.py", f"{path}/__init__.py"):
+                if (self.root / file).is_file():
+                    yield file
 
-    def _data_beside(self, file: str) -> dict[str, bytes]:
-        """Content of the data files in the folder of a module, by path."""
-        return {
-            path.relative_to(self.root).as_posix(): path.read_bytes()
-            for path in (self.root / file).parent.iterdir()
-            if path.is_file() and path.suffix not in (".py", ".md")
-        }
+    def _data(self, file: str, tree: ast.Module) -> Iterator[str]:
+        """Files beside a module that one of its strings names."""
+        folder = Path(file).parent
+        others = (path for path in (self.root / folder).iterdir() if path.suffix != ".py")
+        beside = {path.name for path in others if path.is_file()}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and node.value in beside:
+                yield (folder / node.value).as_posix()
+
+
+def _known() -> dict[str, SourceFile]:
+    """What the last run read of every file; nothing where that is lost, as it is read again."""
+    try:
+        return {path: SourceFile(*content) for path, content in read_document(CODE).items()}
+    except (MissingArtifactError, CorruptArtifactError):
+        return {}
 
 
 def _is_ours(module: str) -> bool:
@@ -111,11 +152,18 @@ def _is_ours(module: str) -> bool:
     return module.split(".", maxsplit=1)[0] in ("geonode", "stages") and module != "geonode"
 
 
-def _meaning(tree: ast.Module) -> bytes:
-    """A syntax tree as text, without docstrings, comments and line numbers."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
-            node, clean=False
-        ):
-            node.body = node.body[1:]
-    return ast.dump(tree).encode()
+def _without_words(part: Any) -> Any:
+    """Syntax tree as nested lists, without docstrings and without what is empty.
+
+    Versions of Python differ in what an empty field is.
+    """
+    if isinstance(part, list):
+        return [_without_words(item) for item in part]
+    if not isinstance(part, ast.AST):
+        return part
+    fields = dict(ast.iter_fields(part))
+    words = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    if isinstance(part, words) and ast.get_docstring(part, clean=False) is not None:
+        fields["body"] = part.body[1:]
+    kept = [[name, _without_words(of)] for name, of in fields.items() if of not in (None, [])]
+    return [type(part).__name__, *kept]

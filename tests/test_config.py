@@ -4,8 +4,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from geonode.config import Parameters
+from geonode.defaults import DEFAULTS, default_parameters
 from geonode.errors import ParameterError
-from geonode.parameters_file import DEFAULTS, default_parameters, parse_yaml, read_parameters
+from geonode.parameters_file import parse_yaml, read_parameters
 
 FILE = Path(__file__).parents[1] / "params.yaml"
 

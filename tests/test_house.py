@@ -58,6 +58,7 @@ GROUND = {
     "config",
     "parameter_types",
     "parameters_file",
+    "defaults",
     "progress",
     "terminal",
 }

@@ -11,6 +11,7 @@ from geonode.calibration.limits import Limit, limits
 from geonode.calibration.line import most_sensitive, straight_line
 from geonode.calibration.verdict import Verdict
 from geonode.decoders.blend import Prediction
+from geonode.defaults import default_parameters
 from geonode.devices.device import resolve
 from geonode.errors import SpectraError
 from geonode.estimation.axis import require_axis
@@ -20,7 +21,6 @@ from geonode.estimation.next_levels import Proposal, propose
 from geonode.estimation.tables import EstimateRow, estimated
 from geonode.evaluation.calibrations import CALIBRATIONS, best_wavelength, estimate_left_out_by
 from geonode.evaluation.estimation import LeftOutEstimates, estimate_left_out
-from geonode.parameters_file import default_parameters
 from geonode.progress import Progress, silent
 from geonode.report.wording import quantity
 from geonode.series_fit import fit_series

@@ -8,8 +8,9 @@ import typer
 from ruamel.yaml.error import YAMLError
 
 from geonode.config import SpectraParameters
+from geonode.defaults import default_parameters
 from geonode.errors import ParameterError
-from geonode.parameters_file import default_parameters, parse_yaml
+from geonode.parameters_file import parse_yaml
 
 
 class Gaps(StrEnum):

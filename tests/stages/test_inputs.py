@@ -1,16 +1,19 @@
 """What reruns a stage besides its artifacts: code that means something else, other parameters."""
 
-import json
+import importlib
 import shutil
+from pathlib import Path
 
 import pytest
 
 from geonode.parameters_file import read_parameters
-from stages.inputs import SourceCode, write_inputs
+from geonode.storage.document import read_document
+from stages.inputs import CODE, SourceCode, decisive, write_inputs
 from stages.paths import STAGES
 from tests.stages.conftest import ROOT
 
 METRIC = "stages/metric.py"
+PARSED = SourceCode._parsed
 
 
 @pytest.fixture(scope="module")
@@ -62,20 +65,40 @@ def test_code_that_a_stage_does_not_import_reruns_it_not(copy, before):
     assert SourceCode(copy).digest(METRIC) == before
 
 
-def test_data_files_of_the_package_count(copy):
-    decoders = SourceCode(copy).digest("stages/decoders.py")
+def test_data_files_that_a_module_names_count(copy):
+    before = SourceCode(copy).digest("stages/decoders.py")
+    (copy / "geonode/posterior/.prior.py.swp").touch()
+    with (copy / "geonode/defaults.yaml").open("a") as file:
+        file.write("# no stage reads this file\n")
+    assert SourceCode(copy).digest("stages/decoders.py") == before
     with (copy / "geonode/posterior/prior.safetensors").open("ab") as file:
         file.write(b"\0")
-    assert SourceCode(copy).digest("stages/decoders.py") != decoders
+    assert SourceCode(copy).digest("stages/decoders.py") != before
 
 
-def parameters_of(folder, monkeypatch, **changes):
-    monkeypatch.chdir(folder)
-    write_inputs(read_parameters(ROOT / "params.yaml", changes))
-    return {
-        name: json.loads((folder / f"data/inputs/{name}.json").read_text())["parameters"]
-        for name in STAGES
-    }
+def test_only_files_that_changed_are_parsed_again(copy, before, monkeypatch):
+    code = SourceCode(copy)
+    code.digest(METRIC)
+    edit(copy, "geonode/training/trainer.py", "import ", "import this\nimport ")
+    whole = SourceCode(copy).digest(METRIC)
+    parsed = []
+    monkeypatch.setattr(
+        SourceCode, "_parsed", lambda self, *given: parsed.append(given[0]) or PARSED(self, *given)
+    )
+    assert SourceCode(copy, code.read).digest(METRIC) == whole != before
+    assert parsed == ["geonode/training/trainer.py"]
+
+
+def test_probe_writes_code_and_parameters_of_every_stage(tmp_path, monkeypatch, before):
+    monkeypatch.chdir(tmp_path)
+    write_inputs(read_parameters(ROOT / "params.yaml"))
+    assert {path.stem for path in Path("data/inputs").iterdir()} == {*STAGES, "code"}
+    metric = read_document(Path("data/inputs/metric.json"))
+    assert metric["code"] == before
+    assert metric["parameters"]["metric"]["epochs"] == 300
+    CODE.write_bytes(CODE.read_bytes()[:-9])  # is read again
+    write_inputs(read_parameters(ROOT / "params.yaml"))
+    assert read_document(Path("data/inputs/metric.json")) == metric
 
 
 @pytest.mark.parametrize(
@@ -88,7 +111,9 @@ def parameters_of(folder, monkeypatch, **changes):
         ({"validate.bands": {}}, {"validate", "benchmark"}),
     ],
 )
-def test_parameters_rerun_the_stages_that_they_decide(tmp_path, monkeypatch, changes, stages):
-    usual = parameters_of(tmp_path, monkeypatch)
-    changed = parameters_of(tmp_path, monkeypatch, **changes)
-    assert {name for name in STAGES if usual[name] != changed[name]} == stages
+def test_parameters_rerun_the_stages_that_they_decide(changes, stages):
+    for name in STAGES:
+        importlib.import_module(f"stages.{name}")
+    usual = read_parameters(ROOT / "params.yaml")
+    changed = read_parameters(ROOT / "params.yaml", changes)
+    assert {name for name in STAGES if decisive(usual, name) != decisive(changed, name)} == stages
