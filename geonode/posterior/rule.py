@@ -30,13 +30,21 @@ class _Layers(nn.Sequential):
         super().__init__(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, outputs), *last)
 
     def forward(self, *parts: Tensor) -> Tensor:
+        """Values of the concatenated parts, the largest first; written over each other.
+
+        Fresh memory for every sum would cost more than the arithmetic.
+        """
         first, *others = self
-        weight, joined = first.get_parameter("weight"), first.get_parameter("bias")
-        columns = weight.split([part.shape[-1] for part in parts], dim=1)
-        for part, column in zip(parts, columns, strict=True):
-            joined = joined + part @ column.T
+        columns = first.get_parameter("weight").split([part.shape[-1] for part in parts], dim=1)
+        joined = parts[0] @ columns[0].T
+        joined += first.get_parameter("bias")
+        for part, column in zip(parts[1:], columns[1:], strict=True):
+            joined += part @ column.T
         for layer in others:
-            joined = layer(joined)
+            if isinstance(layer, nn.SiLU):  # its gradient needs what it was given
+                joined = nn.functional.silu(joined, inplace=not torch.is_grad_enabled())
+            else:
+                joined = layer(joined)
         return joined
 
 
@@ -89,8 +97,9 @@ class WeightNetwork(nn.Module):
         """
         dtype = self.feature_mean.dtype
         features, context, start = (part.to(dtype) for part in (features, context, initial))
-        features = ((features - self.feature_mean) / self.feature_deviation).clamp(-WIDEST, WIDEST)
-        context = ((context - self.context_mean) / self.context_deviation).clamp(-WIDEST, WIDEST)
+        features = (features - self.feature_mean).div_(self.feature_deviation)
+        context = (context - self.context_mean).div_(self.context_deviation)
+        features, context = (part.clamp_(-WIDEST, WIDEST) for part in (features, context))
         encoded = self.encode(features, self.description, context[:, None])
         valid = torch.isfinite(start).to(dtype)
         first = _average(torch.softmax(start, dim=-1), encoded)
