@@ -1,20 +1,36 @@
-"""Fault injection: killed processes, damaged files and full disks; exit 1 if data are lost.
+"""Fault injection: killed processes, full disks and concurrent runs; exit 1 if data are lost.
 
 `python -m benchmarks.chaos --out chaos.json` breaks copies of a small project in a temporary
-folder. POSIX only: processes are killed by SIGKILL and limited by RLIMIT_FSIZE.
+folder. POSIX only: processes are killed by SIGKILL and limited by RLIMIT_FSIZE. Damaged files,
+artifacts of other runs and power cuts are in `tests/storage` and `tests/stages/test_faults.py`.
 """
 
+import os
+import resource
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchmarks import corruption, crash, pressure
-from benchmarks.project import STAGES, Bench, FaultRow, make, repro, stage
+from benchmarks.project import (
+    CHECKPOINTS,
+    STAGES,
+    Bench,
+    Child,
+    FaultRow,
+    made,
+    make,
+    repro,
+    run_stage,
+    stage,
+)
 from geonode.devices.device import environment, resolve
 from geonode.errors import GeonodeError
 from geonode.parameters_file import read_parameters
@@ -22,9 +38,15 @@ from geonode.storage.document import write_metrics
 
 KILLS = 90
 KILLS_OF_DVC = (7, 3)  # with its stage, and without
-FLIPS = 500
-DAMAGES = 60
-BY_COMMAND = 12
+PATIENCE = 20  # runs of `dvc repro` while the stage of a killed one still runs
+SHARES = (0.0, 0.3, 0.9)  # room for a file, of the size of the largest one
+BEING_WRITTEN = "is being written by another process"
+LONG = {
+    "metric": ("--epochs", "1000", "--checkpoint-every", "0"),
+    "decoders": ("--epochs", "1000", "--checkpoint-every", "0"),
+    "geodesics": ("--memory-mb", "1"),
+}
+"""Options with which stages work for long in one process."""
 
 
 def prepared(folder: Path) -> Bench:
@@ -52,38 +74,170 @@ def prepared(folder: Path) -> Bench:
 def rows(folder: Path) -> Iterator[FaultRow]:
     """Results of all faults in turn."""
     bench = prepared(folder)
-    yield from crash.killed_stages(bench, KILLS)
+    for number, name in enumerate(STAGES):
+        yield killed_stage(bench, name, len(range(number, KILLS, len(STAGES))))
     for kills, group in zip(KILLS_OF_DVC, (True, False), strict=True):
-        fresh = folder / f"fresh{kills}"
-        make(fresh)
-        yield crash.killed_repro(bench, fresh, kills, group)
-    yield from corruption.damaged(bench, FLIPS, DAMAGES)
-    yield corruption.by_command(bench, BY_COMMAND)
-    yield corruption.of_another_run(bench)
-    yield corruption.wrong_clock(bench)
-    yield pressure.files_too_large(bench)
-    yield pressure.disk_full(bench, folder / "disk")
-    yield pressure.read_only(bench)
-    yield pressure.two_stages(bench, 2 * len(STAGES))
-    for name, row in (("held", pressure.second_writer), ("read", pressure.torn_reads)):
-        (folder / name).mkdir()
-        yield row(folder / name, 20 if name == "held" else 500)
-    yield pressure.two_pipelines(bench, 2)
-    make(folder / "long")
-    (folder / "long/data").mkdir()
-    (folder / "long/data/device.json").write_bytes((bench.whole / "data/device.json").read_bytes())
-    yield from pressure.long_work(folder / "long")
+        make(folder / f"fresh{kills}")
+        yield killed_repro(bench, folder / f"fresh{kills}", kills, group)
+    yield files_too_large(bench)
+    yield two_stages(bench, 2 * len(STAGES))
+    yield two_pipelines(bench, 2)
+    yield long_work(bench)
+
+
+def killed_stage(bench: Bench, name: str, trials: int) -> FaultRow:
+    """A stage killed and run again, over the outputs of another run."""
+    problems, begun, resumed = [], 0, 0
+    for _ in range(trials):
+        while True:
+            bench.give(name, bench.other)
+            child = stage(bench.work, name)
+            time.sleep(bench.choose.random() * bench.seconds[name])
+            if child.kill():
+                break
+        torn = bench.torn(name)
+        left = any((bench.work / CHECKPOINTS / name).rglob("*.safetensors"))
+        status, text = stage(bench.work, name, "--log-level", "info").finish()
+        went_on = "training goes on after epoch" in text
+        problem = torn or (f"{name}: {text.strip()}" if status else bench.differing())
+        if left and not (problem or went_on):
+            problem = f"{name}: did not resume from its checkpoint"
+        if problem:
+            problems.append(problem)
+            bench.restore()
+        begun, resumed = begun + left, resumed + went_on
+    note = f"{begun} left a checkpoint, {resumed} resumed from it" if begun else ""
+    how = f"`kill -9` of `stages.{name}` at a random moment, run again"
+    return FaultRow("killed stage", how, trials, tuple(problems), note)
+
+
+def killed_repro(bench: Bench, folder: Path, kills: int, group: bool) -> FaultRow:
+    """`dvc repro` of a new project, killed repeatedly, then run to its end.
+
+    Args:
+        bench: project with the expected result.
+        folder: folder of the new project.
+        kills: number of kills.
+        group: whether its stage is killed with it, or runs on while DVC is run again.
+    """
+    problem, count, refused = "", 0, 0
+    for _ in range(kills):
+        process = repro(folder)
+        time.sleep(2 + bench.choose.random() * 5)
+        if process.poll() is not None:
+            break
+        (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
+        _close(process)
+        count += 1
+    for _ in range(PATIENCE):
+        process = repro(folder)
+        text, _ = process.communicate()
+        if not process.returncode or BEING_WRITTEN not in text:
+            break
+        refused += 1
+        time.sleep(1)
+    if process.returncode:
+        problem = f"dvc repro: {' '.join(text.split()[-60:])}"
+    elif made(folder) != made(bench.whole):
+        wrong = sorted(set(made(folder).items()) ^ set(made(bench.whole).items()))
+        problem = f"dvc repro: differing: {', '.join(sorted({name for name, _ in wrong}))}"
+    what = "and its stage" if group else "alone, whose stage goes on"
+    how = f"`kill -9` of `dvc repro` {what}, every 2 to 7 s on its way, then run to its end"
+    note = f"refused {refused} times while the old stage still wrote" if refused else ""
+    return FaultRow("killed pipeline", how, count, (problem,) * count if problem else (), note)
+
+
+def _close(process: "subprocess.Popen[str]") -> None:
+    if process.stdout is not None:
+        process.stdout.close()  # a running stage may hold the other end
+    process.wait()
+
+
+def files_too_large(bench: Bench) -> FaultRow:
+    """Every stage with a size limit below its largest file, over the outputs of another run."""
+    problems = []
+    for name in STAGES:
+        for share in SHARES:
+            bench.give(name, bench.other)
+            files = [bench.other / file for file in made(bench.other, *bench.outputs[name])]
+            size = int(share * max(file.stat().st_size for file in files if file.is_file()))
+            if problem := _refused(bench, name, size):
+                problems.append(problem)
+            bench.restore()
+    how = "a limit (RLIMIT_FSIZE) of 0, 30 and 90% of the largest file, every stage"
+    return FaultRow("largest file", how, len(STAGES) * len(SHARES), tuple(problems))
+
+
+def _refused(bench: Bench, name: str, size: int) -> str:
+    """Problem, if any, of a stage that may write files up to a size (bytes)."""
+    status, text = Child(bench.work, _limited_stage, size, name).finish()
+    last = next((line for line in text.splitlines() if line.startswith("error: ")), "")
+    expected = ("cannot be written", f"{size:,} bytes", "ulimit -f")
+    missing = [part for part in expected if part not in last]
+    if status != 2 or missing:
+        return f"{name}: status {status}, without {missing}: {text.strip()}"
+    left = set(made(bench.work)) - set(made(bench.whole)) - set(made(bench.other))
+    left = {file for file in left if not file.startswith(CHECKPOINTS)}  # for the next run
+    return f"{name}: left {', '.join(sorted(left))}" if left else bench.torn(name)
+
+
+def _limited_stage(size: int, name: str) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    run_stage(name)
+
+
+def two_stages(bench: Bench, trials: int) -> FaultRow:
+    """A stage started twice at the same moment."""
+    problems, count = [], 0
+    for trial in range(trials):
+        name = STAGES[trial % len(STAGES)]
+        bench.give(name, bench.other)
+        ended = [child.finish() for child in [stage(bench.work, name) for _ in range(2)]]
+        refused = [text for status, text in ended if status]
+        count += len(refused)
+        if len(refused) == 2 or not all(BEING_WRITTEN in text for text in refused):
+            problems.append(f"{name}: {ended}")
+        elif wrong := bench.differing():
+            problems.append(f"{name}: {wrong}")
+        bench.restore()
+    note = f"{count} were refused as the other one was writing, the others wrote after it"
+    return FaultRow("two writers", "the same stage twice at once", trials, tuple(problems), note)
+
+
+def two_pipelines(bench: Bench, trials: int) -> FaultRow:
+    """`dvc repro` started twice at the same moment."""
+    problems, count = [], 0
+    for _ in range(trials):
+        processes = [repro(bench.work) for _ in range(2)]
+        ended = [(process.communicate()[0], process.returncode) for process in processes]
+        refused = [text for text, status in ended if status]
+        count += len(refused)
+        if len(refused) == 2 or not all("lock" in text.lower() for text in refused):
+            problems.append(f"dvc repro: {ended}")
+        elif wrong := bench.differing():
+            problems.append(wrong)
+    note = f"{count} were refused by the lock of DVC"
+    return FaultRow("two pipelines", "`dvc repro` twice at once", trials, tuple(problems), note)
+
+
+def long_work(bench: Bench) -> FaultRow:
+    """Stages that work for long, which warn by themselves if their memory grows."""
+    problems = []
+    for name, options in LONG.items():
+        status, text = stage(bench.work, name, *options).finish()
+        if status or "memory grew" in text:
+            problems.append(f"{name}: {text.strip()}")
+        bench.restore()
+    how = "1,000 epochs of metric and decoders, geodesics in tiles: no warning of growing memory"
+    return FaultRow("long work", how, len(LONG), tuple(problems))
 
 
 def markdown(table: Iterable[FaultRow]) -> str:
     """Table of the results in Markdown."""
     lines = ["| fault | provoked by | trials | survived | lost | |", "|---|---|---|---|---|---|"]
     for row in table:
-        lost = len(row.problems)
-        lines.append(
-            f"| {row.fault} | {row.provoked} | {row.trials} | {row.trials - lost} | {lost} "
-            f"| {row.note} |"
-        )
+        counts = f"{row.trials} | {row.trials - len(row.problems)} | {len(row.problems)}"
+        lines.append(f"| {row.fault} | {row.provoked} | {counts} | {row.note} |")
     return "\n".join(lines)
 
 
@@ -93,9 +247,7 @@ def main(
     """Inject every fault, and exit with status 1 if anything is lost."""
     began, table = time.perf_counter(), []
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)  # for the stage that does not run as the superuser
-        for row in rows(folder):
+        for row in rows(Path(name)):
             seconds = time.perf_counter() - began
             typer.echo(f"{seconds:5.0f} s  {row.fault}: {row.provoked}: {row.trials}", err=True)
             for problem in row.problems:
@@ -104,18 +256,7 @@ def main(
     typer.echo(markdown(table))
     if out is not None:
         device = resolve("cpu", read_parameters(Path("params.yaml")).precision)
-        lines = [
-            {
-                "fault": row.fault,
-                "provoked": row.provoked,
-                "trials": row.trials,
-                "survived": row.trials - len(row.problems),
-                "lost": len(row.problems),
-                "problems": list(row.problems),
-                "note": row.note,
-            }
-            for row in table
-        ]
+        lines = [asdict(row) | {"lost": len(row.problems)} for row in table]
         seconds = time.perf_counter() - began
         write_metrics(out, {"machine": environment(device), "seconds": seconds, "faults": lines})
     sys.exit(any(row.problems for row in table))

@@ -53,14 +53,11 @@ os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
 _PROCESSES.set_forkserver_preload(
     [
         "benchmarks.project",
-        "geonode.cli",
-        "geonode.estimation.model",
         "geonode.evaluation.estimation",
         "geonode.evaluation.figures",
         "geonode.geometry.stored",
         "geonode.metrics.metric_learning",
         "geonode.report.page",
-        "geonode.storage.integrity",
         *(f"stages.{name}" for name in STAGES),
     ]
 )
@@ -130,11 +127,6 @@ def _run(write: Connection, folder: Path, call: Callable[..., None], *arguments:
 def run_stage(name: str, options: tuple[str, ...] = ()) -> None:
     """Run a stage like `python -m stages.NAME`, in the working folder."""
     importlib.import_module(f"stages.{name}").app(options, prog_name=name)
-
-
-def run_command(*options: str) -> None:
-    """Run the command `geonode`, in the working folder."""
-    importlib.import_module("geonode.cli").app(options, prog_name="geonode")
 
 
 def stage(folder: Path, name: str, *options: str) -> Child:

@@ -1,6 +1,13 @@
+import os
 from pathlib import Path
 
 import pytest
+import torch
+
+# Kernels are compiled where there is a CUDA device; elsewhere Triton interprets them, and it must
+# know so before any test imports it.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,10 @@ from typing import Any, get_args
 import torch
 
 from geonode.config import PrecisionParameters
-from geonode.devices.device import DeviceKind, environment, resolve
+from geonode.devices.device import DeviceKind, resolve
 from geonode.devices.profile import Profile, profile_of
 from geonode.errors import DeviceError
+from geonode.observation.machine import machine as processor_and_versions
 
 _DEFAULT = PrecisionParameters(training="float32", geometry="auto")
 
@@ -61,9 +62,7 @@ def present() -> list[Present]:
 
 def machine() -> dict[str, Any]:
     """Processor, cores, threads and versions; `triton` is None where it cannot be imported."""
-    found = environment(resolve("cpu", _DEFAULT))
-    kept = ("processor", "cores", "threads", "system", "python", "torch")
-    return {key: found[key] for key in kept} | {"triton": _triton()}
+    return {**processor_and_versions(), "threads": torch.get_num_threads(), "triton": _triton()}
 
 
 def _triton() -> str | None:

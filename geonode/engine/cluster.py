@@ -11,7 +11,7 @@ import signal
 import socket
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from itertools import islice
@@ -23,7 +23,7 @@ from uuid import uuid4
 
 import numpy as np
 from dask import config
-from distributed import Client, Future, LocalCluster, as_completed, get_worker, wait
+from distributed import CancelledError, Client, Future, LocalCluster, get_worker, wait
 from distributed.comm import connect
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
@@ -40,9 +40,6 @@ ANSWER_SECONDS = 30
 
 BEGUN_PER_WORKER = 2
 """Tiles per worker: the running one and the next."""
-
-BEGUN_AGAIN = ("lost", "pending")
-"""Status of a finished tile whose worker died with the result."""
 
 ENVIRON = "distributed.nanny.pre-spawn-environ"
 OF_WORKERS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 1)
@@ -149,31 +146,24 @@ class Cluster:
         # Submitted as a task, as the cluster recomputes lost tasks but not lost scattered data.
         given = self._client.submit(_itself, recipe, pure=False)
         follow = partial(self._client.submit, _on_worker, session, given, pure=False)
-        left, begun = iter(enumerate(tiles)), dict[Future, int]()
-        running = as_completed(loop=self._client.loop)
-        orderly = _Orderly(tiles, take, report)
+        begun = _Begun(follow, tiles)
+        with self._client.as_current():
+            try:
+                for number, tile in enumerate(tiles):
+                    found, units = begun.result(number, self._most())
+                    take(tile, found)
+                    report(units)
+            except Exception:
+                # No worker may still be writing when the caller removes unfinished files.
+                begun.end()
+                raise
+            except BaseException:
+                self._abandon(begun.waiting)
+                raise
 
-        def begin() -> None:
-            most = BEGUN_PER_WORKER * max(1, len(self._client.nthreads()))
-            for index, tile in islice(left, max(0, most - len(begun))):
-                begun[future := follow(tile, priority=-index)] = index
-                running.add(future)
-
-        try:
-            begin()
-            # Started tiles are awaited after an error too: no worker may still be writing when the
-            # caller removes unfinished files.
-            for future in running:
-                if future.status in BEGUN_AGAIN:
-                    running.add(future)
-                    continue
-                orderly.add(begun.pop(future), future)
-                if orderly.goes_on:
-                    begin()
-        except BaseException:
-            self._abandon(list(begun))
-            raise
-        orderly.require_done()
+    def _most(self) -> int:
+        """Number of tiles that may run or wait for a worker at a time."""
+        return BEGUN_PER_WORKER * max(1, len(self._client.nthreads()))
 
     def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
         """Handle of a file that every process maps into its memory."""
@@ -182,59 +172,50 @@ class Cluster:
         return partial(_mapped, path)
 
 
-class _Orderly:
-    """Buffer that passes on results in the order of the tiles, up to the first error."""
+class _Begun:
+    """Tiles that were submitted and whose results were not taken yet, in their order."""
 
-    def __init__(
-        self, tiles: Sequence[Any], take: Callable[[Any, Any], object], report: Progress
-    ) -> None:
-        self._tiles, self._take, self._report = tiles, take, report
-        self._waiting: dict[int, tuple[Any, int]] = {}
-        self._failed: dict[int, Future] = {}
-        self._error: Exception | None = None
-        self._next = 0
+    def __init__(self, submit: Callable[..., Future], tiles: Sequence[Any]) -> None:
+        self._submit, self._tiles = submit, tiles
+        self._left = iter(enumerate(tiles))
+        self.waiting: list[Future] = []
 
-    @property
-    def goes_on(self) -> bool:
-        """Whether nothing has failed."""
-        return not self._failed and self._error is None
-
-    def add(self, index: int, future: Future) -> None:
-        """Add a tile that has finished or failed."""
-        if future.status in ("error", "cancelled"):
-            self._failed[index] = future
-            return
-        self._waiting[index] = future.result()  # waits if the result was lost just now
-        while self._next in self._waiting and self._error is None:
-            found, units = self._waiting.pop(self._next)
-            try:
-                self._take(self._tiles[self._next], found)
-                self._report(units)
-            except Exception as error:  # raised when the other tiles have ended
-                self._error = error
-            self._next += 1
-
-    def require_done(self) -> None:
-        """Raise the first error, if any.
+    def result(self, number: int, most: int) -> Any:
+        """Result of the first tile that waits; others are submitted meanwhile, up to a number.
 
         Raises:
-            EngineError: a tile was given up.
-            Exception: raised by a tile or by `take`.
+            EngineError: the tile was given up.
+            Exception: raised by the tile.
         """
-        if self._error is not None:
-            raise self._error
-        if not self._failed:
-            return
-        index = min(self._failed)
-        future, where = self._failed[index], f"tile {index + 1} of {len(self._tiles)}"
-        if future.status != "error":
-            raise EngineError(f"{where}: the connection to the scheduler was lost; run it again")
-        error = future.exception()
-        if isinstance(error, KilledWorker):
+        where = f"tile {number + 1} of {len(self._tiles)}"
+        try:
+            self._submit_more(most)
+            while not self.waiting[0].done():
+                wait(self._running(), return_when="FIRST_COMPLETED")
+                self._submit_more(most)
+            return self.waiting.pop(0).result()  # waits if the result was lost just now
+        except CancelledError as error:
+            raise EngineError(
+                f"{where}: the connection to the scheduler was lost; run it again"
+            ) from error
+        except KilledWorker as error:
             raise EngineError(
                 f"{where}: found no worker that survives it, expected one; look at its memory"
             ) from error
-        raise error.with_traceback(future.traceback())
+
+    def _running(self) -> list[Future]:
+        return [future for future in self.waiting if not future.done()]
+
+    def _submit_more(self, most: int) -> None:
+        """Submit the next tiles, unless one has failed."""
+        if all(future.status != "error" for future in self.waiting):
+            for index, tile in islice(self._left, max(0, most - len(self._running()))):
+                self.waiting.append(self._submit(tile, priority=-index))
+
+    def end(self) -> None:
+        """Wait for all tiles that were submitted."""
+        with suppress(CancelledError):
+            wait(self.waiting)
 
 
 @contextmanager

@@ -30,8 +30,7 @@ from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 from geonode.storage.artifact import open_artifact
 from geonode.storage.artifact_layout import JSON
-from geonode.storage.artifact_parts import Parts
-from geonode.storage.artifact_writer import ArtifactWriter
+from geonode.storage.artifact_writer import ArtifactWriter, Parts
 from geonode.storage.lineage import NOTHING
 
 DIMS = ("member", "fold", "pair", "wavelength")

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import EllipsisType
 
 import google_crc32c
 import numcodecs.blosc
@@ -27,7 +29,6 @@ from geonode.storage.artifact_layout import (
     fill_value,
     sealed_files,
 )
-from geonode.storage.artifact_parts import BlockWriter, Parts
 from geonode.storage.atomic import replacing
 from geonode.storage.document import encode_json
 from geonode.storage.seal import UNSEALED, file_checksum, seal
@@ -65,6 +66,89 @@ def artifact_writer(path: Path, attributes: dict[str, JSON]) -> Iterator["Artifa
         writer._close(attributes)
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Arrays of an artifact that is being written, for any process that sees its folder.
+
+    Processes that fill different parts need no synchronisation.
+
+    Attributes:
+        path: final path of the artifact, for messages.
+        folder: folder in which it is written.
+    """
+
+    path: Path
+    folder: Path
+
+    def blocks(self, name: str, block_dims: int) -> "BlockWriter":
+        """Writer of the blocks of a stored array.
+
+        Args:
+            name: the array.
+            block_dims: number of leading dimensions that index the blocks.
+
+        Raises:
+            ArtifactError: there is no such array.
+        """
+        return BlockWriter(self._open(name), block_dims, f"{self.path}: array {name!r}")
+
+    def mapped(self, name: str) -> Shaped[np.memmap, "..."]:
+        """Mapped array to fill; `flush` it for readers on other machines.
+
+        Raises:
+            ArtifactError: there is no such array.
+        """
+        array = self._open(name)
+        file = chunk_file(self.folder / name, array)
+        return np.memmap(file, array.dtype, mode="r+", shape=array.shape)
+
+    def read(self, name: str, index: tuple[int, ...]) -> Shaped[np.ndarray, "..."]:
+        """Written part of a stored array.
+
+        Raises:
+            ArtifactError: there is no such array.
+        """
+        selection: tuple[int | EllipsisType, ...] = (*index, ...)
+        return np.asarray(self._open(name)[selection])
+
+    def _open(self, name: str) -> zarr.Array:
+        try:
+            folder, config = self.folder / name, {"write_empty_chunks": True}
+            return zarr.open_array(folder, mode="r+", zarr_format=3, config=config)
+        except (OSError, ValueError) as error:
+            raise ArtifactError(
+                f"{self.path}: array {name!r}: cannot be opened to be filled: {error}"
+            ) from error
+
+
+class BlockWriter:
+    """Writer of the blocks of a stored array: `blocks[index] = block`."""
+
+    def __init__(self, array: zarr.Array, block_dims: int, where: str) -> None:
+        self._array = array
+        self._block_dims = block_dims
+        self._where = where
+
+    def __setitem__(self, index: tuple[int, ...], block: Shaped[np.ndarray, "..."]) -> None:
+        """Compress and write one block.
+
+        Args:
+            index: index along the leading dimensions.
+            block: values over the other dimensions, in the dtype of the array.
+
+        Raises:
+            ArtifactError: index or block are of another size or dtype; nothing is broadcast or
+                cast.
+        """
+        shape, dtype = self._array.shape[self._block_dims :], self._array.dtype
+        if len(index) != self._block_dims or block.shape != shape or block.dtype != dtype:
+            raise ArtifactError(
+                f"{self._where}: block {index}: found {block.dtype} of shape {block.shape}, "
+                f"expected {dtype} of shape {shape} at an index of length {self._block_dims}"
+            )
+        self._array[index] = block
+
+
 class ArtifactWriter:
     """Arrays of an artifact that is being written, opened and closed by `artifact_writer`.
 
@@ -81,7 +165,7 @@ class ArtifactWriter:
         self._mapped: list[Path] = []
 
     @property
-    def parts(self) -> "Parts":
+    def parts(self) -> Parts:
         """Arrays, for processes that fill parts of them."""
         return Parts(self._path, self._folder)
 
@@ -139,7 +223,7 @@ class ArtifactWriter:
         units: str,
         long_name: str,
         block_dims: int,
-    ) -> "BlockWriter":
+    ) -> BlockWriter:
         """Store an array, compressed, block by block in any order, one file per block.
 
         Args:
@@ -153,19 +237,9 @@ class ArtifactWriter:
         """
         dtype = self._declare(name, dims, shape, dtype, block_dims)
         chunks, shards = chunks_and_shards(shape, dtype.itemsize, block_dims)
-        array = self._create(
-            name,
-            dtype,
-            units=units,
-            long_name=long_name,
-            chunks=chunks,
-            shards=shards,
-            compressors=(
-                BloscCodec(cname="zstd", shuffle="bitshuffle", typesize=dtype.itemsize),
-                Crc32cCodec(),
-            ),
-        )
-        return BlockWriter(array, block_dims, f"{self._path}: array {name!r}")
+        codec = BloscCodec(cname="zstd", shuffle="bitshuffle", typesize=dtype.itemsize)
+        self._create(name, dtype, units, long_name, chunks, shards, (codec, Crc32cCodec()))
+        return self.parts.blocks(name, block_dims)
 
     def mapped(
         self,
@@ -190,15 +264,7 @@ class ArtifactWriter:
             long_name: label of the quantity.
         """
         dtype = self._declare(name, dims, shape, dtype, block_dims=0)
-        array = self._create(
-            name,
-            dtype,
-            units=units,
-            long_name=long_name,
-            chunks=shape,
-            shards=None,
-            compressors=(Crc32cCodec(),),
-        )
+        array = self._create(name, dtype, units, long_name, shape, None, (Crc32cCodec(),))
         file = chunk_file(self._folder / name, array)
         file.parent.mkdir(parents=True)
         # Written before it is mapped: a full disk then raises an error, while a write to a mapped
@@ -244,7 +310,6 @@ class ArtifactWriter:
         self,
         name: str,
         dtype: np.dtype,
-        *,
         units: str,
         long_name: str,
         chunks: tuple[int, ...],

@@ -49,34 +49,26 @@ def replacing(path: Path) -> Iterator[Path]:
             should be, a folder where a file should be), in the body or here; another process or
             thread is writing `path`; or the scratch folder was not made by geonode.
     """
-    try:
-        _make_folder(path.parent)
-        with file_lock(path) as own:
-            temporary, aside = own / _NEW, own / _OLD
-            if os.path.lexists(aside) and not os.path.lexists(path):
-                aside.rename(path)
-            _remove(aside)
-            _remove(temporary)
+    with _scratch(path) as own:
+        temporary, aside = own / _NEW, own / _OLD
+        if os.path.lexists(aside) and not os.path.lexists(path):
+            aside.rename(path)
+        _remove(aside)
+        yield temporary
+        _flush(temporary)
+        if temporary.is_dir() and path.is_dir():
+            # No portable call exchanges two folders, so the old one is moved away first.
+            path.rename(aside)
             try:
-                yield temporary
-                _flush(temporary)
-                if temporary.is_dir() and path.is_dir():
-                    # No portable call exchanges two folders, so the old one is moved away first.
-                    path.rename(aside)
-                    try:
-                        temporary.rename(path)
-                    except OSError:
-                        aside.rename(path)
-                        raise
-                else:
-                    temporary.replace(path)
-                _flush_folder(path.parent)
-                _remove(aside)
-                _remove(own / _KEPT)
-            finally:
-                _remove(temporary)
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be written: {error}{_advice(path, error)}") from error
+                temporary.rename(path)
+            except OSError:
+                aside.rename(path)
+                raise
+        else:
+            temporary.replace(path)
+        _flush_folder(path.parent)
+        _remove(aside)
+        _remove(own / _KEPT)
 
 
 def kept_of(path: Path) -> Path:
@@ -91,16 +83,29 @@ def scratch_folder(path: Path) -> Iterator[Path]:
     Raises:
         ArtifactError: as `replacing`.
     """
-    try:
+    with _scratch(path) as own:
+        (own / _NEW).mkdir()
+        yield own / _NEW
+
+
+@contextmanager
+def _scratch(path: Path) -> Iterator[Path]:
+    """Context with the locked scratch folder of a path, without `new` before and after."""
+    with _told(path):
         _make_folder(path.parent)
         with file_lock(path) as own:
-            folder = own / _NEW
-            _remove(folder)
-            folder.mkdir()
+            _remove(own / _NEW)
             try:
-                yield folder
+                yield own
             finally:
-                _remove(folder)
+                _remove(own / _NEW)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Context in which a refusal of the operating system becomes an error that says what to do."""
+    try:
+        yield
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be written: {error}{_advice(path, error)}") from error
 
@@ -141,11 +146,9 @@ def file_lock(path: Path) -> Iterator[Path]:
             geonode, or the operating system refuses.
     """
     own = _scratch_of(path)
-    try:
+    with _told(path):
         while (descriptor := _locked(own, path)) is None:
             pass  # another process has removed the file or its folder meanwhile
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be written: {error}{_advice(path, error)}") from error
     try:
         yield own
     finally:

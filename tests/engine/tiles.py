@@ -31,9 +31,9 @@ def sums(opened):
 
 
 def surroundings():
-    """Threads, working folder, and a setting of Dask that makes large arrays slow."""
+    """Threads, working folder, a setting of Dask that makes large arrays slow, and the process."""
     trim = os.environ.get("MALLOC_TRIM_THRESHOLD_")
-    return lambda tile, report: (torch.get_num_threads(), Path.cwd(), trim)
+    return lambda tile, report: (torch.get_num_threads(), Path.cwd(), trim, os.getpid())
 
 
 def failing(bad, folder, seconds=0.05):
@@ -57,6 +57,7 @@ def slow(folder):
         if (folder / "first").exists():
             (folder / f"slow-{os.getpid()}").touch()
             time.sleep(60)
+            (folder / f"ended-{os.getpid()}").touch()
         if tile == 0:
             (folder / "first").touch()
 
