@@ -113,8 +113,8 @@ class Parts:
 
     def _open(self, name: str) -> zarr.Array:
         try:
-            folder, config = self.folder / name, {"write_empty_chunks": True}
-            return zarr.open_array(folder, mode="r+", zarr_format=3, config=config)
+            with zarr.config.set({"array.write_empty_chunks": True}):  # what is absent is lost
+                return zarr.open_array(self.folder / name, mode="r+", zarr_format=3)
         except (OSError, ValueError) as error:
             raise ArtifactError(
                 f"{self.path}: array {name!r}: cannot be opened to be filled: {error}"
@@ -329,7 +329,6 @@ class ArtifactWriter:
             fill_value=fill_value(dtype),
             dimension_names=self._dims[name],
             attributes={"units": units, "long_name": long_name},
-            config={"write_empty_chunks": True},  # so that an absent chunk is always a lost one
         )
 
     def _close(self, attributes: dict[str, JSON]) -> None:

@@ -1,34 +1,34 @@
 import errno
+import fcntl
 import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from geonode.errors import ArtifactError
-from geonode.storage.atomic import kept_of, replacing, scratch_folder, write_bytes
+from geonode.storage import atomic
+from geonode.storage.atomic import file_lock, kept_of, replacing, scratch_folder, write_bytes
 from tests.storage.damage import contents
 
 
-def write_folder(path, text):
+def write_file(path, text="new"):
+    write_bytes(path, text.encode())
+
+
+def write_folder(path, text="new"):
     with replacing(path) as temporary:
         temporary.mkdir()
         (temporary / "file").write_text(text)
 
 
-def folder_of_text(path):
-    write_folder(path, "new")
-
-
-def test_a_file_takes_the_place_of_the_older_one(tmp_path):
-    for content in (b"old", b"new"):
-        write_bytes(tmp_path / "deep" / "er" / "file", content)
-    assert contents(tmp_path) == {"deep/er/file": b"new"}
-
-
-def test_a_folder_takes_the_place_of_the_older_one(tmp_path):
+@pytest.mark.parametrize(("write", "inside"), [(write_file, ""), (write_folder, "/file")])
+def test_the_new_one_takes_the_place_of_the_older_one(tmp_path, write, inside):
     for text in ("old", "new"):
-        write_folder(tmp_path / "deep" / "folder", text)
-    assert contents(tmp_path) == {"deep/folder/file": b"new"}
+        write(tmp_path / "deep/er", text)
+        assert contents(tmp_path) == {f"deep/er{inside}": text.encode()}
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -50,22 +50,18 @@ def left_behind(path, **files):
     for name, text in files.items():
         (own / name).mkdir()
         (own / name / "file").write_text(text)
-    return own
 
 
 def test_leftovers_of_a_killed_run_are_removed(tmp_path):
     write_folder(tmp_path / "folder", "older")
     left_behind(tmp_path / "folder", new="half", old="older", kept="half")
     write_folder(tmp_path / "folder", "new")
+    left_behind(tmp_path / "shared", new="half")
+    with scratch_folder(tmp_path / "shared") as folder:
+        assert not list(folder.iterdir())
+        (folder / "file").touch()
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
     assert contents(tmp_path) == {"folder/file": b"new"}
-
-
-def test_a_run_killed_between_the_two_renames_loses_nothing(tmp_path):
-    left_behind(tmp_path / "folder", old="old")
-    with pytest.raises(ValueError), replacing(tmp_path / "folder"):
-        raise ValueError
-    assert contents(tmp_path) == {"folder/file": b"old"}
 
 
 def test_what_is_kept_stays_until_the_path_is_replaced(tmp_path):
@@ -79,21 +75,16 @@ def test_what_is_kept_stays_until_the_path_is_replaced(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize("write", [lambda path: write_bytes(path, b"new"), folder_of_text])
-@pytest.mark.parametrize(
-    "name", ["a.tmp", "a.old", "a.lock", "a.tiles", ".a.tmp", ".a", ".a.geonode.old"]
-)
-def test_files_of_the_user_beside_a_path_are_left_alone(tmp_path, write, name):
-    for parent in (tmp_path / "file", tmp_path / "folder"):
-        parent.mkdir()
-    (tmp_path / "file" / name).write_text("mine")
-    (tmp_path / "folder" / name).mkdir()
-    (tmp_path / "folder" / name / "thesis").write_text("mine")
-    for parent in (tmp_path / "file", tmp_path / "folder"):
-        write(parent / "a")
-        write(parent / "a")
+@pytest.mark.parametrize("write", [write_file, write_folder])
+def test_files_of_the_user_beside_a_path_are_left_alone(tmp_path, write):
+    names = ["a.tmp", "a.old", "a.lock", "a.tiles", ".a.tmp", ".a", ".a.geonode.old"]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "thesis").write_text("mine")
+    for _ in range(2):
+        write(tmp_path / "a")
     kept = contents(tmp_path)
-    assert kept[f"file/{name}"] == kept[f"folder/{name}/thesis"] == b"mine"
+    assert {kept[f"{name}/thesis"] for name in names} == {b"mine"}
 
 
 def in_scratch(own):
@@ -155,14 +146,6 @@ def test_a_scratch_folder_that_is_not_proven_ours_is_not_touched(tmp_path, occup
     assert contents(tmp_path) == before
 
 
-def test_a_folder_of_ones_own_is_empty_and_goes(tmp_path):
-    left_behind(tmp_path / "shared", new="half")
-    with scratch_folder(tmp_path / "shared") as folder:
-        assert not list(folder.iterdir())
-        (folder / "file").touch()
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_new_folder_that_cannot_move_in_lets_the_old_one_back(tmp_path, monkeypatch):
     write_folder(tmp_path / "folder", "old")
     rename = Path.rename
@@ -178,39 +161,131 @@ def test_a_new_folder_that_cannot_move_in_lets_the_old_one_back(tmp_path, monkey
     assert contents(tmp_path) == {"folder/file": b"old"}
 
 
-def test_what_the_system_refuses_is_one_line_that_says_what_and_where(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(ArtifactError) as caught:
-        write_bytes(tmp_path / "file" / "below", b"")
-    message = str(caught.value)
-    assert message.startswith(f"{tmp_path}/file/below: cannot be written: ")
-    assert "\n" not in message
+def test_a_file_never_replaces_a_folder_nor_a_folder_a_file(tmp_path):
+    write_folder(tmp_path / "folder", "kept")
+    write_file(tmp_path / "file", "kept")
+    for write, name in (
+        (write_file, "folder"),
+        (write_folder, "file"),
+        (write_file, "file/below"),
+    ):
+        with pytest.raises(ArtifactError, match=f"^{tmp_path / name}: cannot be written: [^\n]*$"):
+            write(tmp_path / name)
+    assert contents(tmp_path) == {"file": b"kept", "folder/file": b"kept"}
 
 
-def test_a_full_disk(tmp_path, monkeypatch):
-    def fail(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+# what the operating system refuses
 
-    write_bytes(tmp_path / "file", b"old")
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(ArtifactError, match=r"file: cannot be written: .*No space left on device"):
-        write_bytes(tmp_path / "file", b"new")
+
+@pytest.mark.parametrize(
+    ("number", "part"),
+    [
+        (errno.ENOSPC, r"found 12,345 bytes free in {folder}, expected more; make room"),
+        (errno.EDQUOT, r"found 12,345 bytes free in {folder}, expected more; make room"),
+        (errno.EFBIG, r"a file may have 1,000 bytes, expected more; raise `ulimit -f`"),
+        (errno.EACCES, r"make {folder} writable"),
+        (errno.EROFS, r"make {folder} writable"),
+        (errno.EIO, r"{folder}/file: cannot be written: .* Input/output error"),
+    ],
+)
+@pytest.mark.parametrize("call", ["mkdir", "fsync"])
+def test_what_the_system_refuses_says_what_to_do(tmp_path, monkeypatch, call, number, part):
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    write_file(tmp_path / "file", "old")
+    usage = type("Usage", (), {"free": 12_345})
+    monkeypatch.setattr(atomic.shutil, "disk_usage", {tmp_path: usage}.__getitem__)
+    monkeypatch.setattr(atomic.resource, "getrlimit", lambda _: (1000, 1000))
+    monkeypatch.setattr(atomic.Path if call == "mkdir" else os, call, fail)
+    with pytest.raises(ArtifactError, match=part.format(folder=tmp_path)):
+        write_file(tmp_path / "file", "new")
     assert contents(tmp_path) == {"file": b"old"}
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes anywhere")
-def test_a_read_only_folder(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(ArtifactError, match="Permission denied"):
-        write_bytes(tmp_path / "file", b"")
-    tmp_path.chmod(0o700)
+# several processes and threads
+
+HOLD = """\
+import sys, time
+from pathlib import Path
+from geonode.storage.atomic import replacing
+with replacing(Path(sys.argv[1])) as temporary:
+    temporary.write_text("half")
+    sys.stdout.write("writing")
+    sys.stdout.flush()
+    time.sleep(60)
+"""
 
 
-def test_a_file_never_replaces_a_folder_nor_a_folder_a_file(tmp_path):
-    write_folder(tmp_path / "folder", "kept")
-    write_bytes(tmp_path / "file", b"kept")
-    with pytest.raises(ArtifactError, match="cannot be written"):
-        write_bytes(tmp_path / "folder", b"new")
-    with pytest.raises(ArtifactError, match="cannot be written"):
-        write_folder(tmp_path / "file", "new")
-    assert contents(tmp_path) == {"file": b"kept", "folder/file": b"kept"}
+def test_a_second_writer_is_told_and_a_killed_one_holds_nothing(tmp_path):
+    path = tmp_path / "file"
+    write_bytes(path, b"old")
+    with subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.read(7) == b"writing"
+        with pytest.raises(ArtifactError, match=rf"being written by another .*\({holder.pid}\)"):
+            write_bytes(path, b"new")
+        holder.kill()
+    assert path.read_bytes() == b"old"
+    assert {entry.name for entry in tmp_path.iterdir()} == {"file", ".file.geonode"}
+    write_bytes(path, b"new")
+    assert contents(tmp_path) == {"file": b"new"}
+
+
+def test_a_thread_is_told_as_well_and_a_lock_ends_with_an_error(tmp_path):
+    with pytest.raises(ZeroDivisionError), file_lock(tmp_path / "file"):
+        with pytest.raises(ArtifactError, match=rf"another process \({os.getpid()}\)"):
+            write_bytes(tmp_path / "file", b"")
+        raise ZeroDivisionError
+    write_bytes(tmp_path / "file", b"new")
+    assert contents(tmp_path) == {"file": b"new"}
+
+
+def test_a_lock_whose_file_was_removed_meanwhile_is_taken_again(tmp_path, monkeypatch):
+    lock, taken = tmp_path / ".file.geonode/lock", []
+    take = fcntl.flock
+
+    def removed(*arguments):
+        take(*arguments)
+        taken.append(arguments)
+        if len(taken) == 1:
+            lock.unlink()
+
+    monkeypatch.setattr(fcntl, "flock", removed)
+    with file_lock(tmp_path / "file"):
+        assert len(taken) == 2
+        assert lock.read_text(encoding="utf-8") == f"geonode {os.getpid()}"
+
+
+def test_many_threads_write_one_after_the_other_or_are_told(tmp_path):
+    inside, most, reported, wrong = [], [], [], []
+
+    def work():
+        for _ in range(25):
+            try:
+                with file_lock(tmp_path / "file"):
+                    inside.append(1)
+                    most.append(len(inside))
+                    inside.pop()
+            except ArtifactError:
+                reported.append(1)
+            except OSError as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert (max(most), len(most) + len(reported)) == (1, 100)
+    assert not contents(tmp_path)
+
+
+def test_a_disk_without_locks_is_written_with_a_warning(tmp_path, monkeypatch, caplog):
+    def fail(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    write_bytes(tmp_path / "file", b"new")
+    assert contents(tmp_path) == {"file": b"new"}
+    assert f"{tmp_path}/file: its disk has no locks" in caplog.text

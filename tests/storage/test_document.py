@@ -3,16 +3,19 @@ import json
 import numpy as np
 import pytest
 
-from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
+from geonode.errors import ArtifactError, CorruptArtifactError
+from geonode.storage import document
 from geonode.storage.document import (
     cell,
     read_document,
+    read_metrics,
     text_of,
     write_document,
     write_metrics,
     write_text,
 )
-from tests.storage.damage import DAMAGES, contents, flip_every_byte
+from geonode.storage.seal import UNSEALED, seal
+from tests.storage.damage import DAMAGES, flip_every_byte
 
 CONTENT = {
     "device": "cpu",
@@ -24,54 +27,43 @@ CONTENT = {
 }
 
 
-def test_round_trip(tmp_path):
-    write_document(tmp_path / "new" / "device.json", CONTENT)
-    read = read_document(tmp_path / "new" / "device.json")
-    assert read == CONTENT
-    assert list(read) == list(CONTENT)
-
-
-def test_the_file_is_plain_json_with_the_checksum_last(tmp_path):
-    write_document(tmp_path / "device.json", CONTENT)
-    text = (tmp_path / "device.json").read_text(encoding="utf-8")
+def test_a_document_is_plain_json_with_the_checksum_last(tmp_path):
+    file = tmp_path / "new/device.json"
+    for content in ({}, CONTENT):
+        write_document(file, content)
+        read = read_document(file)
+        assert (read, list(read)) == (content, list(content))
+    text = file.read_text(encoding="utf-8")
     assert list(json.loads(text)) == [*CONTENT, "checksum"]
     assert text.startswith('{\n  "device": "cpu",\n  "name": "Gerät 1 µm",\n')
     assert text.endswith('"\n}\n')
 
 
-def test_an_empty_document(tmp_path):
-    write_document(tmp_path / "empty.json", {})
-    assert read_document(tmp_path / "empty.json") == {}
-
-
-def test_the_same_content_gives_the_same_bytes(tmp_path):
-    for name in ("a.json", "b.json"):
-        write_document(tmp_path / name, CONTENT)
-    first, second = contents(tmp_path).values()
-    assert first == second
-
-
-def test_a_flipped_bit_in_any_byte_is_found(tmp_path):
+def test_a_flipped_bit_in_any_byte_and_another_length_are_found(tmp_path):
     file = tmp_path / "device.json"
     write_document(file, CONTENT)
     for offset in flip_every_byte(file):
         with pytest.raises(CorruptArtifactError):
             read_document(file)
             pytest.fail(f"byte {offset}")
+    kept = file.read_bytes()
+    for damage in DAMAGES:
+        damage(file)
+        with pytest.raises(CorruptArtifactError, match=r"device\.json: the file fails its checksu"):
+            read_document(file)
+        file.write_bytes(kept)
     assert read_document(file) == CONTENT
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_file_of_another_length_is_found(tmp_path, damage):
-    write_document(tmp_path / "device.json", CONTENT)
-    damage(tmp_path / "device.json")
-    with pytest.raises(CorruptArtifactError, match=r"device\.json: the file fails its checksum"):
-        read_document(tmp_path / "device.json")
-
-
-def test_a_missing_file(tmp_path):
-    with pytest.raises(MissingArtifactError):
-        read_document(tmp_path / "device.json")
+@pytest.mark.parametrize(
+    "text", ["[", '["a"', '{"a": NaN', '{"a": 1e999', '{"a": -Infinity', "[" * 10**5, "\ud800"]
+)
+def test_a_document_that_is_no_object_of_finite_numbers_is_refused_though_sealed(tmp_path, text):
+    path = tmp_path / "a.json"
+    whole = f'{text},\n  "checksum": "{UNSEALED}"\n}}\n'
+    path.write_bytes(seal(whole.encode("utf-8", "surrogatepass"), document._SEAL_AT))
+    with pytest.raises(CorruptArtifactError, match="is sealed but holds no JSON object of finite"):
+        read_document(path)
 
 
 @pytest.mark.parametrize(
@@ -90,20 +82,17 @@ def test_content_that_cannot_be_sealed_is_refused(tmp_path, content, message):
 
 def test_metrics_have_null_for_nan_and_infinity(tmp_path):
     file = tmp_path / "metrics" / "validate.json"
-    write_metrics(
-        file,
-        {
-            "r2": float("nan"),
-            "nested": {"inf": [np.inf, -np.inf, 1.5]},
-            "float32": np.float32(0.5),
-            "nan32": np.float32("nan"),
-            "count": np.int64(3),
-            "flag": np.bool_(True),
-            "array": np.array([[1.0, np.nan]]),
-            "pair": (1, "text"),
-        },
-    )
-    assert json.loads(file.read_text(), parse_constant=pytest.fail) == {
+    content = {
+        "r2": float("nan"),
+        "nested": {"inf": [np.inf, -np.inf, 1.5]},
+        "float32": np.float32(0.5),
+        "nan32": np.float32("nan"),
+        "count": np.int64(3),
+        "flag": np.bool_(True),
+        "array": np.array([[1.0, np.nan]]),
+        "pair": (1, "text"),
+    }
+    expected = {
         "r2": None,
         "nested": {"inf": [None, None, 1.5]},
         "float32": 0.5,
@@ -113,15 +102,23 @@ def test_metrics_have_null_for_nan_and_infinity(tmp_path):
         "array": [[1.0, None]],
         "pair": [1, "text"],
     }
+    write_metrics(file, content)
+    assert json.loads(file.read_text(), parse_constant=pytest.fail) == expected
     assert file.read_bytes().endswith(b"}\n")
-
-
-def test_metrics_that_are_no_json_leave_the_older_file(tmp_path):
-    file = tmp_path / "validate.json"
-    write_metrics(file, {"r2": 1.0})
     with pytest.raises(ArtifactError, match="cannot be written as JSON"):
         write_metrics(file, {"r2": object()})
-    assert json.loads(file.read_text()) == {"r2": 1.0}
+    assert read_metrics(file) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(None, "not found"), ("{", "is no JSON"), ("[]", "found no JSON object")],
+)
+def test_metrics_that_are_none_are_refused(tmp_path, text, message):
+    if text is not None:
+        write_text(tmp_path / "validate.json", text)
+    with pytest.raises(ArtifactError, match=rf"validate\.json: {message}.*run `dvc repro`"):
+        read_metrics(tmp_path / "validate.json")
 
 
 def test_text_is_written_as_it_is(tmp_path):

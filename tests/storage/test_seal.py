@@ -10,43 +10,30 @@ CONTENT = b'{"text": "checksum: 00000000", "checksum": "00000000"}'
 AT = len(CONTENT) - len('00000000"}')
 
 
-def test_seal_is_the_crc_of_the_content_with_zeros_in_its_place():
+def test_a_seal_is_the_crc_of_the_content_with_zeros_in_its_place():
     digits = f"{zlib.crc32(CONTENT):08x}".encode()
-    assert seal(CONTENT, AT) == b'{"text": "checksum: 00000000", "checksum": "' + digits + b'"}'
-
-
-def test_an_offset_from_the_end_is_the_same_place():
-    assert seal(CONTENT, AT - len(CONTENT)) == seal(CONTENT, AT)
-
-
-def test_what_stands_in_the_place_of_the_seal_does_not_matter():
-    assert seal(seal(CONTENT, AT), AT) == seal(CONTENT, AT)
-
-
-def test_every_flipped_bit_breaks_the_seal():
-    sealed = seal(CONTENT, AT)
-    assert is_sealed(sealed, AT)
-    for bit in range(8 * len(sealed)):
-        damaged = bytearray(sealed)
-        damaged[bit // 8] ^= 1 << bit % 8
-        assert not is_sealed(bytes(damaged), AT), bit
+    sealed = b'{"text": "checksum: 00000000", "checksum": "' + digits + b'"}'
+    for at in (AT, AT - len(CONTENT)):
+        assert seal(CONTENT, at) == seal(sealed, at) == sealed
 
 
 @pytest.mark.parametrize("at", [AT, AT - len(CONTENT)])
-def test_every_truncation_breaks_the_seal(at):
+def test_every_flipped_bit_and_every_truncation_breaks_the_seal(at):
     sealed = seal(CONTENT, at)
+    assert is_sealed(sealed, at)
+    for bit in range(8 * len(sealed)):
+        damaged = bytearray(sealed)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert not is_sealed(bytes(damaged), at), bit
     for length in range(len(sealed)):
         assert not is_sealed(sealed[:length], at), length
 
 
-def test_the_checksum_of_the_standard(tmp_path):
+def test_the_checksum_of_the_standard_over_any_length(tmp_path):
     # "check" value of CRC-32/ISO-HDLC in the catalogue of parametrised CRC algorithms
     (tmp_path / "file").write_bytes(b"123456789")
     assert file_checksum(tmp_path / "file") == "cbf43926"
-
-
-def test_files_longer_than_one_read_are_summed_whole(tmp_path):
-    content = bytes(range(256)) * 10_000
+    content = bytes(range(256)) * 10_000  # more than one read
     (tmp_path / "file").write_bytes(content)
     assert file_checksum(tmp_path / "file") == f"{zlib.crc32(content):08x}"
 
@@ -62,7 +49,7 @@ def test_the_checksum_tells_chunks_apart_that_end_in_their_own_crc32c(tmp_path):
     assert file_checksum(tmp_path / "a") != file_checksum(tmp_path / "b")
 
 
-def test_read_sealed(tmp_path):
+def test_a_file_is_read_whole_or_not_at_all(tmp_path):
     file = tmp_path / "file"
     with pytest.raises(MissingArtifactError, match="file: not found"):
         read_sealed(file, AT)

@@ -1,12 +1,17 @@
+import json
+
 import pytest
 import safetensors
 import torch
 
-from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
+from geonode.errors import ArtifactError, CorruptArtifactError
+from geonode.storage import weights
+from geonode.storage.seal import UNSEALED, seal
 from geonode.storage.weights import read_weights, write_weights
 from tests.storage.damage import DAMAGES, flip_every_byte
 
 METADATA = {"chart": "linear", "text": 'a "checksum":"00000000" µ', "members": "4"}
+NAN = b"\0\0\xc0\x7f"
 
 
 def tensors():
@@ -48,46 +53,62 @@ def test_the_file_is_plain_safetensors_with_aligned_data(file):
     assert int.from_bytes(file.read_bytes()[:8], "little") % 8 == 0
 
 
-def test_the_same_input_gives_the_same_bytes(tmp_path):
+def test_the_same_input_gives_the_same_bytes(file):
     # safetensors itself orders metadata by a hash that is seeded anew for every map
     metadata = {letter: letter for letter in "abcdefgh"}
     written = set()
     for _ in range(5):
-        write_weights(tmp_path / "a.safetensors", tensors(), metadata)
-        written.add((tmp_path / "a.safetensors").read_bytes())
+        write_weights(file, tensors(), metadata)
+        written.add(file.read_bytes())
     assert len(written) == 1
 
 
-def test_a_flipped_bit_in_any_byte_is_found(tmp_path):
-    file = tmp_path / "small.safetensors"
+def test_a_flipped_bit_in_any_byte_and_another_length_are_found(file):
     write_weights(file, {"weight": torch.arange(6.0)}, METADATA)
     for offset in flip_every_byte(file):
         with pytest.raises(CorruptArtifactError):
             read_weights(file)
             pytest.fail(f"byte {offset}")
+    kept = file.read_bytes()
+    for damage in DAMAGES:
+        damage(file)
+        with pytest.raises(CorruptArtifactError, match=r"metric\.safetensors"):
+            read_weights(file)
+        file.write_bytes(kept)
     assert torch.equal(read_weights(file)[0]["weight"], torch.arange(6.0))
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_file_of_another_length_is_found(file, damage):
-    damage(file)
-    with pytest.raises(CorruptArtifactError, match=r"metric\.safetensors"):
+def tensor(size):
+    return {"a": {"dtype": "F32", "shape": [size], "data_offsets": [0, 4 * size]}}
+
+
+@pytest.mark.parametrize(
+    ("header", "data", "message"),
+    [
+        (tensor(2), bytes(4) + NAN, "array 'a': holds NaN or infinity"),
+        ({"__metadata__": None}, bytes(8), "holds no tensors"),
+        ({"a": 3}, bytes(8), "holds no tensors"),
+        (tensor(3), bytes(8), "holds no tensors"),
+    ],
+)
+def test_what_holds_no_finite_tensors_is_refused_though_sealed(file, header, data, message):
+    text = json.dumps({"__metadata__": {"checksum": UNSEALED}} | header).replace(" ", "")
+    content = len(text).to_bytes(8, "little") + text.encode() + data
+    file.write_bytes(seal(content, weights._SEAL_AT))
+    with pytest.raises(CorruptArtifactError, match=message):
         read_weights(file)
 
 
-def test_a_missing_file(tmp_path):
-    with pytest.raises(MissingArtifactError):
-        read_weights(tmp_path / "metric.safetensors")
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_numbers_that_are_not_finite_are_refused(file, value):
+@pytest.mark.parametrize(
+    ("value", "metadata", "message"),
+    [
+        (float("nan"), {}, r"metric\.safetensors: tensor 'bad': holds NaN"),
+        (float("inf"), {}, r"metric\.safetensors: tensor 'bad': holds NaN"),
+        (1.0, {"checksum": "00000000"}, "metadata 'checksum' is taken by the seal"),
+    ],
+)
+def test_what_cannot_be_sealed_is_refused_and_the_older_file_kept(file, value, metadata, message):
     before = file.read_bytes()
-    with pytest.raises(ArtifactError, match=r"metric\.safetensors: tensor 'bad': holds NaN"):
-        write_weights(file, {"good": torch.ones(2), "bad": torch.tensor([1.0, value])}, {})
+    with pytest.raises(ArtifactError, match=message):
+        write_weights(file, {"good": torch.ones(2), "bad": torch.tensor([1.0, value])}, metadata)
     assert file.read_bytes() == before
-
-
-def test_the_key_of_the_seal_is_refused(file):
-    with pytest.raises(ArtifactError, match="metadata 'checksum' is taken by the seal"):
-        write_weights(file, {}, {"checksum": "00000000"})

@@ -1,0 +1,63 @@
+"""An artifact with every kind of array."""
+
+import numpy as np
+
+from geonode.storage.artifact_writer import artifact_writer
+
+ATTRIBUTES = {
+    "chart": "linear",
+    "kappa": None,
+    "text": 'a "checksum": "00000000" µ',
+    "levels": [0, 1],
+}
+NAMES = (
+    "christoffel",
+    "converged",
+    "features",
+    "pair",
+    "source",
+    "start",
+    "velocity",
+    "wavelength",
+)
+RANDOM = np.random.default_rng(0)
+WAVELENGTH = np.linspace(200.0, 800.0, 7)
+SOURCE = np.array([0.0, 0.0, 10.0])
+CHRISTOFFEL = RANDOM.standard_normal((2, 2, 5, 7))
+CONVERGED = RANDOM.random((2, 3)) < 0.5
+FEATURES = RANDOM.standard_normal((2, 3, 7)).astype("float32")
+VELOCITY = RANDOM.standard_normal((2, 3, 7)).astype("float32")
+BLOCKS = ((0, 0), (0, 1), (1, 0), (1, 1))
+
+
+def write(path, blocks=BLOCKS, attributes=ATTRIBUTES):
+    with artifact_writer(path, attributes) as writer:
+        writer.coordinate("wavelength", WAVELENGTH, units="nm", long_name="Wavelength")
+        writer.coordinate("pair", np.arange(3), units="1", long_name="Pair")
+        writer.coordinate("source", SOURCE, dims=("pair",), units="ppb", long_name="From")
+        writer.stored(
+            "converged", ("member", "pair"), CONVERGED, units="1", long_name="Whether it was solved"
+        )
+        writer.stored("start", ("pair",), np.zeros(3, "int32"), units="1", long_name="All zeros")
+        grid = writer.stored_blocks(
+            "christoffel",
+            ("member", "fold", "node", "wavelength"),
+            CHRISTOFFEL.shape,
+            CHRISTOFFEL.dtype,
+            units="1",
+            long_name="Christoffel symbol",
+            block_dims=2,
+        )
+        for index in blocks:
+            grid[index] = CHRISTOFFEL[index]
+        for name, values in (("features", FEATURES), ("velocity", VELOCITY)):
+            mapped = writer.mapped(
+                name,
+                ("member", "pair", "wavelength"),
+                values.shape,
+                values.dtype,
+                units="1",
+                long_name=name.title(),
+            )
+            mapped[...] = values
+    return path
