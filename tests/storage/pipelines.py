@@ -12,6 +12,7 @@ from dvc_objects.fs import localfs
 from geonode.storage.artifact_writer import artifact_writer
 from geonode.storage.document import write_document, write_metrics, write_text
 from geonode.storage.lineage import read_seal
+from geonode.storage.pipeline import fingerprint
 from geonode.storage.weights import write_weights
 
 DECLARED = """\
@@ -131,6 +132,18 @@ def write_pipeline(root: Path) -> Path:
     write_metric(root / "data/metric.safetensors")
     (root / "data/aside.bin").write_bytes(bytes(range(256)))
     return root
+
+
+def write_lock(root: Path, **deps: str) -> None:
+    """What DVC would write; that it does is tested against DVC itself with the commands."""
+    stages: dict[str, dict[str, list]] = {}
+    for path, stage in OUTPUTS.items():
+        kept = stages.setdefault(stage, {"outs": [], "deps": []})
+        kept["outs"].append({"path": path, "hash": "md5", **fingerprint(root / path)})
+    solve = fingerprint(root / "data/spectra.zarr") | deps
+    stages["solve"]["deps"].append({"path": "data/spectra.zarr", "hash": "md5", **solve})
+    stages["aside"]["deps"].append({"path": "data/device.json", "hash": "md5", "md5": "other"})
+    (root / "dvc.lock").write_text(str({"stages": stages}), encoding="utf-8")
 
 
 def by_dvc(path: Path) -> str:

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ import torch
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
 from geonode.storage.artifact import open_artifact
 from geonode.storage.artifact_writer import artifact_writer
-from geonode.storage.lineage import Seal, consistent_artifacts, read_seal, strangers
+from geonode.storage.lineage import Seal, consistent_artifacts, read_seal
 from geonode.storage.weights import read_weights, write_weights
 from tests.storage.damage import cut
 
@@ -25,27 +26,32 @@ def write(path, value=1.0, **attributes):
     return path
 
 
-@pytest.fixture
-def chain(tmp_path):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
     """Three artifacts, each made from all before it."""
-    paths = []
+    folder, paths = tmp_path_factory.mktemp("chain"), []
     for name in NAMES:
         with consistent_artifacts(*paths) as made_from:
-            paths.append(write(tmp_path / name, made_from=made_from))
-    return paths
+            paths.append(write(folder / name, made_from=made_from))
+    return folder
+
+
+@pytest.fixture
+def chain(written, tmp_path):
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
+    return [tmp_path / name for name in NAMES]
 
 
 @pytest.mark.parametrize("name", NAMES[:2])
 def test_the_same_content_has_the_same_checksum_and_any_other_one_another(tmp_path, name):
-    def known(folder, **content):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        return read_seal(write(tmp_path / folder / name, **content)).checksum
+    def known(**content):
+        return read_seal(write(tmp_path / name, **content)).checksum
 
-    assert known("one") == known("two") == known("one")
-    of_contents = [known("one", value=1.0 + place) for place in range(20)]
-    of_records = [known("one", made_from={"a": str(place)}) for place in range(20)]
-    assert len({*of_contents, *of_records}) == 40
-    assert all(len(bytes.fromhex(checksum)) == 4 for checksum in of_contents)
+    assert known() == known()
+    others = [known(value=1.0 + place) for place in range(4)]
+    others += [known(made_from={"a": str(place)}) for place in range(4)]
+    assert len(set(others)) == 8
+    assert all(len(bytes.fromhex(checksum)) == 4 for checksum in others)
 
 
 def test_the_checksum_is_the_one_that_the_seal_shows(chain):
@@ -60,12 +66,9 @@ def test_the_checksum_is_the_one_that_the_seal_shows(chain):
 
 
 def test_what_belongs_together_is_told_by_file_name(chain):
-    with consistent_artifacts(*chain) as made_from:
-        assert made_from == {path.name: read_seal(path).checksum for path in chain}
-    with consistent_artifacts(chain[0], chain[2]) as made_from:
-        assert list(made_from) == ["a.zarr", "c.zarr"]
-    with consistent_artifacts(chain[2]) as made_from:
-        assert list(made_from) == ["c.zarr"]
+    for some in (chain, chain[::2], chain[2:]):
+        with consistent_artifacts(*some) as made_from:
+            assert made_from == {path.name: read_seal(path).checksum for path in some}
 
 
 @pytest.mark.parametrize("place", range(3))
@@ -96,56 +99,34 @@ def test_every_artifact_before_it_counts_and_no_other(chain):
             pass
 
 
-def test_what_does_not_say_what_it_was_made_from_is_refused(chain):
-    write(chain[1])
-    match = r"from a\.zarr of checksum none, expected"
-    with pytest.raises(ArtifactError, match=match), consistent_artifacts(*chain):
-        pass
-
-
-def test_every_stranger_is_told(chain):
-    seals = {path: read_seal(path) for path in chain}
-    assert not list(strangers(chain[2], chain[:2], seals))
-    seals[chain[2]] = Seal("00000000", {})
-    assert [str(chain[2]) in line for line in strangers(chain[2], chain[:2], seals)] == [True] * 2
-
-
 @pytest.mark.parametrize("place", range(3))
 def test_what_is_replaced_while_it_is_read_is_refused(chain, place):
     match = f"{chain[place].name}: was replaced by another while"
     with pytest.raises(ArtifactError, match=match), consistent_artifacts(*chain):
         write(chain[place], value=3.0, made_from=read_seal(chain[place]).made_from)
+    with pytest.raises(ZeroDivisionError), consistent_artifacts(chain[place]):
+        write(chain[place], value=4.0)
+        raise ZeroDivisionError  # an error of the reader is that error
 
 
-def test_an_error_while_they_are_read_is_that_error(chain):
-    with pytest.raises(ZeroDivisionError), consistent_artifacts(*chain):
-        write(chain[0], value=3.0)
-        raise ZeroDivisionError
-
-
-@pytest.mark.parametrize("made_from", [[], 3, "[", {"a.zarr": 3}, None, "[" * 9999])
+@pytest.mark.parametrize("made_from", [[], "[", {"a.zarr": 3}, None, "[" * 9999])
 @pytest.mark.parametrize("name", NAMES[:2])
 def test_a_sealed_record_that_is_none_is_refused(tmp_path, name, made_from):
     path = write(tmp_path / name, made_from=made_from)
-    with pytest.raises(CorruptArtifactError, match="does not say what it was made from") as caught:
+    with pytest.raises(CorruptArtifactError, match=f"{name}: .* not say what it was made from"):
         read_seal(path)
-    assert name in str(caught.value)
 
 
-@pytest.mark.parametrize("file", ["a.zarr/zarr.json", "b.safetensors"])
-def test_a_damaged_seal_is_damage_and_no_mismatch(chain, file):
-    cut(chain[0].parent / file)
-    with (
-        pytest.raises(CorruptArtifactError, match="fails its checksum"),
-        consistent_artifacts(*chain),
-    ):
-        pass
+def test_what_is_damaged_silent_or_absent_is_told(chain):
+    def refused(error, match):
+        with pytest.raises(error, match=match), consistent_artifacts(*chain):
+            pytest.fail("it is read")
 
-
-def test_one_that_is_absent_is_told(chain):
+    write(chain[1])
+    refused(ArtifactError, r"from a\.zarr of checksum none, expected")
+    cut(chain[1])
+    refused(CorruptArtifactError, r"b\.safetensors.*fails its checksum")
     chain[1].unlink()
-    with (
-        pytest.raises(MissingArtifactError, match=r"b\.safetensors: not found"),
-        consistent_artifacts(*chain),
-    ):
-        pass
+    refused(MissingArtifactError, r"b\.safetensors: not found")
+    cut(chain[0] / "zarr.json")
+    refused(CorruptArtifactError, r"a\.zarr.*fails its checksum")
