@@ -4,7 +4,6 @@ import platform
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,156 +12,114 @@ from geonode.config import PrecisionParameters
 from geonode.devices.device import Device, environment, one_thread, resolve
 from geonode.errors import DeviceError
 
+CARD = ("A Card", 80 * 10**9, (8, 0))
+KINDS = ("cpu", "cuda", "mps")
+
 
 def precision(training="float32", geometry="auto"):
     return PrecisionParameters(training=training, geometry=geometry)
 
 
-@pytest.fixture
-def machine(monkeypatch):
-    """Pretend to be a machine with some devices."""
-
-    def has(*kinds):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: "cuda" in kinds)
-        monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A Card")
-        card = SimpleNamespace(total_memory=80 * 10**9, major=8)
-        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda place: card)
-        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda place: (8, 0))
-        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: "mps" in kinds)
-
-    return has
-
-
 @pytest.mark.parametrize(
-    ("present", "expected"),
-    [((), "cpu"), (("mps",), "mps"), (("cuda",), "cuda"), (("cuda", "mps"), "cuda")],
+    ("cards", "mps", "expected"),
+    [((), False, "cpu"), ((), True, "mps"), ((CARD,), False, "cuda"), ((CARD,), True, "cuda")],
 )
-def test_auto_takes_cuda_then_mps_then_cpu(machine, present, expected):
-    machine(*present)
+def test_auto_takes_cuda_then_mps_then_cpu(machine, cards, mps, expected):
+    machine(*cards, mps=mps)
     device = resolve("auto", precision())
     assert device.kind == expected
     assert device.place == torch.device(expected)
 
 
-@pytest.mark.parametrize("kind", ["cpu", "cuda", "mps"])
-def test_a_named_device_is_taken_whatever_else_is_there(machine, kind):
-    machine("cuda", "mps")
-    assert resolve(kind, precision()).kind == kind
-
-
 @pytest.mark.parametrize(
-    ("wanted", "present", "listed"),
-    [
-        ("cuda", (), "cpu"),
-        ("mps", (), "cpu"),
-        ("cuda", ("mps",), "cpu, mps"),
-        ("mps", ("cuda",), "cpu, cuda"),
-    ],
+    ("wanted", "cards", "mps", "listed"),
+    [("cuda", (), True, "cpu, mps"), ("mps", (CARD,), False, "cpu, cuda")],
 )
-def test_an_absent_device_is_an_error_that_says_what_is_present(machine, wanted, present, listed):
-    machine(*present)
+def test_an_absent_device_is_an_error_that_says_what_is_present(
+    machine, wanted, cards, mps, listed
+):
+    machine(*cards, mps=mps)
     message = f"device '{wanted}' is absent on this machine, which has {listed}; .*auto"
     with pytest.raises(DeviceError, match=message):
         resolve(wanted, precision())
 
 
 @pytest.mark.parametrize(
-    ("kind", "geometry", "expected"),
+    ("kind", "given", "expected", "products"),
     [
-        ("cpu", "auto", torch.float64),
-        ("cuda", "auto", torch.float64),
-        ("mps", "auto", torch.float32),
-        ("cpu", "float32", torch.float32),
-        ("cuda", "float64", torch.float64),
-        ("mps", "float32", torch.float32),
+        ("cpu", ("float32", "auto"), ("float32", "float64"), "float32"),
+        ("cuda", ("float64", "auto"), ("float64", "float64"), "float64"),
+        ("mps", ("float32", "auto"), ("float32", "float32"), "float32"),
+        ("cpu", ("bfloat16", "float32"), ("float32", "float32"), "bfloat16"),
+        ("cuda", ("tf32", "float32"), ("float32", "float32"), "float32"),
+        ("mps", ("float16", "float32"), ("float32", "float32"), "float16"),
     ],
 )
-def test_format_of_the_geometry(machine, kind, geometry, expected):
-    machine("cuda", "mps")
-    device = resolve(kind, precision(geometry=geometry))
-    assert (device.training, device.geometry) == (torch.float32, expected)
+def test_formats_of_training_geometry_and_products(machine, kind, given, expected, products):
+    machine(CARD, mps=True)
+    device = resolve(kind, precision(*given))
+    assert (device.training, device.geometry) == tuple(getattr(torch, name) for name in expected)
+    assert device.products == getattr(torch, products)
+    assert device.describe()["training"] == given[0]
 
 
-@pytest.mark.parametrize("training", ["float32", "float64"])
-def test_format_of_the_training(machine, training):
-    machine("cuda")
-    assert resolve("cuda", precision(training)).training == getattr(torch, training)
-
-
-@pytest.mark.parametrize(("training", "geometry"), [("float64", "auto"), ("float32", "float64")])
-@pytest.mark.parametrize("wanted", ["mps", "auto"])
-def test_mps_has_no_float64(machine, wanted, training, geometry):
-    machine("mps")
-    with pytest.raises(DeviceError, match=r"mps has no float64: set precision\.training and"):
-        resolve(wanted, precision(training, geometry))
-
-
-def test_reference_values_are_computed_where_float64_is(machine):
-    machine("cuda", "mps")
-    places = {kind: resolve(kind, precision()).reference.type for kind in ("cpu", "cuda", "mps")}
-    assert places == {"cpu": "cpu", "cuda": "cuda", "mps": "cpu"}
-
-
-@pytest.mark.parametrize("kind", ["cpu", "cuda", "mps"])
-def test_a_description_gives_the_device_back(machine, kind):
-    machine("cuda", "mps")
-    device = resolve(kind, precision())
-    description = device.describe()
-    assert description["device"] == kind
-    assert description["training"] == "float32"
-    assert Device.from_description(json.loads(json.dumps(description))) == device
+@pytest.mark.parametrize(
+    ("wanted", "given", "message"),
+    [
+        ("mps", ("float64", "auto"), r"mps has no float64: set precision\.training and"),
+        ("auto", ("float32", "float64"), r"mps has no float64: set precision\.training and"),
+        ("cpu", ("tf32", "auto"), r"cpu has no tf32: set precision\.training to float32"),
+    ],
+)
+def test_formats_that_a_device_has_not_are_refused(machine, wanted, given, message):
+    machine(mps=True)
+    with pytest.raises(DeviceError, match=message):
+        resolve(wanted, precision(*given))
 
 
 @pytest.mark.parametrize(
     ("kind", "given", "budget"),
     [("cpu", None, 10**9), ("cuda", None, 40 * 10**9), ("mps", None, 2 * 10**9), ("cuda", 7, 7e6)],
 )
-def test_memory_is_what_is_given_and_otherwise_suits_the_device(machine, kind, given, budget):
-    machine("cuda", "mps")
+def test_a_description_gives_the_device_back(machine, kind, given, budget):
+    """But for the memory, which is what is given and otherwise suits the device."""
+    machine(CARD, mps=True)
     device = resolve(kind, precision(), given)
     assert device.budget == budget
-    assert device.describe() == resolve(kind, precision()).describe()
-    again = Device.from_description(json.loads(json.dumps(device.describe())), given)
+    assert device.shared(2).budget == budget // 2 // 10**6 * 10**6
+    description = device.describe()
+    assert description == resolve(kind, precision()).describe()
+    again = Device.from_description(json.loads(json.dumps(description)), given)
     assert (again, again.budget) == (device, budget)
 
 
 def test_a_description_from_a_machine_with_another_device_is_refused(machine):
-    machine("cuda")
+    machine(CARD)
     description = resolve("cuda", precision()).describe()
     assert description["name"] == "A Card"
-    machine("mps")
+    machine(mps=True)
     with pytest.raises(DeviceError, match=r"device 'cuda' is absent .* which has cpu, mps"):
         Device.from_description(description)
 
 
-@pytest.mark.parametrize("kind", ["cuda", "mps"])
-def test_synchronise_waits_for_the_device(machine, monkeypatch, kind):
-    machine("cuda", "mps")
+def test_a_device_is_waited_for_and_double_precision_is_where_it_can_be(machine, monkeypatch):
+    machine(CARD, mps=True)
     waited = []
     for name in ("cuda", "mps"):
         monkeypatch.setattr(
             getattr(torch, name), "synchronize", lambda name=name: waited.append(name)
         )
-    resolve(kind, precision()).synchronise()
-    assert waited == [kind]
+    devices = [resolve(kind, precision()) for kind in KINDS]
+    for device in devices:
+        device.synchronise()
+    assert waited == ["cuda", "mps"]
+    assert [device.reference.type for device in devices] == ["cpu", "cuda", "cpu"]
 
 
 def test_the_environment_says_what_a_timing_depends_on_and_not_whose_machine_it_is(monkeypatch):
     monkeypatch.setattr(platform, "node", lambda: "some-host")
     monkeypatch.setattr(socket, "gethostname", lambda: "some-host")
     found = environment(resolve("cpu", precision()))
-    assert set(found) == {
-        "device",
-        "name",
-        "training",
-        "geometry",
-        "processor",
-        "cores",
-        "threads",
-        "system",
-        "python",
-        "torch",
-    }
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
     assert (found["cores"], found["threads"]) == (os.cpu_count(), torch.get_num_threads())
     assert found["torch"] == torch.__version__
@@ -176,11 +133,9 @@ def test_one_thread_and_back():
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        with one_thread(), ThreadPoolExecutor(1) as other:
+        with pytest.raises(ArithmeticError), one_thread(), ThreadPoolExecutor(1) as other:
             assert torch.get_num_threads() == 1
             assert other.submit(torch.get_num_threads).result() == 1
-        assert torch.get_num_threads() == 3
-        with pytest.raises(ArithmeticError), one_thread():
             raise ArithmeticError
         assert torch.get_num_threads() == 3
     finally:
