@@ -12,6 +12,7 @@ from geonode.errors import ArtifactError
 from geonode.observation import profile
 from geonode.observation.profile import operations, profiled, read_events
 from geonode.storage import atomic
+from tests.storage.damage import contents
 
 
 def rows(text):
@@ -99,11 +100,6 @@ def test_calls_of_all_threads_are_recorded(tmp_path):
     (line,) = messages
     assert f"{tmp_path / 'stage/operations.txt'}, trace.json" in line
     assert "not recorded" not in text
-    assert sorted(path.name for path in tmp_path.rglob("*")) == [
-        "operations.txt",
-        "stage",
-        "trace.json",
-    ]
 
 
 def test_recording_ends_after_some_processor_time_and_says_so(tmp_path, monkeypatch):
@@ -133,23 +129,16 @@ def test_a_large_trace_is_compressed(tmp_path, monkeypatch):
     assert names.count("aten::mm") == 3
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("mine"), KeyboardInterrupt()])
-def test_what_was_done_before_a_failure_is_written_and_the_failure_kept(error, tmp_path):
-    with pytest.raises(type(error)) as raised, profiled(tmp_path / "stage", str):
-        multiply(4)
-        raise error
-    assert raised.value is error
-    text = (tmp_path / "stage/operations.txt").read_text(encoding="utf-8")
-    assert rows(text)["host"]["aten::mm"][3] == 4
-    assert (tmp_path / "stage/trace.json").exists()
-
-
-def test_a_profile_that_cannot_be_written_leaves_the_old_one_and_hides_no_error(
+def test_what_was_done_before_a_failure_is_written_and_hides_no_error(
     tmp_path, monkeypatch, caplog
 ):
-    with profiled(tmp_path / "stage", str):
-        multiply(1)
-    before = {path: path.read_bytes() for path in (tmp_path / "stage").iterdir()}
+    with pytest.raises(KeyboardInterrupt), profiled(tmp_path / "stage", str):
+        multiply(4)
+        raise KeyboardInterrupt
+    text = (tmp_path / "stage/operations.txt").read_text(encoding="utf-8")
+    assert rows(text)["host"]["aten::mm"][3] == 4
+    before = contents(tmp_path)
+    assert before.keys() == {"stage/operations.txt", "stage/trace.json"}
 
     def full(path):
         raise OSError(28, "No space left on device")
@@ -162,7 +151,7 @@ def test_a_profile_that_cannot_be_written_leaves_the_old_one_and_hides_no_error(
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "No space left" in record.getMessage()
-    assert {path: path.read_bytes() for path in (tmp_path / "stage").iterdir()} == before
+    assert contents(tmp_path) == before
     assert [path.name for path in tmp_path.iterdir()] == ["stage"]
 
 

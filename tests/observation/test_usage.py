@@ -1,6 +1,5 @@
 import logging
 import re
-import subprocess
 import sys
 import time
 import types
@@ -46,30 +45,31 @@ def test_units_of_all_threads_are_counted_and_time_is_that_of_the_clocks(line):
         "my work: 60,000 units in 10.000 s, 6,000.0 a second; CPU 25% of 2 cores; resident memory "
     )
 
-
-def test_work_that_fails_is_told_up_to_there(line):
-    def work(count):
+    def fail(count):
         count(7)
         raise ZeroDivisionError
 
-    assert line(work, fails=True).startswith("my work: 7 units in 10.000 s, 0.7 a second; ")
+    assert line(fail, fails=True).startswith("my work: 7 units in 10.000 s, 0.7 a second; ")
 
 
 @LINUX
-def test_resident_memory_grows_by_what_is_held_and_the_peak_stays(line):
-    def status():
-        found = re.search(r"resident memory ([\d,]+) MB, at its peak ([\d,]+) MB", line())
-        return [float(number.replace(",", "")) for number in found.groups()]
-
-    before = resident_memory()
-    held = np.ones(40_000_000)  # 320 MB
-    during, said = resident_memory(), status()
-    assert held.sum() == 40_000_000
-    assert during.now - before.now == pytest.approx(320e6, rel=0.05)
+def test_memory_is_what_is_held_and_the_own_is_without_mapped_files(line, tmp_path):
+    np.save(tmp_path / "file.npy", np.ones(20_000_000))
+    before, own = resident_memory(), own_memory()
+    mapped = np.load(tmp_path / "file.npy", mmap_mode="r")
+    assert mapped.sum() == 20_000_000
+    assert resident_memory().now - before.now > 150e6
+    assert own_memory() - own < 10e6
+    held = np.ones(20_000_000)
+    during = resident_memory()
+    assert own_memory() - own == pytest.approx(held.nbytes, rel=0.1)
+    assert during.now - before.now == pytest.approx(2 * held.nbytes, rel=0.1)
+    found = re.search(r"resident memory ([\d,]+) MB, at its peak ([\d,]+) MB", line())
+    said = [float(number.replace(",", "")) for number in found.groups()]
     assert said == pytest.approx([during.now / 1e6, during.peak / 1e6], abs=3)
     del held
     after = resident_memory()
-    assert during.now - after.now == pytest.approx(320e6, rel=0.05)
+    assert during.now - after.now == pytest.approx(160e6, rel=0.1)
     assert after.peak > 0.99 * during.now
 
 
@@ -109,18 +109,6 @@ def test_a_gpu_in_use_is_told_of_and_no_other(utilisation, said, line, monkeypat
     assert "torch" not in sys.modules
 
 
-@LINUX
-def test_memory_of_its_own_is_without_the_files_that_are_mapped(tmp_path):
-    np.save(tmp_path / "file.npy", np.ones(20_000_000))
-    own, resident = own_memory(), resident_memory().now
-    mapped = np.load(tmp_path / "file.npy", mmap_mode="r")
-    assert mapped.sum() == 20_000_000
-    assert resident_memory().now - resident > 150e6
-    assert own_memory() - own < 10e6
-    held = np.ones(20_000_000)
-    assert own_memory() - own == pytest.approx(held.nbytes, rel=0.1)
-
-
 @pytest.mark.parametrize(
     ("first", "last", "warned"),
     [
@@ -147,30 +135,6 @@ def test_growth_since_a_tenth_of_the_work_is_a_warning_above_a_fifth_and_above_t
     growth.warn("my work")
     said = f"my work: memory grew from {first:,} MB after a tenth of the work to {last:,} MB"
     assert (said in caplog.text) == warned == bool(caplog.records)
-
-
-WORK = """\
-import sys
-from geonode.progress import bar
-every, late = int(sys.argv[1]), int(sys.argv[2])
-kept = []
-with bar("my work", 100, steady=True) as report:
-    for unit in range(100):
-        kept.append(b"x" * every)
-        if unit == 50:
-            kept.append(b"x" * late)
-        report(1)
-"""
-
-
-@LINUX
-@pytest.mark.parametrize(
-    ("every", "late", "warned"), [(2_000_000, 0, True), (1_000, 60_000_000, False)]
-)
-def test_work_that_keeps_what_it_makes_is_told_and_a_late_start_up_is_not(every, late, warned):
-    command = [sys.executable, "-c", WORK, str(every), str(late)]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert ("my work: memory grew from " in run.stderr) == warned == bool(run.stderr)
 
 
 def test_nothing_is_said_of_memory_that_is_not_told(monkeypatch, caplog):
