@@ -29,15 +29,20 @@ def fast_products(device: torch.device, *, tf32: bool = False) -> Iterator[None]
         tf32: whether a CUDA device may round factors to 10 bits of mantissa.
     """
     if device.type == "cuda":
-        library: Any = torch.backends.cuda.matmul
-        wanted = "tf32" if tf32 else "ieee"
+        with _rounding(torch.backends.cuda.matmul, "tf32" if tf32 else "ieee"):
+            yield
     elif device.type == "cpu" and _onednn_is_exact():
-        library, wanted = _MKLDNN.matmul, "bf16"
+        with _rounding(_MKLDNN.matmul, "bf16"):
+            yield
     else:
         yield
-        return
+
+
+@contextmanager
+def _rounding(library: Any, allowed: str) -> Iterator[None]:
+    """Context in which a library may round factors to a format."""
     before = library.fp32_precision
-    library.fp32_precision = wanted
+    library.fp32_precision = allowed
     try:
         yield
     finally:
@@ -49,12 +54,8 @@ def _onednn_is_exact() -> bool:
     """Whether oneDNN keeps single precision when allowed to round."""
     if not _MKLDNN.is_available():
         return False
-    before = _MKLDNN.matmul.fp32_precision
-    _MKLDNN.matmul.fp32_precision = "bf16"
-    try:
+    with _rounding(_MKLDNN.matmul, "bf16"):
         return max(map(_error, _SHAPES)) < _SINGLE
-    finally:
-        _MKLDNN.matmul.fp32_precision = before
 
 
 def _error(shape: tuple[int, int, int]) -> float:

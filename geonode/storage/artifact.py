@@ -30,24 +30,28 @@ FEWEST_BYTES = 1 << 30  # size that is always allowed: chunks of zeros only are 
 
 
 @dataclass(frozen=True)
-class Description:
-    """Metadata of an array.
+class ArrayEntry:
+    """Array of an artifact.
 
     Attributes:
-        dims: name of every dimension.
-        shape: size of every dimension.
+        name: name of the array.
         dtype: type of the numbers.
-        units: units of the values by CF.
-        long_name: label of the quantity.
-        stored_bytes: size of its chunks on disk.
+        shape: size of every dimension.
+        dims: name of every dimension; weights have none.
+        units: units of the values by CF; empty for weights.
+        long_name: label of the quantity; empty for weights.
+        bytes_on_disk: stored size.
+        bytes_in_memory: size in memory.
     """
 
-    dims: tuple[str, ...]
+    name: str
+    dtype: str
     shape: tuple[int, ...]
-    dtype: np.dtype
+    dims: tuple[str, ...]
     units: str
     long_name: str
-    stored_bytes: int
+    bytes_on_disk: int
+    bytes_in_memory: int
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Artifact:
         """
         return self.read(name, ())
 
-    def describe(self, name: str) -> Description:
+    def describe(self, name: str) -> ArrayEntry:
         """Metadata of an array.
 
         Raises:
@@ -88,15 +92,17 @@ class Artifact:
         with _unreplaced(self.path, self._root):
             return self._described(name)
 
-    def _described(self, name: str) -> Description:
+    def _described(self, name: str) -> ArrayEntry:
         array = zarr.open_array(self.path / name, mode="r", zarr_format=3)
-        return Description(
-            tuple(array.metadata.dimension_names),  # type: ignore[union-attr, arg-type]
+        return ArrayEntry(
+            name,
+            str(array.dtype),
             array.shape,
-            array.dtype,
+            tuple(array.metadata.dimension_names),  # type: ignore[union-attr, arg-type]
             str(array.attrs["units"]),
             str(array.attrs["long_name"]),
             sum(file.stat().st_size for file in self._chunks[name]),
+            array.nbytes,
         )
 
     def require_shape(self, name: str, shape: tuple[int, ...], of: str) -> None:
@@ -185,7 +191,8 @@ class Artifact:
         except Exception as error:  # Zarr raises more than ValueError where metadata are wrong
             reason = f"{error or repr(error)}"
             raise CorruptArtifactError(self.path, reason, name) from error
-        if about.dtype.kind not in "biuf" or len(about.dims) != len(about.shape):
+        numbers = np.dtype(about.dtype).kind in "biuf"
+        if not numbers or len(about.dims) != len(about.shape):
             reason = f"found {about.dtype} of shape {about.shape} and dimensions {about.dims}"
             raise CorruptArtifactError(self.path, reason, name)
 
@@ -213,7 +220,7 @@ def open_artifact(path: Path) -> Artifact:
 def _opened(path: Path, root: tuple[int, ...] | None) -> Artifact:
     for error in damages(path):
         raise error
-    attributes = _sealed_attributes(path)
+    attributes = read_attributes(path)
     del attributes["checksum"]
     checksums = attributes.pop("files")
     chunks: dict[str, list[Path]] = {}
@@ -259,11 +266,11 @@ def damages(path: Path) -> Iterator[CorruptArtifactError]:
         ArtifactError: the operating system refuses.
     """
     try:
-        try:
-            checksums = _sealed_attributes(path)["files"]
-        except CorruptArtifactError as error:
-            yield error
-            return
+        checksums = read_attributes(path)["files"]
+    except CorruptArtifactError as error:
+        yield error
+        return
+    try:
         present = sealed_files(path)
         for file in sorted({*present, *checksums}):
             if file not in checksums:
@@ -291,23 +298,19 @@ def read_attributes(path: Path) -> dict[str, Any]:
         CorruptArtifactError: the root is damaged or missing.
         ArtifactError: the operating system refuses.
     """
-    try:
-        return _sealed_attributes(path)
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be read: {error}") from error
-
-
-def _sealed_attributes(path: Path) -> dict[str, Any]:
-    """Attributes of an intact root, including those of the seal."""
     root = path / ROOT
     try:
         path.stat()
     except FileNotFoundError as error:
         raise MissingArtifactError(path) from error
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error}") from error
     try:
         content = require_file(root).read_bytes()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise CorruptArtifactError(path, f"{ROOT} is missing") from error
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error}") from error
     if not is_sealed(content, SEAL_AT):
         raise CorruptArtifactError(path, f"{ROOT} fails its checksum")
     try:

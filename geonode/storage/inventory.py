@@ -2,13 +2,12 @@
 
 import csv
 import logging
-import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from geonode.errors import ArtifactError, MissingArtifactError
-from geonode.storage.artifact import open_artifact
+from geonode.storage.artifact import ArrayEntry, open_artifact
 from geonode.storage.document import read_document
 from geonode.storage.pipeline import Output, outputs, require_there, size_of
 from geonode.storage.seal import require_file
@@ -23,31 +22,6 @@ _KINDS: dict[str, OutputKind] = {
     ".csv": "table",
 }
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ArrayEntry:
-    """Array of an artifact.
-
-    Attributes:
-        name: name of the array.
-        dtype: type of the numbers.
-        shape: size of every dimension.
-        dims: name of every dimension; weights have none.
-        units: units of the values; empty for weights.
-        long_name: label of the quantity; empty for weights.
-        bytes_on_disk: stored size.
-        bytes_in_memory: size in memory.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    dims: tuple[str, ...]
-    units: str
-    long_name: str
-    bytes_on_disk: int
-    bytes_in_memory: int
 
 
 @dataclass(frozen=True)
@@ -145,23 +119,10 @@ def _arrays(path: Path) -> tuple[dict[str, int], tuple[ArrayEntry, ...]]:
     """Sizes of the dimensions of an artifact, and its arrays."""
     artifact = open_artifact(path)
     dimensions: dict[str, int] = {}
-    arrays = []
-    for name in artifact.names:
-        about = artifact.describe(name)
-        dimensions |= dict(zip(about.dims, about.shape, strict=True))
-        arrays.append(
-            ArrayEntry(
-                name,
-                str(about.dtype),
-                about.shape,
-                about.dims,
-                about.units,
-                about.long_name,
-                about.stored_bytes,
-                math.prod(about.shape) * about.dtype.itemsize,
-            )
-        )
-    return dimensions, tuple(arrays)
+    arrays = tuple(artifact.describe(name) for name in artifact.names)
+    for array in arrays:
+        dimensions |= dict(zip(array.dims, array.shape, strict=True))
+    return dimensions, arrays
 
 
 def _tensors(path: Path) -> tuple[ArrayEntry, ...]:

@@ -2,7 +2,8 @@ import shutil
 
 import numpy as np
 
-from geonode.storage.inventory import ArrayEntry, inventory
+from geonode.storage.artifact import ArrayEntry
+from geonode.storage.inventory import inventory
 from tests.storage.damage import empty
 from tests.storage.pipelines import FEATURES, OUTPUTS, SLOPE
 
