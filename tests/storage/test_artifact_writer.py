@@ -16,13 +16,18 @@ from tests.storage.arrays import (
 from tests.storage.damage import contents
 
 
-def test_a_mapped_array_larger_than_one_write(tmp_path):
-    values = np.arange(400_001, dtype="float64")
-    with artifact_writer(tmp_path / "a.zarr", {}) as writer:
-        mapped = writer.mapped("x", ("i",), values.shape, "float64", units="1", long_name="x")
-        assert np.isnan(mapped).all()
-        mapped[:] = values
-    np.testing.assert_array_equal(open_artifact(tmp_path / "a.zarr")["x"], values)
+def test_arrays_larger_than_one_write_and_of_many_inner_chunks(tmp_path):
+    values = np.random.default_rng(1).standard_normal((601, 1000))
+    for name in ("a.zarr", "b.zarr"):
+        with artifact_writer(tmp_path / name, {}) as writer:
+            dims, about = ("row", "column"), {"units": "1", "long_name": "x"}
+            writer.stored("stored", dims, values, **about)
+            mapped = writer.mapped("mapped", dims, values.shape, "float64", **about)
+            assert np.isnan(mapped).all()
+            mapped[...] = values
+    assert contents(tmp_path / "a.zarr") == contents(tmp_path / "b.zarr")
+    for name in ("stored", "mapped"):
+        np.testing.assert_array_equal(open_artifact(tmp_path / "a.zarr")[name], values)
 
 
 def test_a_stored_array_is_one_file_per_block(written):
@@ -50,15 +55,6 @@ def test_inner_chunks_are_about_one_mebibyte(tmp_path, shape, chunk, shard):
         raise KeyError
 
 
-def test_an_array_of_many_inner_chunks(tmp_path):
-    values = np.random.default_rng(1).standard_normal((601, 1000))
-    for name in ("a.zarr", "b.zarr"):
-        with artifact_writer(tmp_path / name, {}) as writer:
-            writer.stored("x", ("row", "column"), values, units="1", long_name="x")
-    assert contents(tmp_path / "a.zarr") == contents(tmp_path / "b.zarr")
-    np.testing.assert_array_equal(open_artifact(tmp_path / "a.zarr")["x"], values)
-
-
 def test_the_same_input_gives_the_same_bytes_in_any_order_of_blocks(written, tmp_path):
     other = write(tmp_path / "other.zarr", blocks=BLOCKS[::-1])
     assert contents(written) == contents(other)
@@ -76,98 +72,64 @@ def test_a_new_artifact_takes_the_place_of_the_older_one_if_the_body_ends(path):
     assert open_artifact(path).names == ("start",)
 
 
-def put_coordinate(writer, values):
-    writer.coordinate("x", values, units="1", long_name="x")
+X = {"units": "1", "long_name": "x"}
+BAD = np.array([0.0, 1.0, np.inf])
 
 
-def put_stored(writer, values):
-    writer.stored("x", ("i",), values, units="1", long_name="x")
+def stored(*values, dims=("i",), name="x"):
+    return lambda writer: writer.stored(name, dims, np.array(*values), **X)
 
 
-def put_block(writer, values):
-    blocks = writer.stored_blocks(
-        "x", ("block", "i"), (2, *values.shape), "f8", units="1", long_name="x", block_dims=1
-    )
-    blocks[0,] = np.ones_like(values)
-    blocks[1,] = values
+def coordinate(writer):
+    writer.coordinate("x", -BAD, **X)
 
 
-def put_mapped(writer, values):
-    mapped = writer.mapped("x", ("i",), values.shape, "f8", units="1", long_name="x")
-    mapped[:] = values
+def mapped(writer):
+    writer.mapped("x", ("i",), (5,), "float32", **X)[:3] = 1.0
+
+
+def blocks(*written):
+    """A stored array of two blocks, of which some are written."""
+
+    def write_blocks(writer):
+        array = writer.stored_blocks("x", ("a", "i"), (2, 3), "f8", block_dims=1, **X)
+        for index, block in written:
+            array[index] = block
+
+    return write_blocks
+
+
+NONE, ONES = "found NaN or infinity at index", np.ones(3)
 
 
 @pytest.mark.parametrize(
-    ("put", "value"),
-    [(put_stored, np.nan), (put_coordinate, np.inf), (put_block, -np.inf), (put_mapped, np.nan)],
+    ("put", "message"),
+    [
+        (stored(BAD), rf"array 'x': {NONE} \(2,\)"),
+        (coordinate, rf"array 'x': {NONE} \(2,\)"),
+        (mapped, rf"array 'x': {NONE} \(3,\)"),  # which is not filled
+        (blocks(((0,), ONES), ((1,), BAD)), rf"array 'x': {NONE} \(1, 2\)"),
+        (blocks(((1,), ONES)), "array 'x': found 1 blocks, expected 2"),
+        (blocks(((), ONES)), r"array 'x': block \(\).* expected float64 of shape"),  # for both
+        (blocks(((0,), np.ones(1))), r"array 'x': block \(0,\).* expected float64 of shape"),
+        (blocks(((0,), ONES + 1j)), r"array 'x': block \(0,\).* expected float64 of shape"),
+        (stored(ONES, dims=("pair",), name="pair"), "array 'pair': is there already"),
+        (stored(np.ones(4), dims=("pair",)), "array 'x': found size 4 of 'pair', expected 3 as be"),
+        (stored(np.ones(4), dims=("i", "j")), "array 'x': found dimensions"),
+        (stored(1.0, dims=()), "array 'x': found dimensions"),
+        (stored([]), "array 'x': found dimensions"),
+        (stored(["text"]), "array 'x': found dtype <U4, expected numbers"),
+    ],
 )
-def test_numbers_that_are_not_finite_are_refused(path, put, value):
+def test_what_is_not_finite_not_whole_or_does_not_fit_is_refused(path, put, message):
     before = contents(path)
-    where = r"\(1, 2\)" if put is put_block else r"\(2,\)"
     with (
-        pytest.raises(ArtifactError, match=rf"geodesics\.zarr: array 'x': .* at index {where}"),
+        pytest.raises(ArtifactError, match=rf"geodesics\.zarr: {message}"),
         artifact_writer(path, {}) as writer,
     ):
-        put(writer, np.array([0.0, 1.0, value]))
-    assert contents(path) == before
-
-
-def test_a_mapped_array_that_is_not_filled_is_refused(tmp_path):
-    with (
-        pytest.raises(ArtifactError, match=r"array 'x': found NaN or infinity at index \(3,\)"),
-        artifact_writer(tmp_path / "a.zarr", {}) as writer,
-    ):
-        writer.mapped("x", ("i",), (5,), "float32", units="1", long_name="x")[:3] = 1.0
-
-
-def test_a_block_that_is_not_written_is_refused(tmp_path):
-    with (
-        pytest.raises(ArtifactError, match="array 'x': found 1 blocks, expected 2"),
-        artifact_writer(tmp_path / "a.zarr", {}) as writer,
-    ):
-        blocks = writer.stored_blocks(
-            "x", ("block", "i"), (2, 3), "int32", units="1", long_name="x", block_dims=1
-        )
-        blocks[0,] = np.zeros(3, "int32")
-
-
-@pytest.mark.parametrize(
-    ("index", "block"),
-    [
-        ((0,), np.zeros(3)),  # would be broadcast over the blocks
-        ((0, 0), np.zeros(1)),  # would be broadcast over the block
-        ((0, 0), np.zeros(3, "complex64")),  # would lose its imaginary part
-    ],
-)
-def test_a_block_that_does_not_fit_is_refused(tmp_path, index, block):
-    with (
-        pytest.raises(ArtifactError, match=r"array 'x': block \(0,.* expected float64 of shape"),
-        artifact_writer(tmp_path / "a.zarr", {}) as writer,
-    ):
-        blocks = writer.stored_blocks(
-            "x", ("a", "b", "i"), (2, 2, 3), "f8", units="1", long_name="x", block_dims=2
-        )
-        blocks[index] = block
-
-
-@pytest.mark.parametrize(
-    ("name", "dims", "values", "message"),
-    [
-        ("pair", ("pair",), np.zeros(3), "array 'pair': is there already"),
-        ("x", ("pair",), np.zeros(4), "array 'x': found size 4 of 'pair', expected 3 as before"),
-        ("x", ("i", "j"), np.zeros(4), "array 'x': found dimensions"),
-        ("x", (), np.array(1.0), "array 'x': found dimensions"),
-        ("x", ("i",), np.zeros(0), "array 'x': found dimensions"),
-        ("x", ("i",), np.array(["text"]), "array 'x': found dtype <U4, expected numbers"),
-    ],
-)
-def test_an_array_that_does_not_fit_is_refused(tmp_path, name, dims, values, message):
-    with (
-        pytest.raises(ArtifactError, match=message),
-        artifact_writer(tmp_path / "a.zarr", {}) as writer,
-    ):
         writer.coordinate("pair", np.arange(3), units="1", long_name="Pair")
-        writer.stored(name, dims, values, units="1", long_name="x")
+        put(writer)
+    assert contents(path) == before
 
 
 @pytest.mark.parametrize(

@@ -87,63 +87,41 @@ def test_files_of_the_user_beside_a_path_are_left_alone(tmp_path, write):
     assert {kept[f"{name}/thesis"] for name in names} == {b"mine"}
 
 
-def in_scratch(own):
-    own.mkdir()
-    (own / "new").mkdir()
-    (own / "new" / "thesis").write_text("mine")
-
-
-def with_a_lock_of_the_user(own):
-    in_scratch(own)
-    (own / "lock").write_text("mine")
-
-
-def with_an_empty_lock(own):
-    in_scratch(own)
-    (own / "lock").touch()
-
-
-def a_linked_folder(own):
-    target = own.with_name("elsewhere")
-    in_scratch(target)
-    (target / "lock").write_text("geonode 1")
-    own.symlink_to(target)
-
-
-def a_linked_lock(own):
-    own.mkdir()
-    target = own.with_name("elsewhere")
-    target.write_text("mine")
-    (own / "lock").symlink_to(target)
-
-
-def a_pipe(own):
-    own.mkdir()
-    os.mkfifo(own / "lock")
-
-
 @pytest.mark.parametrize(
-    "occupied",
+    "there",
     [
-        lambda own: own.write_text("mine"),
-        in_scratch,
-        with_a_lock_of_the_user,
-        with_an_empty_lock,
-        a_linked_folder,
-        a_linked_lock,
-        a_pipe,
+        {"": "mine"},
+        {"new/thesis": "mine"},
+        {"new/thesis": "mine", "lock": "mine"},
+        {"new/thesis": "mine", "lock": ""},
+        {"lock": None},  # a link to a file of the user
     ],
 )
-def test_a_scratch_folder_that_is_not_proven_ours_is_not_touched(tmp_path, occupied):
+def test_a_scratch_folder_that_is_not_proven_ours_is_not_touched(tmp_path, there):
     path = tmp_path / "a"
     write_bytes(path, b"old")
-    occupied(path.with_name(".a.geonode"))
+    (tmp_path / "mine").write_text("mine")
+    for name, text in there.items():
+        file = tmp_path / ".a.geonode" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.symlink_to(tmp_path / "mine") if text is None else file.write_text(text)
     before = contents(tmp_path)
     with pytest.raises(
         ArtifactError, match=r"\.a\.geonode: found something not made by geonode, .*a$"
     ):
         write_bytes(path, b"new")
     assert contents(tmp_path) == before
+
+
+def test_a_pipe_is_no_lock_and_a_linked_folder_not_followed(tmp_path):
+    (tmp_path / ".a.geonode").mkdir()
+    os.mkfifo(tmp_path / ".a.geonode/lock")
+    left_behind(tmp_path / "real", new="half")
+    (tmp_path / ".b.geonode").symlink_to(tmp_path / ".real.geonode")
+    for name in "ab":
+        with pytest.raises(ArtifactError, match="found something not made by geonode"):
+            write_file(tmp_path / name)
+    assert contents(tmp_path / ".real.geonode") == {"lock": b"geonode 1", "new/file": b"half"}
 
 
 def test_a_new_folder_that_cannot_move_in_lets_the_old_one_back(tmp_path, monkeypatch):
