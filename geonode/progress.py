@@ -3,7 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 from geonode.terminal import printable
@@ -53,20 +53,22 @@ def bar(label: str, total: int, steady: bool = False) -> Iterator[Progress]:
         with _shown(label, total) as report:
             yield report
         return
-    from geonode.observation.usage import Growth, observed  # noqa: PLC0415 - only where it is used
+    from geonode.observation.usage import Usage  # noqa: PLC0415 - only where it is used
 
-    growth = Growth(total)
-    used = observed(label) if debug else nullcontext(silent)
-    with used as count, _shown(label, total) as report:
+    usage = Usage(total)
+    try:
+        with _shown(label, total) as report:
 
-        def counted(done: int) -> None:
-            count(done)
-            growth.count(done)
-            report(done)
+            def counted(done: int) -> None:
+                usage.count(done)
+                report(done)
 
-        yield counted
-    if steady:
-        growth.warn(label)
+            yield counted
+        if steady:
+            usage.warn(label)
+    finally:
+        if debug:
+            usage.log(label)
 
 
 @contextmanager

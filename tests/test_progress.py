@@ -76,8 +76,12 @@ def test_units_are_counted_for_the_log_whether_shown_or_not(quiet, monkeypatch, 
     caplog.set_level(logging.DEBUG, logger="geonode")
     with quietly() if quiet else nullcontext():
         assert shown(monkeypatch, Terminal()) != quiet
-    (record,) = caplog.records
-    assert record.getMessage().startswith("my series: 3 units in ")
+    with pytest.raises(KeyError), bar("other series", 4) as report:
+        report(2)
+        raise KeyError
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first.startswith("my series: 3 units in ")
+    assert second.startswith("other series: 2 units in ")
 
 
 WORK = """\

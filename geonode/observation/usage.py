@@ -5,8 +5,6 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,55 +28,21 @@ class Resident(NamedTuple):
     peak: int | None
 
 
-@contextmanager
-def observed(label: str) -> Iterator[Callable[[int], None]]:
-    """Context that logs the resources used by its body at DEBUG, also if it fails.
-
-    Yields:
-        A function to call, from any thread, with the number of units done since the last call.
-    """
-    done, one_at_a_time = 0, threading.Lock()
-
-    def count(units: int) -> None:
-        nonlocal done
-        with one_at_a_time:
-            done += units
-
-    wall, processor = time.perf_counter(), time.process_time()
-    try:
-        yield count
-    finally:
-        seconds, busy = time.perf_counter() - wall, time.process_time() - processor
-        cores = os.cpu_count() or 1
-        resident = resident_memory()
-        _LOG.debug(
-            "%s: %s units in %.3f s, %s a second; CPU %.0f%% of %d cores; "
-            "resident memory %s, at its peak %s%s",
-            label,
-            f"{done:,}",
-            seconds,
-            f"{done / seconds:,.1f}",
-            100 * busy / seconds / cores,
-            cores,
-            _megabytes(resident.now),
-            _megabytes(resident.peak),
-            _gpu(),
-        )
-
-
-class Growth:
-    """Growth of the memory of this process, without mapped files, during some work.
+class Usage:
+    """Resources used by some work of this process, from the making of this object on.
 
     Args:
         total: units of the work.
 
     Attributes:
-        first: memory after a tenth of the work (bytes); None before, and if not reported.
+        first: memory without mapped files after a tenth of the work (bytes); None before, and if
+            not reported.
     """
 
     def __init__(self, total: int) -> None:
         self._total, self._done = total, 0
         self._one_at_a_time = threading.Lock()
+        self._wall, self._processor = time.perf_counter(), time.process_time()
         self.first: int | None = None
 
     def count(self, units: int) -> None:
@@ -87,6 +51,26 @@ class Growth:
             before, self._done = self._done, self._done + units
             if 10 * before < self._total <= 10 * self._done:
                 self.first = own_memory()
+
+    def log(self, label: str) -> None:
+        """Log the resources used so far at DEBUG."""
+        seconds = time.perf_counter() - self._wall
+        busy = time.process_time() - self._processor
+        cores = os.cpu_count() or 1
+        resident = resident_memory()
+        _LOG.debug(
+            "%s: %s units in %.3f s, %s a second; CPU %.0f%% of %d cores; "
+            "resident memory %s, at its peak %s%s",
+            label,
+            f"{self._done:,}",
+            seconds,
+            f"{self._done / seconds:,.1f}",
+            100 * busy / seconds / cores,
+            cores,
+            _megabytes(resident.now),
+            _megabytes(resident.peak),
+            _gpu(),
+        )
 
     def warn(self, label: str) -> None:
         """Warn at the end of the work if memory grew by more than `GROWTH` and `START_UP`."""

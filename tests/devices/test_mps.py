@@ -66,10 +66,6 @@ def of_mps(monkeypatch):
             monkeypatch.setattr(module, "profile_of", lambda place: profile_of(torch.device("mps")))
 
 
-def on(device):
-    return TrainingRun(leave_one_out(LEVELS), 2, device)
-
-
 def test_the_stand_in_refuses_what_mps_cannot_do():
     image, at = torch.zeros(1, 1, 2, 2), torch.zeros(1, 1, 1, 2)
     with LikeMPS():
@@ -81,28 +77,23 @@ def test_the_stand_in_refuses_what_mps_cannot_do():
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: next(iter(changes), "default"))
-def test_metrics_are_trained(changes):
-    parameters, data = metric_parameters(members=2, **changes), series(LEVELS, WAVELENGTHS)
-    with LikeMPS():
-        network, history = fit_metric(data, positions(LEVELS), parameters, on(MPS))
-    expected, of_cpu = fit_metric(data, positions(LEVELS), parameters, on(cpu()))
-    assert network.weights[0].dtype == torch.float32
-    torch.testing.assert_close(history, of_cpu, rtol=1e-4, atol=1e-6)
-    for one, other in zip(network.parameters, expected.parameters, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-4)
+def test_metrics_and_decoders_are_trained(changes):
+    data, features = series(LEVELS, WAVELENGTHS), flat_features(LEVELS, WAVELENGTHS)
+    metric = metric_parameters(members=2, **changes)
+    decoder = decoder_parameters(members=2, **changes)
 
+    def trained(device):
+        run = TrainingRun(leave_one_out(LEVELS), 2, device)
+        network, history = fit_metric(data, positions(LEVELS), metric, run)
+        _, other = KINDS["path"].fit(data, features.astype(np.float32), decoder, run)
+        return [history, other, *network.parameters]
 
-@pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: next(iter(changes), "default"))
-def test_decoders_are_trained(changes):
-    data, features = (
-        series(LEVELS, WAVELENGTHS),
-        flat_features(LEVELS, WAVELENGTHS).astype(np.float32),
-    )
-    parameters = decoder_parameters(members=2, **changes)
     with LikeMPS():
-        _, history = KINDS["path"].fit(data, features, parameters, on(MPS))
-    _, expected = KINDS["path"].fit(data, features, parameters, on(cpu()))
-    torch.testing.assert_close(history, expected, rtol=1e-4, atol=1e-6)
+        found = trained(MPS)
+    assert {part.dtype for part in found[2:]} == {torch.float32}
+    for place, (one, expected) in enumerate(zip(found, trained(cpu()), strict=True)):
+        tolerances = {"rtol": 1e-4, "atol": 1e-6} if place < 2 else {"rtol": 0, "atol": 1e-4}
+        torch.testing.assert_close(one, expected, **tolerances)
 
 
 class Prepared(ChebyshevSource):

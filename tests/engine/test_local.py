@@ -3,7 +3,11 @@ import threading
 import numpy as np
 import pytest
 
+from geonode.config import EngineParameters
+from geonode.engine import choice
+from geonode.engine.choice import open_engine
 from geonode.engine.local import LOCAL, Engine
+from geonode.errors import EngineError
 
 
 def followed(log):
@@ -29,24 +33,29 @@ def test_results_are_taken_in_the_order_of_the_tiles(cores):
     assert sorted(reported) == [0, 1, 2]
     assert log[0] == "followed"
     assert sorted(log[1:]) == [("worked", tile, cores is None) for tile in (0, 1, 2)]
+    with pytest.raises(ArithmeticError, match="3"):
+        LOCAL.work(lambda: followed([]), [5, 3, 2], lambda *one: taken.append(one), cores=cores)
+    assert taken[3:] == [(5, 50)]
 
 
 def test_without_cores_a_tile_is_taken_before_the_next_is_begun():
     log = []
     LOCAL.work(lambda: followed(log), [0, 1], lambda tile, found: log.append(found))
-    assert log[2] == 0
-    assert log[4] == 10
+    assert (log[2], log[4]) == (0, 10)
 
 
-@pytest.mark.parametrize("cores", [None, 2])
-def test_an_error_is_that_of_the_tile(cores):
-    taken = []
-    with pytest.raises(ArithmeticError, match="3"):
-        LOCAL.work(lambda: followed([]), [1, 3, 2], lambda *one: taken.append(one), cores=cores)
-    assert taken == [(1, 10)]
-
-
-def test_an_array_is_shared_as_it_is():
+def test_this_process_is_the_engine_unless_dask_is_asked_for_and_there(tmp_path, monkeypatch):
     array = np.zeros(3)
-    assert isinstance(LOCAL, Engine)
-    assert LOCAL.shared(array)() is array
+    local = EngineParameters(kind="local", scheduler=None, workers=3)
+    with open_engine(local, tmp_path / "shared") as engine:
+        assert engine is LOCAL
+        assert isinstance(engine, Engine)
+        assert engine.shared(array)() is array
+    monkeypatch.setattr(choice, "find_spec", lambda name: None)
+    dask = EngineParameters(kind="dask", scheduler=None, workers=1)
+    with (
+        pytest.raises(EngineError, match=r'pip install "geonode-spectra\[cluster\]"'),
+        open_engine(dask, tmp_path / "shared"),
+    ):
+        pytest.fail("it was opened")
+    assert not any(tmp_path.iterdir())

@@ -3,11 +3,8 @@ import signal
 
 import pytest
 
-from geonode.engine.processes import finished
+from geonode.engine.processes import finished, processes_for
 from geonode.errors import EngineError, SpectraError
-from geonode.progress import silent
-
-pytestmark = pytest.mark.slow  # a process takes seconds to begin
 
 
 def square(job, report):
@@ -25,7 +22,7 @@ def dies(job, report):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_every_job_comes_back_and_all_units_are_reported(processes):
     units = []
     found = dict(finished(square, [1, 2, 3, 4], processes, units.append))
@@ -33,13 +30,16 @@ def test_every_job_comes_back_and_all_units_are_reported(processes):
     assert sorted(units) == [1, 2, 3, 4]
     here = {process == os.getpid() for _, process in found.values()}
     assert here == {processes == 1}
-
-
-def test_an_error_of_a_job_is_raised_here():
     with pytest.raises(SpectraError, match="found 2"):
-        list(finished(fails, [1, 2, 3], 2, silent))
+        list(finished(fails, [1, 2, 3], processes, units.append))
 
 
 def test_a_process_that_dies_is_an_error():
     with pytest.raises(EngineError, match="a worker process died"):
-        list(finished(dies, [1, 2], 2, silent))
+        list(finished(dies, [1, 2], 2, print))
+
+
+def test_processes_are_at_most_cores_and_jobs_and_few_share_a_card(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64), raising=False)
+    found = [processes_for(jobs, device) for jobs in (0, 5, 90) for device in ("cpu", "cuda")]
+    assert found == [1, 1, 5, 5, 64, 12]

@@ -61,10 +61,13 @@ def error(found, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize(
+    ("sizes", "rows"), [*zip(SIZES, (257, 65, 63, 300), strict=True), (DECODER, 1)]
+)
 @pytest.mark.parametrize("products", FORMATS)
-def test_errors_against_float64_are_at_most_twice_those_of_torch(sizes, products, device):
-    arguments = draw(sizes, 300)
+def test_errors_against_float64_are_at_most_twice_those_of_torch(sizes, rows, products, device):
+    """So that no row is left out or taken twice."""
+    arguments = draw(sizes, rows)
     exact = recorded(arguments, sizes, torch.float64, torch.float64, device)
     by_torch = recorded(arguments, sizes, torch.float32, products, device)
     by_kernel = computed(arguments, sizes, products, device)
@@ -84,16 +87,6 @@ def test_errors_with_rounded_factors_are_at_most_twice_those_of_torch(sizes, dev
     for found, usual, expected in zip(by_kernel, by_torch, exact, strict=True):
         assert error(usual, expected) > 1e-5
         assert error(found, expected) <= 2 * error(usual, expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rows", [1, 63, 64, 65, 257])
-def test_no_row_is_left_out_or_taken_twice(rows, device):
-    arguments = draw(DECODER, rows, models=3)
-    exact = recorded(arguments, DECODER, torch.float64, torch.float64, device)
-    found = computed(arguments, DECODER, torch.float32, device)
-    for one, other in zip(found, exact, strict=True):
-        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
