@@ -54,7 +54,8 @@ def test_self_time_is_without_what_was_called_and_of_every_thread(tmp_path):
         event("outer", 0.0, 1000.0),
         event("inner", 100.0, 300.0),
         event("cudaLaunch", 900.0, 150.0, cat="cuda_runtime"),
-        event("inner", 1100.0, 50.0),
+        event("inner", 1100.0, 20.0),
+        event("inner", 1120.0, 30.0),  # which the one before did not call
         event("inner", 0.0, 650.0, tid=2),
         event("some kernel", 10.0, 20.0, cat="kernel"),
         event("some kernel", 29.0, 20.0, cat="kernel"),
@@ -63,7 +64,7 @@ def test_self_time_is_without_what_was_called_and_of_every_thread(tmp_path):
     )
     assert rows(text) == {
         "host": {
-            "inner": (1.0, "57.1%", 1.0, 4),
+            "inner": (1.0, "57.1%", 1.0, 5),
             "outer": (0.6, "34.3%", 1.0, 1),
             "cudaLaunch": (0.15, "8.6%", 0.15, 1),
         },
