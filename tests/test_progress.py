@@ -2,7 +2,6 @@ import io
 import logging
 import subprocess
 import sys
-import time
 from contextlib import nullcontext
 
 import pytest
@@ -42,33 +41,6 @@ def test_quiet_is_silent_and_ends(monkeypatch):
     with pytest.raises(KeyError), quietly():
         raise KeyError
     assert shown(monkeypatch, Terminal())
-
-
-CLOCKS = ("time", "perf_counter", "process_time", "monotonic", "thread_time")
-
-
-@pytest.mark.parametrize("level", [logging.NOTSET, logging.WARNING])
-def test_nothing_is_measured_unless_debug_is_asked_for(level, monkeypatch):
-    def read(*_):
-        raise AssertionError("measured")
-
-    logger = logging.getLogger("geonode")
-    monkeypatch.setattr(logger, "level", logger.level)
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    logger.setLevel(level)
-    with monkeypatch.context() as patch:
-        for clock in CLOCKS:
-            patch.setattr(time, clock, read)
-            patch.setattr(time, f"{clock}_ns", read)
-        patch.setitem(sys.modules, "torch", None)
-        patch.setitem(sys.modules, "geonode.observation.usage", None)
-        with bar("my series", 4) as report:
-            report(1)
-    logger.setLevel(logging.DEBUG)
-    with monkeypatch.context() as patch:
-        patch.setattr(time, "perf_counter", read)
-        with pytest.raises(AssertionError, match="measured"), bar("my series", 4):
-            pass
 
 
 @pytest.mark.parametrize("quiet", [False, True])

@@ -97,8 +97,8 @@ def refused(address, folder, match, recipe=tiles.squares):
     assert not list(folder.glob("*shared*"))
 
 
-def grids(path, engine, source=None, check=lambda *_: None):
-    source = source or DirectSource(LEARNED.metric(CPU), WAVELENGTHS)
+def grids(path, engine, check):
+    source = DirectSource(LEARNED.metric(CPU), WAVELENGTHS)
     options = {"storage": "float32", "check": check, "engine": engine}
     write_grids(path, source, nodes(60), LEARNED, SERIES, **options)
     return StoredGrids(path, LEARNED, SERIES)
@@ -238,16 +238,6 @@ def test_trained_models_have_the_bits_of_one_process(pair, monkeypatch):
     assert len(here) == len(there) > 15
     assert all(torch.equal(*pair) for pair in zip(here, there, strict=True))
     assert sum(units["here"]) == sum(units["there"])
-
-
-@pytest.mark.slow
-def test_a_tile_whose_worker_is_killed_is_done_by_another(pair, tmp_path):
-    grids(tmp_path / "here", LOCAL)
-    marker = tmp_path / "killed"
-    source = tiles.Dying(LEARNED.metric(CPU), WAVELENGTHS, marker=marker)
-    grids(tmp_path / "there", pair, source)
-    assert marker.exists()
-    assert contents(tmp_path / "here") == contents(tmp_path / "there")
 
 
 @pytest.mark.slow

@@ -3,13 +3,11 @@
 import os
 import signal
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from geonode.errors import GeometryError
-from geonode.geometry.sources import DirectSource
 
 
 def squares(seconds=0.0):
@@ -69,18 +67,3 @@ def deadly():
         os.kill(os.getpid(), signal.SIGKILL)
 
     return work
-
-
-@dataclass
-class Dying(DirectSource):
-    """Grids of the network; the process that makes a certain one first dies of it."""
-
-    model: int = 3
-    marker: Path = Path()
-
-    def grid(self, model, positions):
-        """Values and derivatives on the network."""
-        if model == self.model and not self.marker.exists():
-            self.marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().grid(model, positions)

@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from geonode import cli
-from geonode.geometry.learned import LearnedMetrics
 from geonode.storage.atomic import file_lock
 from tests.stages.conftest import ROOT, assert_refused, small_parameters
 
@@ -122,12 +121,6 @@ def test_a_model_with_an_artifact_of_another_run_predicts_nothing(name, damaged,
     exchange(damaged / "data", other / "data", name)
     result = CliRunner().invoke(cli.app, ["predict", "--concentration", "30"])
     assert_refused(result, f"data/{name}", "data/spectra.zarr", "run `dvc repro`")
-
-
-def test_an_artifact_that_does_not_say_what_it_was_made_from_is_refused(damaged, run):
-    path = damaged / "data/metric.safetensors"
-    LearnedMetrics.read(path).write(path)
-    assert_refused(run("christoffel"), "data/metric.safetensors: ", "none", " data/spectra.zarr;")
 
 
 def solved(run, *of_metric):

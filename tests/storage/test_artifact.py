@@ -1,4 +1,3 @@
-import shutil
 import warnings
 from pathlib import Path
 
@@ -161,26 +160,6 @@ FOREIGN = "does not belong to the artifact"
 def test_what_was_cut_removed_added_or_swapped_is_found(path, damage, message):
     damage(path)
     with pytest.raises(CorruptArtifactError, match=message):
-        open_artifact(path)
-
-
-def test_the_error_names_array_and_chunk(path):
-    file = path / "christoffel" / "c" / "1" / "0" / "0" / "0"
-    file.write_bytes(file.read_bytes()[::-1])
-    with pytest.raises(CorruptArtifactError) as caught:
-        open_artifact(path)
-    error = caught.value
-    assert (error.path, error.array, error.chunk) == (path, "christoffel", "1/0/0/0")
-
-
-def test_a_root_from_another_artifact_is_found(path, tmp_path):
-    other = write(tmp_path / "other.zarr", attributes={})
-    shutil.copy(other / "start/c/0", path / "start/c/0")
-    open_artifact(path)  # the same bytes
-    with artifact_writer(other, {}) as writer:
-        writer.stored("start", ("pair",), np.ones(3), units="1", long_name="Start")
-    shutil.copy(other / "zarr.json", path / "zarr.json")
-    with pytest.raises(CorruptArtifactError, match="christoffel/c/0/0/0/0 does not belong"):
         open_artifact(path)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from geonode.errors import ArtifactError
 from geonode.storage import atomic
-from geonode.storage.atomic import file_lock, kept_of, replacing, scratch_folder, write_bytes
+from geonode.storage.atomic import file_lock, replacing, scratch_folder, write_bytes
 from tests.storage.damage import contents
 
 
@@ -22,13 +22,6 @@ def write_folder(path, text="new"):
     with replacing(path) as temporary:
         temporary.mkdir()
         (temporary / "file").write_text(text)
-
-
-@pytest.mark.parametrize(("write", "inside"), [(write_file, ""), (write_folder, "/file")])
-def test_the_new_one_takes_the_place_of_the_older_one(tmp_path, write, inside):
-    for text in ("old", "new"):
-        write(tmp_path / "deep/er", text)
-        assert contents(tmp_path) == {f"deep/er{inside}": text.encode()}
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -62,17 +55,6 @@ def test_leftovers_of_a_killed_run_are_removed(tmp_path):
         (folder / "file").touch()
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
     assert contents(tmp_path) == {"folder/file": b"new"}
-
-
-def test_what_is_kept_stays_until_the_path_is_replaced(tmp_path):
-    path = tmp_path / "file"
-    with pytest.raises(ValueError), replacing(path):
-        write_bytes(kept_of(path) / "part", b"half")
-        raise ValueError
-    assert (kept_of(path) / "part").read_bytes() == b"half"
-    write_bytes(path, b"new")
-    assert contents(tmp_path) == {"file": b"new"}
-    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("write", [write_file, write_folder])
