@@ -31,8 +31,7 @@ import typer
 from benchmarks.geometry import CPU, Table, markdown
 from geonode.config import EngineParameters
 from geonode.devices.device import environment, one_thread, resolve
-from geonode.engine.choice import open_engine
-from geonode.engine.local import LOCAL, Engine
+from geonode.engine.local import LOCAL, Engine, open_engine
 from geonode.geodesics.panels import Panels
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron

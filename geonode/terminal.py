@@ -1,13 +1,19 @@
-"""Output on a terminal, without control characters."""
+"""Output on a terminal and log on stderr, without control characters."""
 
 import errno
+import logging
 import os
 import sys
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
 
 import typer
 
 from geonode.errors import ArtifactError
+
+Level = Literal["debug", "info", "warning", "error"]
 
 
 def printable(text: str) -> str:
@@ -41,6 +47,29 @@ def remark(text: str) -> None:
 def refuse(text: str) -> None:
     """Print an error on stderr, in red where there are colours."""
     typer.secho(f"error: {printable(text)}", err=True, fg=typer.colors.RED)
+
+
+class _Formatter(logging.Formatter):
+    """Formatter without control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Printable line of a record."""
+        return printable(super().format(record))
+
+
+@contextmanager
+def logged(level: Level) -> Iterator[None]:
+    """Context that logs to stderr from a level upwards."""
+    logger, handler = logging.getLogger("geonode"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter("%(name)s: %(message)s"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
 
 
 def _is_shown(one: str) -> bool:

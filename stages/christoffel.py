@@ -19,7 +19,7 @@ def app(parameters: Parameters) -> str:
     import torch
 
     from geonode.devices.device import Device, one_thread
-    from geonode.engine.choice import open_engine
+    from geonode.engine.local import open_engine
     from geonode.evaluation.grid_report import GridReport
     from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.resolution import require_resolution

@@ -21,10 +21,9 @@ from ruamel.yaml.error import YAMLError
 
 from geonode.config import Parameters
 from geonode.errors import GeonodeError, ParameterError
-from geonode.observation.log import Level, logged
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.progress import bar as progress  # noqa: F401 - for the stages
-from geonode.terminal import refuse, remark, tell
+from geonode.terminal import Level, logged, refuse, remark, tell
 from stages.paths import CHECKPOINTS, PARAMETERS, PIPELINE, RECORDS
 
 BLOCKS: dict[str, tuple[str, ...]] = {}

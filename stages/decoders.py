@@ -28,7 +28,7 @@ def app(parameters: Parameters) -> str:
     from geonode.decoders.blend import BLENDS, fit_blend, training_steps
     from geonode.decoders.path_features import path_features
     from geonode.devices.device import Device
-    from geonode.engine.choice import open_engine
+    from geonode.engine.local import open_engine
     from geonode.geodesics.solved import read_features
     from geonode.geometry.learned import LearnedMetrics
     from geonode.spectra.series import read_series

@@ -11,7 +11,7 @@ def app(parameters: Parameters) -> str:
     from dataclasses import asdict
 
     from geonode.devices.device import Device
-    from geonode.engine.choice import open_engine
+    from geonode.engine.local import open_engine
     from geonode.geodesics.solved import solve_all
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.stored import StoredGrids

@@ -11,7 +11,7 @@ def app(parameters: Parameters) -> str:
     import math
 
     from geonode.devices.device import Device
-    from geonode.engine.choice import open_engine
+    from geonode.engine.local import open_engine
     from geonode.metrics.metric_learning import learn
     from geonode.spectra.series import read_series
     from geonode.storage.atomic import file_lock

@@ -1,6 +1,7 @@
 """What reaches a terminal, and what becomes of a standard output that takes nothing."""
 
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 from geonode import cli
 from geonode.commands.common import aligned
 from geonode.estimation.tables import EstimateRow
-from geonode.terminal import printable
+from geonode.terminal import logged, printable
 
 ROOT = Path(__file__).parents[1]
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e\x08"
@@ -101,3 +102,20 @@ def test_a_reader_that_leaves_is_no_error(tmp_path):
         check=False,
     )
     assert (run.stdout, run.stderr) == ("", "")
+
+
+LEVELS = ["debug", "info", "warning", "error"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_at_least_as_grave_is_said_on_stderr_until_the_work_ends(level, capsys):
+    logger = logging.getLogger("geonode.somewhere")
+    with pytest.raises(KeyError), logged(level):
+        for each in LEVELS:
+            logger.log(logging.getLevelName(each.upper()), f"{each}\x1b")
+        raise KeyError
+    logger.error("too late")
+    written = capsys.readouterr()
+    said = [f"geonode.somewhere: {each}\\x1b" for each in LEVELS[LEVELS.index(level) :]]
+    assert (written.out, written.err.splitlines()) == ("", said)
+    assert logging.getLogger("geonode").level == logging.NOTSET

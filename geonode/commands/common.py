@@ -18,11 +18,10 @@ from typer.core import TyperGroup
 
 from geonode.config import Parameters
 from geonode.errors import GeonodeError
-from geonode.observation.log import logged
 from geonode.parameter_types import Format
 from geonode.parameters_file import read_parameters
 from geonode.progress import is_quiet, quietly
-from geonode.terminal import printable, refuse, remark, tell
+from geonode.terminal import logged, printable, refuse, remark, tell
 
 PARAMETERS = Path("params.yaml")
 

@@ -86,7 +86,7 @@ def write_maps(
     file: Path, out: Path, curve: "Curve", series: "Series", options: ImageOptions
 ) -> None:
     """Write the maps of an image, tile by tile."""
-    from geonode.engine.choice import open_engine  # noqa: PLC0415
+    from geonode.engine.local import open_engine  # noqa: PLC0415
     from geonode.estimation import maps  # noqa: PLC0415
     from geonode.estimation.image import Image, pixels_at_once  # noqa: PLC0415
 

@@ -4,10 +4,12 @@ A named device that is absent is an error; only `auto` chooses. The choice is a 
 (`Device.describe`) that every later stage reads, so that one run never mixes devices.
 """
 
-from collections.abc import Iterator
+import gc
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import numpy as np
 import torch
@@ -21,6 +23,10 @@ from geonode.observation.machine import machine, processor
 
 DeviceKind = Literal["cpu", "cuda", "mps"]
 Rounding = Literal["tf32", "bfloat16", "float16"]
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+
 FORMATS = {"bfloat16": torch.bfloat16, "float16": torch.float16}  # tf32 is no storage format
 
 
@@ -177,6 +183,26 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def unless_out_of_memory(work: Callable[[], T], instead: str) -> T | None:
+    """Result of a function; None if the GPU ran out of memory, which is freed then.
+
+    Work is divided by the memory free at that time; other processes may take some of it later.
+
+    Args:
+        work: function that returns anything but None.
+        instead: description of the fallback, for the log.
+    """
+    try:
+        return work()
+    except torch.OutOfMemoryError as error:
+        _LOG.warning("%s; %s", str(error).splitlines()[0], instead)
+    if torch.cuda.is_initialized():
+        # outside of the except block, where the error no longer holds the arrays
+        gc.collect()
+        torch.cuda.empty_cache()
+    return None
 
 
 def _present(kind: str) -> bool:

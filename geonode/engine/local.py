@@ -1,4 +1,4 @@
-"""Protocol of an engine, and the engine that runs tiles in this process.
+"""Protocol of an engine, the engine that runs tiles in this process, and the choice of one.
 
 A tile is an independent part of the work, such as an index or models to train. A recipe returns the
 function of a tile. It is called once in every working process, which opens the common inputs there
@@ -6,13 +6,18 @@ instead of receiving them. Large results are not returned either: a tile writes 
 artifact and returns a summary.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Shaped
 
+from geonode.config import EngineParameters
+from geonode.errors import EngineError
 from geonode.progress import Progress, silent
 
 Tile = TypeVar("Tile")
@@ -89,3 +94,27 @@ class Local:
 
 
 LOCAL = Local()
+
+
+@contextmanager
+def open_engine(parameters: EngineParameters, scratch: Path) -> Iterator[Engine]:
+    """Context with the engine of the block `engine`.
+
+    Args:
+        parameters: the block `engine` of the parameters.
+        scratch: path for `scratch_folder`, for files shared by several processes.
+
+    Raises:
+        EngineError: Dask is not installed, or the cluster does not answer.
+    """
+    if parameters.kind == "local":
+        yield LOCAL
+        return
+    if find_spec("distributed") is None:
+        raise EngineError(
+            'engine.kind dask: found no package distributed; pip install "geonode-spectra[cluster]"'
+        )
+    from geonode.engine.cluster import open_cluster  # noqa: PLC0415 - it needs Dask
+
+    with open_cluster(parameters.scheduler, parameters.workers, scratch) as engine:
+        yield engine

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from geonode.arguments import choose
 from geonode.config import GeodesicsParameters
-from geonode.devices.device import Device, on_device
-from geonode.devices.memory import unless_out_of_memory
+from geonode.devices.device import Device, on_device, unless_out_of_memory
 from geonode.engine.local import LOCAL, Engine, Recipe
 from geonode.errors import GeometryError
 from geonode.geodesics.features import FEATURES

@@ -1,1 +1,1 @@
-"""Observation of running work: log, resources, profile."""
+"""Observation of running work: resources, records, profile."""

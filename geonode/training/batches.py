@@ -17,8 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from geonode.devices.device import Device, one_thread
-from geonode.devices.memory import unless_out_of_memory
+from geonode.devices.device import Device, one_thread, unless_out_of_memory
 from geonode.devices.products import fast_products
 from geonode.devices.profile import profile_of
 from geonode.engine.local import Recipe

@@ -20,9 +20,8 @@ from geonode.config import AugmentationParameters, EngineParameters
 from geonode.decoders.kinds import KINDS
 from geonode.devices import profile
 from geonode.engine import cluster as module
-from geonode.engine.choice import open_engine
 from geonode.engine.cluster import open_cluster
-from geonode.engine.local import LOCAL, Engine
+from geonode.engine.local import LOCAL, Engine, open_engine
 from geonode.errors import EngineError, GeometryError
 from geonode.geodesics.solved import solve_all
 from geonode.geometry.sources import DirectSource

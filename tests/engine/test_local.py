@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from geonode.config import EngineParameters
-from geonode.engine import choice
-from geonode.engine.choice import open_engine
-from geonode.engine.local import LOCAL, Engine
+from geonode.engine import local as module
+from geonode.engine.local import LOCAL, Engine, open_engine
 from geonode.errors import EngineError
 
 
@@ -51,7 +50,7 @@ def test_this_process_is_the_engine_unless_dask_is_asked_for_and_there(tmp_path,
         assert engine is LOCAL
         assert isinstance(engine, Engine)
         assert engine.shared(array)() is array
-    monkeypatch.setattr(choice, "find_spec", lambda name: None)
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
     dask = EngineParameters(kind="dask", scheduler=None, workers=1)
     with (
         pytest.raises(EngineError, match=r'pip install "geonode-spectra\[cluster\]"'),
