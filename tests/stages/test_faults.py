@@ -15,6 +15,14 @@ from tests.stages.conftest import ROOT, assert_refused, small_parameters
 PIPELINE = ["probe", "generate", "spectra", "metric", "christoffel", "geodesics", "decoders"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def without_inputs():
+    """Without the inputs of stages, which DVC alone reads, and which take seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stages.probe.write_inputs", lambda _: None)
+        yield
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A folder in which all stages up to the decoders have run."""
