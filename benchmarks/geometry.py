@@ -9,28 +9,29 @@ times are medians on one thread.
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import typer
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import softplus
 
-from benchmarks.symbols import SYMBOLS
-from geonode.config import ChristoffelParameters
+from geonode.config import Parameters
 from geonode.devices.device import one_thread
-from geonode.evaluation.timing import Quartiles, time_calls
+from geonode.evaluation.timing import time_calls
 from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geodesics.quadrature import initial_velocity
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.solvers.initial_value import DormandPrince, Integrator, RungeKutta
-from geonode.geodesics.solvers.methods import METHODS, Settings, rows_of
-from geonode.geodesics.verification import grid_geodesic_errors
+from geonode.geodesics.solvers.methods import METHODS, rows_of
+from geonode.geodesics.verification import grid_geodesic_errors, initial_velocity
 from geonode.geometry.field import NetworkField
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.lookup import hermite
-from geonode.geometry.metric import Metric
+from geonode.geometry.metric import FLOOR, Metric
 from geonode.geometry.sources import GridSource, grid_source
 from geonode.geometry.stored import STORAGE, write_grids
 from geonode.parameters_file import read_parameters
@@ -39,197 +40,245 @@ from stages.paths import METRIC, PARAMETERS, SPECTRA
 
 CPU = torch.device("cpu")
 NODES = 2000
+REPEATS, POINTS = 5, 2000  # timed calls, and random positions
+CHECKED = 64  # geodesics between random positions of every stored grid
+SCIPY_ROWS = 6  # geodesics of a fold at one wavelength: it solves them one by one
+FORMATS = {"float64": torch.float64, "float32": torch.float32}
+INTEGRATORS: dict[str, Integrator] = {
+    "rk4, 100 steps": RungeKutta(100),
+    "dopri5, tolerance 1e-7": DormandPrince(1e-7),
+}
+Rows = Float[Tensor, "model row"]
 Table = list[dict[str, Any]]
 
 
-def symbols(metric: Metric, points: int, repeats: int) -> Table:
-    """Three ways to the Christoffel symbol, in both formats, against autodiff in float64."""
-    generator = torch.Generator().manual_seed(0)
-    shape = (metric.network.models, points)
-    x, w = 2 * torch.rand(2, *shape, generator=generator, dtype=torch.float64) - 1
-    truth = SYMBOLS["autodiff"](metric, x, w)[1]
-    table = []
-    for dtype in (torch.float64, torch.float32):
-        rows = x.to(dtype), w.to(dtype)
-        network = Metric(metric.network.to(CPU, dtype))
-        # rounding the points is no error of the method
-        exact = SYMBOLS["autodiff"](metric, *(part.double() for part in rows))[1]
-        for name, method in SYMBOLS.items():
-            error = (method(network, *rows)[1] - exact).abs().max() / truth.abs().max()
-            seconds = timed(partial(method, network, *rows), repeats).median
+def log_sqrt_at(metric: Metric, positions: Rows, wavelengths: Rows) -> Rows:
+    """Ln sqrt(g) without a derivative."""
+    value = metric.network(torch.stack([positions, wavelengths], dim=-1)).squeeze(-1)
+    return 0.5 * torch.log(softplus(value) + FLOOR)
+
+
+def autodiff(metric: Metric, positions: Rows, wavelengths: Rows) -> Rows:
+    """Christoffel symbol by `torch.func`: the derivative of one row, mapped over all rows."""
+
+    def one_row(x: Tensor, w: Tensor) -> Tensor:
+        along = partial(log_sqrt_at, metric, wavelengths=w[:, None])
+        slope: Tensor = torch.func.jvp(along, (x[:, None],), (torch.ones_like(x)[:, None],))[1]
+        return slope[:, 0]
+
+    return torch.func.vmap(one_row, in_dims=1, out_dims=1)(positions, wavelengths)
+
+
+def finite_difference(metric: Metric, positions: Rows, wavelengths: Rows) -> Rows:
+    """Christoffel symbol by central differences with the step eps^(1/3).
+
+    That step balances the error h^2 / 6 of the third derivative against eps / h of rounding, so
+    about two thirds of the digits are right. Source: W. H. Press et al., Numerical Recipes, 3rd
+    ed., section 5.7.
+    """
+    step = torch.finfo(positions.dtype).eps ** (1 / 3)
+    below, above = positions - step, positions + step  # not exactly 2 h apart
+    low, high = (log_sqrt_at(metric, x, wavelengths) for x in (below, above))
+    return (high - low) / (above - below)
+
+
+SYMBOLS: dict[str, Callable[[Metric, Rows, Rows], Rows]] = {
+    "analytic": lambda metric, x, w: metric.at_points(x, w)[1],
+    "autodiff": autodiff,
+    "finite_difference": finite_difference,
+}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Learned metrics of a series, by the blocks `christoffel` and `geodesics` of parameters."""
+
+    parameters: Parameters
+    learned: LearnedMetrics
+    series: Series
+
+    @cached_property
+    def metric(self) -> Metric:
+        """All metrics in float64."""
+        return self.learned.metric(CPU)
+
+    @cached_property
+    def wavelengths(self) -> Float[Tensor, "wavelength"]:
+        """Charted wavelengths of the series."""
+        return torch.from_numpy(self.series.wavelengths)
+
+    @cached_property
+    def source(self) -> GridSource:
+        """Source of grids by the method of the parameters."""
+        return grid_source(self.parameters.christoffel, self.metric, self.wavelengths)
+
+    def random(self, *shape: int) -> Float[Tensor, "..."]:
+        """Chart positions, always the same."""
+        generator = torch.Generator().manual_seed(0)
+        return 2 * torch.rand(*shape, generator=generator, dtype=torch.float64) - 1
+
+    def seconds(self, call: Callable[[], object]) -> float:
+        """Median time of a call."""
+        return time_calls(call, REPEATS, lambda: None).median
+
+    def symbols(self) -> Table:
+        """Three ways to the Christoffel symbol, in both formats, against autodiff in float64."""
+        x, w = self.random(2, self.metric.network.models, POINTS)
+        table = []
+        for name, dtype in FORMATS.items():
+            rows = x.to(dtype), w.to(dtype)
+            network = Metric(self.metric.network.to(CPU, dtype))
+            # rounding the points is no error of the method
+            exact = autodiff(self.metric, *(part.double() for part in rows))
+            for way, method in SYMBOLS.items():
+                error = largest(method(network, *rows) - exact) / largest(exact)
+                seconds = self.seconds(partial(method, network, *rows))
+                point = 1e6 * seconds / x.numel()
+                table.append(
+                    {"method": way, "format": name, "relative error": error, "us a point": point}
+                )
+        return table
+
+    def grids(self) -> Table:
+        """Both sources of grids of the first member, and how far they are apart."""
+        nodes, folds = uniform_nodes(NODES, CPU, torch.float64), len(self.learned.charts)
+        metric = Metric(self.metric.network[:folds])
+        made: list[list[Grid]] = []
+        table = []
+        for name in ("direct", "chebyshev"):
+            block = self.parameters.christoffel.model_copy(update={"method": name})
+            start = time.perf_counter()
+            source = grid_source(block, metric, self.wavelengths)
+            made.append([source.grid(model, nodes) for model in range(folds)])
+            seconds = (time.perf_counter() - start) / folds
+            pairs = list(zip(made[0], made[-1], strict=True))
             table.append(
                 {
                     "method": name,
-                    "format": str(dtype).removeprefix("torch."),
-                    "relative error": float(error),
-                    "us a point": 1e6 * seconds / x.numel(),
+                    "network calls": source.calls,
+                    "ln sqrt(g), from direct": max(
+                        largest(a.log_sqrt - b.log_sqrt) for a, b in pairs
+                    ),
+                    "symbol, from direct": max(largest(a.symbol - b.symbol) for a, b in pairs),
+                    "seconds a model": seconds,
                 }
             )
-    return table
+        return table
 
+    def lookups(self) -> Table:
+        """Lookups in the grid of one model, in both formats."""
+        x = self.random(POINTS).sort().values
+        grid = self.source.grid(0, uniform_nodes(NODES, CPU, torch.float64))
+        table = []
+        for name, dtype in FORMATS.items():
+            part = grid.to(torch.empty(0, dtype=dtype))
+            at = x.to(dtype).expand(len(self.wavelengths), -1)
+            exact = self.source.grid(0, at[0].double())
+            log_sqrt, symbol = part.lookup(at)
+            table.append(
+                {
+                    "format": name,
+                    "ln sqrt(g)": largest(log_sqrt.T - exact.log_sqrt),
+                    "symbol": largest(symbol.T - exact.symbol),
+                    "ns a lookup": 1e9 * self.seconds(partial(part.lookup, at)) / at.numel(),
+                }
+            )
+        return table
 
-def grids(
-    parameters: ChristoffelParameters, metric: Metric, wavelengths: torch.Tensor, folds: int
-) -> Table:
-    """Both sources of grids, and how far they are apart."""
-    nodes = uniform_nodes(NODES, CPU, torch.float64)
-    metric = Metric(metric.network[:folds])
-    made, table = {}, []
-    for name in ("direct", "chebyshev"):
-        start = time.perf_counter()
-        source = grid_source(parameters.model_copy(update={"method": name}), metric, wavelengths)
-        made[name] = [source.grid(model, nodes) for model in range(folds)]
-        seconds = (time.perf_counter() - start) / folds
-        pairs = list(zip(made[name], made["direct"], strict=True))
-        table.append(
-            {
-                "method": name,
-                "network calls": source.calls,
-                "ln sqrt(g), from direct": max(largest(a.log_sqrt - b.log_sqrt) for a, b in pairs),
-                "symbol, from direct": max(largest(a.symbol - b.symbol) for a, b in pairs),
-                "seconds a model": seconds,
-            }
-        )
-    return table
+    def storage(self) -> Table:
+        """Size of the artifact and error of the geodesics, by the format of the stored grid."""
+        nodes, table = uniform_nodes(NODES, CPU, torch.float64), []
+        for name in STORAGE:
+            v0: list[float] = []
 
+            def check(model: int, grid: Grid, v0: list[float] = v0) -> None:
+                found = grid_geodesic_errors(
+                    self.metric[model], grid, self.wavelengths, rows=CHECKED, seed=model
+                )
+                v0.append(largest(found.v0))
 
-def lookups(source: GridSource, points: int, repeats: int) -> Table:
-    """Lookups in coarse and fine grids of one model, in both formats."""
-    generator = torch.Generator().manual_seed(0)
-    x = (2 * torch.rand(points, generator=generator, dtype=torch.float64) - 1).sort().values
-    table = []
-    for resolution, dtype in ((100, torch.float64), (NODES, torch.float64), (NODES, torch.float32)):
-        grid = source.grid(0, uniform_nodes(resolution, CPU, torch.float64)).to(
-            torch.empty(0, dtype=dtype)
-        )
-        exact = source.grid(0, x.to(dtype).double())
-        columns = torch.arange(grid.log_sqrt.shape[1])
-        at = x.to(dtype).expand(len(columns), -1)
-        log_sqrt, symbol = hermite(grid, at, columns)
-        seconds = timed(partial(hermite, grid, at, columns), repeats).median
-        table.append(
-            {
-                "nodes": resolution,
-                "format": str(dtype).removeprefix("torch."),
-                "ln sqrt(g)": largest(log_sqrt.T - exact.log_sqrt),
-                "symbol": largest(symbol.T - exact.symbol),
-                "ns a lookup": 1e9 * seconds / at.numel(),
-            }
-        )
-    return table
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "grids.zarr"
+                inputs = (self.source, nodes, self.learned, self.series)
+                write_grids(path, *inputs, storage=name, check=check)
+                size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            table.append({"format": name, "MB": size / 1e6, "v0": max(v0)})
+        return table
 
+    def integrators(self) -> Table:
+        """Both integrators on the network, from velocities by quadrature."""
+        generator = torch.Generator().manual_seed(0)
+        columns = torch.randint(len(self.wavelengths), (POINTS,), generator=generator)
+        field = NetworkField(self.metric[0], self.wavelengths[columns])
+        start, end = self.random(2, POINTS)
+        velocity = initial_velocity(field, start, end)
+        first, last = field(torch.stack([start, end], dim=1))[0].unbind(1)
+        table = []
+        for name, integrator in INTEGRATORS.items():
+            begin = time.perf_counter()
+            arrival = integrator(field, start, velocity)
+            seconds = time.perf_counter() - begin
+            table.append(
+                {
+                    "integrator": name,
+                    "endpoint": largest(arrival.position - end),
+                    "sensitivity": largest(arrival.sensitivity / torch.exp(first - last) - 1),
+                    "evaluations": int(arrival.evaluations.max()),
+                    "us a row": 1e6 * seconds / POINTS,
+                }
+            )
+        return table
 
-def storage(source: GridSource, learned: LearnedMetrics, series: Series, metric: Metric) -> Table:
-    """Size of the artifact and error of the geodesics, by the format of the stored grid."""
-    wavelengths = torch.from_numpy(series.wavelengths)
-    table = []
-    for name in STORAGE:
-        errors: list[tuple[float, float]] = []
+    def methods(self) -> Table:
+        """Every way to solve the boundary value problem, on all folds of the first member.
 
-        def check(model: int, grid: Grid, errors: list[tuple[float, float]] = errors) -> None:
-            found = grid_geodesic_errors(metric[model], grid, wavelengths, rows=64, seed=model)
-            errors.append((largest(found.v0), largest(found.endpoint)))
+        Judged by the network: v0 against quadrature of its sqrt(g).
+        """
+        stations = torch.from_numpy(self.learned.positions(self.series.concentrations))
+        nodes = uniform_nodes(NODES, CPU, torch.float64)
+        cases = [
+            (self.metric[fold], self.source.grid(fold, nodes), BoundaryValueProblem.all_pairs(x))
+            for fold, x in enumerate(stations)
+        ]
+        return [self.method(name, cases) for name in METHODS]
 
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "grids.zarr"
-            nodes = uniform_nodes(NODES, CPU, torch.float64)
-            write_grids(path, source, nodes, learned, series, storage=name, check=check)
-            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        v0, endpoint = (max(part) for part in zip(*errors, strict=True))
-        table.append({"format": name, "MB": size / 1e6, "v0": v0, "endpoint": endpoint})
-    return table
-
-
-def methods(
-    source: GridSource,
-    metric: Metric,
-    learned: LearnedMetrics,
-    series: Series,
-    scipy_rows: int,
-) -> Table:
-    """Every way to solve the boundary value problem, on all folds of the first member.
-
-    Judged by the network: v0 against quadrature of its sqrt(g). One by one, scipy is given the
-    first rows of every fold only.
-    """
-    wavelengths = torch.from_numpy(series.wavelengths)
-    nodes = uniform_nodes(NODES, CPU, torch.float64)
-    folds = len(learned.charts)
-    positions = torch.from_numpy(learned.positions(series.concentrations))
-    cases = []
-    for fold in range(folds):
-        problem = BoundaryValueProblem.all_pairs(positions[fold])
-        _, start, end = rows_of(ClosedForm(source.grid(fold, nodes)), problem)
-        w = wavelengths.repeat(len(problem.source))
-        field = NetworkField(metric[fold], w)
-        cases.append((source.grid(fold, nodes), problem, initial_velocity(field, start, end)))
-    table = []
-    for name, method in METHODS.items():
-        errors, rows, iterations, evaluations, missed, seconds = [], 0, 0.0, 0.0, 0, 0.0
-        for grid, whole, exact in cases:
-            problem, part, truth = whole, grid, exact.reshape(len(whole.source), -1)
+    def method(
+        self, name: str, cases: Iterable[tuple[Metric, Grid, BoundaryValueProblem]]
+    ) -> dict[str, Any]:
+        """One way to solve the boundary value problem; scipy is given some rows only."""
+        errors, rows, iterations, evaluations, missed, seconds = [], 0, 0, 0, 0, 0.0
+        for metric, whole, all_pairs in cases:
+            problem, grid, w = all_pairs, whole, self.wavelengths
             if name == "scipy":
-                some = (whole.source[:scipy_rows], whole.target[:scipy_rows])
-                problem = BoundaryValueProblem(whole.stations, *some)
-                columns = torch.tensor([len(wavelengths) // 3])
-                part, truth = grid.at_wavelengths(columns), truth[:scipy_rows, columns]
-            start_time = time.perf_counter()
-            solution = method(ClosedForm(part), problem, Settings(1e-6))
-            seconds += time.perf_counter() - start_time
-            errors.append(largest(solution.v0 - truth))
+                some = slice(0, SCIPY_ROWS)
+                pairs = (all_pairs.source[some], all_pairs.target[some])
+                problem = BoundaryValueProblem(all_pairs.stations, *pairs)
+                column = torch.tensor([len(w) // 3])
+                grid, w = whole.at_wavelengths(column), w[column]
+            begin = time.perf_counter()
+            solution = METHODS[name](ClosedForm(grid), problem, self.parameters.geodesics)
+            seconds += time.perf_counter() - begin
+            _, start, end = rows_of(ClosedForm(grid), problem)
+            exact = initial_velocity(
+                NetworkField(metric, w.repeat(len(problem.source))), start, end
+            )
+            errors.append(largest(solution.v0.flatten() - exact))
             rows += solution.v0.numel()
-            iterations += float(solution.iterations.sum())
-            evaluations += float(solution.evaluations.sum())
+            iterations += int(solution.iterations.sum())
+            evaluations += int(solution.evaluations.sum())
             missed += int((~solution.converged).sum())
-        table.append(
-            {
-                "method": name,
-                "rows": rows,
-                "unconverged": missed,
-                "v0": max(errors),
-                "iterations": iterations / rows,
-                "evaluations": evaluations / rows,
-                "us a row": 1e6 * seconds / rows,
-            }
-        )
-    return table
+        return {
+            "method": name,
+            "rows": rows,
+            "unconverged": missed,
+            "v0": max(errors),
+            "iterations": iterations / rows,
+            "evaluations": evaluations / rows,
+            "us a row": 1e6 * seconds / rows,
+        }
 
 
-def integrators(metric: Metric, series: Series, rows: int) -> Table:
-    """Both integrators on the network, from velocities by quadrature."""
-    generator = torch.Generator().manual_seed(0)
-    start, end = 2 * torch.rand(2, rows, generator=generator, dtype=torch.float64) - 1
-    columns = torch.randint(len(series.axis), (rows,), generator=generator)
-    field = NetworkField(metric[0], torch.from_numpy(series.wavelengths)[columns])
-    velocity = initial_velocity(field, start, end)
-    first, last = field(torch.stack([start, end], dim=1))[0].unbind(1)
-    known: list[tuple[str, Integrator]] = [
-        *((f"rk4, {steps} steps", RungeKutta(steps)) for steps in (20, 50, 100)),
-        *((f"dopri5, {tol:g}", DormandPrince(tol)) for tol in (1e-5, 1e-7)),
-    ]
-    table = []
-    for name, integrator in known:
-        begin = time.perf_counter()
-        arrival = integrator(field, start, velocity)
-        seconds = time.perf_counter() - begin
-        table.append(
-            {
-                "integrator": name,
-                "endpoint": largest(arrival.position - end),
-                "sensitivity": largest(arrival.sensitivity / torch.exp(first - last) - 1),
-                "evaluations": int(arrival.evaluations.max()),
-                "us a row": 1e6 * seconds / rows,
-            }
-        )
-    return table
-
-
-def timed(call: Callable[[], object], repeats: int) -> Quartiles:
-    """Seconds of a call."""
-    return time_calls(call, repeats, lambda: None)
-
-
-def largest(errors: torch.Tensor) -> float:
+def largest(errors: Float[Tensor, "..."]) -> float:
     """Largest magnitude."""
     return float(errors.abs().max())
 
@@ -250,25 +299,17 @@ def markdown(table: Table) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def main(repeats: int = 5, points: int = 2000, scipy_rows: int = 6) -> None:
+def main() -> None:
     """Print the tables of docs/geometry.md."""
-    parameters = read_parameters(PARAMETERS).christoffel
-    series = read_series(SPECTRA)
-    learned = LearnedMetrics.read(METRIC)
-    metric = learned.metric(CPU)
-    wavelengths = torch.from_numpy(series.wavelengths)
+    bench = Bench(read_parameters(PARAMETERS), LearnedMetrics.read(METRIC), read_series(SPECTRA))
     with one_thread(), torch.no_grad():
-        source = grid_source(parameters, metric, wavelengths)
         for title, make in (
-            ("Christoffel symbols", lambda: symbols(metric, points, repeats)),
-            ("Grids", lambda: grids(parameters, metric, wavelengths, len(learned.charts))),
-            ("Lookups", lambda: lookups(source, points, repeats)),
-            ("Storage", lambda: storage(source, learned, series, metric)),
-            ("Initial value problem", lambda: integrators(metric, series, points)),
-            (
-                "Boundary value problem",
-                lambda: methods(source, metric, learned, series, scipy_rows),
-            ),
+            ("Christoffel symbols", bench.symbols),
+            ("Grids", bench.grids),
+            ("Lookups", bench.lookups),
+            ("Storage", bench.storage),
+            ("Initial value problem", bench.integrators),
+            ("Boundary value problem", bench.methods),
         ):
             typer.echo(f"\n{title}\n\n{markdown(make())}")
 

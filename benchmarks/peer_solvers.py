@@ -5,12 +5,9 @@ Every one of them is given the same rows of x'' = -G(x, w) x'^2 and tells where 
 
 import math
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -19,13 +16,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torchdiffeq import odeint
 
-from geonode.geodesics.quadrature import initial_velocity
 from geonode.geodesics.solvers.shooting import GUESS
+from geonode.geodesics.verification import initial_velocity
 from geonode.geometry.field import Field
 from geonode.geometry.metric import FLOOR, Metric
 
 SHOTS = 8
-BATCH = 2000  # rows on the network at once: more of them no longer fit in cache
+BATCH = 2000  # rows at once: more of them no longer fit in cache
 
 Symbol = Callable[[Any, Any], Any]
 """G of one position and one wavelength, scalars of jax."""
@@ -56,37 +53,6 @@ Integrator = Callable[[Rows, Float[Tensor, "row"], float], Float[Tensor, "row"]]
 """(rows, first velocities, tolerance) to x(1); NaN where the solver gave up."""
 
 
-@dataclass(frozen=True)
-class Peer:
-    """A solver of others.
-
-    Attributes:
-        name: package and method.
-        packages: what must be installed.
-        make: the integrator, from G for jax.
-        on_grid: whether it can read geonode's grid too, being in torch.
-        note: how it is used.
-        compiled: the integrator for timing, which a C++ compiler makes anew for every tolerance and
-            number of rows: so the tolerance is chosen without, and nothing is shot with it.
-    """
-
-    name: str
-    packages: tuple[str, ...]
-    make: Callable[[Symbol], Integrator]
-    on_grid: bool
-    note: str
-    compiled: Callable[[Symbol], Integrator] | None = None
-
-    def missing(self) -> str | None:
-        """Why it cannot be run here."""
-        absent = [name for name in self.packages if find_spec(name) is None]
-        if absent:
-            return f"not installed: {', '.join(absent)}"
-        if self.compiled and not (shutil.which("c++") or shutil.which("g++")):
-            return "not run: no C++ compiler"
-        return None
-
-
 def by_torchdiffeq(symbol: Symbol) -> Integrator:  # noqa: ARG001 - torch has the field
     """Dormand and Prince; rows given together share steps, and the worst of them decides."""
 
@@ -105,35 +71,28 @@ def by_torchdiffeq(symbol: Symbol) -> Integrator:  # noqa: ARG001 - torch has th
     return integrate
 
 
-def by_torchode(method: str, compiled: bool, symbol: Symbol) -> Integrator:  # noqa: ARG001
+def by_torchode(symbol: Symbol) -> Integrator:  # noqa: ARG001
     """One batch in which every row takes its own steps."""
     import torchode  # noqa: PLC0415 - optional
-
-    @cache
-    def solver(tolerance: float) -> Callable[..., Any]:
-        # compiling makes a constant of the tolerance, and nothing of the solver as a module, which
-        # has no forward
-        controller = torchode.IntegralController(atol=tolerance, rtol=tolerance)
-        made = torchode.AutoDiffAdjoint(getattr(torchode, method)(), controller)
-        solve: Callable[..., Any] = made.to(torch.float64).solve
-        return torch.compile(solve) if compiled else solve
 
     def integrate(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
         def equation(time: Tensor, state: Tensor) -> Tensor:  # noqa: ARG001
             position, speed = state[:, :1], state[:, 1:]
             return torch.cat([speed, -rows.field(position)[1] * speed.square()], dim=1)
 
+        controller = torchode.IntegralController(atol=tolerance, rtol=tolerance)
+        solver = torchode.AutoDiffAdjoint(torchode.Dopri5(), controller).to(torch.float64)
         zero = torch.zeros_like(rows.start)
         state = torch.stack([rows.start, velocity], dim=1)
         problem = torchode.InitialValueProblem(state, t_start=zero, t_end=zero + 1)
         with torch.no_grad():
-            solved = solver(tolerance)(problem, term=torchode.ODETerm(equation))
+            solved = solver.solve(problem, term=torchode.ODETerm(equation))
         return torch.where(solved.status == 0, solved.ys[:, -1, 0], torch.nan)
 
     return integrate
 
 
-def by_diffrax(method: str, symbol: Symbol) -> Integrator:
+def by_diffrax(symbol: Symbol) -> Integrator:
     """One row under jax.vmap, so that every row takes its own steps, all of it under jax.jit."""
     import diffrax  # noqa: PLC0415 - optional
     import jax  # noqa: PLC0415 - optional
@@ -144,20 +103,13 @@ def by_diffrax(method: str, symbol: Symbol) -> Integrator:
         position, speed = state
         return speed, -symbol(position, w) * speed**2
 
-    term, solver = diffrax.ODETerm(equation), getattr(diffrax, method)()
+    term, solver = diffrax.ODETerm(equation), diffrax.Dopri5()
 
     def one_row(position: Any, velocity: Any, w: Any, tolerance: Any) -> Any:
-        solved = diffrax.diffeqsolve(
-            term,
-            solver,
-            t0=0.0,
-            t1=1.0,
-            dt0=None,
-            y0=(position, velocity),
-            args=w,
-            stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance),
-            throw=False,
-        )
+        control = diffrax.PIDController(rtol=tolerance, atol=tolerance)
+        times = {"t0": 0.0, "t1": 1.0, "dt0": None}
+        how = {"args": w, "stepsize_controller": control, "throw": False}
+        solved = diffrax.diffeqsolve(term, solver, y0=(position, velocity), **times, **how)
         arrived = solved.result == diffrax.RESULTS.successful
         return jax.numpy.where(arrived, solved.ys[0][-1], jax.numpy.nan)
 
@@ -168,29 +120,6 @@ def by_diffrax(method: str, symbol: Symbol) -> Integrator:
         return torch.from_numpy(np.array(all_rows(*parts, tolerance)))
 
     return integrate
-
-
-SHARED, OWN = "steps shared by a batch, worst row decides", "steps of every row"
-JITTED = f"{OWN}; jax.jit, jax.vmap"
-PEERS = (
-    Peer("torchdiffeq dopri5", ("torchdiffeq",), by_torchdiffeq, True, SHARED),
-    *(
-        Peer(f"torchode {name}", ("torchode",), partial(by_torchode, method, False), True, OWN)
-        for name, method in (("dopri5", "Dopri5"), ("tsit5", "Tsit5"))
-    ),
-    Peer(
-        "torchode tsit5, compiled",
-        ("torchode",),
-        partial(by_torchode, "Tsit5", False),
-        False,
-        f"{OWN}; torch.compile",
-        compiled=partial(by_torchode, "Tsit5", True),
-    ),
-    *(
-        Peer(f"diffrax {name}", ("diffrax", "jax"), partial(by_diffrax, method), False, JITTED)
-        for name, method in (("dopri5", "Dopri5"), ("tsit5", "Tsit5"))
-    ),
-)
 
 
 def in_jax(metric: Metric) -> Symbol:
@@ -216,23 +145,14 @@ def in_jax(metric: Metric) -> Symbol:
     return symbol
 
 
-def in_batches(integrate: Integrator) -> Integrator:
-    """Solver in batches of nearly equal size, so that compilers meet two sizes at most."""
-
-    def integrate_all(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
-        parts = torch.arange(len(velocity)).tensor_split(math.ceil(len(velocity) / BATCH))
-        return torch.cat([integrate(rows[part], velocity[part], tolerance) for part in parts])
-
-    return integrate_all
-
-
 def shoot(
     integrate: Integrator, rows: Rows, tolerance: float, error: float
 ) -> Float[Tensor, "row"]:
     """First velocities from start to end, by Newton's method with the exact sensitivity.
 
     Guess and sensitivity are those of `geonode.geodesics.solvers.shooting`. Half the error is left
-    to the integrator. A row that has arrived is not shot again.
+    to the integrator. A row that has arrived is not shot again. Rows come in batches of nearly
+    equal size, so that compilers meet few sizes.
 
     Args:
         integrate: the solver.
@@ -248,8 +168,9 @@ def shoot(
     velocity = (rows.end - rows.start) * (torch.exp(log_sqrt[:, 1:] - log_sqrt[:, :1]) @ weights)
     running = torch.arange(len(velocity))
     for _ in range(SHOTS):
+        batches = running.tensor_split(math.ceil(len(running) / BATCH))
+        reached = torch.cat([integrate(rows[b], velocity[b], tolerance) for b in batches])
         part = rows[running]
-        reached = integrate(part, velocity[running], tolerance)
         miss = reached - part.end
         sensitivity = torch.exp(log_sqrt[running, 0] - part.field(reached[:, None])[0][:, 0])
         missed = ~(miss.abs() <= error / 2)
@@ -260,15 +181,18 @@ def shoot(
     return velocity
 
 
-def truth(rows: Rows, at_once: int) -> tuple[Float[Tensor, "row"], Float[Tensor, "row"]]:
-    """First velocities by quadrature, and the sensitivity d x(1) / d x'(0) of the end to them.
+PEERS: dict[str, tuple[tuple[str, ...], Callable[[Symbol], Integrator]]] = {
+    "torchdiffeq": (("torchdiffeq",), by_torchdiffeq),
+    "torchode": (("torchode",), by_torchode),
+    "diffrax": (("diffrax", "jax"), by_diffrax),
+}
+"""Packages of every peer, and its integrator from G for jax."""
 
-    Args:
-        rows: what to join.
-        at_once: rows that are held in memory together; each calls the field at 48 positions.
-    """
+
+def truth(rows: Rows) -> tuple[Float[Tensor, "row"], Float[Tensor, "row"]]:
+    """First velocities by quadrature, and the sensitivity d x(1) / d x'(0) of the end to them."""
     velocities, sensitivities = [], []
-    for chosen in torch.arange(len(rows.start)).split(at_once):
+    for chosen in torch.arange(len(rows.start)).split(BATCH):
         part = rows[chosen]
         velocities.append(initial_velocity(part.field, part.start, part.end))
         ends = part.field(torch.stack([part.start, part.end], dim=1))[0]

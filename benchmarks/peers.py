@@ -3,21 +3,22 @@
     pip install -e ".[peers]"
     python -m benchmarks.peers --out peers.json
 
-The same rows (pair of stations, wavelength) of x'' = -G(x, w) x'^2 in float64, in one process on
-one core. Every solver runs at the loosest setting of its ladder that reaches the same largest error
-over all rows; the truth is quadrature of sqrt(g) on the network. Choosing the setting warms up and
-compiles, and is not counted; then all solvers take turns, so that what else the machine does falls
-on all alike. A solver that is not installed is listed as such.
+The same boundary value problems (pair of stations, wavelength) of x'' = -G(x, w) x'^2 in float64,
+on a metric that the pipeline has learned, in one process on one core. Every solver runs at the
+loosest setting of its ladder that reaches the same largest error over all rows; the truth is
+quadrature of sqrt(g) on the network. Choosing the setting warms up and compiles, and is not
+counted; then all solvers take turns, so that what else the machine does falls on all alike. A
+solver that is not installed is listed as such.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -26,18 +27,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from benchmarks.geometry import CPU, NODES, Table, largest, markdown
-from benchmarks.peer_solvers import (
-    PEERS,
-    Integrator,
-    Peer,
-    Rows,
-    Symbol,
-    in_batches,
-    in_jax,
-    one_core,
-    shoot,
-    truth,
-)
+from benchmarks.peer_solvers import PEERS, Integrator, Rows, Symbol, in_jax, one_core, shoot, truth
 from geonode.config import Parameters
 from geonode.devices.device import environment, one_thread, resolve
 from geonode.evaluation.timing import Quartiles
@@ -45,13 +35,10 @@ from geonode.geodesics.panels import Panels
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.solvers.methods import rows_of
-from geonode.geodesics.stations import Stations
 from geonode.geometry.field import NetworkField
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.lookup import hermite
-from geonode.geometry.metric import SIZES, Metric
-from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.metric import Metric
 from geonode.geometry.sources import grid_source
 from geonode.parameters_file import read_parameters
 from geonode.progress import bar
@@ -59,93 +46,9 @@ from geonode.storage.document import write_document
 from stages.paths import METRIC, PARAMETERS
 
 LEVELS = 6
-SEED, GAIN = 0, 2.0  # of the network where none has been trained
 TOLERANCES = tuple(10.0**-digits for digits in range(3, 11))
 GAUSS_NODES = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # in every gap between levels
-FEW_NODES = (6.0, 12.0, 25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
 RESAMPLES = 10_000
-INITIAL, BOUNDARY = "initial value", "boundary value"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of the table.
-
-    Attributes:
-        problem, solver, geometry, note: names.
-        ladder: settings, loosest first, of what `setting` names; none if it cannot be run.
-        solve: from a setting to the answer of every row.
-        error: largest error of an answer, as a miss of the end point, chart units.
-        compiled: what takes the place of `solve` once the setting is chosen.
-    """
-
-    problem: str
-    solver: str
-    geometry: str
-    note: str
-    setting: str
-    ladder: tuple[float, ...]
-    solve: Callable[[float], Float[Tensor, "row"]]
-    error: Callable[[Float[Tensor, "row"]], float]
-    compiled: Callable[[float], Float[Tensor, "row"]] | None = None
-
-
-@dataclass(frozen=True)
-class Ready:
-    """An entry at the setting that suffices.
-
-    Attributes:
-        reached: its error; None if no setting suffices.
-        warm_up: seconds of the first call at all, which imports and compiles.
-        seconds: of every counted call.
-    """
-
-    entry: Entry
-    value: float | None = None
-    reached: float | None = None
-    warm_up: float | None = None
-    seconds: tuple[float, ...] = ()
-
-
-def choose(entry: Entry, error: float) -> Ready:
-    """The loosest setting that reaches the error, and why if there is none."""
-    warm_up, least = None, float("inf")
-    for value in entry.ladder:
-        begin = time.perf_counter()
-        try:
-            answer = entry.solve(value)
-        except (AssertionError, MemoryError, RuntimeError) as failure:  # of a package of others
-            reason = (str(failure).splitlines() or [type(failure).__name__])[0]
-            return Ready(replace(entry, note=f"failed: {reason}"))
-        warm_up = warm_up or time.perf_counter() - begin
-        reached = entry.error(answer)
-        if reached <= error and entry.compiled is not None:
-            faster = replace(entry, ladder=(value,), solve=entry.compiled, compiled=None)
-            return choose(faster, error)
-        if reached <= error:
-            return Ready(entry, value, reached, warm_up)
-        least = min(least, reached)
-    if entry.ladder:
-        entry = replace(entry, note=f"no setting suffices: best error {least:.1e}")
-    return Ready(entry)
-
-
-def take_turns(entries: list[Entry], error: float, repeats: int) -> list[Ready]:
-    """Choose every setting, then time all that suffice, one after the other, again and again."""
-    with bar("peers", len(entries) * (1 + repeats)) as report:
-        ready = []
-        for entry in entries:
-            ready.append(choose(entry, error))
-            report(1)
-        for _ in range(repeats):
-            for index, one in enumerate(ready):
-                if one.value is not None:
-                    begin = time.perf_counter()
-                    one.entry.solve(one.value)
-                    seconds = time.perf_counter() - begin
-                    ready[index] = replace(one, seconds=(*one.seconds, seconds))
-                report(1)
-    return ready
 
 
 @dataclass(frozen=True)
@@ -153,10 +56,10 @@ class Case:
     """All ordered pairs of stations at all wavelengths, and the truth about them.
 
     Attributes:
+        problem: the pairs.
         symbol: G for jax.
-        grid: of the same metric, at the nodes of the pipeline.
-        make_grid: the same at any number of nodes, from the network on.
-        make_stations: the same without a grid, with any number of nodes in every gap.
+        make_grid: grid of the metric at any number of nodes, from the network on.
+        make_v0: first velocities without a grid, with any number of nodes in every gap.
         rows: on the network; wavelengths fastest.
         velocity: x'(0).
         sensitivity: of x(1) to x'(0).
@@ -164,9 +67,8 @@ class Case:
 
     problem: BoundaryValueProblem
     symbol: Symbol
-    grid: Grid
     make_grid: Callable[[int], Grid]
-    make_stations: Callable[[int], Stations]
+    make_v0: Callable[[int], Float[Tensor, "pair wavelength"]]
     rows: Rows
     velocity: Float[Tensor, "row"]
     sensitivity: Float[Tensor, "row"]
@@ -181,110 +83,139 @@ class Case:
             source = grid_source(parameters.christoffel, metric, w)
             return source.grid(0, uniform_nodes(nodes, CPU, torch.float64))
 
-        def make_stations(nodes: int) -> Stations:
+        def make_v0(nodes: int) -> Tensor:
             panels = Panels.between(problem.stations[None], nodes)
-            return panels.evaluate(metric, w).stations()[0]
+            return panels.evaluate(metric, w).stations()[0].every_path()[0]
 
-        grid = make_grid(NODES)
-        _, start, end = rows_of(ClosedForm(grid), problem)
+        ends = (
+            problem.stations[index].repeat_interleave(wavelengths)
+            for index in (problem.source, problem.target)
+        )
         every = w.repeat(len(problem.source))
-        rows = Rows(NetworkField(metric, every), every, start, end)
-        known = truth(rows, wavelengths)
-        return cls(problem, in_jax(metric), grid, make_grid, make_stations, rows, *known)
+        rows = Rows(NetworkField(metric, every), every, *ends)
+        return cls(problem, in_jax(metric), make_grid, make_v0, rows, *truth(rows))
 
-    def on_grid(self) -> Rows:
-        """Rows read from the grid."""
-        field, _, _ = rows_of(ClosedForm(self.grid), self.problem)
-        return replace(self.rows, field=field)
+    def error(self, v0: Float[Tensor, "row"]) -> float:
+        """Largest miss of the end points to which first velocities lead, chart units."""
+        return largest((v0 - self.velocity) * self.sensitivity)
 
 
-def entries_of(case: Case, peers: tuple[Peer, ...], error: float) -> list[Entry]:
-    """Every solver on both problems.
+@dataclass(frozen=True)
+class Entry:
+    """One line of the table: a solver, and what is known of it.
 
-    The first on the network, and the first on the grid, is what others there are compared with.
+    Attributes:
+        solver, geometry, note: names.
+        ladder: settings, loosest first; none if it cannot be run.
+        solve: from a setting to the first velocities of all rows.
+        setting: that suffices; None if there is none.
+        error: reached with it.
+        warm_up: seconds of the first call at all, which imports and compiles.
+        seconds: of every counted call.
     """
-    return [
-        entry
-        for problem in (INITIAL, BOUNDARY)
-        for entry in (
-            *geonode_entries(case, problem, error),
-            *(entry for peer in peers for entry in peer_entries(case, peer, problem, error)),
-        )
-    ]
+
+    solver: str
+    geometry: str
+    note: str
+    ladder: tuple[float, ...]
+    solve: Callable[[float], Float[Tensor, "row"]]
+    setting: float | None = None
+    error: float | None = None
+    warm_up: float | None = None
+    seconds: tuple[float, ...] = ()
+
+    def chosen(self, case: Case, error: float) -> "Entry":
+        """The entry at its loosest setting that reaches the error, or why there is none."""
+        warm_up, least = None, float("inf")
+        for setting in self.ladder:
+            begin = time.perf_counter()
+            try:
+                answer = self.solve(setting)
+            except (AssertionError, MemoryError, RuntimeError) as failure:  # of a package of others
+                reason = (str(failure).splitlines() or [type(failure).__name__])[0]
+                return replace(self, note=f"failed: {reason}")
+            warm_up = warm_up or time.perf_counter() - begin
+            reached = case.error(answer)
+            if reached <= error:
+                return replace(self, setting=setting, error=reached, warm_up=warm_up)
+            least = min(least, reached)
+        failed = f"no setting suffices: best error {least:.1e}"
+        return replace(self, note=failed) if self.ladder else self
+
+    def timed(self) -> "Entry":
+        """The entry with one more counted call."""
+        if self.setting is None:
+            return self
+        begin = time.perf_counter()
+        self.solve(self.setting)
+        return replace(self, seconds=(*self.seconds, time.perf_counter() - begin))
 
 
-def geonode_entries(case: Case, problem: str, error: float) -> Iterator[Entry]:
-    """The closed form: from the network on, from a grid in memory, and on few nodes."""
+@dataclass(frozen=True)
+class Shots:
+    """A peer, made when it is first called, as its packages may be absent."""
 
-    def solve(make: Callable[[int], Grid], nodes: float) -> Tensor:
-        form = ClosedForm(make(int(nodes)))
-        if problem == BOUNDARY:
-            return form.solve(case.problem, error).v0.flatten()
-        stations, source = case.problem.stations, case.problem.source
-        columns = torch.arange(form.grid.log_sqrt.shape[1])
-        root = torch.exp(hermite(form.grid, stations[None], columns)[0].T)[source]
-        speed = case.velocity.reshape(root.shape) * root
-        return form.arc_length.inverse(form.arc_length.at(stations)[source] + speed)[0].flatten()
+    make: Callable[[Symbol], Integrator]
+    symbol: Symbol
+    rows: Rows
+    error: float
 
-    judge, default = error_of(case, problem), (float(NODES),)
-    for geometry, note, make, ladder in (
-        ("network", "expansion, grid, integral, solution", case.make_grid, default),
-        ("network", "the same on as few nodes as suffice", case.make_grid, FEW_NODES),
-        ("grid in memory", "integral, solution", lambda nodes: case.grid, default),  # noqa: ARG005
-    ):
-        solver, how = "geonode closed_form", partial(solve, make)
-        yield Entry(problem, solver, geometry, note, "nodes", ladder, how, judge)
-    if problem == BOUNDARY:
-        yield Entry(
-            problem,
-            "geonode stations",
-            "network",
-            "quadrature between levels, solution with all features",
-            "nodes",
+    @cached_property
+    def integrate(self) -> Integrator:
+        """Solver of initial value problems."""
+        return self.make(self.symbol)
+
+    def __call__(self, tolerance: float) -> Float[Tensor, "row"]:
+        """First velocities of all rows."""
+        return shoot(self.integrate, self.rows, tolerance, self.error)
+
+
+def entries_of(case: Case, error: float) -> list[Entry]:
+    """Every solver on the network, and those in torch on a grid in memory too.
+
+    The first on either geometry is what others there are compared with.
+    """
+    grid, nodes = case.make_grid(NODES), (float(NODES),)
+    on_grid = replace(case.rows, field=rows_of(ClosedForm(grid), case.problem)[0])
+
+    def solve(grid: Grid) -> Tensor:
+        return ClosedForm(grid).solve(case.problem, error).v0.flatten()
+
+    network, memory = "network", "grid in memory"
+    entries = [
+        Entry("geonode", network, "grid", nodes, lambda count: solve(case.make_grid(int(count)))),
+        Entry("geonode", memory, "integral, solution", nodes, lambda _: solve(grid)),
+        Entry(
+            "geonode",
+            network,
+            "quadrature between levels, all features",
             GAUSS_NODES,
-            lambda nodes: case.make_stations(int(nodes)).every_path()[0].flatten(),
-            judge,
-        )
+            lambda count: case.make_v0(int(count)).flatten(),
+        ),
+    ]
+    for name, (packages, make) in PEERS.items():
+        absent = [package for package in packages if find_spec(package) is None]
+        note = f"not installed: {', '.join(absent)}" if absent else "dopri5, exact Newton"
+        ladder = () if absent else TOLERANCES
+        shots = Shots(make, case.symbol, case.rows, error)
+        entries.append(Entry(name, network, note, ladder, shots))
+        if "jax" not in packages:  # the grid is in torch
+            entries.append(Entry(name, memory, note, ladder, replace(shots, rows=on_grid)))
+    return entries
 
 
-def peer_entries(case: Case, peer: Peer, problem: str, error: float) -> Iterator[Entry]:
-    """A peer on the network, and on the grid if it can read it."""
-    judge, why = error_of(case, problem), peer.missing()
-    if why is None and peer.compiled and problem == BOUNDARY:
-        why = "not run: it would be compiled for every number of rows under way"
-    geometries = {"network": case.rows}
-    if peer.on_grid:
-        geometries["grid in memory"] = case.on_grid()
-
-    def solver(make: Callable[[Symbol], Integrator], rows: Rows) -> Callable[[float], Tensor]:
-        @cache  # and not before it is called: the package may be absent
-        def made() -> Integrator:
-            integrate = make(case.symbol)
-            return in_batches(integrate) if rows is case.rows else integrate
-
-        if problem == INITIAL:
-            return lambda tolerance: made()(rows, case.velocity, tolerance)
-        return lambda tolerance: shoot(made(), rows, tolerance, error)
-
-    for geometry, rows in geometries.items():
-        yield Entry(
-            problem,
-            peer.name,
-            geometry,
-            why or peer.note,
-            "tolerance",
-            () if why else TOLERANCES,
-            solver(peer.make, rows),
-            judge,
-            solver(peer.compiled, rows) if peer.compiled else None,
-        )
-
-
-def error_of(case: Case, problem: str) -> Callable[[Float[Tensor, "row"]], float]:
-    """Largest miss of the end points, or of those to which first velocities lead."""
-    if problem == INITIAL:
-        return lambda ends: largest(ends - case.rows.end)
-    return lambda v0: largest((v0 - case.velocity) * case.sensitivity)
+def take_turns(case: Case, entries: list[Entry], error: float, repeats: int) -> list[Entry]:
+    """Choose every setting, then time all that suffice, one after the other, again and again."""
+    with bar("peers", len(entries) * (1 + repeats)) as report:
+        ready = []
+        for entry in entries:
+            ready.append(entry.chosen(case, error))
+            report(1)
+        for _ in range(repeats):
+            for index, one in enumerate(ready):
+                ready[index] = one.timed()
+                report(1)
+    return ready
 
 
 def ratio(
@@ -303,59 +234,30 @@ def ratio(
     return float(middle[0] / middle[1]), (float(low), float(high))
 
 
-def results(ready: list[Ready], rows: int) -> Table:
-    """Results for the file: one line a solver, empty where it was not run."""
-    reference = {(one.entry.problem, one.entry.geometry): one.seconds for one in reversed(ready)}
+def results(ready: list[Entry]) -> Table:
+    """Results for the table: one line a solver, empty where it was not run."""
+    reference = {one.geometry: one.seconds for one in reversed(ready)}
     table = []
     for one in ready:
-        entry, measured = one.entry, bool(one.seconds)
-        first = reference[entry.problem, entry.geometry]
-        quartiles = Quartiles.of(list(one.seconds)) if measured else None
-        times = ratio(one.seconds, first) if measured and first else None
+        seconds, times = "", ""
+        if one.seconds:
+            middle, low, high = Quartiles.of(list(one.seconds))
+            seconds = f"{middle:.3g} ({low:.3g} to {high:.3g})"
+            share, (least, most) = ratio(one.seconds, reference[one.geometry])
+            times = f"{share:.3g} ({least:.3g} to {most:.3g})"
         table.append(
             {
-                "problem": entry.problem,
-                "solver": entry.solver,
-                "geometry": entry.geometry,
-                entry.setting: one.value,
-                "error": one.reached,
-                "warm_up": one.warm_up,
-                "seconds": quartiles and quartiles._asdict(),
-                "rows_per_second": quartiles and rows / quartiles.median,
-                "ratio": times and times[0],
-                "ratio_interval": times and list(times[1]),
-                "calls": list(one.seconds),
-                "note": entry.note,
+                "solver": one.solver,
+                "geometry": one.geometry,
+                "setting": "" if one.setting is None else f"{one.setting:g}",
+                "error": "" if one.error is None else one.error,
+                "warm-up s": "" if one.warm_up is None else one.warm_up,
+                "s (quartiles)": seconds,
+                "ratio (95%)": times,
+                "note": one.note,
             }
         )
     return table
-
-
-def shown(line: dict[str, Any]) -> dict[str, Any]:
-    """A line of the file as one of the table."""
-    named = {key: line[key] for key in ("problem", "solver", "geometry")}
-    name = "nodes" if "nodes" in line else "tolerance"
-    seconds, interval = line["seconds"], line["ratio_interval"]
-    measured = {
-        "setting": seconds and f"{name} {line[name]:g}",
-        "error": line["error"],
-        "warm-up s": line["warm_up"],
-        "s (quartiles)": seconds and "{median:.3g} ({q25:.3g} to {q75:.3g})".format(**seconds),
-        "rows a s": line["rows_per_second"],
-        "ratio (95%)": interval and f"{line['ratio']:.3g} ({interval[0]:.3g} to {interval[1]:.3g})",
-    }
-    filled = {key: "" if value is None else value for key, value in measured.items()}
-    return named | filled | {"note": line["note"]}
-
-
-def metric_at_hand() -> tuple[Metric, str]:
-    """The metric of all levels that the pipeline learned, or else an untrained one; and which."""
-    if METRIC.exists():
-        learned = LearnedMetrics.read(METRIC)
-        return learned.metric(CPU)[len(learned.charts) - 1], f"{METRIC}, first member, last fold"
-    network = Perceptron.initial(SIZES, [(SEED,)]).to(CPU, torch.float64)
-    network = Perceptron(tuple(GAIN * weight for weight in network.weights), network.biases)
-    return Metric(network), f"untrained, seed {SEED}, gain {GAIN:g}"
 
 
 def main(
@@ -365,22 +267,21 @@ def main(
     out: Annotated[Path | None, typer.Option(help="JSON file for everything measured.")] = None,
 ) -> None:
     """Time geodesics by torchdiffeq, torchode, diffrax and geonode at equal accuracy."""
-    metric, name = metric_at_hand()
-    parameters = read_parameters(PARAMETERS)
+    learned, parameters = LearnedMetrics.read(METRIC), read_parameters(PARAMETERS)
+    metric = learned.metric(CPU)[len(learned.charts) - 1]  # of all levels
     with one_core() as pinned, one_thread(), torch.no_grad():
         case = Case.of(metric, wavelengths, parameters)
-        rows = len(case.velocity)
-        ready = take_turns(entries_of(case, PEERS, error), error, repeats)
+        ready = take_turns(case, entries_of(case, error), error, repeats)
         machine = environment(resolve("cpu", parameters.precision)) | {"one_core": pinned}
-    table = results(ready, rows)
-    packages = sorted({package for peer in PEERS for package in peer.packages} | {"torch"})
-    sizes = {"levels": LEVELS, "wavelengths": wavelengths, "rows": rows, "repeats": repeats}
-    typer.echo(f"{rows:,} rows, metric: {name}, largest error {error:g}, {repeats} turns\n")
-    typer.echo(markdown([shown(line) for line in table]))
+    about = f"{len(case.velocity):,} rows, largest error {error:g}, {repeats} turns"
+    typer.echo(f"{about}\n\n{markdown(results(ready))}")
     if out is not None:
+        packages = sorted({package for names, _ in PEERS.values() for package in names} | {"torch"})
         versions = {package: version(package) for package in packages if find_spec(package)}
-        about = {"machine": machine, "versions": versions, "metric": name, "sizes": sizes}
-        write_document(out, about | {"error": error, "solvers": table})
+        hidden = ("ladder", "solve")
+        solvers = [{k: v for k, v in vars(one).items() if k not in hidden} for one in ready]
+        document = {"machine": machine, "versions": versions, "about": about, "solvers": solvers}
+        write_document(out, document)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,3 @@ def choose(ways: Mapping[str, Way], name: str, argument: str) -> Way:
     if name not in ways:
         raise GeometryError(f"{argument}: found {name!r}, expected one of {', '.join(ways)}")
     return ways[name]
-
-
-def require_above(argument: str, value: float | int, bound: int) -> None:
-    """Refuse a number that is not above a bound.
-
-    Raises:
-        GeometryError: the number is not above the bound; the message names the argument.
-    """
-    if not value > bound:
-        raise GeometryError(f"{argument}: found {value}, expected a number above {bound}")

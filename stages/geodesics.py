@@ -8,8 +8,6 @@ from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRIC, METRICS, SHARED
 @stage("geodesics", also=("engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Solve every geodesic in closed form, and check samples on the network in float64."""
-    from dataclasses import asdict
-
     from geonode.devices.device import Device
     from geonode.engine.local import open_engine
     from geonode.geodesics.solved import solve_all
@@ -33,7 +31,7 @@ def app(parameters: Parameters) -> str:
         summary = solve_all(
             GEODESICS, grids, learned, series, block, device, report, engine, made_from
         )
-    write_metrics(METRICS / "geodesics.json", {"method": "closed_form", **asdict(summary)})
+    write_metrics(METRICS / "geodesics.json", summary.metrics())
     error = summary.endpoint_error_max
     return f"{summary.geodesics:,} geodesics, endpoint error {error:.1e} -> {GEODESICS}"
 

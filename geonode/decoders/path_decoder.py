@@ -22,7 +22,7 @@ from geonode.decoders.predicted import Predicted
 from geonode.devices.device import Device, on_device
 from geonode.engine.local import Open
 from geonode.errors import TrainingError
-from geonode.geodesics.features import FEATURES
+from geonode.geodesics.stations import FEATURES
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
 from geonode.spectra.series import Series

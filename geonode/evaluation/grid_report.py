@@ -6,11 +6,16 @@ from torch import Tensor
 
 from geonode.errors import GeometryError
 from geonode.geodesics.verification import grid_geodesic_errors
-from geonode.geometry.accuracy import error_statistics, grid_errors
+from geonode.geometry.diagnostics import (
+    MetricStatistics,
+    error_statistics,
+    grid_errors,
+    metric_statistics,
+    over_models,
+)
 from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
-from geonode.geometry.statistics import MetricStatistics, metric_statistics, over_models
 from geonode.training.folds import fold_names
 
 ERRORS = ("ln_sqrt_g_error", "christoffel_error", "v0_error", "endpoint_error")

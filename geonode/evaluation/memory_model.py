@@ -24,8 +24,8 @@ from geonode.devices.profile import profile_of
 from geonode.estimation.curve import CHART_KNOTS
 from geonode.evaluation.figures import ROWS
 from geonode.evaluation.timing import time_command
-from geonode.geodesics.features import FEATURES
 from geonode.geodesics.solved import Memory
+from geonode.geodesics.stations import FEATURES
 from geonode.geometry.metric import SIZES
 from geonode.geometry.resolution import BLOCK, CHECKS
 from geonode.geometry.stored import STORAGE

@@ -1,9 +1,10 @@
-"""Boundary value problems: which concentrations are joined."""
+"""Boundary value problems: which concentrations are joined; and their solutions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import IntEnum
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from geonode.errors import GeometryError
@@ -15,7 +16,11 @@ class BoundaryValueProblem:
 
     Attributes:
         stations: ascending chart positions between which geodesics run, in [-1, 1].
-        source, target: index of the station at which each geodesic starts and ends.
+        source, target: index of the station at which each geodesic starts and ends; they differ.
+
+    Raises:
+        GeometryError: stations are out of order, closer than their format can tell, or off the
+            chart.
     """
 
     stations: Float[Tensor, "station"]
@@ -23,22 +28,13 @@ class BoundaryValueProblem:
     target: Int[Tensor, "pair"]
 
     def __post_init__(self) -> None:
-        """Refuse stations that are out of order or off the chart, and empty paths.
-
-        Raises:
-            GeometryError: naming what was found.
-        """
+        """Refuse stations that would lead to empty paths or off the grid."""
         stations = self.stations
-        if not ((stations >= -1) & (stations <= 1)).all():
+        if not ((stations.abs() <= 1).all() and (stations.diff() > 0).all()):
             raise GeometryError(
-                f"stations: found {stations.tolist()}, expected chart positions from -1 to 1"
+                f"stations: found {stations.tolist()}, expected ascending chart positions from -1 "
+                "to 1"
             )
-        if not (stations.diff() > 0).all():
-            raise GeometryError(
-                f"stations: found {stations.tolist()}, expected ascending positions"
-            )
-        if (self.source == self.target).any():
-            raise GeometryError("source and target of a geodesic are equal; expected two stations")
 
     @classmethod
     def all_pairs(cls, stations: Float[Tensor, "station"]) -> "BoundaryValueProblem":
@@ -52,3 +48,50 @@ def ordered_pairs(count: int) -> tuple[Int[Tensor, "pair"], Int[Tensor, "pair"]]
     pairs = torch.cartesian_prod(torch.arange(count), torch.arange(count))
     source, target = pairs[pairs[:, 0] != pairs[:, 1]].T
     return source, target
+
+
+class Status(IntEnum):
+    """Outcome of a row."""
+
+    CONVERGED = 0
+    RESIDUAL_ABOVE_TOLERANCE = 1
+    NOT_FINITE = 2
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Solved boundary value problems, one row for each.
+
+    Attributes:
+        v0: velocity x'(0), chart units.
+        residual: x(1) that v0 leads to minus the target, chart units.
+        status: a `Status` for each row.
+        iterations: corrections of v0 that the row took.
+        evaluations: positions at which the row asked for the geometry.
+    """
+
+    v0: Float[Tensor, "*rows"]
+    residual: Float[Tensor, "*rows"]
+    status: UInt8[Tensor, "*rows"]
+    iterations: Int[Tensor, "*rows"]
+    evaluations: Int[Tensor, "*rows"]
+
+    @property
+    def converged(self) -> Bool[Tensor, "*rows"]:
+        """Rows that reached their target within the tolerance."""
+        return self.status == Status.CONVERGED
+
+    def unflatten(self, pairs: int) -> "Solution":
+        """Rows arranged as (pair, wavelength), wavelengths fastest."""
+        return Solution(*(getattr(self, part.name).reshape(pairs, -1) for part in fields(self)))
+
+
+def judge(
+    v0: Float[Tensor, "*rows"], residual: Float[Tensor, "*rows"], tolerance: float
+) -> UInt8[Tensor, "*rows"]:
+    """The status of rows: a residual or a velocity that is not finite has not converged."""
+    missed = torch.where(
+        residual.abs() <= tolerance, Status.CONVERGED, Status.RESIDUAL_ABOVE_TOLERANCE
+    )
+    finite = torch.isfinite(v0) & torch.isfinite(residual)
+    return torch.where(finite, missed, Status.NOT_FINITE).to(torch.uint8)

@@ -9,19 +9,16 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
 
-from geonode.arguments import choose
 from geonode.config import GeodesicsParameters
 from geonode.devices.device import Device, on_device, unless_out_of_memory
 from geonode.engine.local import LOCAL, Engine, Recipe
 from geonode.errors import GeometryError
-from geonode.geodesics.features import FEATURES
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
-from geonode.geodesics.solution import Solution
 from geonode.geodesics.solvers.closed_form import ClosedForm
-from geonode.geodesics.solvers.methods import METHODS, Settings
-from geonode.geodesics.tally import Summary, Tally
+from geonode.geodesics.solvers.methods import METHODS
+from geonode.geodesics.stations import FEATURES
+from geonode.geodesics.summary import Summary
 from geonode.geodesics.verification import network_errors
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.stored import StoredGrids
@@ -75,8 +72,7 @@ def solve_all(
             the grid, or one that does not misses it on the network, beyond rounding.
         ArtifactError: the artifact cannot be written. An older one is intact in both cases.
     """
-    choose(METHODS, parameters.method, "geodesics.method")
-    tally = Tally(parameters.method)
+    summary = Summary(parameters.method)
     attributes: dict[str, JSON] = {
         "method": parameters.method,
         "members": learned.members,
@@ -85,13 +81,12 @@ def solve_all(
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, learned, series, parameters.time_points)
         outer = replace(learned, inner=None)  # the inner metrics are not looked at
-        solver: Recipe[int, Tally] = partial(
+        solver: Recipe[int, Summary] = partial(
             _Solver, writer.parts, grids, outer, series, parameters, device
         )
         models = range(learned.network.models)
-        engine.work(solver, models, lambda _, found: tally.join(found), report)
-        summary = tally.summary()
-        _require(summary, tally.worst_rows(series), parameters, torch.finfo(device.geometry).eps)
+        engine.work(solver, models, lambda _, found: summary.join(found), report)
+        _require(summary, series, parameters, torch.finfo(device.geometry).eps)
     return summary
 
 
@@ -100,11 +95,7 @@ class _Solver:
 
     Args:
         parts: of the artifact.
-        grids: of the metrics.
-        learned: the metrics.
-        series: the levels and wavelengths.
-        parameters: the block `geodesics` of the parameters.
-        device: where to solve, and in which format.
+        grids, learned, series, parameters, device: as for `solve_all`.
     """
 
     def __init__(
@@ -117,39 +108,47 @@ class _Solver:
         device: Device,
     ) -> None:
         place, dtype = device.place, device.geometry
-        self._grids, self._learned, self._parameters = grids, learned, parameters
+        self._parts, self._grids, self._learned = parts, grids, learned
+        self._parameters, self._memory = parameters, device.budget
         self._like = torch.empty(0, device=place, dtype=dtype)
         self._wavelengths = on_device(series.wavelengths, place, dtype)
         self._positions = on_device(learned.positions(series.concentrations), place, dtype)
+        self._times = on_device(np.linspace(0, 1, parameters.time_points), place, dtype)
         self._metric = learned.metric(device.reference)
-        self._method = METHODS[parameters.method]
-        self._settings = Settings(parameters.tolerance, parameters.patience, parameters.steps)
-        self._arrays = _Arrays(parts, parameters.time_points)
-        self._memory = device.budget
+        self._tables = [parts.mapped(name) for name in ("v0", "residual", "status", "features")]
 
-    def __call__(self, model: int, report: Progress) -> Tally:
+    def __call__(self, model: int, report: Progress) -> Summary:
         """Solve all geodesics of a model; on a card that is short of memory some at a time."""
         while True:
             less = f"solving geodesics in {self._memory // 2e6:,.0f} MB, which changes no result"
-            tally = unless_out_of_memory(partial(self._solve, model), less)
-            if tally is not None:
+            summary = unless_out_of_memory(partial(self._solve, model), less)
+            if summary is not None:
                 report(1)
-                return tally
+                return summary
             self._memory //= 2
 
-    def _solve(self, model: int) -> Tally:
+    def _solve(self, model: int) -> Summary:
         parameters, index = self._parameters, self._learned.index(model)
-        tally = Tally(parameters.method)
+        summary = Summary(parameters.method)
         problem = BoundaryValueProblem.all_pairs(self._positions[index[1]])
+        pairs = len(problem.source)
         grid = self._grids.grid(index, self._like)
         width = grid.log_sqrt.shape[1]
         memory = Memory(len(grid.positions), self._like.itemsize, parameters.time_points)
-        for block in torch.arange(width).split(memory.columns(self._memory, len(problem.source))):
+        trajectories = np.empty((pairs, width, parameters.time_points), dtype=np.float32)
+        for block in torch.arange(width).split(memory.columns(self._memory, pairs)):
             columns = slice(int(block[0]), int(block[-1]) + 1)
             wavelengths = self._wavelengths[columns]
             closed_form = ClosedForm(grid.at_wavelengths(columns))
-            solution = self._method(closed_form, problem, self._settings)
-            self._arrays.write(index, columns, solution, problem, closed_form, wavelengths)
+            solution = METHODS[parameters.method](closed_form, problem, parameters)
+            stations = closed_form.stations(problem.stations, wavelengths)
+            v0, features = stations.every_path(solution.v0)
+            found = (solution.v0, solution.residual, solution.status, features)
+            for table, part in zip(self._tables, found, strict=True):
+                table[(*index, slice(None), columns)] = part.cpu()
+            if parameters.time_points:
+                positions = closed_form.trajectories(problem, v0, self._times)
+                trajectories[:, columns] = positions.float().cpu()
             errors = network_errors(
                 self._metric[model],
                 closed_form,
@@ -159,9 +158,12 @@ class _Solver:
                 rows=math.ceil(parameters.check_rows * len(block) / width),
                 seed=model,
             )
-            tally.add(index, columns.start, solution, errors)
-        self._arrays.finish(index)
-        return tally
+            summary.add(index, columns.start, solution, errors)
+        if parameters.time_points:
+            self._parts.blocks("trajectory", block_dims=2)[index] = trajectories
+        for table in self._tables:
+            table.flush()
+        return summary
 
 
 @dataclass(frozen=True)
@@ -204,9 +206,7 @@ class Memory:
         return memory // column
 
 
-def _require(
-    summary: Summary, worst_rows: str, parameters: GeodesicsParameters, eps: float
-) -> None:
+def _require(summary: Summary, series: Series, parameters: GeodesicsParameters, eps: float) -> None:
     """Refuse geodesics that miss their target, on the grid or on the network.
 
     Raises:
@@ -219,8 +219,8 @@ def _require(
         raise GeometryError(
             f"{summary.unconverged} of {summary.geodesics} geodesics miss their target by more "
             f"than {tolerance:g}, expected at most {parameters.allow_unconverged}. Worst: "
-            f"{worst_rows}. Raise christoffel.resolution, geodesics.steps or geodesics.tolerance, "
-            "or permit them with --allow-unconverged"
+            f"{summary.worst_rows(series)}. Raise christoffel.resolution, geodesics.steps or "
+            "geodesics.tolerance, or permit them with --allow-unconverged"
         )
     if not summary.endpoint_error_max <= bound:
         raise GeometryError(
@@ -284,45 +284,3 @@ def _declare(
             long_name="charted concentration x(t)",
             block_dims=2,
         )
-
-
-class _Arrays:
-    """The arrays of the artifact, open for writing."""
-
-    def __init__(self, parts: Parts, time_points: int) -> None:
-        self.v0, self.residual, self.status, self.features = (
-            parts.mapped(name) for name in ("v0", "residual", "status", "features")
-        )
-        self.times = np.linspace(0, 1, time_points)
-        if time_points:
-            self.trajectory = parts.blocks("trajectory", block_dims=2)
-            self._block = np.empty((*self.v0.shape[2:], time_points), dtype=np.float32)
-
-    def write(
-        self,
-        index: tuple[int, int],
-        columns: slice,
-        solution: Solution,
-        problem: BoundaryValueProblem,
-        closed_form: ClosedForm,
-        wavelengths: Float[Tensor, "wavelength"],
-    ) -> None:
-        """Some wavelengths of one (member, fold): the solution, and what follows from it."""
-        at = (*index, slice(None), columns)
-        stations = closed_form.stations(problem.stations, wavelengths)
-        v0, features = stations.every_path(solution.v0)
-        self.v0[at] = v0.cpu()
-        self.residual[at] = solution.residual.cpu()
-        self.status[at] = solution.status.cpu()
-        self.features[at] = features.cpu()
-        if len(self.times):
-            times = torch.from_numpy(self.times).to(wavelengths.dtype).to(wavelengths.device)
-            positions = closed_form.trajectories(problem, v0, times)
-            self._block[:, columns] = positions.float().cpu()
-
-    def finish(self, index: tuple[int, int]) -> None:
-        """Store the trajectories of one (member, fold), now that all wavelengths are there."""
-        if len(self.times):
-            self.trajectory[index] = self._block
-        for array in (self.v0, self.residual, self.status, self.features):
-            array.flush()

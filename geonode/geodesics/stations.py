@@ -13,7 +13,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from geonode.devices.kernels.available import usable
-from geonode.geodesics.features import FEATURES
+
+FEATURES = ("final_position", "mean_position", "length", "maximum_speed", "wavelength")
+"""Path features, in which a decoder sees a geodesic: x(1); integral of x dt; |l|; |l| / min sqrt(g)
+over the path; w."""
 
 
 @dataclass(frozen=True)

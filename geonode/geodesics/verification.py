@@ -1,27 +1,28 @@
 """Solved geodesics against the network itself: independent of the grid they came from.
 
-For sampled rows sqrt(g) is integrated along the path by quadrature with float64 network calls. The
-endpoint that v0 leads to on the true metric is found by a Newton step with the exact sensitivity
+For sampled rows sqrt(g) is integrated along the path by quadrature with float64 network calls:
+composite Gauss-Legendre sums converge geometrically for an analytic metric. The endpoint that v0
+leads to on the true metric is found by a Newton step with the exact sensitivity
 dx(1)/dv0 = sqrt(g_s / g_1); the conserved speed sqrt(g) x' is compared along the trajectory that
 v0 leads to on the grid.
 """
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geodesics.quadrature import arc_length, initial_velocity
-from geonode.geodesics.solution import Solution
+from geonode.geodesics.problem import BoundaryValueProblem, Solution
 from geonode.geodesics.solvers.closed_form import ClosedForm
-from geonode.geometry.field import NetworkField
+from geonode.geometry.field import Field, NetworkField
 from geonode.geometry.grid import Grid, moved
-from geonode.geometry.lookup import hermite
 from geonode.geometry.metric import Metric
 
 TIMES = 17
+# Over the whole chart, 48 nodes integrate sqrt(g) of Xavier networks of gain 2 to 1e-14.
+PANELS, NODES = 4, 12
 
 
 class NetworkErrors(NamedTuple):
@@ -130,8 +131,7 @@ def _endpoint(
 
 def _root(grid: Grid, positions: Float[Tensor, "row"]) -> Float[Tensor, "row"]:
     """sqrt(g) at a position of every column."""
-    columns = torch.arange(len(positions), device=positions.device)
-    return hermite(grid, positions[:, None], columns)[0][:, 0].exp()
+    return grid.lookup(positions[:, None])[0][:, 0].exp()
 
 
 def _trajectories(
@@ -144,3 +144,31 @@ def _trajectories(
     arc, speed = ClosedForm(grid).arc_length, v0 * _root(grid, start)
     x, root = arc.inverse(arc.at(start).diagonal() + times[:, None] * speed)
     return x.T, (speed / root).T
+
+
+def arc_length(
+    field: Field, start: Float[Tensor, "row"], end: Float[Tensor, "row"]
+) -> Float[Tensor, "row"]:
+    """Signed integral of sqrt(g) from start to end: the speed l of the geodesic.
+
+    Args:
+        field: the metric along every row.
+        start: chart positions.
+        end: chart positions.
+    """
+    points, weights = np.polynomial.legendre.leggauss(NODES)
+    fractions = (np.arange(PANELS)[:, None] + (1 + points) / 2).ravel() / PANELS
+    nodes, shares = (
+        torch.tensor(part, dtype=start.dtype, device=start.device)
+        for part in (fractions, np.tile(weights / (2 * PANELS), PANELS))
+    )
+    span = end - start
+    root = torch.exp(field(start[:, None] + span[:, None] * nodes)[0])
+    return span * (root @ shares)
+
+
+def initial_velocity(
+    field: Field, start: Float[Tensor, "row"], end: Float[Tensor, "row"]
+) -> Float[Tensor, "row"]:
+    """Velocity x'(0) of the geodesic that is at start at time 0 and at end at time 1."""
+    return arc_length(field, start, end) / torch.exp(field(start[:, None])[0][:, 0])

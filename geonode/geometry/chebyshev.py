@@ -14,14 +14,13 @@ followed by a check at random points.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.arguments import require_above
 from geonode.errors import GeometryError
 from geonode.geometry.metric import Metric
 
@@ -35,146 +34,150 @@ SLACK = 10
 KEPT = 16  # points and matrices of a degree, which take a card more launches than their use
 
 
-@dataclass(frozen=True)
-class Expansion:
-    """ln sqrt(g) of every model as a product series of Chebyshev polynomials.
-
-    Attributes:
-        coefficients: `(model, degree_x, degree_w)`, float64.
-        tail: largest magnitude of the trailing coefficients that the stopping rule looked at.
-        calls: network calls, per model, that the expansion cost.
-    """
-
-    coefficients: Float[Tensor, "model degree_x degree_w"]
-    tail: float
-    calls: int
-
-
-def expand(metric: Metric, tolerance: float, largest_degree: int, first: int = 0) -> Expansion:
+def expand(
+    metric: Metric, tolerance: float, largest_degree: int, model: int
+) -> tuple[Float[Tensor, "degree_x degree_w"], int]:
     """Expand ln sqrt(g) to the degrees at which its coefficients have decayed.
 
-    All models share the degrees that the hardest of them needs. Coefficients that have decayed are
-    believed only if the expansion agrees with the network at random points: a feature that falls
-    between the interpolation points, or one that is aliased there, decays too.
+    Coefficients that have decayed are believed only if the expansion agrees with the network at
+    random points: a feature that falls between the interpolation points, or one that is aliased
+    there, decays too.
 
     Args:
-        metric: float64 metrics.
+        metric: one metric in float64.
         tolerance: largest magnitude of trailing coefficients that is accepted; the expansion may
             be off by `SLACK` times this at random points, as coefficients add up.
         largest_degree: give up beyond it.
-        first: number of the first model, for the message of an error.
-
-    Raises:
-        GeometryError: the tolerance is not positive, the expansion of some model does not converge
-            up to the largest degree (the message names the model's index), or the metric is not
-            finite.
-    """
-    require_above("tolerance", tolerance, 0)
-    degrees, calls = _degrees_along_lines(metric, tolerance, largest_degree, first)
-    while True:
-        coefficients, found = _interpolated(metric, *degrees)
-        magnitudes = _finite(found, first)
-        calls += degrees[0] * degrees[1] + RANDOM_POINTS**2
-        *along, errors = magnitudes.split([*degrees, 1], dim=1)
-        tails = [_tail(magnitude) for magnitude in along]
-        if all(float(tail.max()) <= tolerance for tail in tails):
-            if float(errors.max()) <= SLACK * tolerance:
-                return Expansion(coefficients, max(float(tail.max()) for tail in tails), calls)
-            tails = [errors[:, 0]] * 2
-        for axis, tail in enumerate(tails):
-            if float(tail.max()) > tolerance:
-                _require_room(degrees[axis], largest_degree, axis, tail, tolerance, first)
-                degrees[axis] = min(degrees[axis] + degrees[axis] // 4 + 1, largest_degree)
-
-
-def _degrees_along_lines(
-    metric: Metric, tolerance: float, largest_degree: int, first: int
-) -> tuple[list[int], int]:
-    """Coefficients that either direction needs along a few lines, and calls to find out.
-
-    Both are looked at in one call of the network, until one of them is known. The lines are at
-    Chebyshev points, so that some are near the ends, where a network is often sharpest.
-    """
-    like = metric.network.parameters[0]
-    on = (like.device, like.dtype)
-    degrees = [min(first_degree, largest_degree) for first_degree in FIRST_DEGREES]
-    known, calls = [False] * 2, 0
-    while not all(known):
-        axes = [axis for axis in (0, 1) if not known[axis]]
-        points = [_points(degrees[axis], *on) for axis in axes]
-        lines = [_points(LINES[axis], *on)[0] for axis in axes]
-        blocks = [
-            (along, across) if axis == 0 else (across, along)
-            for axis, (along, _), across in zip(axes, points, lines, strict=True)
-        ]
-        magnitudes = [
-            largest(transform @ values.movedim(axis + 1, 1), dim=2)
-            for axis, (_, transform), values in zip(
-                axes, points, metric.log_sqrt_on_products(blocks), strict=True
-            )
-        ]
-        found = _finite(torch.cat(magnitudes, dim=1), first)
-        for axis, of_axis in zip(
-            axes, found.split([degrees[axis] for axis in axes], dim=1), strict=True
-        ):
-            calls += LINES[axis] * degrees[axis]
-            tail = _tail(of_axis)
-            known[axis] = float(tail.max()) <= tolerance
-            if known[axis]:
-                large = (of_axis.amax(0) > tolerance).nonzero()
-                needed = int(large.max()) + 1 if len(large) else 1
-                degrees[axis] = min(needed + max(2, math.ceil(needed / 7)), degrees[axis])
-            else:
-                _require_room(degrees[axis], largest_degree, axis, tail, tolerance, first)
-                degrees[axis] = min(2 * degrees[axis], largest_degree)
-    return degrees, calls
-
-
-def _interpolated(metric: Metric, in_x: int, in_w: int) -> tuple[Tensor, Tensor]:
-    """The interpolant in the Chebyshev points of the first kind, and how good it is.
+        model: index of the metric, for the message of an error.
 
     Returns:
-        Its coefficients; and, side by side for every model, the largest magnitude at every degree
-        in x, that at every degree in w, and the largest error on a random product of points.
+        Coefficients in float64, and the network calls that they cost.
+
+    Raises:
+        GeometryError: the metric is not finite, or its expansion does not converge up to the
+            largest degree; the message names the model.
     """
-    like = metric.network.parameters[0]
-    on = (like.device, like.dtype)
-    (x, to_x), (w, to_w) = _points(in_x, *on), _points(in_w, *on)
-    (some_x, at_x), (some_w, at_w) = _check(0, in_x, *on), _check(1, in_w, *on)
-    on_nodes, expected = metric.log_sqrt_on_products([(x, w), (some_x, some_w)])
-    coefficients = to_x @ on_nodes @ to_w.T
-    error = at_x @ coefficients @ at_w.T - expected
-    found = [largest(coefficients, dim=2), largest(coefficients, dim=1)]
-    return coefficients, torch.cat([*found, largest(error, dim=(1, 2))[:, None]], dim=1)
+    search = _Search(metric, tolerance, largest_degree, model)
+    search.along_lines()
+    return search.on_products(), search.calls
 
 
-def _tail(magnitudes: Tensor) -> Tensor:
-    """Largest of the last eighth of the coefficients, at least two, along the last dimension."""
-    return magnitudes[..., -max(2, magnitudes.shape[-1] // 8) :].amax(-1)
+@dataclass
+class _Search:
+    """Search for the degrees that a metric needs; arguments are those of `expand`.
+
+    Attributes:
+        degrees: coefficients in either direction.
+        calls: of the network, until now.
+    """
+
+    metric: Metric
+    tolerance: float
+    largest_degree: int
+    model: int
+    degrees: list[int] = field(init=False)
+    calls: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        """Start with the first degrees."""
+        like = self.metric.network.parameters[0]
+        self._on = (like.device, like.dtype)
+        self.degrees = [min(degree, self.largest_degree) for degree in FIRST_DEGREES]
+
+    def along_lines(self) -> None:
+        """Find the degree of either direction along a few lines.
+
+        Both are looked at in one call of the network, until one of them is known. The lines are at
+        Chebyshev points, so that some are near the ends, where a network is often sharpest.
+        """
+        unknown = [0, 1]
+        while unknown:
+            degrees = [self.degrees[axis] for axis in unknown]
+            points = [_points(degree, *self._on) for degree in degrees]
+            lines = [_points(LINES[axis], *self._on)[0] for axis in unknown]
+            values = self.metric.log_sqrt_on_products(
+                [
+                    (along, across) if axis == 0 else (across, along)
+                    for axis, (along, _), across in zip(unknown, points, lines, strict=True)
+                ]
+            )
+            magnitudes = [
+                largest(transform @ on_lines.movedim(axis + 1, 1), dim=2)[0]
+                for axis, (_, transform), on_lines in zip(unknown, points, values, strict=True)
+            ]
+            found = self._finite(torch.cat(magnitudes)).split(degrees)
+            self.calls += sum(LINES[axis] * self.degrees[axis] for axis in unknown)
+            unknown = [
+                axis
+                for axis, of_axis in zip(unknown, found, strict=True)
+                if not self._settled(axis, of_axis)
+            ]
+
+    def _settled(self, axis: int, magnitudes: Tensor) -> bool:
+        """Whether the magnitudes along lines have decayed; fits or doubles the degree."""
+        tail = _tail(magnitudes)
+        if tail > self.tolerance:
+            self._raise(axis, 2 * self.degrees[axis], tail)
+            return False
+        large = (magnitudes > self.tolerance).nonzero()
+        needed = int(large.max()) + 1 if len(large) else 1
+        self.degrees[axis] = min(needed + max(2, math.ceil(needed / 7)), self.degrees[axis])
+        return True
+
+    def on_products(self) -> Float[Tensor, "degree_x degree_w"]:
+        """Raise the degrees until an interpolant has decayed and agrees at random points."""
+        while True:
+            coefficients, found = self._interpolated()
+            *along, errors = self._finite(found).split([*self.degrees, 1])
+            self.calls += self.degrees[0] * self.degrees[1] + RANDOM_POINTS**2
+            tails = [_tail(magnitudes) for magnitudes in along]
+            if max(tails) <= self.tolerance:
+                error = float(errors)
+                if error <= SLACK * self.tolerance:
+                    return coefficients
+                tails = [error, error]
+            for axis, tail in enumerate(tails):
+                if tail > self.tolerance:
+                    self._raise(axis, self.degrees[axis] + self.degrees[axis] // 4 + 1, tail)
+
+    def _interpolated(self) -> tuple[Tensor, Tensor]:
+        """The interpolant in the Chebyshev points of the first kind, and how good it is.
+
+        Returns:
+            Its coefficients; and, side by side, the largest magnitude at every degree in x, that
+            at every degree in w, and the largest error on a random product of points.
+        """
+        in_x, in_w = self.degrees
+        (x, to_x), (w, to_w) = _points(in_x, *self._on), _points(in_w, *self._on)
+        (some_x, at_x), (some_w, at_w) = _check(0, in_x, *self._on), _check(1, in_w, *self._on)
+        on_nodes, expected = self.metric.log_sqrt_on_products([(x, w), (some_x, some_w)])
+        coefficients = to_x @ on_nodes @ to_w.T
+        error = at_x @ coefficients @ at_w.T - expected
+        found = [largest(coefficients, dim=2)[0], largest(coefficients, dim=1)[0]]
+        return coefficients[0], torch.cat([*found, largest(error, dim=(1, 2))])
+
+    def _finite(self, magnitudes: Tensor) -> Tensor:
+        """Magnitudes on the host; refused if one is not finite."""
+        magnitudes = magnitudes.cpu()
+        if not magnitudes.isfinite().all():
+            raise GeometryError(f"the metric of model {self.model} is not finite; train it again")
+        return magnitudes
+
+    def _raise(self, axis: int, degree: int, tail: float) -> None:
+        """Set a higher degree, or refuse a metric that has not decayed at the largest one."""
+        if self.degrees[axis] == self.largest_degree:
+            raise GeometryError(
+                f"the metric of model {self.model} is too sharp in {AXES[axis]}: at degree "
+                f"{self.largest_degree} its Chebyshev expansion is still off by about {tail:.1e}, "
+                f"expected at most {self.tolerance:g}; set christoffel.method to direct, or raise "
+                "christoffel.largest_degree or metric.smoothness_weight"
+            )
+        self.degrees[axis] = min(degree, self.largest_degree)
 
 
-def _finite(magnitudes: Tensor, first: int) -> Tensor:
-    """Magnitudes of every model, on the host; refused if one is not finite."""
-    magnitudes = magnitudes.cpu()
-    finite = magnitudes.isfinite().all(1)
-    if not finite.all():
-        bad = first + int((~finite).nonzero()[0])
-        raise GeometryError(f"the metric of model {bad} is not finite; train it again")
-    return magnitudes
-
-
-def _require_room(
-    degree: int, largest_degree: int, axis: int, tail: Tensor, tolerance: float, first: int
-) -> None:
-    """Refuse a model whose coefficients have not decayed at the largest degree."""
-    if degree == largest_degree:
-        model = first + int(tail.argmax())
-        raise GeometryError(
-            f"the metric of model {model} is too sharp in {AXES[axis]}: at degree "
-            f"{degree} its Chebyshev expansion is still off by about {float(tail.max()):.1e}, "
-            f"expected at most {tolerance:g}; set christoffel.method to direct, or raise "
-            "christoffel.largest_degree or metric.smoothness_weight"
-        )
+def _tail(magnitudes: Tensor) -> float:
+    """Largest of the last eighth of the coefficients, at least two."""
+    return float(magnitudes[-max(2, len(magnitudes) // 8) :].max())
 
 
 def polynomials(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:
@@ -203,18 +206,14 @@ def differentiation(
     return matrix
 
 
-def _points_and_transform(
-    count: int, device: torch.device, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
+@lru_cache(maxsize=KEPT)
+def _points(count: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Chebyshev points of the first kind and the matrix from values there to coefficients."""
     orders = torch.arange(count, device=device, dtype=dtype)
     angles = (orders + 0.5) * (math.pi / count)
     matrix = torch.cos(orders[:, None] * angles) * (2 / count)
     matrix[0] /= 2
     return torch.cos(angles), matrix
-
-
-_points = lru_cache(maxsize=KEPT)(_points_and_transform)
 
 
 @lru_cache(maxsize=KEPT)

@@ -11,7 +11,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from geonode.geometry.grid import Grid
-from geonode.geometry.lookup import hermite
 from geonode.geometry.metric import Metric
 
 
@@ -26,10 +25,6 @@ class Field(Protocol):
 
     def __getitem__(self, rows: Int[Tensor, "chosen"]) -> "Field":
         """The field of some of the rows, in the order given; a row may be chosen repeatedly."""
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +51,6 @@ class NetworkField:
         """Field of some rows: the network at their wavelengths."""
         return NetworkField(self.metric, self.wavelengths[rows])
 
-    @property
-    def rows(self) -> int:
-        """Number of wavelengths, repetitions counted."""
-        return len(self.wavelengths)
-
 
 @dataclass(frozen=True)
 class GridField:
@@ -78,13 +68,8 @@ class GridField:
         self, positions: Float[Tensor, "row point"]
     ) -> tuple[Float[Tensor, "row point"], Float[Tensor, "row point"]]:
         """Ln sqrt(g) and the Christoffel symbol from the grid."""
-        return hermite(self.grid, positions, self.columns)
+        return self.grid.lookup(positions, self.columns)
 
     def __getitem__(self, rows: Int[Tensor, "chosen"]) -> "GridField":
         """Field of some rows: the grid with their columns."""
         return GridField(self.grid, self.columns[rows])
-
-    @property
-    def rows(self) -> int:
-        """Number of columns, repetitions counted."""
-        return len(self.columns)

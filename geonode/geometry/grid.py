@@ -2,7 +2,7 @@
 
 A grid holds ln sqrt(g) and G = d ln sqrt(g) / dx at concentration nodes for every wavelength of
 the series. Nodes need not be evenly spaced. Values and exact derivatives together make a lookup a
-Hermite interpolation (`geonode.geometry.lookup`).
+Hermite interpolation.
 """
 
 from dataclasses import dataclass
@@ -11,10 +11,6 @@ from functools import cached_property
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-
-from geonode.errors import GeometryError
-
-FEWEST_NODES = 4
 
 
 @dataclass(frozen=True)
@@ -25,51 +21,46 @@ class Grid:
         positions: ascending chart positions of the nodes, from -1 to 1.
         log_sqrt: ln sqrt(g).
         symbol: the Christoffel symbol, its derivative with respect to position.
-
-    Raises:
-        GeometryError: the shapes of the three do not agree.
     """
 
     positions: Float[Tensor, "node"]
     log_sqrt: Float[Tensor, "node wavelength"]
     symbol: Float[Tensor, "node wavelength"]
 
-    def __post_init__(self) -> None:
-        """Compare the shapes; values are for `require_valid`, as looking at them costs time."""
-        nodes = self.positions.shape
-        for name, table in (("log_sqrt", self.log_sqrt), ("symbol", self.symbol)):
-            if table.ndim != 2 or table.shape[:1] != nodes or table.shape != self.log_sqrt.shape:
-                raise GeometryError(
-                    f"{name}: found the shape {tuple(table.shape)}, expected (nodes, wavelengths) "
-                    f"with positions of the shape {tuple(nodes)}"
-                )
-
-    def require_valid(self) -> None:
-        """Refuse nodes that do not ascend and values that are not finite.
-
-        Raises:
-            GeometryError: naming the table and the first bad entry.
-        """
-        nodes = self.positions
-        if not ((nodes.diff() > 0).all() and torch.isfinite(nodes).all()):
-            raise GeometryError(
-                "positions: found nodes that are out of order or not finite, expected ascending "
-                "nodes"
-            )
-        for name, table in (("log_sqrt", self.log_sqrt), ("symbol", self.symbol)):
-            bad = ~torch.isfinite(table)
-            if bad.any():
-                node, column = bad.nonzero()[0].tolist()
-                raise GeometryError(
-                    f"{name}: found {float(table[node, column])} at node {node}, wavelength "
-                    f"{column}, expected finite values; train the metric again"
-                )
-
     @cached_property
     def bend(self) -> Float[Tensor, "node wavelength"]:
         """The slope of G at the nodes, from parabolas through three of them: error O(h^2)."""
+        return torch.gradient(self.symbol, spacing=(self.positions,), dim=0, edge_order=2)[0]
+
+    def lookup(
+        self, positions: Float[Tensor, "#row point"], columns: Int[Tensor, "row"] | None = None
+    ) -> tuple[Float[Tensor, "row point"], Float[Tensor, "row point"]]:
+        """Ln sqrt(g) and the Christoffel symbol between nodes, by cubics of every cell.
+
+        They match values and slopes at both ends. The slope of ln sqrt(g) is G: its error is
+        h^4 / 384 times its fourth derivative (P. J. Davis, Interpolation and Approximation, Dover
+        1975, section 3.5). That of G is `bend`: its error is of order h^3. The derivative of the
+        first cubic would be a symbol of the same order, but a difference over the cell: in a grid
+        of 2000 nodes it carries the rounding of ln sqrt(g) a thousandfold.
+
+        Args:
+            positions: for every row, or once for all of them. Beyond the nodes the nearer end is
+                taken: nothing is ever extrapolated.
+            columns: wavelength, by index, that every row reads; None: row after row the next one.
+        """
         nodes = self.positions
-        return torch.gradient(self.symbol, spacing=(nodes,), dim=0, edge_order=2)[0]
+        if columns is None:
+            columns = torch.arange(self.log_sqrt.shape[1], device=nodes.device)
+        inside = positions.clamp(nodes[0], nodes[-1])
+        cell = torch.searchsorted(nodes, inside.contiguous(), right=True) - 1
+        cell = cell.clamp(0, len(nodes) - 2)
+        width = nodes[cell + 1] - nodes[cell]
+        fraction = (inside - nodes[cell]) / width
+        value, symbol, bend = (
+            (table[cell, columns[:, None]], table[cell + 1, columns[:, None]])
+            for table in (self.log_sqrt, self.symbol, self.bend)
+        )
+        return _cubic(value, symbol, width, fraction), _cubic(symbol, bend, width, fraction)
 
     def at_wavelengths(self, columns: Int[Tensor, "chosen"] | slice) -> "Grid":
         """The grid of some of the wavelengths, by index."""
@@ -81,16 +72,20 @@ class Grid:
         return Grid(*(moved(part, like) for part in parts))
 
 
+def _cubic(
+    values: tuple[Tensor, Tensor], slopes: tuple[Tensor, Tensor], width: Tensor, t: Tensor
+) -> Tensor:
+    """The cubic Hermite interpolant at a fraction of a cell, in a form exact at both ends."""
+    low, high = values
+    rise = high - low
+    start, end = (slope * width - rise for slope in slopes)
+    return low + t * (rise + (1 - t) * (start - t * (start + end)))
+
+
 def uniform_nodes(
     resolution: int, device: torch.device, dtype: torch.dtype
 ) -> Float[Tensor, "node"]:
-    """Equally spaced nodes on [-1, 1]; the ends are exact.
-
-    Raises:
-        GeometryError: there are too few.
-    """
-    if resolution < FEWEST_NODES:
-        raise GeometryError(f"resolution: found {resolution}, expected {FEWEST_NODES} or more")
+    """Equally spaced nodes on [-1, 1]; the ends are exact."""
     return torch.linspace(-1, 1, resolution, device=device, dtype=dtype)
 
 

@@ -38,14 +38,6 @@ class Metric:
         value = softplus(self.network(points)) + FLOOR
         return value.reshape(-1, positions.shape[1], len(wavelengths))
 
-    def log_sqrt(
-        self,
-        positions: Float[Tensor, "#model position"],
-        wavelengths: Float[Tensor, "wavelength"],
-    ) -> Float[Tensor, "model position wavelength"]:
-        """Ln sqrt(g) on the product of positions and wavelengths."""
-        return 0.5 * torch.log(self(positions, wavelengths))
-
     def log_sqrt_on_products(
         self, blocks: Sequence[tuple[Float[Tensor, "..."], Float[Tensor, "..."]]]
     ) -> list[Float[Tensor, "model ..."]]:
@@ -87,8 +79,7 @@ class Metric:
 
     def _with_symbol(self, points: Tensor) -> tuple[Tensor, Tensor]:
         # d ln sqrt(g) / dx = g' / (2 g) and softplus' is the logistic function
-        direction = points.new_tensor([1.0, 0.0]).reshape(1, 1, 2)
-        value, change = self.network.with_derivative(points, direction)
+        value, change = self.network.with_derivative(points, points.new_tensor([1.0, 0.0]))
         metric = softplus(value) + FLOOR
         return 0.5 * torch.log(metric), torch.sigmoid(value) * change / (2 * metric)
 

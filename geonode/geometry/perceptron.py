@@ -124,19 +124,15 @@ class Perceptron:
     def with_derivative(
         self,
         inputs: Float[Tensor, "model row input"],
-        tangents: Float[Tensor, "#model #row input"],
+        direction: Float[Tensor, "input"],
     ) -> tuple[Float[Tensor, "model row output"], Float[Tensor, "model row output"]]:
-        """Values and directional derivatives in the same pass.
+        """Values and derivatives along one direction of the inputs, in the same pass.
 
         Forward-mode differentiation by hand: with h = tanh(a), dh = (1 - h^2) da.
         Source: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., chapter 3.
         """
-        tiles = self._tiles(inputs)
-        # a tangent that all rows share is multiplied once
-        directions = tangents.expand(self.models, -1, -1)
-        shared = tangents.shape[1] == 1
-        along = [directions] * len(tiles) if shared else self._tiles(directions)
-        parts = [self._values_and_changes(*part) for part in zip(tiles, along, strict=True)]
+        change = direction.expand(self.models, 1, -1)  # all rows share it: multiplied once
+        parts = [self._values_and_changes(rows, change) for rows in self._tiles(inputs)]
         value, change = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
         return value, change
 

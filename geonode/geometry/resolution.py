@@ -10,10 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from geonode.arguments import require_above
 from geonode.errors import GeometryError
-from geonode.geometry.grid import FEWEST_NODES, uniform_nodes
-from geonode.geometry.lookup import hermite
+from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.sources import GridSource
 from geonode.progress import Progress, silent
 
@@ -23,7 +21,7 @@ inside a cell, and where depends on the widths of both neighbours."""
 SHARE = 9 / 16
 """Least share of a cell's largest error that is seen there: (t (1 - t))^2 over its maximum, for the
 value of a cubic. Of the error of a symbol 0.85 or more are seen."""
-MOST_NODES = 65_536
+FEWEST_NODES, MOST_NODES = 4, 65_536
 BLOCK = 256  # cells looked into at once, so that memory does not grow with the nodes
 
 
@@ -40,11 +38,6 @@ def require_resolution(
         GeometryError: the resolution does not reach the tolerance, or none does.
     """
     smallest = smallest_resolution(source, like, tolerance, report)
-    if smallest is None:
-        raise GeometryError(
-            f"christoffel.tolerance: found {tolerance:g}, which lookups between {MOST_NODES} "
-            "nodes miss, expected a tolerance that they reach; raise it"
-        )
     if resolution < smallest:
         raise GeometryError(
             f"christoffel.resolution: found {resolution}, expected {smallest} or more: with fewer "
@@ -58,7 +51,7 @@ def smallest_resolution(
     like: Float[Tensor, "..."],
     tolerance: float,
     report: Progress = silent,
-) -> int | None:
+) -> int:
     """Fewest evenly spaced nodes with which every lookup is within a tolerance.
 
     Found by doubling and bisection, as if the error fell with every further node.
@@ -69,13 +62,9 @@ def smallest_resolution(
         tolerance: largest estimated error of ln sqrt(g) and of the Christoffel symbol.
         report: told of every model.
 
-    Returns:
-        The number of nodes, or None if more than `MOST_NODES` would be needed.
-
     Raises:
-        GeometryError: the tolerance is not positive.
+        GeometryError: more than `MOST_NODES` would be needed.
     """
-    require_above("tolerance", tolerance, 0)
 
     def enough(model: int, resolution: int) -> bool:
         nodes = uniform_nodes(resolution, like.device, like.dtype)
@@ -87,8 +76,10 @@ def smallest_resolution(
         too_few = found - 1
         while not enough(model, found):
             if found == MOST_NODES:
-                report(source.models - model)
-                return None
+                raise GeometryError(
+                    f"christoffel.tolerance: found {tolerance:g}, which lookups between "
+                    f"{MOST_NODES} nodes miss, expected a tolerance that they reach; raise it"
+                )
             too_few, found = found, min(2 * found, MOST_NODES)
         while found - too_few > 1:
             middle = (found + too_few) // 2
@@ -120,7 +111,6 @@ def cell_errors(
     points = torch.cat([low + fraction * (high - low) for fraction in CHECKS])
     grid = source.grid(model, positions[touched])
     truth = source.grid(model, points)
-    columns = torch.arange(truth.log_sqrt.shape[1], device=positions.device)
-    log_sqrt, symbol = hermite(grid, points[None], columns)
+    log_sqrt, symbol = grid.lookup(points[None])
     error = torch.maximum((log_sqrt.T - truth.log_sqrt).abs(), (symbol.T - truth.symbol).abs())
     return error.amax(1).reshape(len(CHECKS), -1).amax(0) / SHARE

@@ -10,11 +10,7 @@ from torch import Tensor
 
 from geonode.config import ChristoffelParameters
 from geonode.devices.device import one_thread
-from geonode.geometry.chebyshev import (
-    differentiation,
-    expand,
-    polynomials,
-)
+from geonode.geometry.chebyshev import differentiation, expand, polynomials
 from geonode.geometry.grid import Grid, moved
 from geonode.geometry.metric import Metric
 
@@ -85,14 +81,12 @@ class ChebyshevSource:
         Raises:
             GeometryError: a metric is not finite, or too sharp for the largest degree.
         """
-        expansions = [
-            expand(metric[model], tolerance, largest_degree, model)
-            for model in range(metric.network.models)
-        ]
-        coefficients = [expansion.coefficients[0] for expansion in expansions]
+        models = range(metric.network.models)
+        expansions = [expand(metric[model], tolerance, largest_degree, model) for model in models]
+        coefficients = [found for found, _ in expansions]
         degree = max(part.shape[1] for part in coefficients)
         in_w = polynomials(moved(wavelengths, coefficients[0]), degree).T
-        calls = sum(expansion.calls for expansion in expansions) // len(expansions)
+        calls = sum(calls for _, calls in expansions) // len(expansions)
         return cls(coefficients, in_w, calls)
 
     @property

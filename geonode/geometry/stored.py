@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.arguments import choose
 from geonode.devices.device import on_device
 from geonode.engine.local import LOCAL, Engine
 from geonode.geometry.grid import Grid
@@ -59,11 +58,9 @@ def write_grids(
         made_from: as `consistent_artifacts` yields it.
 
     Raises:
-        ParameterError: there is no such format.
         ArtifactError: it cannot be written, or a value is not finite in that format; an older one
             is then intact.
     """
-    stored_format = choose(STORAGE, storage, "storage")
     attributes: dict[str, JSON] = {"made_from": {**made_from}}
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, positions, learned, series, storage)
@@ -71,7 +68,7 @@ def write_grids(
         indices = [learned.index(model) for model in range(source.models)]
         # A copy, as other processes would have: it counts no network calls of the source.
         recipe = partial(
-            _writing, parts, copy(source), positions.cpu(), place, stored_format, indices
+            _writing, parts, copy(source), positions.cpu(), place, STORAGE[storage], indices
         )
 
         def checked(model: int, _: None) -> None:

@@ -9,12 +9,13 @@ from geonode.decoders.kinds import KINDS
 from geonode.devices.device import Device
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.solvers.closed_form import ClosedForm
-from geonode.geodesics.solvers.methods import METHODS, Settings
+from geonode.geodesics.solvers.methods import METHODS
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.sources import ChebyshevSource
 from geonode.metrics.end_to_end import fit_metric
 from geonode.training.context import TrainingRun
 from geonode.training.folds import leave_one_out
+from tests.geodesics.test_solved import parameters as geodesics_parameters
 from tests.geometry.small_series import small_metrics, small_series
 from tests.training.series import (
     decoder_parameters,
@@ -76,7 +77,7 @@ def test_grids_and_geodesics_agree(dtype, tolerance):
         times = torch.linspace(0, 1, 7, dtype=dtype, device=device)
         parts = []
         for name in ("closed_form", "newton", "lbfgs"):
-            solution = METHODS[name](closed_form, problem, Settings(1e-5))
+            solution = METHODS[name](closed_form, problem, geodesics_parameters(1e-5, steps=100))
             assert solution.converged.all()
             parts += closed_form.stations(stations, w).every_path(solution.v0)
             parts.append(closed_form.trajectories(problem, solution.v0, times))

@@ -24,7 +24,3 @@ class FormulaField:
 
     def __getitem__(self, rows: Tensor) -> "FormulaField":
         return FormulaField([self.metrics[row] for row in rows.tolist()])
-
-    @property
-    def rows(self) -> int:
-        return len(self.metrics)

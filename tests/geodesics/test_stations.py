@@ -6,9 +6,8 @@ from geonode.geodesics.panels import Panels
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.stations import Stations
-from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.sources import DirectSource
-from tests.geometry.closed_forms import CPU, random_metric
+from tests.geometry.closed_forms import nodes, random_metric
 
 
 def stations(count, columns, dtype=torch.float64):
@@ -38,32 +37,23 @@ def by_loops(at, given=None):
     return np.stack(v0), np.stack(features)
 
 
-@pytest.mark.parametrize("count", [2, 3, 7])
-@pytest.mark.parametrize("columns", [1, 5])
+@pytest.mark.parametrize(("count", "columns"), [(2, 1), (3, 5), (7, 4)])
 @pytest.mark.parametrize(("dtype", "error"), [(torch.float64, 1e-14), (torch.float32, 2e-6)])
 def test_every_path_and_features_against_loops(count, columns, dtype, error):
     at = stations(count, columns, dtype)
     v0, features = by_loops(at)
-    found = at.every_path()
-    for part, truth in zip(
-        (*found, at.features(*ordered_pairs(count))), (v0, features, features), strict=True
-    ):
+    found = (*at.every_path(), at.features(*ordered_pairs(count)))
+    for part, truth in zip(found, (v0, features, features), strict=True):
         assert part.dtype == dtype
         np.testing.assert_allclose(part, truth, rtol=error)
-
-
-@pytest.mark.parametrize("count", [2, 5])
-def test_features_follow_from_velocities_that_are_given(count):
-    at = stations(count, 3)
-    v0 = at.every_path()[0] * (1 + torch.linspace(-0.1, 0.2, 3).double())
-    found, features = at.every_path(v0)
-    assert torch.equal(found, v0)
-    np.testing.assert_allclose(features, by_loops(at, v0)[1], rtol=1e-14)
+    given = found[0] * torch.linspace(0.9, 1.2, columns, dtype=dtype)
+    same, features = at.every_path(given)
+    assert torch.equal(same, given)
+    np.testing.assert_allclose(features, by_loops(at, given)[1], rtol=error)
 
 
 def test_pairs_in_any_order_and_more_than_once():
-    at = stations(6, 4)
-    chosen = torch.tensor([29, 3, 3, 17, 0])
+    at, chosen = stations(6, 4), torch.tensor([29, 3, 3, 17, 0])
     some = at.features(*(index[chosen] for index in ordered_pairs(6)))
     torch.testing.assert_close(some, at.every_path()[1][chosen], rtol=1e-14, atol=0)
 
@@ -72,17 +62,17 @@ def test_networks_and_their_grids_lead_to_the_same_stations():
     """But for the least sqrt(g), which is sought between nodes in a grid alone."""
     metric, w = random_metric(3, models=2), torch.linspace(-1, 1, 4).double()
     x = torch.tensor([[-1.0, -0.2, 0.3, 0.9], [-0.9, -0.5, 0.8, 1.0]]).double()
-    on_panels = Panels.between(x, 24).evaluate(metric, w).stations()
-    source = DirectSource(metric, w)
+    on_panels, source = (
+        Panels.between(x, 24).evaluate(metric, w).stations(),
+        DirectSource(metric, w),
+    )
     for model in range(2):
-        grid = source.grid(model, uniform_nodes(2000, CPU, torch.float64))
-        expected, found = ClosedForm(grid).stations(x[model], w), on_panels[model]
+        closed_form = ClosedForm(source.grid(model, nodes(2000)))
+        expected, found = closed_form.stations(x[model], w), on_panels[model]
         for name in ("positions", "length", "moment", "root", "wavelengths"):
-            torch.testing.assert_close(
-                getattr(found, name), getattr(expected, name), rtol=1e-10, atol=1e-11
-            )
+            parts = getattr(found, name), getattr(expected, name)
+            torch.testing.assert_close(*parts, rtol=1e-10, atol=1e-11)
         torch.testing.assert_close(found.slowest, expected.slowest, rtol=1e-3, atol=0)
         assert (found.slowest >= expected.slowest * (1 - 1e-9)).all()
-        v0 = expected.every_path()[0]
-        solved = ClosedForm(grid).solve(BoundaryValueProblem.all_pairs(x[model]), 1e-6)
-        torch.testing.assert_close(v0, solved.v0, rtol=1e-12, atol=0)
+        solved = closed_form.solve(BoundaryValueProblem.all_pairs(x[model]), 1e-6)
+        torch.testing.assert_close(expected.every_path()[0], solved.v0, rtol=1e-12, atol=0)

@@ -1,115 +1,138 @@
 import numpy as np
 import pytest
 import torch
-from jaxtyping import config
+from scipy.interpolate import CubicHermiteSpline
 
-from geonode.errors import GeometryError
-from geonode.geometry.grid import Grid, moved, uniform_nodes
+from geonode.geometry.grid import Grid, moved
 from tests.geometry.closed_forms import (
-    CPU,
     KNOWN,
     RECIPROCAL,
-    columns,
+    constant,
+    exponential,
     grid_of,
     nodes,
     order,
     stretched,
+    valley,
 )
-from tests.geometry.precision import NoWideningMove
+from tests.geometry.precision import NoFloat64, NoWideningMove
 
-
-def test_uniform_nodes_end_exactly_and_are_evenly_spaced():
-    for dtype in (torch.float32, torch.float64):
-        x = uniform_nodes(2000, CPU, dtype)
-        assert (x[0], x[-1]) == (-1, 1)
-        assert x.dtype == dtype
-        np.testing.assert_allclose(x, np.linspace(-1, 1, 2000), atol=2 * torch.finfo(dtype).eps)
-
-
-@pytest.fixture
-def unchecked():
-    """Without the check of annotations, which tests alone have."""
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)
-
-
-def test_too_few_nodes_are_refused():
-    assert len(uniform_nodes(4, CPU, torch.float64)) == 4
-    for resolution in (3, 1, 0, -2):
-        with pytest.raises(GeometryError, match=rf"resolution: found {resolution}, expected 4 or"):
-            uniform_nodes(resolution, CPU, torch.float64)
-
-
-@pytest.mark.parametrize(
-    ("log_sqrt", "symbol", "named"),
-    [
-        ((5, 3), (6, 3), r"log_sqrt: found the shape \(5, 3\)"),
-        ((6, 3), (5, 3), r"symbol: found the shape \(5, 3\)"),
-        ((6, 3), (6, 2), r"symbol: found the shape \(6, 2\)"),
-        ((6,), (6,), r"log_sqrt: found the shape \(6,\)"),
-        ((1, 6, 3), (1, 6, 3), r"log_sqrt: found the shape \(1, 6, 3\)"),
-    ],
+WAVES = RECIPROCAL._replace(
+    log_sqrt=lambda x: 0.3 * torch.sin(3 * x), symbol=lambda x: 0.9 * torch.cos(3 * x)
 )
-def test_shapes_that_do_not_agree_are_refused(unchecked, log_sqrt, symbol, named):
-    with pytest.raises(GeometryError, match=named + r".*positions of the shape \(6,\)"):
-        Grid(nodes(6), torch.zeros(log_sqrt), torch.zeros(symbol))
+MAKE = pytest.mark.parametrize("make", [nodes, stretched])
 
 
-@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
-@pytest.mark.parametrize("table", ["log_sqrt", "symbol"])
-def test_values_that_are_not_finite_are_named(table, value):
-    grid = grid_of(KNOWN, nodes(12))
-    grid.require_valid()
-    getattr(grid, table)[7, 2] = value
-    getattr(grid, table)[9, 0] = value
-    message = rf"^{table}: found {value} at node 7, wavelength 2, expected finite values; train"
-    with pytest.raises(GeometryError, match=message):
-        grid.require_valid()
+def random(rows, points=500, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(0)
+    return (2 * torch.rand(rows, points, generator=generator, dtype=torch.float64) - 1).to(dtype)
 
 
-@pytest.mark.parametrize("bad", [[0, 2, 1, 3], [0, 1, 1, 3], [3, 2, 1, 0], [0, 1, float("nan"), 3]])
-def test_nodes_out_of_order_are_refused(bad):
-    positions = torch.tensor(bad, dtype=torch.float64)
-    grid = Grid(positions, torch.zeros(4, 2).double(), torch.zeros(4, 2).double())
-    with pytest.raises(GeometryError, match=r"positions: found .* expected ascending"):
-        grid.require_valid()
+def exact(metrics, positions):
+    """Ln sqrt(g) and symbol of one metric for each row, in float64."""
+    rows = list(zip(metrics, positions.double(), strict=True))
+    return (
+        torch.stack([metric.log_sqrt(x) for metric, x in rows]),
+        torch.stack([metric.symbol(x) for metric, x in rows]),
+    )
 
 
-@pytest.mark.parametrize("make", [nodes, stretched])
-def test_bend_is_of_second_order_up_to_the_ends(make):
-    metrics = (RECIPROCAL, KNOWN[4]._replace(symbol=lambda x: torch.sin(3 * x)))
-    bends = (lambda x: 1 / (2 + x) ** 2, lambda x: 3 * torch.cos(3 * x))
-    resolutions = [40, 80, 160, 320]
-    errors = []
-    for n in resolutions:
-        grid = grid_of(metrics, make(n + 1))
-        errors.append((grid.bend - columns(bends, grid.positions)).abs())
-    steps = [1 / n for n in resolutions]
-    for column in range(2):
-        whole = [float(error[:, column].max()) for error in errors]
-        assert order(steps, whole) == pytest.approx(2, abs=0.3)
-        first = [float(error[0, column]) for error in errors]
-        assert order(steps, first) == pytest.approx(2, abs=0.3)
+def errors(metrics, positions, points):
+    """Largest error of ln sqrt(g) and of the symbol, of every row."""
+    found = grid_of(metrics, positions).lookup(points)
+    truth = exact(metrics, points)
+    return [(one - other).abs().amax(1) for one, other in zip(found, truth, strict=True)]
 
 
-def test_bend_against_numpy_on_any_nodes():
-    x = np.sort(np.random.default_rng(0).uniform(-1, 1, 20))
-    symbol = np.random.default_rng(1).normal(size=(20, 3))
-    grid = Grid(*(torch.from_numpy(part) for part in (x, symbol, symbol)))
-    expected = np.gradient(symbol, x, axis=0, edge_order=2)
-    np.testing.assert_allclose(grid.bend, expected, rtol=1e-11, atol=1e-12)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_uniform_nodes_end_exactly_and_are_evenly_spaced(dtype):
+    x = nodes(2000, dtype)
+    assert (x[0], x[-1], x.dtype) == (-1, 1, dtype)
+    np.testing.assert_allclose(x, np.linspace(-1, 1, 2000), atol=2 * torch.finfo(dtype).eps)
 
 
-@pytest.mark.parametrize(
-    ("index", "metrics"),
-    [(torch.tensor([3, 0, 3]), [3, 0, 3]), (slice(1, 3), [1, 2]), (slice(4, None), [4])],
-)
-def test_a_grid_of_some_wavelengths(index, metrics):
-    grid = grid_of(KNOWN, nodes(12)).at_wavelengths(index)
-    chosen = grid_of([KNOWN[metric] for metric in metrics], nodes(12))
-    for name in ("positions", "log_sqrt", "symbol", "bend"):
-        assert torch.equal(getattr(grid, name), getattr(chosen, name))
+@MAKE
+def test_orders_of_ln_sqrt_g_and_of_the_symbol(make):
+    resolutions, curved = [20, 40, 80, 160], (RECIPROCAL, WAVES)
+    found = [errors(curved, make(n + 1), random(2)) for n in resolutions]
+    for quantity, expected in enumerate((4, 3)):
+        for column in range(2):
+            series = [float(error[quantity][column]) for error in found]
+            assert order([1 / n for n in resolutions], series) == pytest.approx(expected, abs=0.3)
+
+
+def test_what_a_lookup_can_hold_is_exact_on_any_nodes():
+    # The last has a symbol that is a parabola: ln sqrt(g) = x^3 / 3 - x, G = x^2 - 1.
+    cubic = RECIPROCAL._replace(log_sqrt=lambda x: x**3 / 3 - x, symbol=lambda x: x**2 - 1)
+    metrics = [exponential(2.0), constant(3.0), valley(0.3), cubic]
+    positions = torch.tensor([-1.0, -0.9, 0.2, 0.25, 1.0], dtype=torch.float64)
+    assert max(float(part.max()) for part in errors(metrics, positions, random(4))) <= 4e-15
+
+
+def test_a_lookup_is_the_hermite_spline_of_scipy():
+    generator = np.random.default_rng(0)
+    x = np.sort(np.concatenate([[-1, 1], generator.uniform(-1, 1, 30)]))
+    values, slopes = generator.normal(size=(2, 32, 4))
+    grid = Grid(*(torch.from_numpy(part) for part in (x, values, slopes)))
+    points = random(4)
+    log_sqrt, symbol = grid.lookup(points)
+    parabolas = np.gradient(slopes, x, axis=0, edge_order=2)
+    for row in range(4):
+        at = points[row].numpy()
+        expected = CubicHermiteSpline(x, values[:, row], slopes[:, row])(at)
+        np.testing.assert_allclose(log_sqrt[row], expected, atol=1e-13)
+        expected = CubicHermiteSpline(x, slopes[:, row], parabolas[:, row])(at)
+        scale = np.abs(parabolas[:, row]).max()
+        np.testing.assert_allclose(symbol[row], expected, atol=1e-14 * scale)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_every_row_reads_its_own_column_and_does_not_influence_others(dtype):
+    grid, generator = grid_of(KNOWN, stretched(200, dtype)), torch.Generator().manual_seed(1)
+    columns = torch.randint(len(KNOWN), (37,), generator=generator)
+    points = random(37, 41, dtype)
+    whole = grid.lookup(points, columns)
+    truth = exact([KNOWN[column] for column in columns.tolist()], points)
+    alone = grid.at_wavelengths(columns).lookup(points)
+    for found, expected, same in zip(whole, truth, alone, strict=True):
+        assert (found - expected).abs().max() <= 2e-3
+        assert torch.equal(found, same)
+    for rows in ([5], [36, 0], [2, 2, 1]):
+        for part, all_rows in zip(grid.lookup(points[rows], columns[rows]), whole, strict=True):
+            assert torch.equal(part, all_rows[rows])
+    for part, all_points in zip(grid.lookup(points[:, 3:4], columns), whole, strict=True):
+        assert torch.equal(part, all_points[:, 3:4])
+
+
+@MAKE
+def test_nodes_are_looked_up_exactly_and_nothing_is_extrapolated(make):
+    grid = grid_of(KNOWN, make(41))
+    for found, table in zip(
+        grid.lookup(grid.positions[None]), (grid.log_sqrt, grid.symbol), strict=True
+    ):
+        assert torch.equal(found.T[:-1], table[:-1])
+        # At the far end of a cell one rounding is left.
+        torch.testing.assert_close(found.T, table, rtol=1e-14, atol=2e-15)
+    beyond = torch.tensor([[-7.0, 1e6, torch.nan]]).double()
+    ends = torch.tensor([[-1.0, 1.0]]).double()
+    for out, end in zip(grid.lookup(beyond), grid.lookup(ends), strict=True):
+        assert torch.equal(out[:, :2], end)
+        assert torch.isnan(out[:, 2]).all()
+
+
+def test_float32_loses_no_more_than_rounding():
+    points = random(len(KNOWN), 5000, torch.float32)
+    grid = grid_of(KNOWN, nodes(2000, torch.float32))
+    with NoFloat64():
+        found = grid.lookup(points)
+    for one, other in zip(found, exact(KNOWN, points), strict=True):
+        assert one.dtype == torch.float32
+        assert (one - other).abs().max() <= 1e-6
+
+
+def test_gradients_with_respect_to_positions():
+    grid, rows = grid_of((RECIPROCAL, WAVES), stretched(7)), torch.tensor([1, 0, 1])
+    assert torch.autograd.gradcheck(lambda at: grid.lookup(at, rows), random(3, 4).requires_grad_())
 
 
 def test_copies_in_another_format_are_moved_before_they_are_widened():

@@ -3,15 +3,18 @@ import pytest
 import torch
 
 from geonode.geometry.perceptron import Perceptron
+from tests.geometry.closed_forms import CPU
 
 SIZES = (3, 8, 5, 2)
 SEEDS = [(7, 1, 0), (7, 1, 1), (8,)]
+MODELS = pytest.mark.parametrize("model", range(3))
+DIRECTION = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64)
 
 
 @pytest.fixture
 def perceptron():
     """Three models in float64 with biases that are not zero."""
-    network = Perceptron.initial(SIZES, SEEDS).to(torch.device("cpu"), torch.float64)
+    network = Perceptron.initial(SIZES, SEEDS).to(CPU, torch.float64)
     generator = torch.Generator().manual_seed(0)
     return Perceptron(
         network.weights,
@@ -30,19 +33,13 @@ def assert_same(a, b):
         assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("model", range(3))
+@MODELS
 def test_first_weights_depend_on_the_models_own_seed_alone(model):
     torch.manual_seed(99)
-    together = Perceptron.initial(SIZES, SEEDS)[model : model + 1]
-    alone = Perceptron.initial(SIZES, [SEEDS[model]])
-    elsewhere = Perceptron.initial(SIZES, [(3, 3), SEEDS[model]])[1:]
-    assert_same(together.parameters, alone.parameters)
-    assert_same(together.parameters, elsewhere.parameters)
-
-
-def test_first_weights_of_different_seeds_differ():
-    first = Perceptron.initial(SIZES, SEEDS).weights[0]
-    assert len({tuple(weights.flatten().tolist()) for weights in first}) == len(SEEDS)
+    together = Perceptron.initial(SIZES, SEEDS)
+    elsewhere = Perceptron.initial(SIZES, [(3, 3), SEEDS[model]])
+    assert_same(together[model : model + 1].parameters, elsewhere[1:].parameters)
+    assert len({float(weights.sum()) for weights in together.weights[0]}) == len(SEEDS)
 
 
 def test_first_weights_are_xavier_uniform_and_biases_zero():
@@ -56,7 +53,6 @@ def test_first_weights_are_xavier_uniform_and_biases_zero():
     # The variance of n squares of a uniform variable is 4/5 of its squared variance, over n.
     assert abs(weights.var() / deviation**2 - 1) < 5 * (0.8 / weights.numel()) ** 0.5
     assert not network.biases[0].any()
-    assert weights.shape == (2, inputs, outputs)
 
 
 def test_values_against_plain_numpy(perceptron, rows):
@@ -70,42 +66,41 @@ def test_values_against_plain_numpy(perceptron, rows):
         np.testing.assert_allclose(values[model], hidden, rtol=1e-13, atol=1e-14)
 
 
-@pytest.mark.parametrize("model", range(3))
+def test_derivatives_against_automatic_differentiation(perceptron, rows):
+    expected = torch.func.jvp(perceptron, (rows,), (DIRECTION.expand_as(rows),))
+    found = perceptron.with_derivative(rows, DIRECTION)
+    for part, truth in zip(found, expected, strict=True):
+        assert (part - truth).abs().max() <= 1e-12 * truth.abs().max()
+
+
+@MODELS
 def test_models_do_not_influence_each_other(perceptron, rows, model):
-    changed = perceptron[[0, 1, 2]]
+    changed, inputs = perceptron[[0, 1, 2]], rows.clone()
     others = [other for other in range(3) if other != model]
     for tensor in changed.parameters:
         tensor[others] = 1e3 * torch.rand_like(tensor[others])
-    inputs = rows.clone()
     inputs[others] = torch.nan
-    tangents = torch.ones_like(rows[:1, :1])
-    assert torch.equal(changed(inputs)[model], perceptron(rows)[model])
-    assert_same(
-        [part[model] for part in changed.with_derivative(inputs, tangents)],
-        [part[model] for part in perceptron.with_derivative(rows, tangents)],
-    )
+    found = (changed(inputs), *changed.with_derivative(inputs, DIRECTION))
+    expected = (perceptron(rows), *perceptron.with_derivative(rows, DIRECTION))
+    assert_same([part[model] for part in found], [part[model] for part in expected])
 
 
-def test_derivatives_against_automatic_differentiation(perceptron, rows):
-    tangents = torch.randn_like(rows)
-    expected = torch.func.jvp(perceptron, (rows,), (tangents,))
-    for found, truth in zip(perceptron.with_derivative(rows, tangents), expected, strict=True):
-        assert (found - truth).abs().max() <= 1e-12 * truth.abs().max()
+def test_rows_beyond_the_cache_are_the_same(perceptron, monkeypatch, rows):
+    whole = (perceptron(rows), *perceptron.with_derivative(rows, DIRECTION))
+    monkeypatch.setattr("geonode.geometry.perceptron.CACHED_ROWS", 12)  # four of every model
+    parts = (perceptron(rows), *perceptron.with_derivative(rows, DIRECTION))
+    for one, other in zip(parts, whole, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-14)
 
 
-def test_named_tensors_come_back(perceptron):
+def test_named_tensors_come_back_and_absent_ones_are_named(perceptron):
     network = perceptron[[0, 1, 2, 0, 1, 2]]
     tensors = network.tensors("metric", 2, 3)
     assert tensors["metric.weight1"].shape == (2, 3, 8, 5)
-    assert tensors["metric.bias2"].shape == (2, 3, 1, 2)
     both = {**Perceptron.initial((1, 1), [(0,)]).tensors("other", 1, 1), **tensors}
     assert_same(Perceptron.from_tensors("metric", both).parameters, network.parameters)
-
-
-def test_absent_tensors_are_named(perceptron):
     with pytest.raises(KeyError, match="decoder"):
-        Perceptron.from_tensors("decoder", perceptron.tensors("metric", 3, 1))
-    tensors = perceptron.tensors("metric", 3, 1)
+        Perceptron.from_tensors("decoder", tensors)
     del tensors["metric.bias1"]
     with pytest.raises(KeyError, match=r"metric\.bias1"):
         Perceptron.from_tensors("metric", tensors)

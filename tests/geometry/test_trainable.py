@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 import torch
 
@@ -14,33 +13,40 @@ def network(sizes=SIZES, dtype=torch.float64):
     return Perceptron.initial(sizes, [(7, model) for model in range(MODELS)]).to(CPU, dtype)
 
 
-def rows(inputs=SIZES[0], dtype=torch.float64, count=ROWS):
+def rows(inputs=SIZES[0], dtype=torch.float64):
     generator = torch.Generator().manual_seed(1)
-    return torch.randn(MODELS, count, inputs, generator=generator, dtype=torch.float64).to(dtype)
+    return torch.randn(MODELS, ROWS, inputs, generator=generator, dtype=torch.float64).to(dtype)
 
 
-def gradients(perceptron, inputs, loss):
+def gradients(perceptron, inputs):
     inputs = inputs.clone().requires_grad_()
-    return torch.autograd.grad(loss(perceptron(inputs)), [inputs, *perceptron.parameters])
-
-
-def by_recording(perceptron, inputs, loss):
-    recorded = with_gradients(perceptron.to(CPU, torch.float64))
-    of_inputs, *parts = gradients(recorded, inputs.double(), loss)
-    return of_inputs, torch.cat([part.flatten(1) for part in parts], dim=1)
-
-
-def loss(outputs):
+    outputs = perceptron(inputs)
     weights = torch.arange(1.0, outputs.shape[1] + 1, dtype=outputs.dtype)[:, None]
-    return (weights * outputs.square()).mean() + outputs.sin().sum()
+    loss = (weights * outputs.square()).mean() + outputs.sin().sum()
+    return torch.autograd.grad(loss, [inputs, *perceptron.parameters])
+
+
+def by_recording(perceptron, inputs):
+    recorded = with_gradients(perceptron.to(CPU, torch.float64))
+    of_inputs, *parts = gradients(recorded, inputs.double())
+    return of_inputs, torch.cat([part.flatten(1) for part in parts], dim=1)
 
 
 @pytest.mark.parametrize("sizes", [SIZES, (5, 64, 128, 1), (1, 4, 1), (2, 3)])
 def test_gradients_equal_those_that_torch_records(sizes):
     plain, inputs = network(sizes), rows(sizes[0])
-    found = gradients(TrainablePerceptron.of(plain), inputs, loss)
-    for one, other in zip(found, by_recording(plain, inputs, loss), strict=True):
+    before = [part.clone() for part in plain.parameters]
+    trainable = TrainablePerceptron.of(plain)
+    expected = by_recording(network(sizes), inputs)
+    for one, other in zip(gradients(trainable, inputs), expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-13)
+    torch.testing.assert_close(trainable(inputs), plain(inputs), rtol=1e-13, atol=1e-14)
+    with torch.no_grad():
+        assert torch.equal(trainable(inputs), plain(inputs))
+        trainable.joined.zero_()  # a copy is trained
+        assert not trainable(inputs).any()
+    assert all(torch.equal(*pair) for pair in zip(plain.parameters, before, strict=True))
+    assert not any(part.requires_grad for part in trainable.detached().parameters)
 
 
 @pytest.mark.parametrize(
@@ -51,29 +57,22 @@ def test_gradients_have_the_accuracy_of_the_products(products, error):
     sizes = (5, 64, 128, 1)
     plain, inputs = network(sizes, torch.float32), rows(5, torch.float32)
     trainable = TrainablePerceptron.of(plain, products)
-    expected = by_recording(plain, inputs, loss)
-    for one, other in zip(gradients(trainable, inputs, loss), expected, strict=True):
+    expected = by_recording(plain, inputs)
+    for one, other in zip(gradients(trainable, inputs), expected, strict=True):
         assert one.dtype == torch.float32
         found = float((one - other).abs().max() / other.abs().max())
         assert error / 1000 < found < error
     assert trainable(inputs).dtype == torch.float32
 
 
-def test_values_without_gradients_are_those_of_the_perceptron():
-    plain, inputs = network(), rows()
-    trainable = TrainablePerceptron.of(plain)
-    with torch.no_grad():
-        assert torch.equal(trainable(inputs), plain(inputs))
-    torch.testing.assert_close(trainable(inputs), plain(inputs), rtol=1e-13, atol=1e-14)
-
-
 def test_single_precision_of_large_and_of_small_sums():
     """To three units of 2^-24 everywhere, and bounded by 1."""
     sums = torch.cat([-torch.logspace(-8, 4, 500), torch.zeros(1), torch.logspace(-8, 4, 500)])
     one = Perceptron((torch.ones(1, 1, 1), torch.ones(1, 1, 1)), (torch.zeros(1, 1, 1),) * 2)
-    found = TrainablePerceptron.of(one)(sums[None, :, None]).detach().flatten().double()
-    assert float((found - torch.tanh(sums.double())).abs().max()) <= 3 * 2**-24
-    assert float(found.abs().max()) == 1.0
+    for perceptron in (one, TrainablePerceptron.of(one)):
+        found = perceptron(sums[None, :, None]).detach().flatten().double()
+        assert float((found - torch.tanh(sums.double())).abs().max()) <= 3 * 2**-24
+        assert float(found.abs().max()) == 1.0
 
 
 def test_memory_is_used_again_and_a_second_value_before_the_backward_pass_is_refused():
@@ -87,33 +86,16 @@ def test_memory_is_used_again_and_a_second_value_before_the_backward_pass_is_ref
 
 
 def test_parts_of_different_sizes_follow_each_other():
-    plain, inputs = network(), rows()
-    trainable = TrainablePerceptron.of(plain)
+    inputs, trainable = rows(), TrainablePerceptron.of(network())
     for part in (inputs[:, :30], inputs[:, 30:]):
         trainable(part).square().sum().backward()
-    expected = by_recording(plain, inputs, lambda outputs: outputs.square().sum())[1]
+    recorded = with_gradients(network())
+    recorded(inputs).square().sum().backward()
+    expected = torch.cat([part.grad.flatten(1) for part in recorded.parameters], dim=1)
     torch.testing.assert_close(trainable.joined.grad, expected, rtol=1e-11, atol=1e-13)
-
-
-def test_weights_and_biases_are_what_is_trained():
-    trainable = TrainablePerceptron.of(network())
-    with torch.no_grad():
-        trainable.joined.copy_(torch.arange(trainable.joined.numel()).view_as(trainable.joined))
-    count = trainable.joined.shape[1]
-    np.testing.assert_array_equal(trainable.weights[0][1, 0], count + np.arange(8))
-    np.testing.assert_array_equal(trainable.biases[-1][2, 0], 3 * count - 2 + np.arange(2))
-    (decayed,) = trainable.decayed
-    assert decayed.shape == (MODELS, 3 * 8 + 8 * 5 + 5 * 2)
-
-
-def test_a_copy_is_trained_and_the_original_left_alone():
-    plain = network()
-    before = [part.clone() for part in plain.parameters]
-    trainable = TrainablePerceptron.of(plain)
-    with torch.no_grad():
-        trainable.joined.zero_()
-    assert all(torch.equal(*pair) for pair in zip(plain.parameters, before, strict=True))
-    assert not any(part.requires_grad for part in trainable.detached().parameters)
+    (decayed,) = trainable.decayed  # all weights, no bias
+    weights = torch.cat([weight.flatten(1) for weight in recorded.decayed], dim=1)
+    assert torch.equal(decayed, weights)
 
 
 def test_single_precision_needs_no_double():

@@ -12,26 +12,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.arguments import require_above
-from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geodesics.solution import Solution, judge
+from geonode.geodesics.problem import BoundaryValueProblem, Solution, judge
 from geonode.geodesics.stations import Stations
 from geonode.geometry.antiderivative import Antiderivative
 from geonode.geometry.grid import Grid
-from geonode.geometry.lookup import hermite
 
 EVALUATIONS = 2  # a row looks up its two ends; the integrals between them are tables of the grid
 
 
 class ClosedForm:
-    """Arc length of one grid and all that follows from it.
-
-    Raises:
-        GeometryError: the grid is not finite, or its nodes do not ascend.
-    """
+    """Arc length of one grid and all that follows from it."""
 
     def __init__(self, grid: Grid) -> None:
-        grid.require_valid()
         root = torch.exp(grid.log_sqrt)
         nodes = grid.positions
         slope = root * grid.symbol
@@ -52,11 +44,7 @@ class ClosedForm:
         Args:
             problem: what to join; its format and device are those of the grid.
             tolerance: largest residual of a converged row, chart units.
-
-        Raises:
-            GeometryError: the tolerance is not positive.
         """
-        require_above("tolerance", tolerance, 0)
         stations, source, target = problem.stations, problem.source, problem.target
         at_stations = self.arc_length.at(stations)
         root = torch.exp(self._log_sqrt_at(stations))[source]
@@ -114,8 +102,7 @@ class ClosedForm:
     def _log_sqrt_at(
         self, stations: Float[Tensor, "station"]
     ) -> Float[Tensor, "station wavelength"]:
-        columns = torch.arange(self.grid.log_sqrt.shape[1], device=stations.device)
-        return hermite(self.grid, stations[None], columns)[0].T
+        return self.grid.lookup(stations[None])[0].T
 
     def _minimum_inside(self, low: Tensor, high: Tensor) -> Float[Tensor, "wavelength"]:
         """Minimum over the nodes, and the turning points between nodes, strictly inside a gap.

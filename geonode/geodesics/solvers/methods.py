@@ -11,34 +11,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geodesics.solution import Solution
-from geonode.geodesics.solvers.adam import Adam
+from geonode.config import GeodesicsParameters
+from geonode.geodesics.problem import BoundaryValueProblem, Solution
 from geonode.geodesics.solvers.closed_form import ClosedForm
+from geonode.geodesics.solvers.corrections import LBFGS, Adam, Newton, ShootingMethod
 from geonode.geodesics.solvers.initial_value import DormandPrince, Integrator, RungeKutta
-from geonode.geodesics.solvers.lbfgs import LBFGS
-from geonode.geodesics.solvers.newton import Newton
 from geonode.geodesics.solvers.scipy_bvp import solve_bvp_rows
-from geonode.geodesics.solvers.shooting import ShootingMethod, shoot
+from geonode.geodesics.solvers.shooting import shoot
 from geonode.geometry.field import GridField
 
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of the methods.
-
-    Attributes:
-        tolerance: largest residual of a converged row, chart units.
-        patience: successive shots that must arrive within the tolerance.
-        steps: in time, of every shot by `rk4`.
-    """
-
-    tolerance: float
-    patience: int = 2
-    steps: int = 100
-
-
-Method = Callable[[ClosedForm, BoundaryValueProblem, Settings], Solution]
+Method = Callable[[ClosedForm, BoundaryValueProblem, GeodesicsParameters], Solution]
 
 
 def rows_of(
@@ -56,23 +38,25 @@ def rows_of(
 
 
 def _closed_form(
-    closed_form: ClosedForm, problem: BoundaryValueProblem, settings: Settings
+    closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
 ) -> Solution:
-    return closed_form.solve(problem, settings.tolerance)
+    return closed_form.solve(problem, parameters.tolerance)
 
 
-def _scipy(closed_form: ClosedForm, problem: BoundaryValueProblem, settings: Settings) -> Solution:
+def _scipy(
+    closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
+) -> Solution:
     rows = rows_of(closed_form, problem)
-    return solve_bvp_rows(*rows, tolerance=settings.tolerance).unflatten(len(problem.source))
+    return solve_bvp_rows(*rows, tolerance=parameters.tolerance).unflatten(len(problem.source))
 
 
-def _rk4(settings: Settings) -> Integrator:
-    return RungeKutta(settings.steps)
+def _rk4(parameters: GeodesicsParameters) -> Integrator:
+    return RungeKutta(parameters.steps)
 
 
-def _dopri5(settings: Settings) -> Integrator:
+def _dopri5(parameters: GeodesicsParameters) -> Integrator:
     """A tenth of the tolerance is left to a step: the residual does not see what it misses."""
-    return DormandPrince(settings.tolerance / 10)
+    return DormandPrince(parameters.tolerance / 10)
 
 
 @dataclass(frozen=True)
@@ -80,17 +64,20 @@ class _Shooting:
     """A way to correct velocities, and what follows the paths."""
 
     corrections: ShootingMethod
-    integrator: Callable[[Settings], Integrator] = _rk4
+    integrator: Callable[[GeodesicsParameters], Integrator] = _rk4
 
     def __call__(
-        self, closed_form: ClosedForm, problem: BoundaryValueProblem, settings: Settings
+        self,
+        closed_form: ClosedForm,
+        problem: BoundaryValueProblem,
+        parameters: GeodesicsParameters,
     ) -> Solution:
         solution = shoot(
             *rows_of(closed_form, problem),
             self.corrections,
-            self.integrator(settings),
-            tolerance=settings.tolerance,
-            patience=settings.patience,
+            self.integrator(parameters),
+            tolerance=parameters.tolerance,
+            patience=parameters.patience,
         )
         return solution.unflatten(len(problem.source))
 

@@ -12,10 +12,8 @@ from jaxtyping import Float
 from scipy.integrate import solve_bvp, solve_ivp
 from torch import Tensor
 
-from geonode.arguments import require_above
 from geonode.errors import GeometryError
-from geonode.geodesics.solution import Solution, Status, judge
-from geonode.geodesics.solvers.rows import require_path
+from geonode.geodesics.problem import Solution, Status, judge
 from geonode.geometry.field import Field
 
 MESH, LARGEST_MESH = 11, 10_000
@@ -32,7 +30,8 @@ def solve_bvp_rows(
     """Find the first velocity of the path from `start` at time 0 to `end` at time 1.
 
     The residual is found by following the velocity with scipy's DOP853. Iterations are rounds of
-    collocation and mesh refinement. Evaluations leave out the check of the residual.
+    collocation and mesh refinement. Evaluations leave out the check of the residual. Rows that are
+    not solved raise nothing; their status tells.
 
     Args:
         field: the geometry of the rows, in float64 on the CPU.
@@ -41,17 +40,13 @@ def solve_bvp_rows(
         tolerance: of the collocation, and largest residual of a converged row, chart units.
 
     Raises:
-        GeometryError: an argument is not what it must be. Rows that are not solved raise nothing;
-            their status tells.
+        GeometryError: rows are not in float64 on the CPU.
     """
-    require_above("tolerance", tolerance, 0)
-    require_path(field, start, end)
-    log_sqrt = field(start[:, None])[0]
-    for name, tensor in (("start", start), ("field", log_sqrt)):
-        if tensor.dtype != torch.float64 or tensor.device.type != "cpu":
-            raise GeometryError(
-                f"{name}: found {tensor.dtype} on {tensor.device}, expected float64 on the CPU"
-            )
+    if start.dtype != torch.float64 or start.device.type != "cpu":
+        raise GeometryError(
+            f"geodesics.method: found scipy for {start.dtype} on {start.device}, expected float64 "
+            "on the CPU; set precision.geometry to float64 and device to cpu"
+        )
     rows = [
         _solve_row(field[torch.tensor([row])], float(start[row]), float(end[row]), tolerance)
         for row in range(len(start))

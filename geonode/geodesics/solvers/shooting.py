@@ -5,55 +5,18 @@ says what to add to its velocity; guess, paths, stopping and bookkeeping are the
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.arguments import require_above
-from geonode.geodesics.solution import Solution, judge
+from geonode.geodesics.problem import Solution, judge
+from geonode.geodesics.solvers.corrections import ShootingMethod, State
 from geonode.geodesics.solvers.initial_value import Integrator
-from geonode.geodesics.solvers.rows import require_path
 from geonode.geometry.field import Field
 
 # Gauss-Legendre rule of order 6 on [0, 1]
 GUESS = tuple(zip((0.5 - 0.15**0.5, 0.5, 0.5 + 0.15**0.5), (5 / 18, 8 / 18, 5 / 18), strict=True))
-
-State = tuple[Float[Tensor, "row"], ...]
-"""What a method remembers of every row."""
-
-
-@runtime_checkable
-class ShootingMethod(Protocol):
-    """Correction of velocities, elementwise, so that rows do not influence each other."""
-
-    @property
-    def iterations(self) -> int:
-        """Corrections at most."""
-
-    def begin(self, distance: Float[Tensor, "row"]) -> State:
-        """State before the first shot.
-
-        Args:
-            distance: target minus start, never zero, chart units.
-        """
-
-    def change(
-        self,
-        state: State,
-        miss: Float[Tensor, "row"],
-        sensitivity: Float[Tensor, "row"],
-        iteration: int,
-    ) -> tuple[Float[Tensor, "row"], State]:
-        """Steps to add to the velocities, and the new state.
-
-        Args:
-            state: what was remembered.
-            miss: x(1) minus the target.
-            sensitivity: d x(1) / d v0, positive.
-            iteration: corrections made before, the same number for all rows.
-        """
 
 
 def shoot(
@@ -64,12 +27,14 @@ def shoot(
     integrator: Integrator,
     *,
     tolerance: float,
-    patience: int = 2,
+    patience: int,
 ) -> Solution:
     """Find the first velocity of the path from `start` at time 0 to `end` at time 1.
 
     The guess is the closed form by a coarse rule. A row that has arrived in so many shots running,
     or whose end is no finite number, is corrected no further.
+
+    Rows that do not arrive raise nothing; their status tells.
 
     Args:
         field: the geometry of the rows.
@@ -79,16 +44,9 @@ def shoot(
         integrator: where paths arrive, and how that depends on their velocity.
         tolerance: largest miss of a row that has arrived, chart units.
         patience: successive shots that must arrive.
-
-    Raises:
-        GeometryError: an argument is not what it must be. Rows that do not arrive raise nothing;
-            their status tells.
     """
-    require_path(field, start, end)
-    require_above("tolerance", tolerance, 0)
-    require_above("patience", patience, 0)
     with torch.no_grad():
-        rows = _Rows.guessed(field, start, end, method)
+        rows = _Rows.guessed(field, start, end)
         done = rows
         for iteration in range(method.iterations + 1):
             rows = rows.shot(integrator, tolerance, patience)
@@ -134,7 +92,7 @@ class _Rows:
     evaluations: Tensor
 
     @classmethod
-    def guessed(cls, field: Field, start: Tensor, end: Tensor, method: ShootingMethod) -> "_Rows":
+    def guessed(cls, field: Field, start: Tensor, end: Tensor) -> "_Rows":
         """All rows, with a first guess of their velocity."""
         distance = end - start
         log_sqrt = field(start[:, None])[0][:, 0]
@@ -150,7 +108,7 @@ class _Rows:
             start=start,
             end=end,
             v0=distance * mean,
-            state=method.begin(distance),
+            state=(distance.abs(), *[torch.zeros_like(start)] * 3),
             miss=unknown,
             sensitivity=unknown,
             arrived=none,
@@ -181,7 +139,7 @@ class _Rows:
 
     def corrected(self, method: ShootingMethod, iteration: int) -> "_Rows":
         """The rows with another velocity."""
-        change, state = method.change(self.state, self.miss, self.sensitivity, iteration)
+        change, state = method(self.state, self.miss, self.sensitivity, iteration)
         return replace(self, v0=self.v0 + change, state=state)
 
     def with_results(self, rows: "_Rows") -> "_Rows":

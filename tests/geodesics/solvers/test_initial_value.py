@@ -22,7 +22,7 @@ METRICS = (constant(2.5), exponential(0.7), exponential(-1.9), RECIPROCAL)
 START = torch.tensor([-0.9, -0.5, -0.6, -0.3], dtype=torch.float64)
 VELOCITY = torch.tensor([1.7, 1.2, 0.25, -0.6], dtype=torch.float64)
 GRID = grid_of(METRICS, nodes(2000))
-BOTH = pytest.mark.parametrize("integrator", [RungeKutta(100), DormandPrince(1e-7)])
+BOTH = pytest.mark.parametrize("integrator", [RungeKutta(50), DormandPrince(1e-7)])
 
 
 def exact(start=START, velocity=VELOCITY, metrics=METRICS):
@@ -49,9 +49,8 @@ def test_paths_arrive_where_the_closed_form_does_and_so_do_their_neighbours(inte
 
 
 @BOTH
-@pytest.mark.parametrize("gain", [1.0, 3.0])
-def test_a_network_against_scipy(integrator, gain):
-    field = NetworkField(random_metric(31, gain), torch.linspace(-1, 1, 7).double())
+def test_a_network_against_scipy(integrator):
+    field = NetworkField(random_metric(31, 3.0), torch.linspace(-1, 1, 7).double())
     start = torch.linspace(-0.95, 0.9, 7).double()
     velocity = 0.8 * (0.2 - start)
 
@@ -65,23 +64,19 @@ def test_a_network_against_scipy(integrator, gain):
     np.testing.assert_allclose(found, path.y[:7, -1], rtol=0, atol=3e-6)
 
 
-@pytest.mark.parametrize("row", [1, 2, 3])
-def test_rk4_is_of_order_four(row):
-    rows, steps = slice(row, row + 1), [8, 16, 32]
-    field, start, velocity = FormulaField(METRICS[rows]), START[rows], VELOCITY[rows]
-    truth = exact(start, velocity, METRICS[rows])[0]
-    errors = [largest(RungeKutta(n)(field, start, velocity).position - truth) for n in steps]
-    assert abs(order([1 / n for n in steps], errors) - 4) <= 0.3
-
-
-@pytest.mark.parametrize("steps", [1, 49, 50, 93])
-def test_rk4_takes_as_many_steps_as_it_is_told(steps):
-    arrival = RungeKutta(steps)(FormulaField(METRICS), START, VELOCITY)
-    assert (arrival.evaluations == 4 * steps + 2).all()
+def test_rk4_is_of_order_four_in_as_many_steps_as_it_is_told():
+    steps, truth = [8, 16, 32], exact()[0]
+    arrivals = [RungeKutta(n)(FormulaField(METRICS), START, VELOCITY) for n in steps]
+    for row in (1, 2, 3):
+        errors = [float((arrival.position - truth)[row].abs()) for arrival in arrivals]
+        assert abs(order([1 / n for n in steps], errors) - 4) <= 0.3
+    for count in (1, 49, 50, 93):
+        arrival = RungeKutta(count)(FormulaField(METRICS), START, VELOCITY)
+        assert (arrival.evaluations == 4 * count + 2).all()
 
 
 def test_easy_rows_do_not_hide_a_hard_one(monkeypatch):
-    rows, hard = 18_030, 7_777
+    rows, hard = 2_000, 777
     column = torch.zeros(rows, dtype=torch.int64)
     column[hard] = 2
     field = GridField(GRID, column)
@@ -95,23 +90,23 @@ def test_easy_rows_do_not_hide_a_hard_one(monkeypatch):
     worst = error()
     assert worst <= 1e-5
     monkeypatch.setattr(initial_value, "_largest", lambda errors: errors.square().mean().sqrt())
-    assert error() >= 20 * worst
+    assert error() >= 5 * worst
 
 
-def test_rows_by_rk4_are_on_their_own_and_by_dopri5_within_the_tolerance():
-    generator = torch.Generator().manual_seed(1)
-    rows = 301
+@pytest.mark.parametrize(
+    ("integrator", "tolerance"), [(RungeKutta(20), 0.0), (DormandPrince(1e-6), 1e-4)]
+)
+def test_rows_by_rk4_are_on_their_own_and_by_dopri5_within_the_tolerance(integrator, tolerance):
+    generator, rows = torch.Generator().manual_seed(1), 61
     field = GridField(GRID, torch.randint(4, (rows,), generator=generator))
     start = torch.rand(rows, generator=generator).double() - 0.5
     velocity = 0.5 * torch.rand(rows, generator=generator).double()
     shuffled = torch.randperm(rows, generator=generator)
-    for integrator, tolerance in ((RungeKutta(20), 0.0), (DormandPrince(1e-7), 1e-5)):
-        whole = integrator(field, start, velocity)
-        for some in (shuffled, shuffled[:16], shuffled[40:57], shuffled[:1]):
-            part = integrator(field[some], start[some], velocity[some])
-            for name in ("position", "sensitivity"):
-                difference = getattr(part, name) - getattr(whole, name)[some]
-                assert largest(difference) <= tolerance
+    whole = integrator(field, start, velocity)
+    for some in (shuffled, shuffled[40:57], shuffled[:1]):
+        part = integrator(field[some], start[some], velocity[some])
+        for name in ("position", "sensitivity"):
+            assert largest(getattr(part, name) - getattr(whole, name)[some]) <= tolerance
 
 
 @BOTH
@@ -127,12 +122,12 @@ def test_single_precision_alone(integrator):
     assert largest(arrival.sensitivity / sensitivity - 1) <= 1e-3
 
 
-@BOTH
+@pytest.mark.parametrize("integrator", [RungeKutta(50), DormandPrince(1e-4)])
 def test_a_path_that_does_not_stay_finite_leaves_the_others_alone(integrator):
     field = FormulaField([METRICS[1], METRICS[2], METRICS[3]])
     start, velocity = START[1:], torch.tensor([1.2, 2e3, -0.6]).double()
     arrival = integrator(field, start, velocity)
     others = torch.tensor([0, 2])
     truth = exact(start[others], velocity[others], [METRICS[1], METRICS[3]])[0]
-    assert largest(arrival.position[others] - truth) <= 1e-6
+    assert largest(arrival.position[others] - truth) <= 1e-3
     assert not arrival.position[1].isfinite()

@@ -1,5 +1,6 @@
-"""Errors of a grid against the network it was made of."""
+"""Diagnostics of a grid: errors against its network, and statistics of its metric."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -7,7 +8,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.geometry.grid import Grid, moved
-from geonode.geometry.lookup import hermite
 from geonode.geometry.metric import Metric
 
 CHECK_WAVELENGTHS = 32
@@ -50,8 +50,7 @@ def grid_errors(
     columns = torch.randperm(len(wavelengths), generator=generator)[:CHECK_WAVELENGTHS]
     part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
     truth = metric.with_symbol(x[None], moved(wavelengths, like)[columns.to(like.device)])
-    all_columns = torch.arange(len(columns), device=like.device)
-    log_sqrt, symbol = hermite(part, x[None], all_columns)
+    log_sqrt, symbol = part.lookup(x[None])
     return GridErrors(log_sqrt.T - truth[0][0], symbol.T - truth[1][0])
 
 
@@ -65,3 +64,46 @@ def error_statistics(errors: list[Float[Tensor, "..."]]) -> dict[str, float]:
         "median": middle,
         "q99": high,
     }
+
+
+class MetricStatistics(NamedTuple):
+    """Statistics of g over all concentrations and wavelengths of one model, in chart units.
+
+    Attributes:
+        lowest, highest: range of g.
+        variance: of g.
+        roughness: mean squared Christoffel symbol, 0 for a flat metric and the same for every
+            multiple of a metric; what `metric.smoothness_weight` penalises.
+    """
+
+    lowest: float
+    highest: float
+    variance: float
+    roughness: float
+
+
+def metric_statistics(grid: Grid) -> MetricStatistics:
+    """Statistics of one model; nodes count by the length of chart that they stand for."""
+    g = torch.exp(2 * grid.log_sqrt)
+    mean = _mean(grid.positions, g)
+    return MetricStatistics(
+        float(g.min()),
+        float(g.max()),
+        _mean(grid.positions, (g - mean).square()),
+        _mean(grid.positions, grid.symbol.square()),
+    )
+
+
+def over_models(statistics: Iterable[MetricStatistics]) -> MetricStatistics:
+    """The whole range of several models, and the means of their variance and roughness."""
+    lowest, highest, variance, roughness = zip(*statistics, strict=True)
+    count = len(lowest)
+    return MetricStatistics(
+        min(lowest), max(highest), sum(variance) / count, sum(roughness) / count
+    )
+
+
+def _mean(nodes: Float[Tensor, "node"], table: Float[Tensor, "node wavelength"]) -> float:
+    """Mean over the chart, by the trapezoidal rule, and over wavelengths."""
+    length = nodes[-1] - nodes[0]
+    return float(torch.trapezoid(table, nodes, dim=0).mean() / length)
