@@ -96,10 +96,10 @@ def test_the_truth_is_that_of_the_formula_and_a_case_is_made_of_the_network(monk
     torch.testing.assert_close(sensitivity, CASE.sensitivity, rtol=1e-12, atol=0)
     parameters = benchmark.read_parameters(benchmark.PARAMETERS)
     case = Case.of(random_metric(3), 3, parameters)
-    for v0 in (case.make_v0(12).flatten(), 1.001 * case.velocity):
-        assert case.error(v0) == pytest.approx(float(v0[0] != case.velocity[0]) * 2e-3, abs=2e-3)
+    share = 1e-3 * float((case.velocity * case.sensitivity).abs().max())
+    assert case.error(1.001 * case.velocity) == pytest.approx(share)
     assert case.error(case.make_v0(12).flatten()) < 1e-10
-    field = benchmark.entries_of(case, ERROR)[-1].solve.rows.field
+    field = benchmark.entries_of(case, ERROR)[4].solve.rows.field
     x = case.rows.start[:, None]
     torch.testing.assert_close(field(x), case.rows.field(x), rtol=0, atol=1e-6)
 

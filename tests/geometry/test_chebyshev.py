@@ -50,16 +50,28 @@ def test_polynomials_and_derivatives_against_numpy(count):
         np.testing.assert_allclose(slopes[:, degree], expected, atol=1e-12 * max(1, degree**2))
 
 
+def even():
+    """A series whose odd coefficients are all zero."""
+    known = np.zeros((31, 1))
+    known[::2, 0] = np.random.default_rng(2).uniform(1, 2, 16)
+    return known
+
+
+def dense(*shape):
+    return np.random.default_rng(0).normal(size=shape)
+
+
 @pytest.mark.parametrize(
     ("known", "shape", "along"),
     [  # a seventh more than there is, two at least; only the rough axis is raised
-        ((20, 5), (23, 7), 5 * 24 + 3 * 48),
-        ((40, 6), (46, 8), 5 * (24 + 48) + 3 * 48),
-        ((6, 40), (8, 46), 5 * 24 + 3 * 48),
+        (dense(20, 5), (23, 7), 5 * 24 + 3 * 48),
+        (dense(40, 6), (46, 8), 5 * (24 + 48) + 3 * 48),
+        (dense(6, 40), (8, 46), 5 * 24 + 3 * 48),
+        (even(), (36, 3), 5 * (24 + 48) + 3 * 48),
     ],
 )
 def test_known_coefficients_come_back_at_a_known_cost(known, shape, along):
-    found, calls = assert_comes_back(np.random.default_rng(0).normal(size=known))
+    found, calls = assert_comes_back(known)
     assert (found, calls) == (shape, along + shape[0] * shape[1] + CHECK)
 
 
@@ -71,13 +83,6 @@ def hidden_from_lines(axis):
     return known if axis == 0 else known.T
 
 
-def even():
-    """A series whose odd coefficients are all zero."""
-    known = np.zeros((31, 1))
-    known[::2, 0] = np.random.default_rng(2).uniform(1, 2, 16)
-    return known
-
-
 def aliased():
     """On the 24 points of the first attempt T_30 is -T_18, whose coefficients decay."""
     known = np.zeros((31, 2))
@@ -86,7 +91,7 @@ def aliased():
 
 
 @pytest.mark.parametrize(
-    "known", [hidden_from_lines(0), hidden_from_lines(1), even(), aliased()], ids=range(4)
+    "known", [hidden_from_lines(0), hidden_from_lines(1), aliased()], ids=range(3)
 )
 def test_what_a_part_of_the_points_does_not_see_is_found(known):
     (in_x, in_w), calls = assert_comes_back(known)
