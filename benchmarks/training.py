@@ -1,11 +1,11 @@
-"""Training of path decoders in every format of a device: speed, floor and accuracy.
+"""Training of path decoders in every format of a device: time of an epoch, and accuracy.
 
 `python -m benchmarks.training --out training.json` uses the spectra of the parameters and geodesics
-of untrained metrics. Speed is for all wavelengths and one decoder per fold. Accuracy is for the
-training of the parameters, compared with double precision and with other initial weights.
+of untrained metrics. An epoch is of all wavelengths and one decoder per fold. Accuracy is for the
+training of the parameters, compared with double precision and with other initial weights; errors
+are root mean squares relative to the deviation of the spectra.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,13 +14,11 @@ import typer
 from jaxtyping import Float
 
 from geonode.config import Parameters
-from geonode.decoders.kinds import KINDS
-from geonode.decoders.path_decoder import DECODER_SIZES
+from geonode.decoders.path_decoder import fit_path_decoders
 from geonode.decoders.path_features import path_features
 from geonode.devices.device import Device, environment, resolve
 from geonode.errors import DeviceError
 from geonode.evaluation.benchmark import time_training
-from geonode.evaluation.floors import Rates, training_work
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
@@ -34,100 +32,53 @@ FORMATS = ("float64", "float32", "tf32", "bfloat16", "float16")
 PARAMETERS = Path("params.yaml")
 """Parameters, of which the blocks `spectra` and `decoders` are used."""
 
-
-@dataclass(frozen=True)
-class Case:
-    """Spectra, and the features of the geodesics between them at all wavelengths."""
-
-    series: Series
-    features: Float[np.ndarray, "member fold pair wavelength feature"]
-
-    @classmethod
-    def of(cls, parameters: Parameters) -> "Case":
-        """Case of the spectra of the parameters, with untrained metrics."""
-        series = read_series_csv(parameters.spectra)
-        folds = len(series.concentrations) + 1
-        network = Perceptron.initial(SIZES, [(0, fold) for fold in range(folds)])
-        learned = LearnedMetrics(network, [series.chart] * folds)
-        every = np.arange(len(series.axis))
-        return cls(series, path_features(learned, series, every))
+Features = Float[np.ndarray, "member fold pair wavelength feature"]
 
 
 def left_out(
-    case: Case, parameters: Parameters, device: Device, seed: int
+    series: Series, features: Features, parameters: Parameters, device: Device, seed: int
 ) -> Float[np.ndarray, "level wavelength"]:
     """Predictions of every level by the decoders trained without it."""
     block = parameters.decoders.model_copy(update={"seed": seed})
-    chosen = training_wavelengths(len(case.series.axis), block.wavelengths)
-    features = case.features[..., chosen, :]
-    folds = leave_one_out(len(case.series.concentrations))
-    decoders, _ = KINDS["path"].fit(
-        case.series, features, block, TrainingRun(folds, block.members, device)
-    )
-    return np.concatenate(
-        [
-            decoders.predict(
-                fold,
-                case.series,
-                case.series.concentrations[[level]],
-                fold.paths_to(level, features),
-            ).spectra
-            for level, fold in enumerate(folds[:-1])
-        ]
-    )
+    chosen = features[..., training_wavelengths(len(series.axis), block.wavelengths), :]
+    *folds, whole = leave_one_out(len(series.concentrations))
+    run = TrainingRun([*folds, whole], block.members, device)
+    decoders, _ = fit_path_decoders(series, chosen, block, run)
+    predicted = [
+        decoders.predict(
+            fold, series, series.concentrations[fold.index :][:1], fold.paths_to(fold.index, chosen)
+        )
+        for fold in folds
+    ]
+    return np.concatenate([of_fold.spectra for of_fold in predicted])
 
 
-def timed(case: Case, parameters: Parameters, device: Device, repeats: int) -> dict[str, Any]:
-    """Time of an epoch of one decoder per fold at all wavelengths, with its floor."""
-    levels, wavelengths = len(case.series.concentrations), len(case.series.axis)
-    block = parameters.decoders.model_copy(update={"wavelengths": wavelengths})
-    run = TrainingRun(leave_one_out(levels)[:-1], 1, device)
-    epoch = time_training(case.series, case.features, block, run, repeats)
-    rows = len(run.folds[0].training_pairs) * wavelengths
-    work = training_work(levels, rows, DECODER_SIZES, device.products.itemsize)
-    rates = Rates.of(device, device.products, repeats)
-    return {
-        "models": levels,
-        "rows": rows,
-        "epoch_ms": {name: 1e3 * value for name, value in epoch._asdict().items()},
-        "floor_ms": 1e3 * work.floor(rates),
-        "ratio_to_floor": work.ratio(epoch, rates),
-        "rates": rates._asdict(),
-    }
-
-
-def root_mean_square(
-    found: Float[np.ndarray, "level wavelength"], expected: Float[np.ndarray, "level wavelength"]
-) -> float:
-    """Root mean square of a difference, relative to the deviation of the expected spectra."""
-    return float(np.sqrt(np.square(found - expected).mean()) / expected.std())
-
-
-def measured(case: Case, parameters: Parameters, kind: Any, repeats: int) -> list[dict[str, Any]]:
+def measured(parameters: Parameters, kind: Any, repeats: int) -> list[dict[str, Any]]:
     """Results of every format of the device, in the order of `FORMATS`."""
-    lines: list[dict[str, Any]] = []
-    exact = None
+    series = read_series_csv(parameters.spectra)
+    folds = leave_one_out(len(series.concentrations))
+    network = Perceptron.initial(SIZES, [(0, fold.index) for fold in folds])
+    learned = LearnedMetrics(network, [series.chart] * len(folds))
+    features = path_features(learned, series, np.arange(len(series.axis)))
+    whole = parameters.decoders.model_copy(update={"wavelengths": len(series.axis)})
+    seed, lines, exact = parameters.decoders.seed, list[dict[str, Any]](), None
     for name in FORMATS:
-        precision = parameters.precision.model_copy(update={"training": name})
         try:
-            device = resolve(kind, precision)
+            device = resolve(kind, parameters.precision.model_copy(update={"training": name}))
         except DeviceError as error:
             lines.append({"format": name, "note": str(error)})
             continue
-        predicted = left_out(case, parameters, device, parameters.decoders.seed)
-        if exact is None:
-            exact = predicted
-        lines.append(
-            {
-                "format": name,
-                **timed(case, parameters, device, repeats),
-                "error": root_mean_square(predicted, case.series.signal),
-                "from_float64": root_mean_square(predicted, exact),
-                "from_other_weights": root_mean_square(
-                    left_out(case, parameters, device, parameters.decoders.seed + 1), predicted
-                ),
-            }
-        )
+        epoch = time_training(series, features, whole, TrainingRun(folds[:-1], 1, device), repeats)
+        found, other = (left_out(series, features, parameters, device, seed + k) for k in (0, 1))
+        exact = found if exact is None else exact
+        line: dict[str, Any] = {"format": name, "epoch_ms": 1e3 * epoch.median}
+        for key, one, reference in (
+            ("error", found, series.signal),
+            ("from_float64", found, exact),
+            ("from_other_weights", other, found),
+        ):
+            line[key] = float(np.sqrt(np.square(one - reference).mean()) / reference.std())
+        lines.append(line)
     return lines
 
 
@@ -138,7 +89,7 @@ def main(
 ) -> None:
     """Time the training of path decoders in every format, and compare their predictions."""
     parameters = read_parameters(PARAMETERS)
-    lines = measured(Case.of(parameters), parameters, device, repeats)
+    lines = measured(parameters, device, repeats)
     for line in lines:
         typer.echo(line)
     if out is not None:

@@ -15,6 +15,7 @@ from geonode.parameter_types import (
     NonNegative,
     Positive,
     PositiveInt,
+    PositiveInterval,
     PreprocessStep,
     Seed,
 )
@@ -79,9 +80,9 @@ class GenerateParameters(Block):
     """Synthetic spectra."""
 
     seed: Seed = Field(description="seed of the noise")
-    concentrations: Annotated[
-        list[Annotated[float, Field(ge=0, allow_inf_nan=False)]], Field(min_length=4, max_length=50)
-    ] = Field(description="measured levels (ppb)")
+    concentrations: list[NonNegative] = Field(
+        min_length=4, max_length=50, description="measured levels (ppb)"
+    )
     replicates: PositiveInt = Field(description="scans of every level")
     wavelengths: AxisParameters
     noise: NoiseParameters
@@ -130,8 +131,6 @@ class SpectraParameters(Block):
     def _consistent(self) -> "SpectraParameters":
         if (self.chart == "asinh") != (self.kappa is not None):
             raise ValueError("kappa must be given for the asinh chart, and for no other")
-        if self.window is not None and self.window[0] >= self.window[1]:
-            raise ValueError("window must be [low, high] with low < high")
         return self
 
 
@@ -192,16 +191,8 @@ class MetricParameters(TrainingParameters):
     )
     smoothness_weight: NonNegative = Field(description="of the mean squared Christoffel symbol")
     bounds_weight: NonNegative = Field(description="of the excess of ln g over the bounds")
-    bounds: Annotated[tuple[Positive, Positive], Field(strict=False)] = Field(
-        description="range that g may use freely [low, high]"
-    )
+    bounds: PositiveInterval = Field(description="range that g may use freely [low, high]")
     length_weight: NonNegative = Field(description="of the mean squared geodesic length")
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "MetricParameters":
-        if self.bounds[0] >= self.bounds[1]:
-            raise ValueError("bounds must be [low, high] with low < high")
-        return self
 
 
 class InnerParameters(Block):
@@ -284,13 +275,6 @@ class ValidateParameters(Block):
     bands: dict[str, Interval] = Field(
         description="further wavelength bands to score, name: [low, high] (axis unit)"
     )
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "ValidateParameters":
-        for name, (low, high) in self.bands.items():
-            if low >= high:
-                raise ValueError(f"band {name!r} of bands must be [low, high] with low < high")
-        return self
 
 
 class BenchmarkParameters(Block):

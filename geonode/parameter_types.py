@@ -2,14 +2,28 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 PositiveInt = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Interval = Annotated[tuple[Finite, Finite], Field(strict=False)]  # YAML has lists, no tuples
+
+
+def _ascending(interval: tuple[float, float]) -> tuple[float, float]:
+    if interval[0] >= interval[1]:
+        raise PydanticCustomError("interval", "[low, high] with low < high")
+    return interval
+
+
+Interval = Annotated[  # not strict: YAML has lists, no tuples
+    tuple[Finite, Finite], Field(strict=False), AfterValidator(_ascending)
+]
+PositiveInterval = Annotated[
+    tuple[Positive, Positive], Field(strict=False), AfterValidator(_ascending)
+]
 
 Format = Literal["float64", "float32", "float16"]
 """Format of stored numbers; they are computed in double precision."""

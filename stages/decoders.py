@@ -55,7 +55,7 @@ def app(parameters: Parameters) -> str:
     learned.require_inner(METRIC, left_out)
     if features is not None and learned.inner is not None:
         inner_features = path_features(learned.inner, series, chosen)
-    steps = training_steps(BLENDS[block.kind], block, runs)
+    steps = training_steps(block, runs)
     with (
         file_lock(DECODERS.with_suffix("")),  # one process at a time, as of the checkpoints
         open_engine(parameters.engine, SHARED) as engine,

@@ -20,11 +20,11 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from geonode.config import DecodersParameters
-from geonode.decoders.calibration import PROBABILITIES, Calibration, InnerErrors
-from geonode.decoders.inner_predictions import InnerPredictions, left_out_by
+from geonode.decoders.calibration import PROBABILITIES, Calibration
+from geonode.decoders.inner_predictions import InnerPredictions
 from geonode.decoders.kinds import KINDS, Decoders
 from geonode.decoders.predicted import Predicted, mixture
-from geonode.errors import ArtifactError, CorruptArtifactError, TrainingError
+from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.spectra.series import Series
 from geonode.storage.lineage import NOTHING
 from geonode.storage.weights import read_weights, write_weights
@@ -89,7 +89,6 @@ class Blend:
         weights: weight of every kind, for targets inside and outside of the training range; the
             weights of a side add up to one.
         calibration: calibration of the intervals of perceptrons alone; None without inner folds.
-        inner: errors that the calibration is made of; None without inner folds.
         training: indices of the training wavelengths.
         wavelengths: number of wavelengths of a prediction.
     """
@@ -97,7 +96,6 @@ class Blend:
     decoders: dict[str, Decoders]
     weights: Float[np.ndarray, "fold side kind"]
     calibration: Calibration | None
-    inner: InnerErrors | None
     training: Int[np.ndarray, "training"]
     wavelengths: int
 
@@ -129,10 +127,7 @@ class Blend:
             return Prediction(predicted, deviation, half_width)
         if self.calibration is None:
             return Prediction(predicted, deviation, None)
-        sides = (fold.index, side, deviation)
-        return Prediction(
-            predicted, self.calibration.scale(*sides), self.calibration.half_width(*sides)
-        )
+        return Prediction(predicted, *self.calibration.intervals(fold.index, side, deviation))
 
     @property
     def has_intervals(self) -> bool:
@@ -142,8 +137,8 @@ class Blend:
     def only(self, kind: str) -> "Blend":
         """Blend of one kind alone, without its intervals."""
         weights = np.ones((*self.weights.shape[:2], 1))
-        parts = ({kind: self.decoders[kind]}, weights, None, None)
-        return Blend(*parts, self.training, self.wavelengths)
+        alone = {kind: self.decoders[kind]}
+        return Blend(alone, weights, None, self.training, self.wavelengths)
 
     def left_out(
         self,
@@ -153,10 +148,7 @@ class Blend:
         """Prediction of every level by the fold that left it out."""
         parts = [
             self.predict(
-                fold,
-                series,
-                series.concentrations[[level]],
-                None if features is None else fold.paths_to(level, features),
+                fold, series, series.concentrations[[level]], fold.paths_to(level, features)
             )
             for level, fold in enumerate(leave_one_out(len(series.concentrations))[:-1])
         ]
@@ -209,8 +201,8 @@ class Blend:
             "weights": torch.from_numpy(self.weights),
             "training": torch.from_numpy(self.training),
         }
-        for part in (self.calibration, self.inner):
-            tensors |= {} if part is None else part.tensors()
+        if self.calibration is not None:
+            tensors |= self.calibration.tensors()
         for kind, decoders in self.decoders.items():
             tensors |= {f"{kind}/{name}": tensor for name, tensor in decoders.tensors().items()}
         metadata = {
@@ -234,13 +226,10 @@ class Blend:
                 kind: KINDS[kind].from_tensors(_under(kind, tensors))
                 for kind in json.loads(metadata["kinds"])
             }
-            # All or none: if some are there, a missing one is an error.
-            calibrated = not {"residual", "factors", "errors", "judges"}.isdisjoint(tensors)
             return cls(
                 decoders,
                 tensors["weights"].numpy(),
-                Calibration.from_tensors(tensors) if calibrated else None,
-                InnerErrors.from_tensors(tensors) if calibrated else None,
+                Calibration.from_tensors(tensors),
                 tensors["training"].numpy(),
                 int(metadata["wavelengths"]),
             )
@@ -250,17 +239,16 @@ class Blend:
             raise CorruptArtifactError(path, f"holds no decoders: {error}") from error
 
 
-def training_steps(kinds: Collection[str], parameters: DecodersParameters, runs: NestedRuns) -> int:
+def training_steps(parameters: DecodersParameters, runs: NestedRuns) -> int:
     """Training steps that `fit_blend` reports: those of all path decoders, 0 without any.
 
     Args:
-        kinds: kinds of decoders.
         parameters: the block `decoders` of the parameters.
         runs: runs over the folds and the inner folds.
     """
-    if "path" not in kinds:
+    if "path" not in BLENDS[parameters.kind]:
         return 0
-    inner = _needs_inner_folds(kinds, runs.outer.folds[0].levels)
+    inner = _needs_inner_folds(BLENDS[parameters.kind], runs.outer.folds[0].levels)
     models = runs.models if inner else runs.outer.members * len(runs.outer.folds)
     return parameters.epochs * models
 
@@ -294,40 +282,30 @@ def fit_blend(
         The blend, and the training history of its decoders; no epochs if none are trained.
 
     Raises:
-        TrainingError: a loss is not finite, or there are inner folds without features or features
-            without inner folds.
+        TrainingError: a loss is not finite.
         CorruptArtifactError: a checkpoint is damaged.
     """
     kinds, (outer, inner) = BLENDS[parameters.kind], runs
-    if "path" in kinds and (inner is None) != (inner_features is None):
-        raise TrainingError(
-            "inner folds: found a run without features or features without a run, expected both"
-        )
     fitted = {
         kind: KINDS[kind].fit(series, features, parameters, outer.of_kind(kind)) for kind in kinds
     }
     decoders = {kind: of_kind for kind, (of_kind, _) in fitted.items()}
     history = max((history for _, history in fitted.values()), key=len)
-    weights = _first_alone(len(outer.folds), len(kinds))
-    calibration: tuple[Calibration | None, InnerErrors | None] = None, None
-    if inner is not None and _needs_inner_folds(kinds, len(series.concentrations)):
-        inside = InnerPredictions.of(series, kinds, outer.folds)
-        for kind in kinds:
-            of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, inner.of_kind(kind))
-            inside.enter(kind, inner.folds, left_out_by(of_inner, series, inner_features))
-            inside.enter(kind, outer.folds[:-1], left_out_by(decoders[kind], series, features))
-        weights = inside.weights(outer.folds)
-        if "posterior" not in kinds:  # the posterior has intervals of its own
-            calibration = inside.calibration(outer.folds, weights)
-    training = training_wavelengths(len(series.axis), parameters.wavelengths)
-    return Blend(decoders, weights, *calibration, training, len(series.axis)), history
-
-
-def _first_alone(folds: int, kinds: int) -> np.ndarray:
-    """Weights of one for the first kind and zero for the others, by fold and side."""
-    weights = np.zeros((folds, 2, kinds))
+    weights = np.zeros((len(outer.folds), 2, len(kinds)))
     weights[..., 0] = 1
-    return weights
+    calibration = None
+    if inner is not None and _needs_inner_folds(kinds, len(series.concentrations)):
+        inside = InnerPredictions.of(series, len(kinds), outer.folds)
+        for place, kind in enumerate(kinds):
+            of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, inner.of_kind(kind))
+            inside.enter(place, inner.folds, of_inner, inner_features)
+            inside.enter(place, outer.folds[:-1], decoders[kind], features)
+        if "posterior" in kinds:  # which has intervals of its own
+            weights = inside.weights(outer.folds)
+        else:
+            calibration = inside.calibration(outer.folds)
+    training = training_wavelengths(len(series.axis), parameters.wavelengths)
+    return Blend(decoders, weights, calibration, training, len(series.axis)), history
 
 
 def _under(kind: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

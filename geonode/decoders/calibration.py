@@ -23,116 +23,70 @@ from geonode.posterior.prior import PROBABILITIES
 
 
 @dataclass(frozen=True)
-class InnerErrors:
-    """Errors of the predictions of every fold for its own training levels.
-
-    Attributes:
-        errors: predicted less measured; 0 where nothing was predicted.
-        calibration_set: levels whose errors calibrate predictions inside and outside of the
-            training range (stored as `judges`).
-    """
-
-    errors: Float[np.ndarray, "fold level wavelength"]
-    calibration_set: Bool[np.ndarray, "fold 2 level"]
-
-    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
-        """Tensors to store, by name."""
-        arrays = {"errors": self.errors, "judges": self.calibration_set}
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "InnerErrors":
-        """Inverse of `tensors`.
-
-        Raises:
-            KeyError: a tensor is absent.
-        """
-        return cls(tensors["errors"].numpy(), tensors["judges"].numpy())
-
-
-@dataclass(frozen=True)
 class Calibration:
-    """Calibration of intervals, for targets inside and outside of the training range.
+    """Calibration of the intervals of every fold, inside and outside of its training range.
 
     Attributes:
         residual: mean squared error r^2 of the calibration set (signal squared).
         factors: half widths of the intervals of `PROBABILITIES`, in units of the scale.
+        errors: predictions of every fold for its own training levels, less the measured spectra;
+            0 where nothing was predicted.
+        calibration_set: levels whose errors calibrate the predictions (stored as `judges`).
     """
 
-    residual: Float[np.ndarray, "*fold_side wavelength"]
-    factors: Float[np.ndarray, "*fold_side probability"]
+    residual: Float[np.ndarray, "fold 2 wavelength"]
+    factors: Float[np.ndarray, "fold 2 probability"]
+    errors: Float[np.ndarray, "fold level wavelength"]
+    calibration_set: Bool[np.ndarray, "fold 2 level"]
 
-    @classmethod
-    def of(
-        cls,
-        errors: Float[np.ndarray, "known wavelength"],
-        deviations: Float[np.ndarray, "known wavelength"],
-        calibration_set: list[int],
-    ) -> "Calibration":
-        """Calibration on predictions of measured spectra.
-
-        Args:
-            errors: errors of at least two predictions.
-            deviations: their deviations.
-            calibration_set: indices of the predictions to calibrate on, two at least.
-        """
-        squares = errors**2
-        ratios = []
-        for place in calibration_set:
-            others = [other for other in calibration_set if other != place]
-            scale = np.sqrt(deviations[place] ** 2 + squares[others].mean(axis=0))
-            smallest = np.finfo(float).eps * max(float(np.abs(errors).max()), 1e-300)
-            ratios.append(np.abs(errors[place]) / np.maximum(scale, smallest))
-        factors = np.quantile(np.stack(ratios), PROBABILITIES)
-        return cls(squares[calibration_set].mean(axis=0), factors)
-
-    @classmethod
-    def stack(cls, folds: list[list["Calibration"]]) -> "Calibration":
-        """Calibrations of all folds as one, by fold and side."""
-        return cls(
-            np.stack([[side.residual for side in sides] for sides in folds]),
-            np.stack([[side.factors for side in sides] for sides in folds]),
-        )
-
-    def scale(
+    def intervals(
         self,
         fold: int,
         side: Int[np.ndarray, "target"],
         deviation: Float[np.ndarray, "target wavelength"],
-    ) -> Float[np.ndarray, "target wavelength"]:
-        """Scale s of predictions.
+    ) -> tuple[
+        Float[np.ndarray, "target wavelength"], Float[np.ndarray, "probability target wavelength"]
+    ]:
+        """Scale s of predictions, and half the width of their intervals of `PROBABILITIES`.
 
         Args:
             fold: index of the fold.
             side: 0 inside of its training range, 1 outside.
             deviation: deviations of the predictions.
         """
-        return np.sqrt(deviation**2 + self.residual[fold, side])
-
-    def half_width(
-        self,
-        fold: int,
-        side: Int[np.ndarray, "target"],
-        deviation: Float[np.ndarray, "target wavelength"],
-    ) -> Float[np.ndarray, "probability target wavelength"]:
-        """Half the width of the intervals of `PROBABILITIES` about predictions.
-
-        Arguments are those of `scale`.
-        """
-        return self.factors[fold, side].T[..., None] * self.scale(fold, side, deviation)
+        scale = np.sqrt(deviation**2 + self.residual[fold, side])
+        return scale, self.factors[fold, side].T[..., None] * scale
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """Tensors to store, by name."""
-        return {
-            "residual": torch.from_numpy(self.residual),
-            "factors": torch.from_numpy(self.factors),
-        }
+        arrays = {"residual": self.residual, "factors": self.factors, "errors": self.errors}
+        arrays["judges"] = self.calibration_set
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "Calibration":
-        """Inverse of `tensors`.
+    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "Calibration | None":
+        """Inverse of `tensors`; None if there is none of them.
 
         Raises:
-            KeyError: a tensor is absent.
+            KeyError: a tensor is absent, and another is there.
         """
-        return cls(tensors["residual"].numpy(), tensors["factors"].numpy())
+        names = ("residual", "factors", "errors", "judges")
+        if not tensors.keys() & set(names):
+            return None
+        return cls(*(tensors[name].numpy() for name in names))
+
+
+def residual_and_factors(
+    errors: Float[np.ndarray, "known wavelength"], deviations: Float[np.ndarray, "known wavelength"]
+) -> tuple[Float[np.ndarray, "wavelength"], Float[np.ndarray, "probability"]]:
+    """Mean squared error and half widths of a calibration set of two predictions at least.
+
+    Args:
+        errors: errors of the predictions.
+        deviations: their deviations.
+    """
+    squares = errors**2
+    others = [np.delete(squares, place, axis=0).mean(axis=0) for place in range(len(errors))]
+    smallest = np.finfo(float).eps * max(float(np.abs(errors).max()), 1e-300)
+    scale = np.maximum(np.sqrt(deviations**2 + np.stack(others)), smallest)
+    return squares.mean(axis=0), np.quantile(np.abs(errors) / scale, PROBABILITIES)

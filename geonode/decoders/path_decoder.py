@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from geonode.config import DecodersParameters
-from geonode.decoders.lift import SMALLEST_NOISE, lift
 from geonode.decoders.predicted import Predicted
 from geonode.devices.device import Device, on_device
 from geonode.engine.local import Open
@@ -36,6 +35,7 @@ from geonode.training.trainer import last_losses
 
 HIDDEN = (64, 128)
 DECODER_SIZES = (len(FEATURES), *HIDDEN, 1)
+SMALLEST_NOISE = 1e-10  # variance of the standardised signal; keeps the lift solvable
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,6 @@ class PathDecoders:
     def members(self) -> int:
         """Number of decoders per fold."""
         return self.network.models // len(self.matrix)
-
-    def first(self, members: int) -> "PathDecoders":
-        """Decoders of the first members."""
-        models = slice(0, members * len(self.matrix))
-        scale = FeatureScale(self.features.mean[models], self.features.deviation[models])
-        return PathDecoders(self.network[models], scale, self.matrix, self.offset)
 
     def predict(
         self,
@@ -191,6 +185,29 @@ def _to_spectrum(
     signal = Standardisation.of(spectra)
     lifted = lift(signal.apply(spectra), chosen, max(error, SMALLEST_NOISE))
     return lifted * signal.deviation, np.full(spectra.shape[1], signal.mean)
+
+
+def lift(
+    spectra: Float[np.ndarray, "level wavelength"],
+    chosen: Int[np.ndarray, "training"],
+    noise: float,
+) -> Float[np.ndarray, "training wavelength"]:
+    """Matrix from noisy readings at some wavelengths to the whole spectrum.
+
+    The conditional mean of a Gaussian process over wavelength whose covariance is the second
+    moment of the training spectra, C = Z^T Z / n: with K the chosen wavelengths, the matrix is
+    (C_KK + noise)^-1 C_K. Directions in which the training spectra hardly vary, such as their
+    own noise, are damped accordingly. Source: C. E. Rasmussen and C. K. I. Williams, Gaussian
+    Processes for Machine Learning, MIT Press 2006, equation 2.23.
+
+    Args:
+        spectra: standardised training spectra of a fold.
+        chosen: indices of the wavelengths with a reading.
+        noise: variance of a reading (standardised signal squared).
+    """
+    covariance = spectra[:, chosen].T @ spectra / len(spectra)
+    among_chosen = covariance[:, chosen] + noise * np.eye(len(chosen))
+    return np.linalg.solve(among_chosen, covariance)
 
 
 @dataclass(frozen=True)

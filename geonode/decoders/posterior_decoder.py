@@ -28,16 +28,6 @@ class PosteriorDecoders:
     def __init__(self, prior: Prior) -> None:
         self.prior = prior
 
-    def of_fold(self, fold: Fold, series: Series) -> MetricPosterior:
-        """Posterior given the training spectra of a fold.
-
-        Raises:
-            TrainingError: a level is negative, or there are fewer than three levels.
-        """
-        return MetricPosterior.of(
-            series.concentrations[fold.training], series.signal[fold.training], self.prior
-        )
-
     def predict(
         self,
         fold: Fold,
@@ -52,9 +42,12 @@ class PosteriorDecoders:
             series: the measured series. The spectra that the fold leaves out are not read.
             concentrations: targets.
             features: not used.
+
+        Raises:
+            TrainingError: there are fewer than three training levels.
         """
-        spectra = series.signal[fold.training]
-        found = self.of_fold(fold, series).predict(concentrations)
+        levels, spectra = series.concentrations[fold.training], series.signal[fold.training]
+        found = MetricPosterior.of(levels, spectra, self.prior).predict(concentrations)
         inside = fold.spans(series.concentrations, concentrations)
         return Predicted(
             found.weights @ spectra,

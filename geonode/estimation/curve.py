@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.interpolate import CubicSpline
 
-from geonode.decoders.calibration import InnerErrors
+from geonode.decoders.calibration import Calibration
 from geonode.errors import TrainingError
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.range import NODES, Nodes, knots_over_range, nodes_on_metric
@@ -229,7 +229,7 @@ def _law_of_inner_folds(
     Raises:
         TrainingError: there are no inner folds.
     """
-    inner, inside = model.blend.inner, model.is_inside(nodes.fine)
+    inner, inside = model.blend.calibration, model.is_inside(nodes.fine)
     if inner is None:
         raise TrainingError(
             "estimation: found inner.members 0, expected 1 or more, as errors inside the folds "
@@ -297,7 +297,7 @@ class _Errors:
 
     @classmethod
     def of(
-        cls, model: SpectralModel, inner: InnerErrors, side: int, basis: np.ndarray, offset: bool
+        cls, model: SpectralModel, inner: Calibration, side: int, basis: np.ndarray, offset: bool
     ) -> "_Errors":
         fold, signal = model.fold, model.series.signal
         rows = []

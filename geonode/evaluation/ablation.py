@@ -207,7 +207,7 @@ def _alone(decoders: PosteriorDecoders, series: Series) -> Blend:
     folds = len(leave_one_out(len(series.concentrations)))
     weights, wavelengths = np.ones((folds, 2, 1)), len(series.axis)
     chosen = np.arange(wavelengths)
-    return Blend({"posterior": decoders}, weights, None, None, chosen, wavelengths)
+    return Blend({"posterior": decoders}, weights, None, chosen, wavelengths)
 
 
 def _row(name: str, seed: int, predictor: str, series: Series, found: Prediction) -> AblationRow:

@@ -142,7 +142,7 @@ def estimate_left_out(model: SpectralModel, report: Progress = silent) -> LeftOu
         model: model of all levels; its folds are those of leave-one-out.
         report: called after every level.
     """
-    if not model.has_posterior and model.blend.inner is None:
+    if not model.has_posterior and model.blend.calibration is None:
         return None
     series, estimates, places, densities = model.series, [], [], []
     for fold in leave_one_out(len(series.concentrations))[:-1]:

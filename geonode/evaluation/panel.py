@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from geonode import __version__
 from geonode.config import Parameters, SpectraParameters
-from geonode.decoders.blend import BLENDS, training_steps
+from geonode.decoders.blend import training_steps
 from geonode.devices.device import Device, environment, resolve
 from geonode.engine.processes import finished, processes_for
 from geonode.errors import GeonodeError, ParameterError, SpectraError
@@ -168,7 +168,7 @@ def _steps(series: Series, parameters: Parameters, device: Device) -> int:
     steps = NestedRuns.of(levels, parameters.metric.members, inner, device).models
     steps *= parameters.metric.epochs
     decoders = NestedRuns.of(levels, block.members, inner, device)
-    steps += training_steps(BLENDS[block.kind], block, decoders)
+    steps += training_steps(block, decoders)
     return steps + len(BASELINES) + 2 * levels
 
 

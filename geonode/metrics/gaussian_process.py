@@ -42,7 +42,13 @@ class GaussianProcess:
         self, training: Float[np.ndarray, "level"], positions: Float[np.ndarray, "target"]
     ) -> Float[np.ndarray, "target level"]:
         """Weights of the training spectra in the best linear unbiased prediction."""
-        return self._weights_and_variance(training, positions)[0]
+        basis, wanted = _basis(training, self.mean), _basis(positions, self.mean)
+        covariance = _kernel(training, training, self.length) + self.noise * np.eye(len(training))
+        inverse = np.linalg.inv(covariance)
+        among = basis.T @ inverse @ basis
+        cross = _kernel(positions, training, self.length)
+        unexplained = wanted - cross @ inverse @ basis
+        return cross @ inverse + unexplained @ np.linalg.solve(among, basis.T @ inverse)
 
     def predict(
         self,
@@ -53,43 +59,6 @@ class GaussianProcess:
         """Best linear unbiased prediction at some positions."""
         centre = spectra.mean(axis=0)  # removes rounding errors: the weights add up to one
         return centre + self.weights(training, positions) @ (spectra - centre)
-
-    def factors(
-        self,
-        training: Float[np.ndarray, "level"],
-        spectra: Float[np.ndarray, "level wavelength"],
-        positions: Float[np.ndarray, "target"],
-    ) -> Float[np.ndarray, "target level wavelength"]:
-        """Rows whose outer products add up to the covariance of new readings over wavelengths.
-
-        The covariance of the process over wavelengths is that of its training spectra about the
-        mean function, weighted by the inverse kernel. The uncertainty of the mean function is
-        included. With as many levels as mean coefficients the scale is undetermined and taken as 0.
-        """
-        projection = _projection(self._covariance(training), _basis(training, self.mean))
-        freedom = max(1, len(training) - MEANS[self.mean])
-        values, vectors = np.linalg.eigh((projection + projection.T) / 2)
-        scale = (vectors * np.sqrt(values.clip(min=0) / freedom)).T @ spectra
-        variance = self._weights_and_variance(training, positions)[1]
-        return np.sqrt(variance)[:, None, None] * scale
-
-    def _weights_and_variance(
-        self, training: np.ndarray, positions: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Weights, and variance of a new reading relative to that of the process."""
-        basis, wanted = _basis(training, self.mean), _basis(positions, self.mean)
-        inverse = np.linalg.inv(self._covariance(training))
-        among = basis.T @ inverse @ basis
-        cross = _kernel(positions, training, self.length)
-        unexplained = wanted - cross @ inverse @ basis
-        weights = cross @ inverse + unexplained @ np.linalg.solve(among, basis.T @ inverse)
-        known = np.einsum("ti,ij,tj->t", cross, inverse, cross)
-        of_mean = np.einsum("ti,it->t", unexplained, np.linalg.solve(among, unexplained.T))
-        return weights, (1 - known).clip(min=0) + of_mean + self.noise
-
-    def _covariance(self, training: np.ndarray) -> np.ndarray:
-        kernel = _kernel(training, training, self.length)
-        return kernel + self.noise * np.eye(len(training))
 
 
 def fit_process(
@@ -109,13 +78,8 @@ def fit_process(
         mean: key of `MEANS`.
 
     Raises:
-        TrainingError: the spectra are not finite, two levels are equal, or there are too few.
+        TrainingError: the spectra are not finite, or two levels are equal.
     """
-    if len(training) < MEANS[mean]:
-        raise TrainingError(
-            f"a process about a {mean} mean: found {len(training)} training levels, expected "
-            f"{MEANS[mean]} or more"
-        )
     evidence = restricted_likelihood(training, spectra, mean)
     if not np.isfinite(evidence).all():
         raise TrainingError(
@@ -167,14 +131,6 @@ def restricted_likelihood(
 def _basis(positions: np.ndarray, mean: str) -> np.ndarray:
     """Basis functions of the mean at some positions, one column each."""
     return positions[:, None] ** np.arange(MEANS[mean])
-
-
-def _projection(covariance: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Projection P = K^-1 - K^-1 H (H^T K^-1 H)^-1 H^T K^-1, which removes the mean function."""
-    inverse = np.linalg.inv(covariance)
-    inverse_basis = inverse @ basis
-    among = basis.T @ inverse_basis
-    return inverse - inverse_basis @ np.linalg.solve(among, inverse_basis.swapaxes(-2, -1))
 
 
 def _kernel(positions: np.ndarray, others: np.ndarray, length: float | np.ndarray) -> np.ndarray:

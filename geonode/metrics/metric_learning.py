@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.arguments import choose
 from geonode.config import MetricParameters
 from geonode.errors import TrainingError
 from geonode.geometry.learned import LearnedMetrics
@@ -21,7 +20,6 @@ from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.metrics.end_to_end import TERMS, fit_metric
 from geonode.metrics.evidence import charts_by_evidence
-from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
 from geonode.training.context import NestedRuns, TrainingRun
 from geonode.training.folds import Fold
@@ -45,8 +43,12 @@ LearningMethod = Callable[[Series, MetricParameters, TrainingRun], MetricFit]
 
 
 def flat(series: Series, parameters: MetricParameters, run: TrainingRun) -> MetricFit:  # noqa: ARG001
-    """Constant metric: geodesics are straight lines on the given chart."""
-    return _flat([series.chart] * len(run.folds))
+    """Constant metric, one member per fold: geodesics are straight lines on the given chart."""
+    charts = [series.chart] * len(run.folds)
+    network = Perceptron.initial(SIZES, [(0,)] * len(charts))
+    for parameter in network.parameters:
+        parameter.zero_()
+    return MetricFit(LearnedMetrics(network, charts), torch.zeros(0, 0, len(charts)), ())
 
 
 def end_to_end(series: Series, parameters: MetricParameters, run: TrainingRun) -> MetricFit:
@@ -55,8 +57,11 @@ def end_to_end(series: Series, parameters: MetricParameters, run: TrainingRun) -
     Raises:
         TrainingError: a loss is not finite, or a checkpoint is of another training.
     """
-    charts = _charts(series, parameters, run)
-    network, history = fit_metric(series, _positions(series, charts), parameters, run)
+    charts = [series.chart] * len(run.folds)
+    if parameters.evidence_margin is not None:
+        charts = charts_by_evidence(series, run.folds, parameters.evidence_margin)
+    positions = np.stack([chart.position(series.concentrations) for chart in charts])
+    network, history = fit_metric(series, positions, parameters, run)
     return MetricFit(LearnedMetrics(network, charts), history, TERMS)
 
 
@@ -92,45 +97,16 @@ def learn(series: Series, parameters: MetricParameters, runs: NestedRuns) -> Met
         TrainingError: all spectra are equal, a loss is not finite, a level is not in the domain of
             the method, or a checkpoint is of another training.
     """
-    require_variation(series)
-    method = choose(LEARNING, parameters.learning, "metric.learning")
-    fit = method(series, parameters, runs.outer)
-    if runs.inner is None:
-        return fit
-    left_out = tuple(fold.left_out for fold in runs.inner.folds)
-    inner = replace(method(series, parameters, runs.inner).metrics, left_out=left_out)
-    return fit._replace(metrics=replace(fit.metrics, inner=inner))
-
-
-def require_variation(series: Series) -> None:
-    """Refuse a series from which nothing can be learned.
-
-    Raises:
-        TrainingError: all spectra are equal.
-    """
     if (series.signal == series.signal[0]).all():
         value = "zero" if not series.signal.any() else "the same at every concentration"
         raise TrainingError(
             f"spectra: found spectra that are {value}, expected a signal that depends on "
             "concentration"
         )
-
-
-def _charts(series: Series, parameters: MetricParameters, run: TrainingRun) -> list[Chart]:
-    if parameters.evidence_margin is None:
-        return [series.chart] * len(run.folds)
-    return charts_by_evidence(
-        series.chart, series.concentrations, series.signal, run.folds, parameters.evidence_margin
-    )
-
-
-def _positions(series: Series, charts: list[Chart]) -> np.ndarray:
-    return np.stack([chart.position(series.concentrations) for chart in charts])
-
-
-def _flat(charts: list[Chart]) -> MetricFit:
-    """Constant networks on these charts, one member per fold."""
-    network = Perceptron.initial(SIZES, [(0,)] * len(charts))
-    for parameter in network.parameters:
-        parameter.zero_()
-    return MetricFit(LearnedMetrics(network, charts), torch.zeros(0, 0, len(charts)), ())
+    method = LEARNING[parameters.learning]
+    fit = method(series, parameters, runs.outer)
+    if runs.inner is None:
+        return fit
+    left_out = tuple(fold.left_out for fold in runs.inner.folds)
+    inner = replace(method(series, parameters, runs.inner).metrics, left_out=left_out)
+    return fit._replace(metrics=replace(fit.metrics, inner=inner))

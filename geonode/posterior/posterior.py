@@ -32,6 +32,8 @@ Where training spectra happen to agree, the covariance alone would vanish.
 """
 
 
+FEWEST_LEVELS = 3
+
 BLOCK = 4
 """Targets predicted together: a single one takes four tenths of the time of a block."""
 
@@ -59,13 +61,15 @@ class MetricPosterior:
 
     Attributes:
         levels: concentrations of the levels, ascending.
-        spectra: spectra of the levels.
+        wavelengths: number of wavelengths of the spectra.
+        largest: largest absolute value of the spectra, by which they are divided.
         prior: the learned rule of weights.
         fitted: fitted smoothers of the dictionary.
     """
 
     levels: Float[np.ndarray, "level"]
-    spectra: Float[np.ndarray, "level wavelength"]
+    wavelengths: int
+    largest: float
     prior: Prior
     fitted: FittedSmoothers
 
@@ -84,19 +88,18 @@ class MetricPosterior:
             prior: the learned rule of weights.
 
         Raises:
-            TrainingError: a level is negative, levels are too few or equal, or spectra are not
-                finite.
+            TrainingError: there are fewer than three levels.
         """
-        _require_levels(levels)
-        if not np.isfinite(spectra).all():
+        if len(levels) < FEWEST_LEVELS:
             raise TrainingError(
-                "posterior: found spectra that are not finite, expected finite numbers"
+                f"posterior: found levels {', '.join(f'{level:g}' for level in levels)}, expected "
+                "three or more different ones"
             )
         with one_thread():
             largest = max(float(np.abs(spectra).max()), np.finfo(float).tiny)
             scaled = torch.from_numpy(spectra / largest)
             fitted = FittedSmoothers.of(torch.from_numpy(levels)[None], (scaled @ scaled.T)[None])
-        return cls(levels, spectra, prior, fitted)
+        return cls(levels, spectra.shape[1], largest, prior, fitted)
 
     def predict(self, targets: Float[np.ndarray, "target"]) -> PosteriorPrediction:
         """Predict spectra at concentrations, none negative.
@@ -121,9 +124,9 @@ class MetricPosterior:
         found = self.fitted.evidence(torch.tensor(targets)[None])
         weights, expected = self.prior.rule(found)
         # Squared errors are sums over wavelengths of spectra divided by their largest value.
-        expected = expected / self.spectra.shape[1]
+        expected = expected / self.wavelengths
         average, covariance = self._moments(found, weights)
-        mean_square = (covariance * self.fitted.gram).sum((1, 2)) / self.spectra.shape[1]
+        mean_square = (covariance * self.fitted.gram).sum((1, 2)) / self.wavelengths
         smallest = torch.finfo(mean_square.dtype).tiny
         covariance = (
             covariance * ((1 - EVEN) * expected / mean_square.clamp(min=smallest))[:, None, None]
@@ -133,8 +136,7 @@ class MetricPosterior:
         values, vectors = torch.linalg.eigh(torch.where(finite, covariance, 0))
         factors = values.clamp(min=0).sqrt()[:, :, None] * vectors.transpose(1, 2)
         factors = torch.where(finite, factors, torch.nan)
-        largest = max(float(np.abs(self.spectra).max()), np.finfo(float).tiny)
-        even = EVEN * expected * largest**2
+        even = EVEN * expected * self.largest**2
         metric = self._sqrt_metric(weights.numpy(), targets)
         return average.numpy(), factors.numpy(), even.numpy(), metric
 
@@ -166,20 +168,3 @@ class MetricPosterior:
 def _filled(block: np.ndarray) -> np.ndarray:
     """Targets of a block, filled up to `BLOCK` with the last one."""
     return np.concatenate([block, np.repeat(block[-1:], BLOCK - len(block))])
-
-
-def _require_levels(levels: np.ndarray) -> None:
-    """Refuse levels to which no smoother can be fitted.
-
-    Raises:
-        TrainingError: the levels are too few, equal, not finite or negative.
-    """
-    if len(levels) < 3 or (np.diff(levels) <= 0).any() or not np.isfinite(levels).all():
-        raise TrainingError(
-            f"posterior: found levels {', '.join(f'{level:g}' for level in levels)}, expected "
-            "three or more different ones, ascending"
-        )
-    if levels[0] < 0:
-        raise TrainingError(
-            f"posterior: found the level {levels[0]:g}, expected concentrations of 0 or more"
-        )

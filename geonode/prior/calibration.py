@@ -8,19 +8,12 @@ average over series like the simulated ones, not for each.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from geonode.decoders.blend import Blend, Prediction
-from geonode.decoders.kinds import Decoders
 from geonode.decoders.posterior_decoder import PosteriorDecoders
-from geonode.estimation.model import SpectralModel
-from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.metric import SIZES
-from geonode.geometry.perceptron import Perceptron
 from geonode.posterior.prior import PROBABILITIES, Prior
 from geonode.progress import Progress, silent
 from geonode.simulation.draws import Draws
@@ -37,20 +30,6 @@ LABELS = dict.fromkeys(("signal", "axis"), "simulated") | dict.fromkeys(
 )
 
 
-class LeftOutLevel(NamedTuple):
-    """Level of a simulated series, predicted from the others.
-
-    Attributes:
-        spectrum: spectrum of the level.
-        prediction: prediction of the spectrum.
-        inside: whether the level is between the others.
-    """
-
-    spectrum: Float[np.ndarray, "wavelength"]
-    prediction: Prediction
-    inside: bool
-
-
 def calibrated(prior: Prior, levels_of_each: int, seed: int, report: Progress = silent) -> Prior:
     """Prior with newly calibrated half widths.
 
@@ -62,17 +41,19 @@ def calibrated(prior: Prior, levels_of_each: int, seed: int, report: Progress = 
     """
     half_widths = []
     for place, levels in enumerate(LEVELS):
-        found = []
-        series = -(-levels_of_each // levels)
-        for one in left_out_levels(prior, levels, series, seed + place):
-            found.append(one)
+        ratios: dict[bool, list[np.ndarray]] = {True: [], False: []}
+        for inside, found in left_out(prior, levels, -(-levels_of_each // levels), seed + place):
+            ratios[inside].append(found)
             report(1)
-        half_widths.append([_half_widths(found, inside) for inside in (True, False)])
+        sides = [np.concatenate(found) for found in ratios.values()]
+        half_widths.append([np.quantile(side, PROBABILITIES) for side in sides])
     counts = np.array([levels - 1.0 for levels in LEVELS])
     return replace(prior, counts=counts, half_widths=np.array(half_widths))
 
 
-def left_out_levels(prior: Prior, levels: int, series: int, seed: int) -> Iterator[LeftOutLevel]:
+def left_out(
+    prior: Prior, levels: int, series: int, seed: int
+) -> Iterator[tuple[bool, Float[np.ndarray, "wavelength"]]]:
     """Levels of simulated series, each predicted from the others.
 
     Args:
@@ -80,41 +61,17 @@ def left_out_levels(prior: Prior, levels: int, series: int, seed: int) -> Iterat
         levels: number of levels of every series.
         series: number of series.
         seed: seed of the series.
+
+    Yields:
+        Whether the level is between the others, and |error| / deviation of its spectrum.
     """
     found = simulate(Draws.of(seed, torch.device("cpu")), series, levels)
-    for concentrations, spectra in zip(found.concentrations, found.spectra, strict=True):
-        whole = simulated_model(concentrations.numpy(), spectra.numpy(), prior)
+    decoders, axis = PosteriorDecoders(prior), np.arange(found.spectra.shape[2], dtype=np.float64)
+    for concentrations, spectra in zip(found.concentrations.numpy(), found.spectra, strict=True):
+        chart = Chart.of("linear", None, concentrations)
+        whole = Series(concentrations, axis, spectra.numpy(), chart, LABELS)
         for fold in leave_one_out(levels)[:-1]:
-            level = concentrations[[fold.index]].numpy()
-            yield LeftOutLevel(
-                whole.series.signal[fold.index],
-                replace(whole, fold=fold).predict(level),
-                fold.is_inside(fold.index),
-            )
-
-
-def simulated_model(
-    concentrations: Float[np.ndarray, "level"],
-    spectra: Float[np.ndarray, "level wavelength"],
-    prior: Prior,
-) -> SpectralModel:
-    """Model of a series with the posterior over its metrics."""
-    levels, wavelengths = spectra.shape
-    chart = Chart.of("linear", None, concentrations)
-    axis = np.arange(wavelengths, dtype=np.float64)
-    series = Series(concentrations, axis, spectra, chart, LABELS)
-    folds = leave_one_out(levels)
-    flat = LearnedMetrics(Perceptron.initial(SIZES, [(0,)] * len(folds)), [chart] * len(folds))
-    weights = np.ones((len(folds), 2, 1))
-    decoders: dict[str, Decoders] = {"posterior": PosteriorDecoders(prior)}
-    blend = Blend(decoders, weights, None, None, np.arange(wavelengths), wavelengths)
-    return SpectralModel(series, flat, blend, folds[-1])
-
-
-def _half_widths(found: list[LeftOutLevel], inside: bool) -> Float[np.ndarray, "probability"]:
-    ratios = [
-        np.abs(one.prediction.spectra[0] - one.spectrum) / one.prediction.scale[0]
-        for one in found
-        if one.inside == inside
-    ]
-    return np.quantile(np.concatenate(ratios), PROBABILITIES)
+            level = concentrations[[fold.index]]
+            predicted = decoders.predict(fold, whole, level, None)
+            error = predicted.spectra[0] - whole.signal[fold.index]
+            yield fold.is_inside(fold.index), np.abs(error) / predicted.deviation[0]

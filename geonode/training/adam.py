@@ -1,4 +1,4 @@
-"""Adam for independent models side by side.
+"""Adam for independent models side by side, and its learning rates.
 
 Unlike `torch.optim.Adam`, a single model may skip a step, and the step lengths are read from
 tensors, so that a step can be captured as a CUDA graph. The first optimiser of `torch.optim` also
@@ -37,11 +37,6 @@ class BatchedAdam:
         self.second = [torch.zeros_like(part) for part in self._parameters]
         self._lengths = [part.new_zeros(()) for part in self._parameters]
         self._scale = self._parameters[0].new_zeros(())
-
-    @property
-    def moments(self) -> list[Float[Tensor, "model ..."]]:
-        """First and second moments of all parameters."""
-        return [*self.first, *self.second]
 
     def prepare(self, step: int, rates: Sequence[float]) -> None:
         """Set the length of the next step.
@@ -82,3 +77,33 @@ class BatchedAdam:
                     old.copy_(new)
                 else:
                     old.copy_(new.where(going.reshape(-1, *[1] * (new.dim() - 1)), old))
+
+
+def learning_rates(schedule: str, rate: float, epochs: int) -> list[float]:
+    """Learning rate of every epoch.
+
+    `constant` is the given rate, `cosine` half a cosine wave that reaches zero one epoch after the
+    last, and `warmup_cosine` a linear rise over a tenth of the epochs before that wave. Each rate
+    is the previous one times the ratio of their factors, as in
+    `torch.optim.lr_scheduler.CosineAnnealingLR`, with which `cosine` agrees to the bit.
+
+    Source: I. Loshchilov and F. Hutter, SGDR, ICLR 2017, equation 5, without restarts.
+
+    Args:
+        schedule: a value of `TrainingParameters.schedule`.
+        rate: learning rate before the schedule.
+        epochs: number of epochs.
+    """
+    rising = epochs // 10 if schedule == "warmup_cosine" else 0
+
+    def factor(epoch: int) -> float:
+        if schedule == "constant":
+            return 1.0
+        if epoch < rising:
+            return (epoch + 1) / (rising + 1)
+        return (1 + math.cos(math.pi * (epoch - rising) / (epochs - rising))) / 2
+
+    rates = [rate * factor(0)]
+    for epoch in range(1, epochs):
+        rates.append(factor(epoch) / factor(epoch - 1) * rates[-1])
+    return rates

@@ -16,18 +16,10 @@ from torch import Tensor
 
 from geonode.config import AugmentationParameters
 from geonode.devices.device import on_device
-from geonode.errors import TrainingError
 
-OF_SPECTRA = ("shift", "scatter", "offset", "slope")  # once a spectrum, in the order of draws
-KINDS = (*OF_SPECTRA, "detector")
-FEWEST_WAVELENGTHS = 3  # to take a slope from a parabola
+OF_SPECTRA = 4  # numbers that are drawn once a spectrum: shift, scatter, offset and slope
 BLOCK_EPOCHS = 8
 """Epochs that are drawn at once: a generator is slow to seed. Other numbers give other draws."""
-
-
-def switched_on(levels: AugmentationParameters) -> bool:
-    """Whether any disturbance is larger than zero."""
-    return any(getattr(levels, kind) != 0 for kind in KINDS)
 
 
 class Augmentation:
@@ -39,7 +31,7 @@ class Augmentation:
 
     Args:
         spectra: the measured series. A row of NaN (a left-out spectrum) affects no other row.
-        axis: spectral axis, ascending, evenly spaced or not.
+        axis: spectral axis, three values or more, ascending, evenly spaced or not.
         chosen: indices of the training wavelengths.
         levels: standard deviations of the disturbances.
         seeds: one tuple of integers per model. The draws of a model depend on its seed and on the
@@ -47,10 +39,6 @@ class Augmentation:
             rounding only.
         device: device of the copies; random numbers are drawn on the CPU.
         dtype: format of the copies.
-
-    Raises:
-        TrainingError: a level is negative or not finite, or the axis does not ascend; the message
-            names it.
     """
 
     def __init__(
@@ -63,7 +51,6 @@ class Augmentation:
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
-        _require_valid(levels, axis)
         half = (axis[-1] - axis[0]) / 2
         charted = (axis - axis[0]) / half - 1
         self._levels, self._seeds = levels, seeds
@@ -98,7 +85,7 @@ class Augmentation:
         """
         spectra, readings = self._measured.shape
         readings = readings if self._levels.detector else 0
-        shapes = (BLOCK_EPOCHS, len(OF_SPECTRA), spectra, 1), (BLOCK_EPOCHS, spectra, readings)
+        shapes = (BLOCK_EPOCHS, OF_SPECTRA, spectra, 1), (BLOCK_EPOCHS, spectra, readings)
         of_spectra, of_readings = [], []
         for seed in self._seeds:
             generator = _generator(seed, block)
@@ -150,24 +137,6 @@ class _Cubics(NamedTuple):
         )
         distance = inside - start
         return value + distance * (slope + distance * (square + distance * cube))
-
-
-def _require_valid(levels: AugmentationParameters, axis: np.ndarray) -> None:
-    for kind in KINDS:
-        level = getattr(levels, kind)
-        if not 0 <= level < np.inf:
-            raise TrainingError(
-                f"augmentation {kind}: found {level}, expected a finite standard deviation of 0 "
-                "(off) or more"
-            )
-    if len(axis) < FEWEST_WAVELENGTHS:
-        raise TrainingError(
-            f"axis: found {len(axis)} wavelengths, expected at least {FEWEST_WAVELENGTHS}"
-        )
-    if not (np.isfinite(axis).all() and (np.diff(axis) > 0).all()):
-        raise TrainingError(
-            "axis: found values that do not ascend or are not finite, expected ascending ones"
-        )
 
 
 def _generator(seed: tuple[int, ...], block: int) -> torch.Generator:

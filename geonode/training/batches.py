@@ -7,24 +7,16 @@ thread, so that the number of cores changes the time and not a bit of the result
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from geonode.devices.device import Device, one_thread, unless_out_of_memory
-from geonode.devices.products import fast_products
 from geonode.devices.profile import profile_of
-from geonode.engine.local import Recipe
-from geonode.errors import TrainingError
 from geonode.geodesics.problem import ordered_pairs
 from geonode.geometry.perceptron import Perceptron
-from geonode.progress import Progress
 from geonode.training.context import TrainingRun
 from geonode.training.folds import Fold
 from geonode.training.footprint import Footprint
@@ -97,41 +89,7 @@ class Fitted(NamedTuple):
     buffers: Sequence[Any] = ()
 
 
-Training = Callable[[Batch, Progress], Fitted]
-"""Trains the models of a batch; the callback is called with the number of model steps done."""
-
-
-def fit_batches(
-    run: TrainingRun, rows_per_pair: int, training: Training, footprint: Footprint
-) -> Fitted:
-    """Fit every (member, fold) batch by batch and return all models in the order (member, fold).
-
-    Args:
-        run: the models and the device.
-        rows_per_pair: network rows that one training pair costs in one step.
-        training: trains the models of a batch side by side; can be pickled.
-        footprint: memory of a step.
-
-    Raises:
-        TrainingError: not even one pair of one model fits into the memory of the device.
-    """
-    batches, fitted = _batches(run, rows_per_pair, footprint), list[Fitted]()
-    recipe: Recipe[Batch, Fitted] = partial(_InSettings, training, run.device)
-    cores = profile_of(run.device.place).batches if run.device.kind == "cpu" else None
-    with _settings(run.device):
-        run.engine.work(recipe, batches, lambda _, found: fitted.append(found), run.report, cores)
-    order = [
-        model.member * len(run.folds) + model.fold.index
-        for batch in batches
-        for model in batch.models
-    ]
-    places = torch.tensor(order).argsort().tolist()
-    network, history, buffers = _side_by_side(fitted)
-    ordered = [buffers[place] for place in places] if buffers else ()
-    return Fitted(network[places], history[..., places], ordered)
-
-
-def _side_by_side(fitted: list[Fitted]) -> Fitted:
+def side_by_side(fitted: list[Fitted]) -> Fitted:
     """Models of several batches as one, in the order of the batches."""
     networks = [part.network for part in fitted]
     return Fitted(
@@ -144,52 +102,13 @@ def _side_by_side(fitted: list[Fitted]) -> Fitted:
     )
 
 
-@dataclass(frozen=True)
-class _InSettings:
-    """A training with the numerical settings of its device, in any process."""
-
-    training: Training
-    device: Device
-
-    def __call__(self, batch: Batch, report: Progress) -> Fitted:
-        # Set already in the calling process; a worker process sets them here.
-        with _settings(self.device):
-            return _within_memory(self.training, batch, report)
-
-
-def _within_memory(training: Training, batch: Batch, report: Progress) -> Fitted:
-    """Fit a batch, or its halves if the GPU runs out of memory.
-
-    Raises:
-        TrainingError: one pair of one model does not fit into its memory.
-    """
-    reported = 0
-
-    def counted(done: int) -> None:
-        nonlocal reported
-        reported += done
-        report(done)
-
-    less = f"training half of {batch.label} at once, which changes results by rounding alone"
-    found = unless_out_of_memory(partial(training, batch, counted), less)
-    if found is not None:
-        return found
-    report(-reported)
-    halves = batch.halves()
-    if not halves:
-        raise TrainingError(
-            f"training: the device has no memory for one pair of {batch.name(0)}; free memory on "
-            "it, or take another device"
-        )
-    return _side_by_side([_within_memory(training, half, report) for half in halves])
-
-
-@contextmanager
-def _settings(device: Device) -> Iterator[None]:
-    """Numerical settings of a training: fast matrix products, and on a CPU one thread a batch."""
-    threads = one_thread() if device.kind == "cpu" else nullcontext()
-    with fast_products(device.place, tf32=device.rounding == "tf32"), threads:
-        yield
+def in_order(batches: list[Batch], fitted: list[Fitted]) -> Fitted:
+    """Models of all batches in the order (member, fold)."""
+    models = [model for batch in batches for model in batch.models]
+    order = sorted(range(len(models)), key=lambda k: (models[k].member, models[k].fold.index))
+    network, history, buffers = side_by_side(fitted)
+    ordered = [buffers[place] for place in order] if buffers else ()
+    return Fitted(network[order], history[..., order], ordered)
 
 
 def batch_limits(
@@ -213,8 +132,11 @@ def batch_limits(
     return max(1, min(profile.batch_rows // (rows_per_pair * pairs), by_memory)), parts
 
 
-def _batches(run: TrainingRun, rows_per_pair: int, footprint: Footprint) -> list[Batch]:
-    """Batches of all models; the models of a batch have equally many training pairs."""
+def batches_of(run: TrainingRun, rows_per_pair: int, footprint: Footprint) -> list[Batch]:
+    """Batches of all models; the models of a batch have equally many training pairs.
+
+    Arguments and errors are those of `batch_limits`.
+    """
     device = run.device.place
     source, target = ordered_pairs(run.folds[0].levels)
     batches = []

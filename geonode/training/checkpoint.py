@@ -9,9 +9,8 @@ changing it. Two checkpoints of every batch are kept, in case the newest is dama
 import hashlib
 import json
 import os
-import re
+import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,12 +20,10 @@ from torch import Tensor
 
 from geonode.config import TrainingParameters
 from geonode.errors import ArtifactError, TrainingError
-from geonode.storage.atomic import remove
 from geonode.storage.weights import read_weights, write_weights
 from geonode.training.context import TrainingRun
 
 KEPT = 2
-_CHECKPOINT = re.compile(r"[0-9]{8,}\.safetensors")
 
 
 @dataclass(frozen=True)
@@ -81,27 +78,19 @@ class Checkpoints:
         return tensors
 
     def discard(self) -> None:
-        """Remove the checkpoints of all batches, and the folders that are then empty.
+        """Remove the folder with the checkpoints of all batches.
 
         Raises:
             ArtifactError: the operating system refuses.
         """
         try:
-            batches = list(self.folder.iterdir()) if os.path.lexists(self.folder) else []
-            for batch in (one for one in batches if one.is_dir()):
-                found = {_CHECKPOINT.search(one.name) for one in batch.iterdir()} - {None}
-                for name in sorted(match[0] for match in found if match):
-                    remove(batch / name)
-                with suppress(OSError):  # the folder holds other files
-                    batch.rmdir()
-            with suppress(OSError):
-                self.folder.rmdir()
+            if os.path.lexists(self.folder):
+                shutil.rmtree(self.folder)
         except OSError as error:
             raise ArtifactError(f"{self.folder}: cannot be removed: {error}") from error
 
     def _paths(self) -> list[Path]:
-        there = self.folder.glob("*.safetensors")
-        return sorted(path for path in there if _CHECKPOINT.fullmatch(path.name))
+        return sorted(self.folder.glob("*.safetensors"))
 
 
 def open_checkpoints(

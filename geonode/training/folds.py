@@ -69,16 +69,17 @@ class Fold:
         source, target = ordered_pairs(self.levels)
         return torch.nonzero(self._is_used(source) & self._is_used(target)).squeeze(1)
 
-    def prediction_pairs(self, target_level: int) -> Int[Tensor, "pair"]:
-        """Indices into `ordered_pairs` of the pairs from every training level to one level."""
-        source, target = ordered_pairs(self.levels)
-        return torch.nonzero((target == target_level) & self._is_used(source)).squeeze(1)
-
     def paths_to(
-        self, target_level: int, features: Float[np.ndarray, "member fold pair training feature"]
-    ) -> Float[np.ndarray, "member source 1 training feature"]:
-        """Features of the geodesics from every training level to one level."""
-        return features[:, self.index][:, self.prediction_pairs(target_level)][:, :, None]
+        self,
+        target_level: int,
+        features: Float[np.ndarray, "member fold pair training feature"] | None,
+    ) -> Float[np.ndarray, "member source 1 training feature"] | None:
+        """Features of the geodesics from every training level to one level; None without any."""
+        if features is None:
+            return None
+        source, target = ordered_pairs(self.levels)
+        pairs = torch.nonzero((target == target_level) & self._is_used(source)).squeeze(1)
+        return features[:, self.index][:, pairs][:, :, None]
 
     def _is_used(self, level: Tensor) -> Tensor:
         return ~torch.isin(level, torch.tensor(self.left_out, dtype=level.dtype))

@@ -27,11 +27,6 @@ class LossScale:
         self.factors = torch.full((models,), FIRST, device=device)
         self.steps = torch.zeros(models, device=device)
 
-    @property
-    def state(self) -> list[Float[Tensor, "model"]]:
-        """Tensors that a step changes."""
-        return [self.factors, self.steps]
-
     def unscale(self, gradients: Sequence[Float[Tensor, "model ..."]]) -> Bool[Tensor, "model"]:
         """Divide the gradients by the factors in place, then update the factors.
 

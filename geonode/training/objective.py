@@ -4,8 +4,10 @@ An objective defines the networks, their data and their loss. It is sent to the 
 and prepares the models of one batch at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,10 +16,14 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from geonode.config import TrainingParameters
-from geonode.devices.device import Device
+from geonode.devices.device import Device, one_thread
+from geonode.devices.device import unless_out_of_memory
+from geonode.devices.products import fast_products
+from geonode.devices.profile import profile_of
+from geonode.errors import TrainingError
 from geonode.geometry.trainable import TrainablePerceptron
 from geonode.progress import Progress
-from geonode.training.batches import Batch, Fitted, fit_batches
+from geonode.training.batches import Batch, Fitted, batches_of, in_order, side_by_side
 from geonode.training.checkpoint import Checkpoints, open_checkpoints
 from geonode.training.context import TrainingRun
 from geonode.training.footprint import Footprint
@@ -80,23 +86,64 @@ def fit(objective: Objective, run: TrainingRun) -> Fitted:
         CorruptArtifactError: a checkpoint is damaged.
     """
     checkpoints = open_checkpoints(objective.parameters, run, objective.data())
-    training = _BatchTraining(objective, run.detached, checkpoints)
-    footprint = objective.footprint(run.device)
-    fitted = fit_batches(run, objective.rows_per_pair, training, footprint)
+    batches = batches_of(run, objective.rows_per_pair, objective.footprint(run.device))
+    recipe = partial(_BatchTraining, objective, run.detached, checkpoints)
+    cores = profile_of(run.device.place).batches if run.device.kind == "cpu" else None
+    fitted: list[Fitted] = []
+    with _settings(run.device):
+        run.engine.work(recipe, batches, lambda _, found: fitted.append(found), run.report, cores)
     if checkpoints is not None:
         checkpoints.discard()
-    return fitted
+    return in_order(batches, fitted)
+
+
+@contextmanager
+def _settings(device: Device) -> Iterator[None]:
+    """Numerical settings of a training: fast matrix products, and on a CPU one thread a batch."""
+    threads = one_thread() if device.kind == "cpu" else nullcontext()
+    with fast_products(device.place, tf32=device.rounding == "tf32"), threads:
+        yield
 
 
 @dataclass(frozen=True)
 class _BatchTraining:
-    """Training of the models of a batch."""
+    """Training of the models of a batch, in any process."""
 
     objective: Objective
     run: TrainingRun
     checkpoints: Checkpoints | None
 
     def __call__(self, batch: Batch, report: Progress) -> Fitted:
+        # Set already in the calling process; a worker process sets them here.
+        with _settings(self.run.device):
+            return self._within_memory(batch, report)
+
+    def _within_memory(self, batch: Batch, report: Progress) -> Fitted:
+        """Fit a batch, or its halves if the GPU runs out of memory.
+
+        Raises:
+            TrainingError: one pair of one model does not fit into its memory.
+        """
+        done: list[int] = []
+
+        def counted(steps: int) -> None:
+            done.append(steps)
+            report(steps)
+
+        less = f"training half of {batch.label} at once, which changes results by rounding alone"
+        found = unless_out_of_memory(lambda: self._train(batch, counted), less)
+        if found is not None:
+            return found
+        report(-sum(done))
+        halves = batch.halves()
+        if not halves:
+            raise TrainingError(
+                f"training: the device has no memory for one pair of {batch.name(0)}; free memory "
+                "on it, or take another device"
+            )
+        return side_by_side([self._within_memory(half, report) for half in halves])
+
+    def _train(self, batch: Batch, report: Progress) -> Fitted:
         prepared = self.objective.prepare(batch, self.run)
         history = train(
             prepared.networks,

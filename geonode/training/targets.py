@@ -8,7 +8,7 @@ from torch import Tensor
 from geonode.config import TrainingParameters
 from geonode.devices.device import on_device
 from geonode.spectra.series import Series
-from geonode.training.augmentation import Augmentation, switched_on
+from geonode.training.augmentation import Augmentation
 from geonode.training.batches import Batch
 from geonode.training.folds import Standardisation, training_wavelengths
 
@@ -39,7 +39,7 @@ class Targets:
             Standardisation.of(series.signal[model.fold.training]) for model in batch.models
         ]
         self._augmentation = None
-        if switched_on(parameters.augmentation):
+        if any(parameters.augmentation.model_dump().values()):
             seeds = batch.seeds(parameters.seed, STREAM)
             scans = (series.signal, series.axis, chosen, parameters.augmentation)
             self._augmentation = Augmentation(*scans, seeds, device, dtype)

@@ -6,7 +6,7 @@ of the step. Batches are chosen for speed and memory and change no result beyond
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import torch
@@ -19,13 +19,13 @@ from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
 from geonode.progress import Progress, silent
-from geonode.training.adam import BatchedAdam
+from geonode.training.adam import BatchedAdam, learning_rates
 from geonode.training.checkpoint import Checkpoints
 from geonode.training.loss_scale import SMALLEST, LossScale
-from geonode.training.schedules import learning_rates
 
 FINITE_CHECK_EPOCHS = 50
 WARM_UP = 3  # steps before one is captured
+HISTORY = "history"  # of the losses, in a checkpoint
 LOGGED_EPOCHS = 5  # epochs from one row of the history of a model to the next
 
 _LOG = logging.getLogger(__name__)
@@ -85,8 +85,7 @@ class _Training:
 
     Attributes:
         tensors: parameters of the models.
-        device: device of the parameters.
-        models: number of models.
+        device, models: device of the parameters, and number of models.
         adam: moments and rates.
         history: terms of the loss before every step until now.
     """
@@ -121,9 +120,18 @@ class _Training:
         )
 
     @property
-    def changing(self) -> list[Tensor]:
-        """All tensors that a step changes in place."""
-        return [*self.tensors, *self.adam.moments, *(self._scale.state if self._scale else [])]
+    def state(self) -> dict[str, Tensor]:
+        """Tensors that a step changes in place, by their names in a checkpoint."""
+        kinds = {"parameter": self.tensors, "first": self.adam.first, "second": self.adam.second}
+        if self._scale is not None:
+            kinds["scale"] = [self._scale.factors, self._scale.steps]
+        return {f"{kind}{k}": part for kind, parts in kinds.items() for k, part in enumerate(parts)}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Copy values into the tensors of `state`."""
+        with torch.no_grad():
+            for name, tensor in self.state.items():
+                tensor.copy_(state[name])
 
     def run(self, report: Progress, checkpoints: Checkpoints | None, *, repeats: bool) -> None:
         """Train all epochs that are left; arguments are those of `train`."""
@@ -134,21 +142,17 @@ class _Training:
         captured = repeats and profile_of(self.device).captured and done < last
         take = _capture(self) if captured else self.step
         for epoch in range(done, last):
-            self.prepare(epoch, captured=captured)
+            self.adam.prepare(epoch, [rates[epoch] for rates in self._rates])
+            if not captured:  # a captured step overwrites them
+                self.adam.forget()
             self.history.append(take(epoch))
             done = epoch + 1
             keeps = every > 0 and (done % every == 0 or done == last)
             if keeps or done % FINITE_CHECK_EPOCHS == 0 or done == last:
                 self.require_finite()
             if checkpoints is not None and keeps:
-                checkpoints.save(done, self.state())
+                checkpoints.save(done, self.state | {HISTORY: torch.stack(self.history)})
             report(self.models)
-
-    def prepare(self, epoch: int, *, captured: bool) -> None:
-        """Set the rates of an epoch and drop the gradients, except those of a captured step."""
-        self.adam.prepare(epoch, [rates[epoch] for rates in self._rates])
-        if not captured:
-            self.adam.forget()
 
     def step(self, epoch: int) -> Tensor:
         """Take one step of every model; return the terms before it."""
@@ -179,32 +183,13 @@ class _Training:
         weights = [weight for network in self._networks for weight in network.decayed]
         return torch.stack([weight.square().sum() for weight in weights]).sum()
 
-    def state(self) -> dict[str, Tensor]:
-        """Tensors of a checkpoint: parameters, moments, loss scale and history."""
-        state = {"history": torch.stack(self.history)}
-        if self._scale is not None:
-            state["scale"] = torch.stack(self._scale.state)
-        for place, tensor in enumerate(self.tensors):
-            state[f"parameter{place}"] = tensor
-            state[f"first{place}"] = self.adam.first[place]
-            state[f"second{place}"] = self.adam.second[place]
-        return state
-
     def resume(self, checkpoints: Checkpoints) -> None:
         """Restore the newest checkpoint, if there is one."""
         state = checkpoints.latest()
-        if state is None:
-            return
-        self.history = list(state["history"].to(self.device))
-        _LOG.info("%s: training goes on after epoch %d", checkpoints.folder, len(self.history))
-        if self._scale is not None:
-            for part, kept in zip(self._scale.state, state["scale"], strict=True):
-                part.copy_(kept)
-        with torch.no_grad():
-            for place, tensor in enumerate(self.tensors):
-                tensor.copy_(state[f"parameter{place}"])
-                self.adam.first[place].copy_(state[f"first{place}"])
-                self.adam.second[place].copy_(state[f"second{place}"])
+        if state is not None:
+            self.restore(state)
+            self.history = list(state[HISTORY].to(self.device))
+            _LOG.info("%s: training goes on after epoch %d", checkpoints.folder, len(self.history))
 
     def require_finite(self) -> None:
         """Refuse losses and parameters that are not finite.
@@ -242,7 +227,7 @@ def _capture(training: _Training) -> Callable[[int], Tensor]:
     A few steps are taken first, so that nothing is initialised during the capture; their changes
     are undone.
     """
-    before = [tensor.detach().clone() for tensor in training.changing]
+    before = {name: tensor.detach().clone() for name, tensor in training.state.items()}
     stream = _side_stream(training.device)
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -250,9 +235,7 @@ def _capture(training: _Training) -> Callable[[int], Tensor]:
             training.adam.forget()
             training.step(0)
     torch.cuda.current_stream().wait_stream(stream)
-    with torch.no_grad():
-        for tensor, old in zip(training.changing, before, strict=True):
-            tensor.copy_(old)
+    training.restore(before)
     training.adam.forget()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):

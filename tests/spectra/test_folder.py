@@ -90,7 +90,10 @@ def test_what_is_common_can_be_taken_back(folder):
         ("charts: log", "charts: found 'log', expected "),
         ("chart: cubic", "chart: found 'cubic', expected .*'linear', 'log' or 'asinh'"),
         ("window: [400, x]", r"window\.1: found 'x', expected "),
-        ("window: [450, 400]", r"found .*, expected window must be \[low, high\] with low < high"),
+        (
+            "window: [450, 400]",
+            r"window: found \[450, 400\], expected \[low, high\] with low < high",
+        ),
         ("chart: asinh", "found .*, expected kappa must be given for the asinh chart"),
     ],
 )
