@@ -3,17 +3,17 @@
 import numpy as np
 import torch
 
-from geonode.config import DecodersParameters, MetricParameters
+from geonode.config import AugmentationParameters, DecodersParameters, MetricParameters
 from geonode.devices.device import Device
 from geonode.progress import silent
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
-from geonode.training.augmentation import KINDS
 from geonode.training.context import TrainingRun
 from geonode.training.folds import leave_one_out, training_wavelengths
 from tests.geometry.small_series import LABELS
 
 TRAINING_WAVELENGTHS = 5
+DISTURBANCES = tuple(AugmentationParameters.model_fields)
 
 
 def ordered_pairs(levels):
@@ -93,7 +93,7 @@ TRAINING = {
     "schedule": "cosine",
     "weight_decay": 0.0,
     "accumulation": 1,
-    "augmentation": dict.fromkeys(KINDS, 0.0),
+    "augmentation": dict.fromkeys(DISTURBANCES, 0.0),
     "checkpoint_every": 0,
 }
 

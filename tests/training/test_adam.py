@@ -1,7 +1,9 @@
+import math
+
 import pytest
 import torch
 
-from geonode.training.adam import BatchedAdam
+from geonode.training.adam import BatchedAdam, learning_rates
 
 STEPS, MODELS = 30, 3
 RATES = (0.1, 0.003)
@@ -84,3 +86,24 @@ def test_parameters_without_a_gradient_stay():
     adam.step()
     assert torch.equal(parts[1].detach(), torch.ones(1, 2))
     assert parts[0].detach().flatten().tolist() == pytest.approx([0.9, 0.9])
+
+
+@pytest.mark.parametrize(("rate", "epochs"), [(0.005, 500), (0.01, 3), (0.3, 1)])
+def test_the_cosine_schedule_is_that_of_torch_to_the_bit(rate, epochs):
+    optimiser = torch.optim.SGD([torch.zeros(1)], lr=rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs)
+    expected = []
+    for _ in range(epochs):
+        expected.append(schedule.get_last_lr()[0])
+        optimiser.step()
+        schedule.step()
+    assert learning_rates("cosine", rate, epochs) == expected
+
+
+def test_the_other_schedules_by_hand():
+    assert learning_rates("constant", 0.3, 7) == [0.3] * 7
+    # A tenth of 20 epochs: a third, two thirds, then the half wave over the other 18.
+    wave = [(1 + math.cos(math.pi * t / 18)) / 2 for t in range(18)]
+    expected = [0.6 * share for share in (1 / 3, 2 / 3, *wave)]
+    assert learning_rates("warmup_cosine", 0.6, 20) == pytest.approx(expected, rel=1e-12)
+    assert learning_rates("warmup_cosine", 0.6, 9) == learning_rates("cosine", 0.6, 9)

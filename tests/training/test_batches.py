@@ -10,8 +10,8 @@ from geonode.devices.device import Device
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.metrics.end_to_end import fit_metric
-from geonode.training import batches, footprint, objective, trainer
-from geonode.training.batches import Batch, Fitted, Model, batch_limits, fit_batches
+from geonode.training import footprint, objective
+from geonode.training.batches import Batch, Fitted, Model, batch_limits, batches_of, in_order
 from geonode.training.context import TrainingRun
 from geonode.training.folds import Fold, leave_one_out, leave_two_out
 from geonode.training.footprint import Footprint
@@ -41,74 +41,64 @@ NONE = Footprint(0, 0, 1, 1)
 ACCELERATOR = Elsewhere("cuda", "test", torch.float32, torch.float64)
 
 
+def batches(folds=OUTER, device=CPU, memory=NONE):
+    return batches_of(TrainingRun(folds, MEMBERS, device), 7, memory)
+
+
+@pytest.fixture
+def one_core(monkeypatch):
+    monkeypatch.setattr(profile.os, "cpu_count", lambda: 1)
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    return lambda count: monkeypatch.setattr(profile, "CPU_BATCH_ROWS", count)
+
+
 def recognisable(batch):
     """In place of trained networks: values that say whose they are."""
     label = torch.tensor([float(100 * member + fold.index) for member, fold in batch.models])
     network = Perceptron((label[:, None, None],), (-label[:, None, None],))
     history = torch.stack([label, 0.5 + label])[None].expand(4, -1, -1)
-    beside = [100 * member + fold.index for member, fold in batch.models]
-    return Fitted(network, history, beside)
-
-
-def fit(device, fake, rows_per_pair=7, folds=OUTER, memory=NONE):
-    training = lambda batch, report: fake(batch)  # noqa: E731
-    return fit_batches(TrainingRun(folds, MEMBERS, device), rows_per_pair, training, memory)
-
-
-@pytest.mark.parametrize("device", [CPU, ACCELERATOR], ids=lambda device: device.place.type)
-@pytest.mark.parametrize(
-    ("rows", "folds"), [(1, OUTER), (250, OUTER), (10**9, INNER), (100, INNER[3:4])]
-)
-def test_every_model_once_and_in_order(monkeypatch, device, rows, folds):
-    for name in ("CPU_BATCH_ROWS", "ACCELERATOR_BATCH_ROWS"):
-        monkeypatch.setattr(profile, name, rows)
-    seen = []
-
-    def fake(batch):
-        seen.extend(batch.models)
-        return recognisable(batch)
-
-    network, history, beside = fit(device, fake, folds=folds)
-    expected = [(member, fold) for member in range(MEMBERS) for fold in folds]
-    assert sorted(seen, key=lambda model: (model.member, model.fold.index)) == expected
-    labels = torch.tensor([100.0 * member + fold.index for member, fold in expected])
-    assert torch.equal(network.weights[0].flatten(), labels)
-    assert beside == labels.tolist()
-    assert torch.equal(network.biases[0].flatten(), -labels)
-    assert torch.equal(history, torch.stack([labels, 0.5 + labels])[None].expand(4, -1, -1))
+    return Fitted(network, history, label.tolist())
 
 
 # A model costs 4 x 3 pairs of 7 rows, or 5 x 4 where nothing is left out: 84 and 140 rows. Inside
 # the folds it costs 3 x 2 pairs: 42 rows.
 @pytest.mark.parametrize(
-    ("folds", "rows", "expected"),
+    ("folds", "most", "expected"),
     [
-        (OUTER, 1, [1] * 18),
         (OUTER, 167, [1] * 18),
         (OUTER, 168, [2] * 7 + [1] + [1] * 3),
         (OUTER, 10**9, [15, 3]),
         (INNER, 41, [1] * 30),
         (INNER, 168, [4] * 7 + [2]),
-        (INNER, 10**9, [30]),
+        (INNER[3:4], 168, [3]),
     ],
 )
-def test_batches_hold_what_fits_and_the_training_pairs_of_their_models(
-    monkeypatch, folds, rows, expected
-):
-    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", rows)
-    monkeypatch.setattr(profile.os, "cpu_count", lambda: 1)  # so that they come in order
-    sizes = []
-
-    def fake(batch):
+def test_batches_hold_what_fits_and_every_model_once(rows, folds, most, expected):
+    rows(most)
+    found = batches(folds)
+    assert [len(batch.models) for batch in found] == expected
+    assert len({batch.label for batch in found}) == len(found)
+    for batch in found:
         for (_, fold), source, target in zip(batch.models, batch.source, batch.target, strict=True):
-            unused = set(fold.left_out)
-            wanted = [pair for pair in ordered_pairs(LEVELS) if not unused & set(pair)]
+            wanted = [p for p in ordered_pairs(LEVELS) if not set(fold.left_out) & set(p)]
             assert list(zip(source.tolist(), target.tolist(), strict=True)) == wanted
-        sizes.append(len(batch.models))
-        return recognisable(batch)
+    network, history, beside = in_order(found, [recognisable(batch) for batch in found])
+    models = [100.0 * member + fold.index for member in range(MEMBERS) for fold in folds]
+    labels = torch.tensor(models)
+    assert beside == models
+    assert torch.equal(network.weights[0].flatten(), labels)
+    assert torch.equal(network.biases[0].flatten(), -labels)
+    assert torch.equal(history, torch.stack([labels, 0.5 + labels])[None].expand(4, -1, -1))
 
-    fit(CPU, fake, folds=folds)
-    assert sizes == expected
+
+def test_an_accelerator_takes_all_folds_at_once():
+    """One program for the folds that leave a level out, one for the fold that does not."""
+    found = batches(device=ACCELERATOR)
+    assert [len(batch.models) for batch in found] == [MEMBERS * LEVELS, MEMBERS]
+    assert {batch.source.device.type for batch in found} == {"meta"}
 
 
 # A model costs 4 x 3 pairs of 100 kB beside its own 200 kB, 1.4 MB; 2.2 MB where nothing is left
@@ -117,99 +107,28 @@ def test_batches_hold_what_fits_and_the_training_pairs_of_their_models(
     ("memory_mb", "accumulation", "expected"),
     [
         (100, 1, [(15, 1), (3, 1)]),
-        (20, 1, [(14, 1), (1, 1), (3, 1)]),
         (3, 1, [(2, 1)] * 7 + [(1, 1)] * 4),
         (2, 1, [(1, 1)] * 15 + [(1, 2)] * 3),
-        (1, 1, [(1, 2)] * 15 + [(1, 3)] * 3),
         (2, 4, [(4, 4)] * 3 + [(3, 4)] + [(2, 4), (1, 4)]),
     ],
 )
 def test_batches_and_parts_fit_into_the_memory_that_is_given(
-    monkeypatch, memory_mb, accumulation, expected
+    rows, one_core, memory_mb, accumulation, expected
 ):
-    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 10**9)
-    monkeypatch.setattr(profile.os, "cpu_count", lambda: 1)
+    rows(10**9)
     device = replace(CPU, memory_mb=memory_mb)
-    taken = []
-
-    def fake(batch):
-        taken.append((len(batch.models), batch.parts))
-        return recognisable(batch)
-
-    fit(device, fake, memory=Footprint(200_000, 0, 100_000, accumulation))
-    assert taken == expected
+    found = batches(device=device, memory=Footprint(200_000, 0, 100_000, accumulation))
+    assert [(len(batch.models), batch.parts) for batch in found] == expected
 
 
-def test_cores_share_the_memory(monkeypatch):
-    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 10**9)
+def test_cores_share_the_memory(rows, monkeypatch):
+    rows(10**9)
     sizes = {}
     for cores in (1, 4):
         monkeypatch.setattr(profile.os, "cpu_count", lambda cores=cores: cores)
-        run = TrainingRun(OUTER, MEMBERS, replace(CPU, memory_mb=6))
-        sizes[cores] = batch_limits(run, 12, 7, Footprint(200_000, 0, 100_000, 1))
+        shared = TrainingRun(OUTER, MEMBERS, replace(CPU, memory_mb=6))
+        sizes[cores] = batch_limits(shared, 12, 7, Footprint(200_000, 0, 100_000, 1))
     assert sizes == {1: (4, 1), 4: (1, 1)}
-
-
-@pytest.mark.parametrize(
-    ("train", "parts"), [("metrics", [6] * 5 + [10]), ("decoders", [4] * 5 + [7])]
-)
-def test_little_memory_changes_results_by_rounding_alone(monkeypatch, train, parts):
-    monkeypatch.setattr(profile.os, "cpu_count", lambda: 1)
-    for numbers in ("OF_PAIR", "OF_PAIR_WITH_METRIC"):
-        monkeypatch.setattr(footprint, numbers, 7_000)  # 56 kB and more a row, 300 kB a pair
-    made, data, levels, make = [], series(LEVELS, 11), positions(LEVELS), batches._batches
-    monkeypatch.setattr(batches, "_batches", lambda *given: made.extend(make(*given)) or [*made])
-    taken, split = [], trainer._parts
-    monkeypatch.setattr(trainer, "_parts", lambda *given: taken.append(given[1]) or split(*given))
-
-    def fitted(memory_mb):
-        double = replace(cpu(torch.float64), memory_mb=memory_mb)
-        little = replace(run(LEVELS), device=double)
-        if train == "metrics":
-            return fit_metric(data, levels, metric_parameters(epochs=EPOCHS), little)[0]
-        features, block = flat_features(LEVELS, 11), decoder_parameters(epochs=EPOCHS)
-        return KINDS["path"].fit(data, features, block, little)[0].network
-
-    whole = fitted(1_000)
-    assert {batch.parts for batch in made} == {1}
-    assert len(made) < LEVELS + 1
-    assert set(taken) == {1}
-    made.clear()
-    taken.clear()
-    in_parts = fitted(1)
-    assert [batch.parts for batch in made] == parts  # of two pairs each, or three
-    assert taken == parts
-    for one, other in zip(in_parts.parameters, whole.parameters, strict=True):
-        assert not torch.equal(one, other)
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
-
-
-def test_other_models_have_another_label(monkeypatch):
-    labels = {}
-    for rows in (1, 167, 168, 300, 10**9):
-        monkeypatch.setattr(profile, "CPU_BATCH_ROWS", rows)
-
-        def fake(batch):
-            labels.setdefault(batch.label, []).append(
-                [(member, fold.index) for member, fold in batch.models]
-            )
-            return recognisable(batch)
-
-        fit(CPU, fake)
-    assert all(models == same[0] for same in labels.values() for models in same)
-    assert {"member0-fold0-to-member0-fold0", "member0-fold5-to-member2-fold5"} <= set(labels)
-
-
-def test_an_accelerator_takes_all_folds_at_once():
-    sizes = []
-
-    def fake(batch):
-        sizes.append(len(batch.models))
-        return recognisable(batch)
-
-    fit(ACCELERATOR, fake)
-    # One program for the folds that leave a level out, one for the fold that does not.
-    assert sizes == [MEMBERS * LEVELS, MEMBERS]
 
 
 def test_first_weights_depend_on_seed_member_and_what_is_left_out_alone():
@@ -243,6 +162,54 @@ def test_a_message_names_member_and_what_is_left_out():
     ]
 
 
+# of whole trainings
+
+
+def decoders(device=None, report=lambda _: None):
+    features, block = flat_features(LEVELS, 11), decoder_parameters(epochs=EPOCHS)
+    fitted = TrainingRun(OUTER, MEMBERS, device or cpu(torch.float64), report=report)
+    found, history = KINDS["path"].fit(series(LEVELS, 11), features, block, fitted)
+    return [*found.network.parameters, found.features.mean, history]
+
+
+def metrics(dtype):
+    block, models = metric_parameters(members=2), run(LEVELS, 2, dtype)
+    network, history = fit_metric(series(LEVELS, 9), positions(LEVELS), block, models)
+    return [*network.parameters, history]
+
+
+def assert_rounding_alone(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        # Adam divides by the root of a squared gradient, so that a gradient that is rounding
+        # alone still moves a weight; 1e-9 is 1e6 roundings and 1e-7 of a step's size.
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Models, parts, thread and number of threads of every batch that is trained."""
+    found, plain = [], objective.train
+
+    def train(groups, *given, **options):
+        thread = (threading.current_thread(), torch.get_num_threads())
+        found.append((groups[0][0].models, options["parts"], *thread))
+        return plain(groups, *given, **options)
+
+    monkeypatch.setattr(objective, "train", train)
+    return found
+
+
+def test_little_memory_changes_results_by_rounding_alone(one_core, monkeypatch, trained):
+    monkeypatch.setattr(footprint, "OF_PAIR", 7_000)  # 56 kB and more a row, 300 kB a pair
+    whole = decoders(replace(cpu(torch.float64), memory_mb=1_000))
+    assert {parts for _, parts, *_ in trained} == {1}
+    trained.clear()
+    in_parts = decoders(replace(cpu(torch.float64), memory_mb=1))
+    assert [parts for _, parts, *_ in trained] == [4] * 15 + [7] * 3  # of three pairs at most
+    assert not torch.equal(in_parts[0], whole[0])
+    assert_rounding_alone(in_parts, whole)
+
+
 @pytest.fixture
 def two_threads():
     before = torch.get_num_threads()
@@ -251,67 +218,31 @@ def two_threads():
     torch.set_num_threads(before)
 
 
-def test_every_core_has_one_thread_and_the_count_is_restored(monkeypatch, two_threads):
-    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 1)
-    found = []
-
-    def fake(batch):
-        found.append((threading.current_thread(), torch.get_num_threads()))
-        return recognisable(batch)
-
-    fit(CPU, fake)
-    assert {threads for _, threads in found} == {1}
-    assert threading.main_thread() not in {thread for thread, _ in found}
+def test_every_core_has_one_thread_and_the_count_is_restored(rows, two_threads, trained):
+    rows(1)
+    decoders()
+    assert {threads for *_, threads in trained} == {1}
+    assert threading.main_thread() not in {thread for *_, thread, _ in trained}
     assert torch.get_num_threads() == 2
 
 
-def test_the_thread_count_is_restored_after_a_failure(two_threads):
-    def fake(batch):
-        raise ArithmeticError
-
-    with pytest.raises(ArithmeticError):
-        fit(CPU, fake)
-    assert torch.get_num_threads() == 2
-
-
-def both(dtype):
-    """A short training of metrics and of decoders, as one list of tensors."""
-    measured, both_members = series(LEVELS, 9), run(LEVELS, 2, dtype)
-    network, history = fit_metric(
-        measured, positions(LEVELS), metric_parameters(members=2), both_members
-    )
-    decoders, losses = KINDS["path"].fit(
-        measured, flat_features(LEVELS, 9), decoder_parameters(members=2), both_members
-    )
-    scales = [decoders.features.mean, decoders.features.deviation]
-    return [*network.parameters, history, *decoders.network.parameters, losses, *scales]
-
-
-def test_the_number_of_cores_changes_not_a_bit(monkeypatch):
-    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 150)  # so that there is work for several
-    before = torch.get_num_threads()
+def test_the_number_of_cores_changes_not_a_bit(rows, two_threads, monkeypatch):
+    rows(150)  # so that there is work for several
     results = []
-    try:
-        for cores, threads in ((1, 1), (2, 2), (5, 3)):
-            monkeypatch.setattr(profile.os, "cpu_count", lambda cores=cores: cores)
-            torch.set_num_threads(threads)
-            results.append(both(torch.float32))
-    finally:
-        torch.set_num_threads(before)
-    for other in results[1:]:
-        assert all(torch.equal(*pair) for pair in zip(results[0], other, strict=True))
+    for cores, threads in ((1, 1), (5, 3)):
+        monkeypatch.setattr(profile.os, "cpu_count", lambda cores=cores: cores)
+        torch.set_num_threads(threads)
+        results.append([*metrics(torch.float32), *decoders(CPU)])
+    assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
-def test_the_size_of_a_batch_changes_rounding_alone(monkeypatch):
+def test_the_size_of_a_batch_changes_rounding_alone(rows):
     results = []
-    for rows in (1, 300, 10**9):
-        monkeypatch.setattr(profile, "CPU_BATCH_ROWS", rows)
-        results.append(both(torch.float64))
+    for most in (1, 300, 10**9):
+        rows(most)
+        results.append([*metrics(torch.float64), *decoders()])
     for other in results[1:]:
-        for tensor, again in zip(results[0], other, strict=True):
-            # Adam divides by the root of a squared gradient, so that a gradient that is rounding
-            # alone still moves a weight; 1e-9 is 1e6 roundings and 1e-7 of a step's size.
-            torch.testing.assert_close(tensor, again, rtol=0, atol=1e-9)
+        assert_rounding_alone(other, results[0])
 
 
 def short_of_memory(monkeypatch, most, parts=1):
@@ -329,28 +260,21 @@ def short_of_memory(monkeypatch, most, parts=1):
     return tried
 
 
-def decoders(folds, report=lambda _: None):
-    features, block = flat_features(LEVELS, 11), decoder_parameters(epochs=EPOCHS)
-    fitted = TrainingRun(folds, MEMBERS, cpu(torch.float64), report=report)
-    return KINDS["path"].fit(series(LEVELS, 11), features, block, fitted)
-
-
-@pytest.mark.parametrize(("most", "parts"), [(4, 1), (1, 1), (1, 3)])
-def test_a_card_short_of_memory_trains_less_at_once(monkeypatch, caplog, most, parts):
-    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 10**9)
-    reported, whole = [], decoders(OUTER)
+@pytest.mark.parametrize(("most", "parts"), [(4, 1), (1, 3)])
+def test_a_card_short_of_memory_trains_less_at_once(rows, monkeypatch, caplog, most, parts):
+    rows(10**9)
+    reported, whole = [], decoders()
     tried = short_of_memory(monkeypatch, most, parts)
-    halved = decoders(OUTER, reported.append)
+    halved = decoders(report=reported.append)
     done = [one for one in tried if one[0] <= most and one[1] >= parts]
     assert sum(models for models, _ in done) == MEMBERS * len(OUTER)
     assert len(caplog.messages) == len(tried) - len(done) > 1
     assert sum(reported) == EPOCHS * MEMBERS * len(OUTER)
-    for one, other in zip(halved[0].network.parameters, whole[0].network.parameters, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
-    torch.testing.assert_close(halved[1], whole[1], rtol=0, atol=1e-9)
+    assert_rounding_alone(halved, whole)
 
 
-def test_a_card_without_memory_for_one_pair_is_an_error(monkeypatch):
+def test_a_card_without_memory_for_one_pair_is_an_error(two_threads, monkeypatch):
     short_of_memory(monkeypatch, 0)
     with pytest.raises(TrainingError, match=r"no memory for one pair of member 0 of the fold"):
-        decoders(OUTER)
+        decoders()
+    assert torch.get_num_threads() == 2

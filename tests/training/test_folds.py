@@ -13,89 +13,65 @@ from geonode.training.folds import (
 )
 from tests.training.series import ordered_pairs
 
-LEVELS = range(4, 9)
-
-
 # A number of levels, and none, one or two that are left out.
-SOME_LEFT_OUT = st.integers(4, 50).flatmap(
-    lambda levels: st.tuples(
-        st.just(levels),
-        st.sets(st.integers(0, levels - 1), max_size=2).map(lambda found: tuple(sorted(found))),
+FOLDS = st.integers(4, 50).flatmap(
+    lambda levels: st.sets(st.integers(0, levels - 1), max_size=2).map(
+        lambda found: Fold(3, levels, tuple(sorted(found)))
     )
 )
 
 
-@pytest.mark.parametrize("levels", LEVELS)
-def test_a_fold_for_every_level_and_one_that_leaves_nothing_out(levels):
-    folds = leave_one_out(levels)
-    assert [fold.left_out for fold in folds] == [*((k,) for k in range(levels)), ()]
-    assert [fold.index for fold in folds] == list(range(levels + 1))
+def test_a_fold_for_every_level_and_one_that_leaves_nothing_out():
+    folds = leave_one_out(5)
+    assert [fold.left_out for fold in folds] == [(0,), (1,), (2,), (3,), (4,), ()]
+    assert [fold.index for fold in folds] == list(range(6))
+    assert {fold.levels for fold in folds} == {5}
 
 
-@pytest.mark.parametrize("levels", LEVELS)
-def test_training_levels_and_pairs_are_all_that_avoid_the_left_out_level(levels):
-    *left_out, whole = leave_one_out(levels)
-    assert whole.training == list(range(levels))
-    assert len(whole.training_pairs) == levels * (levels - 1)
-    for k, fold in enumerate(left_out):
-        assert fold.training == [level for level in range(levels) if level != k]
-        assert len(fold.training_pairs) == (levels - 1) * (levels - 2)
-
-
-@settings(deadline=None)
-@given(SOME_LEFT_OUT)
-def test_no_training_pair_touches_a_left_out_level(fold):
-    fold = Fold(3, *fold)
-    pairs = ordered_pairs(fold.levels)
+@settings(deadline=None, max_examples=30)
+@given(FOLDS, st.data())
+def test_pairs_join_training_levels_alone(fold, data):
+    pairs, used = ordered_pairs(fold.levels), set(range(fold.levels)) - set(fold.left_out)
+    assert fold.training == sorted(used)
     training = {pairs[place] for place in fold.training_pairs.tolist()}
-    assert training == {pair for pair in pairs if not set(pair) & set(fold.left_out)}
-
-
-@settings(deadline=None)
-@given(SOME_LEFT_OUT, st.data())
-def test_prediction_pairs_lead_from_every_training_level_to_the_target(fold, data):
-    fold = Fold(3, *fold)
+    assert training == {pair for pair in pairs if set(pair) <= used}
     target = data.draw(st.integers(0, fold.levels - 1))
-    found = [ordered_pairs(fold.levels)[p] for p in fold.prediction_pairs(target).tolist()]
-    sources = [s for s in range(fold.levels) if s not in (*fold.left_out, target)]
-    assert found == [(s, target) for s in sources]
+    features = np.arange(len(pairs))[None, None, :, None, None].repeat(4, axis=1)
+    features[:, [0, 1, 2]] = -1  # of other folds
+    found = fold.paths_to(target, features)
+    assert [pairs[place] for place in found.flatten()] == [
+        (source, target) for source in sorted(used - {target})
+    ]
+    assert fold.paths_to(target, None) is None
 
 
 @pytest.mark.parametrize(
     ("left_out", "inside"),
     [((), {1, 2, 3}), ((0,), {2, 3}), ((2,), {1, 2, 3}), ((3, 4), {1}), ((0, 1), {3})],
 )
-def test_a_level_is_inside_that_has_training_levels_on_both_sides(left_out, inside):
+def test_inside_is_a_level_that_has_training_levels_on_both_sides(left_out, inside):
     fold = Fold(9, 5, left_out)
     assert {level for level in range(5) if fold.is_inside(level)} == inside
+    levels = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+    low, high = levels[fold.training[0]], levels[fold.training[-1]]
+    places = np.array([low / 2, low, (low + high) / 2, high, 2 * high])
+    assert fold.spans(levels, places).tolist() == [False, True, True, True, False]
 
 
 def test_a_fold_without_one_more_level():
     assert Fold(7, 5, (3,)).without(1) == Fold(7, 5, (1, 3))
-    assert Fold(7, 5, (1,)).without(3) == Fold(7, 5, (1, 3))
     assert Fold(7, 5, ()).without(3) == Fold(7, 5, (3,))
     assert Fold(7, 5, (3,)).without(3) == Fold(7, 5, (3,))
 
 
-@pytest.mark.parametrize("levels", LEVELS)
-def test_seeds_are_of_what_is_left_out_and_no_two_are_the_same(levels):
-    both = [*leave_one_out(levels), *leave_two_out(levels, None)]
+def test_seeds_are_of_what_is_left_out_and_no_two_are_the_same():
+    both = [*leave_one_out(8), *leave_two_out(8, None)]
     assert len({fold.seed for fold in both}) == len(both)
     for fold in both:
-        assert Fold(fold.index + 1, levels, fold.left_out).seed == fold.seed
+        assert Fold(fold.index + 1, 8, fold.left_out).seed == fold.seed
 
 
-@pytest.mark.parametrize("levels", LEVELS)
-@pytest.mark.parametrize("inner", ["all", None])
-def test_every_two_levels_once(levels, inner):
-    found = leave_two_out(levels, levels - 1 if inner == "all" else None)
-    expected = [(j, k) for j in range(levels) for k in range(j + 1, levels)]
-    assert [fold.left_out for fold in found] == expected
-    assert [fold.index for fold in found] == list(range(len(expected)))
-    assert {fold.levels for fold in found} == {levels}
-
-
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(st.integers(4, 40), st.data())
 def test_some_levels_inside_every_fold_its_lowest_and_highest_among_them(levels, data):
     inner = data.draw(st.integers(2, levels - 1))
@@ -112,39 +88,29 @@ def test_some_levels_inside_every_fold_its_lowest_and_highest_among_them(levels,
         # Evenly spaced, or more: no gap is wider than the even one, rounded up.
         gaps = np.diff([others.index(partner) for partner in partners])
         assert gaps.max() <= -(-(levels - 2) // (inner - 1))
+    if inner == levels - 1:
+        assert pairs == [(j, k) for j in range(levels) for k in range(j + 1, levels)]
+        assert found == leave_two_out(levels, None)
 
 
-def test_fewer_inner_levels_are_fewer_models():
-    counts = [len(leave_two_out(20, inner)) for inner in (2, 5, 10, 19)]
-    assert counts == sorted(set(counts))
-    assert counts[-1] == 20 * 19 / 2
-
-
-@pytest.mark.parametrize("levels", LEVELS)
-def test_more_inner_levels_than_a_fold_trains_on_are_refused(levels):
-    message = (
-        rf"inner\.levels: found {levels}, expected at most {levels - 1}, .* of {levels} levels"
-    )
+def test_more_inner_levels_than_a_fold_trains_on_are_refused():
+    message = r"inner\.levels: found 6, expected at most 5, .* of 6 levels"
     with pytest.raises(TrainingError, match=message):
-        leave_two_out(levels, levels)
+        leave_two_out(6, 6)
 
 
 def test_standardised_spectra_have_zero_mean_and_unit_deviation():
-    spectra = np.random.default_rng(0).normal(0.3, 0.02, (5, 40))
+    """One mean and one deviation over all levels and wavelengths."""
+    spectra = 1e4 + 1e-6 * np.random.default_rng(0).normal(size=(5, 40))  # more than rounding
     scale = Standardisation.of(spectra)
-    # By hand: one mean and one deviation over all levels and wavelengths.
     mean = sum(spectra.flat) / 200
     assert scale.mean == pytest.approx(mean)
-    assert scale.deviation == pytest.approx(
-        (sum((v - mean) ** 2 for v in spectra.flat) / 200) ** 0.5
-    )
-    standardised = scale.apply(spectra)
-    assert standardised.mean() == pytest.approx(0, abs=1e-12)
-    assert standardised.std() == pytest.approx(1)
-    # Affine, so the shape of every spectrum survives.
-    np.testing.assert_allclose(np.corrcoef(standardised[0], spectra[0])[0, 1], 1)
+    by_hand = (sum((value - mean) ** 2 for value in spectra.flat) / 200) ** 0.5
+    assert scale.deviation == pytest.approx(by_hand, rel=1e-3)
+    np.testing.assert_allclose(scale.apply(spectra), (spectra - mean) / by_hand, atol=1e-2)
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.floats(-1e6, 1e6), st.integers(3, 50), st.integers(3, 700))
 def test_a_constant_series_keeps_deviation_one(value, levels, wavelengths):
     # The mean of equal numbers is rounded, so their computed deviation is rarely exactly zero.
@@ -154,23 +120,13 @@ def test_a_constant_series_keeps_deviation_one(value, levels, wavelengths):
     np.testing.assert_allclose(scale.apply(spectra), 0, atol=1e-8)
 
 
-def test_a_small_deviation_is_not_taken_for_rounding():
-    spectra = 1e4 + 1e-6 * np.random.default_rng(0).normal(size=(5, 100))
-    assert Standardisation.of(spectra).deviation == pytest.approx(1e-6, rel=0.2)
-
-
+@settings(deadline=None, max_examples=50)
 @given(st.integers(3, 5000), st.integers(2, 5000))
 def test_training_wavelengths_are_spread_evenly_ends_included(count, wanted):
     chosen = training_wavelengths(count, wanted)
-    assert chosen.dtype == np.int64
     assert len(chosen) == min(count, wanted)
     assert (chosen[0], chosen[-1]) == (0, count - 1)
     # No duplicates, and no gap further than rounding from the even one.
     even = (count - 1) / (len(chosen) - 1)
     assert np.all(np.diff(chosen) >= 1)
     assert np.all(np.abs(np.diff(chosen) - even) <= 1)
-
-
-def test_training_wavelengths_of_the_published_axis():
-    np.testing.assert_array_equal(training_wavelengths(601, 31), np.arange(0, 601, 20))
-    np.testing.assert_array_equal(training_wavelengths(3, 31), [0, 1, 2])

@@ -4,7 +4,7 @@ import torch
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
-from geonode.training.loss_scale import FIRST, LARGEST, SMALLEST, STEPS_TO_DOUBLE, LossScale
+from geonode.training.loss_scale import FIRST, LARGEST, STEPS_TO_DOUBLE, LossScale
 from geonode.training.trainer import train
 from tests.geometry.closed_forms import CPU
 from tests.training.test_trainer import parameters
@@ -34,15 +34,6 @@ def test_factors_double_after_steps_without_an_overflow_and_are_bounded():
     for _ in range(STEPS_TO_DOUBLE):
         scale.unscale([torch.ones(2, 1)])
     assert scale.factors.tolist() == [LARGEST, LARGEST / 2]
-
-
-def test_factors_are_exhausted_at_their_lower_end():
-    scale = LossScale(1, CPU)
-    halvings = 0
-    while not scale.exhausted().any():
-        scale.unscale([torch.full((1, 1), torch.inf)])
-        halvings += 1
-    assert FIRST * 0.5**halvings == SMALLEST / 2
 
 
 def network(models):

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.training.augmentation import KINDS, Augmentation
+from geonode.training.augmentation import Augmentation
 from geonode.training.batches import Batch, Model
 from geonode.training.folds import Fold
 from geonode.training.targets import STREAM, Targets
-from tests.training.series import decoder_parameters, series
+from tests.training.series import DISTURBANCES, decoder_parameters, series
 
 VALUES = np.array([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0], [50.0, 60.0, 70.0]])
 BATCH = Batch(
@@ -21,7 +21,7 @@ STDS = ((10 / 6) ** 0.5, np.std([1, 2, 3, 50, 60, 70]))
 
 
 def targets(values=VALUES, **augmentation):
-    levels = dict.fromkeys(KINDS, 0.0) | augmentation
+    levels = dict.fromkeys(DISTURBANCES, 0.0) | augmentation
     parameters = decoder_parameters(wavelengths=2, augmentation=levels, seed=6)
     return Targets(BATCH, series(3, 3, values), parameters, torch.float64)
 
@@ -42,7 +42,8 @@ def test_other_scans_are_on_the_scale_of_those_measured():
     found = targets(offset=0.1, slope=0.2, scatter=0.3)
     measured = series(3, 3, VALUES)
     levels = decoder_parameters(
-        augmentation=dict.fromkeys(KINDS, 0.0) | {"offset": 0.1, "slope": 0.2, "scatter": 0.3}
+        augmentation=dict.fromkeys(DISTURBANCES, 0.0)
+        | {"offset": 0.1, "slope": 0.2, "scatter": 0.3}
     ).augmentation
     seeds = [(6, STREAM, 0, 2), (6, STREAM, 4, 1)]
     scans = Augmentation(
@@ -59,7 +60,7 @@ def test_other_scans_are_on_the_scale_of_those_measured():
     assert not torch.allclose(found.at(EVERY, 0), found.at(EVERY, 3))
 
 
-@pytest.mark.parametrize("augmentation", [{}, dict.fromkeys(KINDS, 0.1)])
+@pytest.mark.parametrize("augmentation", [{}, dict.fromkeys(DISTURBANCES, 0.1)])
 def test_what_a_fold_leaves_out_may_be_unknown(augmentation):
     for level, model in ((2, 0), (1, 1)):
         unknown = VALUES.copy()
