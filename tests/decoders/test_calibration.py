@@ -1,25 +1,24 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import t
 
-from geonode.decoders.calibration import PROBABILITIES, Calibration
+from geonode.decoders.calibration import PROBABILITIES, Calibration, residual_and_factors
 
 
-def half_width(calibration, deviation):
-    """Of a calibration that is not yet one of several folds."""
-    return Calibration.stack([[calibration]]).half_width(
-        0, np.zeros(len(deviation), int), deviation
-    )
+def half_width(errors, deviations, deviation):
+    """Of predictions, by a calibration on some errors."""
+    residual, factors = residual_and_factors(errors, deviations)
+    nothing = np.zeros((1, 0, 0))
+    calibration = Calibration(residual[None, None], factors[None, None], nothing, nothing == 1)
+    return calibration.intervals(0, np.zeros(len(deviation), int), deviation)[1]
 
 
 def test_half_widths_by_hand():
     errors = np.array([[3.0, 1.0, -2.0], [-1.0, 2.0, 0.0], [2.0, -2.0, 4.0]])
     deviations = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 1.0, 0.0]])
-    found = Calibration.of(errors, deviations, [0, 1, 2])
-    np.testing.assert_allclose(found.residual, [14 / 3, 3, 20 / 3])
+    residual, factors = residual_and_factors(errors, deviations)
+    np.testing.assert_allclose(residual, [14 / 3, 3, 20 / 3])
     # s^2 is the squared deviation and the mean square of the other two errors.
     ratios = [
         *(3 / 2.5**0.5, 1 / 5**0.5, 2 / 12**0.5),
@@ -34,20 +33,11 @@ def test_half_widths_by_hand():
         ordered[7] + 0.2 * (ordered[8] - ordered[7]),
         ordered[7] + 0.6 * (ordered[8] - ordered[7]),
     ]
-    np.testing.assert_allclose(found.factors, expected)
-    deviation = np.array([[2.0, 0.0, 1.0]])
-    widths = half_width(found, deviation)
+    np.testing.assert_allclose(factors, expected)
+    widths = half_width(errors, deviations, np.array([[2.0, 0.0, 1.0]]))
     assert widths.shape == (len(PROBABILITIES), 1, 3)
     scale = np.sqrt([4 + 14 / 3, 3, 1 + 20 / 3])
     np.testing.assert_allclose(widths[:, 0], np.outer(expected, scale))
-
-
-def test_those_that_judge_are_judged_by_each_other_alone():
-    errors, deviations = np.random.default_rng(0).normal(size=(2, 5, 30))
-    some = Calibration.of(errors, deviations, [1, 3, 4])
-    alone = Calibration.of(errors[[1, 3, 4]], deviations[[1, 3, 4]], [0, 1, 2])
-    np.testing.assert_array_equal(some.residual, alone.residual)
-    np.testing.assert_array_equal(some.factors, alone.factors)
 
 
 @pytest.mark.parametrize("known", [4, 8])
@@ -58,8 +48,8 @@ def test_gaussian_errors_are_covered_as_often_as_promised(known):
     held = np.zeros(len(PROBABILITIES))
     for _ in range(repetitions):
         errors = by_wavelength * generator.normal(size=(known + 1, wavelengths))
-        calibration = Calibration.of(errors[:-1], np.zeros((known, wavelengths)), [*range(known)])
-        widths = half_width(calibration, np.zeros((1, wavelengths)))
+        none = np.zeros((known, wavelengths))
+        widths = half_width(errors[:-1], none, none[:1])
         held += (np.abs(errors[-1]) <= widths[:, 0]).mean(axis=1) / repetitions
     promised = np.array(PROBABILITIES)
     expected = 2 * t.cdf(t.ppf((1 + promised) / 2, known - 1), known) - 1
@@ -71,69 +61,43 @@ def test_errors_as_large_as_their_deviations_are_covered_as_often_as_promised():
     generator, wavelengths = np.random.default_rng(3), 4000
     deviations = np.linspace(1, 10, 12)[:, None] * np.ones(wavelengths)
     errors = deviations * generator.normal(size=(12, wavelengths))
-    calibration = Calibration.of(errors, deviations, [*range(12)])
-    widths = half_width(calibration, deviations)
+    widths = half_width(errors, deviations, deviations)
     fresh = deviations * generator.normal(size=(12, wavelengths))
     held = (np.abs(fresh) <= widths).mean(axis=(1, 2))
     np.testing.assert_allclose(held, PROBABILITIES, atol=0.02)
     assert (widths[:, -1].mean(axis=1) > 1.3 * widths[:, 0].mean(axis=1)).all()
 
 
-@settings(deadline=None, max_examples=25)
-@given(st.integers(0, 10_000), st.floats(0.1, 10))
-def test_intervals_are_nested_and_wider_where_the_deviation_is_larger(seed, more):
-    errors, deviations = np.random.default_rng(seed).normal(size=(2, 4, 9))
-    calibration = Calibration.of(errors, np.abs(deviations), [0, 1, 2, 3])
-    deviation = np.abs(deviations[:1])
-    widths, wider = (half_width(calibration, d) for d in (deviation, deviation + more))
-    assert (widths > 0).all()
-    assert (np.diff(widths, axis=0) >= 0).all()
-    assert (wider > widths).all()
-
-
-@pytest.mark.parametrize("scale", [1e-150, 1e-3, 1e6, 1e150])
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
 def test_the_unit_of_the_signal_is_that_of_the_intervals(scale):
     errors, deviations = np.abs(np.random.default_rng(1).normal(size=(2, 3, 20)))
-    one = half_width(Calibration.of(errors, deviations, [0, 1, 2]), deviations[:1])
-    other = Calibration.of(scale * errors, scale * deviations, [0, 1, 2])
-    np.testing.assert_allclose(half_width(other, scale * deviations[:1]), scale * one, rtol=1e-9)
+    one = half_width(errors, deviations, deviations[:1])
+    other = half_width(scale * errors, scale * deviations, scale * deviations[:1])
+    np.testing.assert_allclose(other, scale * one, rtol=1e-9)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("deviation", [0.0, 0.3])
-@pytest.mark.parametrize("judges", [[0, 1, 2], [0, 2]])
-def test_perfect_predictions_have_no_width(deviation, judges):
-    deviations = np.full((3, 4), deviation)
-    widths = half_width(Calibration.of(np.zeros((3, 4)), deviations, judges), deviations[:1])
-    np.testing.assert_array_equal(widths, 0)
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_single_error_among_perfect_predictions_is_finite():
-    errors = np.zeros((3, 4))
-    errors[1, 2] = 1e-3
-    widths = half_width(Calibration.of(errors, np.zeros((3, 4)), [0, 1, 2]), np.zeros((1, 4)))
-    assert np.isfinite(widths).all()
+def test_perfect_predictions_have_no_width(deviation):
+    errors, deviations = np.zeros((3, 4)), np.full((3, 4), deviation)
+    assert not half_width(errors, deviations, deviations[:1]).any()
+    errors[1, 2] = 1e-3  # a single error among them
+    assert np.isfinite(half_width(errors, deviations, deviations[:1])).all()
 
 
 def test_folds_and_sides_are_kept_apart_and_what_is_written_is_read():
     generator = np.random.default_rng(2)
-    parts = [
-        [Calibration.of(*generator.normal(size=(2, 3, 6)), [0, 1, 2]) for _ in range(2)]
-        for _ in range(4)
-    ]
-    stacked = Calibration.stack(parts)
-    written = {name: tensor.clone() for name, tensor in stacked.tensors().items()}
-    again = Calibration.from_tensors(written)
-    deviation = np.abs(generator.normal(size=(2, 6)))
-    for fold, sides in enumerate(parts):
-        for side, part in enumerate(sides):
-            expected = half_width(part, deviation)
-            np.testing.assert_array_equal(
-                stacked.half_width(fold, np.full(2, side), deviation), expected
-            )
-            np.testing.assert_array_equal(
-                again.half_width(fold, np.full(2, side), deviation), expected
-            )
+    residual, factors = generator.uniform(1, 2, (4, 2, 6)), generator.uniform(1, 2, (4, 2, 4))
+    written = Calibration(residual, factors, np.zeros((4, 3, 6)), np.ones((4, 2, 3), dtype=bool))
+    again = Calibration.from_tensors({k: part.clone() for k, part in written.tensors().items()})
+    deviation = generator.uniform(1, 2, (2, 6))
+    for found in (written, again):
+        scale, widths = found.intervals(3, np.array([1, 0]), deviation)
+        for place, side in enumerate((1, 0)):
+            expected = np.sqrt(deviation[place] ** 2 + residual[3, side])
+            np.testing.assert_allclose(scale[place], expected)
+            np.testing.assert_allclose(widths[:, place], np.outer(factors[3, side], expected))
+    assert again.calibration_set.all()
+    assert Calibration.from_tensors({"other": torch.zeros(1)}) is None
     with pytest.raises(KeyError, match="factors"):
         Calibration.from_tensors({"residual": torch.zeros(1, 2, 3)})

@@ -13,10 +13,10 @@ from geonode.errors import TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.metrics.metric_learning import LEAKING, LEARNING, learn
-from geonode.training.augmentation import KINDS as DISTURBANCES
 from geonode.training.context import NestedRuns
 from geonode.training.folds import Fold, leave_one_out, leave_two_out, training_wavelengths
 from tests.training.series import (
+    DISTURBANCES,
     TRAINING_WAVELENGTHS,
     cpu,
     decoder_parameters,
@@ -31,7 +31,7 @@ from tests.training.series import (
 LEVELS, WAVELENGTHS, MEMBERS = 5, 9, 2  # of four levels no kinds are weighed
 OUTER, INNER = leave_one_out(LEVELS), leave_two_out(LEVELS, None)
 BOTH_RUNS = pytest.mark.parametrize("folds", [OUTER, INNER], ids=["folds", "inner folds"])
-SCALES = [1.0, 1e9, 1e9, 1.0, 1e9]  # of the noise in place of each spectrum
+NOISE = {0: 1.0, 2: 1e9}  # its scale in place of the spectrum of an end and of one inside
 SETTINGS = {"members": MEMBERS, "augmentation": dict.fromkeys(DISTURBANCES, 0.01)}
 
 
@@ -43,9 +43,9 @@ def measured(row=None, k=None):
     return series(LEVELS, WAVELENGTHS, signal)
 
 
-def noise(k, scale):
+def noise(k):
     """The series with noise in place of spectrum k."""
-    return measured(np.random.default_rng(k).normal(0, scale, WAVELENGTHS), k)
+    return measured(np.random.default_rng(k).normal(0, NOISE[k], WAVELENGTHS), k)
 
 
 def by_fold(tensor, folds, members=MEMBERS):
@@ -144,8 +144,8 @@ def fitted(way):
 def test_a_left_out_spectrum_changes_not_one_bit_of_its_folds(way, fitted, folds):
     fit, name = way
     before, moved = fitted[len(folds)], 0
-    for k, scale in enumerate(SCALES):
-        after = fit(name, noise(k, scale), folds)
+    for k in NOISE:
+        after = fit(name, noise(k), folds)
         for fold in folds:
             if k in fold.left_out:
                 assert_fold_is_untouched(before, after, fold)
@@ -157,21 +157,10 @@ def test_a_left_out_spectrum_changes_not_one_bit_of_its_folds(way, fitted, folds
     assert (moved > 0) == (way not in BLIND)
 
 
-def test_what_is_trained_differs_in_every_parameter():
-    """Of the networks themselves nothing but what knows geodesics alone stays as it was."""
-    without_spectra = {"feature_mean", "feature_deviation", "charts"}
-    for fit, name in ((metric, "end_to_end"), (decode, "path")):
-        before, after = (fit(name, change, OUTER) for change in (measured(), noise(1, 1.0)))
-        for fold in OUTER:
-            if fold.left_out not in ((), (1,)):
-                found = changed(before, after, fold)
-                assert found | without_spectra == before.keys() | without_spectra, (name, fold)
-
-
 @pytest.mark.parametrize("name", LEAKING)
-@pytest.mark.parametrize("folds", [OUTER, INNER], ids=["folds", "inner folds"])
+@BOTH_RUNS
 def test_what_is_said_to_leak_does(name, folds):
-    before, after = (metric(name, change, folds) for change in (measured(), noise(1, 1.0)))
+    before, after = (metric(name, change, folds) for change in (measured(), noise(2)))
     assert all(changed(before, after, fold) for fold in folds)
 
 
@@ -181,7 +170,7 @@ def test_a_fit_is_reproduced_bit_by_bit(way, fitted):
     assert all(torch.equal(again[part], was) for part, was in fitted[len(OUTER)].items())
 
 
-@pytest.mark.parametrize("left_out", [(0,), (2,), (3,), (1, 3), (0, 3)])
+@pytest.mark.parametrize("left_out", [(0,), (3,), (1, 3)])
 def test_a_fold_is_fitted_though_what_it_leaves_out_is_not_known(way, left_out):
     fit, name = way
     alone = [Fold(0, LEVELS, left_out)]
@@ -202,12 +191,9 @@ def test_a_nan_that_is_trained_on_is_an_error(folds):
         KINDS["path"].fit(unknown, features, decoder_parameters(), models)
     with pytest.raises(TrainingError, match=message):
         LEARNING["end_to_end"](unknown, metric_parameters(evidence_margin=None), models)
-    posterior, _ = KINDS["posterior"].fit(unknown, None, decoder_parameters(), models)
-    with pytest.raises(TrainingError, match="posterior: found spectra that are not finite"):
-        predict(posterior, folds[0], 0, unknown, None)
 
 
-@pytest.mark.parametrize("k", range(LEVELS + 1))
+@pytest.mark.parametrize("k", [0, 2, LEVELS])
 def test_a_decoder_reads_the_geometry_of_its_own_fold(k):
     features = flat_features(LEVELS, WAVELENGTHS)
     changed = features + np.random.default_rng(0).normal(size=features.shape)
@@ -237,12 +223,10 @@ def whole(kind, measured, inner_levels, monkeypatch, **changes):
     inner_features = path_features(learned.inner, measured, chosen)
     inside, enter = {}, InnerPredictions.enter
 
-    def spy(entered, kind, folds, said):
+    def spy(entered, place, folds, decoders, features):
         if len(folds) == len(runs.inner.folds):
-            parts = [[said(fold, k) for k in fold.left_out] for fold in folds]
-            pairs = [[(p.spectra[0], p.deviation[0]) for p in of_fold] for of_fold in parts]
-            inside[kind] = torch.from_numpy(np.array(pairs))
-        enter(entered, kind, folds, said)
+            inside[BLENDS[kind][place]] = predictions(decoders, folds, measured, features)
+        enter(entered, place, folds, decoders, features)
 
     with monkeypatch.context() as patch:
         patch.setattr(InnerPredictions, "enter", spy)
@@ -273,10 +257,10 @@ def whole(kind, measured, inner_levels, monkeypatch, **changes):
         outer |= {
             "residual": torch.from_numpy(blend.calibration.residual),
             "factors": torch.from_numpy(blend.calibration.factors),
-            "inner errors": torch.from_numpy(blend.inner.errors),
+            "inner errors": torch.from_numpy(blend.calibration.errors),
         }
     else:
-        assert blend.calibration is blend.inner is None
+        assert blend.calibration is None
     inside |= {f"metric: {name}": part for name, part in of_metrics(learned.inner).items()}
     inside["features"] = torch.from_numpy(inner_features).transpose(0, 1)
     return outer, inside, runs
@@ -303,15 +287,16 @@ BY_EVIDENCE = {
 """What every other fold makes of a spectrum."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "inner_levels"), [("blend", None), ("path", None), ("blend", 2)])
+@pytest.mark.parametrize(
+    ("kind", "inner_levels"), [pytest.param("blend", None, marks=pytest.mark.slow), ("path", 2)]
+)
 def test_from_the_spectra_to_the_intervals_nothing_leaks(kind, inner_levels, monkeypatch):
     outer, inside, runs = whole(kind, measured(), inner_levels, monkeypatch)
     assert BY_EVIDENCE[kind] < outer.keys()
     assert inside.keys() & KINDS.keys() == {*BLENDS[kind]}
     of_inner = {*BLENDS[kind], "features"}
-    for k, scale in enumerate(SCALES):
-        after, after_inside, _ = whole(kind, noise(k, scale), inner_levels, monkeypatch)
+    for k in NOISE:
+        after, after_inside, _ = whole(kind, noise(k), inner_levels, monkeypatch)
         for before, other, folds, by_evidence in (
             (outer, after, runs.outer.folds, BY_EVIDENCE[kind]),
             (inside, after_inside, runs.inner.folds, of_inner),
