@@ -17,10 +17,10 @@ SERIES = series(LEVELS, WAVELENGTHS)
 NO_PENALTY = {"smoothness_weight": 0.0, "bounds_weight": 0.0, "length_weight": 0.0}
 
 
-def fit(dtype=torch.float32, charts=None, report=lambda _: None, **changes):
+def fit(dtype=torch.float32, charts=None, **changes):
     parameters = metric_parameters(**changes)
-    models = run(LEVELS, parameters.members, dtype, report=report)
-    return fit_metric(SERIES, positions(LEVELS) if charts is None else charts, parameters, models)
+    charts = positions(LEVELS) if charts is None else charts
+    return fit_metric(SERIES, charts, parameters, run(LEVELS, parameters.members, dtype))
 
 
 def initial(members=1, seed=0):
@@ -45,17 +45,15 @@ def test_penalties_by_hand():
     torch.testing.assert_close(length, torch.tensor([1000 * 10 / 2, 1000 * 4 / 2]))
 
 
-@pytest.mark.parametrize("term", ["smoothness", "bounds", "length"])
-def test_history_holds_weighted_terms(term):
+def test_history_holds_weighted_terms():
     # Only the first epoch: before any step, so that a weight scales its term and nothing else.
     # Bounds that no metric keeps give the bounds something to say.
     narrow = {"epochs": 1, "bounds": (1.0, 1.0001), "dtype": torch.float64}
-    _, one = fit(**narrow, **{f"{term}_weight": 1.0})
-    _, seven = fit(**narrow, **{f"{term}_weight": 7.0})
-    expected = one.clone()
-    expected[:, TERMS.index(term)] *= 7
-    assert torch.all(one[:, TERMS.index(term)] > 0)
-    torch.testing.assert_close(seven, expected)
+    weights = {f"{term}_weight": 1.0 for term in TERMS[1:]}
+    _, one = fit(**narrow, **weights)
+    _, other = fit(**narrow, **{name: k * weights[name] for k, name in enumerate(weights, 2)})
+    assert torch.all(one > 0)
+    torch.testing.assert_close(other, one * torch.tensor([1.0, 2.0, 3.0, 4.0])[:, None])
 
 
 def test_networks_come_back_in_the_order_of_member_and_fold():
@@ -87,23 +85,14 @@ def test_the_scale_of_the_metric_is_left_to_the_length_penalty():
     assert torch.all(held[-1, length] / held[0, length] < 0.9 * free[-1, length] / free[0, length])
 
 
-def test_loss_decreases():
-    _, history = fit(epochs=60, members=2)
-    assert torch.all(history[-1, 0] < 0.5 * history[0, 0])
-
-
-def test_seeds_and_members_differ_and_a_seed_decides_every_bit():
-    first, _ = fit(members=2)
-    again, _ = fit(members=2)
-    other, _ = fit(members=2, seed=1)
+def test_seeds_members_and_folds_differ_and_a_seed_decides_every_bit():
+    first, again, other = (fit(members=2, seed=seed)[0] for seed in (0, 0, 1))
     for part, same, different in zip(
         first.parameters, again.parameters, other.parameters, strict=True
     ):
         assert torch.equal(part, same)
         assert not torch.equal(part, different)
-    members = first.weights[0].unflatten(0, (2, LEVELS + 1))
-    assert not torch.equal(members[0], members[1])
-    assert not torch.equal(members[0, 0], members[0, 1])
+    assert len(first.weights[0].unique(dim=0)) == 2 * (LEVELS + 1)
 
 
 def test_more_members_leave_the_first_ones_as_they_were():
@@ -125,13 +114,12 @@ def test_every_fold_has_its_own_chart():
     assert changed == [False, False, True, False, False]
 
 
-@pytest.mark.parametrize("parts", [2, 6])
-def test_accumulation_changes_rounding_alone(parts):
+def test_accumulation_changes_rounding_alone():
     # Weights that let every term, the penalties too, decide where the training goes.
     options = {"dtype": torch.float64, "epochs": 5, "bounds": (1.0, 1.0001), "weight_decay": 0.01}
     options |= {"smoothness_weight": 0.1, "length_weight": 0.1}
     whole, history = fit(**options)
-    added, terms = fit(**options, accumulation=parts)
+    added, terms = fit(**options, accumulation=4)
     torch.testing.assert_close(terms, history, rtol=1e-9, atol=0)
     for expected, found in zip(whole.parameters, added.parameters, strict=True):
         # Adam moves a weight even by a gradient that is rounding alone.
@@ -155,17 +143,6 @@ def test_accumulation_holds_the_decoder_rows_of_one_part(monkeypatch):
     assert set(rows) == {5, 2 * 5}
 
 
-def test_more_parts_than_training_pairs_are_refused():
-    with pytest.raises(TrainingError, match="accumulation: found 7, expected at most 6, which"):
-        fit(accumulation=7)
-
-
 def test_training_that_diverges_is_an_error():
     with pytest.raises(TrainingError, match=r"not finite at epoch .*lower the learning rate"):
         fit(epochs=4, learning_rate=1e30, decoder_learning_rate=1e30)
-
-
-def test_reports_add_up():
-    done = []
-    fit(members=2, report=done.append)
-    assert sum(done) == 3 * 2 * (LEVELS + 1)
