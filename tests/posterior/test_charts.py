@@ -8,19 +8,16 @@ EVEN = torch.tensor([[0.0, 10.0, 20.0, 30.0, 60.0]], dtype=torch.float64)
 DOUBLING = torch.tensor([[7.0, 15.0, 31.0, 62.0, 125.0]], dtype=torch.float64)
 
 
-@pytest.mark.parametrize("levels", [EVEN, DOUBLING])
-def test_the_training_levels_reach_from_minus_one_to_one(levels):
-    found = positions(levels, levels)
-    assert found.levels[..., 0].eq(-1).all()
-    torch.testing.assert_close(found.levels[..., -1], torch.ones(1, len(FAMILIES)).double())
-    assert (found.levels.diff(dim=-1) > 0).all()
-
-
 def test_charts_are_their_formulas():
-    targets = torch.tensor([[40.0]], dtype=torch.float64)
+    """All reach from -1 to 1 over the training levels."""
+    ends, targets = torch.tensor([[7.0, 125.0]]).double(), torch.tensor([[40.0]]).double()
+    reach = torch.tensor([-1.0, 1.0]).double().expand(1, len(FAMILIES), 2)
+    torch.testing.assert_close(positions(DOUBLING, ends).targets, reach)
     found = positions(DOUBLING, targets).targets[0, :, 0]
     low, high, at = np.log([7.0, 125.0, 40.0])
     assert found[LOG].item() == pytest.approx(2 * (at - low) / (high - low) - 1, rel=1e-12)
+    low, high, at = np.arcsinh(np.array([7.0, 125.0, 40.0]) / (7 / 3))  # the first kappa
+    assert found[1].item() == pytest.approx(2 * (at - low) / (high - low) - 1, rel=1e-12)
     half = 7.0  # the first of the Langmuir charts: the lowest positive level
     low, high, at = (c / (c + half) for c in (7.0, 125.0, 40.0))
     assert found[LOG + 1].item() == pytest.approx(2 * (at - low) / (high - low) - 1, rel=1e-12)

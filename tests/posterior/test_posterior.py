@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from geonode.errors import TrainingError
 from geonode.posterior.posterior import BLOCK, MetricPosterior
 from geonode.posterior.prior import packaged_prior
 
@@ -42,35 +41,14 @@ def test_the_metric_of_a_line_is_flat_and_two_long():
 
 
 @pytest.mark.parametrize(
-    ("levels", "said"),
-    [
-        ([1.0, 2.0], "three or more"),
-        ([1.0, 1.0, 2.0], "different"),
-        ([-1.0, 1.0, 2.0], "-1"),
-    ],
-)
-def test_levels_that_nothing_can_be_fitted_to_are_refused(levels, said):
-    with pytest.raises(TrainingError, match=said):
-        posterior(np.ones((len(levels), 4)), np.array(levels))
-
-
-def test_spectra_that_are_not_finite_are_refused():
-    spectra = np.outer(LEVELS, BAND)
-    spectra[2, 3] = np.nan
-    with pytest.raises(TrainingError, match="finite"):
-        posterior(spectra)
-
-
-@pytest.mark.parametrize(
     "spectra",
     [
         np.ones((5, 1)) * LEVELS[:, None],
         np.ones((5, 30)),
         np.zeros((5, 30)),
-        1e-12 * np.outer(LEVELS, BAND),
         1e12 * np.outer(LEVELS, BAND),
     ],
-    ids=["one wavelength", "constant", "zero", "tiny", "huge"],
+    ids=["one wavelength", "constant", "zero", "huge"],
 )
 def test_odd_spectra_have_finite_predictions_of_their_size(spectra):
     found = posterior(spectra).predict(np.array([0.0, 25.0, 500.0]))
@@ -86,13 +64,6 @@ def test_levels_over_twelve_decades_have_finite_predictions():
     predicted = posterior(spectra, levels).predict(np.array([1e-4, 1e5])).weights @ spectra
     assert np.isfinite(predicted).all()
     assert np.abs(predicted[0] - (np.log(1e-4) + 30) * BAND).max() < 2
-
-
-def test_fifty_levels_are_no_hardship():
-    levels = np.linspace(0, 100, 50)
-    spectra = np.outer(levels / (20 + levels), BAND)
-    predicted = posterior(spectra, levels).predict(np.array([33.3])).weights @ spectra
-    np.testing.assert_allclose(predicted[0], 33.3 / 53.3 * BAND, atol=1e-3)
 
 
 @pytest.mark.parametrize("count", [3, 5, 11])
