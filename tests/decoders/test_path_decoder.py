@@ -7,7 +7,6 @@ from sklearn.linear_model import Ridge
 
 from geonode.decoders.kinds import KINDS
 from geonode.decoders.path_decoder import FeatureScale, PathDecoders, lift
-from geonode.geometry.trainable import TrainablePerceptron
 from geonode.training.folds import leave_two_out, training_wavelengths
 from tests.training.series import (
     TRAINING_WAVELENGTHS,
@@ -137,44 +136,6 @@ def test_a_decoder_walks_the_geometry_of_its_member_modulo_their_number():
             ]
             rows = features[geometry, fold][training]
             np.testing.assert_allclose(means[member, fold], rows.mean((0, 1)), atol=1e-12)
-    # And members that share a geometry are still different networks.
-    weights = decoders.network.weights[0].unflatten(0, (3, LEVELS + 1))
-    assert not torch.equal(weights[0], weights[2])
-
-
-@pytest.mark.slow
-def test_a_series_that_the_features_determine_is_learned():
-    levels, wavelengths = 7, 15
-    measured = series(levels, wavelengths)
-    signal = measured.signal
-    features = flat_features(levels, wavelengths, training=7)
-    parameters = decoder_parameters(epochs=300, wavelengths=7)
-    decoders, history = KINDS["path"].fit(measured, features, parameters, run(levels))
-    predicted, spread = left_out(decoders, measured, features)
-    assert torch.all(history[-1] < 1e-3)
-    # Inside the series; a level at its end is extrapolated.
-    for level in range(1, levels - 1):
-        error = np.sqrt(np.mean((predicted[level] - signal[level]) ** 2))
-        mean = np.delete(signal, level, axis=0).mean(0)
-        of_mean = np.sqrt(np.mean((mean - signal[level]) ** 2))
-        assert error < 0.25 * of_mean
-    assert np.all(spread > 0)
-
-
-def test_accumulation_holds_the_rows_of_one_part(monkeypatch):
-    rows = []
-    call = TrainablePerceptron.__call__
-
-    def spy(network, inputs):
-        rows.append(inputs.shape[1])
-        return call(network, inputs)
-
-    monkeypatch.setattr(TrainablePerceptron, "__call__", spy)
-    fit(epochs=1)
-    assert set(rows) == {12 * 5, 20 * 5}  # four or five levels, five wavelengths
-    rows.clear()
-    fit(epochs=1, accumulation=4)
-    assert set(rows) == {3 * 5, 5 * 5}
 
 
 # lift

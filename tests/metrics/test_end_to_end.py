@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.decoders.path_decoder import DECODER_SIZES
 from geonode.errors import TrainingError
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
-from geonode.geometry.trainable import TrainablePerceptron
 from geonode.metrics.end_to_end import METRIC_STREAM, TERMS, fit_metric, penalties
 from tests.training.series import metric_parameters, positions, run, series
 
@@ -95,14 +93,6 @@ def test_seeds_members_and_folds_differ_and_a_seed_decides_every_bit():
     assert len(first.weights[0].unique(dim=0)) == 2 * (LEVELS + 1)
 
 
-def test_more_members_leave_the_first_ones_as_they_were():
-    one, _ = fit(members=1, dtype=torch.float64)
-    three, _ = fit(members=3, dtype=torch.float64)
-    for part, more in zip(one.parameters, three.parameters, strict=True):
-        # To rounding, because they are batched otherwise.
-        torch.testing.assert_close(more[: LEVELS + 1], part, rtol=0, atol=1e-9)
-
-
 def test_every_fold_has_its_own_chart():
     x = positions(LEVELS)
     x[2] = np.sign(x[2]) * np.abs(x[2]) ** 1.5
@@ -124,23 +114,6 @@ def test_accumulation_changes_rounding_alone():
     for expected, found in zip(whole.parameters, added.parameters, strict=True):
         # Adam moves a weight even by a gradient that is rounding alone.
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
-
-
-def test_accumulation_holds_the_decoder_rows_of_one_part(monkeypatch):
-    rows = []
-    call = TrainablePerceptron.__call__
-
-    def spy(network, inputs):
-        if inputs.shape[2] == DECODER_SIZES[0]:
-            rows.append(inputs.shape[1])
-        return call(network, inputs)
-
-    monkeypatch.setattr(TrainablePerceptron, "__call__", spy)
-    fit(epochs=1)
-    assert set(rows) == {6 * 5, 12 * 5}  # three or four levels, five wavelengths
-    rows.clear()
-    fit(epochs=1, accumulation=6)
-    assert set(rows) == {5, 2 * 5}
 
 
 def test_training_that_diverges_is_an_error():

@@ -4,7 +4,9 @@ import numpy as np
 import torch
 
 from geonode.config import AugmentationParameters, DecodersParameters, MetricParameters
+from geonode.decoders.path_decoder import fit_path_decoders
 from geonode.devices.device import Device
+from geonode.metrics.end_to_end import fit_metric
 from geonode.progress import silent
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
@@ -116,3 +118,18 @@ def metric_parameters(**changes):
 def decoder_parameters(**changes):
     values = {"kind": "path", "learning_rate": 0.01}
     return DecodersParameters(**(TRAINING | values | changes))
+
+
+def trained_metrics(run, wavelengths=9, **changes):
+    """All that the learning of metrics gives in a run, as a list of tensors."""
+    levels, block = run.folds[0].levels, metric_parameters(**changes)
+    network, history = fit_metric(series(levels, wavelengths), positions(levels), block, run)
+    return [*network.parameters, history]
+
+
+def trained_decoders(run, wavelengths=9, **changes):
+    """All that the training of path decoders gives in a run, as a list of tensors."""
+    levels, block = run.folds[0].levels, decoder_parameters(**changes)
+    features = flat_features(levels, wavelengths)
+    found, history = fit_path_decoders(series(levels, wavelengths), features, block, run)
+    return [*found.network.parameters, found.matrix, found.features.mean, history]

@@ -106,27 +106,6 @@ def test_kinds_follow_each_other_as_in_an_instrument():
     np.testing.assert_allclose(draws(build(**STRENGTH), range(3)), expected, atol=1e-11)
 
 
-def test_a_shifted_wave_is_a_wave():
-    """Up to the error of cubics: h^4 / 384 f'''', and h / 4 times that of their slopes."""
-    frequency, widest = 0.1, np.diff(AXIS).max()
-    phase = np.arange(5.0)[:, None]
-    found = draws(build(np.sin(frequency * AXIS + phase), shift=1.5), range(20))
-    distance = 1.5 * numbers("shift", epochs=range(20))
-    expected = np.sin(frequency * (AXIS[CHOSEN] - distance) + phase)
-    of_slopes = widest**2 / 6 * frequency**3
-    bound = widest / 4 * of_slopes + widest**4 / 384 * frequency**4
-    error = np.abs(found - expected)[..., 1:-1].max()
-    assert 0.01 * bound < error < bound
-    assert bound < 0.2 * widest**2 / 8 * frequency**2  # a straight line between readings is worse
-
-
-def test_beyond_its_ends_a_spectrum_is_constant():
-    found = draws(build(shift=1e9), range(3))
-    distance = numbers("shift")
-    expected = np.where(distance > 0, SPECTRA[:, :1], SPECTRA[:, -1:])
-    np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-12)
-
-
 def test_a_model_does_not_feel_its_company():
     together = build(dtype=torch.float32, **STRENGTH)
     for place, seed in enumerate(SEEDS):

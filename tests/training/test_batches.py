@@ -4,27 +4,17 @@ from dataclasses import replace
 import pytest
 import torch
 
-from geonode.decoders.kinds import KINDS
 from geonode.devices import profile
 from geonode.devices.device import Device
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
-from geonode.metrics.end_to_end import fit_metric
+from geonode.progress import silent
 from geonode.training import footprint, objective
 from geonode.training.batches import Batch, Fitted, Model, batch_limits, batches_of, in_order
 from geonode.training.context import TrainingRun
 from geonode.training.folds import Fold, leave_one_out, leave_two_out
 from geonode.training.footprint import Footprint
-from tests.training.series import (
-    cpu,
-    decoder_parameters,
-    flat_features,
-    metric_parameters,
-    ordered_pairs,
-    positions,
-    run,
-    series,
-)
+from tests.training.series import cpu, ordered_pairs, run, trained_decoders, trained_metrics
 
 MEMBERS, LEVELS, EPOCHS = 3, 5, 6
 OUTER, INNER = leave_one_out(LEVELS), leave_two_out(LEVELS, None)
@@ -165,17 +155,9 @@ def test_a_message_names_member_and_what_is_left_out():
 # of whole trainings
 
 
-def decoders(device=None, report=lambda _: None):
-    features, block = flat_features(LEVELS, 11), decoder_parameters(epochs=EPOCHS)
-    fitted = TrainingRun(OUTER, MEMBERS, device or cpu(torch.float64), report=report)
-    found, history = KINDS["path"].fit(series(LEVELS, 11), features, block, fitted)
-    return [*found.network.parameters, found.features.mean, history]
-
-
-def metrics(dtype):
-    block, models = metric_parameters(members=2), run(LEVELS, 2, dtype)
-    network, history = fit_metric(series(LEVELS, 9), positions(LEVELS), block, models)
-    return [*network.parameters, history]
+def decoders(device=None, report=silent):
+    device = device or cpu(torch.float64)
+    return trained_decoders(TrainingRun(OUTER, MEMBERS, device, report=report), 11, epochs=EPOCHS)
 
 
 def assert_rounding_alone(found, expected):
@@ -232,7 +214,7 @@ def test_the_number_of_cores_changes_not_a_bit(rows, two_threads, monkeypatch):
     for cores, threads in ((1, 1), (5, 3)):
         monkeypatch.setattr(profile.os, "cpu_count", lambda cores=cores: cores)
         torch.set_num_threads(threads)
-        results.append([*metrics(torch.float32), *decoders(CPU)])
+        results.append([*trained_metrics(run(LEVELS, 2)), *decoders(CPU)])
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
@@ -240,7 +222,7 @@ def test_the_size_of_a_batch_changes_rounding_alone(rows):
     results = []
     for most in (1, 300, 10**9):
         rows(most)
-        results.append([*metrics(torch.float64), *decoders()])
+        results.append([*trained_metrics(run(LEVELS, 2, torch.float64)), *decoders()])
     for other in results[1:]:
         assert_rounding_alone(other, results[0])
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.decoders.kinds import KINDS
 from geonode.devices import profile
 from geonode.devices.device import Device
 from geonode.errors import ArtifactError, CorruptArtifactError, TrainingError
-from geonode.metrics.end_to_end import fit_metric
+from geonode.progress import silent
 from geonode.training.checkpoint import Checkpoints, open_checkpoints
 from geonode.training.context import TrainingRun
 from geonode.training.folds import leave_one_out, leave_two_out
@@ -20,15 +19,13 @@ from tests.storage.damage import contents
 from tests.training.series import (
     DISTURBANCES,
     decoder_parameters,
-    flat_features,
-    metric_parameters,
-    positions,
     run,
-    series,
+    trained_decoders,
+    trained_metrics,
 )
 
 ROOT = Path(__file__).parents[2]
-LEVELS, WAVELENGTHS, EPOCHS = 4, 9, 12
+LEVELS, EPOCHS = 4, 12
 MODELS = 2 * (LEVELS + 1)
 LARGEST_BATCH = 5  # models
 FOLDS = leave_one_out(LEVELS)
@@ -36,36 +33,22 @@ PARAMETERS = {"members": 2, "epochs": EPOCHS, "checkpoint_every": 5, "weight_dec
 PARAMETERS |= {"augmentation": dict.fromkeys(DISTURBANCES, 0.01)}
 
 
-def metric(scratch, report=lambda _: None, **changes):
-    """All that the learning of metrics produces."""
-    parameters = metric_parameters(**(PARAMETERS | changes))
-    network, history = fit_metric(
-        series(LEVELS, WAVELENGTHS),
-        positions(LEVELS),
-        parameters,
-        run(LEVELS, parameters.members, scratch=scratch, report=report),
-    )
-    return [*network.parameters, history]
+def metric(scratch, report=silent, **changes):
+    models = run(LEVELS, PARAMETERS["members"], scratch=scratch, report=report)
+    return trained_metrics(models, **(PARAMETERS | changes))
 
 
-def decoders(scratch, report=lambda _: None, **changes):
-    """All that the training of decoders produces."""
-    parameters = decoder_parameters(**(PARAMETERS | changes))
-    trained, history = KINDS["path"].fit(
-        series(LEVELS, WAVELENGTHS),
-        flat_features(LEVELS, WAVELENGTHS),
-        parameters,
-        run(LEVELS, parameters.members, scratch=scratch, report=report),
-    )
-    return [*trained.network.parameters, trained.matrix, trained.features.mean, history]
+def decoders(scratch, report=silent, **changes):
+    models = run(LEVELS, PARAMETERS["members"], scratch=scratch, report=report)
+    return trained_decoders(models, **(PARAMETERS | changes))
 
 
 class StoppedError(Exception):
     """In place of a user who interrupts."""
 
 
-def stop_after(steps):
-    """A report that raises once this many steps of one model are done."""
+def interrupt(fit, scratch, steps=8 * MODELS, **changes):
+    """Raise once this many steps of one model are done."""
     done = []
 
     def report(count):
@@ -73,12 +56,8 @@ def stop_after(steps):
         if sum(done) >= steps:
             raise StoppedError
 
-    return report
-
-
-def interrupt(fit, scratch, steps=8 * MODELS, **changes):
     with pytest.raises(StoppedError):
-        fit(scratch, stop_after(steps), **changes)
+        fit(scratch, report, **changes)
 
 
 @pytest.fixture(autouse=True)
@@ -224,8 +203,7 @@ def test_whatever_decides_the_result_is_told_apart(tmp_path, changes, cause):
 
 
 def test_without_a_folder_or_anything_to_do_there_are_none(tmp_path):
-    assert opened(None) is None
-    assert opened(tmp_path / "absent", checkpoint_every=0) is None
+    assert opened(None) is opened(tmp_path / "absent", checkpoint_every=0) is None
     assert opened(tmp_path, checkpoint_every=0) == Checkpoints(tmp_path, opened(tmp_path).key)
 
 
