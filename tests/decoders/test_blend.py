@@ -14,7 +14,6 @@ from geonode.decoders.blend import (
     BLENDS,
     FEWEST_TO_WEIGH,
     Blend,
-    Prediction,
     fit_blend,
     training_steps,
 )
@@ -185,9 +184,13 @@ def test_a_kind_alone_has_all_the_weight(kind, members):
     )
     if (kind, members) == ("path", 0):
         assert (blend.calibration, found.half_width) == (None, None)
+        assert found.band[0] == "standard deviation"
+        np.testing.assert_array_equal(found.band[1], found.deviation)
     else:
         assert found.half_width.shape == (len(PROBABILITIES), LEVELS, WAVELENGTHS)
         assert (found.half_width > 0).all()
+        assert found.band[0] == "90% interval"
+        np.testing.assert_array_equal(found.band[1], found.half_width[2])
 
 
 def test_every_value_of_the_parameter_names_decoders():
@@ -266,52 +269,22 @@ class Lines:
         return {}
 
 
-def coverage_of_noisy_lines(kind, levels, repetitions):
-    """Share of the points inside each interval, by level, over many series of lines in noise."""
-    generator, held = np.random.default_rng(levels), []
-    for _ in range(repetitions):
-        straight = np.linspace(-1, 1, levels)[:, None] * generator.normal(size=40)
-        noisy = straight + 0.3 * generator.normal(size=(levels, 40))
-        measured = series(levels, 40, noisy)
-        blend, features, *_ = fit(measured, kind)
-        found = blend.left_out(measured, features)
-        held.append((np.abs(found.spectra - noisy) <= found.half_width).mean(axis=2))
-    return np.mean(held, axis=0)
-
-
-@pytest.fixture
-def lines(monkeypatch):
-    """Put straight lines in place of perceptrons, so that their intervals are known to be fair."""
+def test_intervals_of_noisy_lines_hold_what_they_promise(monkeypatch):
+    """Of straight lines in place of perceptrons, so that their intervals are known to be fair."""
 
     def straight(series, features, parameters, run):
         return Lines(), torch.zeros(0, 1, len(run.folds))
 
     monkeypatch.setitem(KINDS, "path", DecoderKind(straight, lambda tensors: None))
-
-
-@pytest.mark.usefixtures("lines")
-def test_intervals_of_a_noisy_series_hold_what_they_promise():
-    held = coverage_of_noisy_lines("path", 7, 20).mean(axis=1)
-    np.testing.assert_allclose(held, PROBABILITIES, atol=0.05)
-
-
-@pytest.mark.usefixtures("lines")
-@pytest.mark.parametrize(
-    ("kind", "levels"), [("path", 4), pytest.param("posterior", 4, marks=pytest.mark.slow)]
-)
-def test_intervals_of_few_levels_hold_most_of_what_they_promise(kind, levels):
-    """Three spectra tell little; of nine points in ten, three in four must be inside."""
-    held = coverage_of_noisy_lines(kind, levels, 20)[:, 1:-1].mean(axis=1)
-    assert held[PROBABILITIES.index(0.9)] > 0.75
-
-
-def test_a_band_is_the_interval_that_is_shown_or_the_deviation():
-    half_width = np.arange(4.0)[:, None, None] * np.ones((4, 2, 3))
-    predicted = Predicted(np.zeros((2, 3)), np.full((2, 4, 3), 0.5))
-    name, band = Prediction(predicted, predicted.deviation, half_width).band
-    assert (name, band.tolist()) == ("90% interval", half_width[2].tolist())
-    name, band = Prediction(predicted, predicted.deviation, None).band
-    assert (name, band.tolist()) == ("standard deviation", np.ones((2, 3)).tolist())
+    generator, held = np.random.default_rng(7), []
+    for _ in range(20):
+        noisy = np.linspace(-1, 1, 7)[:, None] * generator.normal(size=40)
+        noisy += 0.3 * generator.normal(size=(7, 40))
+        measured = series(7, 40, noisy)
+        blend, features, *_ = fit(measured, "path")
+        found = blend.left_out(measured, features)
+        held.append((np.abs(found.spectra - noisy) <= found.half_width).mean(axis=(1, 2)))
+    np.testing.assert_allclose(np.mean(held, axis=0), PROBABILITIES, atol=0.05)
 
 
 # artifact

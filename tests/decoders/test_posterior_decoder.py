@@ -58,14 +58,6 @@ def test_units_do_not_matter(fold, signal, concentration):
     np.testing.assert_array_equal(found.half_widths, expected.half_widths)
 
 
-def test_a_prediction_is_a_combination_of_the_training_spectra():
-    """So a wavelength at which they are twice those at another is predicted twice as large."""
-    doubled = SERIES.signal.copy()
-    doubled[:, 3] = 2 * doubled[:, 7]
-    found = predict(replace(SERIES, signal=doubled)).spectra
-    np.testing.assert_allclose(found[:, 3], 2 * found[:, 7], rtol=1e-9)
-
-
 def test_two_levels_are_too_few():
     few = series(4, WAVELENGTHS)
     fold = leave_one_out(4)[1]
