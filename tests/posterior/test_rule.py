@@ -1,7 +1,7 @@
 import torch
 
 from geonode.posterior.evidence import FittedSmoothers
-from geonode.posterior.rule import WeightRule
+from geonode.posterior.rule import WeightNetwork, WeightRule
 
 LEVELS = torch.tensor([[0.0, 10.0, 20.0, 40.0]], dtype=torch.float64)
 SPECTRA = torch.rand(1, 4, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -22,6 +22,26 @@ def test_before_learning_weights_are_the_fourth_power_of_the_error():
     by_hand = errors**-4 / (errors**-4).sum()
     torch.testing.assert_close(weights, by_hand.expand(2, -1), rtol=1e-4, atol=1e-9)
     assert (expected > 0).all()
+
+
+def test_a_network_is_deep_sets_written_out():
+    """With all parts concatenated before they are multiplied, row by row."""
+    torch.manual_seed(1)
+    network, found, plain = WeightNetwork(8).double(), evidence(), torch.nn.Sequential.forward
+    torch.nn.init.normal_(network.decide[2].weight)
+    weights, logarithm = network(found.features, found.context, found.initial)
+    for row, start in enumerate(found.initial):
+        features, context = (part[row].clamp(-6, 6) for part in (found.features, found.context))
+        common = context.expand(len(features), -1)
+        encoded = plain(network.encode, torch.cat([features, network.description, common], 1))
+        first = start.softmax(0) @ encoded
+        even = encoded[start.isfinite()].mean(0)
+        gathered = plain(network.gather, torch.cat([first, even, context]))
+        both = torch.cat([encoded, gathered.expand(len(features), -1)], 1)
+        expected = (start + 4 * plain(network.decide, both)[:, 0]).softmax(0)
+        torch.testing.assert_close(weights[row], expected)
+        error = plain(network.expect, torch.cat([expected @ encoded, first, gathered]))
+        torch.testing.assert_close(logarithm[row], error[0])
 
 
 def test_weights_know_no_unit_of_the_signal():

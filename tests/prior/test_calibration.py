@@ -15,3 +15,5 @@ def test_half_widths_hold_what_they_promise_where_they_were_found(monkeypatch):
         ratios = np.concatenate([ratio for on_side, ratio in found if on_side == inside])
         held = [(ratios <= width).mean() for width in prior.half_widths[1, side]]
         np.testing.assert_allclose(held, PROBABILITIES, atol=0.02)
+    (_, one), (_, other) = found[0], next(left_out(prior, 5, 2, seed=7))
+    assert not np.array_equal(one, other)

@@ -78,16 +78,6 @@ def test_a_model_that_sits_out_is_not_reached_by_what_is_not_a_number():
     assert adam.first[0].isfinite().all()
 
 
-def test_parameters_without_a_gradient_stay():
-    parts = [torch.ones(1, 2, requires_grad=True) for _ in range(2)]
-    adam = BatchedAdam([parts])
-    parts[0].grad = torch.ones(1, 2)
-    adam.prepare(0, [0.1])
-    adam.step()
-    assert torch.equal(parts[1].detach(), torch.ones(1, 2))
-    assert parts[0].detach().flatten().tolist() == pytest.approx([0.9, 0.9])
-
-
 @pytest.mark.parametrize(("rate", "epochs"), [(0.005, 500), (0.01, 3), (0.3, 1)])
 def test_the_cosine_schedule_is_that_of_torch_to_the_bit(rate, epochs):
     optimiser = torch.optim.SGD([torch.zeros(1)], lr=rate)
