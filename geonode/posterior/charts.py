@@ -48,15 +48,11 @@ def positions(
     raw = _arc_lengths(levels, torch.cat([levels, targets], dim=1))
     low, high = raw[..., :1], raw[..., count - 1 : count]
     scaled = 2 * (raw - low) / (high - low) - 1
+    positive = (levels > 0).all(dim=1, keepdim=True)
+    has_logarithm = torch.cat([positive.expand_as(levels), positive & (targets > 0)], dim=1)
+    scaled[:, LOG] = torch.where(has_logarithm, scaled[:, LOG], scaled[:, 0])
     valid = torch.ones_like(scaled[..., count:], dtype=torch.bool)
-    has_logarithm = (levels > 0).all(dim=1, keepdim=True) & (targets > 0)
-    valid[:, LOG] = has_logarithm
-    scaled[:, LOG, :count] = torch.where(
-        (levels > 0).all(dim=1, keepdim=True), scaled[:, LOG, :count], scaled[:, 0, :count]
-    )
-    scaled[:, LOG, count:] = torch.where(
-        has_logarithm, scaled[:, LOG, count:], scaled[:, 0, count:]
-    )
+    valid[:, LOG] = has_logarithm[:, count:]
     scaled = scaled.clamp(-LARGEST, LARGEST)
     return Positions(scaled[..., :count], scaled[..., count:], valid)
 

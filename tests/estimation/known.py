@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from geonode.decoders.blend import Blend, Prediction
-from geonode.decoders.calibration import InnerErrors
+from geonode.decoders.calibration import PROBABILITIES, Calibration
 from geonode.decoders.posterior_decoder import PosteriorDecoders
 from geonode.decoders.predicted import Predicted
 from geonode.estimation.model import SpectralModel
@@ -53,8 +53,13 @@ def known(formula, levels, errors, rows=None, chart=None, fold=None, inside=None
     calibration_set = np.ones((count + 1, 2, count), dtype=bool)
     if inside is not None:
         calibration_set[:, 0] = np.isin(np.arange(count), inside)
-    inner = InnerErrors(np.tile(errors, (count + 1, 1, 1)), calibration_set)
-    blend = Blend({}, np.ones((count + 1, 2, 1)), None, inner, np.arange(2), signal.shape[1])
+    calibration = Calibration(
+        np.zeros((count + 1, 2, signal.shape[1])),
+        np.zeros((count + 1, 2, len(PROBABILITIES))),
+        np.tile(errors, (count + 1, 1, 1)),
+        calibration_set,
+    )
+    blend = Blend({}, np.ones((count + 1, 2, 1)), calibration, np.arange(2), signal.shape[1])
     fold = leave_one_out(count)[count if fold is None else fold]
     rows = np.zeros((1, signal.shape[1])) if rows is None else rows
     return Known(series, LearnedMetrics(network, [chart] * (count + 1)), blend, fold, formula, rows)
@@ -73,7 +78,7 @@ def learned(levels, signal, fold=None):
     series = Series(levels, np.linspace(400, 700, width), signal, chart, LABELS)
     network = Perceptron.initial(SIZES, [(0,)] * (count + 1))
     decoders = {"posterior": PosteriorDecoders(packaged_prior())}
-    blend = Blend(decoders, np.ones((count + 1, 2, 1)), None, None, np.arange(2), width)
+    blend = Blend(decoders, np.ones((count + 1, 2, 1)), None, np.arange(2), width)
     fold = leave_one_out(count)[count if fold is None else fold]
     return SpectralModel(series, LearnedMetrics(network, [chart] * (count + 1)), blend, fold)
 

@@ -99,7 +99,7 @@ def test_exact_predictions_have_a_smallest_error():
 
 def test_without_inner_folds_nothing_says_how_far_a_spectrum_is_off():
     model = known(straight, LEVELS, ERRORS)
-    object.__setattr__(model.blend, "inner", None)
+    object.__setattr__(model.blend, "calibration", None)
     with pytest.raises(TrainingError, match=r"inner.members 0, expected 1 or more"):
         Curve.of(model)
 

@@ -80,6 +80,6 @@ def test_the_table_has_the_posterior_of_every_level():
 
 def test_without_inner_folds_there_are_no_estimates_but_a_table():
     model = known(bent, LEVELS, ERRORS)
-    object.__setattr__(model.blend, "inner", None)
+    object.__setattr__(model.blend, "calibration", None)
     assert estimate_left_out(model) is None
     assert posterior_csv(None) == "level,concentration,density\n"
