@@ -34,10 +34,10 @@ class Calibration:
         calibration_set: levels whose errors calibrate the predictions (stored as `judges`).
     """
 
-    residual: Float[np.ndarray, "fold 2 wavelength"]
-    factors: Float[np.ndarray, "fold 2 probability"]
+    residual: Float[np.ndarray, "fold side wavelength"]
+    factors: Float[np.ndarray, "fold side probability"]
     errors: Float[np.ndarray, "fold level wavelength"]
-    calibration_set: Bool[np.ndarray, "fold 2 level"]
+    calibration_set: Bool[np.ndarray, "fold side level"]
 
     def intervals(
         self,

@@ -9,8 +9,8 @@ from geonode.decoders.calibration import PROBABILITIES, Calibration, residual_an
 def half_width(errors, deviations, deviation):
     """Of predictions, by a calibration on some errors."""
     residual, factors = residual_and_factors(errors, deviations)
-    nothing = np.zeros((1, 0, 0))
-    calibration = Calibration(residual[None, None], factors[None, None], nothing, nothing == 1)
+    every = np.ones((1, 1, len(errors)), dtype=bool)
+    calibration = Calibration(residual[None, None], factors[None, None], errors[None], every)
     return calibration.intervals(0, np.zeros(len(deviation), int), deviation)[1]
 
 

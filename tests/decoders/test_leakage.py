@@ -190,14 +190,14 @@ def test_a_decoder_reads_the_geometry_of_its_own_fold(k):
 # from spectra to intervals
 
 
-def whole(kind, measured, inner_levels, monkeypatch, **changes):
+def whole(kind, measured, inner_levels, monkeypatch):
     """All that learning produces of a series, each with the fold or the inner fold first.
 
     The outer and the inner parts are apart: of the latter, metrics, geodesics and predictions.
     """
     runs = NestedRuns.of(LEVELS, MEMBERS, InnerParameters(members=1, levels=inner_levels), cpu())
     metrics = metric_parameters(evidence_margin=0.0, **SETTINGS)
-    learned, history, _ = learn(measured, metrics, runs)
+    learned = learn(measured, metrics, runs).metrics
     chosen = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
     features = path_features(learned, measured, chosen)
     inner_features = path_features(learned.inner, measured, chosen)
@@ -210,13 +210,8 @@ def whole(kind, measured, inner_levels, monkeypatch, **changes):
 
     with monkeypatch.context() as patch:
         patch.setattr(InnerPredictions, "enter", spy)
-        blend, losses = fit_blend(
-            measured,
-            features,
-            inner_features,
-            decoder_parameters(kind=kind, **SETTINGS, **changes),
-            runs,
-        )
+        parameters = decoder_parameters(kind=kind, **SETTINGS)
+        blend, _ = fit_blend(measured, features, inner_features, parameters, runs)
     outer = {f"metric: {name}": part for name, part in of_metrics(learned).items()}
     for name, decoders in blend.decoders.items():
         parts = of_decoders(decoders, OUTER, measured, features)
@@ -224,21 +219,14 @@ def whole(kind, measured, inner_levels, monkeypatch, **changes):
     predicted = blend.left_out(measured, features)
     outer |= {
         "features": torch.from_numpy(features).transpose(0, 1),
-        "metric history": by_fold(history.movedim(2, 0), len(OUTER)),
         "weights": torch.from_numpy(blend.weights),
         "anywhere": torch.from_numpy(anywhere(measured, learned, blend)),
         "spectra": torch.from_numpy(predicted.spectra),
         "deviation": torch.from_numpy(predicted.deviation),
         "half width": torch.from_numpy(predicted.half_width.swapaxes(0, 1)),
     }
-    if len(losses):
-        outer["decoder history"] = by_fold(losses.movedim(2, 0), len(OUTER))
     if kind == "path":  # a posterior says itself how far off it may be
-        outer |= {
-            "residual": torch.from_numpy(blend.calibration.residual),
-            "factors": torch.from_numpy(blend.calibration.factors),
-            "inner errors": torch.from_numpy(blend.calibration.errors),
-        }
+        outer |= blend.calibration.tensors()
     else:
         assert blend.calibration is None
     inside |= {f"metric: {name}": part for name, part in of_metrics(learned.inner).items()}
@@ -262,7 +250,7 @@ def anywhere(measured, learned, blend):
 EVERY_PREDICTION = {"spectra", "deviation", "half width", "anywhere"}
 BY_EVIDENCE = {
     "blend": EVERY_PREDICTION | {"weights"},
-    "path": EVERY_PREDICTION | {"residual", "factors", "inner errors"},
+    "path": EVERY_PREDICTION | {"residual", "factors", "errors"},
 }
 """What every other fold makes of a spectrum."""
 

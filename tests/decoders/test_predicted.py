@@ -15,10 +15,7 @@ def test_draws_have_their_mean_and_covariance():
     for of_target, rows in zip(covariance(predicted), draws, strict=True):
         np.testing.assert_allclose(of_target, np.cov(rows.T))
     np.testing.assert_allclose(predicted.deviation, draws.std(axis=1, ddof=1))
-
-
-def test_a_single_draw_has_no_deviation():
-    assert not Predicted.of_draws(np.ones((3, 1, 5))).deviation.any()
+    assert not Predicted.of_draws(draws[:, :1]).deviation.any()  # of a single draw
 
 
 def test_a_mixture_adds_what_every_wavelength_has_besides():

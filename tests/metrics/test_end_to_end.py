@@ -54,17 +54,6 @@ def test_history_holds_weighted_terms():
     torch.testing.assert_close(other, one * torch.tensor([1.0, 2.0, 3.0, 4.0])[:, None])
 
 
-def test_networks_come_back_in_the_order_of_member_and_fold():
-    network, history = fit(members=2, epochs=2, seed=5)
-    assert network.models == 2 * (LEVELS + 1)
-    assert history.shape == (2, len(TERMS), 2 * (LEVELS + 1))
-    # Two steps of Adam move a weight by at most two learning rates: each network is near its own
-    # first weights, and these are far from any other's.
-    for weight, first in zip(network.weights, initial(members=2, seed=5).weights, strict=True):
-        assert (weight - first).abs().max() < 2.1 * 0.005
-    assert not any(part.requires_grad for part in network.parameters)
-
-
 def test_the_reconstruction_alone_moves_every_layer_of_every_metric():
     # Without penalties gradients reach the metric through the features and nothing else. The first
     # step of Adam is the learning rate wherever there is a gradient, and none where it is zero.

@@ -23,7 +23,7 @@ def smooth(coordinate):
 
 def charts(levels, spectra, margin=1.0, folds=None, given=None):
     given = given or Chart.of("linear", None, levels)
-    series = Series(levels, np.arange(spectra.shape[1]), spectra, given, LABELS)
+    series = Series(levels, np.arange(float(spectra.shape[1])), spectra, given, LABELS)
     return charts_by_evidence(series, folds or leave_one_out(len(levels)), margin)
 
 

@@ -68,17 +68,6 @@ def test_weights_variance_and_residuals_are_those_of_kriging(smoother):
         np.testing.assert_allclose(residuals[level], expected, rtol=1e-6, atol=1e-8)
 
 
-def test_mean_functions_are_reproduced_exactly():
-    found, description = Smoothers.of(batch(LEVELS)).at(batch(TARGETS)), dictionary()
-    for name, exact in (("1 c", 2 + 3 * LEVELS), ("c", 3 * LEVELS), ("1", 0 * LEVELS + 2)):
-        rows = description.mean == MEANS.index(name)
-        predicted = found.weights[0, rows].numpy() @ exact
-        slope, start = (3 * (name != "1")), 2 * (name != "c")
-        np.testing.assert_allclose(
-            predicted, np.tile(start + slope * TARGETS, (int(rows.sum()), 1)), rtol=1e-8
-        )
-
-
 def test_matrices_are_inverted_like_a_library_does():
     roots = torch.randn(7, 6, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     matrices = roots @ roots.transpose(1, 2) + 0.1 * torch.eye(6)

@@ -36,10 +36,10 @@ def test_pairs_join_training_levels_alone(fold, data):
     training = {pairs[place] for place in fold.training_pairs.tolist()}
     assert training == {pair for pair in pairs if set(pair) <= used}
     target = data.draw(st.integers(0, fold.levels - 1))
-    features = np.arange(len(pairs))[None, None, :, None, None].repeat(4, axis=1)
+    features = np.arange(float(len(pairs)))[None, None, :, None, None].repeat(4, axis=1)
     features[:, [0, 1, 2]] = -1  # of other folds
     found = fold.paths_to(target, features)
-    assert [pairs[place] for place in found.flatten()] == [
+    assert [pairs[int(place)] for place in found.flatten()] == [
         (source, target) for source in sorted(used - {target})
     ]
     assert fold.paths_to(target, None) is None
