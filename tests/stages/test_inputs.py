@@ -37,7 +37,7 @@ def edit(copy, file, found, other):
 
 def test_words_rerun_nothing(copy, before):
     """Comments, docstrings and blank lines."""
-    file = "geonode/training/schedules.py"
+    file = "geonode/training/adam.py"
     text = (copy / file).read_text(encoding="utf-8")
     first = text.index('"""') + 3
     text = text[:first] + "Other words. " + text[first:] + "\n\n# A comment.\n"
