@@ -12,10 +12,7 @@ from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
 from geonode.spectra.headers import UNITS
-from geonode.spectra.sheet import Grid, Understood, to_number
-
-Row = tuple[int, list[str]]
-"""Number and cells of a row."""
+from geonode.spectra.sheet import Grid, Row, Understood, to_number
 
 Kind = Literal["data", "named", "number", "text", "blank"]
 """Of a row: numbers throughout, numbers behind a name, a number alone, no numbers, nothing."""
@@ -120,31 +117,26 @@ def grid_of(
     Raises:
         SpectraError: a row is longer than the header, or shorter where that is no end.
     """
-    height = _header_height([cells for _, cells in rows[:candidates]])
-    left = [number for number, _ in rows[: candidates - height]]
-    (*above, (header_row, last)), body = rows[candidates - height : candidates], rows[candidates:]
-    header = _trimmed(last) or last[:1]
-    width = len(header)
-    for number, cells in body:
-        found = len(cells) if even and len(cells) < width else len(_trimmed(cells))
-        if found > width or (even and found < width and len(cells) < width):
+    top = candidates - _header_height([cells for _, cells in rows[:candidates]])
+    left, header = [number for number, _ in rows[:top]], rows[top:candidates]
+    width = len(_trimmed(header[-1][1])) or 1
+    for number, cells in rows[candidates:]:
+        found = len(_trimmed(cells)) if len(cells) > width else len(cells)
+        if found > width or (even and len(cells) < width):
             raise SpectraError(
                 f"row {number}: found {found} cells, expected {width} as in the header"
             )
-    full = [(cells + [""] * width)[:width] for _, cells in body]
+    said = (rows_said(left, "above the table"),) if left else ()
+    full = [(number, (cells + [""] * width)[:width]) for number, cells in rows[top:]]
     return Grid(
-        header,
-        [number for number, _ in body],
-        [cells[0] for cells in full],
-        [cells[1:] for cells in full],
+        full[: len(header)],
+        full[len(header) :],
         decimal,
         replace(
             understood,
-            skipped=((rows_said(left, "above the table"),) if left else ()) + understood.skipped,
-            header_rows=tuple(number for number, _ in rows[candidates - height : candidates]),
+            skipped=said + understood.skipped,
+            header_rows=tuple(number for number, _ in header),
         ),
-        header_row,
-        [(number, (cells + [""] * width)[:width]) for number, cells in above],
     )
 
 

@@ -1,6 +1,5 @@
 """Concentrations of named spectra, from a second table."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,16 +53,11 @@ def with_concentrations(sheet: Sheet, grid: Grid, said: str, endings: tuple[str,
         names=names,
         values=sheet.values[at],
         name_places=[sheet.name_places[spectrum] for spectrum in kept],
-        cell_place=_moved(sheet.cell_place, kept),
         understood=sheet.understood.also(f"concentrations of {said}", skipped=skipped),
         names_are="concentrations",
         concentration_unit=unit or sheet.concentration_unit,
         columns=False,
     )
-
-
-def _moved(cell_place: Callable[[int, int], str], kept: list[int]) -> Callable[[int, int], str]:
-    return lambda spectrum, place: cell_place(kept[spectrum], place)
 
 
 def _table(

@@ -12,8 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from geonode.errors import SpectraError
-from geonode.spectra.block import Row, find_block, grid_of, kind_of_cells, rows_said
-from geonode.spectra.sheet import LONGEST_NAME, MOST_VALUES, Grid, Understood, require_columns
+from geonode.spectra.block import find_block, grid_of, kind_of_cells, rows_said
+from geonode.spectra.sheet import (
+    LONGEST_NAME,
+    MOST_VALUES,
+    Grid,
+    Row,
+    Understood,
+    require_columns,
+)
 
 LARGEST_WORKBOOK = 2**27
 """Bytes of a workbook once it is unpacked."""

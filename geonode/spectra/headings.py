@@ -55,8 +55,7 @@ class Heading(NamedTuple):
 
 def headings(grid: Grid) -> list[Heading]:
     """Rows of the header of a table, from the top."""
-    rows = [*grid.above, (grid.header_row, grid.header)]
-    return [Heading(number, cells[0], cells[1:]) for number, cells in rows]
+    return [Heading(number, cells[0], cells[1:]) for number, cells in grid.headings]
 
 
 def merged(grid: Grid, *, series: bool) -> Grid:
@@ -81,8 +80,7 @@ def merged(grid: Grid, *, series: bool) -> Grid:
     if chosen and names and len({*zip(names, cells, strict=True)}) == len(cells):
         cells = _numbered(cells)
     signal = next((row.cells[0] for row in units if not _unit(row.cells[0])), grid.signal)
-    header = [_axis(rows), *cells]
-    return replace(grid, header=header, header_row=found.number, above=[], signal=signal)
+    return replace(grid, headings=[(found.number, [_axis(rows), *cells])], signal=signal)
 
 
 def _concentrations(rows: list[Heading]) -> Heading | None:
@@ -168,15 +166,8 @@ def without_index(grid: Grid) -> Grid:
     header = grid.header
     if header[0].lower() not in INDEX_NAMES or len(header) < 3 or role(header[1]) != "axis":
         return grid
-    counted = [to_number(cell) for cell in grid.first]
+    counted = [to_number(cell) for cell in grid.column(0)]
     if counted not in ([*range(len(counted))], [*range(1, len(counted) + 1)]):
         return grid
-    rest = grid.rest
-    return replace(
-        grid,
-        header=header[1:],
-        first=grid.column(1),
-        rest=[row[1:] for row in rest] if isinstance(rest, list) else rest[:, 1:],
-        above=[(number, cells[1:]) for number, cells in grid.above],
-        understood=grid.understood.also(skipped=("column 1 (counts rows)",)),
-    )
+    understood = grid.understood.also(skipped=("column 1 (counts rows)",))
+    return replace(grid.without_column(), understood=understood)

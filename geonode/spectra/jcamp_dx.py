@@ -133,7 +133,6 @@ def _sheet(blocks: list[Block], places: list[str]) -> Sheet:
         values=values,
         name_places=places,
         axis_places=[f"point {number}" for number in range(1, len(axis) + 1)],
-        cell_place=lambda spectrum, place: f"{places[spectrum]}, point {place + 1}",
         understood=Understood("JCAMP-DX, one block a spectrum", notes=notes),
         # A bare number as title may count samples.
         names_are="concentrations" if by_label else "other",

@@ -203,7 +203,6 @@ def _sheet(data: Any, kind: str) -> Sheet:
         values=np.stack(spectra) if spectra else np.empty((0, len(axis))),
         name_places=places,
         axis_places=[f"{at_axis} {number}" for number in range(1, len(axis) + 1)],
-        cell_place=lambda spectrum, place: f"{places[spectrum]}, {at_axis} {place + 1}",
         understood=Understood(f"{kind}, variable {name} ({', '.join(map(str, values.dims))})"),
         names_are="concentrations" if concentrations else "other",
         concentration_unit=None if named in (None, "", "1") else str(named),

@@ -55,7 +55,7 @@ def sheet_of(grid: Grid, most_levels: int | None) -> Sheet:
         )
     if (pairs := axis_row(grid)) is not None:
         return sheet_of_pairs(grid, pairs)
-    if grid.above:
+    if len(grid.headings) > 1:
         several = merged(grid, series=most_levels is not None)
         return _by_column(several, several.header[0], "")
     roles = [role(name) for name in header]
@@ -87,7 +87,7 @@ def _direction(
         return "columns"
     if corner in ("concentration", "other"):
         return "rows"
-    across, down = grid.header[1:], grid.first
+    across, down = grid.header[1:], grid.column(0)
     if all(to_number(name) is None and wavelength(name) for name in across):
         return "rows"
     numbers_across = all(to_number(name) is not None for name in across)
@@ -113,9 +113,9 @@ def _refuse_turned(grid: Grid, most_levels: int) -> None:
     """
     down, across = (
         np.array([number for text in texts if (number := to_number(text)) is not None])
-        for texts in (grid.first, grid.header[1:])
+        for texts in (grid.column(0), grid.header[1:])
     )
-    if len(across) < len(grid.header) - 1 or len(down) < len(grid.first):
+    if len(across) < len(grid.header) - 1 or len(down) < len(grid.rows):
         return
     low, high = PLAUSIBLE.get(axis_header(grid.header[0])[1], PLAUSIBLE["nm"])
     would_be_axis = bool((low <= across).all() and (across <= high).all()) and bool(
@@ -148,7 +148,6 @@ def _by_column(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
     values = grid.numbers()
     axis = _axis_of_rows(grid)
     axis_name, axis_unit = axis_header(of_rows)
-    rows = grid.row_numbers
     return Sheet(
         names=names,
         axis=axis,
@@ -156,8 +155,7 @@ def _by_column(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
         axis_unit=axis_unit,
         values=values.T,
         name_places=[grid.place(column) for column in range(2, len(names) + 2)],
-        axis_places=[f"row {row}" for row in rows],
-        cell_place=lambda spectrum, place: f"row {rows[place]}, column {names[spectrum]!r}",
+        axis_places=[f"row {row}" for row in grid.row_numbers],
         understood=grid.understood.also("one column a spectrum"),
         names_are="concentrations" if of_columns else "unknown",
         concentration_unit=concentration_header(of_columns)[1],
@@ -167,13 +165,13 @@ def _by_column(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
 
 
 def _axis_of_rows(grid: Grid) -> Float[np.ndarray, "row"]:
-    axis = np.empty(len(grid.first))
-    for place, cell in enumerate(grid.first):
-        number = to_number(cell)
+    axis = np.empty(len(grid.rows))
+    for place, (row, cells) in enumerate(grid.rows):
+        number = to_number(cells[0])
         if number is None or not np.isfinite(number):
             raise SpectraError(
-                f"row {grid.row_numbers[place]}, column {grid.header[0]!r}: found {cell[:40]!r} "
-                "on the axis, expected a finite number"
+                f"row {row}, column {grid.header[0]!r}: found {cells[0][:40]!r} on the axis, "
+                "expected a finite number"
             )
         axis[place] = number
     return axis
@@ -190,16 +188,14 @@ def _by_row(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
         if "1" not in (unit, named) and unit != named:
             _refuse_units(grid, 1, named, unit)
         unit = named if unit == "1" else unit
-    header, rows = grid.header, grid.row_numbers
     return Sheet(
-        names=grid.first,
+        names=grid.column(0),
         axis=axis,
         axis_name=axis_name,
         axis_unit=unit,
         values=grid.numbers(),
-        name_places=[f"row {row}, column 1" for row in rows],
-        axis_places=[grid.place(column) for column in range(2, len(header) + 1)],
-        cell_place=lambda spectrum, place: f"row {rows[spectrum]}, column {header[place + 1]!r}",
+        name_places=[f"row {row}, column 1" for row in grid.row_numbers],
+        axis_places=[f"column {column}" for column in range(2, len(grid.header) + 1)],
         understood=grid.understood.also("one row a spectrum"),
         names_are=_names_are(role(of_rows)),
         concentration_unit=concentration_header(of_rows)[1],
@@ -285,7 +281,6 @@ def _long(grid: Grid, roles: list[Role | None]) -> Sheet:
         values=values,
         name_places=[f"row {row}, column {at_name + 1}" for row in first_rows],
         axis_places=[f"wavelength {value:.10g}" for value in axis],
-        cell_place=lambda spectrum, place: f"spectrum {names[spectrum]!r} at {axis[place]:.10g}",
         understood=grid.understood.also("one row a value"),
         names_are=_names_are(roles[at_name]),
         concentration_unit=concentration_header(grid.header[at_name])[1],

@@ -59,7 +59,6 @@ def sheet_of_pairs(grid: Grid, axis: Heading) -> Sheet:
         values=spectra,
         name_places=places,
         axis_places=[f"wavelength {value:.10g}" for value in found],
-        cell_place=lambda spectrum, place: f"spectrum {names[spectrum]!r} at {found[place]:.10g}",
         understood=grid.understood.also("two columns a spectrum", notes=notes),
         signal=signal,
         columns=True,

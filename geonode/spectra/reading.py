@@ -11,7 +11,7 @@ Messages count rows from 1, header included, as an editor shows them.
 import csv
 import io
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -32,7 +32,7 @@ from geonode.spectra.labelled_arrays import read_labelled_arrays
 from geonode.spectra.layout import sheet_of
 from geonode.spectra.levels import Replicates, scans_of
 from geonode.spectra.sense import doubts
-from geonode.spectra.separate import One, together
+from geonode.spectra.separate import together
 from geonode.spectra.sheet import Grid, Sheet, shortest, to_number
 from geonode.spectra.spc import read_spc
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS, SpectraTable
@@ -232,7 +232,7 @@ def read_series_sheet(path: Path, choices: Choices) -> Sheet:
         return read_sheet(path, most_levels=MOST_LEVELS, sheet_name=choices.sheet)
     sheet = read_sheet(path, most_levels=None, sheet_name=choices.sheet, apart=second)
     with errors_naming(second):
-        return with_concentrations(sheet, _read_grid(second, None), second.name, SUFFIXES)
+        return with_concentrations(sheet, _read_grid(second), second.name, SUFFIXES)
 
 
 def read_sheet(
@@ -257,26 +257,26 @@ def read_sheet(
     suffix = path.suffix.lower()
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise SpectraError("found a pipe or a device, expected a file or a folder")
+    if sheet_name is not None and suffix != ".xlsx":
+        raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
     if suffix in TABLES:
         return sheet_of(_read_grid(path, sheet_name), most_levels)
-    if sheet_name is not None:
-        raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
     if suffix in SHEETS:
         return SHEETS[suffix](path)
     if path.is_dir():
         return _read_folder(path, apart)
-    raise SpectraError(f"found a file {suffix or 'without extension'}, expected {_known()}")
+    raise SpectraError(_unknown(suffix, SUFFIXES))
 
 
-def _read_grid(path: Path, sheet_name: str | None) -> Grid:
+def _unknown(suffix: str, known: Iterable[str]) -> str:
+    return f"found a file {suffix or 'without extension'}, expected one of {', '.join(known)}"
+
+
+def _read_grid(path: Path, sheet_name: str | None = None) -> Grid:
     suffix = path.suffix.lower()
-    if suffix == ".xlsx":
-        return read_excel(path, sheet_name)
-    if sheet_name is not None:
-        raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
     if suffix not in TABLES:
-        raise SpectraError(f"found a file {suffix or 'without extension'}, expected a table")
-    return TABLES[suffix](path)
+        raise SpectraError(_unknown(suffix, TABLES))
+    return read_excel(path, sheet_name) if suffix == ".xlsx" else TABLES[suffix](path)
 
 
 def _read_folder(path: Path, apart: Path | None) -> Sheet:
@@ -288,18 +288,19 @@ def _read_folder(path: Path, apart: Path | None) -> Sheet:
         raise SpectraError("found a folder with nothing in it, expected files of spectra")
     if all(file.suffix.lower() in JCAMP for file in files):
         return read_jcamp_files(files)
-    found = []
+    found = {}
     for file in files:
-        if not file.is_file() or file.suffix.lower() not in SUFFIXES:
+        suffix = file.suffix.lower()
+        if not file.is_file() or suffix not in SUFFIXES:
             raise SpectraError(
                 f"found a folder with {file.name} in it, expected files of one spectrum each alone "
                 f"({', '.join(SUFFIXES)})"
             )
         try:
-            if file.suffix.lower() in TABLES:
-                found.append(One(file.name, sheet_of(_named(_read_grid(file, None)), None)))
-            else:
-                found.append(One(file.name, SHEETS[file.suffix.lower()](file)))
+            is_table = suffix in TABLES
+            found[file.name] = (
+                sheet_of(_named(_read_grid(file)), None) if is_table else SHEETS[suffix](file)
+            )
         except SpectraError as error:
             raise SpectraError(f"{file.name}: {error}") from error
     return together(found)
@@ -309,14 +310,10 @@ def _named(grid: Grid) -> Grid:
     """Two columns with a header, where a file of one spectrum has none."""
     if len(grid.header) != 2 or any(to_number(name) is None for name in grid.header):
         return grid
-    one, other = grid.header
-    rest = grid.rest
     return replace(
         grid,
-        header=["axis", "signal"],
-        row_numbers=[grid.header_row, *grid.row_numbers],
-        first=[one, *grid.first],
-        rest=[[other], *rest] if isinstance(rest, list) else np.vstack([[[float(other)]], rest]),
+        headings=[(grid.header_row, ["axis", "signal"])],
+        rows=[grid.headings[-1], *grid.rows],
         understood=replace(grid.understood, header_rows=()),
     )
 
@@ -343,10 +340,6 @@ def series_of(
         masked=masked,
         concentration_unit=unit,
     )
-
-
-def _known() -> str:
-    return f"one of {', '.join(SUFFIXES)}"
 
 
 # the wavelengths that are kept

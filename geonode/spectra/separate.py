@@ -1,6 +1,6 @@
 """Folders of files with one spectrum each, called by the names of the files."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from geonode.errors import SpectraError
@@ -8,67 +8,51 @@ from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.sheet import Sheet, Understood, require_values
 
 
-@dataclass(frozen=True, eq=False)
-class One:
-    """A file with one spectrum.
-
-    Attributes:
-        file: its name.
-        sheet: the spectrum.
-    """
-
-    file: str
-    sheet: Sheet
-
-    @property
-    def stem(self) -> str:
-        """Name of the file without its ending."""
-        return Path(self.file).stem
-
-
-def together(found: list[One]) -> Sheet:
+def together(sheets: dict[str, Sheet]) -> Sheet:
     """The spectra of several files, on one axis.
+
+    Args:
+        sheets: of every file, by its name.
 
     Raises:
         SpectraError: a file has several spectra, units differ, or the axes cannot be brought to
             one.
     """
+    files, found = list(sheets), list(sheets.values())
     first = found[0]
-    for one in found:
-        if len(one.sheet.names) != 1:
+    stems: dict[str, str] = {}
+    for file, sheet in sheets.items():
+        if len(sheet.names) != 1:
             raise SpectraError(
-                f"{one.file}: found {len(one.sheet.names)} spectra, expected one in every file of "
-                "a folder; or read this file alone"
+                f"{file}: found {len(sheet.names)} spectra, expected one in every file of a "
+                "folder; or read this file alone"
             )
-        units = one.sheet.axis_unit, first.sheet.axis_unit
-        if units[0] != units[1]:
+        if sheet.axis_unit != first.axis_unit:
             raise SpectraError(
-                f"{one.file}: found an axis in {units[0]}, expected {units[1]} as in {first.file}"
+                f"{file}: found an axis in {sheet.axis_unit}, expected {first.axis_unit} as in "
+                f"{files[0]}"
             )
-        stems = [other.file for other in found if other.stem == one.stem]
-        if len(stems) > 1:
-            raise SpectraError(f"found {stems[0]} and {stems[1]}, expected one file a spectrum")
-    require_values(sum(one.sheet.values.size for one in found))
-    files = [one.file for one in found]
-    axes, values = [one.sheet.axis for one in found], [one.sheet.values[0] for one in found]
+        if (other := stems.setdefault(Path(file).stem, file)) != file:
+            raise SpectraError(f"found {other} and {file}, expected one file a spectrum")
+    require_values(sum(sheet.values.size for sheet in found))
+    axes, values = [sheet.axis for sheet in found], [sheet.values[0] for sheet in found]
     axis, spectra, notes = on_common_axis(axes, values, files)
-    said = tuple(f"{one.file}: {text}" for one in found for text in one.sheet.understood.skipped)
-    own = tuple(dict.fromkeys(note for one in found for note in one.sheet.understood.notes))
-    words = first.sheet.understood.format
-    understood = Understood(f"{len(found)} files of one spectrum each, {words}", skipped=said)
+    about = [sheet.understood for sheet in found]
     return replace(
-        first.sheet,
-        names=[one.stem for one in found],
+        first,
+        names=list(stems),
         axis=axis,
         values=spectra,
         name_places=files,
         axis_places=[f"wavelength {value:.10g}" for value in axis],
-        cell_place=lambda spectrum, place: f"{files[spectrum]} at {axis[place]:.10g}",
-        understood=replace(
-            understood,
-            encoding=first.sheet.understood.encoding,
-            header_rows=first.sheet.understood.header_rows,
-            notes=own + notes,
+        understood=Understood(
+            f"{len(found)} files of one spectrum each, {about[0].format}",
+            encoding=about[0].encoding,
+            header_rows=about[0].header_rows,
+            skipped=tuple(
+                f"{file}: {s}" for file, one in zip(files, about, strict=True) for s in one.skipped
+            ),
+            notes=tuple(dict.fromkeys(note for one in about for note in one.notes)) + notes,
         ),
         names_are="other",
         concentration_unit=None,

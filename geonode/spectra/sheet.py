@@ -1,7 +1,7 @@
 """Content of a file of spectra, before its spectra are given a meaning."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from math import isinf
 from typing import Literal
 
 import numpy as np
@@ -67,7 +67,6 @@ class Sheet:
         values: the spectra, NaN where a value is missing.
         name_places: where every name is, for messages.
         axis_places: where every value of the axis is, for messages.
-        cell_place: where the value of a spectrum (first) at a wavelength (second) is.
         understood: how the file was understood.
         names_are: what the file says that the names are.
         concentration_unit: unit of the concentrations that the names are, where the file gives
@@ -87,7 +86,6 @@ class Sheet:
     values: Float[np.ndarray, "spectrum wavelength"]
     name_places: list[str]
     axis_places: list[str]
-    cell_place: Callable[[int, int], str]
     understood: Understood
     names_are: Literal["concentrations", "other", "unknown"] = "unknown"
     concentration_unit: str | None = None
@@ -102,90 +100,104 @@ class Sheet:
         require_size(self.values)
         require_measured(self.values)
 
+    def cell_place(self, spectrum: int, wavelength: int) -> str:
+        """Place of a value, for messages."""
+        word = "column" if self.columns else "spectrum"
+        return f"{self.axis_places[wavelength]}, {word} {self.names[spectrum]!r}"
+
+
+Row = tuple[int, list[str]]
+"""Number of a row, counted from 1 as an editor shows it, and its cells."""
+
 
 @dataclass(frozen=True, eq=False)
 class Grid:
     """Cells of a table, before it is known which way its spectra run.
 
     Attributes:
-        header: the row above the numbers.
-        row_numbers: of the rows below it, counted from 1 as an editor shows them.
-        first: their first cells.
-        rest: their other cells, as numbers where all of them are.
+        headings: rows of the header from the top, one at least; the last is `header`.
+        rows: below them, all as wide.
         decimal: mark of the decimals.
         understood: how the file was understood.
-        header_row: number of the header.
-        above: further rows of the header, from the top, each with its number and as wide as it.
         signal: what the header says was measured; None if it does not.
 
     Raises:
         SpectraError: a header or a first cell is too long to be one.
     """
 
-    header: list[str]
-    row_numbers: list[int]
-    first: list[str]
-    rest: Float[np.ndarray, "row column"] | list[list[str]]
+    headings: list[Row]
+    rows: list[Row]
     decimal: Literal[".", ","]
     understood: Understood
-    header_row: int = 1
-    above: list[tuple[int, list[str]]] = field(default_factory=list)
     signal: str | None = None
 
     def __post_init__(self) -> None:
-        cells = (cell for _, row in self.above for cell in row)
-        _refuse_long([*self.header, *self.first, *cells])
+        _refuse_long([*(cell for _, cells in self.headings for cell in cells), *self.column(0)])
+
+    @property
+    def header(self) -> list[str]:
+        """Cells of the row above the numbers."""
+        return self.headings[-1][1]
+
+    @property
+    def header_row(self) -> int:
+        """Number of that row."""
+        return self.headings[-1][0]
+
+    @property
+    def row_numbers(self) -> list[int]:
+        """Numbers of the rows below it."""
+        return [number for number, _ in self.rows]
+
+    def without_column(self) -> "Grid":
+        """The table without its first column."""
+        above, below = (
+            [(number, cells[1:]) for number, cells in rows] for rows in (self.headings, self.rows)
+        )
+        return replace(self, headings=above, rows=below)
 
     def place(self, column: int) -> str:
         """Place of a cell of the header, for messages; columns are counted from 1."""
         return f"row {self.header_row}, column {column}"
 
-    def numbers(self) -> Float[np.ndarray, "row column"]:
-        """Numbers of the other cells, NaN where a cell is missing.
-
-        Raises:
-            SpectraError: a cell is text, or infinite.
-        """
-        if isinstance(self.rest, np.ndarray):
-            return self.rest
-        numbers = np.empty((len(self.rest), len(self.header) - 1))
-        for place, cells in enumerate(self.rest):
-            numbers[place] = self._row(place, cells)
-        return numbers
+    def column(self, column: int) -> list[str]:
+        """Texts of one column."""
+        return [cells[column] for _, cells in self.rows]
 
     def column_of_numbers(self, column: int) -> Float[np.ndarray, "row"]:
-        """Numbers of one column, the first included, NaN where a cell is missing.
+        """Numbers of one column, NaN where a cell is missing.
 
         Raises:
             SpectraError: a cell is text, or infinite.
         """
-        if column and isinstance(self.rest, np.ndarray):
-            return self.rest[:, column - 1]
-        cells = self.column(column)
-        return np.array([self._number(row, column, cell) for row, cell in enumerate(cells)])
+        return np.array(
+            [self._number(number, column, cells[column]) for number, cells in self.rows]
+        )
 
-    def column(self, column: int) -> list[str]:
-        """Texts of one column, the first included."""
-        if column == 0:
-            return self.first
-        if isinstance(self.rest, np.ndarray):
-            numbers, places = np.unique(self.rest[:, column - 1], return_inverse=True)
-            return np.array([shortest(number) for number in numbers])[places].tolist()
-        return [cells[column - 1] for cells in self.rest]
+    def numbers(self) -> Float[np.ndarray, "row column"]:
+        """Numbers of all columns but the first, NaN where a cell is missing.
 
-    def _row(self, place: int, cells: list[str]) -> list[float]:
+        Raises:
+            SpectraError: a cell is text, or infinite.
+        """
+        numbers = np.empty((len(self.rows), len(self.header) - 1))
+        for place, (number, cells) in enumerate(self.rows):
+            numbers[place] = self._row(number, cells)
+        return numbers
+
+    def _row(self, row: int, cells: list[str]) -> list[float]:
         """Numbers of a row, at once where nothing is wrong and one by one to say what is."""
-        if self.decimal == "." and (text := "".join(cells)).isascii() and "_" not in text:
+        if self.decimal == "." and (text := "".join(cells[1:])).isascii() and "_" not in text:
             try:
-                row = [float(cell or "nan") for cell in cells]
+                numbers = [float(cell or "nan") for cell in cells[1:]]
             except ValueError:
-                row = [np.inf]
-            if not any(map(np.isinf, row)):
-                return row
-        return [self._number(place, column, cell) for column, cell in enumerate(cells, start=1)]
+                numbers = [np.inf]
+            if not any(map(isinf, numbers)):
+                return numbers
+        return [self._number(row, column, cells[column]) for column in range(1, len(cells))]
 
-    def _number(self, place: int, column: int, cell: str) -> float:
-        where = f"row {self.row_numbers[place]}, column {self.header[column]!r}"
+    def _number(self, row: int, column: int, cell: str) -> float:
+        where = f"row {row}, column {self.header[column]!r}"
         number = to_number(cell or "nan", self.decimal)
         if number is None:
             mark = "point" if self.decimal == "." else "comma"

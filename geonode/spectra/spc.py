@@ -92,7 +92,6 @@ def read_spc(path: Path) -> Sheet:
         values=spectra,
         name_places=places,
         axis_places=[f"point {number}" for number in range(1, len(axis) + 1)],
-        cell_place=lambda spectrum, place: f"{places[spectrum]}, point {place + 1}",
         understood=Understood(f"SPC, axis {kind}, signal {signal}", notes=notes),
         names_are="other",
         signal=SIGNALS.get(signal),

@@ -5,21 +5,21 @@ UTF-8 are read so, which is said. Bytes that are partly UTF-8, or cut within a c
 refused.
 """
 
+import codecs
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 from geonode.errors import SpectraError
 
 LARGEST_TEXT = 2**27
-"""Characters of a file."""
+"""Bytes of a file."""
 
 MOST_LINES = 2**21
 """Of a file."""
 
 LONGEST_LINE = 2**20
-"""Characters; a longer line is no line of a table, and is not read into memory."""
+"""Bytes; a longer line is no line of a table, and is not read into memory."""
 
 # The mark of UTF-32 begins with that of UTF-16.
 _MARKS = {
@@ -28,7 +28,6 @@ _MARKS = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
-_PYTHON = {"UTF-8": "utf-8-sig", "UTF-16": "utf-16", "Windows-1252": "cp1252"}
 _UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}")
 
 
@@ -56,52 +55,37 @@ def read_text(path: Path, longest: int = LONGEST_LINE, largest: int = LARGEST_TE
 
     Args:
         path: the file.
-        longest: characters of a line.
-        largest: characters of the file.
+        longest: bytes of a line.
+        largest: bytes of the file.
 
     Raises:
         SpectraError: it is no text, or larger.
         OSError, UnicodeDecodeError: it cannot be read.
     """
     with path.open("rb") as file:
-        start = file.read(4)
-    encoding = next((name for mark, name in _MARKS.items() if start.startswith(mark)), "UTF-8")
+        content = file.read(largest + 1)
+    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), "UTF-8")
     if encoding == "UTF-32":
         raise SpectraError("found UTF-32, expected text saved as UTF-8")
+    if encoding == "UTF-16":
+        content = content.decode("utf-16").encode()
+    ends = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
+    if len(content) > largest or ends > MOST_LINES:
+        raise SpectraError(
+            f"found more than {largest} bytes or {MOST_LINES} lines, expected at most that; read "
+            "the spectra from several files"
+        )
+    lines = content.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
+    if b"\0" in content or any(len(line) >= longest for line in lines):
+        raise SpectraError(
+            f"found binary data or a line of {longest} characters, expected text saved as UTF-8"
+        )
     try:
-        return Text(_lines(path, encoding, longest, largest), encoding)
+        return Text([line.decode() for line in lines], encoding)
     except UnicodeDecodeError as error:
-        if encoding != "UTF-8" or error.reason == "unexpected end of data":
+        if error.reason == "unexpected end of data":  # of the last line
             raise
-    lines = _lines(path, "Windows-1252", longest, largest)
-    if any(_UTF8.search(line.encode("cp1252")) for line in lines if not line.isascii()):
+    decoded = [line.decode("cp1252") for line in lines]
+    if _UTF8.search(content):
         raise SpectraError("found bytes partly of UTF-8, expected text saved as UTF-8 throughout")
-    return Text(lines, "Windows-1252")
-
-
-def _lines(path: Path, encoding: str, longest: int, largest: int) -> list[str]:
-    with path.open(encoding=_PYTHON[encoding], newline="") as file:
-        return list(text_lines(file, longest, largest))
-
-
-def text_lines(
-    file: TextIO, longest: int = LONGEST_LINE, largest: int = LARGEST_TEXT
-) -> Iterator[str]:
-    """Lines of a file, refusing what no text file has.
-
-    Raises:
-        SpectraError: there is a null character or a line that is too long, or the file is.
-    """
-    characters = count = 0
-    while line := file.readline(longest):
-        characters, count = characters + len(line), count + 1
-        if characters > largest or count > MOST_LINES:
-            raise SpectraError(
-                f"found more than {largest} characters or {MOST_LINES} lines, expected at "
-                "most that; read the spectra from several files"
-            )
-        if "\0" in line or len(line) == longest:
-            raise SpectraError(
-                f"found binary data or a line of {longest} characters, expected text saved as UTF-8"
-            )
-        yield line
+    return Text(decoded, "Windows-1252")
