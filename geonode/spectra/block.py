@@ -46,10 +46,10 @@ def kind_of_line(line: str) -> Kind:
         return "blank"
     if _DATA.match(line):
         return "data"
-    ends_in_numbers = _ends_in_numbers([part for part in _PARTS.split(line.strip()) if part])
+    parts = [part for part in _PARTS.split(line.strip()) if part]
     if _NUMBER_FIRST.match(line):
-        return "data" if ends_in_numbers else "number"
-    return "named" if ends_in_numbers else "text"
+        return "data" if _ends_in_numbers(parts) else "number"
+    return _kind_of_named(parts, named=line.lstrip(" ")[0] not in ",;\t|")
 
 
 def kind_of_cells(cells: Sequence[str]) -> Kind:
@@ -59,7 +59,13 @@ def kind_of_cells(cells: Sequence[str]) -> Kind:
         return "blank"
     if cells[0] and to_number(cells[0]) is not None:
         return "data" if len(filled) > 1 else "number"
-    return "named" if _ends_in_numbers(filled) else "text"
+    return _kind_of_named(filled, named=bool(cells[0]))
+
+
+def _kind_of_named(parts: list[str], *, named: bool) -> Kind:
+    """Kind of a row whose first cell is no number: numbers alone follow the end of another axis."""
+    alone = not named and all(to_number(part) is not None for part in parts)
+    return "named" if alone or _ends_in_numbers(parts) else "text"
 
 
 def _ends_in_numbers(parts: list[str]) -> bool:

@@ -1,435 +1,384 @@
-"""Files as instruments and people write them: read right, or refused with the reason."""
+"""Files of text as instruments and people write them: read right, or refused with the reason."""
 
-import struct
-import warnings
+import csv
+import io
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from geonode.errors import SpectraError
-from geonode.spectra.reading import Choices, read_spectra, read_table
+from geonode.spectra.delimited import DELIMITERS
+from geonode.spectra.inspection import inspect_file
+from geonode.spectra.reading import read_spectra, read_table
+from geonode.spectra.sheet import MOST_COLUMNS
+from tests.spectra.tables import (
+    AXIS,
+    LEVELS,
+    NAMES,
+    PLAIN,
+    SPECTRA,
+    above,
+    assert_series,
+    cary,
+    long,
+    tall,
+    text,
+    wide,
+)
 
-LEVELS = np.array([0.0, 5.0, 10.0, 20.0, 40.0])
-AXIS = np.arange(400.0, 461.0, 5.0)
-SPECTRA = np.round(np.random.default_rng(7).uniform(0.05, 1.2, (len(LEVELS), len(AXIS))), 4)
-PREAMBLE = "Instrument: UV-2600\nDate: 22.11.2026 10:15:00\nScan range (nm): 400 - 460\n"
-FOOTER = "\nEnd of data\nLamp: D2\n"
-NAMES = [f"{level:g}" for level in LEVELS]
+TABS = text(wide(), "\t")
+COMMAS = text(wide(), ";", ",")
+ABOVE = "Instrument: UV-2600\nDate: 22.11.2026 10:15:00\nScan range (nm): 400 - 430\n"
+BELOW = "\nEnd of data\nLamp: D2\n"
+PPB = [f"{name} ppb" for name in NAMES]
+COUNTED = "\n".join(f"{n},{line}" for n, line in enumerate(PLAIN.splitlines()))
 
-
-def columns(names=NAMES, corner="wavelength_nm", mark=",", point=".", spectra=SPECTRA, axis=AXIS):
-    rows = [[corner, *names]] + [
-        [f"{at:g}", *(f"{value:.4f}" for value in row)]
-        for at, row in zip(axis, spectra.T, strict=True)
-    ]
-    return (
-        "\n".join(
-            mark.join(row if not place else [cell.replace(".", point) for cell in row])
-            for place, row in enumerate(rows)
-        )
-        + "\n"
-    )
-
-
-def above(*rows, mark=","):
-    """The table with other rows in place of its header."""
-    body = columns(mark=mark).split("\n", 1)[1]
-    return "\n".join(mark.join(row) for row in rows) + "\n" + body
-
-
-def cary(names, axes=None, spectra=SPECTRA, end=","):
-    """Two columns a spectrum; shorter ones end in empty cells."""
-    axes = [AXIS] * len(names) if axes is None else axes
-    lines = [",,".join(names) + "," + end, ",".join(["Wavelength (nm),Abs"] * len(names)) + end]
-    for place in range(max(map(len, axes))):
-        pairs = [
-            f"{axis[place]:g},{values[place]:.4f}" if place < len(axis) else ","
-            for axis, values in zip(axes, spectra, strict=True)
-        ]
-        lines.append(",".join(pairs) + end)
-    return "\n".join(lines) + "\n"
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Write files, by name; the path of the first one."""
-
-    def write_files(**files):
-        paths = []
-        for name, content in files.items():
-            path = tmp_path / name.replace("__", ".")
-            path.write_bytes(content if isinstance(content, bytes) else content.encode())
-            paths.append(path)
-        return paths[0]
-
-    return write_files
-
-
-def assert_series(table, unit=None, axis_unit="nm"):
-    np.testing.assert_array_equal(table.concentrations, LEVELS)
-    np.testing.assert_array_equal(table.axis, AXIS)
-    np.testing.assert_array_equal(table.spectra, SPECTRA)
-    assert (table.concentration_unit, table.axis_unit) == (unit, axis_unit)
-
-
-MICRO = columns([f"{name} µM" for name in NAMES])
 READ = {
-    "UTF-16 of Excel's Unicode text": (columns(mark="\t").encode("utf-16"), None),
-    "UTF-16, the other order": (b"\xfe\xff" + columns(mark="\t").encode("utf-16-be"), None),
-    "Latin-1 with a micro sign": (MICRO.encode("latin-1"), "µM"),
-    "Windows-1252 in the text above": (("Prüfer: Jörg\n\n" + columns()).encode("cp1252"), None),
-    "text above": (PREAMBLE + columns(), None),
-    "text above, an empty line between": (PREAMBLE + "\n" + columns(), None),
-    "text above as a spreadsheet saves it": (
-        "Instrument,UV-2600,,,,\nOperator,Anna,,,,\n" + columns(),
-        None,
-    ),
-    "text above of as many words as columns": (
-        "a text of six words here\n" + columns(mark="\t"),
-        None,
-    ),
-    "text below": (columns() + FOOTER, None),
-    "text above and below, decimal commas": (
-        PREAMBLE + columns(mark=";", point=",") + FOOTER,
-        None,
-    ),
-    "comments above": ("# made by hand\n# twice\n" + columns(), None),
-    "comments within": (columns().replace("\n420,", "\n# lamp changed\n420,"), None),
-    "a commented header": ("# " + columns(), None),
-    "a column that counts rows": (
-        ",".join(["", *columns().split("\n")[0].split(",")])
-        + "\n"
-        + "".join(f"{n},{row}\n" for n, row in enumerate(columns().strip().split("\n")[1:])),
-        None,
-    ),
-    "names above units": (above(["Wavelength", *NAMES], ["nm", *["ppb"] * 5]), "ppb"),
-    "names above units in brackets": (
-        above(["Wavelength", *NAMES], ["(nm)", *["(mg/L)"] * 5], mark="\t"),
+    # bytes
+    "as it is": PLAIN,
+    "byte order mark": PLAIN.encode("utf-8-sig"),
+    "UTF-16 of Excel's Unicode text": TABS.encode("utf-16"),
+    "UTF-16, the other order": b"\xfe\xff" + TABS.encode("utf-16-be"),
+    "Latin-1 with a micro sign": (text(wide([f"{n} µM" for n in NAMES])).encode("latin-1"), "µM"),
+    "Windows-1252 above": ("Prüfer: Jörg\n\n" + PLAIN).encode("cp1252"),
+    "Windows": PLAIN.replace("\n", "\r\n"),
+    "old Macintosh": PLAIN.replace("\n", "\r"),
+    "no last line end": PLAIN.rstrip("\n"),
+    # cells
+    "blank rows below": PLAIN + "\n  \n,,,,\n\n",
+    "blanks": PLAIN.replace(",", " , ").replace("\n", " \n "),
+    "runs of blanks": text(wide(), "   \t "),
+    "quotes": PLAIN.replace("wavelength_nm,0", '"wavelength_nm", "0"'),
+    "numbers": PLAIN.replace("0.1,0.2", "+.1,2E-1").replace("1.0", "1.000000e+00"),
+    "columns in another order": text([[row[0], *row[:0:-1]] for row in wide()]),
+    "rows upside down": text([wide()[0], *wide()[:0:-1]]),
+    "commas at the end of every line": PLAIN.replace("\n", ",\n"),
+    "a column that counts rows": COUNTED.replace("0,", ",", 1),
+    # rows above and below
+    "text above": ABOVE + PLAIN,
+    "text above, an empty line between": ABOVE + "\n" + PLAIN,
+    "text above as a spreadsheet saves it": "Made by,UV-2600,,,\nOperator,Anna,,,\n" + PLAIN,
+    "text above of as many words as columns": "a text of five words\n" + TABS,
+    "text below": PLAIN + BELOW,
+    "text above and below, decimal commas": ABOVE + COMMAS + BELOW,
+    "comments above": "# made by hand\n# twice\n" + PLAIN,
+    "comments within": PLAIN.replace("\n420,", "\n# lamp changed\n420,"),
+    "a commented header": "# " + PLAIN,
+    # several rows of header
+    "names above units": (text(above(["Wavelength", *NAMES], ["nm", *["ppb"] * 4])), "ppb"),
+    "units in brackets": (
+        text(above(["Wavelength", *NAMES], ["(nm)", *["(mg/L)"] * 4]), "\t"),
         "mg/L",
     ),
-    "levels above per cent, of spectra": (
-        above(["wavelength_nm", *NAMES], ["nm", *["%"] * 5]),
-        None,
-    ),
-    "levels above the signal": (above(["wavelength_nm", *NAMES], ["nm", *["Abs"] * 5]), None),
+    "levels above per cent": text(above(["wavelength_nm", *NAMES], ["nm", *["%"] * 4])),
+    "levels above the signal": text(above(["wavelength_nm", *NAMES], ["nm", *["Abs"] * 4])),
     "samples above concentrations": (
-        above(["Sample", *"ABCDE"], ["Concentration (ppb)", *NAMES], ["nm", *["Abs"] * 5]),
+        text(above(["Sample", *"ABCD"], ["Concentration (ppb)", *NAMES], ["nm", *["Abs"] * 4])),
         "ppb",
     ),
-    "samples above concentrations, the axis named": (
-        above(["Sample", "1", "2", "3", "4", "5"], ["wavelength_nm", *NAMES]),
-        None,
-    ),
-    "substance and concentration": (columns([f"As_{name}ppb" for name in NAMES]), "ppb"),
-    "concentration in brackets": (columns([f"As ({name} mg/L)" for name in NAMES]), "mg/L"),
-    "unit behind a blank": (columns([f"{name} mg/L" for name in NAMES]), "mg/L"),
-    "commas at the end of every line": (columns().replace("\n", ",\n"), None),
-    "Cary": (cary([f"{name} ppb" for name in NAMES]), "ppb"),
-    "Cary with text below": (
-        cary([f"As_{name}ppb" for name in NAMES]) + "\n5 ppb,\nCollection Time: 9/22/2026\n"[7:],
+    "numbers of samples": text(above(["Sample", *"1234"], ["wavelength_nm", *NAMES])),
+    # concentrations in names
+    "substance and concentration": (text(wide([f"As_{name}ppb" for name in NAMES])), "ppb"),
+    "in brackets": (text(wide([f"As ({name} mg/L)" for name in NAMES])), "mg/L"),
+    "behind a blank": (text(wide([f"{name} mg/L" for name in NAMES])), "mg/L"),
+    # layouts
+    "unknown corner": (text(wide(PPB, "pixel")), "ppb", "1"),
+    "both corners": (text(wide(corner="nm \\ conc (ppb)")), "ppb", "1"),
+    "rows": (text(tall()), "ppb", "1"),
+    "rows with units": text(tall("conc.", axis=[f"{at:g} nm" for at in AXIS])),
+    "rows, unknown corner": (text(tall("As", PPB)), "ppb", "1"),
+    "rows, units for both": (text(tall("As", PPB, [f"{at:g} nm" for at in AXIS])), "ppb"),
+    "rows, both corners": (text(tall("conc_ppb \\ shift_cm1")), "ppb", "cm-1"),
+    "samples that are levels": (text(tall("sample", PPB)), "ppb", "1"),
+    "long": text(long()),
+    "long, other order": (
+        text(long(["conc_ppb", "raman shift (cm-1)", "counts"], order=(2, 1, 0))),
         "ppb",
+        "cm-1",
     ),
-    "an axis beside every spectrum": (
-        cary(NAMES, end="")
-        .split("\n", 1)[1]
-        .replace(
-            ",".join(["Wavelength (nm),Abs"] * 5),
-            ",".join(f"Wavelength (nm),{name}" for name in NAMES),
-        ),
-        None,
+    "long, units in cells": (text(long(names=PPB)), "ppb"),
+    "Cary": (cary(PPB), "ppb"),
+    "Cary with text below": (cary(PPB) + "\nCollection Time: 9/22/2026\nScan rate,600\n", "ppb"),
+    "an axis beside every spectrum": cary(NAMES, end="")
+    .split("\n", 1)[1]
+    .replace(
+        ",".join(["Wavelength (nm),Abs"] * 4),
+        ",".join(f"Wavelength (nm),{name}" for name in NAMES),
     ),
 }
 
 
-@pytest.mark.parametrize(("content", "unit"), READ.values(), ids=READ)
-def test_the_series_is_read(write, content, unit):
-    assert_series(read_table(write(a__csv=content)), unit)
+@pytest.mark.parametrize("found", READ.values(), ids=READ)
+def test_the_series_is_read(file, found):
+    content, *units = found if isinstance(found, tuple) else (found,)
+    assert_series(read_table(file(content)), *units)
 
 
-BROKEN = columns().replace("\n420,", "\n\n420,")
-REFUSED = {
-    "a row without its axis among numbers": (
-        columns().replace("\n420,", "\nx,"),
-        "'x' on the axis",
+@pytest.mark.parametrize("decimal", [".", ","])
+@pytest.mark.parametrize("delimiter", DELIMITERS)
+def test_every_dialect_is_found(file, delimiter, decimal):
+    if delimiter == decimal:
+        return
+    for suffix, quoting in ((".csv", csv.QUOTE_MINIMAL), (".TSV", csv.QUOTE_ALL), (".txt", 0)):
+        for rows in (wide(["0.5", *NAMES[1:]]), tall("conc", ["0.5", *NAMES[1:]]), long()):
+            written = io.StringIO()
+            writer = csv.writer(written, delimiter=delimiter, quoting=quoting)
+            writer.writerows([cell.replace(".", decimal) for cell in row] for row in rows)
+            table = read_table(file(written.getvalue(), f"series{suffix}"))
+            np.testing.assert_array_equal(table.spectra, SPECTRA)
+            np.testing.assert_array_equal(table.axis, AXIS)
+            assert table.concentrations.tolist() in ([0.5, 10, 20, 60], LEVELS.tolist())
+
+
+def groups(cell, mark=";", names=NAMES, axis=("400", "410", "420"), corner="wavelength_nm"):
+    """A table whose cells all are the same."""
+    return text([[corner, *names], *([at, *[cell] * len(names)] for at in axis)], mark)
+
+
+def plain(*changes):
+    """The plain table with texts in place of others."""
+    content = PLAIN
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert old in content
+        content = content.replace(old, new)
+    return content
+
+
+LEVELS_BELOW = text([["wavelength_nm", *map(str, range(400, 451, 10))], *(["5", *["1"] * 6],) * 4])
+REFUSED = [
+    # bytes
+    ("", "found an empty file, expected a header"),
+    ("\n \n\n", "found an empty file, expected a header"),
+    ('"', "found an empty file"),
+    (PLAIN.encode("utf-16-le"), "binary data"),
+    (PLAIN.encode("utf-32"), "found UTF-32"),
+    (PLAIN.encode("cp037"), "expected"),
+    (PLAIN.encode() + b"\xc3", "not UTF-8"),
+    (b"0" * 2**21, "binary data"),
+    ((PLAIN + "\n# µ").encode() + b"\n# \xb5\n", "partly of UTF-8"),
+    # header
+    ("nothing\n", "row 1: found one cell, 'nothing', expected several"),
+    ("wavelength_nm,0,10,20,60\n", "found 0 wavelengths, expected at least 3"),
+    (PLAIN.split("\n", 1)[1], "row 1: found '400', expected a header"),
+    (plain("wavelength_nm", ""), "row 1: found '', expected a header"),
+    ("nm" + ",1" * MOST_COLUMNS + "\n", f"found {MOST_COLUMNS + 1} columns, expected at most"),
+    (text(wide(["0", "10", "wavelength_nm", "60"])), "row 1, column 4: found a second axis"),
+    # rows
+    ("\n".join(PLAIN.split("\n")[:3]), "found 2 wavelengths, expected at least 3"),
+    (plain("0.7,0.8", "0.7"), "row 3: found 4 cells, expected 5"),
+    (plain("0.8", "0.8,9"), "row 3: found 6 cells, expected 5"),
+    (plain("420,", "\n420,"), "row 4: found a blank row above data"),
+    (PLAIN + "\nmean,1,2,3,4\n", "a blank row above data"),
+    (PLAIN + "\n" + PLAIN, "a blank row above data"),
+    (ABOVE + PLAIN[:-5], "row 8: found 4 cells, expected 5"),
+    (ABOVE + PLAIN + "465", "row 9: found 1 cells"),
+    (ABOVE + plain("400,", "400,high"), "row 5, column '0': found 'high"),
+    (plain("0.7", '"0"7'), "row 3: .*expected plain cells"),
+    (plain("0.7", '"0.7'), "row .*expected plain cells"),
+    # axis
+    (plain("410", "nan"), "row 3, column 'wavelength_nm': found 'nan'"),
+    (plain("410", ""), "row 3, column 'wavelength_nm': found ''"),
+    (plain("410", "x"), "'x' on the axis"),
+    (plain("420", "410"), "row 4: found 410 .*again, first in row 3"),
+    (plain("430", "400"), "row 5: found 400 .*again, first in row 2"),
+    (plain("420", "405"), "row 4: found 405 .*after 410, expected it to asc"),
+    (text([wide()[0], *wide(axis=[9, 8, 8.5, 7])[1:]]), "row 4: .* expected it to descend"),
+    (text(tall(axis=["400", "x", "420", "430"])), "row 1, column 3: found 'x' on the axis"),
+    (text(tall(axis=["400", "430", "420", "440"])), "column 4: found 420 on the axis after"),
+    (text(tall(axis=["400 nm", "410 um", "1", "2"])), "column 3: found units nm and um on one"),
+    # levels
+    (plain("20,60", "high,60"), "row 1, column 4: found 'high', expected a concentration"),
+    (plain("20,60", ",60"), "row 1, column 4: found ''"),
+    (plain("20,60", "-20,60"), "row 1, column 4: found '-20'.*negative"),
+    (plain("20,60", "1e999,60"), "row 1, column 4: found '1e999'.*finite"),
+    (plain("0,10", "blank,10"), "'blank'.*write 0 for a blank"),
+    (
+        plain("20,60", "10.0,60"),
+        r"column 3 \('10'\) and row 1, column 4 \('10.0'\) are the same .*",
     ),
-    "a gap between two halves": (BROKEN, "found a blank row above data"),
-    "a last row that was cut": (PREAMBLE + columns()[:-9], "row 17: found 5 cells, expected 6"),
-    "a last row of a number alone": (PREAMBLE + columns() + "465", "row 18: found 1 cells"),
-    "a damaged row behind the text above": (
-        PREAMBLE + columns().replace("\n400,", "\n400,high"),
-        "row 5, column '0': found 'high",
+    (plain("20,60", "20__r2,60"), "row 1, column 4: found '20__r2' but no '20'"),
+    (plain("20,60", "20__r1,60"), "found '20__r1'"),
+    (plain("0,10,20,60", "0,10,20,20__r2"), "found 3 concentrations, expected 4 to 50"),
+    (
+        text([["nm", *map(str, range(51))], *(["1", *["1"] * 51],) * 3]),
+        "row 3: found 1 on the axis",
     ),
-    "two rows of numbers above": (
-        above(["wavelength_nm", *NAMES], ["", "1", "2", "3", "4", "5"]),
-        "rows 1 and 2: found two rows that may be the concentrations",
+    (plain("10,20,60", "10 ppb,20,60 ppm"), "row 1, column 5: found concentrations in ppm and in"),
+    (text(tall(names=["0", "10 ppm", "20", "60"])), "row 3, column 1: .* in ppm and in ppb"),
+    (text(tall("sample")), "row 2, column 1: found '0' as name of a sample, expected a c"),
+    (text(wide(["As_0ppb", "As_5ppb", "Pb_5ppb", "As_9ppb"])), "'Pb_5ppb' .* of two substances"),
+    (text(wide([f"As 1 {n}0 ppb" for n in "0123"])), "expected a concentration that is finite"),
+    (text(wide(["0", "As -5 ppb", "10", "20"])), "'As -5 ppb'"),
+    (text(wide([f"As_{name}ppb_10min" for name in NAMES])), "expected a concentration"),
+    # several rows of header
+    (text(above(wide()[0], ["", *"1234"])), "rows 1 and 2: found two rows that may be the conc"),
+    (text(above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 4])), "in ppb and in ppm"),
+    (text(above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb"])), "in ppm and in ppb"),
+    # pairs and long tables
+    (
+        cary(["Baseline 100%T", *PPB[1:]]),
+        "'Baseline 100%T', expected a concentration.*spectra.conc",
     ),
-    "columns that pandas has renamed": (
-        columns(["0", "20", "20.1", "20.2", "40"]),
-        "a level of its own, or what pandas .* spectra.replicates to levels or to marks",
+    (cary(PPB).replace("410,0.6", ",0.6"), "row 4: found a value of '10 ppb' without its wavel"),
+    (text([*long(), ["10", "410", "0"]]), "found 10 at 410 again, first in row .* replicate"),
+    ("conc,nm,A,B\n1,2,3,4\n", "row 1: found the columns 'conc', 'nm', 'A', 'B', expected one of"),
+    (text([*long(), ["10", "", "0"]]), "row 18, column 'wavelength_nm': found no number"),
+    # marks that may be of thousands or of decimals, by the part that is not settled
+    (
+        groups("0,5", names=["0", "1.000", "2.000", "5.000"]),
+        "'5.000' .* point .*: it is 5.000 or 50",
     ),
-    "two substances": (
-        columns(["As_0ppb", "As_5ppb", "Pb_5ppb", "As_20ppb", "As_40ppb"]),
-        "'Pb_5ppb' beside 'As_0ppb', which are of two substances",
+    (groups("0,5", axis=["1.000", "1.010", "1.020"]), "'1.020' .* its point .* 1.020 or 1020;"),
+    (groups("0,5", names=["0 ppb", "1.000 ppb", "2.000 ppb", "5.000 ppb"]), "'5.000' .* its point"),
+    (groups("1.234"), "'1.234' .* its point .*: it is 1.234 or 1234;"),
+    (groups("12.345", "\t"), "'12.345' .* its point"),
+    (groups("12.345", "|"), "'12.345' .* its point"),
+    (groups("1.234.567"), "'1.234.567' .* its point"),
+    (groups("1,234", names=[*NAMES, "2,4-D"]), "'1,234' .* its comma .*: it is 1.234 or 1234;"),
+    (groups('"1,234"'), "'1,234' .* its comma"),
+    ("nm 0,5\n400 1,5\n410 2,5\n420 3,5\n", "two ways to read .* comma and delimiter blanks"),
+    # columns that pandas has renamed
+    (groups("1", names=["0", "10", "10.1", "20"]), "'10.1' beside '10': a level of its own, or wh"),
+    (
+        groups("1", names=["0", "10", "20", "10.1", "20.1"]),
+        "'10.1' .* set spectra.replicates to levels or",
     ),
-    "two numbers in a name": (
-        columns([f"As 1 {name} ppb" for name in ("000", "005", "010", "020", "040")]),
-        "expected a concentration that is finite",
-    ),
-    "a negative number in a name": (columns(["0", "As -5 ppb", "10", "20", "40"]), "'As -5 ppb'"),
-    "a time behind a concentration": (
-        columns([f"As_{name}ppb_10min" for name in NAMES]),
-        "expected a concentration",
-    ),
-    "units that differ between rows": (
-        above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 5]),
-        "found concentrations in ppb and in ppm",
-    ),
-    "units that differ between columns": (
-        above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb", "ppb"]),
-        "found concentrations in ppm and in ppb",
-    ),
-    "rows of data behind an empty one": (
-        columns() + "\nmean,1,2,3,4,5\n",
-        "a blank row above data",
-    ),
-    "two tables": (columns() + "\n" + columns(), "a blank row above data"),
-    "a blank": (columns(["blank", *NAMES[1:]]), "'blank'.*write 0 for a blank"),
-    "UTF-8 and Latin-1 together": (
-        (columns() + "\n# µ").encode() + "\n# µ\n".encode("latin-1"),
-        "partly of UTF-8",
-    ),
-    "Cary with a baseline": (
-        cary(["Baseline 100%T", *(f"{name} ppb" for name in NAMES[1:])]),
-        "'Baseline 100%T', expected a concentration.*spectra.concentrations",
-    ),
-    "Cary with a value and no wavelength": (
-        cary([f"{name} ppb" for name in NAMES]).replace("\n405,", "\n,", 1),
-        "'405'|without its wavelength|found",
-    ),
+    # which way a table runs
+    (text(wide(corner="x")), "row 1, column 1: found 'x', which does not tell whether"),
+    (LEVELS_BELOW, r"row 1, column 1: .* write concentration in the first"),
+    # numbers that stand for none
+    (plain("0.7", "9.969209968386869e36"), r"found 9\.96921e\+36, which NetCDF has where"),
+    (plain("0.7", "1e101"), r"expected finite numbers of at most 1e\+100"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED, ids=[one[1][:50] for one in REFUSED])
+def test_what_is_wrong_or_may_mean_two_things_is_refused(file, content, message):
+    path = file(content)
+    for read in (read_table, inspect_file):
+        with pytest.raises(SpectraError, match=message) as caught:
+            read(path)
+        assert str(caught.value).startswith(f"{path}: ")
+        assert "\n" not in str(caught.value)
+
+
+CELLS = ["abc", "<0.5", "0.5*", "$1", "12:30", "2024-01-01", "1_000", "0x1F", "1/2", "#N/A", "True"]
+CELLS += [
+    "inf",
+    "-inf",
+    "1e999",
+    "0.5 0.6",
+    "--1",
+    "1e",
+    "٣",
+    "10%",
+    "1.2.3",
+    "0.5nm",
+    "½",
+    "1 000",
+]
+CELLS += ["'0.5", "=A1", "０.5", "−", "1e2.5", "", "nan", "9" * 400, "1," * 9]
+ODD = st.sampled_from(CELLS)
+
+
+@pytest.mark.parametrize(("mark", "point"), [(",", "."), (";", ","), ("\t", ".")])
+def test_a_cell_that_is_no_number_is_refused_with_its_row(file, mark, point):
+    for cell in CELLS:
+        rows = wide()
+        rows[2][3] = f'"{cell}"' if mark in cell else cell
+        for missing in ("refuse", "mask") if cell not in ("", "nan") else ("refuse",):
+            with pytest.raises(
+                SpectraError, match=r"row [23]"
+            ):  # of commas among points, the first
+                read_table(file(text(rows, mark).replace(".", point)), missing=missing)
+
+
+SETTLED = {
+    "one number below one": (groups("0.123", "\t"), 0.123),
+    "four digits before": (groups("1234.567"), 1234.567),
+    "four decimals": (groups("1.2345"), 1.2345),
+    "commas between the cells": (groups("1.234", ","), 1.234),
+    "both marks": (groups("0,125", names=["0,5", "10,25", "20,125", "30"]), 0.125),
+    "no marks": (groups("1234"), 1234),
+    "an axis that cannot be of thousands": (groups("0,5", axis=["400.5", "401.5", "402.5"]), 0.5),
 }
 
 
-@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_is_wrong_or_may_mean_two_things_is_refused(write, content, message):
-    with pytest.raises(SpectraError, match=message):
-        read_table(write(a__csv=content))
+@pytest.mark.parametrize(("content", "value"), SETTLED.values(), ids=SETTLED)
+def test_a_mark_that_is_settled_is_read(file, content, value):
+    np.testing.assert_array_equal(read_table(file(content)).spectra, np.full((4, 3), value))
 
 
-# replicates
-
-
-def test_what_pandas_calls_a_second_column_is_as_it_is_chosen(write):
-    path = write(a__csv=columns(["0", "20", "20.1", "5", "40"]))
-    marked = read_table(path, choices=Choices(replicates="marks"))
-    assert marked.concentrations.tolist() == [0, 5, 20, 40]
-    np.testing.assert_array_equal(marked.scans[2], SPECTRA[[1, 2]])
-    apart = read_table(path, choices=Choices(replicates="levels"))
-    assert apart.concentrations.tolist() == [0, 5, 20, 20.1, 40]
-    np.testing.assert_array_equal(apart.spectra, SPECTRA[[0, 3, 1, 2, 4]])
-
-
-def test_marks_that_can_mean_nothing_else_are_scans(write):
-    names = ["As_0ppb", "As_5ppb_1", "As_5ppb_2", "As_20ppb", "As_40ppb"]
-    for marked in (names, ["0 ppb", "5 ppb", "5 ppb.1", "20 ppb", "40 ppb"]):
-        table = read_table(write(a__csv=columns(marked))) if len(set(marked)) == 5 else None
-        if marked is names:
-            assert [len(scans) for scans in table.scans] == [1, 2, 1, 1]
-        np.testing.assert_array_equal(table.scans[1], SPECTRA[[1, 2]])
-
-
-# sheets
-
-
-def workbook(path, **sheets):
-    book = pytest.importorskip("openpyxl").Workbook()
-    book.remove(book.active)
-    for name, rows in sheets.items():
-        sheet = book.create_sheet(name)
-        for row in rows:
-            sheet.append(row)
-    book.save(path)
-    return path
-
-
-CELLS = [["wavelength_nm", *NAMES], *np.column_stack([AXIS, SPECTRA.T]).tolist()]
-
-
-def test_a_sheet_is_chosen(tmp_path):
-    path = workbook(tmp_path / "a.xlsx", Info=[["made by", "Anna"]], Data=CELLS)
-    with pytest.raises(SpectraError, match=r"sheets 'Info', 'Data', .*spectra\.sheet"):
-        read_table(path)
-    with pytest.raises(SpectraError, match="expected one called 'data'"):
-        read_table(path, choices=Choices(sheet="data"))
-    assert_series(read_table(path, choices=Choices(sheet="Data")))
-    assert len(read_spectra(path, sheet_name="Data").names) == 5
-
-
-def test_a_table_may_stand_anywhere_in_a_sheet(tmp_path):
-    rows = [["UV-2600"], [], *([None, *row] for row in CELLS), [], [None, "checked by Jörg"]]
-    rows[0] = [None, "UV-2600"]
-    assert_series(read_table(workbook(tmp_path / "a.xlsx", Data=rows)))
-    with pytest.raises(SpectraError, match="expected a workbook"):
-        read_table(tmp_path / "a.csv", choices=Choices(sheet="Data"))
-
-
-# a second table
-
-
-def named(write, second, names="abcde"):
-    path = write(a__csv=columns(list(names)), b__csv=second)
-    return path, Choices(concentrations=path.with_name("b.csv"))
-
-
-def test_concentrations_come_from_a_second_table(write):
-    path, choices = named(write, "name,concentration (ppb)\ne,40\nb,5\nc,10\nd,20\na,0\n")
-    assert_series(read_table(path, choices=choices), "ppb")
-    path, choices = named(write, "sample;operator;conc\na;x;0\nb;x;2,5\nc;y;2,5\nd;y;20\ne;y;40\n")
-    with pytest.raises(SpectraError, match=r"b\.csv: .*found the columns|expected name and"):
-        read_table(path, choices=Choices(concentrations=write(c__csv="a,b,c\n1,2,3\n2,3,4\n")))
-    table = read_table(path, choices=choices)
-    assert table.concentrations.tolist() == [0, 2.5, 20, 40]
-    np.testing.assert_array_equal(table.scans[1], SPECTRA[[1, 2]])
+def test_a_decimal_comma_may_come_late_and_stays_in_names(file):
+    rows = "".join(f"{axis};1;2;3;4\n" for axis in range(400, 450))
+    table = read_table(file(f"nm;0;1;2;3\n{rows}450;1;2,5;3;4\n"))
+    assert table.spectra[1, -1] == 2.5
+    names = ["2,4-D", "2,4,5-T", "1,1'-biphenyl", "x,y"]
+    for cell, value in (("0,5", 0.5), ("0.5", 0.5), ("7", 7)):
+        found = read_spectra(file(groups(cell, names=names)))
+        assert (found.names, found.values[0, 0]) == (names, value)
+    assert read_spectra(file(groups("0,5", names=["2,4-D", "0,5 ppb"]))).names[1] == "0.5 ppb"
+    with pytest.raises(SpectraError, match=r"found '0\.5', expected a number with a decimal comma"):
+        read_spectra(file(groups("0.5", names=["2,4-D", "0,5 ppb"])))
 
 
 @pytest.mark.parametrize(
-    ("second", "message"),
+    ("levels", "axis", "corner"),
     [
-        ("name,conc\na,0\nb,5\nc,10\nd,20\n", "found 'e', which b.csv has not"),
-        ("name,conc\na,0\nb,5\nc,10\nd,20\ne,40\na,0\n", "row 7: found 'a' again"),
-        ("name,conc\na,0\nb,-5\nc,10\nd,20\ne,40\n", "row 3: found '-5', expected a concentration"),
-        ("name,conc\na,0\nb,5 ppm\nc,10 ppb\nd,20\ne,40\n", "in ppb and in ppm"),
-        ("name,conc\na,0\nb,5\nc,\nd,20\ne,\n", "found 3 concentrations, expected 4 to 50"),
+        ([0, 10, 20, 30], np.arange(400, 800, 10), "wavelength"),
+        ([100, 200, 300, 500], np.arange(400, 801, 10), "wavelength_nm"),
+        ([0, 50, 100, 500], np.arange(300, 800, 12), "raman_shift_cm1"),
+        ([0, 1, 2, 5], np.linspace(0.4, 0.8, 9), "wavelength_um"),
+        ([0, 10, 20, 30], np.arange(700, 399, -20), "wavelength_nm"),
     ],
 )
-def test_a_second_table_that_does_not_fit_is_refused(write, second, message):
-    path, choices = named(write, second)
-    with pytest.raises(SpectraError, match=message):
-        read_table(path, choices=choices)
-
-
-# several files
-
-
-def folder(tmp_path, names, axes=None, header="wavelength_nm,Abs\n", spectra=SPECTRA):
-    place = tmp_path / "scans"
-    place.mkdir()
-    for name, axis, values in zip(names, axes or [AXIS] * len(names), spectra, strict=False):
-        body = "".join(f"{at:g},{value:.4f}\n" for at, value in zip(axis, values, strict=True))
-        (place / name).write_text(header + body, encoding="utf-8")
-    return place
-
-
-def test_files_are_called_by_their_concentrations(tmp_path):
-    place = folder(tmp_path, [f"As_{name}ppb.csv" for name in NAMES])
-    assert_series(read_table(place), "ppb")
-    assert len(read_spectra(place).names) == 5
-    (place / "notes.docx").touch()
-    with pytest.raises(SpectraError, match=r"a folder with notes\.docx in it"):
-        read_table(place)
-
-
-def test_files_without_a_header_and_with_a_second_table(tmp_path):
-    place = folder(tmp_path, [f"S{n}.txt" for n in range(5)], header="")
-    (place / "levels.csv").write_text(
-        "file,conc_ppb\n" + "".join(f"S{n}.txt,{level:g}\n" for n, level in enumerate(LEVELS))
-    )
-    table = read_table(place, choices=Choices(concentrations=place / "levels.csv"))
-    assert_series(table, "ppb", axis_unit="1")
-
-
-def test_numbers_of_samples_are_no_concentrations(tmp_path):
-    place = folder(tmp_path, [f"{n}.csv" for n in range(5)])
-    with pytest.raises(SpectraError, match=r"0\.csv: found '0' as name of a sample"):
-        read_table(place)
-
-
-def test_files_of_two_units_are_refused(tmp_path):
-    place = folder(tmp_path, [f"{name} ppb.csv".replace("/", "") for name in NAMES])
-    one = place / "5 ppb.csv"
-    one.write_text(one.read_text().replace("wavelength_nm", "wavenumber_cm1"))
-    with pytest.raises(SpectraError, match=r"found an axis in .*, expected"):
-        read_table(place)
-
-
-# axes that differ
-
-
-def quadratic(axis, level):
-    """Monotone along the axis, so that monotone cubics follow it closely."""
-    return 0.2 + (level + 1) * ((axis - 300) / 100) ** 2
-
-
-@pytest.mark.parametrize("kind", ["pairs", "files"])
-def test_spectra_of_different_axes_are_brought_to_the_coarsest(tmp_path, write, caplog, kind):
-    axes = [np.arange(400 + n, 461.0, 2.5) for n in range(5)]
-    axes[2] = np.arange(395, 466.0, 5.0)
-    values = [quadratic(axis, level) for axis, level in zip(axes, LEVELS, strict=True)]
-    names = [f"{name} ppb" for name in NAMES]
-    if kind == "pairs":
-        path = write(a__csv=cary(names, axes, values))
-    else:
-        path = folder(tmp_path, [f"{name}.csv" for name in names], axes, spectra=values)
-    table = read_table(path)
-    np.testing.assert_array_equal(table.axis, np.arange(405, 460.0, 5.0))
-    expected = quadratic(table.axis, LEVELS[:, None])
-    # Written with four digits; cubics through points 2.5 apart are off by less.
-    np.testing.assert_allclose(table.spectra, expected, atol=2e-4 * expected.max())
-    assert "interpolated (monotone cubics) to the 11 values" in caplog.text
-    assert "from 405 to 455" in caplog.text
-
-
-def test_axes_without_enough_in_common_are_refused(write):
-    axes = [AXIS] * 4 + [AXIS + 55]
-    with pytest.raises(SpectraError, match="2 values in common, from 455 to 460"):
-        read_table(write(a__csv=cary([f"{name} ppb" for name in NAMES], axes)))
-    axes = [AXIS] * 4 + [np.delete(np.arange(400.0, 461.0), slice(11, 39))]
-    values = [*SPECTRA[:4], np.ones(len(axes[4]))]
-    with pytest.raises(SpectraError, match="found nothing between 410 and 439"):
-        read_table(write(a__csv=cary([f"{name} ppb" for name in NAMES], axes, values)))
-
-
-# SPC, as bytes that are packed by hand from the description of the format
-
-
-def spc(values, first=AXIS[0], last=AXIS[-1], version=0x4B, exponent=-128, of_one=-128, kind=3):
-    header = struct.pack("<BBBbIddI", 0, version, 0, exponent, len(values), first, last, 1)
-    header += struct.pack("<BBB", kind, 2, 0)
-    one = struct.pack("<BbHfffIIf", 0, of_one, 0, 0.0, 0.0, 0.0, 0, 0, 0.0)
-    kinds = "f" if -128 in (exponent, of_one) else "i"
-    scale = 1 if kinds == "f" else 2.0 ** (32 - exponent)
-    body = struct.pack(
-        f"<{len(values)}{kinds}", *(v if kinds == "f" else round(v * scale) for v in values)
-    )
-    return header.ljust(512, b"\0") + one.ljust(32, b"\0") + body
-
-
-@pytest.mark.parametrize("exponents", [(-128, -128), (2, 2)])
-def test_spc_files_are_read(tmp_path, exponents):
-    pytest.importorskip("spc_io")
-    place = tmp_path / "scans"
-    place.mkdir()
-    for name, values in zip(NAMES, SPECTRA, strict=True):
-        content = spc(values, exponent=exponents[0], of_one=exponents[1])
-        (place / f"As_{name}ppb.spc").write_bytes(content)
-    table = read_table(place)
-    np.testing.assert_array_equal(table.concentrations, LEVELS)
-    np.testing.assert_allclose(table.axis, AXIS)
-    np.testing.assert_allclose(table.spectra, SPECTRA, rtol=1e-6)
-    assert (table.axis_name, table.axis_unit) == ("wavelength", "nm")
+def test_levels_below_an_axis_are_asked_about(file, levels, axis, corner):
+    rows = [[corner, *map(str, axis)], *([str(n), *["0.5"] * len(axis)] for n in levels)]
+    with pytest.raises(SpectraError, match=r"row 1, column 1: .* write concentration in the first"):
+        read_table(file(text(rows)))
+    rows[0][0] = "concentration"
+    np.testing.assert_array_equal(read_table(file(text(rows))).concentrations, levels)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("names", "axis"),
     [
-        (spc(SPECTRA[0], version=0x4D), "old format .*JCAMP-DX"),
-        (spc(SPECTRA[0])[:-9], "found no SPC file|bytes of 1 spectra"),
-        (spc(SPECTRA[0], exponent=3, of_one=1), "exponents 3 and 1"),
-        (b"no SPC", "found no header of an SPC file"),
-        (spc([*SPECTRA[0][:-1], np.nan]), "found NaN or infinity"),
+        ([100, 300, 600, 900], [200, 201, 202, 203]),
+        ([0, 10, 20, 30, 40], [450, 520, 650]),
+        ([0, 100, 200, 300], [1, 2, 3]),
+        (range(100, 1000, 100), range(400, 420)),
+        ([0, 0.1, 0.2, 0.3], [1, 2, 3]),  # which pandas would not make
+        ([1.1, 2, 3.1, 4], [1, 2, 3]),
     ],
 )
-def test_spc_files_that_are_not_read_are_refused(write, content, message):
-    pytest.importorskip("spc_io")
-    with pytest.raises(SpectraError, match=message), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        read_spectra(write(a__spc=content))
+def test_levels_that_could_be_an_axis_or_scans_are_levels(file, names, axis):
+    found = read_table(file(groups("1", ",", [str(n) for n in names], [str(at) for at in axis])))
+    np.testing.assert_array_equal(found.concentrations, names)
+    np.testing.assert_array_equal(found.axis, axis)
+
+
+def test_bare_numbers_are_told_apart_by_the_longer_side(file):
+    values = np.random.default_rng(0).normal(size=(4, 51))
+    rows = [["x", *range(51)], *([level, *row] for level, row in enumerate(values.tolist()))]
+    turned = [["x", *range(4)], *([at, *row] for at, row in enumerate(values.T.tolist()))]
+    for table in (rows, turned):
+        found = read_table(file(text([list(map(str, row)) for row in table])))
+        np.testing.assert_array_equal(found.spectra, values)
+
+
+@settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.binary(max_size=200)
+    | st.text(alphabet='nm,;\t| .0159"\n\r__r-e', max_size=200)
+    | st.lists(st.lists(ODD, max_size=4), max_size=4).map(lambda rows: text(rows, ";"))
+)
+def test_only_spectra_errors_come_out_of_any_text(file, content):
+    for read in (read_table, read_spectra):
+        try:
+            read(file(content))
+        except SpectraError as error:
+            assert "series.csv: " in str(error)

@@ -1,341 +1,384 @@
-import random
+"""What a reader is asked for, and files of every kind but awkward text."""
+
+import struct
+import warnings
 
 import numpy as np
+import openpyxl
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.spectra.reading import read_spectra, read_table, to_csv
-
-PLAIN = """\
-wavelength_nm,0,10,20,60
-400,0.1,0.2,0.3,0.4
-410,0.5,0.6,0.7,0.8
-420,0.9,1.0,1.1,1.2
-430,1.3,1.4,1.5,1.6
-"""
-PLAIN_SPECTRA = np.array(
-    [[0.1, 0.5, 0.9, 1.3], [0.2, 0.6, 1.0, 1.4], [0.3, 0.7, 1.1, 1.5], [0.4, 0.8, 1.2, 1.6]]
+from geonode.spectra.inspection import inspect_file
+from geonode.spectra.reading import Choices, read_spectra, read_table, to_csv
+from tests.spectra.tables import (
+    AXIS,
+    LEVELS,
+    NAMES,
+    PLAIN,
+    SPECTRA,
+    assert_series,
+    cary,
+    long,
+    tall,
+    text,
+    wide,
 )
 
-
-@pytest.fixture
-def read(tmp_path):
-    """Read text or bytes from a file called series.csv."""
-
-    def read_text(content, **options):
-        path = tmp_path / "series.csv"
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return read_table(path, **options)
-
-    return read_text
+PPB = [f"{name} ppb" for name in NAMES]
 
 
-def assert_plain(table):
-    np.testing.assert_array_equal(table.axis, [400, 410, 420, 430])
-    assert (table.axis_name, table.axis_unit) == ("wavelength", "nm")
-    np.testing.assert_array_equal(table.concentrations, [0, 10, 20, 60])
-    np.testing.assert_array_equal(table.spectra, PLAIN_SPECTRA)
+# windows, gaps, scans
+
+
+@pytest.mark.parametrize("cell", ["", "nan", " "])
+@pytest.mark.parametrize("rows", [wide(), [wide()[0], *wide()[:0:-1]], tall("conc"), long()])
+def test_a_gap_is_refused_or_its_wavelength_is_masked(file, rows, cell):
+    path = file(text([[cell if found == "0.6" else found for found in row] for row in rows]))
+    for read in (read_table, read_spectra):
+        with pytest.raises(
+            SpectraError, match=r"(row|column|wavelength) .*'10': found an empty or"
+        ):
+            read(path)
+        found = read(path, missing="mask")
+        np.testing.assert_array_equal(found.axis, [400, 420, 430])
+        np.testing.assert_array_equal(found.masked, [410])
+    table = read_table(path, missing="mask")
+    np.testing.assert_array_equal(table.spectra, SPECTRA[:, [0, 2, 3]])
+
+
+def test_a_window_includes_its_ends_and_gaps_outside_do_not_matter(file):
+    table = read_table(file(PLAIN.replace("0.2", "")), window=(410.0, 430.0))
+    np.testing.assert_array_equal(table.axis, [410, 420, 430])
+    np.testing.assert_array_equal(table.spectra, SPECTRA[:, 1:])
     assert table.masked.size == 0
+    message = r"window \[405, 420\] keeps 2 wavelengths.*axis runs from 400 to 430"
+    with pytest.raises(SpectraError, match=message):
+        read_table(file(PLAIN), window=(405.0, 420.0))
+    holes = PLAIN.replace("0.1", "").replace("0.6", "").replace("1.1", "")
+    with pytest.raises(SpectraError, match="missing cells leave 1 of 4 wavelengths"):
+        read_table(file(holes), missing="mask")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        PLAIN,
-        PLAIN.encode("utf-8-sig"),
-        PLAIN.replace("\n", "\r\n"),
-        PLAIN.rstrip("\n"),
-        PLAIN + "\n  \n,,,,\n\n",
-        PLAIN.replace(",", " , ").replace("\n", " \n "),
-        PLAIN.replace("wavelength_nm,0", '"wavelength_nm", "0"'),
-        PLAIN.replace("wavelength_nm", "wavelength (nm)"),
-        PLAIN.replace("0.1,0.2", "+.1,2E-1"),
-    ],
-    ids=["plain", "bom", "crlf", "no newline", "blank end", "spaces", "quoted", "unit", "floats"],
-)
-def test_the_same_series_in_many_hands(read, content):
-    assert_plain(read(content))
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("direction", [1, -1])
-def test_order_of_rows_and_columns_does_not_matter(read, seed, direction):
-    header, *rows = [line.split(",") for line in PLAIN.splitlines()]
-    columns = random.Random(seed).sample(range(1, 5), 4)
-    lines = [[row[0], *(row[column] for column in columns)] for row in [header, *rows[::direction]]]
-    assert_plain(read("\n".join(",".join(line) for line in lines)))
-
-
-@pytest.mark.parametrize(
-    ("header", "name", "unit"),
-    [
-        ("wavelength_nm", "wavelength", "nm"),
-        ("raman_shift_cm1", "raman_shift", "cm-1"),
-        ("Raman shift (cm^-1)", "Raman shift", "cm-1"),
-        ("wavelength [nm]", "wavelength", "nm"),
-        ("wavelength / nm", "wavelength", "nm"),
-        ("wavelength nm", "wavelength", "nm"),
-        ("Wavelength (NM)", "Wavelength", "nm"),
-        ("wavelength_µm", "wavelength", "um"),
-        ("photon_energy_eV", "photon_energy", "eV"),
-        ("raman_shift", "raman_shift", "1"),
-        ("shift (parsec)", "shift (parsec)", "1"),  # of no known unit
-        ("nm", "nm", "1"),
-    ],
-)
-def test_name_and_unit_of_the_axis(read, header, name, unit):
-    table = read(PLAIN.replace("wavelength_nm", header))
-    assert (table.axis_name, table.axis_unit) == (name, unit)
-
-
-def test_replicates_belong_to_their_level_in_order_of_their_marks(read):
-    table = read(
-        "wavelength_nm,30__r10,0,30,10.0__r2,10,30__r2,20\n"
-        "1,5,0,3,2,1,4,0\n2,50,0,30,20,10,40,0\n3,500,0,300,200,100,400,0\n"
-    )
+def test_scans_belong_to_their_level_in_order_of_their_marks(file):
+    rows = "wavelength_nm,30__r10,0,30,10.0__r2,10,30__r2,20\n1,5,0,3,2,1,4,0\n"
+    table = read_table(file(rows + "2,50,0,30,20,10,40,0\n3,500,0,300,200,100,400,0\n"))
     np.testing.assert_array_equal(table.concentrations, [0, 10, 20, 30])
     np.testing.assert_array_equal(table.scans[1], [[1, 10, 100], [2, 20, 200]])
     np.testing.assert_array_equal(table.scans[3], [[3, 30, 300], [4, 40, 400], [5, 50, 500]])
-    np.testing.assert_array_equal(table.spectra[3], [4, 40, 400])
+    with pytest.raises(SpectraError, match=r"\('2__r2'\) and .* \('2.0__r2'\) are the same scan"):
+        read_table(file("nm,0,1,2,3,2__r2,2.0__r2\n" + "".join(f"{n}{',1' * 6}\n" for n in "123")))
 
 
-def test_window_includes_its_ends(read):
-    table = read(PLAIN, window=(410.0, 430.0))
-    np.testing.assert_array_equal(table.axis, [410, 420, 430])
-    np.testing.assert_array_equal(table.spectra, PLAIN_SPECTRA[:, 1:])
+@pytest.mark.parametrize(
+    "names", [["As_0ppb", "As_5ppb_1", "As_5ppb_2"], ["0 ppb", "5 ppb", "5 ppb.1"]]
+)
+def test_marks_that_can_mean_nothing_else_are_scans(file, names):
+    values = "".join(f"{at},{at},{at + 1},{at + 2},{at + 3},{at + 4}\n" for at in (1, 2, 3))
+    label = names[0].partition("0")[0]
+    names = [*names, *(f"{label}{level}ppb" for level in (7, 9))]
+    table = read_table(file(f"nm,{','.join(names)}\n{values}"))
+    assert table.concentrations.tolist() == [0, 5, 7, 9]
+    np.testing.assert_array_equal(table.scans[1], [[2, 3, 4], [3, 4, 5]])
 
 
-@pytest.mark.parametrize("cell", ["", "nan", "NaN", " "])
-@pytest.mark.parametrize("descending", [False, True])
-def test_masked_wavelengths_are_left_out_and_reported(read, cell, descending):
-    header, *rows = PLAIN.replace("0.6", cell).splitlines()
-    text = "\n".join([header, *(rows[::-1] if descending else rows)])
-    table = read(text, missing="mask")
-    np.testing.assert_array_equal(table.axis, [400, 420, 430])
-    np.testing.assert_array_equal(table.spectra, PLAIN_SPECTRA[:, [0, 2, 3]])
-    np.testing.assert_array_equal(table.masked, [410])
+def test_what_pandas_calls_a_second_column_is_as_it_is_chosen(file):
+    path = file("nm,0,20,20.1,5,40\n1,1,2,3,4,5\n2,1,2,3,4,5\n3,1,2,3,4,5\n")
+    marked = read_table(path, choices=Choices(replicates="marks"))
+    assert marked.concentrations.tolist() == [0, 5, 20, 40]
+    np.testing.assert_array_equal(marked.scans[2], [[2, 2, 2], [3, 3, 3]])
+    apart = read_table(path, choices=Choices(replicates="levels"))
+    assert apart.concentrations.tolist() == [0, 5, 20, 20.1, 40]
+    np.testing.assert_array_equal(apart.spectra[:, 0], [1, 4, 2, 3, 5])
 
 
-def test_missing_cells_outside_the_window_do_not_matter(read):
-    table = read(PLAIN.replace("0.2", ""), window=(410.0, 430.0))
-    np.testing.assert_array_equal(table.axis, [410, 420, 430])
-    assert table.masked.size == 0
+def test_scans_of_long_tables_are_numbered_by_their_column(file):
+    rows = [["scan", "conc", "nm", "A"]]
+    for level in LEVELS:
+        for scan in ("b", "a")[: 2 if level == 20 else 1]:
+            rows += [[scan, f"{level:g}", str(at), str(at + level + (scan == "a"))] for at in AXIS]
+    table = read_table(file(text(rows)))
+    assert [len(scans) for scans in table.scans] == [1, 1, 2, 1]
+    np.testing.assert_array_equal(table.scans[2], np.add.outer([20, 21], AXIS))
 
 
-def wide(levels):
-    rows = ["wavelength_nm," + ",".join(map(str, levels))]
-    return "\n".join(rows + [f"{axis}" + ",1" * len(levels) for axis in (1, 2, 3)])
+# unknown spectra
 
 
-ERRORS = {
-    "empty file": ("", "found an empty file, expected a header"),
-    "blank file": ("\n \n\n", "found an empty file, expected a header"),
-    "header only": ("wavelength_nm,0,10,20,60\n", "found 0 wavelengths, expected at least 3"),
-    "two rows": ("nm,0,1,2,3\n1,1,1,1,1\n2,1,1,1,1\n", "found 2 wavelengths, expected at least 3"),
-    "utf-16 without mark": (PLAIN.encode("utf-16-le"), "binary data"),
-    "half a character": (PLAIN.encode() + b"\xc3", "not UTF-8"),
-    "binary": (bytes(range(256)) * 10, "binary data|not UTF-8"),
-    "endless line": (b"0" * 2**21, "binary data"),
-    "no header": (PLAIN.split("\n", 1)[1], "row 1: found '400', expected a header"),
-    "no axis name": (PLAIN.replace("wavelength_nm", ""), "row 1: found '', expected a header"),
-    "short row": (PLAIN.replace("0.7,0.8", "0.7"), "row 3: found 4 cells, expected 5"),
-    "long row": (PLAIN.replace("0.8", "0.8,9"), "row 3: found 6 cells, expected 5"),
-    "blank row": (PLAIN.replace("420,", "\n420,"), "row 4: found a blank row above data"),
-    "text": (PLAIN.replace("0.7", "high"), "row 3, column '20': found 'high', expected a number"),
-    "underscore": (PLAIN.replace("0.7", "1_0"), "row 3, column '20': found '1_0'"),
-    "other digits": (PLAIN.replace("0.7", "\u0667"), "row 3, column '20': found '\u0667'"),
-    "thousands": (PLAIN.replace("0.7", '"1,000"'), "row 3, column '20': found '1,000'"),
-    "quote": (PLAIN.replace("0.7", '"0"7'), "row 3: .*expected plain cells"),
-    "open quote": (PLAIN.replace("0.7", '"0.7'), "row .*expected plain cells"),
-    "empty cell": (PLAIN.replace("0.7", ""), "row 3, column '20': found an empty or NaN cell"),
-    "nan cell": (PLAIN.replace("1.6", "nan"), "row 5, column '60': found an empty or NaN cell"),
-    "inf cell": (PLAIN.replace("0.7", "inf"), "row 3, column '20': found 'inf', .*finite"),
-    "overflow": (PLAIN.replace("0.7", "1e999"), "row 3, column '20': found '1e999', .*finite"),
-    "nan axis": (PLAIN.replace("410", "nan"), "row 3, column 'wavelength_nm': found 'nan'"),
-    "empty axis": (PLAIN.replace("410", ""), "row 3, column 'wavelength_nm': found ''"),
-    "inf axis": (PLAIN.replace("410", "inf"), "row 3, column 'wavelength_nm': found 'inf'"),
-    "text axis": (PLAIN.replace("410", "x"), "row 3, column 'wavelength_nm': found 'x'"),
-    "repeated axis": (PLAIN.replace("420", "410"), "row 4: found 410 .*again, first in row 3"),
-    "repeated apart": (PLAIN.replace("430", "400"), "row 5: found 400 .*again, first in row 2"),
-    "unsorted": (PLAIN.replace("420", "405"), "row 4: found 405 .*after 410, expected it to asc"),
-    "unsorted start": (PLAIN.replace("400", "415"), "row 3: found 410 .*after 415"),
-    "unsorted down": (
-        "nm,0,1,2,3\n9,1,1,1,1\n8,1,1,1,1\n8.5,1,1,1,1\n7,1,1,1,1\n",
-        "row 4: found 8.5 .*after 8, expected it to descend",
-    ),
-    "text level": (
-        PLAIN.replace("20,60", "high,60"),
-        "row 1, column 4: found 'high', expected a c",
-    ),
-    "empty level": (PLAIN.replace("20,60", ",60"), "row 1, column 4: found ''"),
-    "negative level": (PLAIN.replace("20,60", "-20,60"), "row 1, column 4: found '-20'.*negative"),
-    "nan level": (PLAIN.replace("20,60", "nan,60"), "row 1, column 4: found 'nan'.*finite"),
-    "inf level": (PLAIN.replace("20,60", "inf,60"), "row 1, column 4: found 'inf'.*finite"),
-    "same level": (
-        PLAIN.replace("20,60", "10.0,60"),
-        r"row 1, column 3 \('10'\) and row 1, column 4 \('10.0'\) are the same .*mark .* 10__r2",
-    ),
-    "same scan": (
-        wide([0, 10, 20, 30, "30__r2", "30.0__r2"]),
-        r"column 6 \('30__r2'\) and row 1, column 7 \('30.0__r2'\) are the same scan",
-    ),
-    "mark without base": (
-        PLAIN.replace("20,60", "20__r2,60"),
-        "row 1, column 4: found '20__r2' but no '20'",
-    ),
-    "mark without level": (PLAIN.replace("20,60", "__r2,60"), "row 1, column 4: found '__r2'"),
-    "mark without number": (PLAIN.replace("20,60", "20__r,60"), "row 1, column 4: found '20__r'"),
-    "first scan marked": (
-        PLAIN.replace("20,60", "20__r1,60"),
-        "row 1, column 4: found '20__r1', expected .* 30__r2 for its second scan",
-    ),
-    "3 levels": (wide(range(3)), "found 3 concentrations, expected 4 to 50"),
-    "51 levels": (wide(range(51)), "found 51 concentrations, expected 4 to 50"),
-    "replicates are no levels": (
-        wide([0, 10, 20, "20__r2"]),
-        "found 3 concentrations, expected 4 to 50",
-    ),
-}
+def test_names_of_unknown_spectra_may_be_any_text_but_are_unique(file):
+    names = ["tap water", "well 3", "nm?", "12"]
+    for rows in (wide(names), tall("sample", names), tall("As", names)):
+        found = read_spectra(file(text(rows)))
+        assert found.names == names
+        np.testing.assert_array_equal(found.values, SPECTRA)
+    found = read_spectra(file(text(long(["sample", "wavelength_nm", "A"], names))))
+    place = [found.names.index(name) for name in names]
+    np.testing.assert_array_equal(found.values[place], SPECTRA)
+    # Two spectra that are called like columns of a long table.
+    assert read_spectra(file("nm,sample,A\n1,2,3\n2,4,5\n3,6,7\n")).names == ["sample", "A"]
+    with pytest.raises(SpectraError, match="column 4: found 'a' again, first in row 1, column 2"):
+        read_spectra(file(text(wide(["a", "b", "a", "c"]))))
+    with pytest.raises(SpectraError, match="row 1, column 3: found no name"):
+        read_spectra(file(text(wide(["a", "", "b", "c"]))))
 
 
-@pytest.mark.parametrize(("content", "message"), ERRORS.values(), ids=ERRORS)
-def test_errors_name_file_place_and_remedy_in_one_line(read, tmp_path, content, message):
-    with pytest.raises(SpectraError, match=message) as caught:
-        read(content)
-    assert str(caught.value).startswith(f"{tmp_path / 'series.csv'}: ")
-    assert "\n" not in str(caught.value)
+# writing
 
 
-def test_infinity_is_refused_even_where_gaps_are_masked(read):
-    with pytest.raises(SpectraError, match="row 3, column '20': found '-inf'"):
-        read(PLAIN.replace("0.7", "-inf"), missing="mask")
-
-
-def test_masking_must_leave_a_series(read):
-    holes = PLAIN.replace("0.1", "").replace("0.6", "").replace("1.1", "")
-    with pytest.raises(SpectraError, match="missing cells leave 1 of 4 wavelengths"):
-        read(holes, missing="mask")
-    with pytest.raises(SpectraError, match="missing cells leave 0 of 4 wavelengths"):
-        read(holes.replace("1.6", ""), missing="mask")
-
-
-def test_window_must_leave_a_series(read):
-    with pytest.raises(
-        SpectraError, match=r"window \[405, 420\] keeps 2 wavelengths.*axis runs from 400 to 430"
-    ):
-        read(PLAIN, window=(405.0, 420.0))
-
-
-def test_missing_file_and_directory(tmp_path):
-    with pytest.raises(SpectraError, match=r"absent\.csv: No such file"):
-        read_table(tmp_path / "absent.csv")
-    (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(SpectraError, match=r"folder\.csv: Is a directory"):
-        read_table(tmp_path / "folder.csv")
-    for name, found in (("series.xls", r"a file \.xls"), ("series", "a file without extension")):
-        with pytest.raises(SpectraError, match=rf"{name}: found {found}, expected one of \.csv, "):
-            read_table(tmp_path / name)
-
-
-@pytest.mark.parametrize("unit", ["nm", "cm1", "um", "eV", "other"])
-def test_what_is_written_reads_back_unchanged(read, unit):
-    text = (
-        f'"wavelength, of {unit}_{unit}",0,0__r2,0.05,1e-7,12345.678\n'
+@pytest.mark.parametrize("unit", ["nm", "cm1", "other"])
+def test_what_is_written_reads_back_unchanged(file, unit):
+    written = (
+        f'"wavelength, of {unit}_{unit}",0,0__r2,0.05 µg/L,1e-7,12345.678\n'
         "200.5,0.1,-0.30000000000000004,1e-12,7415.66667,1e20\n"
         "201,1,2,3,4,5\n202.25,1,2,3,4,5\n"
     )
-    table = read(text)
-    again = read(to_csv(table))
+    table = read_table(file(written))
+    again = read_table(file(to_csv(table)))
     np.testing.assert_array_equal(again.axis, table.axis)
     np.testing.assert_array_equal(again.concentrations, table.concentrations)
     assert (again.axis_name, again.axis_unit) == (table.axis_name, table.axis_unit)
+    assert again.concentration_unit == "µg/L"
     for scans, expected in zip(again.scans, table.scans, strict=True):
         np.testing.assert_array_equal(scans, expected)
+    assert to_csv(read_table(file(PLAIN))) == PLAIN.replace("1.0", "1")
 
 
-def test_the_unit_of_the_levels_is_written_too(read):
-    table = read(wide([0, "10 µg/L", "10 µg/L__r2", 20, 30]))
-    again = read(to_csv(table))
-    assert table.concentration_unit == again.concentration_unit == "µg/L"
-    assert [len(scans) for scans in again.scans] == [1, 2, 1, 1]
+# formats
 
 
-def test_text_is_what_a_user_would_write(read):
-    assert to_csv(read(PLAIN)) == PLAIN.replace("1.0", "1")
+def as_text(path):
+    tabs = path.suffix == ".tsv"
+    path.write_text(PLAIN.replace(",", "\t" if tabs else ";").replace(".", ","), encoding="utf-8")
 
 
-def excel(path):
-    book = pytest.importorskip("openpyxl").Workbook()
+def as_excel(path):
+    book = openpyxl.Workbook()
     for line in PLAIN.splitlines():
         book.active.append([cell if "_" in cell else float(cell) for cell in line.split(",")])
     book.save(path)
 
 
-def jcamp(path):
-    pytest.importorskip("jcamp")
-    with path.open("w", encoding="utf-8") as file:
-        file.write("##TITLE=all\n##DATA TYPE=LINK\n")
-        for level, spectrum in zip((20, 0, 60, 10), PLAIN_SPECTRA[[2, 0, 3, 1]], strict=True):
-            file.write(f"##TITLE=x\n##CONCENTRATIONS={level}\n##XUNITS=NANOMETERS\n")
-            file.write("##NPOINTS=4\n##XYPOINTS=(XY..XY)\n")
-            file.writelines(f"{400 + 10 * k} {y}\n" for k, y in enumerate(spectrum))
-            file.write("##END=\n")
-        file.write("##END=\n")
-
-
-def arrays(path):
-    xarray = pytest.importorskip("xarray")
-    coordinates = {"concentration": [0, 10, 20, 60], "wavelength": [400.0, 410, 420, 430]}
-    found = xarray.DataArray(PLAIN_SPECTRA, coordinates, ["concentration", "wavelength"])
-    found["wavelength"].attrs["units"] = "nm"
-    if path.suffix == ".nc":
-        found.to_dataset(name="signal").to_netcdf(path, engine="scipy")
-    else:
-        found.to_dataset(name="signal").to_zarr(path, consolidated=False)
-
-
-def text(path):
-    tabs = path.suffix == ".tsv"
-    path.write_text(PLAIN.replace(",", "\t" if tabs else ";").replace(".", ","), encoding="utf-8")
+def as_jcamp(path):
+    block = (
+        "##TITLE=x\n##CONCENTRATIONS={}\n##XUNITS=NANOMETERS\n##NPOINTS=4\n##XYPOINTS=(XY..XY)\n"
+    )
+    blocks = [
+        block.format(LEVELS[level])
+        + "".join(f"{at} {y}\n" for at, y in zip(AXIS, SPECTRA[level], strict=True))
+        for level in (2, 0, 3, 1)
+    ]
+    content = "##END=\n".join(["##TITLE=all\n##DATA TYPE=LINK\n" + blocks[0], *blocks[1:], "", ""])
+    path.write_text(content, encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     ("suffix", "write"),
-    [
-        (".txt", text),
-        (".TSV", text),
-        (".xlsx", excel),
-        (".dx", jcamp),
-        (".nc", arrays),
-        (".zarr", arrays),
-    ],
+    [(".txt", as_text), (".tsv", as_text), (".xlsx", as_excel), (".dx", as_jcamp)],
 )
 def test_the_same_table_from_every_format(tmp_path, suffix, write):
     path = tmp_path / f"series{suffix}"
     write(path)
-    assert_plain(read_table(path))
+    assert_series(read_table(path))
     spectra = read_spectra(path)
     values = dict(zip(map(float, spectra.names), spectra.values.tolist(), strict=True))
-    assert values == dict(zip((0, 10, 20, 60), PLAIN_SPECTRA.tolist(), strict=True))
+    assert values == dict(zip(LEVELS, SPECTRA.tolist(), strict=True))
+
+
+def test_what_is_no_file_of_spectra(tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "empty").mkdir()
+    for name, message in {
+        "absent.csv": r"absent\.csv: No such file",
+        "folder.csv": r"folder\.csv: Is a directory",
+        "series.xls": r"found a file \.xls, expected one of \.csv, ",
+        "series": "found a file without extension, expected one of",
+        "empty": "found a folder with nothing in it",
+        "a\0.csv": "is no name of a file",
+        "a\ud800.csv": "is no name of a file",
+    }.items():
+        for read in (read_table, read_spectra, inspect_file):
+            with pytest.raises(SpectraError, match=message):
+                read(tmp_path / name)
+
+
+# a second table
+
+
+def second(file, content, names="abcd"):
+    return file(text(wide(list(names)))), Choices(concentrations=file(content, "b.csv"))
+
+
+def test_concentrations_come_from_a_second_table(file):
+    path, choices = second(file, "name,concentration (ppb)\nd,60\nb,10\nc,20\na,0\n")
+    assert_series(read_table(path, choices=choices), "ppb")
+    content = "sample;operator;conc\na;x;0\nb;x;2,5\nc;y;2,5\nd;y;20\ne;y;40\nf;y;\n"
+    choices = Choices(concentrations=file(content, "b.csv"))
+    path = file("nm,a,b,c,d,e,f\n1,1,2,3,4,5,6\n2,1,2,3,4,5,6\n3,1,2,3,4,5,\n")
+    table = read_table(path, choices=choices)
+    assert table.concentrations.tolist() == [0, 2.5, 20, 40]
+    np.testing.assert_array_equal(table.scans[1], [[2, 2, 2], [3, 3, 3]])
 
 
 @pytest.mark.parametrize(
-    ("file", "levels", "wavelengths", "unit"),
+    ("content", "message"),
+    [
+        ("name,conc\na,0\nb,5\nc,10\n", "found 'd', which b.csv has not"),
+        ("name,conc\na,0\nb,5\nc,10\nd,20\na,0\n", "row 6: found 'a' again"),
+        ("name,conc\na,0\nb,-5\nc,10\nd,20\n", "row 3: found '-5', expected a concentration"),
+        ("name,conc\na,0\nb,5 ppm\nc,10 ppb\nd,20\n", "in ppb and in ppm"),
+        ("name,conc\na,0\nb,5\nc,\nd,20\n", "found 3 concentrations, expected 4 to 50"),
+        ("a,b,c\n1,2,3\n2,3,4\n", r"b\.csv: .*found the columns 'a', 'b', 'c', expected name and"),
+    ],
+)
+def test_a_second_table_that_does_not_fit_is_refused(file, content, message):
+    path, choices = second(file, content)
+    with pytest.raises(SpectraError, match=message):
+        read_table(path, choices=choices)
+
+
+# several files
+
+
+def folder(tmp_path, names, axes=(AXIS,) * 4, header="wavelength_nm,Abs\n", spectra=SPECTRA):
+    place = tmp_path / "scans"
+    place.mkdir()
+    for name, axis, values in zip(names, axes, spectra, strict=True):
+        body = "".join(f"{at:g},{value:.10g}\n" for at, value in zip(axis, values, strict=True))
+        (place / name).write_text(header + body, encoding="utf-8")
+    return place
+
+
+def test_files_are_called_by_their_concentrations(tmp_path):
+    place = folder(tmp_path, [f"As_{name}ppb.csv" for name in NAMES])
+    assert_series(read_table(place), "ppb")
+    assert len(read_spectra(place).names) == 4
+    one = place / "As_10ppb.csv"
+    content = one.read_text()
+    for name, changed, message in (
+        ("notes.docx", "", r"a folder with notes\.docx in it"),
+        ("As_10ppb.txt", content, r"found As_10ppb\.csv and As_10ppb\.txt, expected one file a"),
+        ("two.csv", PLAIN, r"two\.csv: found 4 spectra, expected one in every file"),
+        ("z.csv", content.replace("_nm", "_cm1"), r"z\.csv: found an axis in cm-1, expected nm"),
+        ("bad.csv", content.replace("410", "x"), r"bad\.csv: row 3, .*: found 'x' on the axis"),
+    ):
+        (place / name).write_text(changed)
+        with pytest.raises(SpectraError, match=message):
+            read_table(place)
+        (place / name).unlink()
+
+
+def test_files_without_a_header_and_with_a_second_table(tmp_path):
+    place = folder(tmp_path, [f"S{n}.txt" for n in range(4)], header="")
+    with pytest.raises(SpectraError, match=r"S0\.txt: found 'S0', expected a concentration"):
+        read_table(place)
+    levels = "".join(f"S{n}.txt,{level:g}\n" for n, level in enumerate(LEVELS))
+    (place / "levels.csv").write_text("file,conc_ppb\n" + levels)
+    table = read_table(place, choices=Choices(concentrations=place / "levels.csv"))
+    assert_series(table, "ppb", axis_unit="1")
+
+
+def test_numbers_of_samples_are_no_concentrations(tmp_path):
+    with pytest.raises(SpectraError, match=r"0\.csv: found '0' as name of a sample"):
+        read_table(folder(tmp_path, [f"{n}.csv" for n in range(4)]))
+
+
+# axes that differ
+
+
+def quadratic(axis, level):
+    """Monotone along the axis, so that monotone cubics follow it closely."""
+    return 0.2 + (level + 1) * ((axis - 300) / 100) ** 2
+
+
+@pytest.mark.parametrize("kind", ["pairs", "files"])
+def test_spectra_of_different_axes_are_brought_to_the_coarsest(tmp_path, file, caplog, kind):
+    axes = [np.arange(400 + n, 461.0, 2.5) for n in range(4)]
+    axes[2] = np.arange(395, 466.0, 5.0)
+    values = [quadratic(axis, level) for axis, level in zip(axes, LEVELS, strict=True)]
+    if kind == "pairs":
+        path = file(cary(PPB, axes, values))
+    else:
+        path = folder(tmp_path, [f"{name}.csv" for name in PPB], axes, spectra=values)
+    table = read_table(path)
+    np.testing.assert_array_equal(table.axis, np.arange(405, 460.0, 5.0))
+    expected = quadratic(table.axis, LEVELS[:, None])
+    # Cubics through points 2.5 apart are off by less.
+    np.testing.assert_allclose(table.spectra, expected, atol=2e-4 * expected.max())
+    assert "interpolated (monotone cubics) to the 11 values" in caplog.text
+    assert "from 405 to 455" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("axis", "message"),
+    [
+        (AXIS + 20, "2 values in common, from 420 to 430"),
+        (np.delete(np.arange(400.0, 431.0), slice(6, 24)), "found nothing between 405 and 424"),
+        (np.array([400.0, 420, 410, 430]), "found an axis of 4 values that does not ascend"),
+    ],
+)
+def test_axes_that_cannot_be_one_are_refused(file, axis, message):
+    values = [*SPECTRA[:3], np.ones(len(axis))]
+    with pytest.raises(SpectraError, match=message):
+        read_table(file(cary(PPB, [AXIS] * 3 + [axis], values)))
+
+
+# SPC, as bytes that are packed by hand from the description of the format
+
+
+def spc(values, version=0x4B, exponent=-128, of_one=-128):
+    header = struct.pack("<BBBbIddI", 0, version, 0, exponent, len(values), 400, 430, 1)
+    header += struct.pack("<BBB", 3, 2, 0)
+    one = struct.pack("<BbHfffIIf", 0, of_one, 0, 0.0, 0.0, 0.0, 0, 0, 0.0)
+    kinds = "f" if -128 in (exponent, of_one) else "i"
+    scale = 1 if kinds == "f" else 2.0 ** (32 - exponent)
+    numbers = (v if kinds == "f" else round(v * scale) for v in values)
+    body = struct.pack(f"<{len(values)}{kinds}", *numbers)
+    return header.ljust(512, b"\0") + one.ljust(32, b"\0") + body
+
+
+@pytest.mark.parametrize("exponent", [-128, 2])
+def test_spc_files_are_read(tmp_path, exponent):
+    pytest.importorskip("spc_io")
+    for name, values in zip(NAMES, SPECTRA, strict=True):
+        content = spc(values, exponent=exponent, of_one=exponent)
+        (tmp_path / f"As_{name}ppb.spc").write_bytes(content)
+    assert_series(read_table(tmp_path), "ppb", rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (spc(SPECTRA[0], version=0x4D), "old format .*JCAMP-DX"),
+        (spc(SPECTRA[0])[:-9], "found no SPC file|bytes of 1 spectra"),
+        (spc(SPECTRA[0], exponent=3, of_one=1), "exponents 3 and 1"),
+        (b"no SPC", "found no header of an SPC file"),
+        (spc([*SPECTRA[0][:-1], np.nan]), "found NaN or infinity"),
+    ],
+)
+def test_spc_files_that_are_not_read_are_refused(file, content, message):
+    pytest.importorskip("spc_io")
+    with pytest.raises(SpectraError, match=message), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read_spectra(file(content, "a.spc"))
+
+
+# measured series
+
+
+@pytest.mark.parametrize(
+    ("name", "levels", "wavelengths", "unit"),
     [
         ("aunp_as_030mb.csv", [0, 10, 20, 30, 40, 60], 601, "nm"),
-        ("quinine_flu.csv", [0.05, 0.10, 0.15, 0.20, 0.25, 0.30], 181, "nm"),
         ("pmppp_sync_dl15.csv", [31, 62, 125, 250, 500, 2000, 4000, 8000, 10000], 290, "nm"),
-        ("aunp_mb_coarse.csv", [100, 300, 600, 900], 601, "nm"),
         ("raman_glucose_a.csv", [0, 50, 100, 150, 200, 300, 400, 500], 748, "cm-1"),
     ],
 )
-def test_measured_series(measured_data, file, levels, wavelengths, unit):
-    table = read_table(measured_data / file)
+def test_measured_series(measured_data, name, levels, wavelengths, unit):
+    table = read_table(measured_data / name)
     np.testing.assert_array_equal(table.concentrations, levels)
     assert table.spectra.shape == (len(levels), wavelengths)
     assert table.axis_unit == unit
     # numpy's own reader as the independent method.
-    expected = np.loadtxt(measured_data / file, delimiter=",", skiprows=1)
+    expected = np.loadtxt(measured_data / name, delimiter=",", skiprows=1)
     np.testing.assert_array_equal(np.column_stack([table.axis, table.spectra.T]), expected)
 
 
