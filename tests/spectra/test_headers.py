@@ -1,6 +1,13 @@
 import pytest
 
-from geonode.spectra.headers import concentration_header, level, role, same_unit, wavelength
+from geonode.spectra.headers import (
+    axis_header,
+    concentration_header,
+    level,
+    role,
+    same_unit,
+    wavelength,
+)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +65,28 @@ def test_names_that_are_levels_and_names_that_are_not(name, expected):
 )
 def test_roles_of_headers(header, expected):
     assert role(header) == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("wavelength_nm", ("wavelength", "nm")),
+        ("raman_shift_cm1", ("raman_shift", "cm-1")),
+        ("Raman shift (cm^-1)", ("Raman shift", "cm-1")),
+        ("wavelength [nm]", ("wavelength", "nm")),
+        ("wavelength / nm", ("wavelength", "nm")),
+        ("Wavelength (NM)", ("Wavelength", "nm")),
+        ("wavelengths (nanometers)", ("wavelengths", "nm")),
+        ("λ (nm)", ("λ", "nm")),
+        ("wavelength_µm", ("wavelength", "um")),
+        ("photon_energy_eV", ("photon_energy", "eV")),
+        ("raman_shift", ("raman_shift", "1")),
+        ("shift (parsec)", ("shift (parsec)", "1")),  # of no known unit
+        ("nm", ("nm", "1")),
+    ],
+)
+def test_name_and_unit_of_an_axis(header, expected):
+    assert axis_header(header) == expected
 
 
 @pytest.mark.parametrize(
