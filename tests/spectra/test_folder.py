@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -7,8 +5,7 @@ from geonode.config import SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.spectra.chart import Chart
 from geonode.spectra.folder import parameters_of_folder
-from geonode.spectra.reading import read_table
-from geonode.spectra.series import read_series, read_series_csv, write_series
+from geonode.spectra.series import measured_table, read_series, read_series_csv, write_series
 
 TABLE = """\
 raman_shift_cm-1,5,5__r2,20,60,1
@@ -18,15 +15,12 @@ raman_shift_cm-1,5,5__r2,20,60,1
 410,0.5,0.6,0.7,0.8,0.9
 400,0.1,0.2,0.3,0.4,0.5
 """
-COMMON = SpectraParameters(
-    source="other.csv",
-    quantity="intensity",
-    unit="counts",
-    concentration_unit="ppb",
-    chart="linear",
-    kappa=None,
-    window=None,
-    missing="mask",
+COMMON = SpectraParameters.model_validate(
+    {
+        **{"source": "other.csv", "quantity": "intensity", "unit": "counts"},
+        **{"concentration_unit": "ppb", "chart": "linear", "kappa": None},
+        **{"window": None, "missing": "mask"},
+    }
 )
 
 
@@ -63,19 +57,15 @@ def test_every_series_has_the_common_parameters_but_for_its_own(folder):
     ):
         source = {"source": str(place / f"{name}.csv")}
         assert found[name].model_dump() == COMMON.model_dump() | source | own
+    # What is common can be taken back.
+    common = COMMON.model_copy(update={"chart": "asinh", "kappa": 2.0, "window": (400.0, 500.0)})
+    back = folder(c__yaml="{chart: linear, kappa: null, window: null}")
+    taken = parameters_of_folder(back, common)["c"]
+    assert (taken.chart, taken.kappa, taken.window) == ("linear", None, None)
     # A name may have dots of its own.
     more = folder(**{"a__b__csv": TABLE, "a__b__yaml": "chart: log"})
     assert parameters_of_folder(more, COMMON)["a.b"].chart == "log"
     assert parameters_of_folder(more, COMMON)["a"].chart == "asinh"
-
-
-def test_what_is_common_can_be_taken_back(folder):
-    common = SpectraParameters(
-        **(COMMON.model_dump() | {"chart": "asinh", "kappa": 2.0, "window": (400.0, 500.0)})
-    )
-    place = folder(a__csv=TABLE, a__yaml="{chart: linear, kappa: null, window: null}")
-    found = parameters_of_folder(place, common)["a"]
-    assert (found.chart, found.kappa, found.window) == ("linear", None, None)
 
 
 @pytest.mark.parametrize(
@@ -106,33 +96,27 @@ def test_a_wrong_file_of_parameters_is_named(folder, text, message):
     assert "Value error" not in str(caught.value)
 
 
-def test_a_file_of_parameters_that_is_a_folder(folder):
-    place = folder(a__csv=TABLE)
+def test_a_folder_without_series_and_no_folder(folder, tmp_path):
+    place = folder(a__txt=TABLE, a__yaml="chart: log")
+    message = r"series: found no file \*\.csv, .*expected a folder of"
+    with pytest.raises(SpectraError, match=message):
+        parameters_of_folder(place, COMMON)
+    for path in (tmp_path / "absent", place / "a.txt"):
+        with pytest.raises(SpectraError, match=f"{path}: found no such folder, expected a folder"):
+            parameters_of_folder(path, COMMON)
+    for name in ("a\0", "a" * 5000):
+        with pytest.raises(SpectraError, match=r"is no name|name too long"):
+            parameters_of_folder(tmp_path / name, COMMON)
+    (folder(a__csv=TABLE) / "a.yaml").unlink()
     (place / "a.yaml").mkdir()
     with pytest.raises(ParameterError, match=r"a\.yaml: file: found .*directory.*expected YAML"):
         parameters_of_folder(place, COMMON)
 
 
-def test_a_folder_without_series_and_no_folder(folder, tmp_path):
-    place = folder(a__txt=TABLE, a__yaml="chart: log")
-    with pytest.raises(
-        SpectraError, match=r"series: found no file \*\.csv, .*expected a folder of"
-    ):
-        parameters_of_folder(place, COMMON)
-    for path in (tmp_path / "absent", place / "a.txt"):
-        with pytest.raises(SpectraError, match=f"{path}: found no such folder, expected a folder"):
-            parameters_of_folder(path, COMMON)
-
-
-@pytest.mark.parametrize(
-    "own", ["missing: mask", "chart: log", "{chart: asinh, kappa: 0.3, window: [400, 430]}"]
-)
-def test_a_table_and_its_artifact_are_the_same_series(folder, tmp_path, own):
+def test_a_table_and_its_artifact_are_the_same_series(folder, tmp_path):
+    own = "{chart: asinh, kappa: 0.3, window: [400, 430]}"
     parameters = parameters_of_folder(folder(a__csv=TABLE, a__yaml=own), COMMON)["a"]
-    # As the stage `spectra` writes it.
-    table = read_table(
-        Path(parameters.source), window=parameters.window, missing=parameters.missing
-    )
+    table = measured_table(parameters)
     chart = Chart.of(parameters.chart, parameters.kappa, table.concentrations)
     write_series(tmp_path / "spectra.zarr", table, chart, parameters)
     stored, found = read_series(tmp_path / "spectra.zarr"), read_series_csv(parameters)
@@ -174,9 +158,3 @@ def test_a_unit_that_the_file_contradicts_is_an_error(folder):
     other = parameters.model_copy(update={"concentration_unit": "ppb"})
     with pytest.raises(SpectraError, match=r"a\.csv: .* set spectra.concentration_unit to µg/L"):
         read_series_csv(other)
-
-
-def test_an_empty_cell_may_be_refused(folder):
-    place = folder(a__csv=TABLE, a__yaml="missing: refuse")
-    with pytest.raises(SpectraError, match=r"a\.csv"):
-        read_series_csv(parameters_of_folder(place, COMMON)["a"])

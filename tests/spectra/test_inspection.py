@@ -7,6 +7,7 @@ from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
 from geonode.parameters_file import parse_yaml
 from geonode.spectra.inspection import BARS, inspect_file, noise_along_the_axis, one_line_spectra
+from tests.bounds import dataset
 
 AXIS = np.arange(300.0, 420.0, 2.0)
 
@@ -19,9 +20,8 @@ def written(folder, levels, noise=0.01, name="series.csv"):
     rows = [";".join(["wavelength_nm", *names])]
     for axis in AXIS:
         signal = np.sin(axis / 30) + noise * random.normal(size=len(names))
-        rows.append(
-            ";".join([f"{axis:g}", *(f"{value:.6f}".replace(".", ",") for value in signal)])
-        )
+        values = (f"{value:.6f}".replace(".", ",") for value in signal)
+        rows.append(";".join([f"{axis:g}", *values]))
     path = folder / name
     path.write_text("\n".join(rows), encoding="utf-8")
     return path
@@ -29,46 +29,35 @@ def written(folder, levels, noise=0.01, name="series.csv"):
 
 def test_what_a_file_holds_is_said(tmp_path):
     path = written(tmp_path, [0, 5, 20, 60])
-    path.write_text(path.read_text().replace("\n310;", "\n310;;", 1).replace(";;0", ";;0", 1))
     lines = path.read_text().splitlines()
-    place = next(number for number, line in enumerate(lines) if line.startswith("310;"))
-    lines[place] = ";".join(lines[place].split(";")[:6])
+    at, _, *rest = lines[6].split(";")
+    lines[6] = ";".join([at, "", *rest])
     path.write_text("\n".join(lines), encoding="utf-8")
     found = inspect_file(path)
     assert found.format == "text, delimiter semicolon, decimal comma, one column a spectrum"
     assert (found.levels, found.scans) == ([0, 5, 20, 60], [1, 2, 1, 1])
-    assert (found.axis_name, found.axis_unit, found.concentration_unit) == (
-        "wavelength",
-        "nm",
-        "ppb",
-    )
+    about = (found.axis_name, found.axis_unit, found.concentration_unit)
+    assert about == ("wavelength", "nm", "ppb")
     assert (found.axis_range, found.axis_step, found.wavelengths) == ((300, 418), 2, 59)
     assert found.masked == [310]
     assert 0.008 < found.noise < 0.012  # 0.01; 290 residuals, of which the median is taken
     assert 0.008 < found.replicate_noise < 0.012
-    text = found.text()
-    for part in (
-        "semicolon",
-        "300 to 418, step 2",
-        "masked         310",
-        "2 scans",
-        "missing: mask",
-    ):
-        assert part in text
+    said = found.text()
+    for part in ("semicolon", "300 to 418, step 2", "masked         310", "missing: mask"):
+        assert part in said
     assert json.loads(json.dumps(found.to_json()))["axis_range"] == [300, 418]
     with pytest.raises(SpectraError, match=r"series\.csv: row 7, column '.*': found an empty"):
         inspect_file(path, missing="refuse")
 
 
 @pytest.mark.parametrize(
-    ("levels", "chart"),
+    ("levels", "chart", "window"),
     [
-        ([0, 1, 10, 10000], "linear"),
-        ([1, 2, 3, 100], "linear"),
-        ([1, 2, 3, 101], "log"),
+        ([0, 1, 10, 10000], "linear", None),
+        ([1, 2, 3, 100], "linear", (310.0, 400.5)),
+        ([1, 2, 3, 101], "log", None),
     ],
 )
-@pytest.mark.parametrize("window", [None, (310.0, 400.5)])
 def test_the_proposed_parameters_are_parameters(tmp_path, levels, chart, window):
     path = written(tmp_path, levels, name="a: 'b' #\"c.csv")
     block = parse_yaml(inspect_file(path, window=window).proposal)
@@ -80,11 +69,17 @@ def test_the_proposed_parameters_are_parameters(tmp_path, levels, chart, window)
 
 
 def test_quantity_and_unit_come_from_the_file_where_it_says_them(tmp_path):
-    path = tmp_path / "long.tsv"
     rows = [f"{level}\t{axis}\t{axis * level}" for level in range(1, 5) for axis in range(4)]
+    path = tmp_path / "long.tsv"
     path.write_text("\n".join(["conc\tnm\tFluorescence (counts)", *rows]), encoding="utf-8")
     block = parse_yaml(inspect_file(path).proposal)["spectra"]
     assert (block["quantity"], block["unit"]) == ("fluorescence", "counts")
+    data = dataset()
+    label = "a\x7f\x80\u2028😀 'b' \"c\": #d"
+    data["absorbance"].attrs["long_name"] = label
+    data.to_netcdf(tmp_path / "a.nc", engine="scipy")
+    inspection = inspect_file(tmp_path / "a.nc")
+    assert parse_yaml(inspection.proposal)["spectra"]["quantity"] == label.lower()
 
 
 @pytest.mark.parametrize("even", [True, False])
@@ -95,13 +90,8 @@ def test_noise_is_found_under_smooth_spectra_and_spikes(even):
     scans[:, ::97] += 5
     # Standard error of a median absolute deviation of 12,000 correlated residuals: some 2%.
     assert noise_along_the_axis(axis, scans) == pytest.approx(0.03, rel=0.08)
-
-
-def test_a_straight_line_has_no_noise():
-    axis = np.array([1.0, 2.0, 4.0, 7.0, 7.5])
-    assert noise_along_the_axis(axis, np.stack([3 * axis + 1, 2 - axis])) == pytest.approx(
-        0, abs=1e-15
-    )
+    lines = np.stack([3 * axis + 1, 2 - axis])
+    assert noise_along_the_axis(axis, lines) == pytest.approx(0, abs=1e-14)
 
 
 def test_lines_share_one_scale():
@@ -116,3 +106,34 @@ def test_measured_noise_agrees_with_what_is_published(measured_data):
     assert found.non_monotonic_share == 1.0
     # Neighbours are smoothed by the instrument: less than half of what repeats show.
     assert 0 < found.noise < found.replicate_noise / 2
+
+
+# doubts: what is possible and hardly meant is said, with its cells
+
+LEVELS = np.arange(0, 70, 10.0)
+SPECTRA = 0.2 + LEVELS[:, None] / 100 * np.exp(-(((AXIS - 360) / 20) ** 2))
+SPECTRA += np.random.default_rng(0).normal(0, 1e-3, SPECTRA.shape)
+FAR = SPECTRA.copy()
+FAR[2, 5] = 1e20
+EXCHANGED = SPECTRA.copy()
+EXCHANGED[3] = SPECTRA[0]
+
+
+@pytest.mark.parametrize(
+    ("spectra", "doubt"),
+    [
+        (SPECTRA, None),
+        (FAR, "values of more than 1e+06 times the median size, 0.2"),
+        (FAR, ": row 7, column '20.0'"),
+        (np.minimum(SPECTRA, 0.7), "flat tops of 3 values or more begin: row "),
+        (EXCHANGED, "level 30 is "),
+    ],
+)
+def test_what_is_possible_and_hardly_meant_is_said(file, spectra, doubt):
+    rows = [["wavelength_nm", *LEVELS], *np.column_stack([AXIS, spectra.T]).tolist()]
+    inspection = inspect_file(file("\n".join(",".join(map(str, row)) for row in rows)))
+    if doubt is None:
+        assert inspection.doubts == []
+    else:
+        assert any(doubt in line for line in inspection.doubts)
+        assert all(f"doubt: {line}" in inspection.text() for line in inspection.doubts)

@@ -1,17 +1,29 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray
 
 from geonode.config import SpectraParameters
-from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
+from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError, SpectraError
+from geonode.estimation.axis import prepared
+from geonode.parameters_file import read_parameters
 from geonode.spectra.chart import Chart
-from geonode.spectra.series import Series, read_series, write_series
+from geonode.spectra.reading import read_table
+from geonode.spectra.series import (
+    Series,
+    measured_table,
+    read_series,
+    read_series_csv,
+    write_series,
+)
 from geonode.spectra.table import SpectraTable
 from geonode.storage.artifact import open_artifact
 from tests.storage.damage import contents
 
 LEVELS = np.array([0.0, 5.0, 20.0, 60.0])
 AXIS = np.array([400.0, 410.0, 425.0, 500.0, 600.0])
+ROOT = Path(__file__).parents[2]
 
 
 def table(replicates=(1, 3, 1, 2), first=0.0):
@@ -28,90 +40,70 @@ def table(replicates=(1, 3, 1, 2), first=0.0):
 
 def parameters(**changes):
     values = {
-        "source": "series.csv",
-        "quantity": "intensity",
-        "unit": "counts",
-        "concentration_unit": "ppb",
-        "chart": "linear",
-        "kappa": None,
-        "window": None,
-        "missing": "mask",
+        **{"source": "series.csv", "quantity": "intensity", "unit": "counts"},
+        **{"concentration_unit": "ppb", "chart": "linear", "kappa": None},
+        **{"window": None, "missing": "mask"},
     }
-    return SpectraParameters(**(values | changes))
+    return SpectraParameters.model_validate(values | changes)
 
 
-def chart_of(kind, kappa):
-    return Chart.of(kind, kappa, LEVELS)
+@pytest.fixture
+def written(tmp_path):
+    """Write a series, of one scan a level or of several; the table and the path."""
+
+    def write(name="spectra.zarr", chart=("linear", None), **shape):
+        made = table(**shape)
+        chart = Chart.of(*chart, made.concentrations)
+        write_series(tmp_path / name, made, chart, parameters())
+        return made, chart, tmp_path / name
+
+    return write
 
 
-def test_a_written_series_reads_back(tmp_path):
-    written, chart = table(), chart_of("linear", None)
-    write_series(tmp_path / "spectra.zarr", written, chart, parameters())
-    series = read_series(tmp_path / "spectra.zarr")
-    np.testing.assert_array_equal(series.concentrations, LEVELS)
+@pytest.mark.parametrize("counts", [(1, 1, 1, 1), (1, 3, 1, 2)])
+@pytest.mark.parametrize("kind", [("linear", None), ("log", None), ("asinh", 0.1 + 0.2)])
+def test_a_written_series_reads_back_to_the_last_bit(written, counts, kind):
+    # The kappa of a linear chart may be infinite, which JSON has no number for.
+    made, chart, path = written(chart=kind, replicates=counts, first=0.7)
+    series = read_series(path)
+    np.testing.assert_array_equal(series.concentrations, [0.7, 5, 20, 60])
     np.testing.assert_array_equal(series.axis, AXIS)
-    np.testing.assert_array_equal(series.signal, [scans.mean(axis=0) for scans in written.scans])
+    np.testing.assert_array_equal(series.signal, [scans.mean(axis=0) for scans in made.scans])
     assert series.chart == chart
     assert series.labels == {
-        "signal": "intensity",
-        "signal_unit": "counts",
-        "axis": "raman_shift",
-        "axis_unit": "cm-1",
-        "concentration_unit": "ppb",
+        **{"signal": "intensity", "signal_unit": "counts", "concentration_unit": "ppb"},
+        **{"axis": "raman_shift", "axis_unit": "cm-1"},
     }
+    assert series.replicates.scans.tolist() == list(counts)
+    for name in ("level", "deviations"):
+        expected = getattr(made.replicates, name)
+        np.testing.assert_array_equal(getattr(series.replicates, name), expected)
 
 
-@pytest.mark.parametrize("kind", [("linear", None), ("log", None), ("asinh", 0.1 + 0.2)])
-def test_every_chart_survives_to_the_last_bit(tmp_path, kind):
-    # The kappa of a linear chart may be infinite, which JSON has no number for.
-    positive = table(first=0.7)
-    chart = Chart.of(*kind, positive.concentrations)
-    write_series(tmp_path / "spectra.zarr", positive, chart, parameters())
-    assert read_series(tmp_path / "spectra.zarr").chart == chart
+def series_on(axis, **labels):
+    return Series(LEVELS, axis, np.zeros((4, len(axis))), Chart.of("linear", None, LEVELS), labels)
 
 
 def test_charted_positions_and_wavelengths():
-    series = Series(LEVELS, AXIS, np.zeros((4, 5)), chart_of("linear", None), {})
+    series = series_on(AXIS)
     np.testing.assert_allclose(series.positions, [-1, -5 / 6, -1 / 3, 1])
     np.testing.assert_allclose(series.wavelengths, [-1, -0.9, -0.75, 0, 1])
     # The ends are exact: a geometry on [-1, 1] has nothing beyond.
-    assert (series.wavelengths[0], series.wavelengths[-1]) == (-1, 1)
+    for low, high in ((400, 600), (200.1, 800.7), (1e-9, 3e7), (-0.3, 0.1)):
+        ends = series_on(np.linspace(low, high, 7)).wavelengths[[0, -1]]
+        np.testing.assert_array_equal(ends, [-1, 1])
+    np.testing.assert_array_equal(series_on(AXIS[:1]).wavelengths, [0.0])
 
 
-@pytest.mark.parametrize(("low", "high"), [(200.1, 800.7), (1e-9, 3e7), (-0.3, 0.1)])
-def test_ends_of_any_axis_are_exact(low, high):
-    axis = np.linspace(low, high, 7)
-    series = Series(LEVELS, axis, np.zeros((4, 7)), chart_of("linear", None), {})
-    assert (series.wavelengths[0], series.wavelengths[-1]) == (-1, 1)
+def test_labels_have_units_unless_dimensionless():
+    labels = {"signal": "intensity", "axis": "raman_shift", "axis_unit": "nm", "signal_unit": "1"}
+    series = series_on(AXIS, **labels)
+    assert (series.axis_label, series.signal_label) == ("raman shift (nm)", "intensity")
 
 
-def test_a_single_wavelength_is_in_the_middle():
-    series = Series(LEVELS, AXIS[:1], np.zeros((4, 1)), chart_of("linear", None), {})
-    np.testing.assert_array_equal(series.wavelengths, [0.0])
-
-
-@pytest.mark.parametrize(
-    ("axis_unit", "signal_unit", "labels"),
-    [
-        ("nm", "1", ("raman shift (nm)", "intensity")),
-        ("1", "counts", ("raman shift", "intensity (counts)")),
-    ],
-)
-def test_labels_have_units_unless_dimensionless(axis_unit, signal_unit, labels):
-    given = {
-        "signal": "intensity",
-        "signal_unit": signal_unit,
-        "axis": "raman_shift",
-        "axis_unit": axis_unit,
-    }
-    series = Series(LEVELS, AXIS, np.zeros((4, 5)), chart_of("linear", None), given)
-    assert (series.axis_label, series.signal_label) == labels
-
-
-def test_the_artifact_explains_itself_to_xarray(tmp_path):
-    written = table()
-    write_series(tmp_path / "spectra.zarr", written, chart_of("linear", None), parameters())
-    with xarray.open_zarr(tmp_path / "spectra.zarr", consolidated=False) as data:
+def test_the_artifact_explains_itself_to_xarray_and_is_a_series_again(written):
+    made, _, path = written()
+    with xarray.open_zarr(path, consolidated=False) as data:
         assert data["signal"].dims == ("concentration", "wavelength")
         assert data["signal"].attrs["units"] == "counts"
         assert data["signal"].attrs["long_name"] == "intensity"
@@ -120,50 +112,97 @@ def test_the_artifact_explains_itself_to_xarray(tmp_path):
         np.testing.assert_allclose(data["position"], [-1, -5 / 6, -1 / 3, 1])
         np.testing.assert_array_equal(data["scans"], [1, 3, 1, 2])
         np.testing.assert_array_equal(data["replicate_level"], [1, 1, 1, 3, 3])
-        deviations = [written.scans[level] - written.scans[level].mean(0) for level in (1, 3)]
+        deviations = [made.scans[level] - made.scans[level].mean(0) for level in (1, 3)]
         np.testing.assert_array_equal(data["replicate_deviation"], np.concatenate(deviations))
         assert data.attrs["masked"] == [405.0, 450.0]
-        spectrum = data["signal"].sel(concentration=20.0, wavelength=425.0)
-        assert float(spectrum) == written.scans[2].mean(0)[2]
+    again = read_table(path)
+    np.testing.assert_array_equal(again.spectra, made.spectra)
+    assert (again.axis_name, again.concentration_unit) == ("raman_shift", "ppb")
 
 
-@pytest.mark.parametrize("counts", [(1, 1, 1, 1), (1, 3, 1, 2)])
-def test_replicates_read_back(tmp_path, counts):
-    written = table(counts)
-    write_series(tmp_path / "spectra.zarr", written, chart_of("linear", None), parameters())
-    found = read_series(tmp_path / "spectra.zarr").replicates
-    assert found.scans.tolist() == list(counts)
-    for name in ("level", "deviations"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(written.replicates, name))
+def test_the_same_series_gives_the_same_bytes(written):
+    one, two = (written(name, ("asinh", 7.0))[2] for name in ("one.zarr", "two.zarr"))
+    assert contents(one) == contents(two)
 
 
-def test_the_same_series_gives_the_same_bytes(tmp_path):
-    for name in ("one.zarr", "two.zarr"):
-        write_series(tmp_path / name, table(), chart_of("asinh", 7.0), parameters())
-    assert contents(tmp_path / "one.zarr") == contents(tmp_path / "two.zarr")
-
-
-def test_artifacts_about_a_series_have_its_axis(tmp_path):
-    write_series(tmp_path / "spectra.zarr", table(), chart_of("linear", None), parameters())
-    series = read_series(tmp_path / "spectra.zarr")
-    with series.artifact_writer(tmp_path / "other.zarr", {"of": "test"}) as writer:
+def test_a_missing_a_damaged_and_a_foreign_artifact(written, tmp_path):
+    with pytest.raises(MissingArtifactError, match=r"spectra\.zarr: not found"):
+        read_series(tmp_path / "spectra.zarr")
+    _, _, path = written()
+    with read_series(path).artifact_writer(tmp_path / "other.zarr", {"of": "test"}) as writer:
         writer.stored("value", ("wavelength",), np.arange(5.0), units="1", long_name="values")
     other = open_artifact(tmp_path / "other.zarr")
     np.testing.assert_array_equal(other["wavelength"], AXIS)
     assert other.attributes["of"] == "test"
-
-
-def test_a_missing_a_damaged_and_a_foreign_artifact(tmp_path):
-    path = tmp_path / "spectra.zarr"
-    with pytest.raises(MissingArtifactError, match=r"spectra\.zarr: not found"):
-        read_series(path)
-    write_series(path, table(), chart_of("linear", None), parameters())
-    series = read_series(path)
-    with series.artifact_writer(tmp_path / "other.zarr", {}) as writer:
-        writer.stored("value", ("wavelength",), np.arange(5.0), units="1", long_name="values")
     with pytest.raises(ArtifactError, match=r"other\.zarr: no array 'concentration'"):
         read_series(tmp_path / "other.zarr")
     chunk = next(file for file in (path / "signal").rglob("0") if file.is_file())
     chunk.write_bytes(bytes([chunk.read_bytes()[0] ^ 1]) + chunk.read_bytes()[1:])
     with pytest.raises(CorruptArtifactError, match="'signal'"):
         read_series(path)
+
+
+# preprocessed series, and unknown spectra beside them
+
+EVEN = np.arange(400.0, 421.0)
+RAW = np.random.default_rng(1).uniform(0.1, 1, (6, len(EVEN)))  # two scans of level 10
+
+
+@pytest.fixture
+def preprocessed(tmp_path):
+    def make(*steps, axis=EVEN):
+        header = "wavelength_nm,0,10,10__r2,20,40,60"
+        rows = np.column_stack([axis, RAW.T])
+        np.savetxt(tmp_path / "a.csv", rows, "%.17g", ",", header=header, comments="")
+        return parameters(source=str(tmp_path / "a.csv"), preprocess=list(steps))
+
+    return make
+
+
+def snv(spectra):
+    return (spectra - spectra.mean(1, keepdims=True)) / spectra.std(1, ddof=1, keepdims=True)
+
+
+def test_scans_are_preprocessed_before_their_mean_is_taken(preprocessed, tmp_path):
+    about = preprocessed("snv")
+    series = read_series_csv(about)
+    np.testing.assert_allclose(series.signal[1], snv(RAW[1:3]).mean(axis=0))
+    np.testing.assert_allclose(series.signal[[0, 2, 3, 4]], snv(RAW[[0, 3, 4, 5]]))
+    assert (series.labels["signal"], series.labels["signal_unit"]) == ("intensity, SNV", "1")
+    made = measured_table(about)
+    chart = Chart.of("linear", None, made.concentrations)
+    write_series(tmp_path / "spectra.zarr", made, chart, about)
+    stored = read_series(tmp_path / "spectra.zarr")
+    assert stored.preprocessing == series.preprocessing
+    assert stored.labels == series.labels
+    np.testing.assert_array_equal(stored.signal, series.signal)
+    # An unknown on the axis of its own file, with a factor and an offset, which SNV takes away.
+    np.testing.assert_allclose(prepared(stored, EVEN, 3 * RAW[3:] + 1), series.signal[2:])
+
+
+def test_an_axis_that_does_not_suit_a_step_is_refused(preprocessed):
+    step = {"savgol": {"window": 5, "degree": 2}}
+    assert measured_table(preprocessed(step)).axis.size == len(EVEN)
+    uneven = np.array([*EVEN[:-1], 425.0])
+    with pytest.raises(SpectraError, match=r"savgol: found steps of the axis from 1 to 6"):
+        measured_table(preprocessed(step, axis=uneven))
+
+
+# the series that come with the project
+
+
+@pytest.mark.parametrize(
+    ("name", "levels", "peak"),
+    [
+        ("acetophenone", [0, 50, 100, 200, 300, 400], 242),
+        ("methoxychalcone", [0, 50, 100, 200, 300], 344),
+    ],
+)
+def test_an_example_is_read_as_its_source_says(name, levels, peak):
+    """Levels of the source's table of concentrations; absorption maximum of the pure substance."""
+    common = read_parameters(ROOT / "params.yaml").spectra.model_dump()
+    source = {"source": str(ROOT / f"data/examples/{name}.csv"), "concentration_unit": "uM"}
+    series = read_series_csv(SpectraParameters.model_validate(common | source))
+    assert list(series.concentrations) == levels
+    assert (series.axis[0], series.axis[-1]) == (220, 600)
+    assert abs(series.axis[np.argmax(series.signal[-1])] - peak) <= 1

@@ -4,7 +4,7 @@ from scipy.integrate import quad_vec
 from scipy.stats import chi2
 
 from geonode.config import GenerateParameters
-from geonode.errors import ParameterError, SpectraError
+from geonode.errors import GeonodeError
 from geonode.spectra.reading import read_table, to_csv
 from geonode.spectra.synthetic import SyntheticResponse, synthetic_scans
 
@@ -102,30 +102,22 @@ def noise_of(kind, level, replicates):
     return np.concatenate(residuals), np.repeat(response, replicates, axis=0)
 
 
-def test_detector_noise_is_white_and_of_the_stated_size():
-    noise, _ = noise_of("detector", 0.002, 500)
-    assert_standard_deviation(noise, 0.002)
-    correlation = np.corrcoef(noise.T) - np.eye(noise.shape[1])
-    assert np.max(np.abs(correlation)) < 5 / np.sqrt(len(noise))
+def test_every_kind_of_noise_is_of_the_stated_size_and_shape():
+    detector, _ = noise_of("detector", 0.002, 500)
+    assert_standard_deviation(detector, 0.002)
+    correlation = np.corrcoef(detector.T) - np.eye(detector.shape[1])
+    assert np.max(np.abs(correlation)) < 5 / np.sqrt(len(detector))
 
-
-def test_scatter_multiplies_a_scan():
     noise, response = noise_of("scatter", 0.05, 500)
     factor = noise / response
     np.testing.assert_allclose(factor, np.tile(factor[:, :1], factor.shape[1]), atol=3e-5)
     assert_standard_deviation(factor[:, 0], 0.05)
 
-
-def test_offset_moves_a_scan():
-    noise, _ = noise_of("offset", 0.01, 500)
-    np.testing.assert_allclose(noise, np.tile(noise[:, :1], noise.shape[1]), atol=2e-6)
-    assert_standard_deviation(noise[:, 0], 0.01)
-
-
-def test_slope_tilts_a_scan_about_the_centre_of_the_axis():
-    noise, _ = noise_of("slope", 0.01, 500)
-    np.testing.assert_allclose(noise, np.outer(noise[:, -1], np.linspace(-1, 1, 11)), atol=2e-6)
-    assert_standard_deviation(noise[:, -1], 0.01)
+    # An offset moves a scan; a slope tilts it about the centre of the axis.
+    for kind, shape in (("offset", np.ones(11)), ("slope", np.linspace(-1, 1, 11))):
+        noise, _ = noise_of(kind, 0.01, 500)
+        np.testing.assert_allclose(noise, np.outer(noise[:, -1], shape), atol=2e-6)
+        assert_standard_deviation(noise[:, -1], 0.01)
 
 
 def test_replicate_noise_finds_the_detector():
@@ -134,56 +126,36 @@ def test_replicate_noise_finds_the_detector():
     assert table.replicate_noise() == pytest.approx(0.001, rel=5 * 0.0027)
 
 
-def test_a_seed_decides_every_byte():
+def test_a_seed_decides_every_byte_and_they_read_back(file):
     noise = {"detector": 0.001, "scatter": 0.005, "offset": 0.001, "slope": 0.001}
-    first, again, other = (
-        to_csv(synthetic_scans(parameters(seed, noise))).encode() for seed in (7, 7, 8)
-    )
+    tables = [synthetic_scans(parameters(seed, noise)) for seed in (7, 7, 8)]
+    first, again, other = map(to_csv, tables)
     assert first == again
     assert first != other
+    found = read_table(file(first))
+    assert (found.axis_name, found.axis_unit) == ("wavelength", "nm")
+    np.testing.assert_array_equal(found.axis, tables[0].axis)
+    np.testing.assert_array_equal(found.concentrations, tables[0].concentrations)
+    np.testing.assert_array_equal(np.stack(found.scans), np.stack(tables[0].scans))
 
 
-def test_generated_file_reads_back_unchanged(tmp_path):
-    table = synthetic_scans(parameters(noise={"detector": 0.001, "scatter": 0.005}))
-    path = tmp_path / "synthetic.csv"
-    path.write_text(to_csv(table), encoding="utf-8")
-    again = read_table(path)
-    assert (again.axis_name, again.axis_unit) == ("wavelength", "nm")
-    np.testing.assert_array_equal(again.axis, table.axis)
-    np.testing.assert_array_equal(again.concentrations, table.concentrations)
-    np.testing.assert_array_equal(np.stack(again.scans), np.stack(table.scans))
+def test_size_follows_the_parameters():
+    levels, axis = [60.0, 5.0, 0.0, 20.0], (450.0, 451.0, 0.1)
+    table = synthetic_scans(parameters(concentrations=levels, axis=axis, replicates=2))
+    np.testing.assert_array_equal(table.concentrations, sorted(levels))
+    assert np.stack(table.scans).shape == (4, 2, 11)
+    np.testing.assert_allclose(table.axis, np.linspace(450, 451, 11), atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("levels", "axis", "replicates", "wavelengths"),
+    ("changes", "message"),
     [
-        ([60.0, 5.0, 0.0, 20.0], (450.0, 451.0, 0.1), 1, 11),
-        (list(np.linspace(0, 60, 50)), (200.0, 800.0, 300.0), 2, 3),
+        ({"axis": (100.0, 800.0, 1.0)}, r"generate: wavelengths: .* within 190 to 1100 nm"),
+        ({"axis": (200.0, 1200.0, 1.0)}, r"generate: wavelengths: .* within 190 to 1100 nm"),
+        ({"axis": (200.0, 800.0, 7.0)}, r"wavelengths.step: found 7\.0, expected a step"),
+        ({"concentrations": [0.0, 10.0, 10.0, 20.0]}, "expected each once"),
     ],
 )
-def test_size_follows_the_parameters(levels, axis, replicates, wavelengths):
-    table = synthetic_scans(
-        parameters(
-            concentrations=[float(level) for level in levels], axis=axis, replicates=replicates
-        )
-    )
-    np.testing.assert_array_equal(table.concentrations, sorted(levels))
-    assert np.stack(table.scans).shape == (len(levels), replicates, wavelengths)
-    assert (table.axis[0], table.axis[-1]) == axis[:2]
-    np.testing.assert_allclose(np.diff(table.axis), axis[2], atol=1e-6)
-
-
-@pytest.mark.parametrize("axis", [(100.0, 800.0, 1.0), (200.0, 1200.0, 1.0)])
-def test_axis_outside_of_the_instrument_is_refused(axis):
-    with pytest.raises(ParameterError, match=r"generate: wavelengths: .* within 190 to 1100 nm"):
-        synthetic_scans(parameters(axis=axis))
-
-
-def test_step_must_divide_the_axis():
-    with pytest.raises(ParameterError, match=r"wavelengths.step: found 7\.0, expected a step"):
-        synthetic_scans(parameters(axis=(200.0, 800.0, 7.0)))
-
-
-def test_repeated_levels_are_refused():
-    with pytest.raises(SpectraError, match="expected each once"):
-        synthetic_scans(parameters(concentrations=[0.0, 10.0, 10.0, 20.0]))
+def test_what_cannot_be_measured_is_refused(changes, message):
+    with pytest.raises(GeonodeError, match=message):
+        synthetic_scans(parameters(**changes))
