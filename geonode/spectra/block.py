@@ -14,8 +14,9 @@ from geonode.errors import SpectraError
 from geonode.spectra.headers import UNITS
 from geonode.spectra.sheet import Grid, Row, Understood, to_number
 
-Kind = Literal["data", "named", "number", "text", "blank"]
-"""Of a row: numbers throughout, numbers behind a name, a number alone, no numbers, nothing."""
+Kind = Literal["data", "paired", "named", "number", "text", "blank"]
+"""Of a row: numbers throughout, or in every second cell, numbers behind a name, a number alone, no
+numbers, nothing."""
 
 FEWEST_ROWS = 3
 """Of a body, in direct succession."""
@@ -24,6 +25,7 @@ _NUMBER = r"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _DATA = re.compile(rf'[ "]*{_NUMBER}"?(?:[ ]*[,;\t|]|\s+[-+.,0-9])')
 _NUMBER_FIRST = re.compile(r'[\s"]*[+-]?\.?[0-9]')
 _PARTS = re.compile(r'[,;\t| "]+')
+_NEXT_IS_EMPTY = re.compile(r"([,;\t|])[ \"]*\1")
 
 
 class Block(NamedTuple):
@@ -45,7 +47,7 @@ def kind_of_line(line: str) -> Kind:
     if not line.strip(' \t\r\n,;|"'):
         return "blank"
     if _DATA.match(line):
-        return "data"
+        return _kind_of_data(re.split(r"[,;\t|]", line)) if _NEXT_IS_EMPTY.search(line) else "data"
     parts = [part for part in _PARTS.split(line.strip()) if part]
     if _NUMBER_FIRST.match(line):
         return "data" if _ends_in_numbers(parts) else "number"
@@ -58,8 +60,14 @@ def kind_of_cells(cells: Sequence[str]) -> Kind:
     if not filled:
         return "blank"
     if cells[0] and to_number(cells[0]) is not None:
-        return "data" if len(filled) > 1 else "number"
+        return _kind_of_data(cells) if len(filled) > 1 else "number"
     return _kind_of_named(filled, named=bool(cells[0]))
+
+
+def _kind_of_data(cells: Sequence[str]) -> Kind:
+    """Kind of a row of numbers: every second cell is empty above two columns a spectrum."""
+    found = _trimmed([cell.strip(' "\r\n') for cell in cells])
+    return "paired" if len(found) > 4 and all(found[::2]) and not any(found[1::2]) else "data"
 
 
 def _kind_of_named(parts: list[str], *, named: bool) -> Kind:
@@ -74,6 +82,12 @@ def _ends_in_numbers(parts: list[str]) -> bool:
 
 def find_block(kinds: Sequence[Kind]) -> Block | None:
     """Place of the table among rows of some kinds; None where it is not clear."""
+    # Numbers that name samples stand above the names of their axes.
+    paired: dict[bool, Kind] = {True: "named", False: "data"}
+    kinds = [
+        paired[following == "text"] if kind == "paired" else kind
+        for kind, following in zip(kinds, [*kinds[1:], "blank"], strict=True)
+    ]
     body: Kind = "data" if _run(kinds, "data") is not None else "named"
     start = _run(kinds, body)
     others = {"data"} if body == "data" else {"data", "named"}
@@ -126,14 +140,23 @@ def grid_of(
     top = candidates - _header_height([cells for _, cells in rows[:candidates]])
     left, header = [number for number, _ in rows[:top]], rows[top:candidates]
     width = len(_trimmed(header[-1][1])) or 1
+    longer = bool(rows[candidates:]) and all(
+        len(_trimmed(cells)) == width + 1 for _, cells in rows[candidates:]
+    )
+    if longer and counts_rows([cells[0] for _, cells in rows[candidates:]]):
+        header, width = [(number, ["", *cells]) for number, cells in header], width + 1
     for number, cells in rows[candidates:]:
         found = len(_trimmed(cells)) if len(cells) > width else len(cells)
         if found > width or (even and len(cells) < width):
+            missing = "; add the name of the first column if it has none, as R writes tables"
             raise SpectraError(
                 f"row {number}: found {found} cells, expected {width} as in the header"
+                + (missing if longer else "")
             )
     said = (rows_said(left, "above the table"),) if left else ()
-    full = [(number, (cells + [""] * width)[:width]) for number, cells in rows[top:]]
+    full = [
+        (number, (cells + [""] * width)[:width]) for number, cells in header + rows[candidates:]
+    ]
     return Grid(
         full[: len(header)],
         full[len(header) :],
@@ -144,6 +167,12 @@ def grid_of(
             header_rows=tuple(number for number, _ in header),
         ),
     )
+
+
+def counts_rows(cells: Sequence[str]) -> bool:
+    """Whether cells count the rows of a table, from 0 or 1 on."""
+    counted = [to_number(cell) for cell in cells]
+    return counted in ([*range(len(counted))], [*range(1, len(counted) + 1)])
 
 
 def _header_height(rows: Sequence[Sequence[str]]) -> int:

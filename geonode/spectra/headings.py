@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from geonode.errors import SpectraError
+from geonode.spectra.block import counts_rows
 from geonode.spectra.headers import (
     AXIS_OF_UNIT,
     CONCENTRATION_UNIT,
@@ -166,8 +167,7 @@ def without_index(grid: Grid) -> Grid:
     header = grid.header
     if header[0].lower() not in INDEX_NAMES or len(header) < 3 or role(header[1]) != "axis":
         return grid
-    counted = [to_number(cell) for cell in grid.column(0)]
-    if counted not in ([*range(len(counted))], [*range(1, len(counted) + 1)]):
+    if not counts_rows(grid.column(0)):
         return grid
     understood = grid.understood.also(skipped=("column 1 (counts rows)",))
     return replace(grid.without_column(), understood=understood)

@@ -101,6 +101,12 @@ READ = {
     "long, units in cells": (text(long(names=PPB)), "ppb"),
     "Cary": (cary(PPB), "ppb"),
     "Cary with text below": (cary(PPB) + "\nCollection Time: 9/22/2026\nScan rate,600\n", "ppb"),
+    "Cary, whose samples are numbers": cary(NAMES),
+    "R, rows counted": text(
+        [wide()[0], *([str(n), *row] for n, row in enumerate(wide()[1:], 1))], " "
+    ),
+    "R, in quotes": '"wavelength_nm"\t"0"\t"10"\t"20"\t"60"\n'
+    + "\n".join('"{}"\t{}'.format(n, "\t".join(row)) for n, row in enumerate(wide()[1:], 1)),
     "an axis beside every spectrum": cary(NAMES, end="")
     .split("\n", 1)[1]
     .replace(
@@ -168,6 +174,7 @@ REFUSED = [
     # rows
     ("\n".join(PLAIN.split("\n")[:3]), "found 2 wavelengths, expected at least 3"),
     (plain("0.7,0.8", "0.7"), "row 3: found 4 cells, expected 5"),
+    (text([NAMES, *wide()[1:]], " "), "row 2: found 5 cells, expected 4 .* as R writes tables"),
     (plain("0.8", "0.8,9"), "row 3: found 6 cells, expected 5"),
     (plain("420,", "\n420,"), "row 4: found a blank row above data"),
     (PLAIN + "\nmean,1,2,3,4\n", "a blank row above data"),

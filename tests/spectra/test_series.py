@@ -80,8 +80,10 @@ def test_a_written_series_reads_back_to_the_last_bit(written, counts, kind):
         np.testing.assert_array_equal(getattr(series.replicates, name), expected)
 
 
-def series_on(axis, **labels):
-    return Series(LEVELS, axis, np.zeros((4, len(axis))), Chart.of("linear", None, LEVELS), labels)
+def series_on(axis, labels=None):
+    return Series(
+        LEVELS, axis, np.zeros((4, len(axis))), Chart.of("linear", None, LEVELS), labels or {}
+    )
 
 
 def test_charted_positions_and_wavelengths():
@@ -97,7 +99,7 @@ def test_charted_positions_and_wavelengths():
 
 def test_labels_have_units_unless_dimensionless():
     labels = {"signal": "intensity", "axis": "raman_shift", "axis_unit": "nm", "signal_unit": "1"}
-    series = series_on(AXIS, **labels)
+    series = series_on(AXIS, labels)
     assert (series.axis_label, series.signal_label) == ("raman shift (nm)", "intensity")
 
 
