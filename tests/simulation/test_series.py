@@ -3,7 +3,7 @@ import torch
 
 from geonode.simulation.designs import WIDEST, designs
 from geonode.simulation.draws import Draws
-from geonode.simulation.responses import SHARES, responses, smooth_functions
+from geonode.simulation.responses import responses, smooth_functions
 from geonode.simulation.series import simulate
 
 CPU = torch.device("cpu")
@@ -13,7 +13,7 @@ def draws(seed=0):
     return Draws.of(seed, CPU)
 
 
-@pytest.mark.parametrize("levels", [4, 9, 26])
+@pytest.mark.parametrize("levels", [4, 26])
 def test_levels_ascend_to_one_over_a_bounded_range(levels):
     found = designs(draws(), 400, levels)
     assert (found.diff(dim=1) > 0).all()
@@ -24,17 +24,12 @@ def test_levels_ascend_to_one_over_a_bounded_range(levels):
     assert 0.3 < blanks < 0.6
 
 
-def test_series_are_those_of_their_seed():
-    first, again, other = (simulate(draws(seed), 5, 6) for seed in (1, 1, 2))
+def test_series_are_those_of_their_seed_finite_and_of_the_asked_shape():
+    first, again, other = (simulate(draws(seed), 50, 6, 17) for seed in (1, 1, 2))
     assert torch.equal(first.spectra, again.spectra)
     assert not torch.equal(first.spectra, other.spectra)
-
-
-@pytest.mark.parametrize("levels", [4, 8, 20])
-def test_spectra_are_finite_and_of_the_asked_shape(levels):
-    found = simulate(draws(), 50, levels, 17)
-    assert found.spectra.shape == (50, levels, 17)
-    assert torch.isfinite(found.spectra).all()
+    assert first.spectra.shape == (50, 6, 17)
+    assert torch.isfinite(first.spectra).all()
 
 
 def test_beer_and_lamberts_law_is_the_concentration():
@@ -50,6 +45,7 @@ def test_laws_of_binding_rise_and_stay_below_two(law):
     assert (found.diff(dim=-1) >= -1e-12).all()
     assert found.min() >= 0
     assert found.max() < 2
+    assert (responses(draws(), levels, 1, {"quenching": 1.0}).diff(dim=-1) < 0).all()
 
 
 def test_aggregation_and_inner_filter_rise_and_fall():
@@ -61,17 +57,8 @@ def test_aggregation_and_inner_filter_rise_and_fall():
         assert found.max() <= 1 + 1e-9
 
 
-def test_quenching_falls():
-    levels = torch.linspace(0, 1, 9, dtype=torch.float64).expand(50, -1)
-    assert (responses(draws(), levels, 1, {"quenching": 1.0}).diff(dim=-1) < 0).all()
-
-
 def test_smooth_functions_are_smooth_and_of_unit_size():
     levels = torch.linspace(0, 1, 40, dtype=torch.float64).expand(100, -1)
     found = smooth_functions(draws(), levels, 3)
     torch.testing.assert_close(found.abs().amax((1, 2)), torch.ones(100).double())
     assert found.diff(dim=-1).abs().median() < 0.1
-
-
-def test_shares_of_the_laws_add_up_to_nearly_one():
-    assert sum(SHARES.values()) == pytest.approx(0.97)
