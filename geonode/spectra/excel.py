@@ -8,6 +8,7 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -142,41 +143,33 @@ def _rows(sheet: Any) -> Iterator[tuple[Any, ...]]:
     """Values of the rows, refusing what a sheet says of places where it has no cells."""
     sheet.reset_dimensions()
     cells = 0
-    scaled = _has_scaled_formats(sheet.parent)
-    for number, found in enumerate(sheet.iter_rows(values_only=not scaled), start=1):
-        row = _unscaled(found) if scaled else found
+    for number, row in enumerate(sheet.iter_rows(), start=1):
         cells += len(row)
         _refuse_more("rows", number, MOST_ROWS)
         _refuse_more("cells with the empty ones", cells, MOST_VALUES)
-        yield row
+        yield tuple(_value(cell) for cell in row)
 
 
-def _has_scaled_formats(book: Any) -> bool:
-    """Whether some style of a workbook shows other numbers than there are."""
-    formats = book._number_formats, (style.numFmtId for style in book._cell_styles)
-    return any(map(_scales, formats[0])) or bool({9, 10} & set(formats[1]))
+def _value(cell: Any) -> Any:
+    """Value of a cell.
+
+    Raises:
+        SpectraError: it is a number that is shown as another.
+    """
+    if isinstance(cell.value, int | float) and _scales(cell.number_format):
+        shown = "per cent" if "%" in cell.number_format else "thousands"
+        raise SpectraError(
+            f"row {cell.row}, column {cell.column}: found {cell.value:g} in a cell that shows "
+            f"{shown}, which is one number or the other; format it as a plain number"
+        )
+    return cell.value
 
 
+@cache
 def _scales(number_format: str) -> bool:
     """Whether a format shows per cent, or thousands; not by a character in quotes."""
     bare = _QUOTED.sub("", number_format)
     return "%" in bare or _IN_THOUSANDS.search(bare) is not None
-
-
-def _unscaled(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Values of the cells of a row.
-
-    Raises:
-        SpectraError: a number is shown as another.
-    """
-    for cell in row:
-        if isinstance(cell.value, int | float) and _scales(cell.number_format):
-            shown = "per cent" if "%" in cell.number_format else "thousands"
-            raise SpectraError(
-                f"row {cell.row}, column {cell.column}: found {cell.value:g} in a cell that shows "
-                f"{shown}, which is one number or the other; format it as a plain number"
-            )
-    return tuple(cell.value for cell in row)
 
 
 def _grid(sheet: Any) -> Grid:

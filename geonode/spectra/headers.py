@@ -98,17 +98,20 @@ Role = Literal["axis", "concentration", "replicate", "other"]
 
 
 class Level(NamedTuple):
-    """A name that is a concentration.
+    """Concentration and scan in the name of a spectrum.
 
     Attributes:
         concentration: finite, not negative.
         scan: from 2 on for further scans, 1 for the one without a mark.
         unit: as the name gives it.
+        label: what stands before it, such as "as" of "As_5ppb"; None where the name is no more
+            than a concentration.
     """
 
     concentration: float
     scan: int
     unit: str | None
+    label: str | None = None
 
 
 def axis_header(header: str) -> tuple[str, str]:
@@ -179,25 +182,12 @@ def level(name: str) -> Level | None:
     return Level(concentration + 0.0, scan, match["unit"])
 
 
-class Labelled(NamedTuple):
-    """A name with a concentration in it.
+def labelled_level(name: str) -> Level | None:
+    """The concentration with a unit that stands in a name; None if there is none, or several.
 
-    Attributes:
-        label: what stands before it, such as "As" of "As_5ppb".
-        concentration: finite, not negative.
-        unit: as the name gives it.
-        scan: number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns; 0
-            without one.
+    The number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns, only orders
+    the scans of a level: without one it is scan 1, and with it one more.
     """
-
-    label: str
-    concentration: float
-    unit: str
-    scan: int
-
-
-def labelled_level(name: str) -> Labelled | None:
-    """The concentration with a unit that stands in a name; None if there is none, or several."""
     found = list(_WITHIN.finditer(name)) if len(name) <= _LONGEST else []
     if len(found) != 1:
         return None
@@ -208,9 +198,8 @@ def labelled_level(name: str) -> Labelled | None:
         return None
     if not concentration < np.inf:
         return None
-    return Labelled(
-        label.strip(" _-([").lower(), concentration, match["unit"], int(behind["scan"] or 0)
-    )
+    bare = label.strip(" _-([").lower()
+    return Level(concentration, 1 + int(behind["scan"] or 0), match["unit"], bare)
 
 
 def wavelength(text: str) -> tuple[float, str | None] | None:

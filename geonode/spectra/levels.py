@@ -1,33 +1,16 @@
 """Concentrations and scans that the names of spectra say."""
 
 import re
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from geonode.errors import SpectraError
-from geonode.spectra.headers import Labelled, labelled_level, level, same_unit
+from geonode.spectra.headers import Level, labelled_level, level, same_unit
 from geonode.spectra.sheet import Sheet, shortest
 
 Replicates = Literal["ask", "marks", "levels"]
 """What `20.1` beside `20` is: asked about, a further scan of 20, or a level of its own."""
 
 _RENAMED = re.compile(r"(?P<first>[0-9]+)\.(?P<count>[1-9][0-9]*)")
-
-
-class Scan(NamedTuple):
-    """Concentration and scan in the name of a spectrum.
-
-    Attributes:
-        concentration: of the level.
-        mark: of the scan; 1 for the one without a mark.
-        unit: as the name gives it.
-        counted: whether marks of this kind only order the scans of a level, so that there need be
-            none without.
-    """
-
-    concentration: float
-    mark: int
-    unit: str | None
-    counted: bool
 
 
 def scans_of(
@@ -43,12 +26,12 @@ def scans_of(
     unit = _unit(sheet, found)
     places: dict[tuple[float, int], int] = {}
     for spectrum, scan in enumerate(found):
-        key = scan.concentration, scan.mark
+        key = scan.concentration, scan.scan
         if key in places:
             _refuse_same(sheet, places[key], spectrum, key[0])
         places[key] = spectrum
     for (concentration, _), spectrum in places.items():
-        if (concentration, 1) not in places and not found[spectrum].counted:
+        if (concentration, 1) not in places and found[spectrum].label is None:
             raise SpectraError(
                 f"{sheet.name_places[spectrum]}: found {sheet.names[spectrum]!r} but no "
                 f"'{shortest(concentration)}'; the first scan of a level has no mark"
@@ -56,7 +39,7 @@ def scans_of(
     return places, unit
 
 
-def _scans(sheet: Sheet, replicates: Replicates) -> list[Scan]:
+def _scans(sheet: Sheet, replicates: Replicates) -> list[Level]:
     renamed = _renamed(sheet) if sheet.columns and replicates != "levels" else {}
     if renamed and replicates == "ask":
         _ask(sheet, renamed)
@@ -68,7 +51,7 @@ def _scans(sheet: Sheet, replicates: Replicates) -> list[Scan]:
         seen[name] = seen.get(name, 0) + 1
         if name in renamed:
             first, count = renamed[name]
-            found.append(Scan(float(first), count + 1, None, True))
+            found.append(Level(float(first), count + 1, None, ""))
         elif exact := level(name):
             if exact.unit is None and sheet.names_are == "other":
                 raise SpectraError(
@@ -77,9 +60,9 @@ def _scans(sheet: Sheet, replicates: Replicates) -> list[Scan]:
                     "second table (spectra.concentrations)"
                 )
             again = seen[name] if replicates == "marks" and exact.scan == 1 else exact.scan
-            found.append(Scan(exact.concentration, again, exact.unit, False))
+            found.append(exact._replace(scan=again))
         elif within := labelled_level(name):
-            found.append(Scan(within.concentration, within.scan + 1, within.unit, True))
+            found.append(within)
             _refuse_labels(labels, within, name, place)
         else:
             blank = "; write 0 for a blank" if "blank" in name.lower() else ""
@@ -91,7 +74,7 @@ def _scans(sheet: Sheet, replicates: Replicates) -> list[Scan]:
     return found
 
 
-def _unit(sheet: Sheet, found: list[Scan]) -> str | None:
+def _unit(sheet: Sheet, found: list[Level]) -> str | None:
     unit = sheet.concentration_unit
     for scan, place in zip(found, sheet.name_places, strict=True):
         if scan.unit is not None and unit is not None and not same_unit(scan.unit, unit):
@@ -102,9 +85,9 @@ def _unit(sheet: Sheet, found: list[Scan]) -> str | None:
     return unit
 
 
-def _refuse_labels(labels: dict[str, str], found: Labelled, name: str, place: str) -> None:
+def _refuse_labels(labels: dict[str, str], found: Level, name: str, place: str) -> None:
     """Refuse concentrations of two substances."""
-    labels.setdefault(found.label, name)
+    labels.setdefault(found.label or "", name)
     if len(labels) > 1:
         one = next(iter(labels.values()))
         raise SpectraError(
