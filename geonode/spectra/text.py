@@ -19,7 +19,7 @@ MOST_LINES = 2**21
 """Of a file."""
 
 LONGEST_LINE = 2**20
-"""Bytes; a longer line is no line of a table, and is not read into memory."""
+"""Bytes; a longer line is no line of a table."""
 
 # The mark of UTF-32 begins with that of UTF-16.
 _MARKS = {

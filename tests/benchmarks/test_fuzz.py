@@ -38,6 +38,15 @@ def test_hostile_files_give_results_or_typed_errors(command):
         assert failures == "0"
 
 
+@pytest.mark.parametrize("name", ["text", "Excel", "JCAMP-DX", "parameters", "weights"])
+def test_damaged_files_give_results_or_typed_errors(tmp_path, name):
+    found = [
+        benchmark.outcome(name, benchmark.case(name, number, 3), tmp_path / str(number))
+        for number in range(25)
+    ]
+    assert {*found} == {*benchmark.KINDS[:2]}
+
+
 @pytest.mark.parametrize("name", READERS)
 def test_seeds_say_what_the_fuzzer_thinks_and_cases_can_be_made_again(tmp_path, name):
     for number in range(len(benchmark.seeds_of(name))):

@@ -1,11 +1,8 @@
 import datetime
-import io
 import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from geonode.errors import SpectraError
 from geonode.spectra import excel
@@ -137,33 +134,3 @@ def test_what_is_no_workbook_or_unpacks_to_too_much_is_not_opened(workbook, file
         read_table(path)
     with pytest.raises(SpectraError, match=r"found no workbook, expected one saved as \.xlsx"):
         read_table(file("nm,0,1,2,3\n", "a.xlsx"))
-
-
-shares = st.floats(0, 1, exclude_max=True)
-
-
-@settings(
-    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(part=st.none() | shares, place=shares, length=st.integers(0, 40), text=st.binary(max_size=4))
-def test_only_spectra_errors_come_out_of_damaged_workbooks(workbook, part, place, length, text):
-    path = workbook(CELLS)
-
-    def damaged(content):
-        start = int(place * len(content))
-        return content[:start] + text + content[start + length :]
-
-    if part is None:
-        path.write_bytes(damaged(path.read_bytes()))
-    else:
-        with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
-            parts = {name: archive.read(name) for name in archive.namelist()}
-        chosen = sorted(parts)[int(part * len(parts))]
-        parts[chosen] = damaged(parts[chosen])
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, content in parts.items():
-                archive.writestr(name, content)
-    try:
-        read_table(path)
-    except SpectraError as error:
-        assert "series.xlsx: " in str(error)

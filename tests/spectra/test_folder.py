@@ -3,9 +3,8 @@ import pytest
 
 from geonode.config import SpectraParameters
 from geonode.errors import ParameterError, SpectraError
-from geonode.spectra.chart import Chart
 from geonode.spectra.folder import parameters_of_folder
-from geonode.spectra.series import measured_table, read_series, read_series_csv, write_series
+from geonode.spectra.series import read_series_csv
 
 TABLE = """\
 raman_shift_cm-1,5,5__r2,20,60,1
@@ -111,19 +110,6 @@ def test_a_folder_without_series_and_no_folder(folder, tmp_path):
     (place / "a.yaml").mkdir()
     with pytest.raises(ParameterError, match=r"a\.yaml: file: found .*directory.*expected YAML"):
         parameters_of_folder(place, COMMON)
-
-
-def test_a_table_and_its_artifact_are_the_same_series(folder, tmp_path):
-    own = "{chart: asinh, kappa: 0.3, window: [400, 430]}"
-    parameters = parameters_of_folder(folder(a__csv=TABLE, a__yaml=own), COMMON)["a"]
-    table = measured_table(parameters)
-    chart = Chart.of(parameters.chart, parameters.kappa, table.concentrations)
-    write_series(tmp_path / "spectra.zarr", table, chart, parameters)
-    stored, found = read_series(tmp_path / "spectra.zarr"), read_series_csv(parameters)
-    for name in ("concentrations", "axis", "signal", "positions", "wavelengths"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(stored, name))
-    assert found.chart == stored.chart == chart
-    assert found.labels == stored.labels
 
 
 def test_a_table_is_read_sorted_averaged_and_masked(folder):

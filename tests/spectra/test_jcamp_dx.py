@@ -2,8 +2,6 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from geonode.errors import SpectraError
 from geonode.spectra.reading import read_spectra, read_table
@@ -204,24 +202,6 @@ REFUSED = [
 def test_what_the_parser_would_forgive_is_refused(file, content, message):
     with pytest.raises(SpectraError, match=message):
         read_table(file(content, "a.jdx"))
-
-
-@settings(
-    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(
-    st.sampled_from([affn, dif]),
-    st.integers(0, 1200),
-    st.integers(0, 30),
-    st.text("0123456789.,;=#$ %JSZab\n", max_size=4),
-)
-def test_damage_gives_spectra_errors_alone(file, form, place, length, text):
-    content = link(series(form))
-    path = file(content[:place] + text + content[place + length :], "series.jdx")
-    try:
-        read_table(path)
-    except SpectraError as error:
-        assert "series.jdx: " in str(error)
 
 
 @pytest.mark.parametrize("form", [affn, dif_dup])

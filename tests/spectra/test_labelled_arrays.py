@@ -9,8 +9,6 @@ import numcodecs
 import numpy as np
 import pytest
 import xarray
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from geonode.errors import SpectraError
 from geonode.estimation.image import is_image
@@ -122,26 +120,6 @@ REFUSED = {
 def test_what_is_no_series_is_refused(tmp_path, data, message):
     with pytest.raises(SpectraError, match=message):
         read_table(netcdf3(data, tmp_path))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("write", [netcdf3, netcdf4])
-@settings(
-    deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(place=st.floats(0, 1, exclude_max=True), change=st.binary(min_size=1, max_size=8))
-def test_damage_gives_spectra_errors_alone(tmp_path, write, place, change):
-    path, good = tmp_path / "series.nc", tmp_path / "good.nc"
-    if not good.exists():
-        write(dataset(), tmp_path).rename(good)
-    content = good.read_bytes()
-    start = int(place * len(content))
-    path.write_bytes(content[:start] + change + content[start + len(change) :])
-    for read in (read_table, read_spectra):
-        try:
-            read(path)
-        except SpectraError as error:
-            assert "series.nc: " in str(error)
 
 
 def test_no_file_no_store_and_no_package(tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ import struct
 import warnings
 
 import numpy as np
-import openpyxl
 import pytest
 
 from geonode.errors import SpectraError
@@ -142,45 +141,7 @@ def test_what_is_written_reads_back_unchanged(file, unit):
     assert to_csv(read_table(file(PLAIN))) == PLAIN.replace("1.0", "1")
 
 
-# formats
-
-
-def as_text(path):
-    tabs = path.suffix == ".tsv"
-    path.write_text(PLAIN.replace(",", "\t" if tabs else ";").replace(".", ","), encoding="utf-8")
-
-
-def as_excel(path):
-    book = openpyxl.Workbook()
-    for line in PLAIN.splitlines():
-        book.active.append([cell if "_" in cell else float(cell) for cell in line.split(",")])
-    book.save(path)
-
-
-def as_jcamp(path):
-    block = (
-        "##TITLE=x\n##CONCENTRATIONS={}\n##XUNITS=NANOMETERS\n##NPOINTS=4\n##XYPOINTS=(XY..XY)\n"
-    )
-    blocks = [
-        block.format(LEVELS[level])
-        + "".join(f"{at} {y}\n" for at, y in zip(AXIS, SPECTRA[level], strict=True))
-        for level in (2, 0, 3, 1)
-    ]
-    content = "##END=\n".join(["##TITLE=all\n##DATA TYPE=LINK\n" + blocks[0], *blocks[1:], "", ""])
-    path.write_text(content, encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("suffix", "write"),
-    [(".txt", as_text), (".tsv", as_text), (".xlsx", as_excel), (".dx", as_jcamp)],
-)
-def test_the_same_table_from_every_format(tmp_path, suffix, write):
-    path = tmp_path / f"series{suffix}"
-    write(path)
-    assert_series(read_table(path))
-    spectra = read_spectra(path)
-    values = dict(zip(map(float, spectra.names), spectra.values.tolist(), strict=True))
-    assert values == dict(zip(LEVELS, SPECTRA.tolist(), strict=True))
+# what is no file, second tables and folders
 
 
 def test_what_is_no_file_of_spectra(tmp_path):
@@ -198,9 +159,6 @@ def test_what_is_no_file_of_spectra(tmp_path):
         for read in (read_table, read_spectra, inspect_file):
             with pytest.raises(SpectraError, match=message):
                 read(tmp_path / name)
-
-
-# a second table
 
 
 def second(file, content, names="abcd"):
@@ -233,9 +191,6 @@ def test_a_second_table_that_does_not_fit_is_refused(file, content, message):
     path, choices = second(file, content)
     with pytest.raises(SpectraError, match=message):
         read_table(path, choices=choices)
-
-
-# several files
 
 
 def folder(tmp_path, names, axes=(AXIS,) * 4, header="wavelength_nm,Abs\n", spectra=SPECTRA):
