@@ -7,14 +7,12 @@ import typer
 
 from geonode import __version__
 from geonode.commands.artifacts import info, verify
-from geonode.commands.calibrate import calibrate
 from geonode.commands.common import Commands
 from geonode.commands.devices import devices
 from geonode.commands.estimate import estimate
-from geonode.commands.inspect import inspect
-from geonode.commands.next_levels import next_levels
 from geonode.commands.panel import panel
 from geonode.commands.predict import predict
+from geonode.commands.spectra_file import calibrate, inspect, next_levels
 
 _SPECTRA, _PIPELINE, _MACHINE = "Your spectra", "The pipeline", "This machine"
 

@@ -1,24 +1,28 @@
 """A scikit-learn regressor from spectra to concentrations."""
 
 import warnings
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
-from geonode.devices.device import resolve
 from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
-from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import Estimates, estimate
-from geonode.rows import axis_of, grouped, parameters_of, series_of_rows
-from geonode.series_fit import fit_series
-from geonode.training.folds import leave_one_out
+from geonode.rows import fitted_model, grouped, parameters_of
 
 FEWEST_LEVELS = 3
 """As many as a fold of a series of four leaves."""
+
+NAMES = {
+    "preset": "preset",
+    "device": "device",
+    "metric.seed": "seed",
+    "decoders.seed": "seed",
+}
+"""Parameters of the regressor by dotted key."""
 
 
 class ConcentrationRegressor(RegressorMixin, BaseEstimator):
@@ -83,39 +87,12 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         check_non_negative(y.reshape(-1, 1), f"{type(self).__name__} (y)")
         if self.offset and X.shape[1] == 1:
             raise SpectraError("X: found offset and one wavelength, expected two or more")
-        parameters = parameters_of(
-            type(self).__name__,
-            {
-                "preset": ("preset", self.preset),
-                "device": ("device", self.device),
-                "metric.seed": ("seed", self.seed),
-                "decoders.seed": ("seed", self.seed),
-            },
-        )
-        device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
-        axis = axis_of(None, X.shape[1])
+        parameters = parameters_of(self, NAMES)
         levels = grouped(y.astype(np.float64))
-        self.series_ = series_of_rows(levels, X, axis, parameters, FEWEST_LEVELS)
-        blocks = (parameters.inner, parameters.metric, parameters.decoders)
-        learned, blend, _ = fit_series(self.series_, blocks, device)
-        *_, whole = leave_one_out(len(self.series_.concentrations))
-        self.model_ = SpectralModel(self.series_, learned, blend, whole)
+        self.model_ = fitted_model(parameters, levels, X, None, FEWEST_LEVELS)
+        self.series_ = self.model_.series
         self.curve_ = Curve.of(self.model_, offset=self.offset, scale=self.scale, one_scan=True)
         return self
-
-    @overload
-    def predict(
-        self,
-        X: Any,  # noqa: N803
-        return_interval: Literal[False] = False,
-    ) -> Float[np.ndarray, "sample"]: ...
-
-    @overload
-    def predict(
-        self,
-        X: Any,  # noqa: N803
-        return_interval: Literal[True],
-    ) -> tuple[Float[np.ndarray, "sample"], Float[np.ndarray, "sample 2"]]: ...
 
     def predict(
         self,

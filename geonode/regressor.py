@@ -15,7 +15,7 @@ that is left out, the chart and the metric networks are continued.
 
 import warnings
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -28,21 +28,30 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from geonode.config import Parameters
-from geonode.devices.device import resolve
 from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import Estimates, estimate
-from geonode.rows import axis_of, parameters_of, series_of_rows
-from geonode.series_fit import fit_series
-from geonode.spectra.series import Series
+from geonode.rows import fitted_model, parameters_of
 from geonode.spectra.table import FEWEST_LEVELS
-from geonode.training.folds import leave_one_out
 
 ChartName = Literal["linear", "log", "asinh"]
 
 AT_ONCE = 256  # concentrations
+
+NAMES = {
+    "metric.learning": "learning",
+    "decoders.kind": "kind",
+    **{f"{block}.members": "members" for block in ("metric", "decoders")},
+    **{f"{block}.epochs": "epochs" for block in ("metric", "decoders")},
+    "inner.members": "inner_members",
+    "preset": "preset",
+    "device": "device",
+    "spectra.kappa": "kappa",
+    "spectra.chart": "chart",
+    **{f"{block}.seed": "seed" for block in ("metric", "decoders")},
+}
+"""Parameters of the regressor by dotted key."""
 
 
 class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
@@ -62,18 +71,13 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         epochs: of training, of metrics as of decoders.
         inner_members: models of every fold inside a fold; 0: no inner folds: a blend is then the
             posterior alone, and "path" has no calibrated deviation and no `estimate`.
-        inner_levels: levels left out in turn inside every fold of leave-one-out; None: all, as the
-            pipeline does. They are for the predictions of those folds alone; `predict` and
-            `estimate`, whose fold leaves nothing out, are judged by leave-one-out itself, and give
-            the same bits with as few as there may be, in a third of the time.
         seed: of the first weights. The same seed and data give the same fit on the same machine.
         device: where to train: "auto", "cpu", "cuda" or "mps".
 
     Attributes:
         series_ (Series): levels, each once and ascending, and the mean spectrum of each.
-        learned_ (LearnedMetrics): metrics of all folds.
-        blend_ (Blend): their decoders.
-        model_ (SpectralModel): the fold that leaves nothing out.
+        model_ (SpectralModel): metrics and decoders of all folds, and the fold that leaves nothing
+            out, which predicts.
         n_features_in_ (int): 1.
         feature_names_in_ (ndarray of shape (1,)): name of the concentration, if X had one.
     """
@@ -90,7 +94,6 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         members: int | None = None,
         epochs: int | None = None,
         inner_members: int | None = None,
-        inner_levels: int | None = 2,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
@@ -103,7 +106,6 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         self.members = members
         self.epochs = epochs
         self.inner_members = inner_members
-        self.inner_levels = inner_levels
         self.seed = seed
         self.device = device
 
@@ -136,28 +138,11 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             y_numeric=True,
         )
         check_non_negative(X, type(self).__name__)
-        parameters = self._parameters()
-        device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
-        series = self._series(self._concentrations(X), y, parameters)
-        blocks = (parameters.inner, parameters.metric, parameters.decoders)
-        learned, blend, _ = fit_series(series, blocks, device)
-        *_, whole = leave_one_out(len(series.concentrations))
-        self._set(SpectralModel(series, learned, blend, whole), one_dimensional=y.ndim == 1)
+        parameters, concentrations = parameters_of(self, NAMES), self._concentrations(X)
+        spectra = y.reshape(len(y), -1).astype(np.float64)
+        model = fitted_model(parameters, concentrations, spectra, self.wavelengths, FEWEST_LEVELS)
+        self._set(model, one_dimensional=y.ndim == 1)
         return self
-
-    @overload
-    def predict(
-        self,
-        X: Any,  # noqa: N803
-        return_std: Literal[False] = False,
-    ) -> Float[np.ndarray, "row *wavelength"]: ...
-
-    @overload
-    def predict(
-        self,
-        X: Any,  # noqa: N803
-        return_std: Literal[True],
-    ) -> tuple[Float[np.ndarray, "row *wavelength"], Float[np.ndarray, "row *wavelength"]]: ...
 
     def predict(
         self,
@@ -289,8 +274,7 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         return rows[:, 0]
 
     def _set(self, model: SpectralModel, *, one_dimensional: bool) -> None:
-        self.series_, self.learned_, self.blend_ = model.series, model.learned, model.blend
-        self.model_ = model
+        self.series_, self.model_ = model.series, model
         self._one_dimensional = one_dimensional
         self._curves: dict[tuple[bool, bool], Curve] = {}
 
@@ -298,39 +282,3 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         """One array of the blocks, with as many dimensions as the spectra of `fit` had."""
         whole = np.concatenate(parts)
         return whole[:, 0] if self._one_dimensional else whole
-
-    def _parameters(self) -> Parameters:
-        """The preset, and what the parameters of the regressor put in its place.
-
-        Raises:
-            ParameterError: naming a parameter of the regressor.
-        """
-        names = {
-            "metric.learning": "learning",
-            "decoders.kind": "kind",
-            **{f"{block}.members": "members" for block in ("metric", "decoders")},
-            **{f"{block}.epochs": "epochs" for block in ("metric", "decoders")},
-            "inner.members": "inner_members",
-        }
-        given = {key: (name, getattr(self, name)) for key, name in names.items()}
-        given = {key: pair for key, pair in given.items() if pair[1] is not None}
-        fixed = {
-            "preset": "preset",
-            "device": "device",
-            "inner.levels": "inner_levels",
-            "spectra.kappa": "kappa",
-            "spectra.chart": "chart",
-            **{f"{block}.seed": "seed" for block in ("metric", "decoders")},
-        }
-        given |= {key: (name, getattr(self, name)) for key, name in fixed.items()}
-        return parameters_of(type(self).__name__, given)
-
-    def _series(self, concentrations: np.ndarray, y: np.ndarray, parameters: Parameters) -> Series:
-        """Mean spectra of ascending levels.
-
-        Raises:
-            SpectraError: there are too few or too many levels, or the wavelengths do not fit.
-        """
-        spectra = y.reshape(len(y), -1).astype(np.float64)
-        axis = axis_of(self.wavelengths, spectra.shape[1])
-        return series_of_rows(concentrations, spectra, axis, parameters, FEWEST_LEVELS)

@@ -1,65 +1,84 @@
-"""Rows of arrays as a series, and parameters by name: for the estimators of scikit-learn."""
+"""Common parts of the regressors of scikit-learn: parameters by name, fits of rows of arrays."""
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from geonode.config import Parameters
 from geonode.defaults import default_parameters
+from geonode.devices.device import resolve
 from geonode.errors import ParameterError, SpectraError
+from geonode.estimation.model import SpectralModel
+from geonode.series_fit import fit_series
 from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
 from geonode.spectra.table import MOST_LEVELS
 
+INNER_LEVELS = 2
+"""Levels left out in turn inside a fold: as few as there may be.
 
-def parameters_of(estimator: str, given: Mapping[str, tuple[str, Any]]) -> Parameters:
-    """The parameters of a preset, but for those of an estimator.
+They are for the predictions of the folds of leave-one-out alone. The fold that leaves nothing out
+is judged by leave-one-out itself, and gives the same bits with more of them.
+"""
+
+OPTIONAL = ("spectra.kappa",)
+"""Parameters whose None is a value, and not that of the preset."""
+
+
+def parameters_of(estimator: BaseEstimator, names: Mapping[str, str]) -> Parameters:
+    """The parameters of a preset, with those of an estimator that are not None in their place.
 
     Args:
-        estimator: its name, for errors.
-        given: by dotted key: the name of the estimator's parameter, and its value. NumPy's numbers,
-            such as those of a search, become Python's.
+        estimator: its values; NumPy's numbers, such as those of a search, become Python's.
+        names: names of the parameters of the estimator by dotted key.
 
     Raises:
         ParameterError: naming a parameter of the estimator.
     """
+    given = {key: getattr(estimator, name) for key, name in names.items()}
     values = {
         key: value.item() if isinstance(value, np.generic) else value
-        for key, (_, value) in given.items()
+        for key, value in given.items()
+        if value is not None or key in OPTIONAL
     }
     try:
-        return default_parameters(values)
+        return default_parameters(values | {"inner.levels": INNER_LEVELS})
     except ParameterError as error:
         # Of values that contradict each other only their block is named.
-        first = next(key for key in given if key == error.key or key.startswith(f"{error.key}."))
-        name, value = given[first]
-        raise ParameterError(estimator, name, value, error.expected) from error
+        first = next(key for key in values if key == error.key or key.startswith(f"{error.key}."))
+        where = type(estimator).__name__
+        raise ParameterError(where, names[first], given[first], error.expected) from error
 
 
-def series_of_rows(
+def fitted_model(
+    parameters: Parameters,
     concentrations: Float[np.ndarray, "row"],
     spectra: Float[np.ndarray, "row wavelength"],
-    axis: Float[np.ndarray, "wavelength"],
-    parameters: Parameters,
+    wavelengths: ArrayLike | None,
     fewest: int,
-) -> Series:
-    """Mean spectra of ascending levels; rows of one concentration are scans of one level.
+) -> SpectralModel:
+    """Model of rows; rows of one concentration are scans of one level, whose mean is learned from.
 
     Args:
+        parameters: of the fit.
         concentrations: of the rows, none negative.
         spectra: theirs.
-        axis: of the spectra.
-        parameters: `spectra` of them.
+        wavelengths: axis values of the columns, ascending; None: 0, 1, 2, ...
         fewest: levels.
 
     Raises:
-        SpectraError: there are too few or too many levels.
+        SpectraError: there are too few or too many levels, the wavelengths do not fit the spectra,
+            or the chart does not fit the levels.
+        DeviceError: the device is absent.
+        TrainingError: as `fit_series`.
     """
+    device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
+    axis = _axis(wavelengths, spectra.shape[1])
     levels, place = np.unique(concentrations, return_inverse=True)
     if not fewest <= len(levels) <= MOST_LEVELS:
         raise SpectraError(
@@ -68,16 +87,13 @@ def series_of_rows(
         )
     scans = [spectra[place == level] for level in range(len(levels))]
     means = np.stack([of_level.mean(axis=0) for of_level in scans])
-    about = parameters.spectra
-    labels = {
-        "signal": "signal",
-        "signal_unit": "1",
-        "axis": "wavelength",
-        "axis_unit": "1",
-        "concentration_unit": "1",
-    }
-    chart = Chart.of(about.chart, about.kappa, levels)
-    return Series(levels, axis, means, chart, labels, Replicates.of(scans))
+    labels = {"signal": "signal", "axis": "wavelength"}
+    labels |= dict.fromkeys(("signal_unit", "axis_unit", "concentration_unit"), "1")
+    chart = Chart.of(parameters.spectra.chart, parameters.spectra.kappa, levels)
+    series = Series(levels, axis, means, chart, labels, Replicates.of(scans))
+    blocks = (parameters.inner, parameters.metric, parameters.decoders)
+    learned, blend, _ = fit_series(series, blocks, device)
+    return SpectralModel.of(series, learned, blend)
 
 
 def grouped(concentrations: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]:
@@ -99,8 +115,8 @@ def grouped(concentrations: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"
     return (np.bincount(group, concentrations) / np.bincount(group))[group]
 
 
-def axis_of(wavelengths: ArrayLike | None, count: int) -> Float[np.ndarray, "wavelength"]:
-    """The spectral axis of spectra with so many columns; 0, 1, 2, ... where none is given.
+def _axis(wavelengths: ArrayLike | None, count: int) -> np.ndarray:
+    """The spectral axis of spectra with so many columns.
 
     Raises:
         SpectraError: the wavelengths are of another number, not finite or not ascending.

@@ -85,9 +85,9 @@ ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "metrics": GROUND | {"spectra", "geometry", "geodesics", "training", "decoders"},
     "series_fit": GROUND | LEARNING,
     "estimation": GROUND | LEARNING,
-    "rows": GROUND | {"spectra"},
-    "regressor": GROUND | LEARNING | {"series_fit", "estimation", "rows"},
-    "estimator": GROUND | LEARNING | {"series_fit", "estimation", "rows"},
+    "rows": GROUND | LEARNING | {"series_fit", "estimation"},
+    "regressor": GROUND | LEARNING | {"estimation", "rows"},
+    "estimator": GROUND | LEARNING | {"estimation", "rows"},
     "reference": GROUND | {"geometry"},
     "prior": GROUND | LEARNING | {"simulation", "estimation"},
     "evaluation": GROUND

@@ -143,7 +143,7 @@ function pValue(curve, distance, other) {
   return Math.exp(-sum / 2) * (1 + sum / 2);  // chi-squared, four degrees of freedom
 }
 
-// A shift of the axis: geonode/estimation/axis_checks.py
+// A shift of the axis: geonode/estimation/axis.py
 
 function pchip(x, y) {  // F. N. Fritsch and J. Butland, SIAM J. Sci. Stat. Comput. 5 (1984) 300
   const n = x.length, h = [], slope = [], d = new Float64Array(n);

@@ -26,7 +26,6 @@ from geonode.report.wording import quantity
 from geonode.series_fit import fit_series
 from geonode.spectra.reading import Spectra, read_spectra
 from geonode.spectra.series import Series
-from geonode.training.folds import leave_one_out
 
 MOST_WITH_MIDDLES = 12
 """Levels, whose middles are tabulated too."""
@@ -100,8 +99,7 @@ class Calibration:
         blocks = (parameters.inner, parameters.metric, parameters.decoders)
         device = resolve(parameters.device, parameters.precision)
         learned, blend, _ = fit_series(series, blocks, device)
-        *_, whole = leave_one_out(len(series.concentrations))
-        model = SpectralModel(series, learned, blend, whole)
+        model = SpectralModel.of(series, learned, blend)
         curve = Curve.of(model, one_scan=True)
         report(1)
         left_out = estimate_left_out(model, report)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import t as student
+from scipy.stats import linregress
 
 SIGNIFICANT = 0.05
 """Probability of a slope as large by chance, above which the slope is taken for zero."""
@@ -26,38 +26,26 @@ class Line:
         intercept: signal without analyte (signal unit).
         slope: signal per unit of concentration.
         deviation: residual standard deviation s_y/x (signal unit).
-        slope_deviation: standard error of the slope.
-        levels: number of levels.
         r2: share of the variance of the signal that the line explains.
+        p_value: probability of a slope as far from zero by chance: two-sided t test.
     """
 
     intercept: float
     slope: float
     deviation: float
-    slope_deviation: float
-    levels: int
     r2: float
+    p_value: float
 
     @classmethod
     def of(cls, levels: Float[np.ndarray, "level"], signal: Float[np.ndarray, "level"]) -> "Line":
         """Fit a line to three levels or more, which differ."""
-        centred, centre = levels - levels.mean(), float(signal.mean())
-        spread = float(centred @ centred)
-        slope = float(centred @ (signal - centre)) / spread
-        residuals = signal - centre - slope * centred
+        if not np.ptp(signal):
+            return cls(float(signal[0]), 0.0, 0.0, 0.0, 1.0)
+        found = linregress(levels, signal)
+        slope, intercept = float(found.slope), float(found.intercept)
+        residuals = signal - intercept - slope * levels
         deviation = float(np.sqrt(residuals @ residuals / (len(levels) - 2)))
-        total = float((signal - centre) @ (signal - centre))
-        r2 = 1 - float(residuals @ residuals) / total if total > 0 else 0.0
-        intercept = centre - slope * float(levels.mean())
-        return cls(intercept, slope, deviation, deviation / spread**0.5, len(levels), r2)
-
-    @property
-    def p_value(self) -> float:
-        """Probability of a slope as far from zero by chance: two-sided t test."""
-        if self.slope_deviation == 0:
-            return 0.0 if self.slope else 1.0
-        ratio = abs(self.slope) / self.slope_deviation
-        return float(2 * student.sf(ratio, self.levels - 2))
+        return cls(intercept, slope, deviation, float(found.rvalue) ** 2, float(found.pvalue))
 
     @property
     def is_sloped(self) -> bool:

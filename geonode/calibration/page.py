@@ -4,8 +4,9 @@ from importlib.resources import files
 
 from geonode.calibration.fit import Calibration
 from geonode.calibration.page_data import drawn_places, estimates_in_page, page_json
-from geonode.calibration.tables import Cell, Table, coverage, said_limit
+from geonode.calibration.tables import ESTIMATED, Table, coverage, said_limit, within
 from geonode.calibration.verdict import spans_decades
+from geonode.estimation.tables import Cell
 from geonode.report.html_parts import escaped, policy
 from geonode.report.wording import number, quantity
 
@@ -81,33 +82,28 @@ def _scores(calibration: Calibration) -> str:
     verdict, unit = calibration.verdict, calibration.unit
     rows = []
     for method in verdict.methods:
-        used = method is verdict.chosen
-        scores = method.scores
-        cells = (
-            number(scores.median_absolute_error, 2),
-            number(100 * scores.median_error_of_range, 2),
-            number(scores.rmsep, 2),
-            number(100 * scores.rmsep_of_range, 2),
-        )
-        name = f"{'▸ ' if used else ''}{method.name}"
-        rows.append(_row(name, cells, ' class="used"' if used else ""))
-    of = "" if unit == "1" else f", {escaped(unit)}"
-    columns = ("method", f"median{of}", "% of range", f"RMSEP{of}", "% of range")
-    head = "".join(f"<th>{column}</th>" for column in columns)
+        of_range = (method.scores.median_error_of_range, method.scores.rmsep_of_range)
+        absolute = (method.scores.median_absolute_error, method.scores.rmsep)
+        errors = [(error, 100 * part) for error, part in zip(absolute, of_range, strict=True)]
+        cells = "".join(f"<td>{number(one, 2)}</td>" for pair in errors for one in pair)
+        mark, kind = ("▸ ", ' class="used"') if method is verdict.chosen else ("", "")
+        rows.append(f'<tr{kind}><th scope="row">{mark}{escaped(method.name)}</th>{cells}</tr>')
+    of = "" if unit == "1" else f", {unit}"
+    columns = ["method", f"median{of}", "% of range", f"RMSEP{of}", "% of range"]
     said = "Errors of concentration, every level left out in turn (▸: use this)"
-    return _scrolled(said, f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>")
+    return _grid(said, columns, rows)
 
 
 def _short_limits(calibration: Calibration) -> str:
-    unit = calibration.unit
     rows = []
     for limit in calibration.limits:
-        ends = (said_limit(limit.detection, unit), said_limit(limit.quantification, unit))
+        ends = (
+            said_limit(one, calibration.unit) for one in (limit.detection, limit.quantification)
+        )
         why = "" if limit.detection else f'<br><span class="hint">{escaped(limit.said)}</span>'
         cells = "".join(f"<td>{escaped(end)}</td>" for end in ends)
-        rows.append(f"<tr><th>{escaped(limit.method)}{why}</th>{cells}</tr>")
-    head = "<th>limit by</th><th>detection</th><th>quantification</th>"
-    return _scrolled("", f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>")
+        rows.append(f'<tr><th scope="row">{escaped(limit.method)}{why}</th>{cells}</tr>')
+    return _grid("", ["limit by", "detection", "quantification"], rows)
 
 
 def _remarks(calibration: Calibration) -> str:
@@ -219,28 +215,14 @@ BY_COMMAND = (
 def _unknown(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
     """Estimates of the command, and the place to drop more."""
     found = [_table(tables["unknowns"])] if "unknowns" in tables else []
-    unit = calibration.unit
-    head = "".join(
-        f"<th>{escaped(text)}</th>"
-        for text in (
-            "spectrum",
-            *(
-                name if unit == "1" else f"{name} ({unit})"
-                for name in ("estimated", "low90", "high90")
-            ),
-            "set90",
-            "p",
-            "remark",
-        )
-    )
+    columns = ["spectrum", *(within(name, calibration.unit) for name in ESTIMATED)]
+    columns += ["set90", "p", "remark"]
     select = '<label>shown <select id="unknown-shown"></select></label>'
-    dropped = f'<table id="table-dropped"><thead><tr>{head}</tr></thead><tbody></tbody></table>'
+    figure = _figure("unknown", "an unknown spectrum and the nearest prediction")
     return [
         *found,
         DROP if estimates_in_page(calibration) else BY_COMMAND,
-        f'<div class="table" id="dropped" hidden><div class="scroll" tabindex="0" role="region" '
-        f'aria-label="estimates">{dropped}</div>{_save_table("dropped")}'
-        f"{_controls(select)}{_figure('unknown', 'an unknown spectrum and the nearest prediction')}"
+        f'<div id="dropped" hidden>{_grid("", columns, [], "dropped")}{_controls(select)}{figure}'
         "</div>",
     ]
 
@@ -272,26 +254,28 @@ def _figure(name: str, description: str) -> str:
     )
 
 
-def _save_table(name: str) -> str:
-    return (
-        f'<div class="save"><button type="button" data-table="{name}" '
-        f'aria-label="save the table {name} as CSV">CSV</button></div>'
-    )
-
-
 def _table(table: Table) -> str:
     if not table.rows:
         return f"<p>{escaped(table.title)}: none found.</p>"
-    head = "".join(f'<th scope="col">{escaped(column)}</th>' for column in table.columns)
-    rows = "".join(
+    rows = [
         f"<tr>{''.join(_cell(cell, first=not place) for place, cell in enumerate(row))}</tr>"
         for row in table.rows
-    )
+    ]
+    return _grid(table.title, table.columns, rows, table.name)
+
+
+def _grid(caption: str, columns: list[str], rows: list[str], name: str = "") -> str:
+    """A table; one with a name can be saved."""
+    head = "".join(f'<th scope="col">{escaped(column)}</th>' for column in columns)
+    title = f"<caption>{escaped(caption)}</caption>" if caption else ""
+    inside = f"{title}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    if not name:
+        return f'<div class="scroll"><table>{inside}'
     return (
         f'<div class="table"><div class="scroll" tabindex="0" role="region" '
-        f'aria-label="{escaped(table.title)}"><table id="table-{table.name}">'
-        f"<caption>{escaped(table.title)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div>{_save_table(table.name)}</div>"
+        f'aria-label="{escaped(caption or name)}"><table id="table-{name}">{inside}'
+        f'<div class="save"><button type="button" data-table="{name}" '
+        f'aria-label="save the table {name} as CSV">CSV</button></div></div>'
     )
 
 
@@ -305,13 +289,3 @@ def _cell(value: Cell, *, first: bool) -> str:
         kind = ' class="text"' if len(value) > 30 else ""
         return f"<{tag}{kind}>{escaped(value)}</{tag}>"
     return f'<{tag} data-value="{value:.7g}">{quantity(value, "1", 4)}</{tag}>'
-
-
-def _row(name: str, cells: tuple[str, ...], attributes: str) -> str:
-    inside = "".join(f"<td>{escaped(cell)}</td>" for cell in cells)
-    return f'<tr{attributes}><th scope="row">{escaped(name)}</th>{inside}</tr>'
-
-
-def _scrolled(caption: str, inside: str) -> str:
-    said = f"<caption>{escaped(caption)}</caption>" if caption else ""
-    return f'<div class="scroll"><table>{said}{inside}</table></div>'

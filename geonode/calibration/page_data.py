@@ -27,14 +27,9 @@ LARGEST_WORKBOOK = 700_000
 """Bytes of the workbook; a larger one is a file beside the page alone."""
 
 
-def packed(values: Float[np.ndarray, "..."]) -> str:
-    """Doubles, little-endian, in base64."""
-    return base64.b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode()
-
-
-def packed32(values: Float[np.ndarray, "..."]) -> str:
-    """Single-precision numbers, little-endian, in base64."""
-    return base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()
+def packed(values: Float[np.ndarray, "..."], kind: str = "<f8") -> str:
+    """Numbers, little-endian, in base64; `<f4` for those that are only drawn."""
+    return base64.b64encode(np.ascontiguousarray(values, kind).tobytes()).decode()
 
 
 def estimates_in_page(calibration: Calibration) -> bool:
@@ -103,11 +98,11 @@ def page_json(calibration: Calibration, book: bytes) -> str:
         "sets": [one.sets[0] for one in calibration.left_out.estimates],
         "drawn": drawn,
         "axis": packed(series.axis[drawn]),
-        "measured": packed32(series.signal[:, drawn]),
+        "measured": packed(series.signal[:, drawn], "<f4"),
         "size": float(np.abs(series.signal).max()),
         "places": calibration.places,
-        "predicted": packed32(prediction.spectra[:, drawn]),
-        "half": packed32(half[:, drawn]),
+        "predicted": packed(prediction.spectra[:, drawn], "<f4"),
+        "half": packed(half[:, drawn], "<f4"),
         "lines": [_line(calibration, place) for place in drawn.tolist()],
         "metric": _metric(calibration),
         "curve": packed_curve(calibration.curve, series.axis)

@@ -1,7 +1,5 @@
 """Tables of a calibration: the same cells for CSV, for the workbook and for the page."""
 
-import csv
-import io
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +9,11 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit
 from geonode.calibration.peaks import Peak, peaks
 from geonode.decoders.blend import COVERAGE
-from geonode.estimation.tables import DIGITS, EstimateRow
+from geonode.estimation.tables import Cell, EstimateRow, csv_text
 from geonode.report.wording import quantity, share
-from geonode.spectra.sheet import shortest
-from geonode.storage.document import cell
 
-Cell = str | float | bool | None
+ESTIMATED = ("estimated", "low90", "high90")
+"""Columns of a concentration with its 90% set."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +34,7 @@ class Table:
 
     def csv(self) -> str:
         """Text of a file of comma-separated values."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([cell(column) for column in self.columns])
-        writer.writerows([_text(one) for one in row] for row in self.rows)
-        return text.getvalue()
+        return csv_text(self.columns, self.rows)
 
 
 def tables(calibration: Calibration) -> list[Table]:
@@ -67,15 +60,8 @@ def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
     return numbers if unit == "1" else f"{numbers} {unit}"
 
 
-def _text(one: Cell) -> str:
-    if one is None:
-        return ""
-    if isinstance(one, bool):
-        return str(one).lower()
-    return cell(one) if isinstance(one, str) else shortest(np.float64(f"{one:.{DIGITS}g}"))
-
-
-def _in(name: str, unit: str) -> str:
+def within(name: str, unit: str) -> str:
+    """Header of a column with the unit of its numbers."""
     return name if unit == "1" else f"{name} ({unit})"
 
 
@@ -106,8 +92,8 @@ def _summary(calibration: Calibration) -> Table:
 
 def _next(calibration: Calibration) -> Table:
     unit = calibration.unit
-    error = _in("expected error there", calibration.series.labels["signal_unit"])
-    columns = [_in("concentration", unit), error, "gain over the range"]
+    error = within("expected error there", calibration.series.labels["signal_unit"])
+    columns = [within("concentration", unit), error, "gain over the range"]
     rows: list[list[Cell]] = [
         [one.concentration, one.expected_error, one.gain] for one in calibration.proposals
     ]
@@ -122,7 +108,7 @@ def _limit_rows(limits: list[Limit], unit: str) -> list[list[Cell]]:
 
 def _levels(calibration: Calibration) -> Table:
     unit = calibration.unit
-    columns = [_in(name, unit) for name in ("level", "estimated", "low90", "high90", "error")]
+    columns = [within(name, unit) for name in ("level", "estimated", "low90", "high90", "error")]
     rows: list[list[Cell]] = []
     for level, one, inside in zip(
         calibration.left_out.levels.tolist(),
@@ -135,7 +121,7 @@ def _levels(calibration: Calibration) -> Table:
         numbers: list[Cell] = [level, mode, sets[0][0], sets[-1][1], mode - level, relative]
         rows.append([*numbers, len(sets) > 1, inside, _set_text(sets)])
     title = f"Left-out levels, estimated by geonode with {COVERAGE:.0%} sets"
-    more = ["error relative to the level", "ambiguous", "inside the set", _in("set90", unit)]
+    more = ["error relative to the level", "ambiguous", "inside the set", within("set90", unit)]
     return Table("calibration", title, columns + more, rows)
 
 
@@ -145,9 +131,9 @@ def _set_text(sets: list[tuple[float, float]]) -> str:
 
 def _methods(calibration: Calibration) -> Table:
     verdict, unit = calibration.verdict, calibration.unit
-    columns = ["method", "use", _in("median error", unit), "of the range", _in("RMSEP", unit)]
+    columns = ["method", "use", within("median error", unit), "of the range", within("RMSEP", unit)]
     columns += ["RMSEP of the range", "Q2", "p against the best"]
-    names = [_in(f"left out {level:g}", unit) for level in verdict.levels]
+    names = [within(f"left out {level:g}", unit) for level in verdict.levels]
     rows: list[list[Cell]] = []
     for method in verdict.methods:
         scores = method.scores
@@ -169,8 +155,8 @@ def _methods(calibration: Calibration) -> Table:
 
 def _limits(calibration: Calibration) -> Table:
     unit = calibration.unit
-    columns = ["by", *(_in(f"LOD {end}", unit) for end in ("low", "high"))]
-    columns += [_in(f"LOQ {end}", unit) for end in ("low", "high")] + ["how, or why not"]
+    columns = ["by", *(within(f"LOD {end}", unit) for end in ("low", "high"))]
+    columns += [within(f"LOQ {end}", unit) for end in ("low", "high")] + ["how, or why not"]
     rows: list[list[Cell]] = []
     for one in calibration.limits:
         ends = (one.detection, one.quantification)
@@ -181,8 +167,8 @@ def _limits(calibration: Calibration) -> Table:
 
 def _unknowns(calibration: Calibration) -> Table:
     unit = calibration.unit
-    columns = ["file", "spectrum", *(_in(name, unit) for name in ("estimated", "low90", "high90"))]
-    columns += ["ambiguous", "fits", "p", _in("set90", unit), "remark"]
+    columns = ["file", "spectrum", *(within(name, unit) for name in ESTIMATED)]
+    columns += ["ambiguous", "fits", "p", within("set90", unit), "remark"]
     rows: list[list[Cell]] = [
         _unknown(found.file, row, "" if unit == "1" else unit)
         for found in calibration.unknowns
@@ -203,10 +189,10 @@ def _peaks(calibration: Calibration, found: list[Peak]) -> Table:
     lowest, highest = (f"at {level:g}" for level in series.concentrations[[0, -1]])
     columns = [
         series.axis_label,
-        *(_in(f"{series.labels['signal']} {where}", signal_unit) for where in (lowest, highest)),
-        _in("prominence", signal_unit),
-        _in("full width at half prominence", axis_unit),
-        _in("slope per concentration", unit if signal_unit == "1" else f"{signal_unit}/{unit}"),
+        *(within(f"{series.labels['signal']} {where}", signal_unit) for where in (lowest, highest)),
+        within("prominence", signal_unit),
+        within("full width at half prominence", axis_unit),
+        within("slope per concentration", unit if signal_unit == "1" else f"{signal_unit}/{unit}"),
         "R2 of the line",
         "slope differs from zero",
     ]

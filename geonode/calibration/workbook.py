@@ -10,7 +10,8 @@ from openpyxl.cell import WriteOnlyCell
 from openpyxl.styles import Font
 from openpyxl.utils import get_column_letter
 
-from geonode.calibration.tables import Cell, Table
+from geonode.calibration.tables import Table
+from geonode.estimation.tables import Cell
 from geonode.terminal import printable
 
 LONGEST = 60

@@ -1,1 +1,1 @@
-"""Commands of `geonode`, one module each, and their common parts."""
+"""Commands of `geonode`, and their common parts."""

@@ -1,4 +1,4 @@
-"""Common parts of all commands: errors as one line, notes, results.
+"""Common parts of all commands: errors as one line, destinations, notes, results.
 
 A command is a plain function. It raises a `GeonodeError` if it cannot continue, reports progress
 with `note` and `geonode.progress.bar`, and prints its result with `tell` or `echo_json`. It imports
@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from geonode.config import Parameters
-from geonode.errors import GeonodeError
+from geonode.errors import GeonodeError, ParameterError
 from geonode.parameter_types import Format
 from geonode.parameters_file import read_parameters
 from geonode.progress import is_quiet, quietly
@@ -66,6 +66,40 @@ def parameters_of(file: Path, preset: str | None, device: str | None) -> Paramet
     """Parameters of a file, with preset and device replaced if given."""
     given = {"preset": preset, "device": device}
     return read_parameters(file, {key: value for key, value in given.items() if value is not None})
+
+
+def require_destination(
+    option: str, path: Path | None, *suffixes: str, never: tuple[Path, ...], overwrite: bool
+) -> None:
+    """Refuse a file that cannot or must not be written.
+
+    Args:
+        option: name of the option.
+        path: the file; None: nothing is to be written.
+        suffixes: permitted suffixes of its name.
+        never: files that are read, or folders of such files.
+        overwrite: whether an existing file may be replaced.
+
+    Raises:
+        ParameterError: the suffix is another, the folder is absent, or the file is read or exists.
+    """
+    if path is None:
+        return
+    above = {path.resolve(), *path.resolve().parents}
+    read = [one for one in never if one.resolve() in above]
+    if path.suffix.lower() not in suffixes:
+        expected = f"a name that ends in {' or '.join(suffixes)}"
+    elif not path.parent.is_dir():
+        expected = f"a file in a folder that exists; make {path.parent} first"
+    elif path.exists() and path.is_dir() != (path.suffix.lower() == ".zarr"):
+        expected = "a file, not a folder" if path.is_dir() else "a folder, not a file"
+    elif read:
+        expected = f"another place than {read[0]}, which is read here"
+    elif not overwrite and (path.exists() or path.is_symlink()):
+        expected = "a name that is not taken; --overwrite replaces the file"
+    else:
+        return
+    raise ParameterError("options", option, str(path), expected)
 
 
 def note(line: str) -> None:

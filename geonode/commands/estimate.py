@@ -1,9 +1,10 @@
 """Command `geonode estimate`: concentrations of measured spectra."""
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,11 +17,12 @@ from geonode.commands.common import (
     echo_json,
     found_wrong,
     note,
+    require_destination,
 )
-from geonode.commands.destination import require_destination
-from geonode.commands.imaging import BatchSize, ImageOptions, Scheduler, Workers, write_maps
-from geonode.commands.spectra_options import Sheet
+from geonode.commands.spectra_file import Sheet
+from geonode.config import EngineParameters
 from geonode.errors import ParameterError
+from geonode.parameter_types import Format
 from geonode.progress import bar
 from geonode.terminal import tell
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from geonode.estimation.model import SpectralModel
     from geonode.estimation.tables import EstimateRow
     from geonode.spectra.reading import Spectra
+    from geonode.spectra.series import Series
 
 MOST_LINES = 50
 """Largest number of rows, and of sentences, on the screen."""
@@ -50,6 +53,29 @@ AllowOffset = Annotated[
 ]
 AllowScale = Annotated[
     bool, typer.Option("--allow-scale", help="Spectra may be off by a factor near 1.")
+]
+
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="For an image: processes of Dask.",
+        show_default="this process, with a thread per core",
+    ),
+]
+Scheduler = Annotated[
+    str | None, typer.Option(metavar="tcp://HOST:PORT", help="For an image: a cluster of Dask.")
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="For an image: pixels of a tile.",
+        show_default="a chunk, or 16 MB of spectra; fewer if the tiles together take more than a "
+        "quarter of the free memory",
+    ),
 ]
 
 
@@ -80,35 +106,51 @@ def estimate(
     from geonode.spectra.reading import read_spectra  # noqa: PLC0415
 
     data, image = root / "data", is_image(file)
-    options = ImageOptions(workers, scheduler, batch_size, cache_dtype)
     require = partial(require_destination, never=(data, file), overwrite=overwrite)
     require("--out", out, ".zarr" if image else ".csv")
     require("--figure", figure, ".png")
+    engine = _engine(workers, scheduler)
+    of_images = {"--workers": workers, "--scheduler": scheduler, "--batch-size": batch_size}
+    of_images["--cache-dtype"] = cache_dtype
+    if image:
+        _refuse({"--figure": figure}, "no figure of an image")
+    else:
+        _refuse(of_images, "an image, or no such option")
+    model = _model(data, allow_offset, allow_scale)
     allowed = {"offset": allow_offset, "scale": allow_scale, "one_scan": True}
     if image:
-        maps = _maps_of_image(out, figure)
-        model = _model(data, allow_offset, allow_scale)
-        write_maps(file, maps, Curve.of(model, **allowed), model.series, options)
+        number: Format = cache_dtype or "float64"
+        _write_maps(file, out, Curve.of(model, **allowed), model.series, engine, batch_size, number)
         return
-    options.require_none()
-    model = _model(data, allow_offset, allow_scale)
     spectra = read_spectra(file, sheet_name=sheet)
     require_axis(model.series, spectra)
     curve = Curve.of(model, **allowed)
-    rows = _estimates(curve, model, spectra, out)
+    rows = _estimates(curve, model.series, spectra, out)
     if figure is not None:
-        _draw(figure, curve, model, spectra, rows, scale=allow_scale)
+        _draw(figure, model, curve, spectra, rows, scale=allow_scale)
     _tell(rows, model.series.labels["concentration_unit"], as_json=as_json)
 
 
-def _maps_of_image(out: Path | None, figure: Path | None) -> Path:
-    """Destination of the maps of an image, of which no figure is drawn."""
-    if out is None:
-        expected = "a store of maps, .zarr, for an image"
-        raise ParameterError("options", "--out", "nothing", expected)
-    if figure is not None:
-        raise ParameterError("options", "--figure", str(figure), "no figure of an image")
-    return out
+def _refuse(given: dict[str, Any], expected: str) -> None:
+    """Refuse options that say nothing here; None: not given."""
+    for option, value in given.items():
+        if value is not None:
+            raise ParameterError("options", option, value, expected)
+
+
+def _engine(workers: int | None, scheduler: str | None) -> EngineParameters:
+    """Parameters of the engine.
+
+    Raises:
+        ParameterError: both --workers and --scheduler are given.
+    """
+    if workers is not None and scheduler is not None:
+        expected = "one of --workers and --scheduler; a cluster has its workers"
+        raise ParameterError("options", "--workers", workers, expected)
+    local = workers is None and scheduler is None
+    return EngineParameters(
+        kind="local" if local else "dask", scheduler=scheduler, workers=workers or 1
+    )
 
 
 def _model(data: Path, allow_offset: bool, allow_scale: bool) -> "SpectralModel":
@@ -127,20 +169,11 @@ def _model(data: Path, allow_offset: bool, allow_scale: bool) -> "SpectralModel"
     return model
 
 
-def _draw(
-    path: Path,
-    curve: "Curve",
-    model: "SpectralModel",
-    spectra: "Spectra",
-    rows: "list[EstimateRow]",
-    *,
-    scale: bool,
-) -> None:
-    """Draw the posterior of every spectrum."""
+def _draw(figure: Path, *drawn: Any, scale: bool) -> None:
     from geonode.evaluation.estimation_figures import estimates_figure  # noqa: PLC0415
     from geonode.evaluation.figures import save_figure  # noqa: PLC0415
 
-    save_figure(estimates_figure(model, curve, spectra, rows, scale=scale), path)
+    save_figure(estimates_figure(*drawn, scale=scale), figure)
 
 
 def _tell(rows: "list[EstimateRow]", unit: str, *, as_json: bool) -> None:
@@ -155,16 +188,17 @@ def _tell(rows: "list[EstimateRow]", unit: str, *, as_json: bool) -> None:
 
 
 def _estimates(
-    curve: "Curve", model: "SpectralModel", spectra: "Spectra", out: Path | None
+    curve: "Curve", series: "Series", spectra: "Spectra", out: Path | None
 ) -> list["EstimateRow"]:
     """Estimates of a table, also written to a file if requested."""
-    from geonode.estimation.tables import estimated, to_csv  # noqa: PLC0415
+    from geonode.estimation.tables import csv_text, estimated  # noqa: PLC0415
     from geonode.storage.document import write_text  # noqa: PLC0415
 
     with bar("estimating", len(spectra.names)) as report:
-        rows = estimated(curve, model.series, spectra, report)
+        rows = estimated(curve, series, spectra, report)
     if out is not None:
-        write_text(out, to_csv(rows))
+        cells = [row.cells() for row in rows]
+        write_text(out, csv_text(cells[0], (row.values() for row in cells)))
         note(f"{len(rows)} estimates -> {out}")
     return rows
 
@@ -181,3 +215,33 @@ def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:
         yield from warnings[:MOST_LINES]
     if len(warnings) > MOST_LINES:
         yield f"and {len(warnings) - MOST_LINES} more that are ambiguous or fit nowhere"
+
+
+def _write_maps(
+    file: Path,
+    out: Path | None,
+    curve: "Curve",
+    series: "Series",
+    engine: EngineParameters,
+    batch_size: int | None,
+    number: Format,
+) -> None:
+    """Write the maps of an image, tile by tile."""
+    from geonode.engine.local import open_engine  # noqa: PLC0415
+    from geonode.estimation.image import Image, pixels_at_once  # noqa: PLC0415
+    from geonode.estimation.maps import write_maps  # noqa: PLC0415
+
+    if out is None:
+        expected = "a store of maps, .zarr, for an image"
+        raise ParameterError("options", "--out", "nothing", expected)
+    image = Image.open(file)
+    (rows, columns), cores = image.shape, os.cpu_count() or 1
+    own_cluster = engine.kind == "dask" and engine.scheduler is None
+    pixels = batch_size or pixels_at_once(image, engine.workers if own_cluster else cores)
+    shared = out.with_name(f"{out.name}.shared")
+    with (
+        open_engine(engine, shared) as opened,
+        bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,
+    ):
+        write_maps(out, curve, series, image, pixels, number, report, opened, cores)
+    note(f"maps of {rows} x {columns} pixels -> {out}")

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from geonode.commands.common import AsJson, CacheDtype, Overwrite, Root, aligned, echo_json
-from geonode.commands.destination import require_destination
+from geonode.commands.common import (
+    AsJson,
+    CacheDtype,
+    Overwrite,
+    Root,
+    aligned,
+    echo_json,
+    require_destination,
+)
 from geonode.errors import ParameterError
 from geonode.parameter_types import Format
 from geonode.progress import bar
@@ -93,34 +100,24 @@ def predict(
             rows += predicting.summary(model, block)
     if figure is not None:
         _draw(figure, model, wanted)
+    _tell(model, rows, out, as_json=as_json)
+
+
+def _tell(
+    model: "SpectralModel", rows: list[dict[str, Any]], out: Path | None, *, as_json: bool
+) -> None:
+    from geonode.estimation.predicting import meaning_of_std  # noqa: PLC0415
+
+    said, series = meaning_of_std(model), model.series
     if as_json:
-        _tell_json(model, rows, out)
-    else:
-        _tell(model, rows, out)
-
-
-def _tell_json(model: "SpectralModel", rows: list[dict[str, Any]], out: Path | None) -> None:
-    from geonode.estimation.predicting import meaning_of_std  # noqa: PLC0415
-
-    echo_json(
-        {
-            "measured_range": model.range,
-            "std": meaning_of_std(model),
-            "labels": model.series.labels,
-            "out": out and str(out),
-            "spectra": rows,
-        }
-    )
-
-
-def _tell(model: "SpectralModel", rows: list[dict[str, Any]], out: Path | None) -> None:
-    from geonode.estimation.predicting import meaning_of_std  # noqa: PLC0415
-
+        about = {"measured_range": model.range, "std": said, "labels": series.labels}
+        echo_json({**about, "out": out and str(out), "spectra": rows})
+        return
     if out is None:
         tell("\n".join(_table(model, rows)))
     else:
-        tell(f"{len(rows)} spectra at {len(model.series.axis)} wavelengths -> {out}")
-    tell(f"std: {meaning_of_std(model)}")
+        tell(f"{len(rows)} spectra at {len(series.axis)} wavelengths -> {out}")
+    tell(f"std: {said}")
     if beyond := sum(row["extrapolated"] for row in rows):
         tell(f"extrapolated: {beyond} of {len(rows)}, out of {_range(model)}")
 

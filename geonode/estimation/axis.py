@@ -1,7 +1,11 @@
-"""Interpolation of spectra onto the axis of a model.
+"""Spectral axis of measured spectra: interpolation onto that of a model, and checks.
 
 Nothing is converted and nothing is extrapolated: units must agree, the axis must cover that of the
 model, and no wavelength of the model may lie in a gap of it.
+
+A single spectrum does not show that its axis is too coarse or off, as it is smooth in any case; the
+series does. Its own spectra must still be estimated as their levels when sampled on the axis of the
+unknown ones, and no shift of the axis may explain a spectrum much better than a concentration does.
 """
 
 import numpy as np
@@ -9,7 +13,10 @@ from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
 
 from geonode.errors import SpectraError
+from geonode.estimation.curve import Curve
+from geonode.estimation.posterior import estimate
 from geonode.spectra.headers import axis_kind, unknown_unit
+from geonode.spectra.inspection import noise_along_the_axis
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
 
@@ -18,6 +25,22 @@ WIDEST_GAP = 5.0
 
 SAME = 1e-6
 """Largest difference of equal wavelengths, in median steps of the axis of the model."""
+
+NOISES = 1.5**0.5
+"""Deviation that sampling may cause, in standard deviations of the noise: that of a value, and of
+the mean of the two values that it is interpolated from."""
+
+LARGEST_SHIFT = 0.05
+"""Largest shift to try, as a share of the range of the axis."""
+
+SHIFTS = 20
+"""Number of shifts to try in either direction."""
+
+BETTER = 4.0
+"""Smallest ratio of squared distances to the curve, without and with the shift, to report one."""
+
+EVERY = 8
+"""Shifted spectra are compared with every eighth node of the curve."""
 
 
 def require_axis(series: Series, spectra: Spectra) -> None:
@@ -38,7 +61,7 @@ def require_axis(series: Series, spectra: Spectra) -> None:
         )
     unit = "" if expected == "1" else f" {expected}"
     low, high, axis = series.axis[0], series.axis[-1], spectra.axis
-    if is_same(series, axis):
+    if _is_same(series, axis):
         return
     near = _near(series)
     missing = []
@@ -79,7 +102,7 @@ def on_axis(
         axis: axis that passed `require_axis`.
         values: spectra on that axis.
     """
-    if is_same(series, axis):
+    if _is_same(series, axis):
         return values
     return PchipInterpolator(axis, values, axis=1)(np.clip(series.axis, axis[0], axis[-1]))
 
@@ -99,7 +122,7 @@ def prepared(
     return series.preprocessing.transform(series.axis, on_axis(series, axis, values))
 
 
-def is_same(series: Series, axis: Float[np.ndarray, "found"]) -> bool:
+def _is_same(series: Series, axis: Float[np.ndarray, "found"]) -> bool:
     """Whether an axis is that of a series up to rounding."""
     own = series.axis
     return len(axis) == len(own) and bool(np.abs(axis - own).max() <= _near(series))
@@ -107,3 +130,74 @@ def is_same(series: Series, axis: Float[np.ndarray, "found"]) -> bool:
 
 def _near(series: Series) -> float:
     return SAME * float(np.median(np.diff(series.axis)))
+
+
+def require_resolution(curve: Curve, series: Series, axis: Float[np.ndarray, "found"]) -> None:
+    """Refuse an axis too coarse to tell the levels of the series apart.
+
+    Args:
+        curve: curve of predicted spectra.
+        series: series whose axis the curve has.
+        axis: axis that passed `require_axis`.
+
+    Raises:
+        SpectraError: a spectrum of the series, sampled on the axis, is estimated as another level.
+    """
+    if _is_same(series, axis):
+        return
+    inside = np.clip(axis, series.axis[0], series.axis[-1])
+    sampled = PchipInterpolator(series.axis, series.signal, axis=1)(inside)
+    back = on_axis(series, axis, sampled)
+    as_it_is, found = (estimate(curve, rows) for rows in (series.signal, back))
+    noise = noise_along_the_axis(series.axis, series.signal)
+    lost = ((back - series.signal) ** 2).mean(axis=1) > (NOISES * noise) ** 2
+    for place, level in enumerate(series.concentrations.tolist()):
+        knew = _holds(as_it_is.sets[place], level) and as_it_is.fits[place]
+        knows = found.fits[place] and _overlap(as_it_is.sets[place], found.sets[place])
+        if lost[place] and knew and not knows:
+            raise SpectraError(
+                f"axis: found steps of {np.median(np.diff(axis)):.6g}, at which the spectrum of "
+                f"{level:g} of the series itself is estimated as {found.mode[place]:.4g}, expected "
+                f"finer ones; the model has {np.median(np.diff(series.axis)):.6g}"
+            )
+
+
+def shifts(
+    curve: Curve, series: Series, spectra: Float[np.ndarray, "spectrum wavelength"]
+) -> Float[np.ndarray, "spectrum"]:
+    """Apparent shift of the axis of every spectrum (axis unit); 0 for none.
+
+    Args:
+        curve: curve of predicted spectra.
+        series: series whose axis the curve and the spectra have.
+        spectra: measured spectra.
+    """
+    axis = series.axis
+    largest = LARGEST_SHIFT * (axis[-1] - axis[0])
+    inside = (axis >= axis[0] + largest) & (axis <= axis[-1] - largest)
+    tried = np.linspace(-largest, largest, 2 * SHIFTS + 1)
+    nodes = (curve.scores[::EVERY] @ curve.basis)[:, inside]
+    at = PchipInterpolator(axis, spectra, axis=1)
+    away = np.stack([_distances(at(axis[inside] + shift), nodes, curve.offset) for shift in tried])
+    best = away.argmin(axis=0)
+    tiny = np.finfo(float).tiny
+    gained = away[SHIFTS] / np.maximum(away.min(axis=0), tiny)
+    smallest = max(float(np.median(np.diff(axis))) / 2, tried[SHIFTS + 1])
+    shifted = (gained > BETTER) & (np.abs(tried[best]) >= smallest)
+    return np.where(shifted, tried[best], 0.0)
+
+
+def _distances(rows: np.ndarray, nodes: np.ndarray, offset: bool) -> np.ndarray:
+    """Squared distance of every row to the nearest node."""
+    if offset:
+        rows, nodes = (part - part.mean(axis=1, keepdims=True) for part in (rows, nodes))
+    squares = (rows**2).sum(axis=1)[:, None] + (nodes**2).sum(axis=1) - 2 * rows @ nodes.T
+    return squares.min(axis=1).clip(min=0)
+
+
+def _overlap(one: list[tuple[float, float]], other: list[tuple[float, float]]) -> bool:
+    return any(low <= top and bottom <= high for low, high in one for bottom, top in other)
+
+
+def _holds(intervals: list[tuple[float, float]], level: float) -> bool:
+    return any(low <= level <= high for low, high in intervals)

@@ -24,8 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from geonode.engine.local import LOCAL, Engine
 from geonode.errors import ArtifactError, SpectraError
-from geonode.estimation.axis import prepared, require_axis
-from geonode.estimation.axis_checks import require_resolution
+from geonode.estimation.axis import prepared, require_axis, require_resolution
 from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image, ImageTile, tiles
 from geonode.estimation.large import in_format

@@ -51,6 +51,11 @@ class SpectralModel:
             blend = Blend.read(folder / DECODERS)
         learned.require_levels(folder / METRIC, len(series.concentrations))
         blend.require_series(folder / DECODERS, series)
+        return cls.of(series, learned, blend)
+
+    @classmethod
+    def of(cls, series: Series, learned: LearnedMetrics, blend: Blend) -> "SpectralModel":
+        """Model of all levels of a series, by the fold that leaves nothing out."""
         *_, whole = leave_one_out(len(series.concentrations))
         return cls(series, learned, blend, whole)
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.posterior.posterior import MetricPosterior
-from geonode.posterior.prior import Prior, packaged_prior
+from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
 from geonode.spectra.inspection import proposes_log
 
@@ -64,28 +64,31 @@ def propose(
     Raises:
         TrainingError: as `MetricPosterior.of`.
     """
-    prior = packaged_prior()
     scale: Scale = (np.log, np.exp) if proposes_log(levels) else (np.asarray, np.asarray)
     to, back = scale
     grid = back(np.linspace(to(levels[0]), to(levels[-1]), GRID))
+    posterior = MetricPosterior.of(levels, spectra, packaged_prior())
+    _, over_range = expected_errors(posterior, grid)
     found: list[Proposal] = []
     for _ in range(count):
         middles = back((to(levels[1:]) + to(levels[:-1])) / 2)
-        predicted, errors = expected_errors(levels, spectra, np.append(middles, grid), prior)
-        gap = int(np.argmax(errors[: len(middles)]))
+        predicted, errors = expected_errors(posterior, middles)
+        gap = int(np.argmax(errors))
         levels = np.insert(levels, gap + 1, middles[gap])
         spectra = np.insert(spectra, gap + 1, predicted[gap], axis=0)
-        _, then = expected_errors(levels, spectra, grid, prior)
-        before, after = (float(np.sqrt(np.mean(e**2))) for e in (errors[len(middles) :], then))
-        found.append(Proposal(float(middles[gap]), float(errors[gap]), before, after))
+        posterior, before = MetricPosterior.of(levels, spectra, posterior.prior), over_range
+        _, over_range = expected_errors(posterior, grid)
+        sizes = (float(np.sqrt(np.mean(e**2))) for e in (before, over_range))
+        found.append(Proposal(float(middles[gap]), float(errors[gap]), *sizes))
         report(1)
     return found
 
 
 def expected_errors(
-    levels: Levels, spectra: Spectra, targets: Float[np.ndarray, "target"], prior: Prior
+    posterior: MetricPosterior, targets: Float[np.ndarray, "target"]
 ) -> tuple[Float[np.ndarray, "target wavelength"], Float[np.ndarray, "target"]]:
     """Predicted spectra, and the root mean square over wavelengths of their expected errors."""
-    found = MetricPosterior.of(levels, spectra, prior).predict(targets)
-    deviations = found.factors @ spectra
-    return found.weights @ spectra, np.sqrt((deviations**2).sum(1).mean(1) + found.even)
+    found = posterior.predict(targets)
+    deviations = found.factors @ posterior.spectra
+    errors = np.sqrt((deviations**2).sum(1).mean(1) + found.even)
+    return found.weights @ posterior.spectra, errors

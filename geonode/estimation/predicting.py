@@ -57,6 +57,11 @@ class PredictedBlock:
     interval: Float[np.ndarray, "2 target wavelength"] | None
     extrapolated: Bool[np.ndarray, "target"]
 
+    @property
+    def values(self) -> tuple[Float[np.ndarray, "target wavelength"], ...]:
+        """Signal, standard deviation and ends of the interval, as far as there are any."""
+        return (self.signal, self.std, *(() if self.interval is None else self.interval))
+
     @classmethod
     def of(
         cls, model: SpectralModel, concentrations: Float[np.ndarray, "target"], start: int = 0
@@ -208,22 +213,16 @@ def table_sink(path: Path, model: SpectralModel, only_signal: bool) -> Iterator[
     Raises:
         ArtifactError: the operating system refuses.
     """
-    series = model.series
-    header = [*_headers(series), "signal"]
-    bounds = 0 if only_signal or not model.blend.has_intervals else 2
-    if not only_signal:
-        header += ["std", *(f"{end}{COVERAGE * 100:.0f}" for end in ("low", "high"))][: 1 + bounds]
-        header += ["extrapolated"]
-    wavelengths = [shortest(number) for number in series.axis]
-    computed = f",%.{DIGITS}g" * (1 if only_signal else 2 + bounds)
+    names = [*_array_names(model, only_signal)]
+    header = [*_headers(model.series), *names, *([] if only_signal else ["extrapolated"])]
+    wavelengths = [shortest(number) for number in model.series.axis]
+    computed = f",%.{DIGITS}g" * len(names)
 
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream, lineterminator="\n").writerow(header)
 
         def write(block: PredictedBlock) -> None:
-            columns = [block.signal] if only_signal else [block.signal, block.std]
-            columns += [] if not bounds or block.interval is None else [*block.interval]
-            numbers = np.stack(columns, axis=-1)
+            numbers = np.stack(block.values[: len(names)], axis=-1)
             for place, concentration in enumerate(block.concentrations):
                 flag = "" if only_signal else f",{str(block.extrapolated[place]).lower()}"
                 row = f"{shortest(concentration)},%s{computed}{flag}\n"
@@ -276,16 +275,14 @@ def artifact_sink(
 
         def write(block: PredictedBlock) -> None:
             at = slice(block.start, block.start + len(block.concentrations))
-            ends = () if block.interval is None else tuple(block.interval)
-            computed = (block.signal, block.std, *ends)
-            for (name, array), values in zip(arrays.items(), computed, strict=False):
+            for (name, array), values in zip(arrays.items(), block.values, strict=False):
                 array[at] = in_format(values, number, f"{path}: array {name!r}")
 
         yield write
 
 
 def _array_names(model: SpectralModel, only_signal: bool) -> dict[str, str]:
-    """Long names of the arrays by concentration and wavelength, in the order of a block."""
+    """Long names of what is written of a block, in the order of `PredictedBlock.values`."""
     signal = model.series.labels["signal"]
     names = {"signal": signal}
     if not only_signal:

@@ -5,13 +5,13 @@ Concentrations have `DIGITS` significant digits and no exponent; p-values may ha
 
 import csv
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from geonode.estimation.axis import on_axis
-from geonode.estimation.axis_checks import require_resolution, shifts
+from geonode.estimation.axis import on_axis, require_resolution, shifts
 from geonode.estimation.curve import CREDIBLE, Curve
 from geonode.estimation.posterior import estimate
 from geonode.progress import Progress, silent
@@ -28,20 +28,8 @@ LONGEST_NAME = 40
 SHOWN_DIGITS = 4
 """Significant digits of a number on the screen."""
 
-COLUMNS = (
-    "name",
-    "mode",
-    "mean",
-    "std",
-    "low90",
-    "high90",
-    "set90",
-    "intervals",
-    "modes",
-    "ambiguous",
-    "p_value",
-    "fits",
-)
+Cell = str | float | bool | None
+"""Cell of a table; None: there is no value."""
 
 
 @dataclass(frozen=True)
@@ -101,18 +89,14 @@ class EstimateRow:
             "fits": self.fits,
         }
 
-    def cells(self) -> list[str]:
-        """Cells of a CSV row, in the order of `COLUMNS`."""
-        return [
-            cell(self.name),
-            *map(_number, (self.mode, self.mean, self.std, self.low, self.high)),
-            self._set(DIGITS),
-            str(len(self.sets)),
-            self._modes(DIGITS),
-            _truth(self.ambiguous),
-            f"{self.p_value:.{DIGITS}g}",
-            _truth(self.fits),
-        ]
+    def cells(self) -> dict[str, Cell]:
+        """Cells of a CSV row by column."""
+        sets, modes = self._set(DIGITS), self._modes(DIGITS)
+        return self.to_json() | {
+            "set90": sets,
+            "modes": modes,
+            "p_value": f"{self.p_value:.{DIGITS}g}",
+        }
 
     def shown(self) -> tuple[str, ...]:
         """Cells of a row on the screen, in the order of `header`."""
@@ -208,21 +192,25 @@ def header(unit: str) -> tuple[str, ...]:
     return ("name", f"mode{of}", "mean", "std", f"{CREDIBLE:.0%} set", "modes (weight)", "p", "")
 
 
-def to_csv(rows: list[EstimateRow]) -> str:
-    """CSV table of all columns."""
+def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Cell]]) -> str:
+    """CSV text of a table, whose texts are no formulas and whose numbers have `DIGITS` digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(row.cells() for row in rows)
+    writer.writerow([cell(column) for column in columns])
+    writer.writerows([_text(one) for one in row] for row in rows)
     return text.getvalue()
+
+
+def _text(one: Cell) -> str:
+    if one is None:
+        return ""
+    if isinstance(one, bool):
+        return str(one).lower()
+    return cell(one) if isinstance(one, str) else _number(one)
 
 
 def _number(number: float, digits: int = DIGITS) -> str:
     return shortest(np.float64(f"{number:.{digits}g}"))
-
-
-def _truth(value: bool) -> str:
-    return str(value).lower()
 
 
 def _short(name: str) -> str:

@@ -1,7 +1,7 @@
 import pytest
 
 from geonode.calibration.fit import Calibration
-from geonode.commands.spectra_options import spectra_parameters
+from geonode.commands.spectra_file import spectra_parameters
 from geonode.spectra.series import read_series_csv
 from tests.calibration import beer
 

@@ -7,15 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from geonode import cli
-from geonode.parameters_file import parse_yaml
-from tests.stages.conftest import ROOT, assert_refused
+from tests.stages.conftest import assert_refused
 from tests.storage.damage import contents
-from tests.storage.pipelines import OUTPUTS, by_dvc, write_pipeline
+from tests.storage.pipelines import OUTPUTS, write_pipeline
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +56,6 @@ def test_what_dvc_has_written_down_is_intact(root):
     result = call("verify", "--root", root)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == f"all {len(OUTPUTS)} outputs are intact and as dvc.lock has them\n"
-    assert found(root) == []
     result = call("verify", "--root", root, "--json")
     assert json.loads(result.stdout) == {"outputs": list(OUTPUTS), "findings": []}
 
@@ -75,48 +71,30 @@ def problem_of(file):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
-@given(choice=st.floats(0, 1, exclude_max=True), at=st.floats(0, 1, exclude_max=True),
-       bit=st.integers(0, 7))  # fmt: skip
-def test_a_flipped_bit_anywhere_is_found_whatever_the_time_of_the_file(written, choice, at, bit):
-    files = [name for name in contents(written) if name.startswith(("data/", "metrics/"))]
-    name = files[int(choice * len(files))]
-    assert_flip_is_found(written, name, at, bit)
-
-
-@pytest.mark.slow
-def test_a_flipped_bit_is_found_in_every_file(written):
+def test_a_flipped_bit_is_found_in_every_file_whatever_its_time(written):
     choose = random.Random(0)
     for name in contents(written):
-        if name.startswith(("data/", "metrics/")):
-            assert_flip_is_found(written, name, choose.random(), choose.randrange(8))
-
-
-def assert_flip_is_found(root, name, at, bit):
-    file, output = root / name, output_of(name)
-    before, times = file.read_bytes(), file.stat()
-    damaged = bytearray(before)
-    damaged[int(at * len(damaged))] ^= 1 << bit
-    try:
+        if not name.startswith(("data/", "metrics/")):
+            continue
+        file, output = written / name, output_of(name)
+        before, times = file.read_bytes(), file.stat()
+        damaged = bytearray(before)
+        damaged[choose.randrange(len(damaged))] ^= 1 << choose.randrange(8)
         file.write_bytes(damaged)
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
         parts = name.removeprefix(output).strip("/").split("/")
         array = parts[0] if len(parts) > 1 else ""
-        result = call("verify", "--root", root, "--json")
-    finally:
+        assert found(written) == [(output, array, problem_of(name))]
         file.write_bytes(before)
-    assert result.exit_code == 1
-    findings = json.loads(result.stdout)["findings"]
-    assert [(f["path"], f["array"], f["problem"]) for f in findings] == [
-        (output, array, problem_of(name))
-    ]
 
 
-def test_a_lost_shard_and_a_lost_table_are_found(root):
+def test_a_lost_shard_a_lost_table_and_an_additional_file_are_found(root):
     (root / "data/solved.zarr/slope/c/1/0/0").unlink()
     (root / "data/table.csv").unlink()
+    (root / "data/spectra.zarr/signal/extra").touch()
     assert found(root) == [
         ("data/table.csv", "", "absent"),
+        ("data/spectra.zarr", "signal", "damaged"),
         ("data/solved.zarr", "slope", "damaged"),
     ]
 
@@ -144,37 +122,22 @@ def test_files_that_were_exchanged_are_found(root):
     }
 
 
-def test_an_additional_file_is_found(root):
-    (root / "data/spectra.zarr/signal/extra").touch()
-    assert found(root) == [("data/spectra.zarr", "signal", "damaged")]
-
-
-def edited(root, path, key, value):
-    """dvc.lock with one value of an output in its stage changed."""
-    lines = (root / "dvc.lock").read_text(encoding="utf-8").splitlines()
-    [*_, start] = [at for at, line in enumerate(lines) if line == f"    - path: {path}"]
-    at = next(at for at in range(start, start + 5) if lines[at].strip().startswith(f"{key}:"))
-    lines[at] = f"      {key}: {value}"
-    (root / "dvc.lock").write_text("\n".join(lines), encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     ("path", "key", "value"),
     [
-        ("data/table.csv", "md5", "5" * 32),
         ("data/table.csv", "size", 41),
-        ("data/table.csv", "path", "data/other.csv"),
         ("data/table.csv", "hash", "sha256"),
         ("data/solved.zarr", "nfiles", 11),
         ("data/solved.zarr", "md5", "5" * 32 + ".dir"),
     ],
 )
 def test_another_lock_is_found(root, path, key, value):
-    if key == "path":
-        text = (root / "dvc.lock").read_text(encoding="utf-8").replace(path, value)
-        (root / "dvc.lock").write_text(text, encoding="utf-8")
-    else:
-        edited(root, path, key, value)
+    """With one value of an output in its stage changed."""
+    lines = (root / "dvc.lock").read_text(encoding="utf-8").splitlines()
+    [*_, start] = [at for at, line in enumerate(lines) if line == f"    - path: {path}"]
+    at = next(at for at in range(start, start + 5) if lines[at].strip().startswith(f"{key}:"))
+    lines[at] = f"      {key}: {value}"
+    (root / "dvc.lock").write_text("\n".join(lines), encoding="utf-8")
     assert found(root) == [(path, "", "changed")]
 
 
@@ -229,25 +192,7 @@ def test_info_names_what_is_damaged_and_ends_in_status_1(root):
 
 def test_info_as_json(root):
     listed = json.loads(call("info", "--root", root, "--json").stdout)["outputs"]
-    assert [entry["path"] for entry in listed] == list(OUTPUTS)
     spectra = next(entry for entry in listed if entry["path"] == "data/spectra.zarr")
     assert spectra["dimensions"] == {"concentration": 2, "wavelength": 3}
     assert spectra["ratio"] == spectra["bytes_in_memory"] / spectra["bytes_on_disk"]
     assert {array["name"]: array["shape"] for array in spectra["arrays"]}["signal"] == [2, 3]
-
-
-@pytest.mark.slow
-def test_of_the_project_itself_what_dvc_sees_changed_is_found_and_nothing_else():
-    if not (ROOT / "data/geodesics.zarr").is_dir():
-        pytest.skip("the pipeline has not run here")
-    findings = json.loads(call("verify", "--root", ROOT, "--json").stdout)["findings"]
-    assert not [f for f in findings if f["problem"] in ("damaged", "mismatched")]
-    stages = parse_yaml((ROOT / "dvc.lock").read_text(encoding="utf-8"))["stages"]
-    outs = [out for stage in stages.values() for out in stage["outs"]]
-    changed = {
-        out["path"]
-        for out in outs
-        if (ROOT / out["path"]).exists() and by_dvc(ROOT / out["path"]) != out["md5"]
-    }
-    assert {f["path"] for f in findings if f["problem"] == "changed"} == changed
-    assert len(outs) > 20

@@ -5,7 +5,7 @@ import typer
 from typer.testing import CliRunner
 
 from geonode.commands.common import Commands
-from geonode.commands.inspect import inspect
+from geonode.commands.spectra_file import inspect
 from geonode.config import SpectraParameters
 from geonode.parameters_file import parse_yaml
 

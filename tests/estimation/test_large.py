@@ -8,7 +8,7 @@ from geonode.estimation import large
 from geonode.estimation.large import batch_size, free_memory, in_format
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(exponent=st.floats(-7, 3.9), digits=st.floats(1, 9.999), sign=st.sampled_from([-1, 1]))
 @pytest.mark.parametrize("number", ["float16", "float32", "float64"])
 def test_a_number_is_the_nearest_of_its_format(number, exponent, digits, sign):

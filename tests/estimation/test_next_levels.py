@@ -3,6 +3,7 @@ import pytest
 
 from geonode.errors import TrainingError
 from geonode.estimation.next_levels import expected_errors, propose
+from geonode.posterior.posterior import MetricPosterior
 from geonode.posterior.prior import packaged_prior
 
 AXIS = np.linspace(0, 1, 21)
@@ -31,16 +32,12 @@ def test_proposals_follow_from_those_before():
     levels = np.array([0.0, 10, 20, 30, 40])
     spectra = saturating(levels)
     both = propose(levels, spectra, 2)
-    at = np.searchsorted(levels, both[0].concentration)
-    predicted, _ = expected_errors(
-        levels, spectra, np.array([both[0].concentration]), packaged_prior()
-    )
-    then = propose(
-        np.insert(levels, at, both[0].concentration), np.insert(spectra, at, predicted[0], 0), 1
-    )
-    assert both[1].concentration == then[0].concentration
+    at, first = np.searchsorted(levels, both[0].concentration), np.array([both[0].concentration])
+    predicted, _ = expected_errors(MetricPosterior.of(levels, spectra, packaged_prior()), first)
+    (then,) = propose(np.insert(levels, at, first), np.insert(spectra, at, predicted[0], 0), 1)
+    assert both[1] == pytest.approx(then, rel=1e-8)
+    assert both[1].before == both[0].after
     assert len({*levels, both[0].concentration, both[1].concentration}) == 7
-    assert both[1].before == pytest.approx(both[0].after, rel=1e-12)
 
 
 def test_too_few_levels_are_refused():

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -42,16 +40,18 @@ def test_levels_in_a_narrow_range_are_told_apart():
     np.testing.assert_allclose(found.mode, levels[1:3], rtol=0, atol=3e-5)
 
 
-def test_levels_that_are_next_to_nothing_of_the_range_are_refused():
-    knots = np.array([0.0, 1.0, 1e6])
-    with pytest.raises(TrainingError, match=r"from 0\.2 to 1 and a range up to 1e\+06"):
-        nodes_on_metric(np.array([0.2, 0.5, 1.0]), knots, np.ones(3))
-
-
-def test_a_metric_that_is_not_finite_is_refused():
-    knots = np.array([0.0, 1.0, 2.0])
-    with pytest.raises(TrainingError, match="not finite between 0 and 2"):
-        nodes_on_metric(np.array([0.5, 1.0, 1.5]), knots, np.array([1.0, np.nan, 1.0]))
+@pytest.mark.parametrize(
+    ("knots", "sqrt_metric", "message"),
+    [
+        ([0.0, 1.0, 1e6], [1.0, 1.0, 1.0], r"from 0\.2 to 1 and a range up to 1e\+06"),
+        ([0.0, 1.0, 2.0], [1.0, np.nan, 1.0], "not finite between 0 and 2"),
+    ],
+)
+def test_levels_too_far_from_the_range_and_infinite_metrics_are_refused(
+    knots, sqrt_metric, message
+):
+    with pytest.raises(TrainingError, match=message):
+        nodes_on_metric(np.array([0.2, 0.5, 1.0]), np.array(knots), np.array(sqrt_metric))
 
 
 @pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
@@ -81,13 +81,9 @@ def rising(concentrations):
     return 1 + concentrations
 
 
-METRICS = pytest.mark.parametrize("metric", [flat, rising])
-
-
-@METRICS
 @pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
-def test_nodes_ascend_over_the_whole_range_and_edges_enclose_them(metric, levels):
-    nodes = nodes_of(metric, levels)
+def test_nodes_ascend_over_the_whole_range_and_edges_enclose_them(levels):
+    nodes = nodes_of(rising, levels)
     assert (len(nodes.fine), len(nodes.edges)) == (NODES, NODES + 1)
     for places in (nodes.fine, nodes.edges):
         assert (places[0], places[-1]) == pytest.approx(believable_range(levels))
@@ -110,22 +106,14 @@ def test_nodes_are_even_on_the_arc_length():
     np.testing.assert_allclose(lengths, np.linspace(0, 1, NODES), atol=atol)
 
 
-@METRICS
-@pytest.mark.parametrize("count", [3, 5])
-def test_beyond_either_end_there_is_the_mass_of_one_level_more(metric, count):
+@pytest.mark.parametrize("levels", [LOW_AND_HIGH[:3], LOW_AND_HIGH, np.array(LEVELS)])
+def test_beyond_either_end_there_is_the_mass_of_one_level_more(levels):
     """Of n + 1 levels in random order the last is above all others with probability 1 / (n + 1)."""
-    levels = LOW_AND_HIGH[:count]
-    nodes = nodes_of(metric, levels)
+    nodes, count = nodes_of(rising, levels), len(levels) - (levels[0] == 0)
     mass = np.exp(nodes.log_prior) / np.exp(nodes.log_prior).sum()
-    for part in (nodes.fine < levels[0], nodes.fine > levels[-1]):
-        assert part.sum() > 1
-        assert mass[part].sum() == pytest.approx(1 / (count + 1), rel=1e-9)
-
-
-def test_nothing_is_below_a_blank():
-    nodes = nodes_of(flat, np.array(LEVELS))
-    mass = np.exp(nodes.log_prior) / np.exp(nodes.log_prior).sum()
-    assert mass[nodes.fine > LEVELS[-1]].sum() == pytest.approx(1 / len(LEVELS), rel=1e-9)
+    below, above = (mass[part].sum() for part in (nodes.fine < levels[0], nodes.fine > levels[-1]))
+    assert above == pytest.approx(1 / (count + 1), rel=1e-9)
+    assert below == pytest.approx(above if levels[0] else 0, rel=1e-9)  # nothing is below a blank
 
 
 def test_between_the_ends_a_cell_is_as_likely_as_it_is_long():
@@ -136,31 +124,17 @@ def test_between_the_ends_a_cell_is_as_likely_as_it_is_long():
         np.testing.assert_allclose(part, part[0], rtol=1e-9)
 
 
-def test_the_curve_of_a_posterior_reaches_beyond_its_levels_and_that_of_a_fold_beyond_its_own():
-    levels = np.array(LEVELS)
-    model = learned(levels, straight(levels))
-    for fold, high in ((6, 60 * 1.5**1.5), (5, 40 * (4 / 3) ** 1.5), (4, 60 * 2**1.5)):
-        curve = Curve.of(learned(levels, straight(levels), fold))
-        assert (curve.edges[0], curve.edges[-1]) == pytest.approx((0, high))
-        assert np.isfinite(curve.log_prior).all()
-    assert model.range == (0, 60)
-
-
-@pytest.mark.parametrize("left_out", [0, 2, 5])
-def test_nothing_depends_on_the_spectrum_of_a_level_that_is_left_out(left_out):
+def test_the_curve_of_a_fold_reaches_beyond_its_levels_and_depends_on_no_other():
     levels, signal = np.array(LEVELS), straight(np.array(LEVELS))
+    curves = {fold: Curve.of(learned(levels, signal, fold)) for fold in (6, 5, 2)}
+    for fold, high in ((6, 60 * 1.5**1.5), (5, 40 * (4 / 3) ** 1.5)):
+        edges = curves[fold].edges
+        assert (edges[0], edges[-1]) == pytest.approx((0, high))
+        assert np.isfinite(curves[fold].log_prior).all()
     other = signal.copy()
-    other[left_out] = 5 * np.random.default_rng(0).normal(size=signal.shape[1])
-    fields = ("concentrations", "edges", "log_prior", "scores", "inverse")
-
-    def curves(fold):
-        model = learned(levels, signal, fold)
-        changed = replace(model, series=replace(model.series, signal=other))
-        return Curve.of(model), Curve.of(changed)
-
-    one, same = curves(left_out)
-    for field in fields:
-        np.testing.assert_array_equal(getattr(one, field), getattr(same, field))
-    if left_out == 2:
-        one, different = curves(6)  # which leaves nothing out
-        assert not np.array_equal(one.concentrations, different.concentrations)
+    other[2] = 5 * np.random.default_rng(0).normal(size=signal.shape[1])
+    same, whole = (Curve.of(learned(levels, other, fold)) for fold in (2, 6))
+    for field in ("concentrations", "edges", "log_prior", "scores", "inverse"):
+        np.testing.assert_array_equal(getattr(curves[2], field), getattr(same, field))
+    # The last fold leaves nothing out.
+    assert not np.array_equal(curves[6].concentrations, whole.concentrations)

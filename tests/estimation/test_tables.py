@@ -5,12 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from geonode.estimation.curve import Curve
-from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import estimate
-from geonode.estimation.tables import COLUMNS, EstimateRow, estimated, header, to_csv
+from geonode.estimation.tables import EstimateRow, csv_text, estimated, header
 from geonode.spectra.reading import Spectra
-from tests.estimation.trained import AXIS, spectra_at, write_model
+from tests.estimation.trained import AXIS, spectra_at
 
 ONE = EstimateRow("a", 13.0, 13.123456789, 1.5, [(10.0, 15.5)], [(13.0, 1.0)], 0.5, True)
 TWO = EstimateRow(
@@ -20,9 +18,13 @@ TWO = EstimateRow(
 NONE = EstimateRow("d", 2e-7, 3e-7, 1e-9, [(1e-7, 1234567.0)], [(2e-7, 1.0)], 1.23456789e-9, False)
 
 
+def read(rows):
+    cells = [row.cells() for row in rows]
+    return list(csv.DictReader(io.StringIO(csv_text(cells[0], [row.values() for row in cells]))))
+
+
 def test_cells_have_six_digits_and_concentrations_no_exponent():
-    rows = list(csv.DictReader(io.StringIO(to_csv([ONE, TWO, NONE]))))
-    assert tuple(rows[0]) == COLUMNS
+    rows = read([ONE, TWO, NONE])
     assert list(rows[0].values()) == [
         "a", "13", "13.1235", "1.5", "10", "15.5", "10-15.5", "1", "13 (1.00)", "false", "0.5",
         "true",
@@ -54,11 +56,8 @@ def test_lines_on_the_screen():
     assert long.shown()[0] == "x" * 39 + "…"
 
 
-@pytest.mark.parametrize("count", [1, 3, 7])
-def test_blocks_leave_no_trace(tmp_path, monkeypatch, count):
-    model = SpectralModel.read(write_model(tmp_path) / "data")
-    curve, values = Curve.of(model), spectra_at(np.linspace(5, 25, count))
-    names = [f"s{number}" for number in range(count)]
+def test_blocks_leave_no_trace(model, curve, monkeypatch):
+    values, names = spectra_at(np.linspace(5, 25, 7)), [f"s{number}" for number in range(7)]
     spectra = Spectra(names, AXIS, "wavelength", "nm", values, np.empty(0))
     monkeypatch.setattr("geonode.estimation.tables.BATCH_ROWS", 3)
     reported = []
@@ -69,10 +68,9 @@ def test_blocks_leave_no_trace(tmp_path, monkeypatch, count):
         np.testing.assert_allclose(row.sets, sets)
     np.testing.assert_allclose([row.mean for row in rows], expected.mean)
     np.testing.assert_allclose([row.p_value for row in rows], expected.p_value)
-    assert sum(reported) == count
+    assert reported == [3, 3, 1]
 
 
-@pytest.mark.parametrize("name", ['=HYPERLINK("x")', "+a", "@a", "-a", "\t=a"])
+@pytest.mark.parametrize("name", ['=HYPERLINK("x")', "\t=a"])
 def test_a_name_is_no_formula_in_a_spreadsheet(name):
-    (row,) = csv.DictReader(io.StringIO(to_csv([replace(ONE, name=name)])))
-    assert row["name"] == f"'{name}"
+    assert read([replace(ONE, name=name)])[0]["name"] == f"'{name}"

@@ -1,0 +1,195 @@
+"""Commands `geonode inspect`, `calibrate` and `next`: a file of spectra, without a pipeline."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from ruamel.yaml.error import YAMLError
+
+from geonode.commands.common import AsJson, Overwrite, aligned, echo_json, note
+from geonode.config import SpectraParameters
+from geonode.defaults import default_parameters
+from geonode.errors import ParameterError
+from geonode.parameters_file import parse_yaml
+from geonode.progress import bar
+from geonode.terminal import tell
+
+ENDING = "_calibration"
+
+KnownSpectra = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Spectra of known concentration, in any format.")
+]
+Window = Annotated[
+    tuple[float, float] | None,
+    typer.Option(metavar="LOW HIGH", help="Part of the axis to use."),
+]
+Missing = Annotated[Literal["refuse", "mask"], typer.Option(help="What a missing value does.")]
+Sheet = Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of a workbook.")]
+SecondTable = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Second table, of names and concentrations."),
+]
+Replicates = Annotated[
+    Literal["ask", "marks", "levels"],
+    typer.Option(help="What a column 20.1 beside 20 is: a scan (marks), or a level."),
+]
+Preprocess = Annotated[
+    str | None,
+    typer.Option(metavar="YAML", help="Steps, as in the parameter file: [snv, {savgol: {…}}]."),
+]
+ConcentrationUnit = Annotated[
+    str | None, typer.Option(help="Unit of the levels.", show_default="that of the file")
+]
+Unknowns = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="Spectra of unknown concentration; may be repeated."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder to write.", show_default=f"name of FILE, {ENDING}"),
+]
+
+
+def inspect(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Spectra, in any known format, or a folder.")
+    ],
+    window: Window = None,
+    missing: Missing = "mask",
+    sheet: Sheet = None,
+    concentrations: SecondTable = None,
+    replicates: Replicates = "ask",
+    as_json: AsJson = False,
+) -> None:
+    """Say how a file of spectra is understood, how noisy it is, and which parameters read it."""
+    from geonode.spectra.inspection import inspect_file  # noqa: PLC0415
+    from geonode.spectra.reading import Choices  # noqa: PLC0415
+
+    choices = Choices(sheet, concentrations, replicates)
+    found = inspect_file(file, window=window, missing=missing, choices=choices)
+    if as_json:
+        echo_json(found.to_json())
+    else:
+        tell(found.text())
+
+
+def calibrate(
+    file: KnownSpectra,
+    unknown: Unknowns = None,
+    out: Out = None,
+    quantity: Annotated[str, typer.Option(help="What was measured, for labels.")] = "signal",
+    unit: Annotated[str, typer.Option(help="Unit of the signal; 1: none.")] = "1",
+    concentration_unit: ConcentrationUnit = None,
+    window: Window = None,
+    preprocess: Preprocess = None,
+    missing: Missing = "refuse",
+    sheet: Sheet = None,
+    concentrations: SecondTable = None,
+    replicates: Replicates = "ask",
+    overwrite: Overwrite = False,
+) -> None:
+    """Calibrate with a file of spectra, and say which method to use and how far off it is.
+
+    Every level is estimated from the others by geonode, PLS, PCR, the best single wavelength and a
+    straight line. DIR gets a page (index.html), a workbook (calibration.xlsx) and CSV files.
+    """
+    from geonode.calibration.files import writing  # noqa: PLC0415
+    from geonode.calibration.fit import Calibration, read_unknown  # noqa: PLC0415
+    from geonode.spectra.series import read_series_csv  # noqa: PLC0415
+
+    series = read_series_csv(
+        spectra_parameters(
+            file,
+            quantity=quantity,
+            unit=unit,
+            concentration_unit=concentration_unit,
+            window=window,
+            preprocess=preprocess,
+            missing=missing,
+            sheet=sheet,
+            concentrations=concentrations,
+            replicates=replicates,
+        )
+    )
+    spectra = {one: read_unknown(one, series) for one in unknown or []}
+    folder = Path(f"{file.stem}{ENDING}") if out is None else out
+    with writing(folder, [file, *spectra], overwrite=overwrite) as write:
+        with bar("calibrating", Calibration.steps(series)) as report:
+            found = Calibration.of(file.name, series, report)
+        for one, read in spectra.items():
+            found = found.with_unknown(one, read)
+        write(found)
+    tell(found.sentence)
+    note(f"{len(series.concentrations)} levels calibrated -> {folder / 'index.html'}")
+
+
+def next_levels(
+    file: KnownSpectra,
+    count: Annotated[
+        int, typer.Option(min=1, max=20, help="Concentrations, each after those before.")
+    ] = 3,
+    concentration_unit: ConcentrationUnit = None,
+    window: Window = None,
+    preprocess: Preprocess = None,
+    missing: Missing = "refuse",
+    sheet: Sheet = None,
+    concentrations: SecondTable = None,
+    replicates: Replicates = "ask",
+    as_json: AsJson = False,
+) -> None:
+    """Propose the concentrations to measure next, with what each should gain.
+
+    Each is where the predicted spectrum is least sure. The gain is the part of the expected error
+    over the whole range that the measurement should take away.
+    """
+    from geonode.estimation.next_levels import propose  # noqa: PLC0415
+    from geonode.spectra.series import read_series_csv  # noqa: PLC0415
+
+    series = read_series_csv(
+        spectra_parameters(
+            file,
+            concentration_unit=concentration_unit,
+            window=window,
+            preprocess=preprocess,
+            missing=missing,
+            sheet=sheet,
+            concentrations=concentrations,
+            replicates=replicates,
+        )
+    )
+    with bar("comparing concentrations", count) as report:
+        found = propose(series.concentrations, series.signal, count, report)
+    unit = series.labels["concentration_unit"]
+    if as_json:
+        echo_json({"unit": unit, "next": [one._asdict() | {"gain": one.gain} for one in found]})
+        return
+    lines = [("concentration" if unit == "1" else f"concentration ({unit})", "error there", "gain")]
+    for one in found:
+        lines.append((f"{one.concentration:.4g}", f"{one.expected_error:.3g}", f"{one.gain:.0%}"))
+    tell("\n".join(aligned(lines)))
+
+
+def spectra_parameters(file: Path, **given: Any) -> SpectraParameters:
+    """Block `spectra` of the parameters: the defaults of the package with the values of options.
+
+    Args:
+        file: file of spectra.
+        given: values by key of the block; `preprocess` is YAML, None stands for the default.
+
+    Raises:
+        ParameterError: a value is wrong.
+    """
+    values: dict[str, Any] = {"source": str(file), "concentration_unit": None, "quantity": "signal"}
+    for key, value in given.items():
+        if key == "preprocess" and value is not None:
+            values[key] = _parsed("--preprocess", value)
+        elif value is not None:
+            values[key] = str(value) if isinstance(value, Path) else value
+    return default_parameters({f"spectra.{key}": value for key, value in values.items()}).spectra
+
+
+def _parsed(option: str, text: str) -> Any:
+    try:
+        return parse_yaml(text)
+    except YAMLError as error:
+        raise ParameterError("options", option, text, "YAML") from error

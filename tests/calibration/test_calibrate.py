@@ -1,0 +1,152 @@
+"""`geonode calibrate` and `geonode next`, with a calibration that is fitted once."""
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import pytest
+from openpyxl import load_workbook
+from typer.testing import CliRunner
+
+from geonode.calibration.files import NAMES, writing
+from geonode.calibration.fit import Calibration
+from geonode.cli import app
+from geonode.errors import ArtifactError, ParameterError
+from tests.calibration import beer
+from tests.stages.conftest import assert_refused
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, calibration, series_file):
+    """A calibration with two unknowns, one of a hostile name and one of nothing that was seen."""
+    folder = tmp_path_factory.mktemp("made")
+    known = beer.spectra_at([3.5])[0]
+    spectra = {"=1+1": known, "odd": 2 - known}
+    (folder / "unknown.csv").write_text(beer.table(spectra), encoding="utf-8")
+    words = ("--unknown", folder / "unknown.csv", "--out", folder / "out")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Calibration, "of", lambda source, series, report: calibration)
+        done = run("calibrate", series_file, "--quantity", "absorbance", *words)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("Use a straight line at 500 nm: median error")
+    return folder / "out"
+
+
+def rows(path):
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.reader(stream))
+
+
+def test_levels_and_unknowns_are_estimated(made):
+    header, *levels = rows(made / "calibration.csv")
+    assert header[:5] == [
+        f"{name} (ppb)" for name in ("level", "estimated", "low90", "high90", "error")
+    ]
+    assert [float(row[0]) for row in levels] == beer.LEVELS.tolist()
+    assert all(abs(float(row[4])) < 1 for row in levels)
+    _, good, odd = rows(made / "unknowns.csv")
+    assert good[:2] == ["unknown.csv", "'=1+1"]  # no formula of a spreadsheet
+    assert float(good[3]) < 3.5 < float(good[4])
+    assert (good[6], odd[6]) == ("true", "false")
+    assert "fits nowhere" in odd[-1]
+
+
+def test_the_workbook_holds_the_same_cells(made):
+    book = load_workbook(made / "calibration.xlsx")
+    assert {entry.name for entry in made.iterdir()} == NAMES
+    assert book.sheetnames[:4] == ["summary", "calibration", "validation", "unknowns"]
+    for sheet in book:
+        table = rows(made / f"{sheet.title}.csv")
+        assert (sheet.max_row, sheet.max_column) == (len(table), len(table[0]))
+        for cells, texts in zip(sheet.iter_rows(), table, strict=True):
+            for found, text in zip(cells, texts, strict=True):
+                assert found.data_type != "f"
+                if found.data_type == "n" and found.value is not None:
+                    assert math.isclose(found.value, float(text), rel_tol=1e-5)
+                elif found.data_type == "s":
+                    assert found.value == text.removeprefix("'")
+
+
+OTHER_AXIS = beer.table({"a": beer.UNIT_SPECTRUM}).replace("\n400,", "\n401,")
+REFUSED = {
+    "absent": (["absent.csv"], "No such file"),
+    "one level": (["one.csv"], "found 1 concentrations, expected 4"),
+    "missing values": (["gaps.csv"], "an empty or NaN cell"),
+    "axis": (["beer.csv", "--unknown", "other.csv"], "other.csv: axis: found 401 to 600"),
+    "unit": (["beer.csv", "--concentration-unit", "mol/L"], "found concentrations in ppb, and"),
+    "step": (["beer.csv", "--preprocess", "[smooth]"], "smooth"),
+    "yaml": (["beer.csv", "--preprocess", "[snv"], "YAML"),
+}
+
+
+@pytest.mark.parametrize(("words", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    beer.write_series(Path("beer.csv"), 1)
+    Path("one.csv").write_text(beer.table({"0": beer.UNIT_SPECTRUM}), encoding="utf-8")
+    Path("gaps.csv").write_text(beer.table({"0": beer.UNIT_SPECTRUM * math.nan}), encoding="utf-8")
+    Path("other.csv").write_text(OTHER_AXIS, encoding="utf-8")
+    before = sorted(tmp_path.iterdir())
+    assert_refused(run("calibrate", *words), message)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_proposals_lie_between_the_levels_and_are_told_apart(series_file):
+    done = run("next", series_file, "--count", 1, "--json")
+    (found,) = json.loads(done.stdout)["next"]
+    assert found["concentration"] not in beer.LEVELS
+    assert beer.LEVELS[0] < found["concentration"] < beer.LEVELS[-1]
+    assert found["gain"] == 1 - found["after"] / found["before"] > 0
+    header, line = run("next", series_file, "--count", 1).stdout.splitlines()
+    assert "(ppb)" in header
+    assert float(line.split()[0]) == float(f"{found['concentration']:.4g}")
+
+
+# the folder
+
+
+def write(calibration, folder, inputs=(), overwrite=False):
+    with writing(folder, list(inputs), overwrite=overwrite) as put:
+        put(calibration)
+
+
+def test_a_folder_is_written_once_and_replaced_when_asked(calibration, tmp_path):
+    folder = tmp_path / "out"
+    write(calibration, folder)
+    with pytest.raises(ParameterError, match="--overwrite replaces it"):
+        write(calibration, folder)
+    before = (folder / "summary.csv").read_bytes()
+    (folder / "summary.csv").write_text("edited")
+    with pytest.raises(ZeroDivisionError), writing(folder, [], overwrite=True):
+        raise ZeroDivisionError
+    assert (folder / "summary.csv").read_text() == "edited"
+    write(calibration, folder, overwrite=True)
+    assert (folder / "summary.csv").read_bytes() == before
+    assert {entry.name for entry in folder.iterdir()} == NAMES - {"unknowns.csv"}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("name", ["thesis.docx", "summary.csv"])
+def test_what_is_not_ours_is_not_replaced(calibration, tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ParameterError, match=name):
+        write(calibration, tmp_path, overwrite=True)
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_file_the_folder_of_an_input_and_what_the_system_refuses_are_no_places(tmp_path):
+    source = tmp_path / "in" / "series.csv"
+    source.parent.mkdir()
+    source.write_text("read here")
+    for folder, inputs, error, message in (
+        (source.parent, [source], ParameterError, "which is read"),
+        (source, [], ParameterError, "a folder, or nothing"),
+        (Path("/proc/nowhere/out"), [], ArtifactError, "cannot be written"),
+    ):
+        with pytest.raises(error, match=message):
+            write(None, folder, inputs, overwrite=True)

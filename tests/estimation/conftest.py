@@ -1,0 +1,29 @@
+import pytest
+
+from geonode.estimation import image
+from geonode.estimation.curve import Curve
+from geonode.estimation.model import SpectralModel
+from tests.estimation.trained import write_model
+
+
+@pytest.fixture(scope="session")
+def root(tmp_path_factory):
+    """Folder of a pipeline that has learned a small series; tests do not write there."""
+    return write_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="session")
+def model(root):
+    return SpectralModel.read(root / "data")
+
+
+@pytest.fixture(scope="session")
+def curve(model):
+    return Curve.of(model)
+
+
+@pytest.fixture(autouse=True)
+def whole_stores_are_not_probed(request, monkeypatch):
+    """Those that tests write themselves: a process for each would take most of their time."""
+    if "slow" not in request.keywords:
+        monkeypatch.setattr(image, "probe", lambda path, most_dimensions: None)
