@@ -1,6 +1,5 @@
 import json
 import logging
-import os
 import re
 import subprocess
 import sys
@@ -66,19 +65,6 @@ def test_help_groups_the_commands_and_says_what_the_exit_status_means():
     assert "--install-completion" in text
 
 
-def test_completion_is_offered():
-    run = subprocess.run(
-        [sys.executable, "-m", "geonode.cli", "--show-completion", "bash"],
-        cwd=ROOT,
-        # Otherwise the shell that runs the tests decides, and make's has no completion.
-        env=os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "COMPLETE" in run.stdout
-
-
 def test_the_version_is_that_of_the_package():
     result = call("--version")
     text = (ROOT / "geonode/__init__.py").read_text(encoding="utf-8")
@@ -110,16 +96,6 @@ def test_an_expected_error_is_one_red_line_and_with_verbose_says_where(extra):
     assert first.startswith("Traceback")
     assert ", in fail" in verbose.stderr
     assert last == "error: something is wrong"
-
-
-def test_what_nobody_expected_is_not_hidden(extra):
-    def fail():
-        raise ZeroDivisionError
-
-    extra(fail)
-    result = call("extra")
-    assert isinstance(result.exception, ZeroDivisionError)
-    assert "error:" not in result.stderr
 
 
 def test_an_interruption_is_one_line_and_status_130(extra):

@@ -1,15 +1,25 @@
 """The folder of a calibration: written whole or not at all."""
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from openpyxl import Workbook
+from openpyxl.cell import WriteOnlyCell
+from openpyxl.styles import Font
+from openpyxl.utils import get_column_letter
 
 from geonode.calibration.fit import Calibration
 from geonode.calibration.page import GENERATOR, page
-from geonode.calibration.tables import tables
-from geonode.calibration.workbook import workbook
+from geonode.calibration.tables import Table, tables
 from geonode.errors import ParameterError
+from geonode.estimation.tables import Cell
 from geonode.storage.atomic import replacing
+from geonode.terminal import printable
 
 PAGE, WORKBOOK = "index.html", "calibration.xlsx"
 NAMES = {PAGE, WORKBOOK} | {
@@ -26,6 +36,12 @@ NAMES = {PAGE, WORKBOOK} | {
     )
 }
 """Everything that may be in such a folder."""
+
+LONGEST = 60
+"""Characters that a column is made wide for."""
+
+DATED = datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+"""Of every workbook: the same tables give the same file, but for the clock of its archive."""
 
 
 @contextmanager
@@ -88,3 +104,36 @@ def _is_ours(folder: Path) -> bool:
     """Whether the page of a folder says that it was made here."""
     path = folder / PAGE
     return path.is_file() and GENERATOR in path.read_bytes()[:4096].decode("utf-8", "replace")
+
+
+def workbook(tables: list[Table]) -> bytes:
+    """A workbook with one sheet a table: headers that stay, numbers as numbers, texts as texts."""
+    book = Workbook(write_only=True)
+    book.properties.created = book.properties.modified = DATED
+    book.properties.creator = "geonode"
+    for table in tables:
+        sheet: Any = book.create_sheet(table.name)
+        sheet.freeze_panes = "B2"
+        for place, column in enumerate(table.columns, 1):
+            texts = [column, *(row[place - 1] for row in table.rows[:50])]
+            widest = max(len(one) if isinstance(one, str) else 10 for one in texts)
+            letter = get_column_letter(place)
+            sheet.column_dimensions[letter].width = min(widest, LONGEST) + 2
+        sheet.append([_cell(sheet, column, bold=True) for column in table.columns])
+        for row in table.rows:
+            sheet.append([_cell(sheet, one) for one in row])
+    stream = io.BytesIO()
+    book.save(stream)
+    return stream.getvalue()
+
+
+def _cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
+    """A cell that is what it is: a text that begins like a formula stays a text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    made = WriteOnlyCell(sheet, printable(value) if isinstance(value, str) else value)
+    if isinstance(value, str):
+        made.data_type = "s"
+    if bold:
+        made.font = Font(bold=True)
+    return made

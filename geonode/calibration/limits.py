@@ -22,9 +22,11 @@ A method that does not count by the rule of `verdict` has no limit.
 """
 
 from dataclasses import dataclass, replace
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from jaxtyping import Float
+from sklearn.cross_decomposition import PLSRegression
 
 from geonode.calibration.line import Line
 from geonode.calibration.verdict import Verdict
@@ -33,9 +35,6 @@ from geonode.estimation.posterior import estimate
 from geonode.evaluation.calibrations import pls_components
 from geonode.report.wording import quantity
 from geonode.spectra.series import Series
-
-ROUNDING = 1e-10
-"""Of a vector, that is left of it when what is known of it is taken away."""
 
 DETECTION, QUANTIFICATION = 3.3, 10.0
 """Multiples of the standard deviation of a concentration near zero."""
@@ -186,36 +185,19 @@ class PlsFigures:
         spectra: Float[np.ndarray, "level wavelength"],
         components: int,
     ) -> "PlsFigures":
-        """PLS of one response, by its Krylov space.
-
-        With K = X X^T of centred spectra X, the scores span K y, K^2 y, ... (I. S. Helland, Commun.
-        Stat. Simul. Comput. 17 (1988) 581), and b = X^T a with a in the span of y, K y, ....
-        """
-        y, x = levels - levels.mean(), spectra - spectra.mean(axis=0)
-        gram = x @ x.T
-        basis = np.zeros((len(y), 0))
-        direction = y
-        size = float(np.linalg.norm(y))
-        for _ in range(components):
-            direction = direction - basis @ (basis.T @ direction)
-            direction = direction - basis @ (basis.T @ direction)  # once more: rounding
-            length = np.linalg.norm(direction)
-            if length <= ROUNDING * size:
-                break  # further components have nothing left to explain
-            direction = direction / length
-            basis = np.column_stack([basis, direction])
-            direction = gram @ direction
-            size = float(np.linalg.norm(direction))
-        scores = gram @ basis
-        a = basis @ np.linalg.lstsq(scores, y, rcond=None)[0]
-        orthonormal = np.linalg.qr(scores)[0]
-        leverages, residuals = (orthonormal**2).sum(axis=1), y - gram @ a
+        """PLS of the levels on their spectra, neither scaled."""
+        with catch_warnings():
+            simplefilter("ignore")  # of further components, to which nothing is left to explain
+            fitted = PLSRegression(components, scale=False).fit(spectra, levels)
+        y, scores = levels - levels.mean(), fitted.x_scores_[:, fitted.x_scores_.any(axis=0)]
+        residuals = levels - fitted.predict(spectra).ravel()
+        leverages = (np.linalg.qr(scores)[0] ** 2).sum(axis=1)
         lowest = float(levels.mean() ** 2 / (y @ y))
         highest = float(np.max(leverages + lowest * (1 - (y / levels.mean()) ** 2)))
-        components = basis.shape[1]
+        components = scores.shape[1]
         freedom = len(y) - components - 1
         variance = float(residuals @ residuals) / freedom if freedom > 0 else None
-        sensitivity = float(1 / np.sqrt(a @ gram @ a))
+        sensitivity = float(1 / np.linalg.norm(fitted.coef_))
         return cls(components, sensitivity, (lowest, max(highest, lowest)), variance)
 
     def deviations(self, signal_variance: float) -> tuple[float, float]:

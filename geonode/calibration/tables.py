@@ -3,14 +3,26 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.signal import find_peaks
 
 from geonode import __version__
 from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit
-from geonode.calibration.peaks import Peak, peaks
+from geonode.calibration.line import Line
 from geonode.decoders.blend import COVERAGE
 from geonode.estimation.tables import Cell, EstimateRow, csv_text
 from geonode.report.wording import quantity, share
+from geonode.spectra.inspection import noise_along_the_axis
+from geonode.spectra.series import Series
+
+SMALLEST_PEAK = 0.03
+"""Prominence of a peak, of the range of its spectrum."""
+
+NOISES = 5.0
+"""Standard deviations of the noise that a peak must stand out by."""
+
+MOST_PEAKS = 12
+"""Peaks of a table; the most prominent."""
 
 ESTIMATED = ("estimated", "low90", "high90")
 """Columns of a concentration with its 90% set."""
@@ -44,7 +56,7 @@ def tables(calibration: Calibration) -> list[Table]:
         _levels(calibration),
         _methods(calibration),
         _limits(calibration),
-        _peaks(calibration, peaks(calibration.series)),
+        _peaks(calibration),
         _predicted(calibration),
         _next(calibration),
     ]
@@ -183,7 +195,7 @@ def _unknown(file: str, row: EstimateRow, unit: str) -> list[Cell]:
     return [file, row.name, *numbers, _set_text(row.sets), remark]
 
 
-def _peaks(calibration: Calibration, found: list[Peak]) -> Table:
+def _peaks(calibration: Calibration) -> Table:
     series, unit = calibration.series, calibration.unit
     axis_unit, signal_unit = series.labels["axis_unit"], series.labels["signal_unit"]
     lowest, highest = (f"at {level:g}" for level in series.concentrations[[0, -1]])
@@ -196,13 +208,12 @@ def _peaks(calibration: Calibration, found: list[Peak]) -> Table:
         "R2 of the line",
         "slope differs from zero",
     ]
-    rows: list[list[Cell]] = [
-        [
-            *(series.axis[peak.place], series.signal[0, peak.place], series.signal[-1, peak.place]),
-            *(peak.prominence, peak.width, peak.line.slope, peak.line.r2, peak.line.is_sloped),
-        ]
-        for peak in found
-    ]
+    rows: list[list[Cell]] = []
+    for place, prominence, width in maxima(series):
+        line = Line.of(series.concentrations, series.signal[:, place])
+        ends = series.signal[[0, -1], place].tolist()
+        of_line = (line.slope, line.r2, line.is_sloped)
+        rows.append([float(series.axis[place]), *ends, prominence, width, *of_line])
     level = quantity(float(series.concentrations[-1]), unit)
     return Table("peaks", f"Peaks of the spectrum of {level}", columns, rows)
 
@@ -224,3 +235,24 @@ def coverage(calibration: Calibration) -> str:
     """Number of left-out levels inside their sets, in words."""
     held = calibration.left_out.held
     return f"{held.sum()} of {len(held)} ({share(round(float(held.mean()), 2))})"
+
+
+def maxima(series: Series) -> list[tuple[int, float, float]]:
+    """Peaks of the spectrum of the highest level; none where all maxima are noise.
+
+    Returns:
+        Index of the wavelength; height above the higher of the two minima beside it (signal unit);
+        width at half of that height (axis unit). Ascending.
+    """
+    spectrum, axis = series.signal[-1], series.axis
+    noise = noise_along_the_axis(axis, series.signal)
+    least = max(SMALLEST_PEAK * float(np.ptp(spectrum)), NOISES * noise)
+    if least == 0:
+        return []
+    places, found = find_peaks(spectrum, prominence=least, width=0)
+    at = np.arange(len(axis))
+    ends = (np.interp(found[f"{side}_ips"], at, axis) for side in ("right", "left"))
+    widths = np.subtract(*ends)
+    chosen = np.sort(np.argsort(-found["prominences"], kind="stable")[:MOST_PEAKS])
+    columns = (places[chosen], found["prominences"][chosen], widths[chosen])
+    return list(zip(*(column.tolist() for column in columns), strict=True))

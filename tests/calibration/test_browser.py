@@ -9,10 +9,10 @@ from html import unescape
 import numpy as np
 import pytest
 
+from geonode.calibration.files import workbook
 from geonode.calibration.fit import read_unknown
 from geonode.calibration.page import page
 from geonode.calibration.tables import tables
-from geonode.calibration.workbook import workbook
 from tests.calibration import beer
 from tests.report.test_browser import CHROMIUM, PHONE, SCREEN
 

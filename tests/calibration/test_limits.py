@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from sklearn.cross_decomposition import PLSRegression
 
 from geonode.calibration.limits import PlsFigures, blank_limit, curve_limit, line_limit, pls_limit
 from geonode.calibration.line import Line
+from geonode.calibration.tables import maxima
 from geonode.estimation.posterior import estimate
 from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
@@ -72,17 +74,21 @@ def test_without_scans_of_a_blank_there_is_no_limit_of_it(levels, count, reason)
 
 
 @pytest.mark.parametrize("components", [1, 2, 3])
-def test_figures_of_pls_are_those_of_another_algorithm(components):
+def test_figures_of_pls_are_those_of_its_krylov_space(components):
+    """With K = X X^T, b = X^T a and a is in the span of y, K y, ... (Helland 1988)."""
     random = np.random.default_rng(3)
     levels = np.array([0.0, 1.0, 2.0, 4.0, 7.0, 8.0])
     spectra = np.outer(levels, random.normal(size=12)) + random.normal(size=(6, 12))
     figures = PlsFigures.of(levels, spectra, components)
-    other = PLSRegression(components, scale=False).fit(spectra, levels)
-    y = levels - levels.mean()
-    assert figures.sensitivity == pytest.approx(1 / np.linalg.norm(other.coef_))
-    residuals = levels - other.predict(spectra).ravel()
+    y, x = levels - levels.mean(), spectra - spectra.mean(axis=0)
+    kernel = x @ x.T
+    krylov = np.stack([np.linalg.matrix_power(kernel, k) @ y for k in range(components)], axis=1)
+    scores = kernel @ krylov
+    a = krylov @ np.linalg.lstsq(scores, y, rcond=None)[0]
+    residuals = y - kernel @ a
+    assert figures.components == components
+    assert figures.sensitivity == pytest.approx(1 / np.linalg.norm(x.T @ a))
     assert figures.calibration_variance == pytest.approx(residuals @ residuals / (5 - components))
-    scores = other.x_scores_
     leverages = np.diag(scores @ np.linalg.pinv(scores))
     lowest = levels.mean() ** 2 / (y @ y)
     highest = max(leverages + lowest * (1 - (y / levels.mean()) ** 2))
@@ -92,6 +98,12 @@ def test_figures_of_pls_are_those_of_another_algorithm(components):
     assert low == pytest.approx(
         np.sqrt(variance + lowest * variance + lowest * figures.calibration_variance)
     )
+
+
+def test_components_that_explain_nothing_are_not_counted():
+    levels = np.arange(5.0)
+    figures = PlsFigures.of(levels, np.outer(levels, [1.0, 2.0]), 2)
+    assert (figures.components, figures.sensitivity) == (1, pytest.approx(np.sqrt(5)))
 
 
 def test_the_limit_of_pls_is_an_interval_and_needs_replicates():
@@ -112,3 +124,20 @@ def test_the_limit_of_the_curve_is_where_sets_leave_zero(calibration):
     place = int(np.flatnonzero(curve.concentrations == low)[0])
     found = estimate(curve, (curve.scores @ curve.basis)[[place - 1, place]])
     assert found.sets[0][0][0] == 0 < found.sets[1][0][0]
+
+
+def test_peaks_are_found_with_their_widths_and_noise_is_none():
+    """Of two bands; the full width of a Gaussian at half its height is 2.355 deviations."""
+    axis = np.linspace(400, 600, 401)
+    bands = [np.exp(-(((axis - at) / 5) ** 2) / 2) for at in (450, 540)]
+    signal = np.outer(np.arange(1.0, 5.0), bands[0] + 0.5 * bands[1])
+    chart = Chart.of("linear", None, np.arange(1.0, 5.0))
+    exact = Series(np.arange(1.0, 5.0), axis, signal, chart, LABELS)
+    (first, *one), (second, *other) = maxima(exact)
+    assert axis[[first, second]].tolist() == [450, 540]
+    assert one == pytest.approx([4, 2.355 * 5], rel=1e-3)
+    assert other == pytest.approx([2, 2.355 * 5], rel=1e-3)
+    # The range of uniform noise is 3.5 of its standard deviations.
+    noise = np.random.default_rng(0).uniform(size=signal.shape)
+    assert maxima(replace(exact, signal=noise)) == []
+    assert maxima(replace(exact, signal=0 * signal)) == []

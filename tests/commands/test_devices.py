@@ -28,7 +28,7 @@ def call(*arguments):
     return CliRunner().invoke(cli.app, ["devices", *arguments])
 
 
-def test_devices_are_a_table_and_a_line_about_the_machine():
+def test_devices_are_a_table_and_a_line_about_the_machine_or_json():
     result = call()
     assert (result.exit_code, result.stderr) == (0, "")
     _, cpu, cuda, _, about = result.stdout.splitlines()
@@ -40,19 +40,8 @@ def test_devices_are_a_table_and_a_line_about_the_machine():
         *("captured training, own kernels", "A Card"),
     ]
     assert f"torch {torch.__version__}, triton cannot be imported" in about
-
-
-def test_devices_as_json():
     found = json.loads(call("--json").stdout)
     assert [device["kind"] for device in found["devices"]] == ["cpu", "cuda"]
-    assert found["devices"][1] == {
-        "kind": "cuda",
-        "name": "A Card",
-        "memory_bytes": 80 * 2**30,
-        "automatic": True,
-        "training": "float32",
-        "geometry": "float64",
-        "profile": asdict(CARD),
-    }
-    assert found["machine"]["torch"] == str(torch.__version__)
-    assert found["machine"]["triton"] is None
+    assert found["devices"][1]["memory_bytes"] == 80 * 2**30
+    assert found["devices"][1]["profile"] == asdict(CARD)
+    assert (found["machine"]["torch"], found["machine"]["triton"]) == (str(torch.__version__), None)

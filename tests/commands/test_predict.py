@@ -20,7 +20,7 @@ from geonode.storage.artifact import open_artifact
 from tests.estimation.trained import AXIS, LEVELS, spectra_at
 from tests.stages.conftest import assert_refused
 
-WANTED = [0.1, 12.5, 59.99]
+WANTED = [0.1, 12.5, 75.0]
 NINETY = PROBABILITIES.index(0.9)
 
 
@@ -29,7 +29,7 @@ def call(*arguments, before=()):
     return CliRunner().invoke(cli.app, [str(word) for word in words])
 
 
-def options(concentrations=WANTED):
+def options(concentrations=(12.5, 30.0)):
     return [word for number in concentrations for word in ("--concentration", number)]
 
 
@@ -52,41 +52,48 @@ def column(rows, name):
     return np.array([float(row[name]) for row in rows]).reshape(-1, len(AXIS))
 
 
-def test_a_table_has_the_numbers_of_the_model(trained, tmp_path):
-    out = tmp_path / "out.csv"
-    result = call(*options(WANTED[::-1]), *options(), "--out", out, "--root", trained)
+def numbers(out):
+    """Arrays of a table or an artifact by name, and whether each spectrum is extrapolated."""
+    if out.suffix == ".zarr":
+        data = xarray.open_zarr(out, consolidated=False).load()
+        assert (data["concentration"].units, data["wavelength"].units) == ("ppb", "nm")
+        assert data["concentration"].values.tolist() == WANTED
+        beyond = data["extrapolated"].values.tolist()
+        found = {name: data[name].values for name in data.data_vars if name != "extrapolated"}
+        assert all(data[name].dims == ("concentration", "wavelength") for name in found)
+        return found, beyond
+    rows = read_csv(out)
+    first, second, *names, last = rows[0]
+    assert (first, second, last) == ("concentration (ppb)", "wavelength (nm)", "extrapolated")
+    assert (column(rows, first) == np.array(WANTED)[:, None]).all()
+    assert (column(rows, second) == AXIS).all()
+    beyond = [row[last] == "true" for row in rows[:: len(AXIS)]]
+    return {name: column(rows, name) for name in names}, beyond
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.zarr"])
+@pytest.mark.parametrize("kind", ["posterior", "path without inner folds"])
+def test_files_have_the_numbers_of_the_model(trained, uncalibrated, tmp_path, name, kind):
+    root, out = trained if kind == "posterior" else uncalibrated, tmp_path / name
+    words = options([*WANTED[::-1], *WANTED])
+    result = call(*words, "--extrapolate", "--out", out, "--root", root)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[0] == f"3 spectra at 31 wavelengths -> {out}"
-    rows = read_csv(out)
-    values = ["signal", "std", "low90", "high90"]
-    assert list(rows[0]) == ["concentration (ppb)", "wavelength (nm)", *values, "extrapolated"]
-    assert (column(rows, "concentration (ppb)") == np.array(WANTED)[:, None]).all()
-    assert (column(rows, "wavelength (nm)") == AXIS).all()
-    assert {row["extrapolated"] for row in rows} == {"false"}
-    signal, std, half = expected(trained, WANTED)
-    for name, numbers in zip(values, (signal, std, signal - half, signal + half), strict=True):
-        np.testing.assert_allclose(column(rows, name), numbers, rtol=5.1e-6)
-    assert np.abs(column(rows, "signal") - spectra_at(WANTED)).max() < 0.02
-    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
-
-
-def test_an_artifact_has_the_numbers_of_the_model(trained, tmp_path):
-    out, wanted = tmp_path / "out.zarr", [30.0, 75.0]
-    result = call(*options(wanted), "--extrapolate", "--out", out, "--root", trained)
-    assert result.exit_code == 0
-    assert "extrapolated: 1 of 2, out of 0 to 60 ppb" in result.stdout
-    data = xarray.open_zarr(out, consolidated=False)
-    signal, std, half = expected(trained, wanted)
-    for name, numbers in {
-        "signal": signal, "std": std, "low90": signal - half, "high90": signal + half
-    }.items():  # fmt: skip
-        assert data[name].dims == ("concentration", "wavelength")
-        np.testing.assert_allclose(data[name], numbers, rtol=1e-12)
-    assert data["extrapolated"].values.tolist() == [False, True]
-    assert data["concentration"].values.tolist() == wanted
-    assert (data["concentration"].units, data["wavelength"].units) == ("ppb", "nm")
-    assert data.attrs["measured_range"] == [0, 60]
-    assert data.attrs["std"].startswith("size of the error to expect")
+    assert "extrapolated: 1 of 3, out of 0 to 60 ppb" in result.stdout
+    if kind == "posterior":
+        signal, std, half = expected(root, WANTED)
+        computed = {"signal": signal, "std": std, "low90": signal - half, "high90": signal + half}
+        assert np.abs(signal[:2] - spectra_at(WANTED[:2])).max() < 0.02
+        assert "std: size of the error to expect" in result.stdout
+    else:
+        found = SpectralModel.read(root / "data").predict(np.array(WANTED))
+        computed = {"signal": found.spectra, "std": found.deviation}
+        assert "std: what members, sources and kinds of decoders disagree by" in result.stdout
+    written, beyond = numbers(out)
+    assert (set(written), beyond) == (set(computed), [False, False, True])
+    for part, values in computed.items():
+        np.testing.assert_allclose(written[part], values, rtol=5.1e-6)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.zarr"])
@@ -103,22 +110,6 @@ def test_spectra_alone_are_read_back(trained, tmp_path, name):
     signal, *_ = expected(trained, wanted)
     for values in (table.spectra, spectra.values):
         np.testing.assert_allclose(values, signal, rtol=5.1e-6)
-
-
-@pytest.mark.parametrize("name", ["out.csv", "out.zarr"])
-def test_without_inner_folds_there_is_no_interval(uncalibrated, tmp_path, name):
-    out = tmp_path / name
-    result = call(*options(), "--out", out, "--root", uncalibrated)
-    assert "std: what members, sources and kinds of decoders disagree by" in result.stdout
-    deviation = SpectralModel.read(uncalibrated / "data").predict(np.array(WANTED)).deviation
-    if name == "out.zarr":
-        data = xarray.open_zarr(out, consolidated=False)
-        assert set(data.data_vars) == {"signal", "std", "extrapolated"}
-        np.testing.assert_allclose(data["std"], deviation)
-    else:
-        rows = read_csv(out)
-        assert list(rows[0])[2:] == ["signal", "std", "extrapolated"]
-        np.testing.assert_allclose(column(rows, "std"), deviation, rtol=5.1e-6)
 
 
 def test_without_a_file_there_is_a_line_about_every_spectrum(trained):
@@ -143,7 +134,7 @@ def test_without_a_file_there_is_a_line_about_every_spectrum(trained):
 
 def test_json_has_the_same_numbers(trained, tmp_path):
     out = tmp_path / "out.csv"
-    words = (*options(), "--root", trained, "--json", "--out", out)
+    words = (*options(WANTED), "--extrapolate", "--root", trained, "--json", "--out", out)
     result = call(*words, before=["--quiet"])
     assert (result.exit_code, result.stderr) == (0, "")
     found = json.loads(result.stdout)
@@ -151,31 +142,24 @@ def test_json_has_the_same_numbers(trained, tmp_path):
     np.testing.assert_allclose([row["peak"] for row in found["spectra"]], signal.max(axis=1))
     np.testing.assert_allclose([row["mean_std"] for row in found["spectra"]], scale.mean(axis=1))
     assert (found["measured_range"], found["out"]) == ([0, 60], str(out))
-    assert not any(row["extrapolated"] for row in found["spectra"])
+    assert [row["extrapolated"] for row in found["spectra"]] == [False, False, True]
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.zarr"])
-def test_blocks_leave_no_trace(trained, tmp_path, monkeypatch, name):
-    whole, parts = tmp_path / "whole" / name, tmp_path / "parts" / name
-    real, sizes = SpectralModel.predict, []
+def test_blocks_leave_no_trace(trained, tmp_path, monkeypatch):
+    real, sizes, files = SpectralModel.predict, [], []
 
     def predict(model, concentrations):
         sizes.append(len(concentrations))
         return real(model, concentrations)
 
     monkeypatch.setattr(SpectralModel, "predict", predict)
-    for out, more, expected in ((whole, [], [1, 11]), (parts, ["--batch-size", "4"], [4, 4, 3])):
-        out.parent.mkdir()
-        words = ("--at-range", "0:60:6", "--root", trained, "--out", out)
-        sizes.clear()
-        assert call(*words, *more).exit_code == 0
+    for more, expected in (([], [1, 11]), (["--batch-size", "4"], [4, 4, 3])):
+        out = tmp_path / f"{len(files)}.csv"
+        assert call("--at-range", "0:60:6", "--root", trained, "--out", out, *more).exit_code == 0
         assert sizes == expected
-    if name == "out.csv":
-        assert whole.read_bytes() == parts.read_bytes()
-        assert len(read_csv(whole)) == 11 * len(AXIS)
-    else:
-        of_whole, of_parts = (xarray.open_zarr(p, consolidated=False) for p in (whole, parts))
-        xarray.testing.assert_allclose(of_whole, of_parts, rtol=1e-9)
+        sizes.clear()
+        files.append(out.read_bytes())
+    assert files[0] == files[1]
 
 
 def test_spectra_are_kept_in_a_smaller_format_or_refused_by_it(trained, tmp_path, monkeypatch):
@@ -186,7 +170,7 @@ def test_spectra_are_kept_in_a_smaller_format_or_refused_by_it(trained, tmp_path
     for name in ("signal", "std", "low90", "high90"):
         assert (exact[name].dtype, small[name].dtype) == (np.float64, np.float16)
         np.testing.assert_array_equal(small[name], exact[name].astype(np.float16))
-    np.testing.assert_array_equal(small["concentration"], WANTED)
+    np.testing.assert_array_equal(small["concentration"], [12.5, 30.0])
     real = PredictedBlock.of
 
     def large(*arguments):

@@ -120,7 +120,9 @@ def test_an_axis_of_another_quantity_or_unit_is_refused(name, unit):
 
 def test_an_axis_that_says_nothing_else_is_taken():
     for name in ("wavelength", "Wavelength", "lambda", "x", "axis", "pixel", "nm"):
-        require_axis(series(), spectra(AXIS, "1", name))
+        given = spectra(AXIS, "1", name)
+        require_axis(series(), given)
+        assert on_axis(series(), given.axis, given.values) is given.values
 
 
 def test_waves_in_a_centimetre_have_two_names():
