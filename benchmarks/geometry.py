@@ -22,7 +22,6 @@ from torch.nn.functional import softplus
 
 from geonode.config import Parameters
 from geonode.devices.device import one_thread
-from geonode.evaluation.timing import time_calls
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.solvers.initial_value import DormandPrince, Integrator, RungeKutta
@@ -35,6 +34,7 @@ from geonode.geometry.metric import FLOOR, Metric
 from geonode.geometry.sources import GridSource, grid_source
 from geonode.geometry.stored import STORAGE, write_grids
 from geonode.parameters_file import read_parameters
+from geonode.performance.timing import Quartiles, time_calls
 from geonode.spectra.series import Series, read_series
 from stages.paths import METRIC, PARAMETERS, SPECTRA
 

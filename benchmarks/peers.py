@@ -30,7 +30,6 @@ from benchmarks.geometry import CPU, NODES, Table, largest, markdown
 from benchmarks.peer_solvers import PEERS, Integrator, Rows, Symbol, in_jax, one_core, shoot, truth
 from geonode.config import Parameters
 from geonode.devices.device import environment, one_thread, resolve
-from geonode.evaluation.timing import Quartiles
 from geonode.geodesics.panels import Panels
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.solvers.closed_form import ClosedForm
@@ -41,6 +40,7 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.sources import grid_source
 from geonode.parameters_file import read_parameters
+from geonode.performance.timing import Quartiles
 from geonode.progress import bar
 from geonode.storage.document import write_document
 from stages.paths import METRIC, PARAMETERS

@@ -53,8 +53,8 @@ os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
 _PROCESSES.set_forkserver_preload(
     [
         "benchmarks.project",
-        "geonode.evaluation.estimation",
-        "geonode.evaluation.figures",
+        "geonode.scores.estimation",
+        "geonode.figures.folds",
         "geonode.geometry.stored",
         "geonode.metrics.metric_learning",
         "geonode.report.page",

@@ -18,11 +18,12 @@ from geonode.decoders.path_decoder import fit_path_decoders
 from geonode.decoders.path_features import path_features
 from geonode.devices.device import Device, environment, resolve
 from geonode.errors import DeviceError
-from geonode.evaluation.benchmark import time_training
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.parameters_file import read_parameters
+from geonode.performance.benchmark import time_training
+from geonode.performance.floors import Rates, training_work
 from geonode.spectra.series import Series, read_series_csv
 from geonode.storage.document import write_document
 from geonode.training.context import TrainingRun

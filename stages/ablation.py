@@ -15,8 +15,8 @@ def app(parameters: Parameters) -> str:
 
     from geonode.devices.device import Device
     from geonode.engine.processes import finished, processes_for
-    from geonode.evaluation import ablation
-    from geonode.evaluation.ablation_table import paired_csv, rows_csv
+    from geonode.scores import ablation
+    from geonode.scores.ablation_table import paired_csv, rows_csv
     from geonode.spectra.folder import parameters_of_folder
     from geonode.spectra.series import read_series_csv
     from geonode.storage.document import read_document, write_text

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from geonode.config import Parameters
 from stages.command import progress, stage
-from stages.paths import CHRISTOFFEL, DEVICE, METRIC, METRICS, PLOTS, SHARED, SPECTRA
+from stages.paths import CHRISTOFFEL, DEVICE, METRIC, METRICS, SHARED, SPECTRA
 
 if TYPE_CHECKING:
     from geonode.config import ChristoffelParameters
-    from geonode.evaluation.grid_report import GridReport
     from geonode.geometry.learned import LearnedMetrics
+    from geonode.scores.grid_report import GridReport
     from geonode.spectra.series import Series
 
 
@@ -20,11 +20,11 @@ def app(parameters: Parameters) -> str:
 
     from geonode.devices.device import Device, one_thread
     from geonode.engine.local import open_engine
-    from geonode.evaluation.grid_report import GridReport
     from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.resolution import require_resolution
     from geonode.geometry.sources import grid_source
     from geonode.geometry.stored import write_grids
+    from geonode.scores.grid_report import GridReport
     from geonode.storage.document import read_document
 
     block = parameters.christoffel
@@ -57,7 +57,6 @@ def app(parameters: Parameters) -> str:
     # The source does not count calls for the stored grids: other processes may have made them.
     calls = source.calls + (len(nodes) * len(wavelengths) if block.method == "direct" else 0)
     _write_metrics(block, series, source.models, smallest, calls, checks)
-    _draw(series, checks)
     return f"{source.models} grids, {calls} network calls each -> {CHRISTOFFEL}"
 
 
@@ -94,14 +93,6 @@ def _inputs() -> tuple["Series", "LearnedMetrics", dict[str, str]]:
         learned = LearnedMetrics.read(METRIC)
     learned.require_levels(METRIC, len(series.concentrations))
     return series, learned, made_from
-
-
-def _draw(series: "Series", checks: "GridReport") -> None:
-    from geonode.evaluation.figures import metric_figure, save_figure
-
-    labels = (series.axis_label, series.labels["concentration_unit"])
-    figure = metric_figure(series.axis, *labels, *checks.mean_map(), series.concentrations)
-    save_figure(figure, PLOTS / "metric.png")
 
 
 if __name__ == "__main__":

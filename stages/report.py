@@ -4,12 +4,14 @@ from pathlib import Path
 
 from geonode.config import Parameters
 from stages.command import stage
-from stages.paths import CHRISTOFFEL, GEODESICS, METRICS, SPECTRA
+from stages.paths import CHRISTOFFEL, GEODESICS, METRICS, PLOTS, SPECTRA
 
 
 @stage(reads=("spectra",))
 def app(parameters: Parameters) -> str:
-    """Write one self-contained page of figures and scores, with a list of what is not measured."""
+    """Write one self-contained page of figures and scores, and draw the left-out levels."""
+    from geonode.figures.folds import folds_figure
+    from geonode.figures.style import save_figure
     from geonode.report.data import Inputs
     from geonode.report.page import page
     from geonode.report.reading import read_report
@@ -22,6 +24,10 @@ def app(parameters: Parameters) -> str:
     text = page(found)
     path = METRICS / "report.html"
     write_text(path, text)
+    scores, predictions = found.scores["folds"].values(), found.predictions
+    band = (predictions.band, predictions.half_width)
+    r2 = [scores_of_level["r2"] for scores_of_level in scores]
+    save_figure(folds_figure(found.series, predictions.predicted, band, r2), PLOTS / "folds.png")
     return f"{len(text.encode()) / 1e6:.1f} MB -> {path}"
 
 

@@ -9,25 +9,21 @@ from stages.paths import DATA, DECODERS, GEODESICS, METRIC, METRICS, PLOTS, SPEC
 if TYPE_CHECKING:
     import numpy as np
 
-    from geonode.decoders.blend import Blend, Prediction
-    from geonode.estimation.model import SpectralModel
-    from geonode.evaluation.comparison import Comparison
-    from geonode.evaluation.estimation import LeftOutEstimates
-    from geonode.evaluation.scores import SeriesScores
+    from geonode.decoders.blend import Blend
     from geonode.spectra.series import Series
 
 
 @stage("validate")
 def app(parameters: Parameters) -> str:
-    """Score leave-one-out predictions, compare with classical baselines, draw the figures."""
+    """Score leave-one-out predictions and compare them with classical baselines."""
     from geonode.estimation.model import SpectralModel
-    from geonode.evaluation.baselines import BASELINES
-    from geonode.evaluation.comparison import Comparison
-    from geonode.evaluation.coverage import coverage
-    from geonode.evaluation.estimation import calibration_scores, estimate_left_out
-    from geonode.evaluation.scores import band_scores, series_scores
     from geonode.geodesics.solved import read_features
-    from geonode.storage.document import write_metrics
+    from geonode.scores.baselines import BASELINES
+    from geonode.scores.comparison import Comparison
+    from geonode.scores.estimation import calibration_scores, estimate_left_out
+    from geonode.scores.series_scores import band_scores, coverage, series_scores
+    from geonode.scores.tables import metric_csv, posterior_csv, predictions_csv
+    from geonode.storage.document import write_metrics, write_text
     from geonode.storage.lineage import consistent_artifacts
 
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
@@ -58,8 +54,9 @@ def app(parameters: Parameters) -> str:
             "published_method": _published(series, blend, features),
         },
     )
-    _write_tables(model, prediction, estimated)
-    _draw(series, prediction, baselines, scores)
+    write_text(PLOTS / "predictions.csv", predictions_csv(series, prediction))
+    write_text(PLOTS / "posterior.csv", posterior_csv(estimated))
+    write_text(PLOTS / "metric_posterior.csv", metric_csv(model))
     best = baselines.best
     pooled = "undefined" if scores["pooled_r2"] is None else f"{scores['pooled_r2']:.4f}"
     return (
@@ -68,40 +65,11 @@ def app(parameters: Parameters) -> str:
     )
 
 
-def _write_tables(
-    model: "SpectralModel", found: "Prediction", estimated: "LeftOutEstimates | None"
-) -> None:
-    """Write predictions and posteriors as tables for `dvc plots`."""
-    from geonode.evaluation.estimation import metric_csv, posterior_csv
-    from geonode.evaluation.predictions import predictions_csv
-    from geonode.spectra.series import level_names
-    from geonode.storage.document import write_text
-
-    series, names = model.series, level_names(model.series.concentrations)
-    rows = predictions_csv(series.axis, names, series.signal, found.spectra, found.band)
-    write_text(PLOTS / "predictions.csv", rows)
-    write_text(PLOTS / "posterior.csv", posterior_csv(estimated))
-    write_text(PLOTS / "metric_posterior.csv", metric_csv(model))
-
-
-def _draw(
-    series: "Series", found: "Prediction", baselines: "Comparison", scores: "SeriesScores"
-) -> None:
-    """Draw predictions of all left-out levels, and their errors with those of the best baseline."""
-    from geonode.evaluation.figures import error_figure, folds_figure, save_figure
-
-    r2 = [fold["r2"] for fold in scores["folds"].values()]
-    save_figure(folds_figure(series, found.spectra, found.band, r2), PLOTS / "folds.png")
-    best = baselines.best
-    errors = error_figure(series, found.spectra, best, baselines.predictions[best])
-    save_figure(errors, PLOTS / "error.png")
-
-
 def _published(
     series: "Series", blend: "Blend", features: "np.ndarray"
 ) -> dict[str, float | None] | None:
     """Scores of the published method; None where it was not trained."""
-    from geonode.evaluation.scores import series_scores
+    from geonode.scores.series_scores import series_scores
 
     if "path" not in blend.decoders:
         return None

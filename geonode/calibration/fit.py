@@ -19,10 +19,10 @@ from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.next_levels import Proposal, propose
 from geonode.estimation.tables import EstimateRow, estimated
-from geonode.evaluation.calibrations import CALIBRATIONS, best_wavelength, estimate_left_out_by
-from geonode.evaluation.estimation import LeftOutEstimates, estimate_left_out
 from geonode.progress import Progress, silent
 from geonode.report.wording import quantity
+from geonode.scores.calibrations import CALIBRATIONS, best_wavelength, estimate_left_out_by
+from geonode.scores.estimation import LeftOutEstimates, estimate_left_out
 from geonode.series_fit import fit_series
 from geonode.spectra.reading import Spectra, read_spectra
 from geonode.spectra.series import Series

@@ -32,8 +32,8 @@ from geonode.calibration.line import Line
 from geonode.calibration.verdict import Verdict
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
-from geonode.evaluation.calibrations import pls_components
 from geonode.report.wording import quantity
+from geonode.scores.calibrations import pls_components
 from geonode.spectra.series import Series
 
 DETECTION, QUANTIFICATION = 3.3, 10.0

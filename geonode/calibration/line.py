@@ -67,7 +67,7 @@ def straight_line(
 ) -> Float[np.ndarray, "unknown"]:
     """Concentrations read from the line at the most sensitive wavelength.
 
-    A calibration as those of `geonode.evaluation.calibrations`. Where no signal changes at all, the
+    A calibration as those of `geonode.scores.calibrations`. Where no signal changes at all, the
     mean level is returned.
     """
     place = most_sensitive(concentrations, spectra)

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import wilcoxon
 
-from geonode.evaluation.calibrations import ConcentrationScores
 from geonode.report.wording import number, quantity
+from geonode.scores.calibrations import ConcentrationScores
 
 MARGIN = 1.2
 """Times the smallest error that is as good as the smallest."""

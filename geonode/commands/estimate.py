@@ -170,8 +170,8 @@ def _model(data: Path, allow_offset: bool, allow_scale: bool) -> "SpectralModel"
 
 
 def _draw(figure: Path, *drawn: Any, scale: bool) -> None:
-    from geonode.evaluation.estimation_figures import estimates_figure  # noqa: PLC0415
-    from geonode.evaluation.figures import save_figure  # noqa: PLC0415
+    from geonode.figures.estimation import estimates_figure  # noqa: PLC0415
+    from geonode.figures.style import save_figure  # noqa: PLC0415
 
     save_figure(estimates_figure(*drawn, scale=scale), figure)
 

@@ -38,8 +38,8 @@ def panel(
     series whose file and parameters have not changed. The exit status is 1 if some series could
     not be scored.
     """
-    from geonode.evaluation.panel import Panel  # noqa: PLC0415
-    from geonode.evaluation.panel_table import table  # noqa: PLC0415
+    from geonode.scores.panel import Panel  # noqa: PLC0415
+    from geonode.scores.panel_table import table  # noqa: PLC0415
 
     found = Panel.of(folder, out, parameters_of(params, preset, device))
     found.write()

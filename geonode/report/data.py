@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from geonode.errors import ArtifactError
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
 
@@ -212,7 +211,3 @@ def path_wavelengths(wavelengths: int, numbers: int) -> Int[np.ndarray, "chosen"
     wanted = max(1, min(PATH_WAVELENGTHS, MOST_NUMBERS // numbers))
     places = (np.arange(wanted) + 0.5) / wanted * (wavelengths - 1)
     return np.unique(places.round().astype(int))
-
-
-def _of_another_run(path: Path, reason: str) -> ArtifactError:
-    return ArtifactError(f"{path}: {reason} of the spectra; it is of another run: run `dvc repro`")

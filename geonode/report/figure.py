@@ -14,10 +14,8 @@ DIGITS = 5
 
 TITLE_LETTERS = 38
 
-INK, MUTED, LINE = "@ink", "@muted", "@line"
+INK, MUTED = "@ink", "@muted"
 """Placeholders of colours, replaced by those of the light or dark theme of the page."""
-
-Numbers = list[Any]
 
 
 @dataclass(frozen=True)
@@ -67,12 +65,18 @@ class Figure:
         return text.replace("<", "\\u003c")
 
 
+def curve(colour: str, width: float, **more: Any) -> dict[str, Any]:
+    """Trace of a line."""
+    line = {"color": colour, "width": width, **more.pop("line", {})}
+    return {"type": "scatter", "mode": "lines", "line": line, **more}
+
+
 def text(plain: str) -> str:
     """Text with HTML escaped, which Plotly would interpret."""
     return html.escape(plain, quote=False)
 
 
-def numbers(values: Float[np.ndarray, "..."], digits: int = DIGITS) -> Numbers:
+def numbers(values: Float[np.ndarray, "..."], digits: int = DIGITS) -> list[Any]:
     """Nested lists of numbers with some significant digits; None if not finite."""
     if values.ndim > 1:
         return [numbers(row, digits) for row in values]

@@ -29,6 +29,7 @@ from geonode.report.figure import (
     MUTED,
     Figure,
     Selector,
+    curve,
     numbers,
     text,
     titled,
@@ -49,47 +50,32 @@ def spectra_figure(report: Report) -> Figure:
     axis = numbers(series.axis[at])
     colours = colours_of(len(report.names))
     few = len(report.names) <= NAMED
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": text(f"{name} {report.level_unit}"),
-            "x": axis,
-            "y": numbers(spectrum[at]),
-            "line": {"color": colour, "width": 1.6},
-            "showlegend": few,
-        }
+    traces = [
+        curve(
+            colour,
+            1.6,
+            name=text(f"{name} {report.level_unit}"),
+            x=axis,
+            y=numbers(spectrum[at]),
+            showlegend=few,
+        )
         for name, spectrum, colour in zip(report.names, series.signal, colours, strict=True)
     ]
     if not few:
         traces.append(colour_bar(report, series.axis[0], series.signal[0, 0]))
     layout = {"xaxis": titled(series.axis_label), "yaxis": titled(series.signal_label)}
-    what, caption = (
-        "measured spectra",
-        "" if few else f"Colours: concentration, {report.level_unit}.",
-    )
-    return Figure("spectra", what, traces, layout, 440, caption=caption)
+    caption = "" if few else f"Colours: concentration, {report.level_unit}."
+    return Figure("spectra", "measured spectra", traces, layout, 440, caption=caption)
 
 
 def folds_figure(report: Report) -> Figure:
     """Measured and predicted spectrum of a left-out level, with a band."""
     series, found, at = report.series, report.predictions, drawn(report.series)
     axis = numbers(series.axis[at])
-    band = text(found.band)
-    edge = {"width": 0, "color": MODEL}
-    line: dict[str, Any] = {"type": "scatter", "mode": "lines", "x": axis}
     traces = [
-        {**line, "line": edge, "showlegend": False, "hoverinfo": "skip"},
-        {
-            **line,
-            "name": band,
-            "line": edge,
-            "fill": "tonexty",
-            "fillcolor": BAND,
-            "hoverinfo": "skip",
-        },
-        {**line, "name": "measured", "line": {"color": INK, "width": 2.4}},
-        {**line, "name": "predicted", "line": {"color": MODEL, "width": 1.6}},
+        *band(text(found.band), x=axis, hoverinfo="skip"),
+        curve(INK, 2.4, name="measured", x=axis),
+        curve(MODEL, 1.6, name="predicted", x=axis),
     ]
     choices = {}
     for level, name in enumerate(report.names):
@@ -103,6 +89,12 @@ def folds_figure(report: Report) -> Figure:
     layout = {"xaxis": titled(series.axis_label), "yaxis": titled(series.signal_label)}
     what = "measured and predicted spectrum of the level that was left out"
     return Figure("folds", what, traces, layout, 440, [level_selector(report, "left out")], choices)
+
+
+def band(name: str, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Traces of the lower and the upper edge of a band, with the area between them."""
+    low = curve(MODEL, 0, showlegend=False, **more | {"hoverinfo": "skip"})
+    return low, curve(MODEL, 0, name=name, fill="tonexty", fillcolor=BAND, **more)
 
 
 def _fold_note(report: Report, name: str) -> str:
@@ -129,10 +121,7 @@ def error_figure(report: Report) -> Figure:
         "hovertemplate": "%{y}, %{x}: %{z}<extra></extra>",
         **around_zero(error),
     }
-    layout = {
-        "xaxis": titled(series.axis_label),
-        "yaxis": level_axis(report),
-    }
+    layout = {"xaxis": titled(series.axis_label), "yaxis": level_axis(report)}
     height = round(min(260 + 18 * len(report.names), 640))
     what = "error by wavelength and left-out level"
     caption = f"Colours: predicted − measured, {series.signal_label}."
@@ -174,11 +163,7 @@ def map_figures(report: Report) -> list[Figure]:
         "colorscale": "Cividis",
         "colorbar": {**bar(), **logarithmic_ticks(maps.metric)},
     }
-    symbol = {
-        **common,
-        "z": numbers(maps.symbol, MAP_DIGITS),
-        **around_zero(maps.symbol),
-    }
+    symbol = {**common, "z": numbers(maps.symbol, MAP_DIGITS), **around_zero(maps.symbol)}
     return [
         Figure(name, f"heat map of the {what}", [trace], layout, 420, caption=f"Colours: {what}.")
         for name, what, trace in (
@@ -193,19 +178,10 @@ def posterior_metric_figure(report: Report, metric: PosteriorMetric) -> Figure:
     low = (metric.mean - metric.deviation).clip(min=0)
     high = metric.mean + metric.deviation
     places = numbers(metric.concentrations)
-    edge: dict[str, Any] = {"type": "scatter", "mode": "lines", "x": places, "line": {"width": 0}}
-    traces: list[dict[str, Any]] = [
-        {**edge, "y": numbers(low), "showlegend": False, "hoverinfo": "skip"},
-        {**edge, "y": numbers(high), "fill": "tonexty", "fillcolor": BAND, "name": "± deviation"},
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "mean",
-            "x": places,
-            "y": numbers(metric.mean),
-            "line": {"color": MODEL, "width": 2},
-        },
-    ]
+    edges = band("± deviation", x=places)
+    for edge, values in zip(edges, (low, high), strict=True):
+        edge["y"] = numbers(values)
+    traces = [*edges, curve(MODEL, 2, name="mean", x=places, y=numbers(metric.mean))]
     unit = unit_or_none(report.level_unit)
     layout = {
         "xaxis": titled(f"concentration ({unit})" if unit else "concentration"),
@@ -217,18 +193,12 @@ def posterior_metric_figure(report: Report, metric: PosteriorMetric) -> Figure:
 
 def paths_figure(report: Report, paths: Paths) -> Figure:
     """Geodesics between two levels at some wavelengths."""
-    line: dict[str, Any] = {"type": "scatter", "mode": "lines", "x": numbers(paths.times)}
-    colours = colours_of(len(paths.axis))
+    times, unit = numbers(paths.times), unit_or_none(report.axis_unit)
     traces = [
-        {
-            **line,
-            "name": text(f"{number(value, 4)} {unit_or_none(report.axis_unit)}".strip()),
-            "line": {"color": colour, "width": 2},
-        }
-        for value, colour in zip(paths.axis.tolist(), colours, strict=True)
+        curve(colour, 2, name=text(f"{number(value, 4)} {unit}".strip()), x=times)
+        for value, colour in zip(paths.axis.tolist(), colours_of(len(paths.axis)), strict=True)
     ]
-    straight = {"color": MUTED, "width": 1.4, "dash": "dash"}
-    traces.append({**line, "name": "flat metric", "line": straight})
+    traces.append(curve(MUTED, 1.4, line={"dash": "dash"}, name="flat metric", x=times))
     choices: dict[str, dict[str, Any]] = {}
     for pair, (source, target) in enumerate(zip(paths.source, paths.target, strict=True)):
         curves = np.concatenate([paths.concentrations[pair], paths.flat[pair, None]])
@@ -255,36 +225,17 @@ def paths_figure(report: Report, paths: Paths) -> Figure:
 def posterior_figure(report: Report, posteriors: dict[str, Posterior]) -> Figure:
     """Posterior density of the concentration of a left-out spectrum."""
     estimated = (report.scores.get("estimation") or {}).get("levels") or {}
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "posterior density",
-            "line": {"color": MODEL, "width": 2},
-            "fill": "tozeroy",
-            "fillcolor": BAND,
-        },
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "90 % set",
-            "line": {"color": SECOND, "width": 7},
-            "hoverinfo": "skip",
-        },
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "true concentration",
-            "line": {"color": INK, "width": 2, "dash": "dash"},
-        },
+    traces = [
+        curve(MODEL, 2, name="posterior density", fill="tozeroy", fillcolor=BAND),
+        curve(SECOND, 7, name="90 % set", hoverinfo="skip"),
+        curve(INK, 2, line={"dash": "dash"}, name="true concentration"),
     ]
-    choices = {}
-    for level, name in enumerate(report.names):
-        if name in posteriors:
-            choices[str(level)] = _posterior_choice(
-                report, level, posteriors[name], estimated.get(name) or {}
-            )
-    shown = [level for level in range(len(report.names)) if str(level) in choices]
+    shown = [level for level, name in enumerate(report.names) if name in posteriors]
+    choices = {
+        str(level): _posterior_choice(report, level, posteriors[name], estimated.get(name) or {})
+        for level, name in enumerate(report.names)
+        if level in shown
+    }
     _, axis = concentration_axis(report, report.series.concentrations)
     layout = {
         "xaxis": axis,
@@ -329,14 +280,13 @@ def training_figure(report: Report, place: int, log: Training) -> Figure:
     names = [*(f"{name} {report.level_unit}" for name in report.names), "all levels"]
     colours = [*colours_of(folds - 1), INK]
     traces = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": text(name),
-            "x": log.epochs[fold],
-            "line": {"color": colours[fold], "width": 1.4},
-            "showlegend": folds - 1 <= NAMED or fold == folds - 1,
-        }
+        curve(
+            colours[fold],
+            1.4,
+            name=text(name),
+            x=log.epochs[fold],
+            showlegend=folds - 1 <= NAMED or fold == folds - 1,
+        )
         for fold, name in enumerate(names)
     ]
     choices = {

@@ -3,10 +3,10 @@
 import base64
 import gzip
 from functools import cache
+from importlib.resources import files
 
 from plotly.offline import get_plotlyjs
 
-from geonode.report.assets import SCRIPT, STYLE
 from geonode.report.data import Report
 from geonode.report.html_parts import contents_html, escaped, policy, section_html
 from geonode.report.sections import header, sections
@@ -22,17 +22,20 @@ def page(report: Report) -> str:
         report: content of the page.
     """
     plotly, packed = _plotly()
+    style, script = (
+        (files("geonode.report") / name).read_text("utf-8") for name in ("page.css", "page.js")
+    )
     first, others = header(report), sections(report)
     body = "\n".join([section_html(first, "h1"), contents_html(others), *map(section_html, others)])
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy(plotly, SCRIPT)}">
+<meta http-equiv="Content-Security-Policy" content="{policy(plotly, script)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escaped(report.source)}: leave-one-out report</title>
-<style>{STYLE}</style>
+<style>{style}</style>
 </head>
 <body>
 <main>
@@ -41,7 +44,7 @@ tables need neither.</p>
 {body}
 </main>
 <script type="text/plain" id="plotly">{packed}</script>
-<script>{SCRIPT}</script>
+<script>{script}</script>
 </body>
 </html>
 """

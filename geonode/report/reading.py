@@ -23,7 +23,6 @@ from geonode.report.data import (
     Predictions,
     Report,
     Training,
-    _of_another_run,
     path_wavelengths,
     sample,
 )
@@ -105,7 +104,7 @@ def _numbers(path: Path, cells: list[list[str]]) -> np.ndarray:
 def _read_predictions(path: Path, series: Series, names: list[str]) -> Predictions:
     header, rows = _read_rows(path)
     wavelengths = len(series.axis)
-    if header[:-1] != ["left_out", "wavelength", "measured", "predicted"] or [
+    if header[:-1] != ["level", "wavelength", "measured", "predicted"] or [
         row[0] for row in rows
     ] != [name for name in names for _ in range(wavelengths)]:
         raise _of_another_run(path, "its rows are not the levels and wavelengths")
@@ -222,3 +221,7 @@ def _seen(density: np.ndarray) -> np.ndarray:
     seen = large[:-2] | large[1:-1] | large[2:]
     seen[[0, -1]] = True
     return seen
+
+
+def _of_another_run(path: Path, reason: str) -> ArtifactError:
+    return ArtifactError(f"{path}: {reason} of the spectra; it is of another run: run `dvc repro`")

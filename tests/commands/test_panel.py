@@ -6,9 +6,9 @@ from typer.testing import CliRunner
 
 from geonode import cli, series_fit
 from geonode.errors import ArtifactError
-from geonode.evaluation import panel
 from geonode.parameters_file import parse_yaml
-from tests.evaluation.test_panel import ROOT, TINY, write_series
+from geonode.scores import panel
+from tests.scores.test_panel import ROOT, TINY, write_series
 from tests.stages.conftest import assert_refused
 
 

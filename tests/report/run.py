@@ -157,7 +157,7 @@ class Run:
     def _write_tables(self):
         plots = self.folder / "metrics" / "plots"
         plots.mkdir(parents=True)
-        rows = [f"left_out,wavelength,measured,predicted,{self.band}"]
+        rows = [f"level,wavelength,measured,predicted,{self.band}"]
         for name, spectrum in zip(self.names, self.signal, strict=True):
             rows += [
                 f"{name},{w:g},{s:.6g},{s + 0.25:.6g},0.5"

@@ -165,12 +165,12 @@ def test_without_inner_folds_a_blend_is_the_posterior_and_path_has_no_intervals(
 
     (blend, of_blend), (posterior, of_posterior) = scores("blend"), scores("posterior")
     assert of_blend == of_posterior
-    assert of_blend.startswith("left_out,wavelength,measured,predicted,90% interval\n")
+    assert of_blend.startswith("level,wavelength,measured,predicted,90% interval\n")
     assert posterior["published_method"] is None
     path, of_path = scores("path")
     assert blend["published_method"]["rmse"] == pytest.approx(path["rmse"], rel=1e-9)
     assert (path["coverage"], path["coverage90"], path["estimation"]) == (None, None, None)
-    assert of_path.startswith("left_out,wavelength,measured,predicted,standard deviation\n")
+    assert of_path.startswith("level,wavelength,measured,predicted,standard deviation\n")
 
 
 def test_the_example_of_the_documentation_runs(damaged, capsys):

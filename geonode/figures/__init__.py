@@ -1,0 +1,1 @@
+"""Figures for people: left-out spectra, predictions and estimates, as PNG."""

@@ -1,0 +1,1 @@
+"""Seconds of the computations on a device, and of the sequential method."""

@@ -1,0 +1,43 @@
+"""Timing of repeated calls."""
+
+import time
+from collections.abc import Callable
+from statistics import quantiles
+from typing import NamedTuple
+
+
+class Quartiles(NamedTuple):
+    """Median, first and third quartile of repeated measurements."""
+
+    median: float
+    q25: float
+    q75: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> "Quartiles":
+        """Quartiles of at least one value."""
+        low, middle, high = quantiles(
+            values * 2 if len(values) == 1 else values, n=4, method="inclusive"
+        )
+        return cls(middle, low, high)
+
+
+def time_calls(
+    call: Callable[[], object], repeats: int, synchronise: Callable[[], None]
+) -> Quartiles:
+    """Seconds of repeated calls, after one warm-up call.
+
+    Args:
+        call: function to time.
+        repeats: number of calls.
+        synchronise: waits until the device has finished.
+    """
+    call()
+    synchronise()
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        synchronise()
+        seconds.append(time.perf_counter() - start)
+    return Quartiles.of(seconds)

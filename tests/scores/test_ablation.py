@@ -1,0 +1,161 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from geonode.decoders.calibration import PROBABILITIES
+from geonode.parameters_file import read_parameters
+from geonode.posterior.charts import FAMILIES
+from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.prior import packaged_prior
+from geonode.posterior.smoothers import dictionary
+from geonode.scores.ablation import (
+    BLEND,
+    FLAT,
+    INITIAL,
+    LEARNED,
+    PATH,
+    PATH_FLAT,
+    PATH_SHARED,
+    InitialWeights,
+    OneChart,
+    baselines,
+    networks,
+    posteriors,
+)
+from geonode.scores.baselines import BASELINES
+from geonode.scores.comparison import Comparison
+from geonode.series_fit import fit_series
+from geonode.spectra.chart import Chart
+from tests.training.series import cpu, series
+
+FILE = Path(__file__).parents[2] / "params.yaml"
+DEVICE, SEED = cpu(torch.float64), 7
+MEASURED = series(5, 9)
+DECADES = np.geomspace(0.1, 1000.0, 5)
+OF_DECADES = replace(
+    MEASURED, concentrations=DECADES, chart=Chart.of("log", None, DECADES)
+)  # whose chart a user would set to logarithmic
+TINY = {"epochs": 2, "wavelengths": 5, "members": 2}
+
+
+def parameters():
+    changes = {f"{block}.{key}": n for block in ("metric", "decoders") for key, n in TINY.items()}
+    return read_parameters(FILE, changes | {"inner.members": 1}).seeded(SEED)
+
+
+def numbers_of(prediction, measured):
+    """RMSE, and coverage between the ends and at them."""
+    squares = (prediction.spectra - measured.signal) ** 2
+    if prediction.half_width is None:
+        return np.sqrt(squares.mean()), None, None
+    held = squares <= prediction.half_width[PROBABILITIES.index(0.9)] ** 2
+    return np.sqrt(squares.mean()), held[1:-1].mean(), held[[0, -1]].mean()
+
+
+def numbers(row):
+    return row.rmse, row.interior90, row.ends90
+
+
+def fitted(measured, learning, kind, inner_members):
+    """Blend and features of one choice."""
+    own = parameters()
+    blocks = (
+        own.inner.model_copy(update={"members": inner_members}),
+        own.metric.model_copy(update={"learning": learning}),
+        own.decoders.model_copy(update={"kind": kind}),
+    )
+    _, blend, features = fit_series(measured, blocks, DEVICE)
+    return blend, features
+
+
+def left_out_by_weights(measured, weigh):
+    """RMSE of averages over smoothers by weights of the evidence, level by level."""
+    prior, errors = packaged_prior(), []
+    for level, target in enumerate(measured.concentrations):
+        others = np.arange(len(measured.concentrations)) != level
+        spectra = measured.signal[others]
+        fold = MetricPosterior.of(measured.concentrations[others], spectra, prior)
+        evidence = fold.fitted.evidence(torch.tensor([[target]], dtype=torch.float64))
+        with torch.no_grad():
+            weights = weigh(evidence)[0].numpy()
+        predicted = weights @ evidence.weights[0].numpy() @ spectra
+        errors.append(predicted - measured.signal[level])
+    return np.sqrt(np.mean(np.square(errors)))
+
+
+@pytest.mark.parametrize(
+    ("measured", "family"), [(MEASURED, "linear"), (OF_DECADES, "log")], ids=["even", "decades"]
+)
+def test_posteriors_are_that_of_the_package_and_those_without_one_part(measured, family):
+    rows = {row.predictor: row for row in posteriors("one", measured)}
+    assert list(rows) == [LEARNED, INITIAL, FLAT]
+    assert {(row.series, row.seed) for row in rows.values()} == {("one", 0)}
+    blend, _ = fitted(measured, "flat", "posterior", 0)
+    expected = numbers_of(blend.left_out(measured, None), measured)
+    assert numbers(rows[LEARNED]) == pytest.approx(expected, rel=1e-9)
+
+    initial = left_out_by_weights(measured, lambda evidence: evidence.initial.softmax(-1))
+    assert rows[INITIAL].rmse == pytest.approx(initial, rel=1e-6)
+    on_chart = dictionary().chart == FAMILIES.index(family)
+
+    def of_one_chart(evidence):
+        initial = torch.where(on_chart, evidence.initial, -torch.inf)
+        return packaged_prior().rule(evidence._replace(initial=initial))[0]
+
+    assert rows[FLAT].rmse == pytest.approx(left_out_by_weights(measured, of_one_chart), rel=1e-6)
+    assert len({row.rmse for row in rows.values()}) == 3
+    assert all(0 <= row.interior90 <= 1 and 0 <= row.ends90 <= 1 for row in rows.values())
+
+
+def evidence():
+    posterior = MetricPosterior.of(DECADES, MEASURED.signal, packaged_prior())
+    return posterior.fitted.evidence(torch.tensor([[0.5, 30.0, 2000.0]], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("chart", range(len(FAMILIES)))
+def test_a_rule_of_one_chart_weighs_its_smoothers_alone(chart):
+    with torch.no_grad():
+        weights, expected = OneChart(packaged_prior().rule, chart)(evidence())
+    alone = dictionary().chart == chart
+    assert (weights[:, ~alone] == 0).all()
+    assert weights[:, alone].sum(dim=1).tolist() == pytest.approx([1.0] * 3)
+    assert (expected > 0).all()
+
+
+def test_initial_weights_expect_their_own_leave_one_out_error():
+    found = evidence()
+    weights, expected = InitialWeights()(found)
+    torch.testing.assert_close(weights.log(), found.initial.log_softmax(-1))
+    torch.testing.assert_close(expected, found.total * found.expected)
+
+
+@pytest.mark.slow
+def test_networks_are_scored_with_their_seed_and_the_path_alone_is_that_of_the_blend():
+    rows = {row.predictor: row for row in networks("one", MEASURED, parameters(), DEVICE)}
+    assert list(rows) == [BLEND, PATH, PATH_FLAT, PATH_SHARED]
+    assert {(row.series, row.seed) for row in rows.values()} == {("one", SEED)}
+    for predictor, learning, kind, inner in (
+        (BLEND, "end_to_end", "blend", 1),
+        (PATH, "end_to_end", "path", 0),
+        (PATH_FLAT, "flat", "path", 0),
+        (PATH_SHARED, "shared", "path", 0),
+    ):
+        blend, features = fitted(MEASURED, learning, kind, inner)
+        expected = numbers_of(blend.left_out(MEASURED, features), MEASURED)
+        for found, value in zip(numbers(rows[predictor]), expected, strict=True):
+            assert found == (value if value is None else pytest.approx(value, rel=1e-6)), predictor
+        assert (rows[predictor].ends90 is None) == (kind == "path")
+    assert len({row.rmse for row in rows.values()}) == 4
+
+
+def test_baselines_are_scored_without_seed_and_intervals():
+    rows = baselines("one", MEASURED)
+    expected = Comparison.of(MEASURED).scores
+    assert {row.predictor: row.rmse for row in rows} == {
+        name: scores["rmse"] for name, scores in expected.items()
+    }
+    assert {row.predictor for row in rows} == set(BASELINES)
+    assert {(row.series, row.seed, *numbers(row)[1:]) for row in rows} == {("one", 0, None, None)}

@@ -1,0 +1,282 @@
+import math
+
+import numpy as np
+import pytest
+from sklearn.cross_decomposition import PLSRegression
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
+from sklearn.pipeline import make_pipeline
+
+from geonode.scores.calibrations import (
+    CALIBRATIONS,
+    ConcentrationScores,
+    best_wavelength,
+    estimate_left_out_by,
+    pls_components,
+)
+from geonode.spectra.chart import Chart
+from geonode.spectra.series import Series
+
+LEVELS = np.array([0.0, 2.0, 5.0, 20.0, 35.0, 60.0, 90.0, 120.0])
+AXIS = np.linspace(0, 1, 40)
+BAND, OTHER = np.exp(-(((AXIS - 0.4) / 0.2) ** 2)), np.exp(-(((AXIS - 0.6) / 0.3) ** 2))
+
+every_calibration = pytest.mark.parametrize("name", CALIBRATIONS)
+of_components = pytest.mark.parametrize("name", ["pls", "pcr"])
+
+
+def series_of(signal, levels=LEVELS):
+    axis = np.arange(signal.shape[1], dtype=float)
+    return Series(levels, axis, signal, Chart.of("linear", None, levels), {})
+
+
+def noisy(levels, wavelengths, seed=3):
+    """Three absorbers, one of the concentrations, and noise; ascending levels."""
+    generator = np.random.default_rng(seed)
+    concentrations = np.sort(generator.uniform(0, 50, levels))
+    absorbers = np.column_stack([concentrations, generator.uniform(0, 50, (levels, 2))])
+    spectra = absorbers @ generator.uniform(0, 1, (3, wavelengths))
+    return concentrations, spectra + generator.normal(size=spectra.shape)
+
+
+@pytest.fixture
+def measured():
+    levels, spectra = noisy(9, 30)
+    return series_of(spectra, levels)
+
+
+@every_calibration
+@pytest.mark.parametrize("count", [4, 5, 8])
+def test_exactly_linear_series_are_recovered(name, count):
+    levels = LEVELS[:count]
+    series = series_of(0.3 + np.outer(levels, np.append(BAND, [0.0, 0.0])), levels)
+    estimates = estimate_left_out_by(CALIBRATIONS[name], series)
+    np.testing.assert_allclose(estimates, levels, atol=1e-9 * levels[-1])
+
+
+@of_components
+def test_an_absorber_that_varies_by_itself_costs_one_component_more(name):
+    """Of two absorbers that overlap everywhere no wavelength tells the one from the other."""
+    amount = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0])
+    series = series_of(0.1 + np.outer(LEVELS, BAND) + 10 * np.outer(amount, OTHER))
+    estimates = estimate_left_out_by(CALIBRATIONS[name], series)
+    np.testing.assert_allclose(estimates, LEVELS, atol=1e-7)
+    alone = estimate_left_out_by(CALIBRATIONS["single_wavelength"], series)
+    assert np.abs(alone - LEVELS).max() > 1
+
+
+@of_components
+def test_all_components_are_least_squares(name):
+    generator = np.random.default_rng(8)
+    spectra = generator.normal(size=(9, 3))
+    levels = 50 + spectra @ [9.0, -7.0, 5.0] + 1e-3 * generator.normal(size=9)
+    unknown = generator.normal(size=(4, 3))
+    design = np.column_stack([np.ones(9), spectra])
+    expected = np.column_stack([np.ones(4), unknown]) @ np.linalg.lstsq(design, levels)[0]
+    estimates = CALIBRATIONS[name](levels, spectra, unknown)
+    np.testing.assert_allclose(estimates, expected, rtol=1e-10)
+
+
+def slowly(name, levels, spectra, unknown):
+    """The calibrations of components, read off: every number in turn, on the spectra themselves."""
+    models = [
+        PLSRegression(count, scale=False)
+        if name == "pls"
+        else make_pipeline(PCA(count), LinearRegression())
+        for count in range(1, 1 + min(len(levels) - 2, spectra.shape[1], 10))
+    ]
+    errors = [
+        np.sum((cross_val_predict(model, spectra, levels, cv=LeaveOneOut()) - levels) ** 2)
+        for model in models
+    ]
+    return models[int(np.argmin(errors))].fit(spectra, levels).predict(unknown)
+
+
+@of_components
+@pytest.mark.parametrize(("levels", "wavelengths"), [(3, 30), (4, 30), (6, 2), (9, 30), (14, 60)])
+def test_components_are_chosen_as_by_trying_each_on_the_spectra(name, levels, wavelengths):
+    concentrations, spectra = noisy(levels, wavelengths)
+    unknown = noisy(3, wavelengths, 11)[1]
+    estimates = CALIBRATIONS[name](concentrations, spectra, unknown)
+    expected = slowly(name, concentrations, spectra, unknown)
+    np.testing.assert_allclose(estimates, expected, rtol=1e-8)
+
+
+def test_the_number_of_components_is_that_of_the_estimates():
+    concentrations, spectra = noisy(9, 30)
+    unknown = noisy(3, 30, 11)[1]
+    model = PLSRegression(pls_components(concentrations, spectra), scale=False)
+    expected = model.fit(spectra, concentrations).predict(unknown)
+    np.testing.assert_allclose(CALIBRATIONS["pls"](concentrations, spectra, unknown), expected)
+
+
+@pytest.mark.parametrize("levels", [3, 4, 9])
+def test_the_wavelength_is_chosen_as_by_trying_each(levels):
+    concentrations, spectra = noisy(levels, 30)
+    unknown = noisy(3, 30, 7)[1]
+    errors = [
+        sum(
+            (
+                np.polyval(np.polyfit(signal[others], concentrations[others], 1), signal[fold])
+                - concentrations[fold]
+            )
+            ** 2
+            for fold in range(levels)
+            for others in [np.arange(levels) != fold]
+        )
+        for signal in spectra.T
+    ]
+    best = int(np.argmin(errors))
+    assert best_wavelength(concentrations, spectra) == best
+    expected = np.polyval(np.polyfit(spectra[:, best], concentrations, 1), unknown[:, best])
+    estimates = CALIBRATIONS["single_wavelength"](concentrations, spectra, unknown)
+    np.testing.assert_allclose(estimates, expected, rtol=1e-9)
+
+
+def test_of_equally_good_wavelengths_the_first_is_taken():
+    """Columns 1 and 3 are lines; what a spectrum has elsewhere than in column 1 says nothing."""
+    spectra = np.random.default_rng(4).normal(size=(8, 5))
+    spectra[:, 1], spectra[:, 3] = 2 * LEVELS + 1, 5 - LEVELS
+    unknown = np.array([[99.0, 21.0, -99.0, 7.0, 99.0]])
+    estimates = CALIBRATIONS["single_wavelength"](LEVELS, spectra, unknown)
+    np.testing.assert_allclose(estimates, [10.0])
+
+
+# what is left out
+
+
+@every_calibration
+def test_a_left_out_spectrum_decides_neither_fit_nor_choice(name):
+    """Lines and least squares take the mean of the spectra to that of the levels.
+
+    With the others fixed, an estimate is a straight line through it in the left-out spectrum.
+    """
+    levels, spectra = noisy(6, 30)
+    measured = series_of(spectra, levels)
+    before = estimate_left_out_by(CALIBRATIONS[name], measured)
+    for fold, estimate in enumerate(before):
+        centre = np.delete(measured.signal, fold, axis=0).mean(axis=0)
+        mean = np.delete(measured.concentrations, fold).mean()
+        for times in (0.0, 1000.0):
+            signal = measured.signal.copy()
+            signal[fold] = centre + times * (signal[fold] - centre)
+            changed = series_of(signal, measured.concentrations)
+            after = estimate_left_out_by(CALIBRATIONS[name], changed)[fold]
+            assert after == pytest.approx(mean + times * (estimate - mean), rel=1e-9)
+
+
+def test_a_calibration_is_handed_the_other_levels_and_the_spectrum_alone(measured):
+    handed = []
+
+    def calibration(concentrations, spectra, unknown):
+        handed.append((concentrations, spectra, unknown))
+        return np.array([float(len(handed))])
+
+    estimates = estimate_left_out_by(calibration, measured)
+    assert estimates.tolist() == list(range(1, 10))
+    for fold, (concentrations, spectra, unknown) in enumerate(handed):
+        others = [place for place in range(9) if place != fold]
+        np.testing.assert_array_equal(concentrations, measured.concentrations[others])
+        np.testing.assert_array_equal(spectra, measured.signal[others])
+        np.testing.assert_array_equal(unknown, measured.signal[[fold]])
+
+
+@every_calibration
+def test_every_unknown_spectrum_is_estimated_by_itself(name):
+    levels, spectra = noisy(9, 30)
+    unknown = noisy(4, 30, 11)[1]
+    before = CALIBRATIONS[name](levels, spectra, unknown)
+    unknown[2] = 1e3
+    after = CALIBRATIONS[name](levels, spectra, unknown)
+    np.testing.assert_allclose(after[[0, 1, 3]], before[[0, 1, 3]], rtol=1e-12)
+    assert after[2] != before[2]
+
+
+# units, and spectra that say nothing
+
+
+@every_calibration
+@pytest.mark.parametrize(("unit", "signal_unit"), [(1e-9, 1.0), (1e6, 1e5), (1.0, 1e-15)])
+def test_units_and_an_offset_do_not_matter(name, unit, signal_unit, measured):
+    estimates = estimate_left_out_by(CALIBRATIONS[name], measured)
+    signal, levels = signal_unit * (measured.signal + 7.0), unit * measured.concentrations
+    scaled = estimate_left_out_by(CALIBRATIONS[name], series_of(signal, levels))
+    np.testing.assert_allclose(scaled, unit * estimates, rtol=1e-8)
+
+
+@of_components
+@pytest.mark.parametrize("offset", [0.3, 1e5 / 7])
+@pytest.mark.parametrize("count", [4, 5, 8])
+def test_rounding_is_no_component(name, offset, count):
+    """Of spectra on a line only the place along it counts, of unknown ones the nearest place."""
+    generator = np.random.default_rng(6)
+    for _ in range(5):
+        levels = np.sort(generator.uniform(0, 100, count))
+        unknown = generator.uniform(0, 100, (5, 40))
+        along = (unknown - offset) @ BAND / (BAND @ BAND)
+        amounts = (levels / 50) ** 3
+        expected = np.polyval(np.polyfit(amounts, levels, 1), along)
+        estimates = CALIBRATIONS[name](levels, offset + np.outer(amounts, BAND), unknown)
+        np.testing.assert_allclose(estimates, expected, rtol=1e-8)
+
+
+@of_components
+@pytest.mark.parametrize("only", range(8))
+def test_rounding_is_no_component_where_the_level_that_shows_one_is_left_out(name, only):
+    """A second absorber in one level: it takes both components, and without the level one.
+
+    The signal bends a little, so that the first component leaves a residual.
+    """
+    absorbers = np.column_stack([LEVELS**1.03, 50.0 * (np.arange(8) == only)])
+    unknown = np.array([[10.0, 20.0], [70.0, -40.0], [150.0, 90.0]])
+    design = np.column_stack([np.ones(8), absorbers])
+    expected = np.column_stack([np.ones(3), unknown]) @ np.linalg.lstsq(design, LEVELS)[0]
+    shapes = np.stack([BAND, OTHER])
+    estimates = CALIBRATIONS[name](LEVELS, 0.3 + absorbers @ shapes, 0.3 + unknown @ shapes)
+    np.testing.assert_allclose(estimates, expected, rtol=1e-8)
+
+
+@every_calibration
+@pytest.mark.parametrize("value", [0.0, 0.1, 0.7, 1e6 / 3])
+def test_constant_training_spectra_estimate_the_mean_level(name, value):
+    """Also where rounding takes their mean beside them."""
+    unknown = np.array([np.full(40, value), 100 * BAND])
+    for count in (3, 5, 6, 8):
+        estimates = CALIBRATIONS[name](LEVELS[:count], np.full((count, 40), value), unknown)
+        np.testing.assert_allclose(estimates, LEVELS[:count].mean())
+
+
+@every_calibration
+def test_spectra_that_vary_but_not_with_the_level_estimate_the_mean_level(name):
+    """What rises and falls about the middle says nothing that a line could use."""
+    levels = np.array([0.0, 10.0, 20.0, 30.0, 40.0])
+    bends = np.array([4.0, 1.0, 0.0, 1.0, 4.0])
+    unknown = np.array([[3.0], [50.0]]) * BAND
+    estimates = CALIBRATIONS[name](levels, np.outer(bends, BAND), unknown)
+    np.testing.assert_allclose(estimates, 20.0, atol=1e-9)
+
+
+# scores
+
+
+def test_scores_by_hand():
+    levels = np.array([0.0, 1.0, 5.0])
+    scores = ConcentrationScores.of(levels, np.array([1.0, 1.0, 3.0]))
+    assert scores.median_absolute_error == 1.0
+    assert scores.median_error_of_range == pytest.approx(1 / 5)
+    assert scores.rmsep == pytest.approx(math.sqrt(5 / 3))
+    assert scores.rmsep_of_range == pytest.approx(math.sqrt(5 / 3) / 5)
+    assert scores.q2 == pytest.approx(1 - 5 / (9 + 2.25 + 20.25))  # means 3, 2.5 and 0.5
+
+
+def test_q2_of_the_mean_of_the_others_is_zero():
+    others = np.array([np.delete(LEVELS, fold).mean() for fold in range(8)])
+    assert ConcentrationScores.of(LEVELS, others).q2 == pytest.approx(0, abs=1e-12)
+    assert ConcentrationScores.of(LEVELS, LEVELS).q2 == 1
+
+
+def test_q2_of_the_mean_of_all_levels():
+    """It lies nearer by (n - 1) / n to every level than the mean of the others does."""
+    scores = ConcentrationScores.of(LEVELS, np.full(8, LEVELS.mean()))
+    assert scores.q2 == pytest.approx(1 - (7 / 8) ** 2)

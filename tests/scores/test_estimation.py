@@ -1,0 +1,85 @@
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from geonode.estimation.curve import Curve
+from geonode.estimation.posterior import estimate
+from geonode.scores.estimation import estimate_left_out, posterior_csv
+from geonode.training.folds import leave_one_out
+from tests.estimation.known import LEVELS, bent, known, noise, straight
+
+ERRORS = noise(6, 0.01)
+
+
+def test_every_level_is_estimated_by_the_fold_without_it():
+    model = known(bent, LEVELS, ERRORS)
+    reported = []
+    found = estimate_left_out(model, reported.append)
+    assert reported == [1] * 6
+    for fold, one in zip(leave_one_out(6), found.estimates, strict=False):
+        alone = known(bent, LEVELS, ERRORS, fold=fold.index)
+        expected = estimate(Curve.of(alone), bent(np.array(LEVELS))[[fold.index]])
+        assert one.sets == expected.sets
+        assert one.mode == expected.mode
+
+
+def test_the_summary_by_hand():
+    summary = estimate_left_out(known(straight, LEVELS, ERRORS)).summary()
+    errors = [abs(level["mode"] - float(name)) for name, level in summary["levels"].items()]
+    assert list(summary["levels"]) == ["0", "10", "20", "30", "40", "60"]
+    assert summary["median_absolute_error"] == pytest.approx(np.median(errors))
+    assert summary["mean_absolute_error"] == pytest.approx(np.mean(errors))
+    assert summary["median_error_of_range"] == pytest.approx(np.median(errors) / 60)
+    held = [
+        any(low <= float(name) <= high for low, high in level["set90"])
+        for name, level in summary["levels"].items()
+    ]
+    assert summary["coverage90"] == np.mean(held)
+    assert summary["coverage90_interior"] == np.mean(held[1:-1])
+    assert summary["coverage90_ends"] == np.mean([held[0], held[-1]])
+    assert max(errors) < 3  # of exact spectra
+    assert summary["disconnected"] == 0
+    json.dumps(summary, allow_nan=False)
+
+
+def test_sets_that_are_not_connected_are_counted():
+    """12 and 48 are one spectrum; 30, where the response turns, is not."""
+    levels = [0.0, 12.0, 20.0, 30.0, 40.0, 48.0, 60.0]
+    summary = estimate_left_out(known(bent, levels, noise(7, 0.01))).summary()
+    disconnected = {name: level["disconnected"] for name, level in summary["levels"].items()}
+    assert summary["disconnected"] == sum(disconnected.values())
+    assert disconnected["12"]
+    assert disconnected["48"]
+    assert not disconnected["30"]
+
+
+def test_densities_are_those_of_the_posterior():
+    found = estimate_left_out(known(bent, LEVELS, ERRORS))
+    for one, places, densities in zip(
+        found.estimates, found.concentrations, found.densities, strict=True
+    ):
+        edges = [0.0]
+        for place in places:  # the middle of a cell
+            edges.append(2 * place - edges[-1])
+        probability = densities * np.diff(edges)
+        assert probability.sum() == pytest.approx(1.0)
+        assert probability @ places == pytest.approx(float(one.mean[0]), abs=0.01)
+
+
+def test_the_table_has_the_posterior_of_every_level():
+    found = estimate_left_out(known(bent, LEVELS, ERRORS))
+    rows = list(csv.DictReader(io.StringIO(posterior_csv(found))))
+    assert {row["level"] for row in rows} == {"0", "10", "20", "30", "40", "60"}
+    for key, parts in (("concentration", found.concentrations), ("density", found.densities)):
+        read = [float(row[key]) for row in rows]
+        np.testing.assert_allclose(read, np.concatenate(parts), rtol=1e-5)
+
+
+def test_without_inner_folds_there_are_no_estimates_but_a_table():
+    model = known(bent, LEVELS, ERRORS)
+    object.__setattr__(model.blend, "calibration", None)
+    assert estimate_left_out(model) is None
+    assert posterior_csv(None) == "level,concentration,density\n"

@@ -1,0 +1,531 @@
+import csv
+import json
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from geonode.decoders.blend import fit_blend
+from geonode.decoders.calibration import PROBABILITIES
+from geonode.decoders.path_features import path_features
+from geonode.devices.profile import profile_of
+from geonode.errors import ArtifactError, DeviceError, ParameterError, SpectraError
+from geonode.estimation.model import SpectralModel
+from geonode.metrics.metric_learning import learn
+from geonode.parameters_file import read_parameters
+from geonode.progress import silent
+from geonode.scores import panel
+from geonode.scores.baselines import BASELINES, left_out_predictions
+from geonode.scores.calibrations import CALIBRATIONS, estimate_left_out_by
+from geonode.scores.comparison import Comparison
+from geonode.scores.estimation import estimate_left_out
+from geonode.scores.panel import Panel
+from geonode.scores.panel_scores import PARTS, Job, row_of_parts, score_part
+from geonode.scores.panel_table import PanelRow, mean_ratio, table
+from geonode.training.context import NestedRuns
+from geonode.training.folds import leave_one_out, training_wavelengths
+from tests.geometry.small_series import small_series
+from tests.training.series import cpu
+
+ROOT = Path(__file__).parents[2]
+
+TINY = {
+    "device": "cpu",
+    "inner.members": 1,
+    "metric.members": 1,
+    "metric.epochs": 3,
+    "metric.wavelengths": 5,
+    "decoders.members": 1,
+    "decoders.epochs": 3,
+    "decoders.wavelengths": 5,
+}
+
+
+def tiny(**changes):
+    """Parameters of the project, cut down to seconds; dots in keys are double underscores."""
+    given = {key.replace("__", "."): value for key, value in changes.items()}
+    return read_parameters(ROOT / "params.yaml", TINY | given)
+
+
+def write_series(file, levels=5, scale=1.0):
+    """A wide CSV of smooth spectra at nine wavelengths that are not monotonic in concentration."""
+    wavelengths, concentrations = np.linspace(400, 700, 9), np.linspace(1, 40, levels)
+    spectra = scale * (0.3 + 0.1 * np.cos(concentrations[:, None] / 20 + wavelengths / 300))
+    rows = [["wavelength_nm", *concentrations], *np.column_stack([wavelengths, *spectra])]
+    text = "\n".join(",".join(map(str, row)) for row in rows)
+    file.write_text(f"{text}\n", encoding="utf-8")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two good series."""
+    path = tmp_path / "series"
+    path.mkdir()
+    write_series(path / "a.csv", levels=4)
+    write_series(path / "b.csv")
+    return path
+
+
+@pytest.fixture
+def few_baselines():
+    """Those that take no time; the others come back in their order, which decides ties."""
+    every = dict(BASELINES)
+    for name in set(every) - {"linear", "pchip", "mean"}:
+        del BASELINES[name]
+    yield
+    BASELINES.clear()
+    BASELINES.update(every)
+
+
+@pytest.fixture
+def scored(monkeypatch):
+    """Scoring without any learning, whose numbers tell how often it was done; sizes by call."""
+    sizes, numbers = [], count(1)
+
+    def quick(job, report):
+        if job.part == "baselines":
+            number = sizes[-1] / 3  # no decimal of a few digits is that
+            errors = {name: number + place for place, name in enumerate(BASELINES)}
+            return {"best_baseline": "linear", "best_baseline_rmse": number, "seconds": 0.0,
+                    "chosen_baseline_rmse": None, "baseline_rmse": errors}  # fmt: skip
+        sizes.append(len(job.series.concentrations))
+        number = next(numbers) / 3
+        return {"pooled_r2": -number, "rmse": number / 2, "levels": sizes[-1], "wavelengths": 9,
+                "seconds": 1e-17}  # fmt: skip
+
+    monkeypatch.setattr(panel, "score_part", quick)
+    return sizes
+
+
+def run(folder, out, **changes):
+    """Score all that is to be scored; the panel as it is then."""
+    found = Panel.of(folder, out, tiny(**changes))
+    list(found.score())
+    return found
+
+
+# the scores
+
+
+def scored_by_parts(series, parameters):
+    jobs = [Job("s", part, series, parameters, cpu()) for part in PARTS]
+    return row_of_parts([score_part(job, silent) for job in jobs], "fingerprint")
+
+
+BY_HAND = {
+    "the standard": {},
+    "nothing trained": {
+        "metric__learning": "flat",
+        "decoders__kind": "posterior",
+        "inner__members": 0,
+    },
+    "path with inner folds": {"decoders__kind": "path", "decoders__members": 2},
+    "no inner folds": {"inner__members": 0, "decoders__kind": "path"},
+}
+SLOW = BY_HAND.keys() - {"nothing trained"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(changes, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name, changes in BY_HAND.items()
+    ],
+)
+def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, few_baselines):
+    parameters, series = tiny(**changes), small_series(levels=5, wavelengths=9)
+    row = scored_by_parts(series, parameters)
+
+    metric, decoders, inner = parameters.metric, parameters.decoders, parameters.inner
+    learned = learn(series, metric, NestedRuns.of(5, metric.members, inner, cpu())).metrics
+    chosen = training_wavelengths(9, 5)
+    features = path_features(learned, series, chosen)
+    inside = learned.inner and path_features(learned.inner, series, chosen)
+    runs = NestedRuns.of(5, decoders.members, inner, cpu())
+    blend, _ = fit_blend(series, features, inside, decoders, runs)
+    prediction = blend.left_out(series, features)
+
+    error, measured = prediction.spectra - series.signal, series.signal
+    spread = (measured - measured.mean(axis=1, keepdims=True)) ** 2
+    rmse = np.sqrt(np.mean(error**2))
+    assert row.rmse == pytest.approx(rmse, rel=1e-12)
+    assert row.pooled_r2 == pytest.approx(1 - np.sum(error**2) / np.sum(spread), rel=1e-9)
+    inner_r2 = 1 - np.sum(error[1:-1] ** 2) / np.sum(spread[1:-1])
+    assert row.interior_pooled_r2 == pytest.approx(inner_r2, rel=1e-9)
+    r2 = 1 - np.sum(error**2, axis=1) / np.sum(spread, axis=1)
+    assert row.mean_r2 == pytest.approx(r2.mean(), rel=1e-9)
+    found = (row.coverage90, row.coverage90_interior, row.coverage90_ends)
+    if decoders.kind == "path" and inner.members == 0:
+        assert found == (None, None, None)
+    else:
+        held = np.abs(error) <= prediction.half_width[PROBABILITIES.index(0.9)]
+        expected = (held.mean(), held[1:-1].mean(), held[[0, -1]].mean())
+        assert found == pytest.approx(expected, rel=1e-12)
+
+    from_others = [np.delete(measured, level, 0).mean(axis=0) for level in range(5)]
+    of_means = np.sum((measured - from_others) ** 2)
+    assert row.q2 == pytest.approx(1 - np.sum(error**2) / of_means, rel=1e-9)
+    *_, whole = leave_one_out(5)
+    estimated = estimate_left_out(SpectralModel(series, learned, blend, whole))
+    scores = (row.concentration_error, row.concentration_coverage90)
+    if estimated is None:
+        assert found == (None, None, None)
+        assert scores == (None, None)
+    else:
+        expected = (np.median(estimated.errors) / 40, estimated.held.mean())
+        assert scores == pytest.approx(expected, rel=1e-9)
+    for name in ("pls", "pcr", "single_wavelength"):
+        off = np.abs(estimate_left_out_by(CALIBRATIONS[name], series) - series.concentrations)
+        assert getattr(row, f"{name}_error") == pytest.approx(np.median(off) / 40, rel=1e-9)
+
+    line = left_out_predictions(
+        partial(BASELINES["linear"], series.chart), series.concentrations, measured
+    )
+    linear = np.sqrt(np.mean((line - measured) ** 2))
+    assert row.baseline_rmse["linear"] == pytest.approx(linear, rel=1e-12)
+    assert list(row.baseline_rmse) == list(BASELINES)
+    assert row.best_baseline_rmse == row.baseline_rmse[row.best_baseline]
+    assert row.best_baseline_rmse == min(row.baseline_rmse.values())
+    assert row.chosen_baseline_rmse == Comparison.of(series).chosen_rmse
+    assert row.skill == pytest.approx(1 - rmse / row.chosen_baseline_rmse, rel=1e-12)
+    assert (row.levels, row.wavelengths, row.error) == (5, 9, None)
+    assert row.seconds > 0
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["posterior", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("blend", "path"))],
+)
+def test_the_steps_of_a_series_are_known_beforehand(folder, tmp_path, few_baselines, kind):
+    parameters = tiny(decoders__members=2, decoders__kind=kind)
+    found = Panel.of(folder, tmp_path / "out.json", parameters)
+    reported = []
+    del found.pending["a"]
+    assert list(found.score(reported.append)) == ["b"]
+    assert found.rows["b"].error is None
+    assert found.pending["b"].steps == sum(reported)
+
+
+# the table as a file
+
+
+def values_of(out):
+    """Values of a JSON or CSV, every one as text or None, baselines by column."""
+    if out.suffix == ".csv":
+        with out.open(encoding="utf-8", newline="") as file:
+            return [
+                {key: text or None for key, text in row.items()} for row in csv.DictReader(file)
+            ]
+    rows = []
+    for name, values in json.loads(out.read_text(encoding="utf-8"))["series"].items():
+        flat = values | {f"rmse_{key}": value for key, value in values["baseline_rmse"].items()}
+        del flat["baseline_rmse"]
+        texts = {key: value if value is None else str(value) for key, value in flat.items()}
+        rows.append({"series": name} | texts)
+    return rows
+
+
+KEYS = {
+    "series", "q2", "concentration_error", "concentration_rmsep", "concentration_coverage90",
+    "concentration_coverage90_interior", "concentration_coverage90_ends", "pls_error", "pcr_error",
+    "single_wavelength_error", "pooled_r2", "interior_pooled_r2", "mean_r2", "rmse",
+    "best_baseline", "best_baseline_rmse", "chosen_baseline_rmse", "skill", "coverage90",
+    "coverage90_interior", "coverage90_ends", "levels", "wavelengths", "seconds",
+    "fingerprint", "error",
+}  # fmt: skip
+
+
+def test_csv_and_json_hold_the_same(folder, tmp_path):
+    write_series(folder / "B, few.csv", levels=3)
+    both = []
+    for name in ("out.json", "new/out.csv"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(panel, "score_part", _numbered())
+            run(folder, tmp_path / name)
+        both.append(values_of(tmp_path / name))
+    assert both[0] == both[1]
+    assert [row["series"] for row in both[0]] == ["B, few", "a", "b"]
+    for row in both[0]:
+        assert set(row) == KEYS | {f"rmse_{name}" for name in BASELINES}
+        assert (
+            (row["error"] is None) == (row["rmse"] is not None) == (row["fingerprint"] is not None)
+        )
+    assert "found 3 concentrations" in both[0][0]["error"]
+
+
+def _numbered():
+    numbers = count(1)
+
+    def quick(job, report):
+        if job.part == "predictor":
+            return {"rmse": next(numbers) / 7, "levels": 4, "seconds": 1e-17}
+        errors = {name: next(numbers) / 3 for name in BASELINES}
+        return {"baseline_rmse": errors, "chosen_baseline_rmse": None, "seconds": 0.0}
+
+    return quick
+
+
+def test_a_json_says_by_what_it_was_made(folder, tmp_path, scored):
+    run(folder, tmp_path / "out.json", preset="thorough")
+    content = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert content["preset"] == "thorough"
+    assert content["environment"]["device"] == "cpu"
+    assert {"torch", "python", "geonode"} <= set(content["environment"])
+    before = content["parameters_digest"]
+    run(folder, tmp_path / "out.json", preset="fast")
+    assert json.loads((tmp_path / "out.json").read_bytes())["parameters_digest"] != before
+
+
+# going on
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.csv"])
+def test_a_second_run_scores_nothing_and_keeps_every_number(folder, tmp_path, scored, name):
+    first = run(folder, tmp_path / name).rows
+    assert scored == [5, 4]
+    again = Panel.of(folder, tmp_path / name, tiny())
+    assert (again.pending, again.rows) == ({}, first)
+    before = values_of(tmp_path / name)
+    again.write()
+    assert values_of(tmp_path / name) == before
+
+
+CHANGES = {
+    "parameters": {"metric__epochs": 4},
+    "seed": {"decoders__seed": 1},
+    "inner": {"inner__levels": 2},
+    "preset": {"preset": "fast"},
+    "precision": {"precision__training": "float64"},
+    "common chart": {"spectra__chart": "log"},
+}
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.csv"])
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+def test_changed_parameters_score_all_again(folder, tmp_path, scored, changes, name):
+    run(folder, tmp_path / name)
+    found = Panel.of(folder, tmp_path / name, tiny(**changes))
+    assert (set(found.pending), found.rows) == ({"a", "b"}, {})
+
+
+def test_parameters_of_other_things_score_nothing_again(folder, tmp_path, scored):
+    run(folder, tmp_path / "out.json")
+    others = {"geodesics__steps": 7, "benchmark__repeats": 2, "device": "cpu", "generate__seed": 1}
+    assert not Panel.of(folder, tmp_path / "out.json", tiny(**others)).pending
+    moved = folder.rename(tmp_path / "moved")
+    assert not Panel.of(moved, tmp_path / "out.json", tiny()).pending
+
+
+def test_the_device_that_auto_chose_counts(folder, tmp_path, scored, monkeypatch):
+    monkeypatch.setattr("geonode.devices.device._present", lambda kind: kind == "cpu")
+    run(folder, tmp_path / "out.json", device="auto")
+    assert not Panel.of(folder, tmp_path / "out.json", tiny(device="cpu")).pending
+    monkeypatch.setattr("geonode.devices.device._present", lambda kind: True)
+    monkeypatch.setattr("geonode.devices.device._name", str)
+    of_cpu = profile_of(torch.device("cpu"))
+    monkeypatch.setattr("geonode.devices.device.profile_of", lambda place: of_cpu)
+    found = Panel.of(folder, tmp_path / "out.json", tiny(device="cuda"))
+    assert set(found.pending) == {"a", "b"}
+
+
+def test_another_version_scores_all_again(folder, tmp_path, scored, monkeypatch):
+    run(folder, tmp_path / "out.json")
+    monkeypatch.setattr(panel, "__version__", "9.9")
+    assert set(Panel.of(folder, tmp_path / "out.json", tiny()).pending) == {"a", "b"}
+
+
+def test_a_changed_file_is_scored_again_and_the_others_are_not(folder, tmp_path, scored):
+    out = tmp_path / "out.json"
+    run(folder, out)
+    write_series(folder / "a.csv", levels=4, scale=1.001)
+    assert list(run(folder, out).pending) == ["a"]
+    (folder / "b.yaml").write_text("window: [400, 600]\n", encoding="utf-8")
+    assert list(run(folder, out).pending) == ["b"]
+    write_series(folder / "c.csv", levels=6)
+    (folder / "a.csv").unlink()
+    assert list(run(folder, out).pending) == ["c"]
+    assert [row["series"] for row in values_of(out)] == ["b", "c"]
+    assert scored == [5, 4, 4, 5, 6]
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.json"])
+def test_a_series_called_like_a_formula_is_known_again(folder, tmp_path, scored, name):
+    (folder / "a.csv").rename(folder / "=a.csv")
+    out = tmp_path / name
+    assert list(run(folder, out).pending) == ["=a", "b"]
+    assert not run(folder, out).pending
+    assert ("'=a" in out.read_text(encoding="utf-8")) == (name == "out.csv")
+
+
+def test_what_stops_between_two_series_loses_none(folder, tmp_path, scored, monkeypatch):
+    out, quick = tmp_path / "out.json", panel.score_part
+
+    def stops(job, report):
+        if len(job.series.concentrations) == 4:
+            raise KeyboardInterrupt
+        return quick(job, report)
+
+    monkeypatch.setattr(panel, "score_part", stops)
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, out)
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["out.json"]
+    assert [row["series"] for row in values_of(out)] == ["b"]
+    monkeypatch.setattr(panel, "score_part", quick)
+    assert list(run(folder, out).pending) == ["a"]
+    assert [row["series"] for row in values_of(out)] == ["a", "b"]
+
+
+def test_what_stops_while_writing_leaves_the_older_table(folder, tmp_path, scored, monkeypatch):
+    out = tmp_path / "out.csv"
+    run(folder, out)
+    before = out.read_bytes()
+    write_series(folder / "a.csv", levels=4, scale=2.0)
+    found = Panel.of(folder, out, tiny())
+    monkeypatch.setattr("geonode.storage.atomic._flush", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        list(found.score())
+    assert out.read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"out.csv", "series"}
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "damaged"),
+    [
+        ("out.json", '"rmse": 0.16', '"rmse": "x0.16'),
+        ("out.json", '"mean": ', '"median": '),
+        ("out.json", '"levels": 4', '"level": 4'),
+        ("out.csv", ",4,9,", ",four,9,"),
+        ("out.csv", "rmse_mean", "rmse_median"),
+        ("out.csv", ",4,9,", ",4,9,0,"),
+    ],
+)
+def test_a_row_that_this_version_did_not_write_is_scored_again(
+    folder, tmp_path, scored, name, found, damaged
+):
+    (folder / "b.csv").unlink()
+    out = tmp_path / name
+    run(folder, out)
+    text = out.read_text(encoding="utf-8")
+    assert found in text
+    number = text.split(found)[1].split(",")[0].split("\n")[0]
+    quoted = damaged + number + '"' if '"x' in damaged else damaged + number
+    out.write_text(text.replace(found + number, quoted), encoding="utf-8")
+    assert list(Panel.of(folder, out, tiny()).pending) == ["a"]
+
+
+# what cannot be scored, and what is refused
+
+
+@pytest.mark.slow
+def test_a_series_that_cannot_be_scored_stops_no_other(folder, tmp_path, few_baselines):
+    write_series(folder / "few.csv", levels=3)
+    (folder / "text.csv").write_text("no table\n", encoding="utf-8")
+    (folder / "folder.csv").mkdir()
+    flat = "\n".join(["nm,1,2,3,4", *(f"{nm},1,1,1,1" for nm in (400, 500, 600))])
+    (folder / "flat.csv").write_text(f"{flat}\n", encoding="utf-8")
+    found = run(folder, tmp_path / "out.csv", decoders__kind="posterior", metric__learning="flat")
+    assert set(found.failed) == {"few", "text", "folder", "flat"}
+    assert "found 3 concentrations" in found.failed["few"]
+    assert "the same at every concentration" in found.failed["flat"]
+    assert {row["series"] for row in values_of(tmp_path / "out.csv")} == set(found.rows)
+    assert found.rows["a"].rmse > 0
+    assert found.rows["b"].skill is not None
+    assert found.rows["a"].skill is None  # of four levels no baseline is chosen
+    # Those that failed are tried again, as their reason may be gone.
+    write_series(folder / "flat.csv", levels=4)
+    again = Panel.of(
+        folder, tmp_path / "out.csv", tiny(decoders__kind="posterior", metric__learning="flat")
+    )
+    assert (list(again.pending), set(again.failed)) == (["flat"], {"few", "text", "folder"})
+
+
+def test_too_many_inner_levels_for_one_series_are_its_own_failure(folder, tmp_path):
+    found = Panel.of(folder, tmp_path / "out.json", tiny(inner__levels=4))
+    assert list(found.pending) == ["b"]
+    assert "inner.levels: found 4, expected at most 3" in found.failed["a"]
+
+
+def test_a_series_has_the_parameters_beside_its_file(folder, tmp_path):
+    (folder / "b.yaml").write_text("{chart: log, window: [450, 650]}\n", encoding="utf-8")
+    tasks = Panel.of(folder, tmp_path / "out.json", tiny()).pending
+    assert tasks["a"].series.chart.kappa == np.inf
+    assert tasks["b"].series.chart.kappa == 0
+    np.testing.assert_array_equal(tasks["b"].series.axis, [475, 512.5, 550, 587.5, 625])
+    assert len(tasks["a"].series.axis) == 9
+
+
+def test_what_cannot_begin_is_refused_and_writes_nothing(folder, tmp_path, monkeypatch):
+    out = tmp_path / "out.json"
+    for name in ("out.txt", "out", "out.JSON", "series"):
+        with pytest.raises(ParameterError, match=r"--out.*expected a file \.json or \.csv"):
+            Panel.of(folder, tmp_path / name, tiny())
+    with pytest.raises(ParameterError, match=r"--out.*every CSV is a series"):
+        Panel.of(folder, folder / "../series/out.csv", tiny())
+    with pytest.raises(SpectraError, match="no such folder"):
+        Panel.of(tmp_path / "absent", out, tiny())
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(DeviceError, match="'cuda' is absent"):
+        Panel.of(folder, out, tiny(device="cuda"))
+    (folder / "a.yaml").write_text("chart: cubic\n", encoding="utf-8")
+    with pytest.raises(ParameterError, match=r"a\.yaml: chart: found 'cubic'"):
+        Panel.of(folder, out, tiny())
+    assert [path.name for path in tmp_path.iterdir()] == ["series"]
+    assert {path.name for path in folder.iterdir()} == {"a.csv", "b.csv", "a.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("out.json", b""),
+        ("out.json", b"{}"),
+        ("out.json", b"[1]"),
+        ("out.json", b"\xff"),
+        ("out.csv", b""),
+        ("out.csv", b"wavelength,1,2\n400,0,0\n"),
+        ("out.csv", b'series,fingerprint\n"open,x\n'),
+    ],
+)
+def test_a_file_that_is_no_such_table_is_not_replaced(folder, tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ArtifactError, match=f"{name}: found a file that is no table of a panel"):
+        Panel.of(folder, tmp_path / name, tiny())
+    assert (tmp_path / name).read_bytes() == content
+
+
+def test_a_folder_in_place_of_the_table_is_refused(folder, tmp_path):
+    (tmp_path / "out.json").mkdir()
+    with pytest.raises(ArtifactError, match=r"out\.json: cannot be read: Is a directory"):
+        Panel.of(folder, tmp_path / "out.json", tiny())
+
+
+# for people
+
+
+ROWS = {
+    "worse": PanelRow(rmse=4.0, best_baseline="linear", best_baseline_rmse=2.0, levels=12),
+    "b": PanelRow(
+        rmse=0.5, best_baseline="low_rank_pchip", best_baseline_rmse=4.0, pooled_r2=0.98765
+    ),
+    "none": PanelRow(error="too few"),
+    "perfect baseline": PanelRow(rmse=1.0, best_baseline="mean", best_baseline_rmse=0.0),
+}
+
+
+def test_the_mean_ratio_is_geometric_and_of_those_that_have_one():
+    assert mean_ratio(ROWS) == pytest.approx(0.5, rel=1e-12)  # of 2 and 1/8
+    assert mean_ratio({"none": ROWS["none"]}) is None
+    assert mean_ratio({}) is None
+
+
+def test_the_table_is_aligned_and_sorted_and_ends_with_the_mean_ratio():
+    header, *lines, last = table(ROWS).splitlines()
+    assert [line.split("  ")[0] for line in lines] == ["b", "none", "perfect baseline", "worse"]
+    assert len({len(line) for line in (header, *lines)}) == 1
+    assert " ".join(lines[0].split()) == "b - - 0.9877 - 0.5 low_rank_pchip 4 0.125 - - - -"
+    assert set(lines[1].split()) == {"none", "-"}
+    at = header.index("best baseline")
+    assert [line[at : at + 6] for line in lines] == ["low_ra", "-     ", "mean  ", "linear"]
+    assert last == "geometric mean of RMSE / RMSE of the best baseline: 0.5"

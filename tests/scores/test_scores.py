@@ -1,0 +1,187 @@
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from geonode.scores.scores import band_scores, q2, series_scores, skill
+
+# By hand: SST = 2, 8, 18; SSE = 1, 1, 18.
+LEVELS = np.array([0.0, 0.5, 60.0])
+MEASURED = np.array([[0.0, 2.0], [0.0, 4.0], [0.0, 6.0]])
+PREDICTED = np.array([[1.0, 2.0], [0.0, 5.0], [3.0, 3.0]])
+FOLD_KEYS = (
+    *("rmse", "mae", "mape", "max_error", "pearson", "spectral_angle", "cosine", "ssim"),
+    *("wasserstein", "jensen_shannon", "peak_position_error", "peak_height_error", "fwhm_error"),
+    *("area_error", "derivative_rmse"),
+)
+
+
+def test_series_by_hand():
+    scores = series_scores(np.arange(2.0), LEVELS, MEASURED, PREDICTED)
+    assert [fold["r2"] for fold in scores["folds"].values()] == pytest.approx([1 / 2, 7 / 8, 0])
+    assert list(scores["folds"]) == ["0", "0.5", "60"]
+    assert scores["mean_r2"] == pytest.approx(11 / 24)
+    assert scores["pooled_r2"] == pytest.approx(1 - 20 / 28)
+    assert scores["interior_pooled_r2"] == pytest.approx(7 / 8)
+    assert scores["rmse"] == pytest.approx(math.sqrt(20 / 6))
+    assert scores["undefined_r2"] == []
+
+
+def test_q2_is_one_less_the_error_over_that_of_the_mean_of_the_other_spectra():
+    # The means of the others at the second wavelength, 5, 4 and 3, are off by 3, 0 and 3.
+    assert q2(MEASURED, PREDICTED) == pytest.approx(1 - 20 / 18)
+    scores = series_scores(np.arange(2.0), LEVELS, MEASURED, PREDICTED)
+    assert scores["q2"] == q2(MEASURED, PREDICTED)
+    assert q2(MEASURED, MEASURED) == 1
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 7))
+def test_the_mean_of_the_other_spectra_has_q2_zero(seed, count):
+    measured = np.random.default_rng(seed).normal(size=(count, 5))
+    others = np.stack([np.delete(measured, place, 0).mean(axis=0) for place in range(count)])
+    assert q2(measured, others) == pytest.approx(0, abs=1e-9)
+    half = (measured + others) / 2  # half the error, a quarter of the squares
+    assert q2(measured, half) == pytest.approx(0.75)
+
+
+def test_equal_spectra_have_no_q2():
+    assert q2(np.ones((3, 2)), PREDICTED) is None
+
+
+def test_pooled_scores_are_of_all_points_or_means_over_the_folds_that_have_them():
+    pooled = series_scores(np.arange(2.0), LEVELS, MEASURED, PREDICTED)["pooled"]
+    assert pooled["rmse"] == pytest.approx(math.sqrt(20 / 6))
+    assert pooled["mae"] == pytest.approx(8 / 6)
+    assert pooled["max_error"] == 3.0
+    assert pooled["mape"] is pooled["ssim"] is pooled["fwhm_error"] is None
+    correlation = np.corrcoef(MEASURED.ravel(), PREDICTED.ravel())[0, 1]
+    assert pooled["pearson"] == pytest.approx(correlation)
+    cosine = 42 / math.sqrt(56 * 48)  # 4 + 20 + 18; 4 + 16 + 36; 1 + 4 + 25 + 9 + 9
+    assert pooled["cosine"] == pytest.approx(cosine)
+    assert pooled["spectral_angle"] == pytest.approx(math.acos(cosine))
+    assert pooled["peak_position_error"] == pytest.approx(1 / 3)
+    assert pooled["peak_height_error"] == pytest.approx(4 / 3)  # 0, 1, 3
+    assert pooled["area_error"] == pytest.approx(1 / 3)  # 1/2, 1/2, 0
+    assert pooled["derivative_rmse"] == pytest.approx(8 / 3)  # 1, 1, 6
+    assert pooled["wasserstein"] == pytest.approx(5 / 18)  # 1/3, 0, 1/2 of the area move by 1
+    assert list(pooled) == list(FOLD_KEYS)
+
+
+def test_ends_are_the_extreme_levels_whatever_the_order():
+    order = [1, 2, 0]
+    scores = series_scores(np.arange(2.0), LEVELS[order], MEASURED[order], PREDICTED[order])
+    assert scores["interior_pooled_r2"] == pytest.approx(7 / 8)
+
+
+def test_constant_spectrum_counts_in_the_pool_alone():
+    measured = np.array([[1.0, 1.0], [0.0, 4.0], [0.0, 6.0]])
+    predicted = np.array([[1.0, 3.0], [0.0, 5.0], [3.0, 3.0]])  # SSE 4, 1, 18; SST 0, 8, 18
+    scores = series_scores(np.arange(2.0), LEVELS, measured, predicted)
+    assert scores["folds"]["0"]["r2"] is None
+    assert scores["undefined_r2"] == ["0"]
+    assert scores["mean_r2"] == pytest.approx(7 / 16)
+    assert scores["pooled_r2"] == pytest.approx(1 - 23 / 26)
+
+
+def test_series_of_constant_spectra_has_no_r2():
+    scores = series_scores(np.arange(2.0), LEVELS, np.ones((3, 2)), PREDICTED)
+    assert scores["mean_r2"] is scores["pooled_r2"] is scores["interior_pooled_r2"] is None
+    assert scores["undefined_r2"] == list(scores["folds"])
+    assert scores["pooled"]["peak_position_error"] is None
+    json.dumps(scores, allow_nan=False)
+
+
+# A blank whose R2 is a large negative number, among spectra with a band.
+WAVELENGTHS = np.linspace(300.0, 500.0, 201)
+CONCENTRATIONS = np.array([0.0, 1.0, 2.0, 3.0])
+
+
+def with_blank(amplitude):
+    """Bands of height 1, 2, 3 below a blank of the shape of a band `amplitude` high."""
+    shape = np.exp(-0.5 * ((WAVELENGTHS - 400.0) / 20.0) ** 2)
+    return np.array([amplitude, 1.0, 2.0, 3.0])[:, None] * shape
+
+
+# The mean variance of the others is (1 + 4 + 9) / 3 of that of a band of height one.
+@pytest.mark.parametrize(("amplitude", "faint"), [(0.0, True), (0.99, True), (1.01, False)])
+def test_below_a_hundredth_of_the_mean_variance_of_the_others_there_is_no_r2(amplitude, faint):
+    measured = with_blank(amplitude * math.sqrt(0.01 * 14 / 3))
+    predicted = measured + 0.3 * np.sin(WAVELENGTHS)
+    scores = series_scores(WAVELENGTHS, CONCENTRATIONS, measured, predicted)
+    for key in ("r2", "peak_position_error", "fwhm_error"):
+        assert (scores["folds"]["0"][key] is None) == faint
+    assert scores["undefined_r2"] == ["0"] * faint
+    sst = np.sum((measured - measured.mean(axis=1, keepdims=True)) ** 2, axis=1)
+    sse = np.sum((predicted - measured) ** 2, axis=1)
+    with np.errstate(divide="ignore"):
+        r2 = 1 - sse / sst
+    assert scores["mean_r2"] == pytest.approx(r2[faint:].mean())
+    assert scores["pooled_r2"] == pytest.approx(1 - sse.sum() / sst.sum())  # all the same
+    assert scores["rmse"] == pytest.approx(math.sqrt(np.mean((predicted - measured) ** 2)))
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.floats(1e-6, 1e6))
+def test_what_is_marked_depends_on_the_measured_spectra_alone(seed, factor):
+    random = np.random.default_rng(seed)
+    measured = random.normal(size=(5, 20)) * 10.0 ** random.uniform(-2.0, 0.0, (5, 1))
+    levels, axis = np.arange(5.0), np.arange(20.0)
+    plain, other = (
+        series_scores(axis, levels, rows * scale, random.normal(size=(5, 20)) * scale)
+        for rows, scale in ((measured, 1.0), (measured + 3.0, factor))
+    )
+    assert plain["undefined_r2"] == other["undefined_r2"]
+    variance = np.var(measured, axis=1)
+    others = [np.delete(variance, i).mean() for i in range(5)]
+    expected = [f"{i}" for i in range(5) if variance[i] < 0.01 * others[i]]
+    assert plain["undefined_r2"] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "blanks"),
+    [
+        ("aunp_as_030mb", []),
+        ("quinine_flu", []),  # the lowest varies 0.05 times as much as the others
+        ("aunp_mb_coarse", []),
+        ("raman_glucose_a", []),
+        ("pmppp_sync_dl15", ["31"]),  # no band above its noise; the next one has 0.013
+    ],
+)
+def test_only_blanks_of_measured_series_are_marked(name, blanks, measured_data):
+    file = measured_data / f"{name}.csv"
+    with file.open(encoding="utf-8") as lines:
+        levels = np.array([float(level) for level in next(lines).split(",")[1:]])
+    axis, *measured = np.loadtxt(file, delimiter=",", skiprows=1, unpack=True)
+    mean = np.broadcast_to(np.mean(measured, axis=0), np.shape(measured))
+    scores = series_scores(axis, levels, np.array(measured), mean)
+    assert scores["undefined_r2"] == blanks
+    json.dumps(scores, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("rmse", "best", "expected"),
+    [(0.0, 2.0, 1.0), (1.5, 2.0, 0.25), (2.0, 2.0, 0.0), (5.0, 2.0, -1.5), (1.0, 0.0, None)],
+)
+def test_skill(rmse, best, expected):
+    assert skill(rmse, best) == expected
+
+
+def test_levels_that_agree_in_six_digits_keep_their_own_keys():
+    levels = np.array([0.1, 1234567.0, 1234568.0])
+    scores = series_scores(np.arange(2.0), levels, MEASURED, PREDICTED)
+    assert list(scores["folds"]) == ["0.1", "1234567.0", "1234568.0"]
+
+
+def test_bands_include_their_edges_and_nothing_else():
+    axis = np.arange(6.0)
+    measured = np.tile([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], (3, 1))
+    predicted = measured + np.array([9.0, 0.0, 0.0, 1.0, 9.0, 9.0])
+    scores = band_scores(axis, LEVELS, measured, predicted, {"a": (1.0, 3.0), "b": (0.5, 2.5)})
+    assert list(scores) == ["a"]  # b covers two wavelengths
+    assert scores["a"]["rmse"] == pytest.approx(math.sqrt(1 / 3))
+    # 2, 4, 8: SST = 56 / 3, SSE = 1.
+    assert scores["a"]["pooled_r2"] == pytest.approx(1 - 3 / 56)
