@@ -12,7 +12,6 @@ def app(parameters: Parameters) -> str:
     """Write one self-contained page of figures and scores, and draw the left-out levels."""
     from geonode.figures.folds import folds_figure
     from geonode.figures.style import save_figure
-    from geonode.report.data import Inputs
     from geonode.report.page import page
     from geonode.report.reading import read_report
     from geonode.storage.document import write_text
@@ -20,7 +19,7 @@ def app(parameters: Parameters) -> str:
 
     source = Path(parameters.spectra.source).name
     with consistent_artifacts(SPECTRA, CHRISTOFFEL, GEODESICS):
-        found = read_report(Inputs(source, SPECTRA, CHRISTOFFEL, GEODESICS, METRICS))
+        found = read_report(source, SPECTRA, CHRISTOFFEL, GEODESICS, METRICS)
     text = page(found)
     path = METRICS / "report.html"
     write_text(path, text)

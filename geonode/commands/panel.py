@@ -10,6 +10,7 @@ from geonode.commands.common import (
     DeviceName,
     ParameterFile,
     Preset,
+    aligned,
     found_wrong,
     note,
     parameters_of,
@@ -39,7 +40,7 @@ def panel(
     not be scored.
     """
     from geonode.scores.panel import Panel  # noqa: PLC0415
-    from geonode.scores.panel_table import table  # noqa: PLC0415
+    from geonode.scores.panel_table import mean_ratio, table  # noqa: PLC0415
 
     found = Panel.of(folder, out, parameters_of(params, preset, device))
     found.write()
@@ -50,7 +51,7 @@ def panel(
         for name in found.score(report, found.processes):
             row = found.rows[name]
             note(f"{name}: {row.error or f'scored in {row.seconds:.0f} s'}")
-    tell(table(found.rows))
+    tell("\n".join([*aligned(table(found.rows)), mean_ratio(found.rows)]))
     if found.failed:
         names = ", ".join(found.failed)
         found_wrong(f"{len(found.failed)} of {len(found.rows)} series have no scores: {names}")

@@ -19,8 +19,6 @@ CPU_MEMORY_MB = 1_000
 UNIFIED_MEMORY_MB = 2_000  # where a device shares the memory of the machine
 CARD_SHARE = 0.5
 
-LARGE_WORKSPACES = (9, 10)  # major compute capabilities: Hopper and Blackwell
-
 
 @dataclass(frozen=True)
 class Profile:
@@ -33,7 +31,6 @@ class Profile:
             set.
         captured: whether training steps are captured as a CUDA graph if possible.
         kernels: whether the kernels of this package are used.
-        workspace_mb: workspace of cuBLAS per stream and thread.
         geometry: default format of grids and geodesics.
     """
 
@@ -42,7 +39,6 @@ class Profile:
     memory_mb: int
     captured: bool
     kernels: bool
-    workspace_mb: float
     geometry: Literal["float32", "float64"]
 
 
@@ -55,17 +51,8 @@ def profile_of(place: torch.device) -> Profile:
         memory_mb=_memory_mb(place),
         captured=cuda,
         kernels=usable(place),
-        workspace_mb=_workspace_mb(place),
         geometry="float32" if mps else "float64",
     )
-
-
-def _workspace_mb(place: torch.device) -> float:
-    """Workspace of cuBLAS as torch chooses it (aten/src/ATen/cuda/CublasHandlePool.cpp)."""
-    if place.type != "cuda":
-        return 0.0
-    large = torch.cuda.get_device_properties(place.index or 0).major in LARGE_WORKSPACES
-    return 32 * 2**20 / 1e6 if large else (2 * 4096 + 8 * 16) * 1024 / 1e6
 
 
 def _memory_mb(place: torch.device) -> int:

@@ -1,7 +1,6 @@
 """Data of the report: artifacts, metrics and tables of one run."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,23 +26,6 @@ NEGLIGIBLE = 1e-4
 
 INDICES = frozenset({"epoch", "fold", "member"})
 """Columns of a training table that are no quantities."""
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Paths of the inputs of a report.
-
-    Attributes:
-        source: name of the table of measured spectra.
-        spectra, christoffel, geodesics: artifacts.
-        metrics: folder of the metrics, with the tables in `plots`.
-    """
-
-    source: str
-    spectra: Path
-    christoffel: Path
-    geodesics: Path
-    metrics: Path
 
 
 @dataclass(frozen=True, eq=False)

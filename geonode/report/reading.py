@@ -15,7 +15,6 @@ from geonode.report.data import (
     MAP_ROWS,
     NEGLIGIBLE,
     POSITION_ROUNDING,
-    Inputs,
     Maps,
     Paths,
     Posterior,
@@ -37,26 +36,35 @@ REQUIRED = ("spectra", "metric", "christoffel", "geodesics", "decoders", "valida
 OPTIONAL = ("env", "summary")  # about the machine, not the series
 
 
-def read_report(inputs: Inputs) -> Report:
+def read_report(
+    source: str, spectra: Path, christoffel: Path, geodesics: Path, metrics: Path
+) -> Report:
     """Read and check the data of a report.
+
+    Args:
+        source: name of the table of measured spectra.
+        spectra: artifact of the measured series.
+        christoffel: artifact of the grids.
+        geodesics: artifact of the geodesics.
+        metrics: folder of the metrics, with the tables in `plots`.
 
     Raises:
         MissingArtifactError, CorruptArtifactError: an input is absent or damaged.
         ArtifactError: an input is of another run than the others.
     """
-    folder, plots = inputs.metrics, inputs.metrics / "plots"
-    metrics = {name: read_metrics(folder / f"{name}.json") for name in REQUIRED}
+    plots = metrics / "plots"
+    found = {name: read_metrics(metrics / f"{name}.json") for name in REQUIRED}
     for name in OPTIONAL:
-        path = folder / f"{name}.json"
-        metrics[name] = read_metrics(path) if path.is_file() else {}
-    series = read_series(inputs.spectra)
-    artifact = open_artifact(inputs.spectra)
+        path = metrics / f"{name}.json"
+        found[name] = read_metrics(path) if path.is_file() else {}
+    series = read_series(spectra)
+    artifact = open_artifact(spectra)
     names = level_names(series.concentrations)
-    if list(metrics["validate"].get("folds", ())) != names:
-        raise _of_another_run(folder / "validate.json", "its folds are not the levels")
-    kappas = metrics["metric"].get("chart_kappa", {})
+    if list(found["validate"].get("folds", ())) != names:
+        raise _of_another_run(metrics / "validate.json", "its folds are not the levels")
+    kappas = found["metric"].get("chart_kappa", {})
     if len(kappas) != len(names) + 1:
-        raise _of_another_run(folder / "metric.json", "its folds are not those of the levels")
+        raise _of_another_run(metrics / "metric.json", "its folds are not those of the levels")
     kappa = list(kappas.values())[-1]
     chart = Chart(math.inf if kappa is None else kappa, series.chart.low, series.chart.high)
     training = {
@@ -65,19 +73,19 @@ def read_report(inputs: Inputs) -> Report:
     }
     posterior = plots / "posterior.csv"
     return Report(
-        source=inputs.source,
+        source=source,
         series=series,
         names=names,
         chart=chart,
         scans=artifact["scans"],
         masked=artifact.attributes["masked"],
         predictions=_read_predictions(plots / "predictions.csv", series, names),
-        maps=_read_maps(inputs.christoffel, series, chart),
-        paths=_read_paths(inputs.geodesics, series, chart),
+        maps=_read_maps(christoffel, series, chart),
+        paths=_read_paths(geodesics, series, chart),
         training={name: log for name, log in training.items() if log.terms},
         posteriors=(_read_posteriors(posterior, names) if posterior.is_file() else {}) or None,
         posterior_metric=_read_posterior_metric(plots / "metric_posterior.csv"),
-        metrics=metrics,
+        metrics=found,
     )
 
 

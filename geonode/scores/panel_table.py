@@ -96,30 +96,19 @@ SCREEN_COLUMNS: dict[str, Callable[[PanelRow], float | int | str | None]] = {
 """Columns of the table on the screen, after the name of the series."""
 
 
-def mean_ratio(rows: dict[str, PanelRow]) -> float | None:
-    """Geometric mean of `PanelRow.ratio` over the series that have one; None if none has."""
-    ratios = [row.ratio for row in rows.values() if row.ratio is not None]
-    return float(np.prod(np.array(ratios) ** (1 / len(ratios)))) if ratios else None
-
-
-def table(rows: dict[str, PanelRow]) -> str:
-    """Table on the screen: aligned columns, numbers of four digits, a dash for missing ones."""
-    lines = [["series", *SCREEN_COLUMNS]]
-    lines += [
+def table(rows: dict[str, PanelRow]) -> list[list[str]]:
+    """Table on the screen: header and rows, numbers of four digits, a dash for missing ones."""
+    return [["series", *SCREEN_COLUMNS]] + [
         [name, *(_shown(column(row)) for column in SCREEN_COLUMNS.values())]
         for name, row in sorted(rows.items())
     ]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    left = {0, 1 + list(SCREEN_COLUMNS).index("best baseline")}
-    text = [
-        "  ".join(
-            cell.ljust(width) if place in left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    ]
-    ratio = _shown(mean_ratio(rows))
-    return "\n".join([*text, f"geometric mean of RMSE / RMSE of the best baseline: {ratio}"])
+
+
+def mean_ratio(rows: dict[str, PanelRow]) -> str:
+    """Geometric mean of `PanelRow.ratio` over the series that have one, in words."""
+    ratios = [row.ratio for row in rows.values() if row.ratio is not None]
+    mean = float(np.prod(np.array(ratios) ** (1 / len(ratios)))) if ratios else None
+    return f"geometric mean of RMSE / RMSE of the best baseline: {_shown(mean)}"
 
 
 def _shown(value: float | int | str | None) -> str:

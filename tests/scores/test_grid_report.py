@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 import torch
 
@@ -52,13 +51,3 @@ def test_statistics_are_by_the_level_left_out():
         of_fold = [torch.exp(2 * GRIDS[m * FOLDS + fold].log_sqrt) for m in range(MEMBERS)]
         assert statistics[name]["lowest"] == float(min(g.min() for g in of_fold))
         assert statistics[name]["highest"] == float(max(g.max() for g in of_fold))
-
-
-def test_the_map_is_the_geometric_mean_of_the_last_fold():
-    concentrations, metric, symbol = report().mean_map()
-    last = [GRIDS[m * FOLDS + LEVELS] for m in range(MEMBERS)]
-    product = np.prod([torch.exp(2 * grid.log_sqrt).numpy() for grid in last], axis=0)
-    np.testing.assert_allclose(metric, product ** (1 / MEMBERS), rtol=1e-13)
-    np.testing.assert_allclose(symbol, np.mean([grid.symbol.numpy() for grid in last], axis=0))
-    assert (concentrations[0], concentrations[-1]) == (0, 30)
-    np.testing.assert_array_equal(concentrations, LEARNED.charts[-1].concentration(NODES.numpy()))

@@ -1,88 +1,70 @@
-"""What the stages took, as `benchmark` finds it."""
+"""Records of the stages, as `benchmark` reads them."""
+
+from dataclasses import asdict
 
 import pytest
 
-from geonode.errors import GeonodeError, MissingArtifactError
-from geonode.observation.record import Record
+from geonode.errors import ArtifactError, MissingArtifactError
+from geonode.observation.record import Record, conditions
 from geonode.parameters_file import read_parameters
-from geonode.storage.document import read_document, write_document
+from geonode.storage.document import write_document
 from stages.benchmark import stage_records
-from stages.paths import RECORDS
-from tests.stages.test_faults import snapshot
-
-RAN = ("probe", "generate", "spectra")
-PATHS = {name: RECORDS / f"{name}.json" for name in RAN}
+from stages.paths import PIPELINE, RECORDS
 
 
 @pytest.fixture
-def parameters(run, monkeypatch, project):
-    """Of a project in which the first stages ran, and alone are the pipeline."""
-    for name in RAN:
-        assert run(name).exit_code == 0
-    monkeypatch.setattr("stages.benchmark.PIPELINE", RAN)
-    return read_parameters(project / "params.yaml")
+def parameters(project):
+    """Of a project whose stages left records."""
+    found = read_parameters(project / "params.yaml")
+    here = conditions(found.engine.model_dump(mode="json"))
+    for place, name in enumerate(PIPELINE):
+        record = Record(10.0 + place, 100.0, None, True, here)
+        write_document(RECORDS / f"{name}.json", asdict(record))
+    return found
 
 
 def change(name, **values):
-    """Write another record of a stage, of 1000 seconds."""
-    record = read_document(PATHS[name])
-    record.pop("checksum", None)
-    write_document(PATHS[name], record | {"seconds": 1000.0} | values)
+    record = asdict(Record.read(RECORDS / f"{name}.json"))
+    write_document(RECORDS / f"{name}.json", record | values)
 
 
-def seconds(records):
-    return {name: record.seconds for name, record in records.items()}
+def test_records_of_whole_runs_here_are_taken(parameters):
+    seconds = {name: record.seconds for name, record in stage_records(parameters).items()}
+    assert seconds == {name: 10.0 + place for place, name in enumerate(PIPELINE)}
 
 
-def test_a_stage_that_ran_whole_on_this_machine_is_not_run_again(parameters):
-    for name in RAN:
-        change(name)
-    assert seconds(stage_records(parameters)) == dict.fromkeys(RAN, 1000.0)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "values", [{"whole": False}, {"conditions": {"machine": {}, "engine": {}}}]
+    ("values", "found"),
+    [
+        ({"whole": False}, "a resumed or profiled run"),
+        ({"conditions": {"machine": {}, "engine": {}}}, "another machine or engine"),
+    ],
 )
-def test_any_other_is_run_again_and_leaves_the_project_as_it_is(values, parameters, project):
-    change("generate")
-    change("spectra", **values)
-    before = snapshot(project), PATHS["spectra"].read_bytes()
-    found = stage_records(parameters)
-    assert found["generate"].seconds == 1000
-    assert 0 < found["spectra"].seconds < 100
-    assert found["spectra"].whole
-    assert before == (snapshot(project), PATHS["spectra"].read_bytes())
+def test_any_other_record_is_refused_with_what_to_do(values, found, parameters):
+    change("metric", **values)
+    expected = rf"metric\.json: found the record of {found}.*--single-item metric`"
+    with pytest.raises(ArtifactError, match=expected):
+        stage_records(parameters)
 
 
-@pytest.mark.slow
-def test_another_engine_is_measured(parameters):
-    for name in RAN:
-        change(name)
+def test_another_engine_is_refused(parameters):
     engine = parameters.engine.model_copy(update={"workers": parameters.engine.workers + 1})
-    found = stage_records(parameters.model_copy(update={"engine": engine}))
-    # the stages of the folder are run with params.yaml, whose engine is not this one
-    assert max(seconds(found).values()) < 100
+    with pytest.raises(ArtifactError, match="another machine or engine"):
+        stage_records(parameters.model_copy(update={"engine": engine}))
 
 
-def test_a_profiled_or_resumed_run_is_not_whole(run, project):
-    assert run("probe", "--profile").exit_code == 0
-    assert not Record.read(PATHS["probe"]).whole
-    assert run("probe").exit_code == 0
-    assert Record.read(PATHS["probe"]).whole
-    (project / "data/checkpoints/probe").mkdir(parents=True)
-    assert run("probe").exit_code == 0
-    assert not Record.read(PATHS["probe"]).whole
-
-
-def test_a_record_that_is_missing_says_what_to_do(parameters):
-    PATHS["spectra"].unlink()
+def test_a_record_that_is_missing_is_named(parameters):
+    (RECORDS / "spectra.json").unlink()
     with pytest.raises(MissingArtifactError, match=r"data/records/spectra\.json: not found; run"):
         stage_records(parameters)
 
 
-def test_a_stage_that_fails_when_it_is_run_again_is_named(parameters, project):
-    change("spectra", whole=False)
-    (project / "data/synthetic.csv").write_text("", encoding="utf-8")
-    with pytest.raises(GeonodeError, match=r"stages\.spectra .*failed: error: .*empty"):
-        stage_records(parameters)
+def test_a_profiled_or_resumed_run_is_not_whole(run, project):
+    path = RECORDS / "generate.json"
+    assert run("generate", "--profile").exit_code == 0
+    assert not Record.read(path).whole
+    assert run("generate").exit_code == 0
+    assert Record.read(path).whole
+    (project / "data/checkpoints/generate").mkdir(parents=True)
+    assert run("generate").exit_code == 0
+    assert not Record.read(path).whole
