@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from geonode.config import Parameters
-from stages.command import stage
+from stages.command import progress, stage
 from stages.paths import CHRISTOFFEL, GEODESICS, METRICS, PLOTS, SPECTRA
 
 
@@ -20,13 +20,16 @@ def app(parameters: Parameters) -> str:
     source = Path(parameters.spectra.source).name
     with consistent_artifacts(SPECTRA, CHRISTOFFEL, GEODESICS):
         found = read_report(source, SPECTRA, CHRISTOFFEL, GEODESICS, METRICS)
-    text = page(found)
-    path = METRICS / "report.html"
-    write_text(path, text)
-    scores, predictions = found.scores["folds"].values(), found.predictions
+    path, predictions = METRICS / "report.html", found.predictions
     band = (predictions.band, predictions.half_width)
-    r2 = [scores_of_level["r2"] for scores_of_level in scores]
-    save_figure(folds_figure(found.series, predictions.predicted, band, r2), PLOTS / "folds.png")
+    r2 = [scores["r2"] for scores in found.scores["folds"].values()]
+    with progress("drawing", 2) as report:
+        text = page(found)
+        write_text(path, text)
+        report(1)
+        figure = folds_figure(found.series, predictions.predicted, band, r2)
+        save_figure(figure, PLOTS / "folds.png")
+        report(1)
     return f"{len(text.encode()) / 1e6:.1f} MB -> {path}"
 
 

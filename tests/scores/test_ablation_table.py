@@ -1,7 +1,10 @@
 import csv
 import io
+import math
 
+import numpy as np
 import pytest
+from scipy.stats import ttest_rel, wilcoxon
 
 from geonode.scores.ablation import (
     BLEND,
@@ -13,7 +16,7 @@ from geonode.scores.ablation import (
     SIMULATED,
     AblationRow,
 )
-from geonode.scores.ablation_table import BEST, paired_csv, rows_csv
+from geonode.scores.ablation_table import BEST, paired_csv, paired_test, rows_csv
 
 
 def row(series, predictor, rmse, seed=0, origin=MEASURED):
@@ -80,3 +83,48 @@ def test_simulated_series_are_compared_apart_from_measured_ones():
 
 def test_of_one_series_nothing_is_concluded():
     assert pairs([row("a", LEARNED, 1.0), row("a", FLAT, 2.0)]) == {}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("count", "shift"), [(3, -0.3), (12, 0.0), (40, 0.5)])
+def test_of_the_logarithms_it_is_what_scipy_says(count, shift):
+    generator = np.random.default_rng(count)
+    errors, others = np.exp(generator.normal(0, 0.7, (2, count)))
+    errors *= math.exp(shift)
+    found = paired_test(errors, others)
+    # Of two columns of logarithms, which scipy takes from each other itself.
+    columns = np.log(errors), np.log(others)
+    interval = ttest_rel(*columns).confidence_interval(0.95)
+    assert found.series == count
+    assert (found.low, found.high) == pytest.approx((np.exp(interval.low), np.exp(interval.high)))
+    assert found.p == pytest.approx(wilcoxon(*columns).pvalue)
+    # Student's statistic is the effect times the root of the number.
+    assert found.effect == pytest.approx(ttest_rel(*columns).statistic / count**0.5)
+    assert found.ratio == pytest.approx(np.prod(errors / others) ** (1 / count))
+    assert found.better == sum(a < b for a, b in zip(errors, others, strict=True))
+    assert found.worst == pytest.approx(max(a / b for a, b in zip(errors, others, strict=True)))
+
+
+def test_two_series_by_hand():
+    found = paired_test(np.array([1.0, 8.0]), np.array([2.0, 2.0]))
+    # Ratios 1/2 and 4: logarithms -ln 2 and 2 ln 2, mean ln 2 / 2, deviation 3 ln 2 / sqrt 2.
+    half = math.tan(0.475 * math.pi) * 1.5 * math.log(2)  # Student with one degree: Cauchy
+    assert found.ratio == pytest.approx(2**0.5)
+    assert (found.low, found.high) == pytest.approx(
+        (2**0.5 * math.exp(-half), 2**0.5 * math.exp(half))
+    )
+    assert found.effect == pytest.approx(2**0.5 / 6)
+    # Ranks 1 and 2 have four signs, all equally likely: three sums are as far off or farther.
+    assert found.p == pytest.approx(1.0)
+    assert (found.series, found.better, found.worst) == (2, 1, pytest.approx(4.0))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("count", [2, 7])
+def test_equal_errors_say_nothing(count):
+    errors = np.linspace(0.1, 3, count)
+    found = paired_test(errors, errors.copy())
+    assert (found.ratio, found.low, found.high) == (1, 1, 1)
+    assert math.isnan(found.p)
+    assert math.isnan(found.effect)
+    assert (found.series, found.better, found.worst) == (count, 0, 1)

@@ -1,39 +1,108 @@
-from functools import partial
-
 import numpy as np
 import pytest
 
-from geonode.scores.baselines import BASELINES, left_out_predictions
-from geonode.scores.comparison import Comparison
+from geonode.scores import comparison
+from geonode.scores.baselines import BASELINES
+from geonode.scores.comparison import Comparison, chosen_inside, left_out_predictions
+from geonode.spectra.chart import Chart
 from tests.geometry.small_series import small_series
 
+WIDE = np.array([0.0, 1.0, 3.0, 10.0, 30.0, 100.0])
 
-def series(levels):
-    return small_series(levels=levels, wavelengths=8)
+
+def linear_chart(levels):
+    return Chart.of("linear", None, levels)
+
+
+def bent(coordinate, levels):
+    """Spectra on a bent line on some chart."""
+    shapes = np.random.default_rng(1).normal(size=(2, 5))
+    positions = coordinate(levels) - coordinate(levels).mean()
+    return np.stack([positions, positions**2], axis=1) @ shapes
 
 
 def test_every_baseline_is_scored_and_the_best_is_the_best():
-    reported = []
-    six = series(6)
-    comparison = Comparison.of(six, reported.append)
+    reported, series = [], small_series(levels=6, wavelengths=8)
+    found = Comparison.of(series, reported.append)
     assert sum(reported) == len(BASELINES) + 6
-    assert list(comparison.scores) == list(comparison.predictions) == list(BASELINES)
     errors = {}
     for name, baseline in BASELINES.items():
         expected = left_out_predictions(
-            partial(baseline, six.chart), six.concentrations, six.signal
+            baseline, series.chart, series.concentrations, series.signal
         )
-        np.testing.assert_array_equal(comparison.predictions[name], expected)
-        errors[name] = np.sqrt(np.mean((expected - six.signal) ** 2))
-    assert errors[comparison.best] == min(errors.values())
-    summary = comparison.summary(0.5)
+        errors[name] = np.sqrt(np.mean((expected - series.signal) ** 2))
+    assert {name: scores["rmse"] for name, scores in found.scores.items()} == pytest.approx(errors)
+    assert errors[found.best] == min(errors.values())
+    summary = found.summary(0.5)
     assert summary["best_baseline_rmse"] == pytest.approx(min(errors.values()), rel=1e-12)
-    # What is chosen beforehand is no better than what is picked afterwards, fold by fold at least.
-    assert summary["skill"] == pytest.approx(1 - 0.5 / comparison.chosen_rmse, rel=1e-12)
+    assert summary["skill"] == pytest.approx(1 - 0.5 / found.chosen_rmse, rel=1e-12)
     assert {"folds", "pooled"}.isdisjoint(summary["baselines"]["linear"])
 
 
 def test_four_levels_are_too_few_to_choose_a_baseline():
-    comparison = Comparison.of(series(4))
-    assert comparison.chosen_rmse is None
-    assert comparison.summary(0.5)["skill"] is None
+    found = Comparison.of(small_series(levels=4, wavelengths=8))
+    assert found.chosen_rmse is None
+    assert found.summary(0.5)["skill"] is None
+
+
+def test_a_fold_is_handed_the_other_rows_only():
+    handed, levels = [], WIDE
+    spectra = bent(np.arcsinh, levels)
+
+    def spy(chart, training, known, level):
+        handed.append((training, known, level))
+        return known[0]
+
+    left_out_predictions(spy, linear_chart(levels), levels, spectra)
+    assert [level for _, _, level in handed] == levels.tolist()
+    for fold, (training, known, _) in enumerate(handed):
+        np.testing.assert_array_equal(training, np.delete(levels, fold))
+        np.testing.assert_array_equal(known, np.delete(spectra, fold, axis=0))
+
+
+@pytest.fixture
+def three_baselines(monkeypatch):
+    """Quick ones, each the best somewhere."""
+    few = {name: BASELINES[name] for name in ("linear", "natural_cubic", "mean")}
+    monkeypatch.setattr(comparison, "BASELINES", few)
+    return few
+
+
+@pytest.mark.parametrize(
+    ("count", "inner"), [(6, [0, 1, 2, 3, 4]), (13, [0, 1, 2, 4, 5, 6, 7, 9, 10, 11])]
+)
+def test_the_choice_of_a_fold_has_the_smallest_error_inside(three_baselines, count, inner):
+    """Noise by level, so that folds choose differently; of many levels some are left out."""
+    levels = np.linspace(1.0, 40.0, count)
+    noise = np.random.default_rng(3).normal(size=(count, 5)) * np.linspace(0, 60, count)[:, None]
+    spectra, chart = bent(np.copy, levels) + noise, linear_chart(levels)
+    chosen, names = chosen_inside(chart, levels, spectra), []
+    for fold in range(count):
+        others, known = np.delete(levels, fold), np.delete(spectra, fold, axis=0)
+        errors = {
+            name: sum(
+                np.sum(
+                    (
+                        baseline(chart, np.delete(others, i), np.delete(known, i, 0), others[i])
+                        - known[i]
+                    )
+                    ** 2
+                )
+                for i in inner
+            )
+            for name, baseline in three_baselines.items()
+        }
+        names.append(min(errors, key=errors.get))
+        expected = three_baselines[names[-1]](chart, others, known, levels[fold])
+        np.testing.assert_array_equal(chosen[fold], expected)
+    assert len(set(names)) > 1
+
+
+@pytest.mark.parametrize("fold", [0, 3])
+def test_the_baseline_of_a_fold_is_chosen_without_its_spectrum(three_baselines, fold):
+    spectra, chart = bent(np.arcsinh, WIDE), linear_chart(WIDE)
+    before = chosen_inside(chart, WIDE, spectra)
+    spectra[fold] = 1e3
+    after = chosen_inside(chart, WIDE, spectra)
+    np.testing.assert_array_equal(after[fold], before[fold])
+    assert not np.array_equal(after, before)

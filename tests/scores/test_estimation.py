@@ -1,5 +1,3 @@
-import csv
-import io
 import json
 
 import numpy as np
@@ -7,7 +5,7 @@ import pytest
 
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
-from geonode.scores.estimation import estimate_left_out, posterior_csv
+from geonode.scores.estimation import estimate_left_out
 from geonode.training.folds import leave_one_out
 from tests.estimation.known import LEVELS, bent, known, noise, straight
 
@@ -69,17 +67,7 @@ def test_densities_are_those_of_the_posterior():
         assert probability @ places == pytest.approx(float(one.mean[0]), abs=0.01)
 
 
-def test_the_table_has_the_posterior_of_every_level():
-    found = estimate_left_out(known(bent, LEVELS, ERRORS))
-    rows = list(csv.DictReader(io.StringIO(posterior_csv(found))))
-    assert {row["level"] for row in rows} == {"0", "10", "20", "30", "40", "60"}
-    for key, parts in (("concentration", found.concentrations), ("density", found.densities)):
-        read = [float(row[key]) for row in rows]
-        np.testing.assert_allclose(read, np.concatenate(parts), rtol=1e-5)
-
-
-def test_without_inner_folds_there_are_no_estimates_but_a_table():
+def test_without_inner_folds_there_are_no_estimates():
     model = known(bent, LEVELS, ERRORS)
     object.__setattr__(model.blend, "calibration", None)
     assert estimate_left_out(model) is None
-    assert posterior_csv(None) == "level,concentration,density\n"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geonode.scores.scores import band_scores, q2, series_scores, skill
+from geonode.scores.series_scores import band_scores, coverage, q2, series_scores, skill
 
 # By hand: SST = 2, 8, 18; SSE = 1, 1, 18.
 LEVELS = np.array([0.0, 0.5, 60.0])
@@ -185,3 +185,29 @@ def test_bands_include_their_edges_and_nothing_else():
     assert scores["a"]["rmse"] == pytest.approx(math.sqrt(1 / 3))
     # 2, 4, 8: SST = 56 / 3, SSE = 1.
     assert scores["a"]["pooled_r2"] == pytest.approx(1 - 3 / 56)
+
+
+def test_coverage_by_hand():
+    measured = np.zeros((4, 2))
+    predicted = np.array([[1.0, -3.0], [0.0, 2.0], [-2.0, 2.0], [4.0, 4.0]])
+    half_width = np.stack([np.full((4, 2), width) for width in (0.0, 1.0, 2.0, 4.0)])
+    half_width[3, 3, 0] = 3.5
+    found = coverage(measured, predicted, half_width)
+    assert found == {
+        "50": {"all": 1 / 8, "interior": 1 / 4, "ends": 0.0, "half_width": 0.0},
+        "80": {"all": 2 / 8, "interior": 1 / 4, "ends": 1 / 4, "half_width": 1.0},
+        "90": {"all": 5 / 8, "interior": 1.0, "ends": 1 / 4, "half_width": 2.0},
+        "95": {"all": 7 / 8, "interior": 1.0, "ends": 3 / 4, "half_width": (7 * 4 + 3.5) / 8},
+    }
+
+
+def test_gaussian_errors_are_inside_as_often_as_the_law_says():
+    generator = np.random.default_rng(0)
+    sigma = np.linspace(1, 5, 10)[:, None]
+    predicted = 3 + sigma * generator.normal(size=(10, 5_000))
+    width = np.broadcast_to(sigma, predicted.shape)
+    quantiles = np.array([0.6744897502, 1.2815515655, 1.6448536270, 1.9599639845])
+    found = coverage(np.full((10, 5_000), 3.0), predicted, quantiles[:, None, None] * width)
+    for name, part in found.items():
+        for share in ("all", "interior", "ends"):
+            assert part[share] == pytest.approx(float(name) / 100, abs=0.02)
