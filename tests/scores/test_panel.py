@@ -1,6 +1,5 @@
 import csv
 import json
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -12,21 +11,17 @@ from geonode.decoders.calibration import PROBABILITIES
 from geonode.decoders.path_features import path_features
 from geonode.devices.profile import profile_of
 from geonode.errors import ArtifactError, DeviceError, ParameterError, SpectraError
-from geonode.estimation.model import SpectralModel
 from geonode.metrics.metric_learning import learn
 from geonode.parameters_file import read_parameters
-from geonode.progress import silent
 from geonode.scores import panel
 from geonode.scores.baselines import BASELINES
 from geonode.scores.calibrations import CALIBRATIONS, estimate_left_out_by
 from geonode.scores.comparison import Comparison, left_out_predictions
 from geonode.scores.estimation import estimate_left_out
 from geonode.scores.panel import Panel
-from geonode.scores.panel_scores import PARTS, Job, row_of_parts, score_part
 from geonode.scores.panel_table import PanelRow, mean_ratio, table
 from geonode.training.context import NestedRuns
-from geonode.training.folds import leave_one_out, training_wavelengths
-from tests.geometry.small_series import small_series
+from geonode.training.folds import training_wavelengths
 from tests.training.series import cpu
 
 ROOT = Path(__file__).parents[2]
@@ -81,18 +76,17 @@ def few_baselines():
 
 @pytest.fixture
 def scored(monkeypatch):
-    """Scoring without any learning, whose numbers tell how often it was done; sizes by call."""
-    sizes, numbers = [], count(1)
+    """Scoring without any learning, by numbers of many digits; numbers of levels by call."""
+    sizes = []
 
     def quick(job, report):
+        levels = len(job.series.concentrations)
         if job.part == "baselines":
-            number = sizes[-1] / 3  # no decimal of a few digits is that
-            errors = {name: number + place for place, name in enumerate(BASELINES)}
-            return {"best_baseline": "linear", "best_baseline_rmse": number, "seconds": 0.0,
+            errors = {name: levels / 3 + place for place, name in enumerate(BASELINES)}
+            return {"best_baseline": "linear", "best_baseline_rmse": levels / 3, "seconds": 0.0,
                     "chosen_baseline_rmse": None, "baseline_rmse": errors}  # fmt: skip
-        sizes.append(len(job.series.concentrations))
-        number = next(numbers) / 3
-        return {"pooled_r2": -number, "rmse": number / 2, "levels": sizes[-1], "wavelengths": 9,
+        sizes.append(levels)
+        return {"pooled_r2": -levels / 7, "rmse": levels / 6, "levels": levels, "wavelengths": 9,
                 "seconds": 1e-17}  # fmt: skip
 
     monkeypatch.setattr(panel, "score_part", quick)
@@ -109,22 +103,38 @@ def run(folder, out, **changes):
 # the scores
 
 
-def scored_by_parts(series, parameters):
-    jobs = [Job("s", part, series, parameters, cpu()) for part in PARTS]
-    return row_of_parts([score_part(job, silent) for job in jobs], "fingerprint")
-
-
 BY_HAND = {
     "the standard": {},
-    "nothing trained": {
-        "metric__learning": "flat",
-        "decoders__kind": "posterior",
-        "inner__members": 0,
-    },
+    "posterior": {"decoders__kind": "posterior"},
     "path with inner folds": {"decoders__kind": "path", "decoders__members": 2},
     "no inner folds": {"inner__members": 0, "decoders__kind": "path"},
 }
-SLOW = BY_HAND.keys() - {"nothing trained"}
+SLOW = BY_HAND.keys() - {"posterior"}
+
+
+def estimates_kept(patch):
+    """Estimates that the panel makes, which take most of the time."""
+    made = []
+
+    def estimate(model, report):
+        made.append(estimate_left_out(model, report))
+        return made[-1]
+
+    patch.setattr("geonode.scores.panel_scores.estimate_left_out", estimate)
+    return made
+
+
+def predicted_by_hand(series, parameters):
+    """Left-out predictions of a series, step by step."""
+    metric, decoders, inner = parameters.metric, parameters.decoders, parameters.inner
+    levels, wavelengths = series.signal.shape
+    learned = learn(series, metric, NestedRuns.of(levels, metric.members, inner, cpu())).metrics
+    chosen = training_wavelengths(wavelengths, 5)
+    features = path_features(learned, series, chosen)
+    inside = learned.inner and path_features(learned.inner, series, chosen)
+    runs = NestedRuns.of(levels, decoders.members, inner, cpu())
+    blend, _ = fit_blend(series, features, inside, decoders, runs)
+    return blend.left_out(series, features)
 
 
 @pytest.mark.parametrize(
@@ -134,76 +144,51 @@ SLOW = BY_HAND.keys() - {"nothing trained"}
         for name, changes in BY_HAND.items()
     ],
 )
-def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, few_baselines):
-    parameters, series = tiny(**changes), small_series(levels=5, wavelengths=9)
-    row = scored_by_parts(series, parameters)
+def test_the_scores_are_those_of_the_steps_taken_by_hand(
+    changes, folder, tmp_path, few_baselines, monkeypatch
+):
+    parameters, reported, made = tiny(**changes), [], estimates_kept(monkeypatch)
+    (folder / "a.csv").unlink()
+    found = Panel.of(folder, tmp_path / "out.json", parameters)
+    assert list(found.score(reported.append)) == ["b"]
+    row, series = found.rows["b"], found.pending["b"].series
+    assert sum(reported) + 5 * (made == [None]) == found.pending["b"].steps
 
-    metric, decoders, inner = parameters.metric, parameters.decoders, parameters.inner
-    learned = learn(series, metric, NestedRuns.of(5, metric.members, inner, cpu())).metrics
-    chosen = training_wavelengths(9, 5)
-    features = path_features(learned, series, chosen)
-    inside = learned.inner and path_features(learned.inner, series, chosen)
-    runs = NestedRuns.of(5, decoders.members, inner, cpu())
-    blend, _ = fit_blend(series, features, inside, decoders, runs)
-    prediction = blend.left_out(series, features)
-
-    error, measured = prediction.spectra - series.signal, series.signal
+    prediction, measured = predicted_by_hand(series, parameters), series.signal
+    error = prediction.spectra - measured
     spread = (measured - measured.mean(axis=1, keepdims=True)) ** 2
+    from_others = [np.delete(measured, level, 0).mean(axis=0) for level in range(5)]
     rmse = np.sqrt(np.mean(error**2))
-    assert row.rmse == pytest.approx(rmse, rel=1e-12)
-    assert row.pooled_r2 == pytest.approx(1 - np.sum(error**2) / np.sum(spread), rel=1e-9)
-    inner_r2 = 1 - np.sum(error[1:-1] ** 2) / np.sum(spread[1:-1])
-    assert row.interior_pooled_r2 == pytest.approx(inner_r2, rel=1e-9)
-    r2 = 1 - np.sum(error**2, axis=1) / np.sum(spread, axis=1)
-    assert row.mean_r2 == pytest.approx(r2.mean(), rel=1e-9)
-    found = (row.coverage90, row.coverage90_interior, row.coverage90_ends)
-    if decoders.kind == "path" and inner.members == 0:
-        assert found == (None, None, None)
+    expected = {
+        "rmse": rmse,
+        "q2": 1 - np.sum(error**2) / np.sum((measured - from_others) ** 2),
+        "pooled_r2": 1 - np.sum(error**2) / np.sum(spread),
+        "interior_pooled_r2": 1 - np.sum(error[1:-1] ** 2) / np.sum(spread[1:-1]),
+        "mean_r2": (1 - np.sum(error**2, axis=1) / np.sum(spread, axis=1)).mean(),
+        "skill": 1 - rmse / Comparison.of(series).chosen_rmse,
+    }
+    for name, calibration in CALIBRATIONS.items():
+        off = np.abs(estimate_left_out_by(calibration, series) - series.concentrations)
+        expected[f"{name}_error"] = np.median(off) / 39
+    line = left_out_predictions(BASELINES["linear"], series.chart, series.concentrations, measured)
+    assert row.baseline_rmse["linear"] == pytest.approx(np.sqrt(np.mean((line - measured) ** 2)))
+    (estimated,) = made
+    if prediction.half_width is None:
+        assert (row.coverage90, row.coverage90_ends, estimated) == (None, None, None)
+        assert (row.concentration_error, row.concentration_coverage90) == (None, None)
     else:
         held = np.abs(error) <= prediction.half_width[PROBABILITIES.index(0.9)]
-        expected = (held.mean(), held[1:-1].mean(), held[[0, -1]].mean())
-        assert found == pytest.approx(expected, rel=1e-12)
-
-    from_others = [np.delete(measured, level, 0).mean(axis=0) for level in range(5)]
-    of_means = np.sum((measured - from_others) ** 2)
-    assert row.q2 == pytest.approx(1 - np.sum(error**2) / of_means, rel=1e-9)
-    *_, whole = leave_one_out(5)
-    estimated = estimate_left_out(SpectralModel(series, learned, blend, whole))
-    scores = (row.concentration_error, row.concentration_coverage90)
-    if estimated is None:
-        assert found == (None, None, None)
-        assert scores == (None, None)
-    else:
-        expected = (np.median(estimated.errors) / 40, estimated.held.mean())
-        assert scores == pytest.approx(expected, rel=1e-9)
-    for name in ("pls", "pcr", "single_wavelength"):
-        off = np.abs(estimate_left_out_by(CALIBRATIONS[name], series) - series.concentrations)
-        assert getattr(row, f"{name}_error") == pytest.approx(np.median(off) / 40, rel=1e-9)
-
-    line = left_out_predictions(BASELINES["linear"], series.chart, series.concentrations, measured)
-    linear = np.sqrt(np.mean((line - measured) ** 2))
-    assert row.baseline_rmse["linear"] == pytest.approx(linear, rel=1e-12)
+        expected["coverage90"] = held.mean()
+        expected["coverage90_interior"] = held[1:-1].mean()
+        expected["coverage90_ends"] = held[[0, -1]].mean()
+        expected["concentration_error"] = np.median(estimated.errors) / 39
+        expected["concentration_coverage90"] = estimated.held.mean()
+    assert {name: getattr(row, name) for name in expected} == pytest.approx(expected, rel=1e-9)
     assert list(row.baseline_rmse) == list(BASELINES)
     assert row.best_baseline_rmse == row.baseline_rmse[row.best_baseline]
     assert row.best_baseline_rmse == min(row.baseline_rmse.values())
-    assert row.chosen_baseline_rmse == Comparison.of(series).chosen_rmse
-    assert row.skill == pytest.approx(1 - rmse / row.chosen_baseline_rmse, rel=1e-12)
     assert (row.levels, row.wavelengths, row.error) == (5, 9, None)
     assert row.seconds > 0
-
-
-@pytest.mark.parametrize(
-    "kind",
-    ["posterior", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("blend", "path"))],
-)
-def test_the_steps_of_a_series_are_known_beforehand(folder, tmp_path, few_baselines, kind):
-    parameters = tiny(decoders__members=2, decoders__kind=kind)
-    found = Panel.of(folder, tmp_path / "out.json", parameters)
-    reported = []
-    del found.pending["a"]
-    assert list(found.score(reported.append)) == ["b"]
-    assert found.rows["b"].error is None
-    assert found.pending["b"].steps == sum(reported)
 
 
 # the table as a file
@@ -225,44 +210,20 @@ def values_of(out):
     return rows
 
 
-KEYS = {
-    "series", "q2", "concentration_error", "concentration_rmsep", "concentration_coverage90",
-    "concentration_coverage90_interior", "concentration_coverage90_ends", "pls_error", "pcr_error",
-    "single_wavelength_error", "pooled_r2", "interior_pooled_r2", "mean_r2", "rmse",
-    "best_baseline", "best_baseline_rmse", "chosen_baseline_rmse", "skill", "coverage90",
-    "coverage90_interior", "coverage90_ends", "levels", "wavelengths", "seconds",
-    "fingerprint", "error",
-}  # fmt: skip
-
-
-def test_csv_and_json_hold_the_same(folder, tmp_path):
+def test_csv_and_json_hold_the_same(folder, tmp_path, scored):
     write_series(folder / "B, few.csv", levels=3)
     both = []
     for name in ("out.json", "new/out.csv"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(panel, "score_part", _numbered())
-            run(folder, tmp_path / name)
+        run(folder, tmp_path / name)
         both.append(values_of(tmp_path / name))
     assert both[0] == both[1]
     assert [row["series"] for row in both[0]] == ["B, few", "a", "b"]
+    assert "found 3 concentrations" in both[0][0]["error"]
     for row in both[0]:
-        assert set(row) == KEYS | {f"rmse_{name}" for name in BASELINES}
+        assert {f"rmse_{name}" for name in BASELINES} < set(row)
         assert (
             (row["error"] is None) == (row["rmse"] is not None) == (row["fingerprint"] is not None)
         )
-    assert "found 3 concentrations" in both[0][0]["error"]
-
-
-def _numbered():
-    numbers = count(1)
-
-    def quick(job, report):
-        if job.part == "predictor":
-            return {"rmse": next(numbers) / 7, "levels": 4, "seconds": 1e-17}
-        errors = {name: next(numbers) / 3 for name in BASELINES}
-        return {"baseline_rmse": errors, "chosen_baseline_rmse": None, "seconds": 0.0}
-
-    return quick
 
 
 def test_a_json_says_by_what_it_was_made(folder, tmp_path, scored):
@@ -300,12 +261,11 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("name", ["out.json", "out.csv"])
-@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
-def test_changed_parameters_score_all_again(folder, tmp_path, scored, changes, name):
-    run(folder, tmp_path / name)
-    found = Panel.of(folder, tmp_path / name, tiny(**changes))
-    assert (set(found.pending), found.rows) == ({"a", "b"}, {})
+def test_changed_parameters_score_all_again(folder, tmp_path, scored):
+    run(folder, tmp_path / "out.json")
+    for name, changes in CHANGES.items():
+        found = Panel.of(folder, tmp_path / "out.json", tiny(**changes))
+        assert (set(found.pending), found.rows) == ({"a", "b"}, {}), name
 
 
 def test_parameters_of_other_things_score_nothing_again(folder, tmp_path, scored):
@@ -348,13 +308,12 @@ def test_a_changed_file_is_scored_again_and_the_others_are_not(folder, tmp_path,
     assert scored == [5, 4, 4, 5, 6]
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.json"])
-def test_a_series_called_like_a_formula_is_known_again(folder, tmp_path, scored, name):
+def test_a_series_called_like_a_formula_is_known_again(folder, tmp_path, scored):
     (folder / "a.csv").rename(folder / "=a.csv")
-    out = tmp_path / name
+    out = tmp_path / "out.csv"
     assert list(run(folder, out).pending) == ["=a", "b"]
     assert not run(folder, out).pending
-    assert ("'=a" in out.read_text(encoding="utf-8")) == (name == "out.csv")
+    assert "'=a" in out.read_text(encoding="utf-8")
 
 
 def test_what_stops_between_two_series_loses_none(folder, tmp_path, scored, monkeypatch):
@@ -375,27 +334,12 @@ def test_what_stops_between_two_series_loses_none(folder, tmp_path, scored, monk
     assert [row["series"] for row in values_of(out)] == ["a", "b"]
 
 
-def test_what_stops_while_writing_leaves_the_older_table(folder, tmp_path, scored, monkeypatch):
-    out = tmp_path / "out.csv"
-    run(folder, out)
-    before = out.read_bytes()
-    write_series(folder / "a.csv", levels=4, scale=2.0)
-    found = Panel.of(folder, out, tiny())
-    monkeypatch.setattr("geonode.storage.atomic._flush", lambda _: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        list(found.score())
-    assert out.read_bytes() == before
-    assert {path.name for path in tmp_path.iterdir()} == {"out.csv", "series"}
-
-
 @pytest.mark.parametrize(
     ("name", "found", "damaged"),
     [
-        ("out.json", '"rmse": 0.16', '"rmse": "x0.16'),
+        ("out.json", '"rmse": 0.6', '"rmse": "x", "more": 0.6'),
         ("out.json", '"mean": ', '"median": '),
-        ("out.json", '"levels": 4', '"level": 4'),
         ("out.csv", ",4,9,", ",four,9,"),
-        ("out.csv", "rmse_mean", "rmse_median"),
         ("out.csv", ",4,9,", ",4,9,0,"),
     ],
 )
@@ -407,9 +351,7 @@ def test_a_row_that_this_version_did_not_write_is_scored_again(
     run(folder, out)
     text = out.read_text(encoding="utf-8")
     assert found in text
-    number = text.split(found)[1].split(",")[0].split("\n")[0]
-    quoted = damaged + number + '"' if '"x' in damaged else damaged + number
-    out.write_text(text.replace(found + number, quoted), encoding="utf-8")
+    out.write_text(text.replace(found, damaged), encoding="utf-8")
     assert list(Panel.of(folder, out, tiny()).pending) == ["a"]
 
 
@@ -478,9 +420,7 @@ def test_what_cannot_begin_is_refused_and_writes_nothing(folder, tmp_path, monke
     [
         ("out.json", b""),
         ("out.json", b"{}"),
-        ("out.json", b"[1]"),
         ("out.json", b"\xff"),
-        ("out.csv", b""),
         ("out.csv", b"wavelength,1,2\n400,0,0\n"),
         ("out.csv", b'series,fingerprint\n"open,x\n'),
     ],
