@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from geonode.config import SpectraParameters
-from geonode.report.data import Inputs
 from geonode.report.page import page
 from geonode.report.reading import read_report
 from geonode.spectra.chart import Chart
@@ -49,10 +48,10 @@ class Run:
         return level_names(np.array(self.levels))
 
     @property
-    def inputs(self):
-        data = self.folder / "data"
-        parts = (data / f"{name}.zarr" for name in ("spectra", "christoffel", "geodesics"))
-        return Inputs(self.source, *parts, self.folder / "metrics")
+    def artifacts(self):
+        """Spectra, grids and geodesics."""
+        names = ("spectra", "christoffel", "geodesics")
+        return [self.folder / "data" / f"{name}.zarr" for name in names]
 
     def write(self):
         self.signal = np.outer(np.arange(1.0, len(self.levels) + 1), self.axis / 100)
@@ -64,8 +63,11 @@ class Run:
             self.metric_file(name).write_text(json.dumps(content), encoding="utf-8")
         return self
 
+    def report(self):
+        return read_report(self.source, *self.artifacts, self.folder / "metrics")
+
     def page(self):
-        return page(read_report(self.inputs))
+        return page(self.report())
 
     def metric_file(self, name):
         return self.folder / "metrics" / f"{name}.json"
@@ -101,8 +103,8 @@ class Run:
             missing="refuse",
         )
         chart = Chart.of(self.chart, self.kappa, levels)
-        write_series(self.inputs.spectra, table, chart, parameters)
-        self.series = read_series(self.inputs.spectra)
+        write_series(self.artifacts[0], table, chart, parameters)
+        self.series = read_series(self.artifacts[0])
 
     def _write_grids(self):
         """Member m has ln sqrt(g) = a x + m."""
@@ -113,7 +115,7 @@ class Run:
             "ln_sqrt_g": np.broadcast_to(SLOPE * nodes[:, None] + member, shape),
             "christoffel": np.full(shape, SLOPE),
         }
-        with self.series.artifact_writer(self.inputs.christoffel, {}) as writer:
+        with self.series.artifact_writer(self.artifacts[1], {}) as writer:
             writer.coordinate("position", nodes, units="1", long_name="charted", dims=("node",))
             for name, values in grids.items():
                 dims = ("member", "fold", "node", "wavelength")
@@ -133,7 +135,7 @@ class Run:
         paths = np.log(ends[source, None] + times * (ends[target] - ends[source])[:, None]) / SLOPE
         shape = (self.members, count + 1, len(pairs), self.wavelengths)
         attributes = {"members": self.members}
-        with self.series.artifact_writer(self.inputs.geodesics, attributes) as writer:
+        with self.series.artifact_writer(self.artifacts[2], attributes) as writer:
             levels = np.array(self.levels)
             for name, index in (("source", source), ("target", target)):
                 writer.coordinate(name, levels[index], units="1", long_name=name, dims=("pair",))

@@ -47,7 +47,7 @@ def measured():
 
 
 @every_calibration
-@pytest.mark.parametrize("count", [4, 5, 8])
+@pytest.mark.parametrize("count", [4, 8])
 def test_exactly_linear_series_are_recovered(name, count):
     levels = LEVELS[:count]
     series = series_of(0.3 + np.outer(levels, np.append(BAND, [0.0, 0.0])), levels)
@@ -78,7 +78,7 @@ def test_all_components_are_least_squares(name):
     np.testing.assert_allclose(estimates, expected, rtol=1e-10)
 
 
-def slowly(name, levels, spectra, unknown):
+def slowly(name, levels, spectra):
     """The calibrations of components, read off: every number in turn, on the spectra themselves."""
     models = [
         PLSRegression(count, scale=False)
@@ -90,25 +90,19 @@ def slowly(name, levels, spectra, unknown):
         np.sum((cross_val_predict(model, spectra, levels, cv=LeaveOneOut()) - levels) ** 2)
         for model in models
     ]
-    return models[int(np.argmin(errors))].fit(spectra, levels).predict(unknown)
+    return models[int(np.argmin(errors))].fit(spectra, levels)
 
 
 @of_components
-@pytest.mark.parametrize(("levels", "wavelengths"), [(3, 30), (4, 30), (6, 2), (9, 30), (14, 60)])
+@pytest.mark.parametrize(("levels", "wavelengths"), [(3, 30), (6, 2), (14, 60)])
 def test_components_are_chosen_as_by_trying_each_on_the_spectra(name, levels, wavelengths):
     concentrations, spectra = noisy(levels, wavelengths)
     unknown = noisy(3, wavelengths, 11)[1]
     estimates = CALIBRATIONS[name](concentrations, spectra, unknown)
-    expected = slowly(name, concentrations, spectra, unknown)
-    np.testing.assert_allclose(estimates, expected, rtol=1e-8)
-
-
-def test_the_number_of_components_is_that_of_the_estimates():
-    concentrations, spectra = noisy(9, 30)
-    unknown = noisy(3, 30, 11)[1]
-    model = PLSRegression(pls_components(concentrations, spectra), scale=False)
-    expected = model.fit(spectra, concentrations).predict(unknown)
-    np.testing.assert_allclose(CALIBRATIONS["pls"](concentrations, spectra, unknown), expected)
+    model = slowly(name, concentrations, spectra)
+    np.testing.assert_allclose(estimates, model.predict(unknown), rtol=1e-8)
+    if name == "pls":
+        assert pls_components(concentrations, spectra) == model.n_components
 
 
 @pytest.mark.parametrize("levels", [3, 4, 9])
@@ -182,17 +176,6 @@ def test_a_calibration_is_handed_the_other_levels_and_the_spectrum_alone(measure
         np.testing.assert_array_equal(unknown, measured.signal[[fold]])
 
 
-@every_calibration
-def test_every_unknown_spectrum_is_estimated_by_itself(name):
-    levels, spectra = noisy(9, 30)
-    unknown = noisy(4, 30, 11)[1]
-    before = CALIBRATIONS[name](levels, spectra, unknown)
-    unknown[2] = 1e3
-    after = CALIBRATIONS[name](levels, spectra, unknown)
-    np.testing.assert_allclose(after[[0, 1, 3]], before[[0, 1, 3]], rtol=1e-12)
-    assert after[2] != before[2]
-
-
 # units, and spectra that say nothing
 
 
@@ -207,7 +190,7 @@ def test_units_and_an_offset_do_not_matter(name, unit, signal_unit, measured):
 
 @of_components
 @pytest.mark.parametrize("offset", [0.3, 1e5 / 7])
-@pytest.mark.parametrize("count", [4, 5, 8])
+@pytest.mark.parametrize("count", [4, 8])
 def test_rounding_is_no_component(name, offset, count):
     """Of spectra on a line only the place along it counts, of unknown ones the nearest place."""
     generator = np.random.default_rng(6)
@@ -222,7 +205,7 @@ def test_rounding_is_no_component(name, offset, count):
 
 
 @of_components
-@pytest.mark.parametrize("only", range(8))
+@pytest.mark.parametrize("only", [0, 3, 7])
 def test_rounding_is_no_component_where_the_level_that_shows_one_is_left_out(name, only):
     """A second absorber in one level: it takes both components, and without the level one.
 
@@ -268,15 +251,3 @@ def test_scores_by_hand():
     assert scores.rmsep == pytest.approx(math.sqrt(5 / 3))
     assert scores.rmsep_of_range == pytest.approx(math.sqrt(5 / 3) / 5)
     assert scores.q2 == pytest.approx(1 - 5 / (9 + 2.25 + 20.25))  # means 3, 2.5 and 0.5
-
-
-def test_q2_of_the_mean_of_the_others_is_zero():
-    others = np.array([np.delete(LEVELS, fold).mean() for fold in range(8)])
-    assert ConcentrationScores.of(LEVELS, others).q2 == pytest.approx(0, abs=1e-12)
-    assert ConcentrationScores.of(LEVELS, LEVELS).q2 == 1
-
-
-def test_q2_of_the_mean_of_all_levels():
-    """It lies nearer by (n - 1) / n to every level than the mean of the others does."""
-    scores = ConcentrationScores.of(LEVELS, np.full(8, LEVELS.mean()))
-    assert scores.q2 == pytest.approx(1 - (7 / 8) ** 2)
