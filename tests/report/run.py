@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,15 @@ NOT_MEASURED = (
     *("r2", "mape", "pearson", "spectral_angle", "cosine", "ssim", "wasserstein"),
     *("jensen_shannon", "peak_position_error", "fwhm_error"),
 )
+ESTIMATE = {
+    "mode": 12.5,
+    "mean": 13.5,
+    "error": 2.5,
+    "set90": [[1.5, 8.5], [12.5, 18.0]],
+    "disconnected": True,
+    "p_value": 0.25,
+}
+ESTIMATION = {"median_absolute_error": 2.5, "mean_absolute_error": 3.5, "coverage90": 0.75}
 SCORES = ("rmse", "mae", "max_error", "area_error", "derivative_rmse", *NOT_MEASURED)
 
 
@@ -41,7 +50,6 @@ class Run:
     times: int = 5
     members: int = 2
     replicates: int = 2
-    validate: dict = field(default_factory=dict)
 
     @property
     def names(self):
@@ -74,6 +82,12 @@ class Run:
 
     def plot_file(self, name):
         return self.folder / "metrics" / "plots" / f"{name}.csv"
+
+    def empty(self, *names):
+        """Leave the headers of some tables alone."""
+        for name in names:
+            header = self.plot_file(name).read_text(encoding="utf-8").splitlines()[0]
+            self._write_plot(name, header, [])
 
     def change(self, name, **content):
         """Replace keys of one metrics file."""
@@ -159,24 +173,37 @@ class Run:
     def _write_tables(self):
         plots = self.folder / "metrics" / "plots"
         plots.mkdir(parents=True)
-        rows = [f"level,wavelength,measured,predicted,{self.band}"]
-        for name, spectrum in zip(self.names, self.signal, strict=True):
-            rows += [
-                f"{name},{w:g},{s:.6g},{s + 0.25:.6g},0.5"
-                for w, s in zip(self.axis, spectrum, strict=True)
-            ]
-        self.plot_file("predictions").write_text("\n".join(rows) + "\n", encoding="utf-8")
-        header = "concentration,sqrt_g,deviation\n"
-        self.plot_file("metric_posterior").write_text(header, encoding="utf-8")
+        rows = [
+            f"{name},{w:g},{s:.6g},{s + 0.25:.6g},0.5"
+            for name, spectrum in zip(self.names, self.signal, strict=True)
+            for w, s in zip(self.axis, spectrum, strict=True)
+        ]
+        self._write_plot("predictions", f"level,wavelength,measured,predicted,{self.band}", rows)
+        self._write_posteriors()
         for file, term in (("metric_training", "reconstruction"), ("training", "loss")):
-            rows = [f"epoch,fold,member,{term},learning_rate"]
-            rows += [
+            rows = [
                 f"{epoch},{fold},{member},{math.exp(-epoch) * (member + 1):.6g},0.01"
                 for member in range(2)
                 for fold in range(len(self.levels) + 1)
                 for epoch in (0, 5, 10)
             ]
-            self.plot_file(file).write_text("\n".join(rows) + "\n", encoding="utf-8")
+            self._write_plot(file, f"epoch,fold,member,{term},learning_rate", rows)
+
+    def _write_posteriors(self):
+        """Density 1 / width over the whole range; sqrt(g) = 2 / sqrt(c high), known to a half."""
+        low, high = self.levels[0], self.levels[-1]
+        points = np.linspace(low, high, 9)
+        rows = [
+            f"{name},{point:.6g},{1 / (high - low):.6g}" for name in self.names for point in points
+        ]
+        self._write_plot("posterior", "level,concentration,density", rows)
+        means = [(point, 2 / math.sqrt(point * high)) for point in points[1:]]
+        rows = [f"{point:.6g},{mean:.6g},{mean / 2:.6g}" for point, mean in means]
+        self._write_plot("metric_posterior", "concentration,sqrt_g,deviation", rows)
+
+    def _write_plot(self, name, header, rows):
+        text = "\n".join([header, *rows, ""])
+        self.plot_file(name).write_text(text, encoding="utf-8")
 
     def _metrics(self):
         names = self.names
@@ -198,6 +225,7 @@ class Run:
             "coverage": {"90": held},
             "coverage90": 0.8,
             "bands": {"400-450": scores},
+            "estimation": ESTIMATION | {"levels": dict.fromkeys(names, ESTIMATE)},
             "calibrations": {},
             "published_method": None,
         }
@@ -209,42 +237,6 @@ class Run:
             "christoffel": {},
             "geodesics": counts,
             "decoders": {},
-            "validate": validate | self.validate,
+            "validate": validate,
             "env": {"device": "cpu", "name": "Some Processor", "cores": 2},
         }
-
-    def write_posterior_metric(self):
-        """sqrt(g) = 2 / sqrt(c high), 4 long from 0 to the highest level, known to a half."""
-        high = self.levels[-1]
-        rows = ["concentration,sqrt_g,deviation"]
-        for place in np.linspace(0.0, high, 9)[1:]:
-            mean = 2 / math.sqrt(place * high)
-            rows.append(f"{place:.6g},{mean:.6g},{mean / 2:.6g}")
-        self.plot_file("metric_posterior").write_text("\n".join(rows) + "\n", encoding="utf-8")
-
-    def write_posterior(self):
-        """Density 1 / width over the whole range."""
-        low, high = self.levels[0], self.levels[-1]
-        rows = ["level,concentration,density"]
-        rows += [
-            f"{name},{point:.6g},{1 / (high - low):.6g}"
-            for name in self.names
-            for point in np.linspace(low, high, 9)
-        ]
-        self.plot_file("posterior").write_text("\n".join(rows) + "\n", encoding="utf-8")
-        level = {
-            "mode": 12.5,
-            "mean": 13.5,
-            "error": 2.5,
-            "set90": [[1.5, 8.5], [12.5, 18.0]],
-            "disconnected": True,
-            "p_value": 0.25,
-        }
-        estimation = {
-            "median_absolute_error": 2.5,
-            "mean_absolute_error": 3.5,
-            "coverage90": 0.75,
-            "disconnected": len(self.names),
-            "levels": dict.fromkeys(self.names, level),
-        }
-        self.change("validate", estimation=estimation)

@@ -107,6 +107,7 @@ def assert_drawn(figures):
         "folds": (4, 0, 0),
         "error": (0, 0, 1),
         "rmse": (0, 4, 0),
+        "posterior-metric": (3, 0, 0),
         "metric": (0, 0, 1),
         "christoffel": (0, 0, 1),
         "geodesics": (6, 0, 0),
@@ -123,7 +124,6 @@ LONG = "fluorescence intensity after subtraction of the blank"
 @pytest.mark.parametrize("width", [PHONE, SCREEN])
 def test_every_figure_is_drawn_and_fits(width, quantity, tmp_path):
     run = Run(tmp_path / "run", quantity=quantity).write()
-    run.write_posterior()
     seen, console = browse(tmp_path, run.page(), width)
     assert (console, seen["errors"], seen["loaded"]) == ([], [], [])
     assert (seen["width"], seen["wide"]) == (width, width)
@@ -150,7 +150,6 @@ def test_hostile_names_are_shown_and_do_not_run(tmp_path):
         axis_unit=hostile,
         source=hostile,
     ).write()
-    run.write_posterior()
     seen, console = browse(tmp_path, run.page(), SCREEN)
     assert not seen["hacked"]
     assert (console, seen["errors"], seen["loaded"]) == ([], [], [])

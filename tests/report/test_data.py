@@ -16,7 +16,6 @@ def test_everything_of_a_run_is_read(written):
     assert np.allclose(report.predictions.predicted - written.signal, 0.25, atol=1e-5)
     assert np.allclose(report.predictions.half_width, 0.5)
     assert report.predictions.band == "90% interval"
-    assert (report.posteriors, report.posterior_metric) == (None, None)
     assert report.metrics["summary"] == {}
     log = report.training["the decoders"]
     assert log.epochs == [[0, 5, 10]] * 5
@@ -51,8 +50,6 @@ def test_maps_and_paths_are_means_over_members_in_concentrations(chart, kappa, l
 
 
 def test_posteriors_are_read_and_tables_without_lines_are_none(run):
-    run.write_posterior()
-    run.write_posterior_metric()
     report = run.report()
     assert list(report.posteriors) == ["0", "10", "20", "40"]
     assert np.allclose(report.posteriors["40"].concentrations, np.linspace(0, 40, 9))
@@ -61,8 +58,9 @@ def test_posteriors_are_read_and_tables_without_lines_are_none(run):
     assert np.allclose(metric.concentrations, np.linspace(5, 40, 8))
     assert np.allclose(metric.mean, 2 / np.sqrt(40 * metric.concentrations), rtol=1e-5)
     assert np.allclose(metric.deviation, metric.mean / 2, rtol=1e-5)
-    run.plot_file("posterior").write_text("level,concentration,density\n", encoding="utf-8")
-    assert run.report().posteriors is None
+    run.empty("posterior", "metric_posterior")
+    report = run.report()
+    assert (report.posteriors, report.posterior_metric) == (None, None)
 
 
 def test_a_posterior_keeps_every_point_that_is_seen(run):

@@ -19,15 +19,8 @@ from tests.report.run import Run
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    run = Run(tmp_path_factory.mktemp("run")).write()
-    run.write_posterior()
-    return run
-
-
-@pytest.fixture(scope="module")
-def report(run):
-    return run.report()
+def report(written):
+    return written.report()
 
 
 def test_numbers_are_rounded_and_gaps_stay_gaps():
@@ -49,17 +42,17 @@ def test_long_titles_are_broken_into_lines_and_stay_text():
     assert max(len(line) for line in lines[1:]) <= 38
 
 
-def test_spectra_are_those_measured(report, run):
+def test_spectra_are_those_measured(report, written):
     figure = spectra_figure(report)
     assert [trace["name"] for trace in figure.traces] == ["0 ppb", "10 ppb", "20 ppb", "40 ppb"]
-    assert np.allclose([trace["y"] for trace in figure.traces], run.signal, rtol=1e-4)
-    assert np.allclose(figure.traces[0]["x"], run.axis, rtol=1e-4)
+    assert np.allclose([trace["y"] for trace in figure.traces], written.signal, rtol=1e-4)
+    assert np.allclose(figure.traces[0]["x"], written.axis, rtol=1e-4)
 
 
-def test_every_fold_can_be_chosen_and_has_its_band(report, run):
+def test_every_fold_can_be_chosen_and_has_its_band(report, written):
     figure = folds_figure(report)
     assert [value for value, _ in figure.selectors[0].options] == list(figure.choices)
-    for level, spectrum in enumerate(run.signal):
+    for level, spectrum in enumerate(written.signal):
         low, high, measured, predicted = figure.choices[str(level)]["y"]
         assert np.allclose(measured, spectrum, rtol=1e-4)
         assert np.allclose(predicted, spectrum + 0.25, rtol=1e-4)

@@ -33,11 +33,8 @@ def plotly_of(page):
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory):
-    run = Run(tmp_path_factory.mktemp("full")).write()
-    run.write_posterior()
-    run.write_posterior_metric()
-    return Page(run.page())
+def full(written):
+    return Page(written.page())
 
 
 def test_every_section_and_figure_is_there_in_order(full):
@@ -96,8 +93,6 @@ def test_names_from_files_are_text_everywhere(written, tmp_path):
         source=HOSTILE,
         band=HOSTILE.replace('"', ""),
     ).write()
-    run.write_posterior()
-    run.write_posterior_metric()
     scores = {"pooled_r2": 1.0, "rmse": 0.5}
     run.change("validate", baselines={HOSTILE: scores}, best_baseline=HOSTILE)
     run.change("validate", bands={HOSTILE: scores})
@@ -168,24 +163,21 @@ def test_methods_are_sorted_and_geonode_is_marked(run):
     ]
 
 
-def test_what_only_some_runs_have_is_shown_where_it_is_there(written, run):
-    run.write_posterior()
-    run.write_posterior_metric()
+def test_what_only_some_runs_have_is_shown_where_it_is_there(full, run):
     published = {"rmse": 0.1875, "q2": 0.625, "pooled_r2": 0.5625, "interior_pooled_r2": 0.4375}
     found = {"pls": {"median_absolute_error": 1.5}, "pcr": {"median_absolute_error": 4.5}}
     run.change("validate", calibrations=found, published_method=published)
     summary = {"seconds": {"metric": 21.728, "total": 51.55}, "peak_mb": 444.6}
     run.metric_file("summary").write_text(json.dumps(summary), encoding="utf-8")
-    plain, more = Page(written.page()).words, Page(run.page()).words
+    more = Page(run.page()).words
     for sentence in (
-        "The learned geometry of the predictor",
         "published method: perceptrons on paths 0.188 0.625 0.562 0.438 geonode 0.250 0.375 0.500",
         "Classical calibrations are off by (median) pls 1.50 ppb and pcr 4.50 ppb.",
         "metric 21.7 total 51.",
         "Largest memory of a stage: 445 MB",
     ):
         assert sentence in more
-        assert sentence not in plain
+        assert sentence not in full.words
     assert "1 of 2 baselines has a smaller error than geonode" in more  # it is no baseline
     listed = more.split("What was not measured Limits of the numbers")[1]
     for part in ("Replicate", "Score", "Intervals", "Skill", "Concentrations", "Time"):
@@ -219,8 +211,7 @@ def test_what_is_null_is_said_to_be_unknown(tmp_path):
     )
     run.change("geodesics", unconverged=3)
     run.metric_file("env").unlink()
-    for name in ("training", "metric_training"):
-        run.plot_file(name).write_text("epoch,fold,member,loss\n", encoding="utf-8")
+    run.empty("training", "metric_training", "posterior", "metric_posterior")
     page = Page(run.page())
     for part in (
         *("Replicate noise: every level was scanned once", "Pooled R²: undefined"),
@@ -232,6 +223,7 @@ def test_what_is_null_is_said_to_be_unknown(tmp_path):
         *("the shaded band is the standard deviation", "No intervals were calibrated"),
     ):
         assert part in page.words
+    assert "The learned geometry of the predictor" not in page.words
     assert "None" not in page.words
     assert "nan" not in page.words.split()
     figures = [attributes["data-figure"] for attributes in page.all("figure")]
@@ -263,7 +255,6 @@ def test_fifty_levels_stay_below_six_megabytes(tmp_path):
     """With numbers that fill all their digits, and as many as are ever drawn."""
     levels, wavelengths, times = 50, 1200, 11
     run = Run(tmp_path, tuple(float(level) for level in range(levels)), members=1).write()
-    run.write_posterior()
     report = run.report()
     rng = np.random.default_rng(0)
     axis = np.linspace(200.0, 1000.0, wavelengths)
