@@ -90,12 +90,6 @@ def test_linear_is_the_weighted_mean_of_the_neighbours(spectra):
     np.testing.assert_allclose(predicted, 0.75 * spectra[1] + 0.25 * spectra[2])
 
 
-def test_pchip_is_monotone_between_levels(spectra):
-    steps = np.cumsum(np.exp(3 * spectra), axis=0)
-    path = [baselines.pchip(POSITIONS, steps, t) for t in np.linspace(-1, 1, 101)]
-    assert np.diff(path, axis=0).min() >= -1e-12 * steps.max()
-
-
 @pytest.mark.parametrize(
     ("position", "value"), [(0.0, 1.0), (0.5, 0.6875), (-0.5, 0.6875), (2.0, -1.5), (-3.0, -3.0)]
 )
@@ -106,15 +100,10 @@ def test_natural_cubic_hat(position, value):
     np.testing.assert_allclose(predicted, [value], atol=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("position", "row"), [(-5.0, 0), (-0.69, 1), (0.19, 3), (0.9, 5), (2.0, 5)]
-)
-def test_nearest(position, row, spectra):
-    predicted = baselines.nearest(POSITIONS, spectra, position)
-    np.testing.assert_array_equal(predicted, spectra[row])
-
-
 def test_nearest_takes_the_lower_of_two_equally_near(spectra):
+    for position, row in ((-5.0, 0), (-0.69, 1), (0.19, 3), (0.9, 5), (2.0, 5)):
+        predicted = baselines.nearest(POSITIONS, spectra, position)
+        np.testing.assert_array_equal(predicted, spectra[row])
     # Charted 0, 20, 40, 60 with 30 left out: rounding makes the upper one nearer by 1e-17.
     positions = 2 * np.array([0.0, 20.0, 40.0, 60.0]) / 60.0 - 1
     position = 2 * 30.0 / 60.0 - 1

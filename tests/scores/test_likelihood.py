@@ -40,15 +40,6 @@ def test_the_likelihood_is_at_least_what_a_search_finds(levels, length, noise):
         assert bounds[0] * (1 - 1e-9) <= value <= bounds[1] * (1 + 1e-9)
 
 
-def test_predictions_are_those_of_the_search_where_both_find_the_same():
-    positions, values = draws(1, 8, 0.6, 1e-3)
-    searched, found = by_search(positions, values), most_likely(positions, values)
-    for position in (-0.9, 0.1, 1.3):
-        expected = searched.predict(np.array([[position]]))[0]
-        predicted = found.weights(positions, position) @ values
-        np.testing.assert_allclose(predicted, expected, atol=1e-3)
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("values", [np.eye(6), np.zeros((6, 2)), np.outer(np.arange(6.0), [1, 2])])
 def test_odd_values_have_a_kernel_within_the_bounds(values):

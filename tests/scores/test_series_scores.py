@@ -136,27 +136,6 @@ def test_what_is_marked_depends_on_the_measured_spectra_alone(seed, factor):
 
 
 @pytest.mark.parametrize(
-    ("name", "blanks"),
-    [
-        ("aunp_as_030mb", []),
-        ("quinine_flu", []),  # the lowest varies 0.05 times as much as the others
-        ("aunp_mb_coarse", []),
-        ("raman_glucose_a", []),
-        ("pmppp_sync_dl15", ["31"]),  # no band above its noise; the next one has 0.013
-    ],
-)
-def test_only_blanks_of_measured_series_are_marked(name, blanks, measured_data):
-    file = measured_data / f"{name}.csv"
-    with file.open(encoding="utf-8") as lines:
-        levels = np.array([float(level) for level in next(lines).split(",")[1:]])
-    axis, *measured = np.loadtxt(file, delimiter=",", skiprows=1, unpack=True)
-    mean = np.broadcast_to(np.mean(measured, axis=0), np.shape(measured))
-    scores = series_scores(axis, levels, np.array(measured), mean)
-    assert scores["undefined_r2"] == blanks
-    json.dumps(scores, allow_nan=False)
-
-
-@pytest.mark.parametrize(
     ("rmse", "best", "expected"),
     [(0.0, 2.0, 1.0), (1.5, 2.0, 0.25), (2.0, 2.0, 0.0), (5.0, 2.0, -1.5), (1.0, 0.0, None)],
 )
