@@ -29,8 +29,8 @@ def app(parameters: Parameters) -> str:
 
     sample = parameters.benchmark.sequential_sample
     device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
-    records = stage_records(parameters)
     series, learned, features = _inputs()
+    records = stage_records(parameters)
     with progress("timing the sequential method", sample) as report:
         call = time_sequential(learned, series, device, sample, report)
     with progress("timing grid, geodesics and training", 4) as report:

@@ -20,7 +20,8 @@ def app(parameters: Parameters) -> str:
     source = Path(parameters.spectra.source).name
     with consistent_artifacts(SPECTRA, CHRISTOFFEL, GEODESICS):
         found = read_report(source, SPECTRA, CHRISTOFFEL, GEODESICS, METRICS)
-    path, predictions = METRICS / "report.html", found.predictions
+    path = METRICS / "report.html"
+    predictions = found.predictions
     band = (predictions.band, predictions.half_width)
     r2 = [scores["r2"] for scores in found.scores["folds"].values()]
     with progress("drawing", 2) as report:

@@ -67,11 +67,10 @@ def read_report(
         raise _of_another_run(metrics / "metric.json", "its folds are not those of the levels")
     kappa = list(kappas.values())[-1]
     chart = Chart(math.inf if kappa is None else kappa, series.chart.low, series.chart.high)
+    logs = {"the metric": "metric_training", "the decoders": "training"}
     training = {
-        "the metric": _read_training(plots / "metric_training.csv", len(kappas)),
-        "the decoders": _read_training(plots / "training.csv", len(kappas)),
+        name: _read_training(plots / f"{file}.csv", len(kappas)) for name, file in logs.items()
     }
-    posterior = plots / "posterior.csv"
     return Report(
         source=source,
         series=series,
@@ -83,7 +82,7 @@ def read_report(
         maps=_read_maps(christoffel, series, chart),
         paths=_read_paths(geodesics, series, chart),
         training={name: log for name, log in training.items() if log.terms},
-        posteriors=(_read_posteriors(posterior, names) if posterior.is_file() else {}) or None,
+        posteriors=_read_posteriors(plots / "posterior.csv", names) or None,
         posterior_metric=_read_posterior_metric(plots / "metric_posterior.csv"),
         metrics=found,
     )

@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 
+UNDEFINED = "undefined"
 
-def number(value: float | int | None, digits: int = 3, absent: str = "undefined") -> str:
+
+def number(value: float | int | None, digits: int = 3, absent: str = UNDEFINED) -> str:
     """Number with some significant digits and a proper minus sign.
 
     Args:
@@ -29,17 +31,15 @@ def number(value: float | int | None, digits: int = 3, absent: str = "undefined"
     return text.replace("-", "−")
 
 
-def quantity(
-    value: float | int | None, unit: str, digits: int = 3, absent: str = "undefined"
-) -> str:
+def quantity(value: float | int | None, unit: str, digits: int = 3) -> str:
     """Number with its unit; the unit "1" is left out."""
-    text = number(value, digits, absent)
-    return text if unit == "1" or text == absent else f"{text} {unit}"
+    text = number(value, digits)
+    return text if unit == "1" or text == UNDEFINED else f"{text} {unit}"
 
 
-def share(value: float | None, absent: str = "undefined") -> str:
+def share(value: float | None) -> str:
     """Share in per cent."""
-    return absent if value is None else f"{number(100 * value)} %"
+    return UNDEFINED if value is None else f"{number(100 * value)} %"
 
 
 def listed(names: list[str]) -> str:

@@ -13,6 +13,7 @@ from geonode.report.reading import read_report
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import level_names, read_series, write_series
 from geonode.spectra.table import SpectraTable
+from geonode.storage.lineage import read_seal
 
 SLOPE = 0.8  # a of ln sqrt(g) = a x + b, so G = a
 NOT_MEASURED = (
@@ -120,6 +121,9 @@ class Run:
         write_series(self.artifacts[0], table, chart, parameters)
         self.series = read_series(self.artifacts[0])
 
+    def _made_from(self, count):
+        return {path.name: read_seal(path).checksum for path in self.artifacts[:count]}
+
     def _write_grids(self):
         """Member m has ln sqrt(g) = a x + m."""
         nodes = np.linspace(-1.0, 1.0, 33)
@@ -129,7 +133,8 @@ class Run:
             "ln_sqrt_g": np.broadcast_to(SLOPE * nodes[:, None] + member, shape),
             "christoffel": np.full(shape, SLOPE),
         }
-        with self.series.artifact_writer(self.artifacts[1], {}) as writer:
+        attributes = {"made_from": self._made_from(1)}
+        with self.series.artifact_writer(self.artifacts[1], attributes) as writer:
             writer.coordinate("position", nodes, units="1", long_name="charted", dims=("node",))
             for name, values in grids.items():
                 dims = ("member", "fold", "node", "wavelength")
@@ -148,7 +153,7 @@ class Run:
         times = np.linspace(0.0, 1.0, self.times)
         paths = np.log(ends[source, None] + times * (ends[target] - ends[source])[:, None]) / SLOPE
         shape = (self.members, count + 1, len(pairs), self.wavelengths)
-        attributes = {"members": self.members}
+        attributes = {"members": self.members, "made_from": self._made_from(2)}
         with self.series.artifact_writer(self.artifacts[2], attributes) as writer:
             levels = np.array(self.levels)
             for name, index in (("source", source), ("target", target)):

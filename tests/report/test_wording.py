@@ -29,7 +29,7 @@ def test_numbers_have_sensible_digits(value, expected):
 def test_units_shares_signs_and_lists():
     assert quantity(0.5, "ppb") == "0.500 ppb"
     assert quantity(0.5, "1") == "0.500"
-    assert quantity(None, "ppb", absent="not measured") == "not measured"
+    assert quantity(None, "ppb") == "undefined"
     assert share(0.921) == "92.1 %"
     assert share(None) == "undefined"
     assert signed(1.25, "ppb") == "+1.25 ppb"
