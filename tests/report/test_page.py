@@ -138,6 +138,7 @@ def test_the_verdict_says_what_is_worse_and_what_is_better(full):
     assert "the error of geonode is 2 times larger" in full.words
     assert "Better. Skill is 0.500: the error is 50 % smaller" in full.words
     assert "Less than promised. The 90 % intervals hold 80 %" in full.words
+    assert [line["class"] for line in full.all("li")][:4] == ["plain", "bad", "good", "bad"]
     assert "1 of 2 baselines has a smaller error than geonode" in full.words
 
 
