@@ -220,6 +220,7 @@ def test_what_is_null_is_said_to_be_unknown(tmp_path):
         *("Score “fwhm error”: not given for any level", "Score “R²”: not given for any level"),
         *("estimating a concentration from its spectrum was not tested", "3 of 1 000 miss"),
         *("No trajectories are stored: set geodesics.time_points", "Time: not on record"),
+        *("64 of 1 000 were integrated again", "Trajectories: none are stored"),
         *("Device: the machine was not described", "Nothing was trained in this run"),
         *("the shaded band is the standard deviation", "No intervals were calibrated"),
     ):

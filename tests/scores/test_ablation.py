@@ -20,14 +20,19 @@ from geonode.scores.ablation import (
     PATH_FLAT,
     PATH_SHARED,
     InitialWeights,
+    Job,
     OneChart,
     baselines,
     networks,
     posteriors,
+    rows_of,
+    simulated,
 )
 from geonode.scores.baselines import BASELINES
 from geonode.scores.comparison import Comparison
 from geonode.series_fit import fit_series
+from geonode.simulation.draws import Draws
+from geonode.simulation.series import simulate
 from geonode.spectra.chart import Chart
 from tests.training.series import cpu, series
 
@@ -108,6 +113,17 @@ def test_posteriors_are_that_of_the_package_and_those_without_one_part(measured,
     assert rows[FLAT].rmse == pytest.approx(left_out_by_weights(measured, of_one_chart), rel=1e-6)
     assert len({row.rmse for row in rows.values()}) == 3
     assert all(0 <= row.interior90 <= 1 and 0 <= row.ends90 <= 1 for row in rows.values())
+
+
+def test_simulated_series_are_scored_as_measured_ones_are():
+    rows = rows_of(Job(simulated, (5, 2, 1)), lambda done: None)
+    assert [row.series for row in rows] == ["5 levels, 0"] * 3 + ["5 levels, 1"] * 3
+    concentrations, spectra = simulate(Draws.of(1, torch.device("cpu")), 2, 5)
+    one = replace(MEASURED, concentrations=concentrations[1].numpy(), signal=spectra[1].numpy())
+    learned = left_out_by_weights(one, lambda evidence: packaged_prior().rule(evidence)[0])
+    assert rows[3].predictor == LEARNED
+    assert rows[3].rmse == pytest.approx(learned, rel=1e-5)
+    assert numbers(rows[3])[1:] == (None, None)
 
 
 def evidence():

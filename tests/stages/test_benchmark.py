@@ -1,15 +1,19 @@
 """Records of the stages, as `benchmark` reads them."""
 
+import json
 from dataclasses import asdict
 
 import pytest
 
+from geonode.devices.device import resolve
 from geonode.errors import ArtifactError, MissingArtifactError
 from geonode.observation.record import Record, conditions
 from geonode.parameters_file import read_parameters
+from geonode.performance import benchmark
+from geonode.performance.timing import Quartiles
 from geonode.storage.document import write_document
 from stages.benchmark import stage_records
-from stages.paths import PIPELINE, RECORDS
+from stages.paths import DEVICE, METRICS, PIPELINE, RECORDS
 
 
 @pytest.fixture
@@ -21,6 +25,35 @@ def parameters(project):
         record = Record(10.0 + place, 100.0, None, True, here)
         write_document(RECORDS / f"{name}.json", asdict(record))
     return found
+
+
+@pytest.fixture
+def timed(parameters, monkeypatch):
+    """Timings of a device that is not there."""
+    kernels = {"rates": {}, "published_work": {"seconds": 100.0}}
+    seconds = Quartiles(2e-4, 1e-4, 4e-4)
+    monkeypatch.setattr("stages.benchmark._inputs", lambda: (None, None, None))
+    monkeypatch.setattr(benchmark, "time_sequential", lambda *_: seconds)
+    monkeypatch.setattr(benchmark.Kernels, "measure", lambda *_: kernels)
+    write_document(DEVICE, resolve("cpu", parameters.precision).describe())
+
+
+def test_the_speed_up_is_over_the_calls_of_the_publication(timed, run):
+    assert run("benchmark").exit_code == 0
+    found = json.loads((METRICS / "benchmark.json").read_text(encoding="utf-8"))
+    calls, total = 162_270_000_000, sum(10.0 + place for place in range(8))
+    assert found["pipeline"] == pytest.approx(
+        {
+            "seconds": total,
+            "speedup": 2e-4 * calls / total,
+            "speedup_q25": 1e-4 * calls / total,
+            "speedup_q75": 4e-4 * calls / total,
+        }
+    )
+    assert found["published_work"]["speedup"] == pytest.approx(2e-4 * calls / 100)
+    assert found["sequential"]["days_extrapolated"] == pytest.approx(2e-4 * calls / 86400)
+    expected = {"seconds": 12.0, "peak_mb": 100.0, "device_peak_mb": None}
+    assert found["stages"]["spectra"] == expected
 
 
 def change(name, **values):
