@@ -34,7 +34,7 @@ from geonode.geometry.metric import FLOOR, Metric
 from geonode.geometry.sources import GridSource, grid_source
 from geonode.geometry.stored import STORAGE, write_grids
 from geonode.parameters_file import read_parameters
-from geonode.performance.timing import Quartiles, time_calls
+from geonode.performance.timing import time_calls
 from geonode.spectra.series import Series, read_series
 from stages.paths import METRIC, PARAMETERS, SPECTRA
 

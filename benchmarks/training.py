@@ -23,7 +23,6 @@ from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.parameters_file import read_parameters
 from geonode.performance.benchmark import time_training
-from geonode.performance.floors import Rates, training_work
 from geonode.spectra.series import Series, read_series_csv
 from geonode.storage.document import write_document
 from geonode.training.context import TrainingRun

@@ -67,28 +67,29 @@ def propose(
     scale: Scale = (np.log, np.exp) if proposes_log(levels) else (np.asarray, np.asarray)
     to, back = scale
     grid = back(np.linspace(to(levels[0]), to(levels[-1]), GRID))
-    posterior = MetricPosterior.of(levels, spectra, packaged_prior())
-    _, over_range = expected_errors(posterior, grid)
+    after = _root_mean_square(expected_errors(levels, spectra, grid)[1])
     found: list[Proposal] = []
     for _ in range(count):
         middles = back((to(levels[1:]) + to(levels[:-1])) / 2)
-        predicted, errors = expected_errors(posterior, middles)
+        predicted, errors = expected_errors(levels, spectra, middles)
         gap = int(np.argmax(errors))
         levels = np.insert(levels, gap + 1, middles[gap])
         spectra = np.insert(spectra, gap + 1, predicted[gap], axis=0)
-        posterior, before = MetricPosterior.of(levels, spectra, posterior.prior), over_range
-        _, over_range = expected_errors(posterior, grid)
-        sizes = (float(np.sqrt(np.mean(e**2))) for e in (before, over_range))
-        found.append(Proposal(float(middles[gap]), float(errors[gap]), *sizes))
+        before, after = after, _root_mean_square(expected_errors(levels, spectra, grid)[1])
+        found.append(Proposal(float(middles[gap]), float(errors[gap]), before, after))
         report(1)
     return found
 
 
 def expected_errors(
-    posterior: MetricPosterior, targets: Float[np.ndarray, "target"]
+    levels: Levels, spectra: Spectra, targets: Float[np.ndarray, "target"]
 ) -> tuple[Float[np.ndarray, "target wavelength"], Float[np.ndarray, "target"]]:
     """Predicted spectra, and the root mean square over wavelengths of their expected errors."""
-    found = posterior.predict(targets)
-    deviations = found.factors @ posterior.spectra
+    found = MetricPosterior.of(levels, spectra, packaged_prior()).predict(targets)
+    deviations = found.factors @ spectra
     errors = np.sqrt((deviations**2).sum(1).mean(1) + found.even)
-    return found.weights @ posterior.spectra, errors
+    return found.weights @ spectra, errors
+
+
+def _root_mean_square(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))

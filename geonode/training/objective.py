@@ -16,8 +16,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from geonode.config import TrainingParameters
-from geonode.devices.device import Device, one_thread
-from geonode.devices.device import unless_out_of_memory
+from geonode.devices.device import Device, one_thread, unless_out_of_memory
 from geonode.devices.products import fast_products
 from geonode.devices.profile import profile_of
 from geonode.errors import TrainingError

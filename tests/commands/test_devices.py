@@ -10,8 +10,8 @@ from geonode import cli
 from geonode.devices import present
 from geonode.devices.profile import Profile
 
-PROCESSOR = Profile(1_500, 2, 1_000, False, False, 0.0, "float64")
-CARD = Profile(4_000_000, 1, 40_000, True, True, 33.5, "float64")
+PROCESSOR = Profile(1_500, 2, 1_000, False, False, "float64")
+CARD = Profile(4_000_000, 1, 40_000, True, True, "float64")
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,6 @@ import pytest
 
 from geonode.errors import TrainingError
 from geonode.estimation.next_levels import expected_errors, propose
-from geonode.posterior.posterior import MetricPosterior
-from geonode.posterior.prior import packaged_prior
 
 AXIS = np.linspace(0, 1, 21)
 BAND = np.exp(-(((AXIS - 0.5) / 0.2) ** 2))
@@ -33,7 +31,7 @@ def test_proposals_follow_from_those_before():
     spectra = saturating(levels)
     both = propose(levels, spectra, 2)
     at, first = np.searchsorted(levels, both[0].concentration), np.array([both[0].concentration])
-    predicted, _ = expected_errors(MetricPosterior.of(levels, spectra, packaged_prior()), first)
+    predicted, _ = expected_errors(levels, spectra, first)
     (then,) = propose(np.insert(levels, at, first), np.insert(spectra, at, predicted[0], 0), 1)
     assert both[1] == pytest.approx(then, rel=1e-8)
     assert both[1].before == both[0].after
