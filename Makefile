@@ -24,7 +24,7 @@ repro: .venv/installed
 PYTEST = env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 python -m pytest -n auto \
 	--dist loadfile --no-loadscope-reorder
 # Checks the annotations of every call, which takes a quarter more time.
-TYPED = --jaxtyping-packages=geonode,beartype.beartype
+TYPED = --jaxtyping-packages=geonode,tests.checked
 
 test: .venv/installed-test
 	$(PYTEST) -m "not slow"

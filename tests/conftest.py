@@ -1,6 +1,7 @@
 import os
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 
@@ -17,6 +18,12 @@ def measured_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no measured series beside the project")
     return folder
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """No check of annotations: a stand-in, or what a function itself has to refuse, is passed."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 def pytest_collection_modifyitems(items):

@@ -100,7 +100,7 @@ def test_the_parameters_are_those_of_the_preset(preset):
 )
 def test_a_wrong_parameter_is_refused_by_fit_and_named(changes, key, found):
     with pytest.raises(ParameterError, match=f"Regressor: {key}: found {found}, expected"):
-        cheap(**changes).fit(X, Y)
+        cheap().set_params(**changes).fit(X, Y)
 
 
 def test_inner_levels_change_nothing_that_is_predicted_or_estimated(monkeypatch):
@@ -137,7 +137,7 @@ def test_containers_and_numbers_of_every_kind_give_the_same_and_names_are_rememb
     with pytest.raises(ValueError, match="feature names"):
         named.predict(given.rename(columns={"ppb": "ppm"}))
     numbers = {"members": np.int64(1), "epochs": np.int32(3), "kappa": np.float32(8)}
-    other = cheap(chart="asinh", **numbers).fit(X, Y.astype(np.float32))
+    other = cheap(chart="asinh").set_params(**numbers).fit(X, Y.astype(np.float32))
     assert other.series_.chart == Chart.of("asinh", 8.0, LEVELS)
 
 

@@ -46,7 +46,7 @@ def test_units_of_all_threads_are_counted_and_time_is_that_of_the_clocks(line):
 
 @LINUX
 def test_memory_is_what_is_held_and_the_own_is_without_mapped_files(line, tmp_path):
-    np.save(tmp_path / "file.npy", np.ones(20_000_000))
+    np.lib.format.open_memmap(tmp_path / "file.npy", "w+", shape=(20_000_000,))[:] = 1
     before, own = resident_memory(), own_memory()
     mapped = np.load(tmp_path / "file.npy", mmap_mode="r")
     assert mapped.sum() == 20_000_000

@@ -119,7 +119,8 @@ def test_simulated_series_are_scored_as_measured_ones_are():
     rows = rows_of(Job(simulated, (5, 2, 1)), lambda done: None)
     assert [row.series for row in rows] == ["5 levels, 0"] * 3 + ["5 levels, 1"] * 3
     concentrations, spectra = simulate(Draws.of(1, torch.device("cpu")), 2, 5)
-    one = replace(MEASURED, concentrations=concentrations[1].numpy(), signal=spectra[1].numpy())
+    axis, signal = np.arange(float(spectra.shape[2])), spectra[1].numpy()
+    one = replace(MEASURED, axis=axis, concentrations=concentrations[1].numpy(), signal=signal)
     learned = left_out_by_weights(one, lambda evidence: packaged_prior().rule(evidence)[0])
     assert rows[3].predictor == LEARNED
     assert rows[3].rmse == pytest.approx(learned, rel=1e-5)

@@ -3,12 +3,14 @@ import io
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from geonode.scores.estimation import estimate_left_out
 from geonode.scores.tables import metric_csv, posterior_csv, predictions_csv
 from tests.estimation.known import LEVELS, bent, known, noise
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_one_row_for_every_level_and_wavelength():
     series = SimpleNamespace(
         axis=np.array([200.0, 200.5]),

@@ -38,6 +38,7 @@ def timed(parameters, monkeypatch):
     write_document(DEVICE, resolve("cpu", parameters.precision).describe())
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_the_speed_up_is_over_the_calls_of_the_publication(timed, run):
     assert run("benchmark").exit_code == 0
     found = json.loads((METRICS / "benchmark.json").read_text(encoding="utf-8"))

@@ -128,6 +128,7 @@ def test_nothing_to_join_and_half_precision_are_refused(
         solved(tables(stations, wavelengths, dtype), device)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_formats_and_shapes_are_not_mixed(name, device):
     arguments = tables(3, 4, np.float32)
