@@ -54,6 +54,12 @@ class ArrayEntry:
     bytes_in_memory: int
 
 
+def not_finite_at(values: Shaped[np.ndarray, "..."]) -> tuple[int, ...] | None:
+    """Index of the first NaN or infinity; None if all values are finite."""
+    finite = np.isfinite(values)
+    return None if finite.all() else tuple(np.argwhere(~finite)[0].tolist())
+
+
 @dataclass(frozen=True)
 class Artifact:
     """Verified artifact, opened by `open_artifact`.
@@ -151,9 +157,7 @@ class Artifact:
         for corner in np.ndindex(*map(ceil_divide, array.shape, part)):
             start = [place * size for place, size in zip(corner, part, strict=True)]
             region = [slice(first, first + n) for first, n in zip(start, part, strict=True)]
-            finite = np.isfinite(self._select(name, tuple(region)))
-            if not finite.all():
-                inside = np.argwhere(~finite)[0].tolist()
+            if (inside := not_finite_at(self._select(name, tuple(region)))) is not None:
                 return tuple(map(sum, zip(start, inside, strict=True)))
         return None
 

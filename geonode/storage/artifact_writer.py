@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 
 from geonode.errors import ArtifactError
-from geonode.storage.artifact import open_artifact
+from geonode.storage.artifact import not_finite_at, open_artifact
 from geonode.storage.artifact_layout import (
     CHUNK_BYTES,
     CRC_BYTES,
@@ -138,7 +138,7 @@ class BlockWriter:
 
         Raises:
             ArtifactError: index or block are of another size or dtype; nothing is broadcast or
-                cast.
+                cast. Or a value is not finite.
         """
         shape, dtype = self._array.shape[self._block_dims :], self._array.dtype
         if len(index) != self._block_dims or block.shape != shape or block.dtype != dtype:
@@ -146,7 +146,16 @@ class BlockWriter:
                 f"{self._where}: block {index}: found {block.dtype} of shape {block.shape}, "
                 f"expected {dtype} of shape {shape} at an index of length {self._block_dims}"
             )
+        if (inside := not_finite_at(block)) is not None:
+            raise ArtifactError(f"{self._where}: {_not_finite((*index, *inside))}")
         self._array[index] = block
+
+
+def _not_finite(index: tuple[int, ...]) -> str:
+    return (
+        f"found NaN or infinity at index {index}, expected finite numbers; "
+        "look for the step that produced it"
+    )
 
 
 class ArtifactWriter:
@@ -162,7 +171,7 @@ class ArtifactWriter:
         self._dims: dict[str, tuple[str, ...]] = {}  # by array
         self._block_dims: dict[str, int] = {}  # by array
         self._coordinates: set[str] = set()
-        self._mapped: list[Path] = []
+        self._mapped: dict[str, Path] = {}  # file by array
 
     @property
     def parts(self) -> Parts:
@@ -275,7 +284,7 @@ class ArtifactWriter:
             for start in range(0, size, len(block)):
                 stream.write(block[: size - start])
             stream.write(bytes(CRC_BYTES))
-        self._mapped.append(file)
+        self._mapped[name] = file
         return self.parts.mapped(name)
 
     def _declare(
@@ -335,7 +344,7 @@ class ArtifactWriter:
         """Complete the files, seal them, and verify all of them."""
         for left in self._folder.rglob(f"*{HALF_WRITTEN}"):
             left.unlink()  # of a killed process; another has written the block since
-        for file in self._mapped:
+        for file in self._mapped.values():
             mapped = np.memmap(file, mode="r+")  # opened anew, as other processes may have written
             crc = google_crc32c.value(mapped[:-CRC_BYTES])
             mapped[-CRC_BYTES:] = np.frombuffer(crc.to_bytes(CRC_BYTES, "little"), np.uint8)
@@ -353,13 +362,9 @@ class ArtifactWriter:
         content = seal(encode_json(self._path, root), SEAL_AT)
         (self._folder / ROOT).write_bytes(content)
         artifact = open_artifact(self._folder)
-        for name in self._dims:
+        for name in self._mapped:  # the others were looked at block by block
             if (first := artifact.first_not_finite(name)) is not None:
-                raise self._error(
-                    name,
-                    f"found NaN or infinity at index {first}, expected finite numbers; "
-                    "look for the step that produced it",
-                )
+                raise self._error(name, _not_finite(first))
 
     def _check_complete(self, name: str) -> None:
         expected = math.prod(self._shape(name)[: self._block_dims[name]])

@@ -12,6 +12,7 @@ import safetensors.torch
 import torch
 
 from geonode.errors import ArtifactError
+from geonode.storage import artifact_writer as artifact_writer_module
 from geonode.storage.artifact import Artifact, open_artifact
 from geonode.storage.artifact_writer import artifact_writer
 from geonode.storage.integrity import damaged, verify, workload
@@ -140,6 +141,7 @@ def test_numbers_that_are_not_finite_are_found_though_sealed(root, monkeypatch, 
     values[index] = bad
     with monkeypatch.context() as writing:
         writing.setattr(Artifact, "first_not_finite", lambda *_: None)
+        writing.setattr(artifact_writer_module, "not_finite_at", lambda _: None)
         if array == "signal":
             write_spectra(root / "data/spectra.zarr", signal=values)
         else:
@@ -171,6 +173,7 @@ def test_the_last_number_of_an_array_of_many_parts_is_looked_at(
     dims = tuple("abc"[: len(shape)])
     with monkeypatch.context() as writing:
         writing.setattr(Artifact, "first_not_finite", lambda *_: None)
+        writing.setattr(artifact_writer_module, "not_finite_at", lambda _: None)
         with artifact_writer(tmp_path / "a.zarr", {}) as writer:
             if mapped:
                 writer.mapped("x", dims, shape, "float64", units="1", long_name="x")[...] = values
