@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from geonode.geometry.learned import LearnedMetrics
     from geonode.observation.record import Record
-    from geonode.performance.timing import Quartiles
+    from geonode.performance.benchmark import Sequential
     from geonode.spectra.series import Series
 
 
@@ -32,10 +32,11 @@ def app(parameters: Parameters) -> str:
     series, learned, features = _inputs()
     records = stage_records(parameters)
     with progress("timing the sequential method", sample) as report:
-        call = time_sequential(learned, series, device, sample, report)
+        one_by_one = time_sequential(learned, series, features, device, sample, report)
     with progress("timing grid, geodesics and training", 4) as report:
         measured = Kernels(learned, series, device, parameters).measure(features, report)
-    sequential = _sequential(call, sample)
+    call = one_by_one.seconds_per_call
+    sequential = _sequential(one_by_one, sample)
     extrapolated = sequential["seconds_extrapolated"]
     seconds = sum(record.seconds for record in records.values())
     work = measured.pop("published_work")
@@ -103,14 +104,15 @@ def _inputs() -> tuple["Series", "LearnedMetrics", "np.ndarray"]:
         return series, learned, read_features(GEODESICS, series)[:1]
 
 
-def _sequential(call: "Quartiles", sample: int) -> dict[str, Any]:
+def _sequential(found: "Sequential", sample: int) -> dict[str, Any]:
     """Time of the sequential method, extrapolated to the metric calls of the publication."""
     from geonode.reference.sequential import published_calls
 
-    calls = published_calls()
+    calls, call = published_calls(), found.seconds_per_call
     return {
         "metric_calls": calls,
         "sample_geodesics": sample,
+        "largest_difference": found.largest_difference,
         "seconds_per_call": call._asdict(),
         "seconds_extrapolated": call.median * calls,
         "days_extrapolated": call.median * calls / 86400,

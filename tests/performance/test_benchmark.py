@@ -1,4 +1,5 @@
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ import torch
 from geonode.config import PrecisionParameters
 from geonode.decoders.kinds import KINDS
 from geonode.devices.device import resolve
+from geonode.geodesics.problem import ordered_pairs
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
@@ -50,12 +52,17 @@ def test_the_sequential_way_is_timed_per_metric_call(monkeypatch, series, learne
     def solve(solver, source, target, w):
         solved.append((source, target, w))
         solver.calls = 4  # the first solve takes 4 s, the second 8 s: 1 s and 2 s a call
+        return SimpleNamespace(features=torch.tensor([target, 0.0, 0.0, 0.0, w]))
 
     clock = iter([0.0, 4.0, 10.0, 18.0])
     monkeypatch.setattr(SequentialSolver, "solve", solve)
     monkeypatch.setattr(benchmark.time, "perf_counter", lambda: next(clock))
-    seconds = time_sequential(learned, series, device, sample=2, report=done.append)
-    assert seconds == (1.5, 1.25, 1.75)
+    ends = series.positions[ordered_pairs(len(LEVELS))[1]]
+    features = np.zeros((1, 1, len(ends), WAVELENGTHS, 5))
+    features[..., 0], features[..., 4] = ends[:, None], series.wavelengths
+    features[..., 2] = 0.25
+    found = time_sequential(learned, series, features, device, sample=2, report=done.append)
+    assert found == ((1.5, 1.25, 1.75), 0.25)
     assert sum(done) == 2
     for source, target, w in solved:
         # Levels and wavelengths of the series, on the chart.
@@ -76,7 +83,8 @@ def test_the_sequential_way_runs_in_the_training_format_on_one_thread(
         return forward(module, points)
 
     monkeypatch.setattr(MetricModule, "forward", spy)
-    seconds = time_sequential(learned, series, device, sample=3)
+    features = np.zeros((1, 1, 20, WAVELENGTHS, 5))
+    seconds, _ = time_sequential(learned, series, features, device, sample=3)
     assert 0 < seconds.q25 <= seconds.median <= seconds.q75
     assert seen == [({torch.float32}, 1)] * (3 * (10 * 2 * 6 + 1))
 

@@ -31,9 +31,9 @@ def parameters(project):
 def timed(parameters, monkeypatch):
     """Timings of a device that is not there."""
     kernels = {"rates": {}, "published_work": {"seconds": 100.0}}
-    seconds = Quartiles(2e-4, 1e-4, 4e-4)
+    sequential = benchmark.Sequential(Quartiles(2e-4, 1e-4, 4e-4), 1e-6)
     monkeypatch.setattr("stages.benchmark._inputs", lambda: (None, None, None))
-    monkeypatch.setattr(benchmark, "time_sequential", lambda *_: seconds)
+    monkeypatch.setattr(benchmark, "time_sequential", lambda *_: sequential)
     monkeypatch.setattr(benchmark.Kernels, "measure", lambda *_: kernels)
     write_document(DEVICE, resolve("cpu", parameters.precision).describe())
 
@@ -52,6 +52,7 @@ def test_the_speed_up_is_over_the_calls_of_the_publication(timed, run):
         }
     )
     assert found["published_work"]["speedup"] == pytest.approx(2e-4 * calls / 100)
+    assert found["sequential"]["largest_difference"] == 1e-6
     assert found["sequential"]["days_extrapolated"] == pytest.approx(2e-4 * calls / 86400)
     expected = {"seconds": 12.0, "peak_mb": 100.0, "device_peak_mb": None}
     assert found["stages"]["spectra"] == expected
