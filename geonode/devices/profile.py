@@ -10,7 +10,7 @@ from geonode.devices.kernels.available import usable
 
 # Rows of all networks of a batch: few enough for the cache of a CPU, enough to keep an accelerator
 # busy.
-CPU_BATCH_ROWS = 1_500
+CPU_BATCH_ROWS = 3_000
 ACCELERATOR_BATCH_ROWS = 4_000_000
 
 # Memory for the arrays of one batch or tile (MB). That of a GPU is shared with the arrays of all

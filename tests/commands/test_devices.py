@@ -10,7 +10,7 @@ from geonode import cli
 from geonode.devices import present
 from geonode.devices.profile import Profile
 
-PROCESSOR = Profile(1_500, 2, 1_000, False, False, "float64")
+PROCESSOR = Profile(3_000, 2, 1_000, False, False, "float64")
 CARD = Profile(4_000_000, 1, 40_000, True, True, "float64")
 
 

@@ -14,7 +14,7 @@ OLD, SMALL, LARGE = (
 
 
 def test_a_processor_trains_a_few_models_on_every_core_and_mps_many_at_once():
-    processor = Profile(1_500, os.cpu_count(), 1_000, False, False, "float64")
+    processor = Profile(3_000, os.cpu_count(), 1_000, False, False, "float64")
     assert profile_of(torch.device("cpu")) == processor
     mps = Profile(4_000_000, 1, 2_000, False, False, "float32")
     assert profile_of(torch.device("mps")) == mps

@@ -1,7 +1,8 @@
 """The initial value problem of many geodesics at once: x'' = -G(x) x'^2 from time 0 to 1.
 
 Two integrators of torchdiffeq (R. T. Q. Chen et al., Neural Ordinary Differential Equations,
-NeurIPS 2018) tell where paths arrive, and how that depends on their first velocity.
+NeurIPS 2018) tell where paths arrive, and how that depends on their first velocity. They are
+imported when they are used, for they bring SciPy along, half a second that few runs need.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from typing import Protocol, runtime_checkable
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torchdiffeq import odeint, odeint_adjoint
 
 from geonode.geometry.field import Field
 
@@ -56,6 +56,8 @@ class RungeKutta:
         self, field: Field, start: Float[Tensor, "row"], velocity: Float[Tensor, "row"]
     ) -> Arrival:
         """Integrate paths to time 1."""
+        from torchdiffeq import odeint  # noqa: PLC0415
+
         equation, times = _Equation(field), _times(start)
         options = {"grid_constructor": self._edges, "interp": "linear"}
         state = torch.stack([start, velocity])
@@ -104,6 +106,8 @@ class DormandPrince:
         )
 
     def _follow(self, field: Field, start: Tensor, velocity: Tensor) -> Arrival:
+        from torchdiffeq import odeint_adjoint  # noqa: PLC0415
+
         equation, times = _Equation(field), _times(start)
         # Time is kept in the format of the state: some devices have no float64.
         steps = {"norm": _largest, "dtype": times.dtype}

@@ -16,7 +16,6 @@ from geonode.geodesics.problem import BoundaryValueProblem, Solution
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.solvers.corrections import LBFGS, Adam, Newton, ShootingMethod
 from geonode.geodesics.solvers.initial_value import DormandPrince, Integrator, RungeKutta
-from geonode.geodesics.solvers.scipy_bvp import solve_bvp_rows
 from geonode.geodesics.solvers.shooting import shoot
 from geonode.geometry.field import GridField
 
@@ -46,6 +45,8 @@ def _closed_form(
 def _scipy(
     closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
 ) -> Solution:
+    from geonode.geodesics.solvers.scipy_bvp import solve_bvp_rows  # noqa: PLC0415
+
     rows = rows_of(closed_form, problem)
     return solve_bvp_rows(*rows, tolerance=parameters.tolerance).unflatten(len(problem.source))
 
