@@ -38,6 +38,9 @@ FEWEST_LEVELS = 3
 BLOCK = 4
 """Targets predicted together: a single one takes four tenths of the time of a block."""
 
+MOST_THREADS = 4
+"""Threads that take blocks. Of 16, each waits for the interpreter longer than it computes."""
+
 
 class PosteriorPrediction(NamedTuple):
     """Predicted spectra as combinations of the training spectra.
@@ -106,11 +109,12 @@ class MetricPosterior:
         """Predict spectra at concentrations, none negative.
 
         All blocks have one size, the last one filled up, so that a prediction does not depend on
-        the other targets by a bit. Every thread of torch takes a block at a time.
+        the other targets by a bit. Some threads take a block at a time each.
         """
         starts = range(0, max(1, len(targets)), BLOCK)
         blocks = [_filled(targets[start : start + BLOCK]) for start in starts]
-        with ThreadPoolExecutor(torch.get_num_threads()) as threads, one_thread():
+        cores = min(MOST_THREADS, torch.get_num_threads())
+        with ThreadPoolExecutor(cores) as threads, one_thread():
             parts = list(threads.map(self._predict, blocks))
         average, factors, even, metric = zip(*parts, strict=True)
         count = len(targets)

@@ -46,5 +46,5 @@ def test_the_machine_and_whether_triton_can_be_imported(monkeypatch, version):
     found = module.machine()
     assert found["triton"] == version
     assert (found["cores"], found["threads"]) == (os.cpu_count(), torch.get_num_threads())
-    assert found["torch"] == str(torch.__version__)
+    assert str(torch.__version__).startswith(found["torch"])  # without or with a local label
     assert found["processor"] and found["system"] and found["python"]
