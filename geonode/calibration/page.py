@@ -112,7 +112,7 @@ def _remarks(calibration: Calibration) -> str:
     said = f"The 90% sets of geonode hold {coverage(calibration)} of the left-out levels."
     if ambiguous := sum(bool(one.disconnected[0]) for one in calibration.left_out.estimates):
         said += (
-            f" {ambiguous} of them have several parts: such spectra fit more than one "
+            f" Sets of several parts: {ambiguous}. Such a spectrum fits more than one "
             "concentration, and a diluted sample tells which."
         )
     if spans_decades(levels):
