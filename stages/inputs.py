@@ -21,7 +21,7 @@ from stages.command import BLOCKS
 from stages.paths import INPUTS, STAGES
 
 CODE = INPUTS / "code.json"
-"""What was read of every source file, so that only those that change are parsed again."""
+"""Cache of the parsed source files, so that only those that change are parsed again."""
 
 WITHOUT_EFFECT = {"engine", "memory_mb", "preset"}
 """Keys of params.yaml that change no byte, or are applied already."""
@@ -107,7 +107,7 @@ class SourceCode:
         return self.read[file]
 
     def _parsed(self, file: str, content: bytes, checksum: str) -> SourceFile:
-        """What a file says; data mean their bytes."""
+        """Digest and needs of a file; data need nothing, and their bytes are the digest."""
         if not file.endswith(".py"):
             return SourceFile(checksum, checksum, [])
         tree = ast.parse(content, file)
@@ -140,7 +140,7 @@ class SourceCode:
 
 
 def _known() -> dict[str, SourceFile]:
-    """What the last run read of every file; nothing where that is lost, as it is read again."""
+    """Cache of the last run; empty if it is lost, so that all files are read again."""
     try:
         return {path: SourceFile(*content) for path, content in read_document(CODE).items()}
     except (MissingArtifactError, CorruptArtifactError):

@@ -63,7 +63,7 @@ def solve_all(
         series: the levels and wavelengths.
         parameters: the block `geodesics` of the parameters.
         device: where to solve, and in which format.
-        report: told of every model.
+        report: called after every model.
         engine: solves the models, one at a time in every process.
         made_from: as `consistent_artifacts` yields it.
 

@@ -60,7 +60,7 @@ def smallest_resolution(
         source: of all models.
         like: format and device to compute in.
         tolerance: largest estimated error of ln sqrt(g) and of the Christoffel symbol.
-        report: told of every model.
+        report: called after every model.
 
     Raises:
         GeometryError: more than `MOST_NODES` would be needed.

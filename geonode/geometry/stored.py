@@ -53,7 +53,7 @@ def write_grids(
         series: for the coordinates.
         storage: format of the stored values, a key of `STORAGE`.
         check: called with every model and its grid, rounded as it was stored.
-        report: told of every grid.
+        report: called after every grid.
         engine: evaluates and stores.
         made_from: as `consistent_artifacts` yields it.
 

@@ -30,7 +30,7 @@ AXIS_OF_UNIT = {
     "eV": "photon_energy",
     "1": "axis",
 }
-"""What an axis is called whose unit alone is known."""
+"""Name of an axis of which only the unit is known, by unit."""
 
 AXIS_NAMES = {
     "wavelength",

@@ -8,7 +8,7 @@ from geonode.spectra.headers import Level, labelled_level, level, same_unit
 from geonode.spectra.sheet import Sheet, shortest
 
 Replicates = Literal["ask", "marks", "levels"]
-"""What `20.1` beside `20` is: asked about, a further scan of 20, or a level of its own."""
+"""Meaning of `20.1` beside `20`: asked about, a further scan of 20, or a level of its own."""
 
 _RENAMED = re.compile(r"(?P<first>[0-9]+)\.(?P<count>[1-9][0-9]*)")
 

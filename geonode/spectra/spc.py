@@ -46,7 +46,7 @@ SIGNALS = {
     "YREFLEC": "reflectance",
     "YEMISN": "emission",
 }
-"""What was measured, by its type."""
+"""Quantity that was measured, by the type in the file."""
 
 _HEADER = 512  # bytes
 
