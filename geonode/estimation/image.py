@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +14,10 @@ from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.large import batch_size
 from geonode.spectra.headers import UNITS, role
 from geonode.spectra.labelled_arrays import probe, require_chunks
-from geonode.spectra.optional import require
 from geonode.spectra.sheet import MOST_VALUES
 from geonode.storage.zarr_metadata import require_own_files, require_plain
 
 MOST_BYTES, MOST_CHUNKS = 2**42, 10**7  # largest image, which is never read as a whole
-EXTRA = "netcdf,cluster"
 
 
 TILE_BYTES = 2**24
@@ -73,7 +72,11 @@ class Image:
             SpectraError: not exactly one numeric variable is over two dimensions and a spectral
                 axis; the wavelengths neither ascend nor descend; or a package is absent.
         """
-        require("dask.array", EXTRA)
+        if find_spec("dask") is None:
+            raise SpectraError(
+                f"{path}: found no package dask, which images need; "
+                'pip install "geonode-spectra[cluster]"'
+            )
         data = _opened(path, chunks={})
         found = _images(data)
         if len(found) != 1:
@@ -145,7 +148,8 @@ def is_image(path: Path) -> bool:
 
 def _opened(path: Path, chunks: dict[str, int] | None) -> Any:
     """Open a store of arrays and read its coordinates only; with chunks, as dask arrays."""
-    xarray = require("xarray", EXTRA)
+    import xarray  # noqa: PLC0415 - few files need it
+
     try:
         require_own_files(path)
         require_plain(path, MOST_BYTES, MOST_CHUNKS, most_of_lines=8 * MOST_VALUES)

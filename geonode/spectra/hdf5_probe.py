@@ -55,8 +55,8 @@ def _of_zarr(path: str) -> Iterator[Any]:
 
 
 def _of_netcdf(path: str) -> Iterator[Any]:
-    import h5netcdf  # type: ignore[import-untyped]  # noqa: PLC0415 - of an extra
-    import h5py  # type: ignore[import-untyped]  # noqa: PLC0415 - of an extra
+    import h5netcdf  # noqa: PLC0415 - few files need it
+    import h5py  # noqa: PLC0415
 
     def arrays() -> Iterator[Any]:
         seen: list[object] = []

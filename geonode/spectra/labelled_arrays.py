@@ -18,7 +18,6 @@ import numpy as np
 from geonode.errors import ArtifactError, SpectraError
 from geonode.spectra.hdf5_probe import ELSEWHERE, NO_ROOM
 from geonode.spectra.headers import UNITS, Role, role
-from geonode.spectra.optional import require
 from geonode.spectra.sheet import (
     MOST_VALUES,
     NEVER_WRITTEN,
@@ -53,12 +52,13 @@ def read_labelled_arrays(path: Path) -> Sheet:
 
     Raises:
         SpectraError: it is damaged, or has no such variable, or several; its metadata ask for more
-            than numbers and texts that fit into memory; a package is absent.
+            than numbers and texts that fit into memory.
         OSError: it cannot be read.
     """
-    xarray = require("xarray", "netcdf")
+    import xarray  # noqa: PLC0415 - few files need it
+
     engine = _engine(path)
-    options = {"consolidated": False} if engine == "zarr" else {}
+    options: dict[str, Any] = {"consolidated": False} if engine == "zarr" else {}
     # A file is opened here, so that it is closed whatever happens in between.
     with nullcontext(path) if engine == "zarr" else path.open("rb") as source:
         try:
@@ -91,7 +91,6 @@ def _engine(path: Path) -> str:
         start = file.read(4)
     if start[:3] == b"CDF":
         return "scipy"
-    require("h5netcdf", "netcdf")
     probe(path)
     return "h5netcdf"
 
@@ -152,7 +151,8 @@ def _refuse_large(source: Path | BinaryIO, engine: str) -> None:
             raise SpectraError(str(error)) from error
         probe(source)
     elif engine == "h5netcdf":
-        h5py = require("h5py", "netcdf")
+        import h5py  # noqa: PLC0415 - few files need it
+
         with h5py.File(source) as file:
             sizes: list[int] = []
             file.visititems(lambda _, item: sizes.append(_values_of(item)))
@@ -234,10 +234,11 @@ def require_chunks(store: Path, data: Any, names: set[Any]) -> None:
     Raises:
         SpectraError: an array lacks one, and that value may be a measured number.
     """
-    zarr = require("zarr", "netcdf")
+    import zarr  # noqa: PLC0415 - few files need it
+
     for name in sorted(map(str, names)):
         array = zarr.open_array(store / name, mode="r")
-        fill = array.metadata.fill_value
+        fill: Any = array.metadata.fill_value
         lost = array.nchunks - array.nchunks_initialized
         number = data[name].dtype.kind in "fiu"
         if lost > 0 and number and (fill is None or not np.isnan(fill)):

@@ -8,7 +8,6 @@ several, by their place along z, such as a time, which is no concentration.
 
 import io
 import logging
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.spectra.common_axis import on_common_axis
-from geonode.spectra.optional import require
 from geonode.spectra.sheet import Sheet, Understood, require_values
 from geonode.storage.seal import require_file
 
@@ -55,21 +53,21 @@ def read_spc(path: Path) -> Sheet:
     """Spectra of a file.
 
     Raises:
-        SpectraError: it is damaged, of the old format, or larger than a file of spectra; the
-            package spc-io is absent.
+        SpectraError: it is damaged, of the old format, or larger than a file of spectra.
         OSError: it cannot be read.
     """
-    spc_of = require("spc_io", "spc").SPC
-    raw_of = import_module("spc_io.low_level").SpcRaw
+    from spc_io import SPC  # noqa: PLC0415 - few files need it
+    from spc_io.low_level import SpcRaw  # noqa: PLC0415
+
     if require_file(path).stat().st_size > LARGEST_FILE:
         raise SpectraError(f"found more than {LARGEST_FILE} bytes, expected a smaller file")
     content = path.read_bytes()
     _check(content)
     logging.getLogger("spc_io").setLevel(logging.ERROR)
     try:
-        raw = raw_of.from_bytes_io(io.BytesIO(content))
+        raw = SpcRaw.from_bytes_io(io.BytesIO(content))
         _refuse_exponents(raw)
-        found = spc_of.from_spc_raw(raw)
+        found = SPC.from_spc_raw(raw)
         axes = [np.asarray(one.xarray, float) for one in found]
         values = [np.asarray(one.yarray, float) for one in found]
         kind, signal = str(found.xtype), str(found.ytype)

@@ -72,7 +72,6 @@ def entry(solve, ladder=(1e-1, 1e-2, 1e-3, 1e-4)):
 
 
 def test_all_reach_the_error_they_claim_on_a_known_metric():
-    pytest.importorskip("torchdiffeq")
     with torch.no_grad():
         entries = benchmark.take_turns(CASE, benchmark.entries_of(CASE, ERROR), ERROR, 1)
     assert [one.geometry for one in entries[:5]] == [

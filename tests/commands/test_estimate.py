@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray
 from typer.testing import CliRunner
 
 from geonode import cli
@@ -188,7 +189,7 @@ def test_a_model_that_is_absent_or_has_no_inner_folds_is_refused(uncalibrated, s
 def test_the_commands_of_the_documentation_run(trained, tmp_path, monkeypatch):
     shutil.copytree(trained / "data", tmp_path / "data")
     monkeypatch.chdir(tmp_path)
-    xarray, series = pytest.importorskip("xarray"), read_series(tmp_path / "data" / "spectra.zarr")
+    series = read_series(tmp_path / "data" / "spectra.zarr")
     image = xarray.Dataset(
         {"signal": (("y", "x", "wavelength"), series.signal[None])}, {"wavelength": series.axis}
     )

@@ -1,11 +1,9 @@
 """Images whose pixels are spectra of the series of `trained`, as Zarr stores."""
 
 import numpy as np
-import pytest
+import xarray
 
 from tests.estimation.trained import AXIS, spectra_at
-
-xarray = pytest.importorskip("xarray")
 
 ROWS, COLUMNS = 5, 7
 CONCENTRATIONS = np.linspace(3, 27, ROWS * COLUMNS)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numcodecs
 import numpy as np
 import pytest
+import xarray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from geonode.spectra import labelled_arrays
 from tests.estimation.images import image_values, store
 from tests.estimation.trained import AXIS
 
-xarray = pytest.importorskip("xarray")
 array = pytest.importorskip("dask.array")
 
 

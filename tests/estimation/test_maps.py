@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray
 import zarr
 from typer.testing import CliRunner
 
@@ -24,7 +25,6 @@ from tests.estimation.images import COLUMNS, CONCENTRATIONS, ROWS, image_values,
 from tests.estimation.trained import AXIS
 from tests.stages.conftest import assert_refused
 
-xarray = pytest.importorskip("xarray")
 array = pytest.importorskip("dask.array")
 
 

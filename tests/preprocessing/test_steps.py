@@ -16,12 +16,6 @@ def steps(*said):
     return Preprocessing(tuple(PreprocessStep.model_validate(step) for step in said))
 
 
-@pytest.fixture(autouse=True)
-def _needs_baselines(request):
-    if "asls" in request.node.name:
-        pytest.importorskip("pybaselines")
-
-
 def test_snv_has_mean_0_and_deviation_1():
     found = steps("snv").transform(np.arange(3.0), np.array([[1.0, 2, 3], [10, 30, 50]]))
     np.testing.assert_allclose(found, [[-1, 0, 1], [-1, 0, 1]], atol=1e-15)

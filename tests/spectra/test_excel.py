@@ -2,14 +2,13 @@ import datetime
 import zipfile
 
 import numpy as np
+import openpyxl
 import pytest
 
 from geonode.errors import SpectraError
 from geonode.spectra import excel
 from geonode.spectra.reading import Choices, read_spectra, read_table
 from tests.spectra.tables import AXIS, LEVELS, NAMES, SPECTRA, assert_series, long, tall, wide
-
-openpyxl = pytest.importorskip("openpyxl")
 
 CELLS = [["wavelength_nm", *LEVELS], *np.column_stack([AXIS, SPECTRA.T]).tolist()]
 

@@ -1,5 +1,4 @@
 import os
-import sys
 import time
 import zlib
 from pathlib import Path
@@ -122,14 +121,10 @@ def test_what_is_no_series_is_refused(tmp_path, data, message):
         read_table(netcdf3(data, tmp_path))
 
 
-def test_no_file_no_store_and_no_package(tmp_path, monkeypatch):
+def test_no_file_and_no_store(tmp_path):
     for name in ("absent.nc", "absent.zarr"):
         with pytest.raises(SpectraError, match=f"{name}: .*[Nn]o such"):
             read_table(tmp_path / name)
-    path = netcdf3(dataset(), tmp_path)
-    monkeypatch.setitem(sys.modules, "xarray", None)
-    with pytest.raises(SpectraError, match=r'no package xarray.*"geonode-spectra\[netcdf\]"'):
-        read_table(path)
 
 
 NOTHING = bytes(2**28)  # 256 MB

@@ -292,7 +292,6 @@ def spc(values, version=0x4B, exponent=-128, of_one=-128):
 
 @pytest.mark.parametrize("exponent", [-128, 2])
 def test_spc_files_are_read(tmp_path, exponent):
-    pytest.importorskip("spc_io")
     for name, values in zip(NAMES, SPECTRA, strict=True):
         content = spc(values, exponent=exponent, of_one=exponent)
         (tmp_path / f"As_{name}ppb.spc").write_bytes(content)
@@ -310,7 +309,6 @@ def test_spc_files_are_read(tmp_path, exponent):
     ],
 )
 def test_spc_files_that_are_not_read_are_refused(file, content, message):
-    pytest.importorskip("spc_io")
     with pytest.raises(SpectraError, match=message), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         read_spectra(file(content, "a.spc"))
