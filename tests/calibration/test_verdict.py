@@ -48,7 +48,7 @@ def test_no_better_than_the_mean_of_the_others_is_said():
 
 def test_over_decades_a_method_must_tell_the_size_of_a_concentration():
     levels = np.array([0.0, 1e-6, 1e-4, 1e-2, 1.0])
-    near, far = levels * 1.3, levels * np.array([1, 300, 300, 0.01, 1.001])
+    near, far = levels * 1.3, levels * np.array([1, 1.6, 1.6, 1.6, 1.001])
     verdict = Verdict.of(levels, {"pls": far, "geonode": near})
     assert (verdict.best.key, verdict.chosen.key) == ("geonode", "geonode")
     none = Verdict.of(levels, {"pls": far})
