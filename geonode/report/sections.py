@@ -1,6 +1,7 @@
 """Sections of the page, in order."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from geonode.report.data import Report, drawn
@@ -148,14 +149,11 @@ def _scores(report: Report) -> Section:
         rows.append(("published method: perceptrons on paths", published))
     rows.sort(key=lambda row: row[1]["rmse"])
     place = next(place for place, row in enumerate(rows) if row[1] is report.scores)
-    columns = ("rmse", "q2", "pooled_r2", "interior_pooled_r2")
+    titles = [_with_unit("RMSE", unit), "Q²", "pooled R²", "interior R²"]
     against = Table(
         "all levels, smallest error first",
-        ["method", _with_unit("RMSE", unit), "Q²", "pooled R²", "interior R²"],
-        [
-            [name.replace("_", " "), *(number(found.get(key)) for key in columns)]
-            for name, found in rows
-        ],
+        ["method", *titles],
+        [[name.replace("_", " "), *_four(found)] for name, found in rows],
         frozenset({place}),
     )
     baselines = report.scores["baselines"]
@@ -172,14 +170,18 @@ def _scores(report: Report) -> Section:
         parts.append(
             Table(
                 f"parts of the axis ({report.axis_unit})",
-                ["part", _with_unit("RMSE", unit), "pooled R²", "interior R²", "mean R²"],
-                [
-                    [name, *(number(found.get(key)) for key in columns)]
-                    for name, found in bands.items()
-                ],
+                ["part", *titles],
+                [[name, *_four(found)] for name, found in bands.items()],
             )
         )
     return Section("scores", "Scores against every baseline", parts)
+
+
+def _four(scores: Mapping[str, float | None]) -> list[str]:
+    """RMSE, Q², pooled and interior R². Q² of the mean is 0 but for rounding, and shown as 0."""
+    ratios = (scores.get(key) for key in ("q2", "pooled_r2", "interior_pooled_r2"))
+    rounded = (None if ratio is None else round(ratio, 9) for ratio in ratios)
+    return [number(scores.get("rmse")), *map(number, rounded)]
 
 
 def _counted(count: int) -> str:
