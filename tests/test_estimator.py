@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from geonode import ConcentrationRegressor
 from geonode.errors import ParameterError, SpectraError
@@ -56,6 +59,20 @@ def test_leaving_a_level_out_is_what_the_pipeline_does():
     kept = list(fold.training)
     found = ConcentrationRegressor().fit(means[kept], beer.LEVELS[kept]).predict(means[[2]])
     np.testing.assert_allclose(found, estimate(curve, means[[2]]).mode, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_it_works_in_pipelines_and_searches():
+    left_out = {"cv": LeaveOneGroupOut(), "scoring": "neg_median_absolute_error"}
+    pipeline = make_pipeline(StandardScaler(), ConcentrationRegressor())
+    errors = -cross_val_score(pipeline, X, Y, groups=Y, **left_out)
+    assert len(errors) == len(beer.LEVELS)
+    # Scaled, noise counts as much as the band; the mean of the other levels is off by 3.75.
+    assert np.median(errors) < 2
+    search = GridSearchCV(ConcentrationRegressor(), {"offset": [False, True]}, **left_out)
+    shifted = X + np.random.default_rng(0).normal(size=(len(X), 1))
+    search.fit(shifted, Y, groups=Y)
+    assert search.best_params_ == {"offset": True}
 
 
 def test_a_spectrum_of_something_else_is_warned_of(fitted):
