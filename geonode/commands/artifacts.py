@@ -53,7 +53,7 @@ def verify(root: Root = Path(), as_json: AsJson = False) -> None:
             tell(f"{finding.problem}: {finding.message}")
     if findings:
         wrong = ", ".join(dict.fromkeys(finding.path for finding in findings))
-        found_wrong(f"{len(findings)} findings in {wrong}")
+        found_wrong(f"findings in {wrong}: {len(findings)}")
     if not as_json:
         tell(f"all {len(paths)} outputs are intact and as {pipeline.LOCK} has them")
 
