@@ -35,8 +35,8 @@ Where training spectra happen to agree, the covariance alone would vanish.
 
 FEWEST_LEVELS = 3
 
-BLOCK = 4
-"""Targets predicted together: a single one takes four tenths of the time of a block."""
+BLOCK = 8
+"""Targets predicted together: a single one takes a third of the time of a block."""
 
 MOST_THREADS = 4
 """Threads that take blocks. Of 16, each waits for the interpreter longer than it computes."""

@@ -86,8 +86,7 @@ def read_prior(path: Path) -> Prior:
         }
         rule.load_state_dict(state)
         counts, half_widths = (tensors[name].numpy() for name in ("counts", "half_widths"))
-        # In double precision rounding does not depend on the other targets of a block.
-        return Prior(rule.double().eval(), counts, half_widths, provenance)
+        return Prior(rule.eval(), counts, half_widths, provenance)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CorruptArtifactError(path, f"holds no prior ({error!r:.80})") from error
 

@@ -25,7 +25,7 @@ def test_what_is_written_is_read(tmp_path):
     assert found.provenance == written.provenance
     np.testing.assert_array_equal(found.half_widths, WIDTHS)
     for name, value in written.rule.state_dict().items():
-        assert torch.equal(found.rule.state_dict()[name], value.double())
+        assert torch.equal(found.rule.state_dict()[name], value)
 
 
 def test_what_is_no_prior_is_refused(tmp_path):

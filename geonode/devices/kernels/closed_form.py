@@ -38,7 +38,6 @@ def _divide(a, b):
 @triton.autotune(
     configs=_CONFIGS[:1] if triton.knobs.runtime.interpret else _CONFIGS,
     key=["stations", "wavelengths", "given"],
-    cache_results=True,  # on disk, for every process is short
 )
 @triton.jit
 @no_type_check
