@@ -6,15 +6,19 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.config import DecodersParameters, InnerParameters, MetricParameters
-from geonode.decoders.blend import BLENDS, Blend, fit_blend
+from geonode.decoders.blend import BLENDS, Blend, fit_blend, training_steps
 from geonode.decoders.path_features import path_features
 from geonode.devices.device import Device
 from geonode.geometry.learned import LearnedMetrics
 from geonode.metrics.metric_learning import learn
+from geonode.model_store import Model, ModelStore, key_of
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 from geonode.training.context import NestedRuns
 from geonode.training.folds import training_wavelengths
+
+Blocks = tuple[InnerParameters, MetricParameters, DecodersParameters]
+"""The blocks `inner`, `metric` and `decoders` of the parameters."""
 
 
 class SeriesFit(NamedTuple):
@@ -33,33 +37,68 @@ class SeriesFit(NamedTuple):
 
 
 def fit_series(
-    series: Series,
-    blocks: tuple[InnerParameters, MetricParameters, DecodersParameters],
-    device: Device,
-    report: Progress = silent,
+    series: Series, blocks: Blocks, device: Device, report: Progress = silent
 ) -> SeriesFit:
-    """Learn metrics and decoders of a series.
+    """Learn metrics and decoders of a series, or read those learned before.
+
+    Models that take a training are kept in the store of the user.
 
     Args:
         series: series on its given chart.
-        blocks: the blocks `inner`, `metric` and `decoders` of the parameters.
+        blocks: parameters.
         device: device to train on.
         report: called after every step.
 
     Raises:
         TrainingError: as `NestedRuns.of`, `learn` and `fit_blend`.
     """
+    steps = fit_steps(len(series.concentrations), blocks, device)
+    if steps == 0:
+        return _fit(series, blocks, device, report)
+    store, key = ModelStore.of_user(), key_of(series, blocks, device)
+    model = store.read(key)
+    if model is None:
+        fitted = _fit(series, blocks, device, report)
+        store.write(key, Model(fitted.learned, fitted.blend))
+        return fitted
+    report(steps)
+    return SeriesFit(*model, _features(model.learned, series, blocks[2]))
+
+
+def fit_steps(levels: int, blocks: Blocks, device: Device) -> int:
+    """Training steps that `fit_series` reports; 0 if nothing is trained.
+
+    Raises:
+        TrainingError: as `NestedRuns.of`.
+    """
     inner, metric, decoders = blocks
-    levels = len(series.concentrations)
     of_metric, of_decoders = (
-        NestedRuns.of(levels, members, inner, device).with_progress(report)
+        NestedRuns.of(levels, members, inner, device)
+        for members in (metric.members, decoders.members)
+    )
+    steps = 0 if metric.learning == "flat" else of_metric.models * metric.epochs
+    return steps + training_steps(decoders, of_decoders)
+
+
+def _fit(series: Series, blocks: Blocks, device: Device, report: Progress) -> SeriesFit:
+    inner, metric, decoders = blocks
+    of_metric, of_decoders = (
+        NestedRuns.of(len(series.concentrations), members, inner, device).with_progress(report)
         for members in (metric.members, decoders.members)
     )
     learned = learn(series, metric, of_metric).metrics
-    features = inside = None
-    if "path" in BLENDS[decoders.kind]:
-        chosen = training_wavelengths(len(series.axis), decoders.wavelengths)
-        features = path_features(learned, series, chosen)
-        inside = None if learned.inner is None else path_features(learned.inner, series, chosen)
+    features = _features(learned, series, decoders)
+    inside = None if learned.inner is None else _features(learned.inner, series, decoders)
     blend, _ = fit_blend(series, features, inside, decoders, of_decoders)
     return SeriesFit(learned, blend, features)
+
+
+def _features(
+    learned: LearnedMetrics, series: Series, decoders: DecodersParameters
+) -> Float[np.ndarray, "member fold pair training feature"] | None:
+    """Features of all geodesics between levels; None for the posterior alone."""
+    if "path" not in BLENDS[decoders.kind]:
+        return None
+    return path_features(
+        learned, series, training_wavelengths(len(series.axis), decoders.wavelengths)
+    )

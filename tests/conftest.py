@@ -20,6 +20,15 @@ def measured_data() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def store(tmp_path_factory) -> Path:
+    """Store of learned models of this run of the tests alone."""
+    folder = tmp_path_factory.mktemp("models")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GEONODE_CACHE", str(folder))
+        yield folder
+
+
 @pytest.fixture
 def unchecked(monkeypatch):
     """No check of annotations: a stand-in, or what a function itself has to refuse, is passed."""

@@ -83,7 +83,8 @@ ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "training": GROUND | {"spectra", "geometry", "geodesics"},
     "decoders": GROUND | {"spectra", "geometry", "geodesics", "posterior", "training"},
     "metrics": GROUND | {"spectra", "geometry", "geodesics", "training", "decoders"},
-    "series_fit": GROUND | LEARNING,
+    "model_store": GROUND | LEARNING,
+    "series_fit": GROUND | LEARNING | {"model_store"},
     "estimation": GROUND | LEARNING,
     "rows": GROUND | LEARNING | {"series_fit", "estimation"},
     "regressor": GROUND | LEARNING | {"estimation", "rows"},
@@ -95,7 +96,9 @@ ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "figures": GROUND | {"spectra", "decoders", "estimation"},
     "report": GROUND | {"spectra"},
     "calibration": GROUND | LEARNING | {"series_fit", "estimation", "scores", "report"},
-    "commands": GROUND | LEARNING | {"estimation", "scores", "figures", "calibration"},
+    "commands": GROUND
+    | LEARNING
+    | {"model_store", "estimation", "scores", "figures", "calibration"},
     "cli": GROUND | {"commands"},
 }
 

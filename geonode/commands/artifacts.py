@@ -19,17 +19,22 @@ _KINDS = {
 
 
 def info(root: Root = Path(), as_json: AsJson = False) -> None:
-    """List the outputs of the pipeline: dimensions, arrays, sizes and state.
+    """List the outputs of the pipeline: dimensions, arrays, sizes and state; and the model store.
 
     The exit status is 1 if an output is damaged. An absent output is no error here.
     """
+    from geonode.model_store import LARGEST_BYTES, ModelStore  # noqa: PLC0415
     from geonode.storage.inventory import inventory  # noqa: PLC0415
 
     found = [asdict(entry) | {"ratio": entry.ratio} for entry in inventory(root)]
+    store = ModelStore.of_user()
+    models = {entry.name: size for entry, size in store.entries().items()}
     if as_json:
-        echo_json({"outputs": found})
+        echo_json({"outputs": found, "store": {"folder": str(store.folder), "models": models}})
     else:
         tell("\n\n".join("\n".join(_described(entry)) for entry in found))
+        sizes = f"{_size(sum(models.values()))} of at most {_size(LARGEST_BYTES)}"
+        tell(f"\n{store.folder}: {len(models)} learned models, {sizes}")
     if damaged := [entry["path"] for entry in found if entry["state"] == "damaged"]:
         found_wrong(f"{len(damaged)} of {len(found)} outputs are damaged: {', '.join(damaged)}")
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from geonode import __version__
 from geonode.config import Parameters, SpectraParameters
-from geonode.decoders.blend import training_steps
 from geonode.devices.device import Device, environment, resolve
 from geonode.engine.processes import finished, processes_for
 from geonode.errors import GeonodeError, ParameterError, SpectraError
@@ -21,12 +20,12 @@ from geonode.progress import Progress, silent
 from geonode.scores.baselines import BASELINES
 from geonode.scores.panel_scores import PARTS, Job, row_of_parts, score_part
 from geonode.scores.panel_table import PanelRow, read_table, row_of, to_csv
+from geonode.series_fit import fit_steps
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.reading import files_of
 from geonode.spectra.series import Series, read_series_csv
 from geonode.storage.atomic import write_bytes
 from geonode.storage.document import encode_json
-from geonode.training.context import NestedRuns
 
 BLOCKS = {"precision", "inner", "metric", "decoders"}
 """Blocks of parameters that the scores of all series depend on."""
@@ -164,12 +163,9 @@ class Panel:
 
 
 def _steps(series: Series, parameters: Parameters, device: Device) -> int:
-    levels, inner, block = len(series.concentrations), parameters.inner, parameters.decoders
-    steps = NestedRuns.of(levels, parameters.metric.members, inner, device).models
-    steps *= parameters.metric.epochs
-    decoders = NestedRuns.of(levels, block.members, inner, device)
-    steps += training_steps(block, decoders)
-    return steps + len(BASELINES) + 2 * levels
+    levels = len(series.concentrations)
+    blocks = (parameters.inner, parameters.metric, parameters.decoders)
+    return fit_steps(levels, blocks, device) + len(BASELINES) + 2 * levels
 
 
 # checks and fingerprints

@@ -165,10 +165,12 @@ def test_no_pipeline_is_one_line_and_status_2(tmp_path, command):
     assert result.stdout == ""
 
 
-def test_info_shows_every_output_and_every_array(root):
+def test_info_shows_every_output_and_every_array(root, store):
     result = call("info", "--root", root)
     assert (result.exit_code, result.stderr) == (0, "")
     blocks = {text.split(":")[0]: text for text in result.stdout.split("\n\n")}
+    of_store = blocks.pop(str(store))
+    assert "learned models" in of_store
     assert list(blocks) == list(OUTPUTS)
     assert blocks["data/solved.zarr"].splitlines()[0] == (
         "data/solved.zarr: Zarr group, by stage solve (Solve everything)"
