@@ -1,0 +1,154 @@
+"""What a user waits for: every command as a whole process, and the computations inside.
+
+`python -m benchmarks.waiting [SERIES]` prints the tables of docs/performance.md: medians with
+quartiles of `--repeats` turns, on the device at hand, in a clone of this repository in a temporary
+folder. SERIES is a folder of series for `geonode panel`, which is left out without it. The first
+run of the pipeline, in which kernels are compiled, is not counted.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+import xarray
+
+from geonode.performance.timing import Quartiles
+from geonode.storage.atomic import remove
+
+ROOT = Path(__file__).parents[1]
+PYTHON = sys.executable
+DVC = (PYTHON, "-m", "dvc")
+GEONODE = (PYTHON, "-m", "geonode.cli")
+SIDES = 96, 288
+"""Sides of two images in pixels. Their times differ by that of the additional pixels."""
+
+LARGE = 10_000
+"""Side of the image that is extrapolated to."""
+
+COMPUTATIONS = {
+    "grid of 2,000 x 601 from its series (ms)": ("christoffel", "evaluation_ms"),
+    "the same from the network on (ms)": ("christoffel", "ms"),
+    "geodesics with all features from known stations (ms)": ("geodesics", "ms"),
+    "the integration between the stations (ms)": ("geodesics", "integration_ms"),
+    "an epoch of training, 6 folds x 12,020 rows (ms)": ("training", "epoch_ms"),
+}
+
+
+@dataclass(frozen=True)
+class Clone:
+    """Clone of this repository whose commands are timed.
+
+    Attributes:
+        folder: folder of the clone.
+        repeats: number of turns.
+    """
+
+    folder: Path
+    repeats: int
+
+    def run(self, *command: str) -> float:
+        """Seconds of a command, which must end well."""
+        start = time.perf_counter()
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env={**os.environ, "DVC_NO_ANALYTICS": "1", "GEONODE_CACHE": f"{self.folder}/models"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        seconds = time.perf_counter() - start
+        if done.returncode:
+            raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}\n{done.stderr}")
+        return seconds
+
+    def timed(self, *command: str, fresh: tuple[str, ...] = ()) -> Quartiles:
+        """Quartiles of a command; `fresh` names what is removed before every turn."""
+        seconds = []
+        for _ in range(self.repeats):
+            for path in map(self.folder.joinpath, fresh):
+                remove(path)
+            seconds.append(self.run(*command))
+        return Quartiles.of(seconds)
+
+    def waits(self, series: Path | None) -> Iterator[tuple[str, Quartiles]]:
+        """Times of all commands by what they do."""
+        yield "import of torch", self.timed(PYTHON, "-c", "import torch")
+        self.run(*DVC, "repro", "-f", "validate")
+        yield "`dvc repro -f validate`", self.timed(*DVC, "repro", "-f", "validate")
+        yield "a second `dvc repro validate`", self.timed(*DVC, "repro", "validate")
+        yield from self.maps()
+        example = str(ROOT / "data" / "examples" / "acetophenone.csv")
+        calibrate = (*GEONODE, "calibrate", example, "--overwrite")
+        yield "`geonode calibrate acetophenone.csv`", self.timed(*calibrate)
+        if series is not None:
+            yield from self.panels(series)
+        parameters = self.folder / "params.yaml"
+        parameters.write_text(parameters.read_text().replace("preset: standard", "preset: fast"))
+        yield "the pipeline with `preset: fast`", self.timed(*DVC, "repro", "-f", "validate")
+
+    def panels(self, series: Path) -> Iterator[tuple[str, Quartiles]]:
+        """Times of panels, and of one more whose models are in the store."""
+        panel = (*GEONODE, "panel", str(series.absolute()), "--out", "panel.csv", "--preset")
+        yield "`geonode panel --preset fast`", self.timed(*panel, "fast", fresh=("panel.csv",))
+        both = ("panel.csv", "models")
+        yield "`geonode panel --preset standard`", self.timed(*panel, "standard", fresh=both)
+        again = self.timed(*panel, "standard", fresh=("panel.csv",))
+        yield "the same, of models in the store", again
+
+    def maps(self) -> Iterator[tuple[str, Quartiles]]:
+        """Times of the maps of a small image, and those of a large one by extrapolation."""
+        small, large = (self.timed(*self._map(side), fresh=("map.zarr",)) for side in SIDES)
+        yield f"maps of {SIDES[1]} x {SIDES[1]} pixels", large
+        pixels = SIDES[1] ** 2 - SIDES[0] ** 2
+        hours = (large.median - small.median) / pixels * LARGE**2 / 3600
+        called = f"maps of {LARGE:,} x {LARGE:,} pixels, extrapolated (hours)"
+        yield called, Quartiles(hours, hours, hours)
+
+    def _map(self, side: int) -> tuple[str, ...]:
+        """Command that maps an image of measured spectra with noise; the image is written."""
+        stored = xarray.open_zarr(self.folder / "data" / "spectra.zarr", consolidated=False)
+        signal, axis = stored.signal.values, stored.wavelength.values
+        random = np.random.default_rng(0)
+        spectra = signal[random.integers(len(signal), size=(side, side))]
+        spectra = spectra + random.normal(0, 0.001, spectra.shape)
+        image = xarray.DataArray(
+            spectra, dims=("y", "x", "wavelength"), coords={"wavelength": axis}, name="image"
+        )
+        image.wavelength.attrs["units"] = "nm"
+        path = self.folder / f"image{side}.zarr"
+        image.to_dataset().chunk(y=48, x=48).to_zarr(path, mode="w", consolidated=False)
+        return (*GEONODE, "estimate", str(path), "--out", "map.zarr")
+
+    def computations(self) -> Iterator[tuple[str, Quartiles]]:
+        """Times of the computations inside, by the stage `benchmark`."""
+        self.run(PYTHON, "-m", "stages.benchmark")
+        found = json.loads((self.folder / "metrics" / "benchmark.json").read_text())
+        for called, (block, key) in COMPUTATIONS.items():
+            parts = (found[block][key + end] for end in ("", "_q25", "_q75"))
+            yield called, Quartiles(*parts)
+
+
+def main(
+    series: Annotated[Path | None, typer.Argument(help="Folder of series.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Turns of every command.")] = 5,
+) -> None:
+    """Print the tables of docs/performance.md."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(("git", "clone", "-q", str(ROOT), folder), check=True)
+        clone = Clone(Path(folder), repeats)
+        for name, found in (*clone.waits(series), *clone.computations()):
+            typer.echo(f"| {name} | {found.median:.3g} ({found.q25:.3g} to {found.q75:.3g}) |")
+
+
+if __name__ == "__main__":
+    typer.run(main)
