@@ -15,6 +15,7 @@ estimation, J. Am. Stat. Assoc. 72 (1977) 320.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -64,6 +65,7 @@ class Description(NamedTuple):
         return torch.cat([chart, mean, torch.stack(others, dim=1)], dim=1).float()
 
 
+@cache
 def dictionary() -> Description:
     """All smoothers: mean functions outermost, then charts, kernels, lengths, noises."""
     rows = [

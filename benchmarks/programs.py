@@ -1,0 +1,127 @@
+"""Gradient of a batch of metrics, computed by other programs than that of the package.
+
+`python -m benchmarks.programs` times one step, without the optimiser, of the first batch of the
+default training: the passes of the package, those that torch records, the latter by torch.compile,
+and on CUDA a captured step on one stream against its halves on two. Medians with quartiles.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+from unittest.mock import patch
+
+import numpy as np
+import torch
+import typer
+from torch import Tensor
+
+from geonode.devices.device import resolve
+from geonode.geometry.perceptron import hyperbolic_tangent
+from geonode.geometry.trainable import TrainablePerceptron
+from geonode.metrics.end_to_end import EndToEnd
+from geonode.parameters_file import read_parameters
+from geonode.performance.timing import Quartiles, time_calls
+from geonode.spectra.series import read_series_csv
+from geonode.training.batches import Batch, batches_of
+from geonode.training.context import NestedRuns, TrainingRun
+
+PARAMETERS = Path("params.yaml")
+WARM_UP = 3
+
+Step = Callable[[], object]
+
+
+def recorded(network: TrainablePerceptron, inputs: Tensor) -> Tensor:
+    """Values of networks by operations that torch records, for its own backward pass."""
+    parts, start = [], 0
+    for part in (*network.weights, *network.biases):
+        size = part[0].numel()
+        parts.append(network.joined[:, start : start + size].unflatten(1, part.shape[1:]))
+        start += size
+    weights, biases = parts[: len(network.weights)], parts[len(network.weights) :]
+    for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+        inputs = hyperbolic_tangent(torch.baddbmm(bias, inputs, weight))
+    return torch.baddbmm(biases[-1], inputs, weights[-1])
+
+
+def step_of(objective: EndToEnd, batch: Batch, run: TrainingRun, *, compiled: bool = False) -> Step:
+    """Step that computes the loss of a batch and its gradient."""
+    prepared = objective.prepare(batch, run)
+
+    def loss() -> Tensor:
+        return prepared.loss(slice(0, prepared.targets.pairs), 0).sum()
+
+    program = torch.compile(loss) if compiled else loss
+
+    def step() -> None:
+        program().backward()
+        for network, _ in prepared.networks:
+            network.joined.grad = None
+
+    return step
+
+
+def captured(step: Step) -> tuple[torch.cuda.CUDAGraph, torch.cuda.Stream]:
+    """Step as one CUDA graph, and the stream on which it was captured."""
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UP):
+            step()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=stream):
+        step()
+    return graph, stream
+
+
+def programs(objective: EndToEnd, batch: Batch, run: TrainingRun) -> Iterator[tuple[str, Step]]:
+    """Steps by name; a program is made when it is asked for."""
+    yield "passes of the package", step_of(objective, batch, run)
+    with patch.object(TrainablePerceptron, "__call__", recorded):
+        yield "recorded by torch", step_of(objective, batch, run)
+        start = time.perf_counter()
+        compiled = step_of(objective, batch, run, compiled=True)
+        compiled()
+        yield f"torch.compile ({time.perf_counter() - start:.0f} s to compile)", compiled
+    if run.device.kind != "cuda":
+        return
+    whole, _ = captured(step_of(objective, batch, run))
+    yield "captured, one stream", whole.replay
+    halves = [captured(step_of(objective, half, run)) for half in batch.halves()]
+
+    def both() -> None:
+        for graph, stream in halves:
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                graph.replay()
+        for _, stream in halves:
+            torch.cuda.current_stream().wait_stream(stream)
+
+    yield "captured, halves on two streams", both
+
+
+def main(
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    repeats: Annotated[int, typer.Option(min=1, help="Timings of every program.")] = 41,
+) -> None:
+    """Time one step of the training of metrics by every program."""
+    parameters = read_parameters(PARAMETERS)
+    here = resolve(device, parameters.precision)  # type: ignore[arg-type]
+    series = read_series_csv(parameters.spectra)
+    levels = series.concentrations
+    run = NestedRuns.of(len(levels), parameters.metric.members, parameters.inner, here).outer
+    charted = np.stack([series.chart.position(levels)] * len(run.folds))
+    objective = EndToEnd(series, charted, parameters.metric)
+    batch = batches_of(run, objective.rows_per_pair, objective.footprint(here))[0]
+    typer.echo(f"{len(batch.models)} models, {here.name}, torch {torch.__version__}")
+    if here.kind == "cpu":
+        torch.set_num_threads(1)  # as every batch has one
+    for name, step in programs(objective, batch, run):
+        found: Quartiles = time_calls(step, repeats, here.synchronise)
+        low, middle, high = (1e3 * part for part in (found.q25, found.median, found.q75))
+        typer.echo(f"{name}: {middle:.3g} ms ({low:.3g} to {high:.3g})")
+
+
+if __name__ == "__main__":
+    typer.run(main)
