@@ -24,7 +24,6 @@ from geonode.config import Parameters
 from geonode.devices.device import one_thread
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.solvers.closed_form import ClosedForm
-from geonode.geodesics.solvers.initial_value import DormandPrince, Integrator, RungeKutta
 from geonode.geodesics.solvers.methods import METHODS, rows_of
 from geonode.geodesics.verification import grid_geodesic_errors, initial_velocity
 from geonode.geometry.field import NetworkField
@@ -44,10 +43,6 @@ REPEATS, POINTS = 5, 2000  # timed calls, and random positions
 CHECKED = 64  # geodesics between random positions of every stored grid
 SCIPY_ROWS = 6  # geodesics of a fold at one wavelength: it solves them one by one
 FORMATS = {"float64": torch.float64, "float32": torch.float32}
-INTEGRATORS: dict[str, Integrator] = {
-    "rk4, 100 steps": RungeKutta(100),
-    "dopri5, tolerance 1e-7": DormandPrince(1e-7),
-}
 Rows = Float[Tensor, "model row"]
 Table = list[dict[str, Any]]
 
@@ -205,30 +200,6 @@ class Bench:
             table.append({"format": name, "MB": size / 1e6, "v0": max(v0)})
         return table
 
-    def integrators(self) -> Table:
-        """Both integrators on the network, from velocities by quadrature."""
-        generator = torch.Generator().manual_seed(0)
-        columns = torch.randint(len(self.wavelengths), (POINTS,), generator=generator)
-        field = NetworkField(self.metric[0], self.wavelengths[columns])
-        start, end = self.random(2, POINTS)
-        velocity = initial_velocity(field, start, end)
-        first, last = field(torch.stack([start, end], dim=1))[0].unbind(1)
-        table = []
-        for name, integrator in INTEGRATORS.items():
-            begin = time.perf_counter()
-            arrival = integrator(field, start, velocity)
-            seconds = time.perf_counter() - begin
-            table.append(
-                {
-                    "integrator": name,
-                    "endpoint": largest(arrival.position - end),
-                    "sensitivity": largest(arrival.sensitivity / torch.exp(first - last) - 1),
-                    "evaluations": int(arrival.evaluations.max()),
-                    "us a row": 1e6 * seconds / POINTS,
-                }
-            )
-        return table
-
     def methods(self) -> Table:
         """Every way to solve the boundary value problem, on all folds of the first member.
 
@@ -308,7 +279,6 @@ def main() -> None:
             ("Grids", bench.grids),
             ("Lookups", bench.lookups),
             ("Storage", bench.storage),
-            ("Initial value problem", bench.integrators),
             ("Boundary value problem", bench.methods),
         ):
             typer.echo(f"\n{title}\n\n{markdown(make())}")

@@ -232,16 +232,16 @@ class ChristoffelParameters(Block):
 class GeodesicsParameters(Block):
     """Boundary value problems."""
 
-    method: Literal["closed_form", "newton", "lbfgs", "adam", "dopri5", "scipy"] = Field(
+    method: Literal["closed_form", "newton", "scipy"] = Field(
         description="method that solves for first velocities"
     )
     tolerance: Positive = Field(
         description="largest endpoint residual of a solved geodesic (chart)"
     )
     patience: PositiveInt = Field(
-        description="successive shots within the tolerance after which a geodesic is solved"
+        description="successive shots of newton within the tolerance that end it"
     )
-    steps: PositiveInt = Field(description="in time, of every shot of newton, lbfgs and adam")
+    steps: PositiveInt = Field(description="in time, of every shot of newton")
     time_points: Annotated[int, Field(ge=0)] = Field(
         description="points of the stored trajectories (0: none are stored, otherwise at least 2)"
     )

@@ -1,13 +1,10 @@
 import re
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 import benchmarks.geometry as benchmark
 from benchmarks.geometry import Bench
-from geonode.geodesics.solvers.initial_value import DormandPrince, RungeKutta
-from geonode.geodesics.solvers.methods import METHODS
 from geonode.parameters_file import read_parameters
 from stages.paths import PARAMETERS
 from tests.geometry.small_series import LEVELS, small_metrics, small_series
@@ -53,20 +50,7 @@ def test_formats_of_storage_differ_by_their_rounding(bench):
     assert errors["float32"] < 1e-6 < errors["float16"] < 1e-2
 
 
-def test_integrators_are_judged_by_quadrature(bench, monkeypatch):
-    ways = {"coarse": RungeKutta(20), "fine": RungeKutta(50), "dopri5": DormandPrince(1e-6)}
-    monkeypatch.setattr(benchmark, "INTEGRATORS", ways)
-    with torch.no_grad():
-        table = bench.integrators()
-    for judged in ("endpoint", "sensitivity"):
-        errors = column(table, judged)
-        assert errors["fine"] < errors["coarse"] < 1e-4
-        assert errors["dopri5"] < 1e-4
-
-
-def test_methods_are_judged_by_the_network(bench, monkeypatch):
-    some = {name: METHODS[name] for name in ("closed_form", "newton", "scipy")}
-    monkeypatch.setattr(benchmark, "METHODS", some)
+def test_methods_are_judged_by_the_network(bench):
     table = bench.methods()
     errors, rows = column(table, "v0"), column(table, "rows")
     assert rows["newton"] == FOLDS * LEVELS * (LEVELS - 1) * len(SERIES.axis)
@@ -86,7 +70,7 @@ def test_tables_are_markdown():
 
 
 def test_the_command_prints_all_tables(bench, monkeypatch):
-    for name in ("symbols", "grids", "lookups", "storage", "integrators", "methods"):
+    for name in ("symbols", "grids", "lookups", "storage", "methods"):
         monkeypatch.setattr(Bench, name, lambda self, name=name: [{name: 1}])
     monkeypatch.setattr(benchmark, "read_series", lambda path: SERIES)
     monkeypatch.setattr(benchmark.LearnedMetrics, "read", lambda path: LEARNED)
@@ -94,4 +78,4 @@ def test_the_command_prints_all_tables(bench, monkeypatch):
     application.command()(benchmark.main)
     result = CliRunner().invoke(application, [], catch_exceptions=False)
     assert result.exit_code == 0
-    assert len(re.findall(r"^\| --- ", result.output, re.M)) == 6
+    assert len(re.findall(r"^\| --- ", result.output, re.M)) == 5

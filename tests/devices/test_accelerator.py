@@ -76,7 +76,7 @@ def test_grids_and_geodesics_agree(dtype, tolerance):
         closed_form = ClosedForm(source.grid(0, nodes))
         times = torch.linspace(0, 1, 7, dtype=dtype, device=device)
         parts = []
-        for name in ("closed_form", "newton", "lbfgs"):
+        for name in ("closed_form", "newton"):
             solution = METHODS[name](closed_form, problem, geodesics_parameters(1e-5, steps=100))
             assert solution.converged.all()
             parts += closed_form.stations(stations, w).every_path(solution.v0)

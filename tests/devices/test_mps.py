@@ -50,7 +50,7 @@ class OnCPU(Device):
 
 MPS = OnCPU("mps", "a stand-in", torch.float32, torch.float32)
 SINGLE = torch.empty(0)
-METHODS = ("closed_form", "newton", "adam", "dopri5")
+METHODS = ("closed_form", "newton")
 CHANGES = [
     {},
     {"weight_decay": 1e-3, "accumulation": 3, "schedule": "warmup_cosine"},

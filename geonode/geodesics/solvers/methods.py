@@ -1,11 +1,10 @@
 """Every way to solve the boundary value problems of a grid, by name.
 
 All of them take the same problem and give back the same kind of solution, with rows (pair,
-wavelength) that do not influence each other, but for digits beyond the tolerance by `dopri5`.
+wavelength) that do not influence each other.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -14,8 +13,6 @@ from torch import Tensor
 from geonode.config import GeodesicsParameters
 from geonode.geodesics.problem import BoundaryValueProblem, Solution
 from geonode.geodesics.solvers.closed_form import ClosedForm
-from geonode.geodesics.solvers.corrections import LBFGS, Adam, Newton, ShootingMethod
-from geonode.geodesics.solvers.initial_value import DormandPrince, Integrator, RungeKutta
 from geonode.geodesics.solvers.shooting import shoot
 from geonode.geometry.field import GridField
 
@@ -42,6 +39,18 @@ def _closed_form(
     return closed_form.solve(problem, parameters.tolerance)
 
 
+def _newton(
+    closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
+) -> Solution:
+    found = shoot(
+        *rows_of(closed_form, problem),
+        tolerance=parameters.tolerance,
+        patience=parameters.patience,
+        steps=parameters.steps,
+    )
+    return found.unflatten(len(problem.source))
+
+
 def _scipy(
     closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
 ) -> Solution:
@@ -51,43 +60,4 @@ def _scipy(
     return solve_bvp_rows(*rows, tolerance=parameters.tolerance).unflatten(len(problem.source))
 
 
-def _rk4(parameters: GeodesicsParameters) -> Integrator:
-    return RungeKutta(parameters.steps)
-
-
-def _dopri5(parameters: GeodesicsParameters) -> Integrator:
-    """A tenth of the tolerance is left to a step: the residual does not see what it misses."""
-    return DormandPrince(parameters.tolerance / 10)
-
-
-@dataclass(frozen=True)
-class _Shooting:
-    """A way to correct velocities, and what follows the paths."""
-
-    corrections: ShootingMethod
-    integrator: Callable[[GeodesicsParameters], Integrator] = _rk4
-
-    def __call__(
-        self,
-        closed_form: ClosedForm,
-        problem: BoundaryValueProblem,
-        parameters: GeodesicsParameters,
-    ) -> Solution:
-        solution = shoot(
-            *rows_of(closed_form, problem),
-            self.corrections,
-            self.integrator(parameters),
-            tolerance=parameters.tolerance,
-            patience=parameters.patience,
-        )
-        return solution.unflatten(len(problem.source))
-
-
-METHODS: dict[str, Method] = {
-    "closed_form": _closed_form,
-    "newton": _Shooting(Newton()),
-    "lbfgs": _Shooting(LBFGS()),
-    "adam": _Shooting(Adam()),
-    "dopri5": _Shooting(Newton(), _dopri5),
-    "scipy": _scipy,
-}
+METHODS: dict[str, Method] = {"closed_form": _closed_form, "newton": _newton, "scipy": _scipy}
