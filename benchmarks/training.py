@@ -28,7 +28,7 @@ from geonode.storage.document import write_document
 from geonode.training.context import TrainingRun
 from geonode.training.folds import leave_one_out, training_wavelengths
 
-FORMATS = ("float64", "float32", "tf32", "bfloat16", "float16")
+FORMATS = ("float64", "float32", "tf32", "bfloat16")
 PARAMETERS = Path("params.yaml")
 """Parameters, of which the blocks `spectra` and `decoders` are used."""
 

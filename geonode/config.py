@@ -24,8 +24,8 @@ from geonode.parameter_types import (
 class PrecisionParameters(Block):
     """Floating-point formats."""
 
-    training: Literal["float32", "float64", "tf32", "bfloat16", "float16"] = Field(
-        description="format in which metrics and decoders are trained; the last three round the "
+    training: Literal["float32", "float64", "tf32", "bfloat16"] = Field(
+        description="format in which metrics and decoders are trained; the last two round the "
         "factors of products of layers, and the rest is float32 (tf32: cuda alone)"
     )
     geometry: Literal["auto", "float32", "float64"] = Field(

@@ -22,12 +22,10 @@ from geonode.errors import DeviceError
 from geonode.observation.machine import machine, processor
 
 DeviceKind = Literal["cpu", "cuda", "mps"]
-Rounding = Literal["tf32", "bfloat16", "float16"]
+Rounding = Literal["tf32", "bfloat16"]
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
-
-FORMATS = {"bfloat16": torch.bfloat16, "float16": torch.float16}  # tf32 is no storage format
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Device:
     @property
     def products(self) -> torch.dtype:
         """Format in which layers of networks in training are multiplied."""
-        return FORMATS.get(self.rounding or "", self.training)
+        return torch.bfloat16 if self.rounding == "bfloat16" else self.training
 
     @property
     def place(self) -> torch.device:

@@ -17,11 +17,9 @@ from geonode.config import DecodersParameters, MetricParameters, TrainingParamet
 from geonode.devices.profile import profile_of
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
-from geonode.geometry.trainable import TrainablePerceptron
 from geonode.progress import Progress, silent
 from geonode.training.adam import BatchedAdam, learning_rates
 from geonode.training.checkpoint import Checkpoints
-from geonode.training.loss_scale import SMALLEST, LossScale
 
 FINITE_CHECK_EPOCHS = 50
 WARM_UP = 3  # steps before one is captured
@@ -108,23 +106,12 @@ class _Training:
         ]
         self._loss, self._parameters, self._name = loss, parameters, name
         self._parts = _parts(pairs, max(parts, parameters.accumulation))
-        self._scale = LossScale(self.models, self.device) if self._in_half else None
         self.history: list[Tensor] = []
-
-    @property
-    def _in_half(self) -> bool:
-        """Whether layers are multiplied in float16, whose range gradients may leave."""
-        return any(
-            isinstance(network, TrainablePerceptron) and network.products == torch.half
-            for network in self._networks
-        )
 
     @property
     def state(self) -> dict[str, Tensor]:
         """Tensors that a step changes in place, by their names in a checkpoint."""
         kinds = {"parameter": self.tensors, "first": self.adam.first, "second": self.adam.second}
-        if self._scale is not None:
-            kinds["scale"] = [self._scale.factors, self._scale.steps]
         return {f"{kind}{k}": part for kind, parts in kinds.items() for k, part in enumerate(parts)}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
@@ -157,14 +144,10 @@ class _Training:
     def step(self, epoch: int) -> Tensor:
         """Take one step of every model; return the terms before it."""
         terms = self._differentiate(epoch)
-        going = None
-        if self._scale is not None:
-            gradients = [tensor.grad for tensor in self.tensors if tensor.grad is not None]
-            going = self._scale.unscale(gradients)
         if self._parameters.weight_decay:
             (self._parameters.weight_decay * self._squares()).backward()
         _clip(self.tensors, self._parameters.gradient_clip)
-        self.adam.step(going)
+        self.adam.step()
         return terms
 
     def _differentiate(self, epoch: int) -> Tensor:
@@ -173,8 +156,7 @@ class _Training:
         done = []
         for part in self._parts:
             terms = self._loss(part, epoch) * ((part.stop - part.start) / pairs)
-            scaled = terms if self._scale is None else terms * self._scale.factors
-            scaled.sum().backward()
+            terms.sum().backward()
             done.append(terms.detach())
         return sum(done[1:], done[0])
 
@@ -194,8 +176,6 @@ class _Training:
     def require_finite(self) -> None:
         """Refuse losses and parameters that are not finite.
 
-        Gradients that overflow float16 at the smallest loss scale are refused as well.
-
         Raises:
             TrainingError: naming the model and the epoch.
         """
@@ -212,12 +192,6 @@ class _Training:
             raise TrainingError(
                 f"a parameter of {self._name(int(torch.nonzero(~finite)[0]))} is not finite after "
                 f"epoch {done - 1}; lower the learning rate"
-            )
-        if self._scale is not None and (lost := self._scale.exhausted()).any():
-            raise TrainingError(
-                f"the gradient of {self._name(int(lost.nonzero()[0]))} overflows float16 up to "
-                f"epoch {done - 1}, although its loss was scaled down to {SMALLEST:g} of itself; "
-                "set precision.training to bfloat16 or float32"
             )
 
 

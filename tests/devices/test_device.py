@@ -50,9 +50,8 @@ def test_an_absent_device_is_an_error_that_says_what_is_present(
         ("cpu", ("float32", "auto"), ("float32", "float64"), "float32"),
         ("cuda", ("float64", "auto"), ("float64", "float64"), "float64"),
         ("mps", ("float32", "auto"), ("float32", "float32"), "float32"),
-        ("cpu", ("bfloat16", "float32"), ("float32", "float32"), "bfloat16"),
         ("cuda", ("tf32", "float32"), ("float32", "float32"), "float32"),
-        ("mps", ("float16", "float32"), ("float32", "float32"), "float16"),
+        ("mps", ("bfloat16", "float32"), ("float32", "float32"), "bfloat16"),
     ],
 )
 def test_formats_of_training_geometry_and_products(machine, kind, given, expected, products):

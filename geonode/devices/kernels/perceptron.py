@@ -23,7 +23,7 @@ from geonode.errors import GeometryError
 # order of sums. More rows are faster in half precision and slower in single precision.
 WARPS, STAGES = 4, 1
 SHORT = tl.constexpr(32)  # products that are summed by the hardware
-_FORMATS = dict(zip(FORMATS, (tl.float32, tl.bfloat16, tl.float16), strict=True))
+_FORMATS = dict(zip(FORMATS, (tl.float32, tl.bfloat16), strict=True))
 
 
 @triton.jit

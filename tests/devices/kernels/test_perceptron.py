@@ -16,7 +16,7 @@ kernel = importlib.import_module("geonode.devices.kernels.perceptron")
 
 SIZES = [(5, 64, 128, 1), (2, 64, 128, 1), (4, 64, 128, 3), (16, 16, 32, 16)]
 DECODER = SIZES[0]
-FORMATS = [torch.float32, torch.float16]
+FORMATS = [torch.float32]
 if torch.cuda.is_available():  # the interpreter multiplies the bits of bfloat16 as integers
     FORMATS.append(torch.bfloat16)
 
