@@ -134,16 +134,6 @@ class SpectraParameters(Block):
         return self
 
 
-class AugmentationParameters(Block):
-    """Disturbances of the training spectra: the standard deviation of each (0: none)."""
-
-    shift: NonNegative = Field(description="of the wavelength scale (axis unit)")
-    scatter: NonNegative = Field(description="of the factor of a spectrum (relative)")
-    offset: NonNegative = Field(description="of the baseline of a spectrum (signal unit)")
-    slope: NonNegative = Field(description="of its tilt, from the middle to an end (signal unit)")
-    detector: NonNegative = Field(description="of every reading (signal unit)")
-
-
 class TrainingParameters(Block):
     """Parameters common to the training of metrics and of decoders."""
 
@@ -164,9 +154,6 @@ class TrainingParameters(Block):
     accumulation: PositiveInt = Field(
         description="parts of the training pairs whose gradients are added up to one step; more "
         "take less memory and change the result by rounding alone"
-    )
-    augmentation: AugmentationParameters = Field(
-        description="of the spectra that path decoders, and metrics together with one, train on"
     )
     checkpoint_every: Annotated[int, Field(ge=0)] = Field(
         description="epochs from one checkpoint of the training to the next (0: none)"

@@ -30,7 +30,7 @@ from geonode.training.context import TrainingRun
 from geonode.training.folds import Fold, Standardisation, training_wavelengths
 from geonode.training.footprint import Footprint, of_path_decoders
 from geonode.training.objective import fit
-from geonode.training.targets import Targets
+from geonode.training.targets import training_targets
 from geonode.training.trainer import last_losses
 
 HIDDEN = (64, 128)
@@ -252,7 +252,7 @@ class PathDecoding:
             self.parameters.learning_rate,
             scale,
             scale.apply(given),
-            Targets(batch, self.series, self.parameters, dtype),
+            training_targets(batch, self.series, self.parameters, dtype),
         )
 
 
@@ -272,7 +272,7 @@ class PreparedDecoders:
     rate: float
     scale: FeatureScale
     rows: Float[Tensor, "model row feature"]
-    targets: Targets
+    targets: Float[Tensor, "model pair training"]
 
     @property
     def networks(self) -> list[tuple[TrainablePerceptron, float]]:
@@ -284,8 +284,8 @@ class PreparedDecoders:
         """Mean and deviation of the features of every decoder."""
         return list(zip(self.scale.mean.cpu(), self.scale.deviation.cpu(), strict=True))
 
-    def loss(self, part: slice, epoch: int) -> Float[Tensor, "1 model"]:
+    def loss(self, part: slice) -> Float[Tensor, "1 model"]:
         """Mean squared error of the standardised signal."""
-        goal = self.targets.at(part, epoch)
-        rows = self.rows.unflatten(1, (self.targets.pairs, -1))[:, part].flatten(1, 2)
+        goal = self.targets[:, part]
+        rows = self.rows.unflatten(1, (self.targets.shape[1], -1))[:, part].flatten(1, 2)
         return (self.network(rows).reshape(goal.shape) - goal).square().mean((1, 2))[None]

@@ -35,7 +35,7 @@ from geonode.training.context import TrainingRun
 from geonode.training.folds import training_wavelengths
 from geonode.training.footprint import Footprint, of_end_to_end
 from geonode.training.objective import fit
-from geonode.training.targets import Targets
+from geonode.training.targets import training_targets
 
 TERMS = ("reconstruction", "smoothness", "bounds", "length")
 METRIC_STREAM, DECODER_STREAM = 1, 2
@@ -112,7 +112,7 @@ class EndToEnd:
             Panels.between(on_device(charts, device, dtype), self.parameters.quadrature_nodes),
             on_device(self.series.wavelengths[self._chosen], device, dtype),
             batch,
-            Targets(batch, self.series, self.parameters, dtype),
+            training_targets(batch, self.series, self.parameters, dtype),
             self.parameters,
         )
 
@@ -136,7 +136,7 @@ class PreparedMetrics:
     panels: Panels
     wavelengths: Float[Tensor, "training"]
     batch: Batch
-    targets: Targets
+    targets: Float[Tensor, "model pair training"]
     parameters: MetricParameters
     scale: FeatureScale = field(init=False)
 
@@ -166,9 +166,9 @@ class PreparedMetrics:
         source, target = self.batch.source[:, part], self.batch.target[:, part]
         return geometry.stations().features(source, target)
 
-    def loss(self, part: slice, epoch: int) -> Float[Tensor, "term model"]:
+    def loss(self, part: slice) -> Float[Tensor, "term model"]:
         """The `TERMS` of every model."""
-        geometry, goal = self.geometry(), self.targets.at(part, epoch)
+        geometry, goal = self.geometry(), self.targets[:, part]
         features = self.features(geometry, part)
         values = self.decoder(self.scale.apply(features)).reshape(goal.shape)
         error = (values - goal).square().mean((1, 2))

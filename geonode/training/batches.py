@@ -68,11 +68,8 @@ class Batch(NamedTuple):
 
     def initial(self, sizes: tuple[int, ...], *seed: int) -> Perceptron:
         """Networks whose first weights depend on seed, member and fold alone."""
-        return Perceptron.initial(sizes, self.seeds(*seed))
-
-    def seeds(self, *seed: int) -> list[tuple[int, ...]]:
-        """Seeds of the models, each of the given seed, member and fold."""
-        return [(*seed, model.member, *model.fold.seed) for model in self.models]
+        seeds = [(*seed, model.member, *model.fold.seed) for model in self.models]
+        return Perceptron.initial(sizes, seeds)
 
 
 class Fitted(NamedTuple):

@@ -26,7 +26,6 @@ from geonode.training.batches import Batch, Fitted, batches_of, in_order, side_b
 from geonode.training.checkpoint import Checkpoints, open_checkpoints
 from geonode.training.context import TrainingRun
 from geonode.training.footprint import Footprint
-from geonode.training.targets import Targets
 from geonode.training.trainer import train
 
 
@@ -39,14 +38,14 @@ class Prepared(Protocol):
         """Networks that are trained in place, each with its rate; only the first is kept."""
 
     @property
-    def targets(self) -> Targets:
+    def targets(self) -> Float[Tensor, "model pair training"]:
         """Signals that the networks are trained to give."""
 
     @property
     def buffers(self) -> Sequence[Any]:
         """Further fitted values of every model, not trained."""
 
-    def loss(self, part: slice, epoch: int) -> Float[Tensor, "term model"]:
+    def loss(self, part: slice) -> Float[Tensor, "term model"]:
         """Terms of every model's loss, as means over some of the training pairs."""
 
 
@@ -147,12 +146,11 @@ class _BatchTraining:
         history = train(
             prepared.networks,
             prepared.loss,
-            prepared.targets.pairs,
+            prepared.targets.shape[1],
             self.objective.parameters,
             name=batch.name,
             report=report,
             checkpoints=self.checkpoints and self.checkpoints.of_batch(batch.label),
-            repeats=prepared.targets.repeat,
             parts=batch.parts,
         )
         kept, _ = prepared.networks[0]

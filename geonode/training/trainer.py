@@ -31,14 +31,13 @@ _LOG = logging.getLogger(__name__)
 
 def train(
     groups: Sequence[tuple[Perceptron, float]],
-    loss: Callable[[slice, int], Float[Tensor, "term model"]],
+    loss: Callable[[slice], Float[Tensor, "term model"]],
     pairs: int,
     parameters: TrainingParameters,
     *,
     name: Callable[[int], str] = "model {}".format,
     report: Progress = silent,
     checkpoints: Checkpoints | None = None,
-    repeats: bool = False,
     parts: int = 1,
 ) -> Float[Tensor, "epoch term model"]:
     """Minimise the loss terms and the weight decay of every model with Adam.
@@ -49,8 +48,9 @@ def train(
 
     Args:
         groups: networks, which are trained in place, each with its rate before the schedule.
-        loss: loss terms of some training pairs in an epoch, as means over the pairs; the terms of
-            a model depend on its own parameters alone.
+        loss: loss terms of some training pairs, as means over the pairs; the terms of a model
+            depend on its own parameters alone. It runs the same kernels in every epoch: on CUDA all
+            of an epoch are captured once and launched together.
         pairs: number of training pairs of a model. An epoch is one step by the mean gradient over
             all pairs. With `accumulation` it is summed over that many parts, each weighted by its
             share, so that only the activations of one part are held.
@@ -59,8 +59,6 @@ def train(
         report: called after every step with the number of models.
         checkpoints: written every `checkpoint_every` epochs and after the last; training resumes
             from the newest and ends in the same bits.
-        repeats: whether the loss runs the same kernels in every epoch. On CUDA all kernels of an
-            epoch are then captured once and launched together.
         parts: smallest number of parts, whatever `accumulation` is.
 
     Returns:
@@ -74,7 +72,7 @@ def train(
     training = _Training(groups, loss, pairs, parameters, parts, name)
     if checkpoints is not None:
         training.resume(checkpoints)
-    training.run(report, checkpoints, repeats=repeats)
+    training.run(report, checkpoints)
     return torch.stack(training.history).cpu()
 
 
@@ -91,7 +89,7 @@ class _Training:
     def __init__(
         self,
         groups: Sequence[tuple[Perceptron, float]],
-        loss: Callable[[slice, int], Tensor],
+        loss: Callable[[slice], Tensor],
         pairs: int,
         parameters: TrainingParameters,
         parts: int,
@@ -120,19 +118,19 @@ class _Training:
             for name, tensor in self.state.items():
                 tensor.copy_(state[name])
 
-    def run(self, report: Progress, checkpoints: Checkpoints | None, *, repeats: bool) -> None:
+    def run(self, report: Progress, checkpoints: Checkpoints | None) -> None:
         """Train all epochs that are left; arguments are those of `train`."""
         done, last = len(self.history), self._parameters.epochs
         every = self._parameters.checkpoint_every
         if done:
             report(done * self.models)
-        captured = repeats and profile_of(self.device).captured and done < last
+        captured = profile_of(self.device).captured and done < last
         take = _capture(self) if captured else self.step
         for epoch in range(done, last):
             self.adam.prepare(epoch, [rates[epoch] for rates in self._rates])
             if not captured:  # a captured step overwrites them
                 self.adam.forget()
-            self.history.append(take(epoch))
+            self.history.append(take())
             done = epoch + 1
             keeps = every > 0 and (done % every == 0 or done == last)
             if keeps or done % FINITE_CHECK_EPOCHS == 0 or done == last:
@@ -141,21 +139,21 @@ class _Training:
                 checkpoints.save(done, self.state | {HISTORY: torch.stack(self.history)})
             report(self.models)
 
-    def step(self, epoch: int) -> Tensor:
+    def step(self) -> Tensor:
         """Take one step of every model; return the terms before it."""
-        terms = self._differentiate(epoch)
+        terms = self._differentiate()
         if self._parameters.weight_decay:
             (self._parameters.weight_decay * self._squares()).backward()
         _clip(self.tensors, self._parameters.gradient_clip)
         self.adam.step()
         return terms
 
-    def _differentiate(self, epoch: int) -> Tensor:
+    def _differentiate(self) -> Tensor:
         """Accumulate the gradient of the mean loss over all pairs; return the terms."""
         pairs = self._parts[-1].stop
         done = []
         for part in self._parts:
-            terms = self._loss(part, epoch) * ((part.stop - part.start) / pairs)
+            terms = self._loss(part) * ((part.stop - part.start) / pairs)
             terms.sum().backward()
             done.append(terms.detach())
         return sum(done[1:], done[0])
@@ -195,7 +193,7 @@ class _Training:
             )
 
 
-def _capture(training: _Training) -> Callable[[int], Tensor]:
+def _capture(training: _Training) -> Callable[[], Tensor]:
     """Training step as one CUDA graph.
 
     A few steps are taken first, so that nothing is initialised during the capture; their changes
@@ -207,15 +205,15 @@ def _capture(training: _Training) -> Callable[[int], Tensor]:
     with torch.cuda.stream(stream):
         for _ in range(WARM_UP):
             training.adam.forget()
-            training.step(0)
+            training.step()
     torch.cuda.current_stream().wait_stream(stream)
     training.restore(before)
     training.adam.forget()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
-        terms = training.step(0)
+        terms = training.step()
 
-    def replay(_epoch: int) -> Tensor:
+    def replay() -> Tensor:
         graph.replay()
         return terms.clone()
 

@@ -16,7 +16,6 @@ from geonode.metrics.metric_learning import LEAKING, LEARNING, learn
 from geonode.training.context import NestedRuns
 from geonode.training.folds import Fold, leave_one_out, leave_two_out, training_wavelengths
 from tests.training.series import (
-    DISTURBANCES,
     TRAINING_WAVELENGTHS,
     cpu,
     decoder_parameters,
@@ -32,7 +31,7 @@ LEVELS, WAVELENGTHS, MEMBERS = 5, 9, 2  # of four levels no kinds are weighed
 OUTER, INNER = leave_one_out(LEVELS), leave_two_out(LEVELS, None)
 BOTH_RUNS = pytest.mark.parametrize("folds", [OUTER, INNER], ids=["folds", "inner folds"])
 NOISE = {0: 1.0, 2: 1e9}  # its scale in place of the spectrum of an end and of one inside
-SETTINGS = {"members": MEMBERS, "augmentation": dict.fromkeys(DISTURBANCES, 0.01)}
+SETTINGS = {"members": MEMBERS}
 
 
 def measured(row=None, k=None):

@@ -54,7 +54,6 @@ METHODS = ("closed_form", "newton")
 CHANGES = [
     {},
     {"weight_decay": 1e-3, "accumulation": 3, "schedule": "warmup_cosine"},
-    {"augmentation": {"shift": 1, "scatter": 0.01, "offset": 0.1, "slope": 0.1, "detector": 0.1}},
 ]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.config import AugmentationParameters, EngineParameters
+from geonode.config import EngineParameters
 from geonode.decoders.kinds import KINDS
 from geonode.devices import profile
 from geonode.engine import cluster as module
@@ -219,11 +219,7 @@ def trained(engine, reported):
     measured, folds = series(4, 9), leave_two_out(4, None)
     run = TrainingRun(folds, 2, cpu(), engine=engine, report=reported)
     features = flat_features(4, 9, folds=len(folds))
-    disturbed = AugmentationParameters(
-        shift=0.5, scatter=0.01, offset=0.01, slope=0.01, detector=0.01
-    )
     metric, decoder = metric_parameters(members=2), decoder_parameters(epochs=12)
-    decoder = decoder.model_copy(update={"augmentation": disturbed})
     network, terms = fit_metric(measured, positions(4, len(folds)), metric, run)
     decoders, history = KINDS["path"].fit(measured, features, decoder, run)
     return [*network.parameters, terms, *decoders.tensors().values(), history]

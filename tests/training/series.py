@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from geonode.config import AugmentationParameters, DecodersParameters, MetricParameters
+from geonode.config import DecodersParameters, MetricParameters
 from geonode.decoders.path_decoder import fit_path_decoders
 from geonode.devices.device import Device
 from geonode.metrics.end_to_end import fit_metric
@@ -15,7 +15,6 @@ from geonode.training.folds import leave_one_out, training_wavelengths
 from tests.geometry.small_series import LABELS
 
 TRAINING_WAVELENGTHS = 5
-DISTURBANCES = tuple(AugmentationParameters.model_fields)
 
 
 def ordered_pairs(levels):
@@ -95,7 +94,6 @@ TRAINING = {
     "schedule": "cosine",
     "weight_decay": 0.0,
     "accumulation": 1,
-    "augmentation": dict.fromkeys(DISTURBANCES, 0.0),
     "checkpoint_every": 0,
 }
 

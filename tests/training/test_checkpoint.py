@@ -17,7 +17,6 @@ from geonode.training.context import TrainingRun
 from geonode.training.folds import leave_one_out, leave_two_out
 from tests.storage.damage import contents
 from tests.training.series import (
-    DISTURBANCES,
     decoder_parameters,
     run,
     trained_decoders,
@@ -30,7 +29,6 @@ MODELS = 2 * (LEVELS + 1)
 LARGEST_BATCH = 5  # models
 FOLDS = leave_one_out(LEVELS)
 PARAMETERS = {"members": 2, "epochs": EPOCHS, "checkpoint_every": 5, "weight_decay": 0.01}
-PARAMETERS |= {"augmentation": dict.fromkeys(DISTURBANCES, 0.01)}
 
 
 def metric(scratch, report=silent, **changes):
