@@ -7,7 +7,7 @@ import torch
 NARROWEST, WIDEST = 16, 128  # sides of a matrix product on the GPU
 ROWS = 32  # per program, which adds one term to the gradient of the parameters
 AMPERE = (8, 0)
-FORMATS = (torch.float32, torch.bfloat16)
+FORMATS = (torch.float32, torch.bfloat16)  # of factors
 
 
 def usable(device: torch.device) -> bool:

@@ -7,14 +7,10 @@ gaps on the way and their minimum. Its inputs stay in cache, and every result is
 
 from typing import no_type_check
 
-import torch
 import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
-
-from geonode.devices.kernels.arguments import require_tensor
-from geonode.errors import GeometryError
 
 _CONFIGS = [
     triton.Config({"block": 128}, num_warps=4),
@@ -111,23 +107,9 @@ def all_pairs(
         root: sqrt(g) at the stations.
         wavelengths: charted, the last feature.
         v0: first velocities from which the features are to follow.
-
-    Raises:
-        GeometryError: there are fewer than two stations or no wavelength, or a tensor has another
-            shape or format, or is on another device than the positions.
     """
-    stations, count, dtype = len(positions), len(wavelengths), positions.dtype
-    if stations < 2:
-        raise GeometryError(f"positions: found {stations} stations, expected at least 2")
-    if dtype not in (torch.float32, torch.float64):
-        raise GeometryError(f"positions: found {dtype}, expected torch.float32 or torch.float64")
+    stations, count = len(positions), len(wavelengths)
     pairs = stations * (stations - 1)
-    require_tensor("wavelengths", wavelengths, (None,), dtype, positions.device)
-    require_tensor("root", root, (stations, count), dtype, positions.device)
-    for name, tensor in (("length", length), ("moment", moment), ("slowest", slowest)):
-        require_tensor(name, tensor, (stations - 1, count), dtype, positions.device)
-    if v0 is not None:
-        require_tensor("v0", v0, (pairs, count), dtype, positions.device)
     found = positions.new_empty(pairs, count) if v0 is None else v0.contiguous()
     features = positions.new_empty(5, pairs, count)
     inputs = (positions, length, moment, slowest, root, wavelengths)

@@ -6,7 +6,6 @@ weights are summed program by program in a fixed order, so that the same trainin
 bits. Formulas: `geonode.geometry.trainable`.
 """
 
-import itertools
 from typing import Any, no_type_check
 
 import torch
@@ -15,15 +14,13 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.devices.kernels.arguments import require_tensor
-from geonode.devices.kernels.available import FORMATS, NARROWEST, ROWS, trains
-from geonode.errors import GeometryError
+from geonode.devices.kernels.available import NARROWEST, ROWS
 
 # Per program, as is ROWS. Measured on an H200 and not tuned on every GPU, as that would change the
 # order of sums. More rows are faster in half precision and slower in single precision.
 WARPS, STAGES = 4, 1
 SHORT = tl.constexpr(32)  # products that are summed by the hardware
-_FORMATS = dict(zip(FORMATS, (tl.float32, tl.bfloat16), strict=True))
+_FORMATS = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16}
 
 
 @triton.jit
@@ -225,18 +222,14 @@ def outputs(
     sizes: tuple[int, ...],
     products: torch.dtype,
 ) -> Float[Tensor, "model row output"]:
-    """Outputs of networks, each at its own rows, in float32.
+    """Outputs of networks, each at its own rows.
 
     Args:
-        joined: weights of all layers, then their biases, each in C order.
-        inputs: inputs of every model.
-        sizes: sizes of all layers.
+        joined: weights of all layers, then their biases, each in C order and in float32.
+        inputs: inputs of every model, in float32.
+        sizes: sizes of all layers, such as `geonode.devices.kernels.available.trains` permits.
         products: format to which factors of products are rounded; sums are in float32.
-
-    Raises:
-        GeometryError: the sizes are not supported, or a tensor has another shape or format.
     """
-    _require(joined, inputs, sizes, products)
     models, rows, given = inputs.shape
     values = joined.new_empty(models, rows, sizes[3])
     _forward[(triton.cdiv(rows, ROWS), models)](
@@ -257,11 +250,9 @@ def gradients(
 ) -> tuple[Float[Tensor, "model parameter"], Float[Tensor, "model row input"] | None]:
     """Gradients of parameters, and of inputs if requested, from those of the outputs.
 
-    Further arguments and errors are those of `outputs`.
+    Further arguments are those of `outputs`.
     """
-    _require(joined, inputs, sizes, products)
     models, rows, given = inputs.shape
-    require_tensor("errors", errors, (models, rows, sizes[3]), joined.dtype, joined.device)
     programs = triton.cdiv(rows, ROWS)
     parts = joined.new_empty(models, programs, joined.shape[1])
     back = torch.empty_like(inputs, memory_format=torch.contiguous_format) if of_inputs else None
@@ -271,18 +262,6 @@ def gradients(
         to_inputs=of_inputs, **_constants(sizes, products),
     )  # fmt: skip
     return parts.sum(1), back
-
-
-def _require(joined: Tensor, inputs: Tensor, sizes: tuple[int, ...], products: torch.dtype) -> None:
-    if not trains(sizes, products):
-        raise GeometryError(
-            f"sizes: found {sizes} in {products}, expected two hidden layers of 16, 32, 64 or 128 "
-            f"units between at most {NARROWEST} inputs and outputs, in float32 or less"
-        )
-    count = sum((given + 1) * wanted for given, wanted in itertools.pairwise(sizes))
-    require_tensor("joined", joined, (None, count), torch.float32, inputs.device)
-    shape = (len(joined), None, sizes[0])
-    require_tensor("inputs", inputs, shape, torch.float32, joined.device)
 
 
 def _constants(sizes: tuple[int, ...], products: torch.dtype) -> dict[str, Any]:

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.errors import GeometryError
-
 pytest.importorskip("triton")
 kernel = importlib.import_module("geonode.devices.kernels.closed_form")
 
@@ -111,28 +109,3 @@ def test_a_number_that_is_none_reaches_every_path_through_its_gap(device):
     crossing = [min(a, b) <= 1 < max(a, b) for a in range(4) for b in range(4) if a != b]
     np.testing.assert_array_equal(np.isnan(features[:, 0, 3]), crossing)
     assert np.isfinite(np.delete(features, 3, axis=-1)).all()
-
-
-@pytest.mark.parametrize(
-    ("stations", "wavelengths", "dtype", "message"),
-    [
-        (1, 3, np.float32, "positions: found 1 stations, expected at least 2"),
-        (3, 0, np.float32, r"wavelengths: .*expected .*\[1 or more\]"),
-        (3, 4, np.float16, r"positions: found torch\.float16"),
-    ],
-)
-def test_nothing_to_join_and_half_precision_are_refused(
-    stations, wavelengths, dtype, message, device
-):
-    with pytest.raises(GeometryError, match=message):
-        solved(tables(stations, wavelengths, dtype), device)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name", NAMES[1:])
-def test_formats_and_shapes_are_not_mixed(name, device):
-    arguments = tables(3, 4, np.float32)
-    shorter = [] if name == "wavelengths" else [arguments[name][1:]]
-    for wrong in (arguments[name].astype(np.float64), *shorter):
-        with pytest.raises(GeometryError, match=f"{name}: found torch.float"):
-            solved(arguments | {name: wrong}, device)

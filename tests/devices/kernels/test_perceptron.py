@@ -7,7 +7,6 @@ import torch
 
 from geonode.devices.kernels.available import trains
 from geonode.devices.products import fast_products
-from geonode.errors import GeometryError
 from geonode.geometry import trainable
 from geonode.geometry.perceptron import Perceptron
 
@@ -161,23 +160,3 @@ def test_networks_are_trained_by_them(device, monkeypatch):
 )
 def test_which_networks_are_trained(sizes, products, kept):
     assert trains(sizes, products) == kept
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"sizes": (5, 96, 128, 1)}, r"sizes: found \(5, 96, 128, 1\) in torch.float32"),
-        ({"joined": torch.zeros(2, 7)}, r"joined: .*expected .*\[1 or more, 8833\]"),
-        ({"inputs": torch.zeros(2, 0, 5)}, r"inputs: .*expected .*\[2, 1 or more, 5\]"),
-        ({"inputs": torch.zeros(2, 3, 5).double()}, "inputs: found torch.float64"),
-        ({"errors": torch.zeros(2, 3, 2)}, r"errors: .*expected .*\[2, 3, 1\]"),
-    ],
-)
-def test_what_would_be_read_wrongly_is_refused(change, message, device):
-    given = dict(zip(("joined", "inputs", "errors"), draw(DECODER, 3), strict=True)) | change
-    sizes = given.pop("sizes", DECODER)
-    if len(given["inputs"][0]) == 0:
-        given["errors"] = given["errors"][:, :0]
-    given = {name: part.to(device) for name, part in given.items()}
-    with pytest.raises(GeometryError, match=message):
-        kernel.gradients(**given, sizes=sizes, products=torch.float32, of_inputs=True)
