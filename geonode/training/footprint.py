@@ -1,36 +1,29 @@
 """Memory of a step of training, counted from the arrays that are alive in it.
 
 Every hidden unit of a network stores two numbers per row, its value and its error, in the format of
-the products (`geonode.geometry.trainable`). The kernels store neither, but one gradient of the
-parameters per `ROWS` rows. All other numbers of a row are in the format of the training. Weights,
-gradients and the moments of Adam are left out: a few ten thousand numbers per model.
+the products (`geonode.geometry.trainable`); kernels on a GPU need about as much for gradients. All
+other numbers of a row are in the format of the training. Weights, gradients and the moments of Adam
+are left out: a few ten thousand numbers per model.
 """
 
-import itertools
 import math
 from typing import NamedTuple
 
-import torch
-
 from geonode.config import DecodersParameters, MetricParameters
 from geonode.devices.device import Device
-from geonode.devices.kernels.available import ROWS, trains, usable
 from geonode.errors import TrainingError
 from geonode.geometry.metric import SIZES
 
 HIDDEN_UNITS = sum(SIZES[1:-1])  # of a metric network, and of a decoder
-# Of a metric network; a decoder has 192 more.
-PARAMETERS = sum((given + 1) * wanted for given, wanted in itertools.pairwise(SIZES))
 
 # Numbers per row of a metric network: the point (2) and its copy in the format of the products, the
 # output, g, sqrt(g), ln g and its excess over the bounds; the last five have gradients.
 OF_NODE = 14
-# Numbers per row of a decoder. Of every pair: raw and standardised features (5 each), the target.
-# Of the pairs of one part: standardised features, output, difference and square, and the gradients
-# of the last three.
-OF_EVERY_PAIR, OF_PAIR = 11, 11
-# As OF_PAIR, where a metric is trained as well: features, standardised in two steps, and the
-# gradients of all of these.
+# Numbers per row of a decoder: raw and standardised features (5 each), the target; of the pairs in
+# hand standardised features, output, difference and square, and the gradients of the last three.
+OF_PAIR = 22
+# The same where a metric is trained as well: features, standardised in two steps, and the gradients
+# of all of these.
 OF_PAIR_WITH_METRIC = 40
 # Numbers per row and gap between neighbouring concentrations: the least sqrt(g) of the gap on the
 # path (infinity elsewhere), its gradient, and its place.
@@ -42,19 +35,17 @@ class Footprint(NamedTuple):
 
     Attributes:
         model: bytes independent of the training pairs.
-        kept: bytes per training pair.
         pair: bytes per training pair of the part in hand.
         parts: smallest number of parts of the training pairs.
     """
 
     model: int
-    kept: int
     pair: int
     parts: int
 
     def bytes(self, pairs: int, parts: int) -> int:
         """Bytes of a model whose training pairs are taken in parts."""
-        return self.model + self.kept * pairs + self.pair * math.ceil(pairs / parts)
+        return self.model + self.pair * math.ceil(pairs / parts)
 
     def parts_within(self, memory: int, pairs: int) -> int:
         """Smallest number of parts with which one model fits into the memory.
@@ -75,7 +66,7 @@ class Footprint(NamedTuple):
                 f"{least / 1e6:.3g} MB that a model takes with its training pairs one at a time; "
                 "raise memory_mb, or lower the number of wavelengths"
             )
-        return math.ceil(pairs / ((memory - self.model - self.kept * pairs) // self.pair))
+        return math.ceil(pairs / ((memory - self.model) // self.pair))
 
 
 def of_path_decoders(width: int, parameters: DecodersParameters, device: Device) -> Footprint:
@@ -86,8 +77,7 @@ def of_path_decoders(width: int, parameters: DecodersParameters, device: Device)
         parameters: parameters of the training.
         device: device and number formats.
     """
-    kept = width * OF_EVERY_PAIR * device.training.itemsize
-    return Footprint(0, kept, width * _row(OF_PAIR, device), parameters.accumulation)
+    return Footprint(0, width * _row(OF_PAIR, device), parameters.accumulation)
 
 
 def of_end_to_end(
@@ -103,14 +93,9 @@ def of_end_to_end(
     """
     nodes = (levels - 1) * parameters.quadrature_nodes + levels
     pair = width * _row(OF_PAIR_WITH_METRIC + OF_GAP * (levels - 1), device)
-    return Footprint(nodes * width * _row(OF_NODE, device), 0, pair, parameters.accumulation)
+    return Footprint(nodes * width * _row(OF_NODE, device), pair, parameters.accumulation)
 
 
 def _row(numbers: int, device: Device) -> int:
     """Bytes of a row of a network: its hidden units and further numbers."""
-    single = device.training == torch.float32
-    if usable(device.place) and single and trains(SIZES, device.products):
-        hidden = math.ceil(PARAMETERS * device.training.itemsize / ROWS)
-    else:
-        hidden = 2 * HIDDEN_UNITS * device.products.itemsize
-    return hidden + numbers * device.training.itemsize
+    return 2 * HIDDEN_UNITS * device.products.itemsize + numbers * device.training.itemsize

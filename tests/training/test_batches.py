@@ -27,7 +27,7 @@ class Elsewhere(Device):
 
 
 CPU = cpu()
-NONE = Footprint(0, 0, 1, 1)
+NONE = Footprint(0, 1, 1)
 ACCELERATOR = Elsewhere("cuda", "test", torch.float32, torch.float64)
 
 
@@ -107,7 +107,7 @@ def test_batches_and_parts_fit_into_the_memory_that_is_given(
 ):
     rows(10**9)
     device = replace(CPU, memory_mb=memory_mb)
-    found = batches(device=device, memory=Footprint(200_000, 0, 100_000, accumulation))
+    found = batches(device=device, memory=Footprint(200_000, 100_000, accumulation))
     assert [(len(batch.models), batch.parts) for batch in found] == expected
 
 
@@ -117,7 +117,7 @@ def test_cores_share_the_memory(rows, monkeypatch):
     for cores in (1, 4):
         monkeypatch.setattr(profile.os, "cpu_count", lambda cores=cores: cores)
         shared = TrainingRun(OUTER, MEMBERS, replace(CPU, memory_mb=6))
-        sizes[cores] = batch_limits(shared, 12, 7, Footprint(200_000, 0, 100_000, 1))
+        sizes[cores] = batch_limits(shared, 12, 7, Footprint(200_000, 100_000, 1))
     assert sizes == {1: (4, 1), 4: (1, 1)}
 
 

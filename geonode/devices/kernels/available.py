@@ -5,7 +5,6 @@ from importlib.util import find_spec
 import torch
 
 NARROWEST, WIDEST = 16, 128  # sides of a matrix product on the GPU
-ROWS = 32  # per program, which adds one term to the gradient of the parameters
 AMPERE = (8, 0)
 FORMATS = (torch.float32, torch.bfloat16)  # of factors
 

@@ -14,11 +14,12 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.devices.kernels.available import NARROWEST, ROWS
+from geonode.devices.kernels.available import NARROWEST
 
-# Per program, as is ROWS. Measured on an H200 and not tuned on every GPU, as that would change the
-# order of sums. More rows are faster in half precision and slower in single precision.
-WARPS, STAGES = 4, 1
+# Per program, which adds one term to the gradient of the parameters. Measured on an H200 and not
+# tuned on every GPU, as that would change the order of sums. More rows are faster in half precision
+# and slower in single precision.
+ROWS, WARPS, STAGES = 32, 4, 1
 SHORT = tl.constexpr(32)  # products that are summed by the hardware
 _FORMATS = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16}
 
