@@ -56,7 +56,7 @@ class Batch(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Name of the folder for the checkpoints of these models."""
+        """Name of the checkpoint of these models."""
         ends = (self.models[0], self.models[-1])
         return "-to-".join(f"member{model.member}-fold{model.fold.index}" for model in ends)
 

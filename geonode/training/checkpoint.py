@@ -1,9 +1,9 @@
-"""Checkpoints: the state of a training, kept in a scratch folder until the training is done.
+"""Checkpoints: the state of every batch, kept in a scratch folder until the training is done.
 
 A training is identified by its parameters, device, number format and data. Checkpoints of another
 training are refused before anything is trained: resuming from them would give a wrong result, and
 ignoring them would be a surprise. The code is not part of the identity; remove the folder after
-changing it. Two checkpoints of every batch are kept, in case the newest is damaged.
+changing it.
 """
 
 import hashlib
@@ -23,74 +23,62 @@ from geonode.errors import ArtifactError, TrainingError
 from geonode.storage.weights import read_weights, write_weights
 from geonode.training.context import TrainingRun
 
-KEPT = 2
-
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Checkpoints of a training, or of one of its batches.
+    """Checkpoints of a training, or that of one of its batches.
 
     Attributes:
-        folder: folder of the training, with a folder for every batch; or folder of the batch.
+        path: folder of the training, or file of the batch.
         key: identity of the training, as values by name.
     """
 
-    folder: Path
+    path: Path
     key: dict[str, str]
 
     def of_batch(self, label: str) -> "Checkpoints":
-        """Checkpoints of one batch."""
-        return Checkpoints(self.folder / label, self.key)
+        """Checkpoint of one batch."""
+        return Checkpoints(self.path / f"{label}.safetensors", self.key)
 
-    def save(self, epoch: int, tensors: dict[str, Shaped[Tensor, "..."]]) -> None:
-        """Write a checkpoint of a batch atomically, then remove all but the newest.
-
-        Args:
-            epoch: number of finished epochs.
-            tensors: the state after them.
+    def save(self, tensors: dict[str, Shaped[Tensor, "..."]]) -> None:
+        """Write the state of a batch atomically, in place of an earlier one.
 
         Raises:
-            ArtifactError: it cannot be written; earlier checkpoints are then intact.
+            ArtifactError: it cannot be written; an earlier one is then intact.
         """
-        write_weights(self.folder / f"{epoch:08d}.safetensors", tensors, self.key)
-        for path in self._paths()[:-KEPT]:
-            path.unlink(missing_ok=True)
+        write_weights(self.path, tensors, self.key)
 
-    def latest(self) -> dict[str, Shaped[Tensor, "..."]] | None:
-        """State in the newest checkpoint of a batch, on the CPU; None if there is none.
+    def read(self) -> dict[str, Shaped[Tensor, "..."]] | None:
+        """State of a batch, on the CPU; None if there is none.
 
         Raises:
-            CorruptArtifactError: the checkpoint is damaged.
+            CorruptArtifactError: the file is damaged.
             TrainingError: it is of another training; the message names the difference.
             ArtifactError: it cannot be read.
         """
-        paths = self._paths()
-        if not paths:
+        if not self.path.exists():
             return None
-        tensors, found = read_weights(paths[-1])
+        tensors, found = read_weights(self.path)
         for name, value in self.key.items():
             if found.get(name) != value:
                 raise TrainingError(
-                    f"{paths[-1]}: is of a training with {name} {found.get(name, 'unknown')}, "
+                    f"{self.path}: is of a training with {name} {found.get(name, 'unknown')}, "
                     f"expected {name} {value}; finish that training first, or remove "
-                    f"{self.folder.parent} to start anew"
+                    f"{self.path.parent} to start anew"
                 )
         return tensors
 
     def discard(self) -> None:
-        """Remove the folder with the checkpoints of all batches.
+        """Remove the folder of a training.
 
         Raises:
             ArtifactError: the operating system refuses.
         """
         try:
-            if os.path.lexists(self.folder):
-                shutil.rmtree(self.folder)
+            if os.path.lexists(self.path):
+                shutil.rmtree(self.path)
         except OSError as error:
-            raise ArtifactError(f"{self.folder}: cannot be removed: {error}") from error
-
-    def _paths(self) -> list[Path]:
-        return sorted(self.folder.glob("*.safetensors"))
+            raise ArtifactError(f"{self.path}: cannot be removed: {error}") from error
 
 
 def open_checkpoints(
@@ -107,7 +95,7 @@ def open_checkpoints(
         data: all arrays that the training reads.
 
     Raises:
-        CorruptArtifactError: the newest checkpoint of a batch is damaged.
+        CorruptArtifactError: the checkpoint of a batch is damaged.
         TrainingError: the folder holds checkpoints of another training; the message names the
             difference.
         ArtifactError: a checkpoint cannot be read.
@@ -127,6 +115,6 @@ def open_checkpoints(
         "data": digest.hexdigest()[:16],
     }
     checkpoints = Checkpoints(folder, key)
-    for path in sorted(folder.glob("*/")):
-        checkpoints.of_batch(path.name).latest()
+    for path in sorted(folder.glob("*.safetensors")):
+        checkpoints.of_batch(path.stem).read()
     return checkpoints

@@ -150,7 +150,7 @@ class _BatchTraining:
             self.objective.parameters,
             name=batch.name,
             report=report,
-            checkpoints=self.checkpoints and self.checkpoints.of_batch(batch.label),
+            checkpoint=self.checkpoints and self.checkpoints.of_batch(batch.label),
             parts=batch.parts,
         )
         kept, _ = prepared.networks[0]

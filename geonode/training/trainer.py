@@ -37,7 +37,7 @@ def train(
     *,
     name: Callable[[int], str] = "model {}".format,
     report: Progress = silent,
-    checkpoints: Checkpoints | None = None,
+    checkpoint: Checkpoints | None = None,
     parts: int = 1,
 ) -> Float[Tensor, "epoch term model"]:
     """Minimise the loss terms and the weight decay of every model with Adam.
@@ -57,8 +57,8 @@ def train(
         parameters: parameters of the training.
         name: name of a model in error messages, by its place along the model dimension.
         report: called after every step with the number of models.
-        checkpoints: written every `checkpoint_every` epochs and after the last; training resumes
-            from the newest and ends in the same bits.
+        checkpoint: written every `checkpoint_every` epochs and after the last; training resumes
+            from it and ends in the same bits.
         parts: smallest number of parts, whatever `accumulation` is.
 
     Returns:
@@ -70,9 +70,9 @@ def train(
         CorruptArtifactError: the checkpoint is damaged.
     """
     training = _Training(groups, loss, pairs, parameters, parts, name)
-    if checkpoints is not None:
-        training.resume(checkpoints)
-    training.run(report, checkpoints)
+    if checkpoint is not None:
+        training.resume(checkpoint)
+    training.run(report, checkpoint)
     return torch.stack(training.history).cpu()
 
 
@@ -118,7 +118,7 @@ class _Training:
             for name, tensor in self.state.items():
                 tensor.copy_(state[name])
 
-    def run(self, report: Progress, checkpoints: Checkpoints | None) -> None:
+    def run(self, report: Progress, checkpoint: Checkpoints | None) -> None:
         """Train all epochs that are left; arguments are those of `train`."""
         done, last = len(self.history), self._parameters.epochs
         every = self._parameters.checkpoint_every
@@ -135,8 +135,8 @@ class _Training:
             keeps = every > 0 and (done % every == 0 or done == last)
             if keeps or done % FINITE_CHECK_EPOCHS == 0 or done == last:
                 self.require_finite()
-            if checkpoints is not None and keeps:
-                checkpoints.save(done, self.state | {HISTORY: torch.stack(self.history)})
+            if checkpoint is not None and keeps:
+                checkpoint.save(self.state | {HISTORY: torch.stack(self.history)})
             report(self.models)
 
     def step(self) -> Tensor:
@@ -163,13 +163,13 @@ class _Training:
         weights = [weight for network in self._networks for weight in network.decayed]
         return torch.stack([weight.square().sum() for weight in weights]).sum()
 
-    def resume(self, checkpoints: Checkpoints) -> None:
-        """Restore the newest checkpoint, if there is one."""
-        state = checkpoints.latest()
+    def resume(self, checkpoint: Checkpoints) -> None:
+        """Restore the checkpoint, if there is one."""
+        state = checkpoint.read()
         if state is not None:
             self.restore(state)
             self.history = list(state[HISTORY].to(self.device))
-            _LOG.info("%s: training goes on after epoch %d", checkpoints.folder, len(self.history))
+            _LOG.info("%s: training goes on after epoch %d", checkpoint.path, len(self.history))
 
     def require_finite(self) -> None:
         """Refuse losses and parameters that are not finite.

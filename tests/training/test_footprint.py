@@ -21,9 +21,7 @@ from tests.training.series import (
 )
 
 
-@pytest.mark.parametrize(
-    ("memory", "parts"), [(1_300, 1), (1_299, 2), (699, 3), (200, 12)]
-)
+@pytest.mark.parametrize(("memory", "parts"), [(1_300, 1), (1_299, 2), (699, 3), (200, 12)])
 def test_the_fewest_parts_that_fit_are_taken(memory, parts):
     footprint = Footprint(100, 100, 1)
     assert footprint.parts_within(memory, 12) == parts
