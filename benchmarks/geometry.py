@@ -6,12 +6,10 @@ after `dvc repro` prints the tables of docs/geometry.md. Errors are against the 
 times are medians on one thread.
 """
 
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,13 +23,12 @@ from geonode.devices.device import one_thread
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.solvers.methods import METHODS, rows_of
-from geonode.geodesics.verification import grid_geodesic_errors, initial_velocity
+from geonode.geodesics.verification import initial_velocity
 from geonode.geometry.field import NetworkField
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import FLOOR, Metric
 from geonode.geometry.sources import GridSource, grid_source
-from geonode.geometry.stored import STORAGE, write_grids
 from geonode.parameters_file import read_parameters
 from geonode.performance.timing import time_calls
 from geonode.spectra.series import Series, read_series
@@ -40,7 +37,6 @@ from stages.paths import METRIC, PARAMETERS, SPECTRA
 CPU = torch.device("cpu")
 NODES = 2000
 REPEATS, POINTS = 5, 2000  # timed calls, and random positions
-CHECKED = 64  # geodesics between random positions of every stored grid
 SCIPY_ROWS = 6  # geodesics of a fold at one wavelength: it solves them one by one
 FORMATS = {"float64": torch.float64, "float32": torch.float32}
 Rows = Float[Tensor, "model row"]
@@ -180,26 +176,6 @@ class Bench:
             )
         return table
 
-    def storage(self) -> Table:
-        """Size of the artifact and error of the geodesics, by the format of the stored grid."""
-        nodes, table = uniform_nodes(NODES, CPU, torch.float64), []
-        for name in STORAGE:
-            v0: list[float] = []
-
-            def check(model: int, grid: Grid, v0: list[float] = v0) -> None:
-                found = grid_geodesic_errors(
-                    self.metric[model], grid, self.wavelengths, rows=CHECKED, seed=model
-                )
-                v0.append(largest(found.v0))
-
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "grids.zarr"
-                inputs = (self.source, nodes, self.learned, self.series)
-                write_grids(path, *inputs, storage=name, check=check)
-                size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-            table.append({"format": name, "MB": size / 1e6, "v0": max(v0)})
-        return table
-
     def methods(self) -> Table:
         """Every way to solve the boundary value problem, on all folds of the first member.
 
@@ -278,7 +254,6 @@ def main() -> None:
             ("Christoffel symbols", bench.symbols),
             ("Grids", bench.grids),
             ("Lookups", bench.lookups),
-            ("Storage", bench.storage),
             ("Boundary value problem", bench.methods),
         ):
             typer.echo(f"\n{title}\n\n{markdown(make())}")

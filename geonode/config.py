@@ -210,7 +210,6 @@ class ChristoffelParameters(Block):
     largest_degree: Annotated[int, Field(ge=8, le=2048)] = Field(
         description="degree of the expansion beyond which a metric is refused as too sharp"
     )
-    storage: Literal["float32", "float16"] = Field(description="format of the stored grid")
     check_positions: PositiveInt = Field(
         description="random concentrations, per model, at which the grid is checked in float64"
     )

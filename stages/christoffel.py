@@ -48,7 +48,6 @@ def app(parameters: Parameters) -> str:
             nodes,
             learned,
             series,
-            storage=block.storage,
             check=checks.add,
             report=report,
             engine=engine,

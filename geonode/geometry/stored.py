@@ -27,7 +27,6 @@ ARRAYS = {
     "ln_sqrt_g": "ln sqrt(g)",
     "christoffel": "Christoffel symbol d ln sqrt(g) / dx",
 }
-STORAGE = {"float32": torch.float32, "float16": torch.float16}
 
 
 def write_grids(
@@ -37,7 +36,6 @@ def write_grids(
     learned: LearnedMetrics,
     series: Series,
     *,
-    storage: str,
     check: Callable[[int, Grid], None],
     report: Progress = silent,
     engine: Engine = LOCAL,
@@ -51,25 +49,21 @@ def write_grids(
         positions: nodes of the grids.
         learned: where they come from.
         series: for the coordinates.
-        storage: format of the stored values, a key of `STORAGE`.
         check: called with every model and its grid, rounded as it was stored.
         report: called after every grid.
         engine: evaluates and stores.
         made_from: as `consistent_artifacts` yields it.
 
     Raises:
-        ArtifactError: it cannot be written, or a value is not finite in that format; an older one
-            is then intact.
+        ArtifactError: it cannot be written, or a value is not finite; an older one is then intact.
     """
     attributes: dict[str, JSON] = {"made_from": {**made_from}}
     with series.artifact_writer(path, attributes) as writer:
-        _declare(writer, positions, learned, series, storage)
+        _declare(writer, positions, learned, series)
         parts, place = writer.parts, positions.device
         indices = [learned.index(model) for model in range(source.models)]
         # A copy, as other processes would have: it counts no network calls of the source.
-        recipe = partial(
-            _writing, parts, copy(source), positions.cpu(), place, STORAGE[storage], indices
-        )
+        recipe = partial(_writing, parts, copy(source), positions.cpu(), place, indices)
 
         def checked(model: int, _: None) -> None:
             tables = [torch.from_numpy(parts.read(name, indices[model])) for name in ARRAYS]
@@ -79,7 +73,7 @@ def write_grids(
 
 
 def _declare(
-    writer: ArtifactWriter, positions: Tensor, learned: LearnedMetrics, series: Series, storage: str
+    writer: ArtifactWriter, positions: Tensor, learned: LearnedMetrics, series: Series
 ) -> None:
     """Add the arrays of the artifact, to be filled."""
     folds, nodes = len(learned.charts), positions.cpu().double().numpy()
@@ -89,7 +83,7 @@ def _declare(
     shape = (learned.members, folds, len(nodes), len(series.axis))
     for name, long_name in ARRAYS.items():
         writer.stored_blocks(
-            name, DIMS, shape, storage, units="1", long_name=long_name, block_dims=2
+            name, DIMS, shape, "float32", units="1", long_name=long_name, block_dims=2
         )
 
 
@@ -98,7 +92,6 @@ def _writing(
     source: GridSource,
     positions: Tensor,
     place: torch.device,
-    stored_format: torch.dtype,
     indices: list[tuple[int, int]],
 ) -> Callable[[int, Progress], None]:
     """Function that evaluates and stores the grid of a model."""
@@ -108,7 +101,7 @@ def _writing(
     def write(model: int, report: Progress) -> None:
         grid = source.grid(model, nodes)
         for block, table in zip(blocks, (grid.log_sqrt, grid.symbol), strict=True):
-            block[indices[model]] = table.to(stored_format).cpu().numpy()
+            block[indices[model]] = table.float().cpu().numpy()
         report(1)
 
     return write

@@ -17,7 +17,7 @@ FOLDS = LEVELS + 1
 @pytest.fixture
 def bench(monkeypatch):
     """Errors of paths that are followed in 25 steps are a few millionths; the command takes 100."""
-    small = {"REPEATS": 1, "POINTS": 30, "NODES": 1000, "SCIPY_ROWS": 1, "CHECKED": 8}
+    small = {"REPEATS": 1, "POINTS": 30, "NODES": 1000, "SCIPY_ROWS": 1}
     for name, value in small.items():
         monkeypatch.setattr(benchmark, name, value)
     parameters = read_parameters(PARAMETERS)
@@ -43,13 +43,6 @@ def test_grids_symbols_and_lookups_have_the_errors_that_they_must_have(bench):
     assert lookups["float64"] < lookups["float32"] < 1e-5
 
 
-def test_formats_of_storage_differ_by_their_rounding(bench):
-    table = bench.storage()
-    sizes, errors = column(table, "MB"), column(table, "v0")
-    assert sizes["float16"] < sizes["float32"]
-    assert errors["float32"] < 1e-6 < errors["float16"] < 1e-2
-
-
 def test_methods_are_judged_by_the_network(bench):
     table = bench.methods()
     errors, rows = column(table, "v0"), column(table, "rows")
@@ -70,7 +63,7 @@ def test_tables_are_markdown():
 
 
 def test_the_command_prints_all_tables(bench, monkeypatch):
-    for name in ("symbols", "grids", "lookups", "storage", "methods"):
+    for name in ("symbols", "grids", "lookups", "methods"):
         monkeypatch.setattr(Bench, name, lambda self, name=name: [{name: 1}])
     monkeypatch.setattr(benchmark, "read_series", lambda path: SERIES)
     monkeypatch.setattr(benchmark.LearnedMetrics, "read", lambda path: LEARNED)
@@ -78,4 +71,4 @@ def test_the_command_prints_all_tables(bench, monkeypatch):
     application.command()(benchmark.main)
     result = CliRunner().invoke(application, [], catch_exceptions=False)
     assert result.exit_code == 0
-    assert len(re.findall(r"^\| --- ", result.output, re.M)) == 5
+    assert len(re.findall(r"^\| --- ", result.output, re.M)) == 4

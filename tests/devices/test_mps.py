@@ -132,7 +132,7 @@ def test_grids_are_made_and_geodesics_solved(tmp_path, monkeypatch):
         for model in range(prepared.models):
             assert prepared.grid(model, nodes).symbol.dtype == torch.float32
     check = {"check": lambda model, grid: None}
-    write_grids(tmp_path / "grids", prepared, nodes, learned, data, storage="float32", **check)
+    write_grids(tmp_path / "grids", prepared, nodes, learned, data, **check)
     for method in METHODS:
         with LikeMPS():
             grids = StoredGrids(tmp_path / "grids", learned, data)

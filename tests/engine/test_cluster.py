@@ -98,7 +98,7 @@ def refused(address, folder, match, recipe=tiles.squares):
 
 def grids(path, engine, check):
     source = DirectSource(LEARNED.metric(CPU), WAVELENGTHS)
-    options = {"storage": "float32", "check": check, "engine": engine}
+    options = {"check": check, "engine": engine}
     write_grids(path, source, nodes(60), LEARNED, SERIES, **options)
     return StoredGrids(path, LEARNED, SERIES)
 
