@@ -29,7 +29,7 @@ from stages.paths import CHECKPOINTS, PARAMETERS, PIPELINE, RECORDS
 BLOCKS: dict[str, tuple[str, ...]] = {}
 """Keys of params.yaml that a stage reads, by stage: of those that were imported."""
 
-PROFILES = Path("profile")  # a folder for every stage
+PROFILES = Path("profile")  # a file for every stage
 
 _LOG = logging.getLogger("geonode.stages")
 
@@ -155,7 +155,7 @@ def _recorded(
 def _profiled(stage_name: str) -> AbstractContextManager[None]:
     from geonode.observation.profile import profiled  # it imports torch
 
-    return profiled(PROFILES / stage_name, remark)
+    return profiled(PROFILES / f"{stage_name}.json.gz", remark)
 
 
 def _leaves(
