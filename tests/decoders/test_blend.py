@@ -151,12 +151,6 @@ def test_without_inner_folds_or_with_few_levels_the_posterior_counts_alone(level
     np.testing.assert_allclose(found.half_width, expected.half_width, rtol=1e-12)
 
 
-def test_a_blend_of_enough_levels_counts_every_kind():
-    assert LEVELS == FEWEST_TO_WEIGH
-    assert (fitted()[0].weights > 0).all()
-    np.testing.assert_allclose(fitted()[0].weights.sum(axis=2), 1)
-
-
 # one kind
 
 
@@ -249,42 +243,6 @@ def test_intervals_are_calibrated_on_what_is_left_out_inside(known_errors, level
         np.testing.assert_allclose(found.scale[fold], scale)
         expected = np.outer(calibration.factors[fold, side], scale)
         np.testing.assert_allclose(found.half_width[:, fold], expected)
-
-
-class Lines:
-    """Straight lines through the training spectra, and how far noise of 0.3 moves them."""
-
-    def predict(self, fold, series, concentrations, features):
-        known, places = series.concentrations[fold.training], concentrations[:, None] ** [0, 1]
-        basis = known[:, None] ** [0, 1]
-        weights = places @ np.linalg.pinv(basis)
-        spectra = weights @ series.signal[fold.training]
-        spread = 0.3 * np.linalg.norm(weights, axis=1)
-        return Predicted(
-            spectra,
-            np.broadcast_to(spread[:, None, None], (*places[:, :1].shape, spectra.shape[1])),
-        )
-
-    def tensors(self):
-        return {}
-
-
-def test_intervals_of_noisy_lines_hold_what_they_promise(monkeypatch):
-    """Of straight lines in place of perceptrons, so that their intervals are known to be fair."""
-
-    def straight(series, features, parameters, run):
-        return Lines(), torch.zeros(0, 1, len(run.folds))
-
-    monkeypatch.setitem(KINDS, "path", DecoderKind(straight, lambda tensors: None))
-    generator, held = np.random.default_rng(7), []
-    for _ in range(20):
-        noisy = np.linspace(-1, 1, 7)[:, None] * generator.normal(size=40)
-        noisy += 0.3 * generator.normal(size=(7, 40))
-        measured = series(7, 40, noisy)
-        blend, features, *_ = fit(measured, "path")
-        found = blend.left_out(measured, features)
-        held.append((np.abs(found.spectra - noisy) <= found.half_width).mean(axis=(1, 2)))
-    np.testing.assert_allclose(np.mean(held, axis=0), PROBABILITIES, atol=0.05)
 
 
 # artifact

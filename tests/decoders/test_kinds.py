@@ -3,8 +3,7 @@ import pytest
 
 from geonode.decoders.kinds import KINDS, Decoders
 from geonode.errors import TrainingError
-from geonode.training.folds import leave_two_out
-from tests.training.series import decoder_parameters, flat_features, left_out, predict, run, series
+from tests.training.series import decoder_parameters, flat_features, left_out, run, series
 
 LEVELS, WAVELENGTHS, MEMBERS = 5, 7, 2
 SERIES = series(LEVELS, WAVELENGTHS)
@@ -30,18 +29,6 @@ def test_every_kind_is_fitted_taken_apart_and_put_together(kind, tmp_path):
         assert found.shape == SERIES.signal.shape
         assert np.isfinite(found).all()
     assert not (tmp_path / "scratch").exists()
-
-
-def test_path_decoders_are_fitted_to_two_levels():
-    """Those that are left inside the folds of four levels."""
-    measured, folds = series(4, WAVELENGTHS), leave_two_out(4, None)
-    features = flat_features(4, WAVELENGTHS, folds=len(folds))
-    decoders, _ = KINDS["path"].fit(measured, features, PARAMETERS, run(folds, MEMBERS))
-    for fold in folds:
-        for target in fold.left_out:
-            for part in predict(decoders, fold, target, measured, features):
-                assert part.shape == (WAVELENGTHS,)
-                assert np.isfinite(part).all()
 
 
 def test_a_posterior_reads_no_geodesics_and_a_path_decoder_all():

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -41,21 +39,6 @@ def test_intervals_are_those_of_the_prior_on_the_side_of_the_target():
     assert expected.shape == (5, len(PROBABILITIES))
     assert (np.diff(expected, axis=1) > 0).all()
     np.testing.assert_array_equal(predict(targets=targets).half_widths, expected)
-
-
-@pytest.mark.parametrize(
-    ("fold", "signal", "concentration"), [(SOME[0], 1e6, 1e-3), (WHOLE, 1e-3, 1000.0)]
-)
-def test_units_do_not_matter(fold, signal, concentration):
-    measured = replace(
-        SERIES,
-        concentrations=concentration * SERIES.concentrations,
-        signal=signal * SERIES.signal,
-    )
-    found, expected = predict(measured, fold, concentration * TARGETS), predict(fold=fold)
-    np.testing.assert_allclose(found.spectra, signal * expected.spectra, rtol=1e-5)
-    np.testing.assert_allclose(found.deviation, signal * expected.deviation, rtol=1e-5)
-    np.testing.assert_array_equal(found.half_widths, expected.half_widths)
 
 
 def test_two_levels_are_too_few():

@@ -38,12 +38,3 @@ class NoWideningMove(TorchDispatchMode):
         ):
             raise TypeError("moved and widened at once")
         return func(*args, **kwargs)
-
-
-class LikeMPS(NoFloat64):
-    """Raises, beside that, on images sampled with any padding but zeros, which MPS cannot do."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func is torch.ops.aten.grid_sampler_2d.default and args[3] != 0:
-            raise TypeError(f"{func} with padding mode {args[3]}")
-        return super().__torch_dispatch__(func, types, args, kwargs)

@@ -4,7 +4,7 @@ import torch
 from scipy.interpolate import CubicHermiteSpline
 
 from geonode.geometry.antiderivative import Antiderivative
-from tests.geometry.closed_forms import KNOWN, columns, constant, nodes, order, stretched, valley
+from tests.geometry.closed_forms import KNOWN, columns, constant, nodes, stretched
 
 POINTS = torch.rand(400, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2 - 1
 MAKE = pytest.mark.parametrize("make", [nodes, stretched])
@@ -33,22 +33,6 @@ def test_arc_length_and_its_inverse_against_closed_forms(make):
     points, value = integral.inverse(exact(KNOWN, POINTS))
     assert (points - POINTS[:, None]).abs().max() <= 1e-11
     assert (value - roots(KNOWN, POINTS)).abs().max() <= 1e-10
-
-
-@MAKE
-def test_order_is_four_at_nodes_between_them_and_for_the_inverse(make):
-    metrics = [KNOWN[1], KNOWN[2], valley(0.1234)]
-    resolutions = [16, 32, 64, 128]
-    integrals = [arc_length(metrics, make(n + 1)) for n in resolutions]
-    lengths = exact(metrics, POINTS)
-    for errors in (
-        [(i.integral[-1] - exact(metrics, i.nodes[-1:])[0]).abs() for i in integrals],
-        [(i.at(POINTS) - lengths).abs().amax(0) for i in integrals],
-        [(i.inverse(lengths)[0] - POINTS[:, None]).abs().amax(0) for i in integrals],
-    ):
-        for column in range(3):
-            found = order([1 / n for n in resolutions], [error[column] for error in errors])
-            assert found == pytest.approx(4, abs=0.3)
 
 
 def test_integral_is_that_of_the_hermite_cubic_of_scipy():

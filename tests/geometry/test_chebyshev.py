@@ -6,7 +6,6 @@ from numpy.polynomial import chebyshev
 from geonode.errors import GeometryError
 from geonode.geometry.chebyshev import differentiation, expand, polynomials
 from geonode.geometry.metric import Metric
-from geonode.geometry.sources import ChebyshevSource
 from tests.geometry.closed_forms import CPU, random_metric
 
 LINES, CHECK = (5, 3), 8 * 8  # calls for each point of a line, and for the points of the check
@@ -97,38 +96,6 @@ def test_what_a_part_of_the_points_does_not_see_is_found(known):
     (in_x, in_w), calls = assert_comes_back(known)
     # Degrees grow by a quarter, so that all attempts together cost a few times the last one.
     assert calls <= 5 * max(in_x, 24) * max(in_w, 48)
-
-
-def errors(metric, tolerance):
-    """Largest errors of ln sqrt(g) and the symbol at random points, and network calls."""
-    generator = torch.Generator().manual_seed(0)
-    x, w = 2 * torch.rand(2, 60, generator=generator, dtype=torch.float64) - 1
-    source = ChebyshevSource.of(metric, w, tolerance=tolerance, largest_degree=192)
-    log_sqrt, symbol = metric.with_symbol(x[None], w)
-    grid = source.grid(0, x)
-    return (
-        float((grid.log_sqrt - log_sqrt[0]).abs().max()),
-        float((grid.symbol - symbol[0]).abs().max()),
-        source.calls,
-    )
-
-
-@pytest.mark.parametrize(
-    ("gain", "tolerance", "fewer"), [(1.0, 1e-9, 1800), (2.0, 1e-9, 400), (4.0, 1e-10, 24)]
-)
-def test_networks_against_direct_evaluation(gain, tolerance, fewer):
-    log_sqrt, symbol, calls = errors(random_metric(11, gain), tolerance)
-    assert log_sqrt <= 1e-9
-    assert symbol <= 1e-7
-    assert calls * fewer <= 2000 * 601
-
-
-def test_error_follows_the_tolerance():
-    tolerances = (1e-3, 1e-6, 1e-9, 1e-12)
-    found = [errors(random_metric(12, 3.0), tolerance)[0] for tolerance in tolerances]
-    # The tolerance is for single coefficients: the error is a sum of a few of them.
-    assert all(e <= 4 * tolerance for e, tolerance in zip(found, tolerances, strict=True))
-    assert found[0] > 1e-9
 
 
 def test_a_largest_degree_below_the_first_one_is_respected():

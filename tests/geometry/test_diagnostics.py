@@ -15,8 +15,6 @@ from geonode.geometry.diagnostics import (
 from geonode.geometry.grid import Grid
 from geonode.geometry.sources import DirectSource
 from tests.geometry.closed_forms import (
-    KNOWN,
-    constant,
     exponential,
     grid_of,
     nodes,
@@ -105,16 +103,6 @@ def test_statistics_of_an_exponential_against_closed_forms(make, a):
     variance = math.sinh(4 * a) / (4 * a) - mean**2
     assert found.variance == pytest.approx(variance, rel=1e-5)
     assert found.roughness == pytest.approx(a**2, rel=1e-13)
-
-
-def test_scale_changes_the_variance_and_not_the_roughness():
-    grid = grid_of(KNOWN, nodes(100))
-    scaled = Grid(grid.positions, grid.log_sqrt + 0.5 * math.log(3), grid.symbol)
-    one, three = metric_statistics(grid), metric_statistics(scaled)
-    assert three.variance == pytest.approx(9 * one.variance, rel=1e-12)
-    assert three.roughness == one.roughness
-    flat = metric_statistics(grid_of([constant(2.5)], stretched(10)))
-    assert flat == pytest.approx((2.5, 2.5, 0, 0), rel=1e-14, abs=1e-25)
 
 
 def test_several_models_share_one_range_and_mean():

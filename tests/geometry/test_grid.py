@@ -7,13 +7,10 @@ from geonode.geometry.grid import Grid, moved
 from tests.geometry.closed_forms import (
     KNOWN,
     RECIPROCAL,
-    constant,
-    exponential,
     grid_of,
     nodes,
     order,
     stretched,
-    valley,
 )
 from tests.geometry.precision import NoFloat64, NoWideningMove
 
@@ -59,14 +56,6 @@ def test_orders_of_ln_sqrt_g_and_of_the_symbol(make):
         for column in range(2):
             series = [float(error[quantity][column]) for error in found]
             assert order([1 / n for n in resolutions], series) == pytest.approx(expected, abs=0.3)
-
-
-def test_what_a_lookup_can_hold_is_exact_on_any_nodes():
-    # The last has a symbol that is a parabola: ln sqrt(g) = x^3 / 3 - x, G = x^2 - 1.
-    cubic = RECIPROCAL._replace(log_sqrt=lambda x: x**3 / 3 - x, symbol=lambda x: x**2 - 1)
-    metrics = [exponential(2.0), constant(3.0), valley(0.3), cubic]
-    positions = torch.tensor([-1.0, -0.9, 0.2, 0.25, 1.0], dtype=torch.float64)
-    assert max(float(part.max()) for part in errors(metrics, positions, random(4))) <= 4e-15
 
 
 def test_a_lookup_is_the_hermite_spline_of_scipy():
@@ -128,11 +117,6 @@ def test_float32_loses_no_more_than_rounding():
     for one, other in zip(found, exact(KNOWN, points), strict=True):
         assert one.dtype == torch.float32
         assert (one - other).abs().max() <= 1e-6
-
-
-def test_gradients_with_respect_to_positions():
-    grid, rows = grid_of((RECIPROCAL, WAVES), stretched(7)), torch.tensor([1, 0, 1])
-    assert torch.autograd.gradcheck(lambda at: grid.lookup(at, rows), random(3, 4).requires_grad_())
 
 
 def test_copies_in_another_format_are_moved_before_they_are_widened():

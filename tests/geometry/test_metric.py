@@ -2,10 +2,9 @@ import pytest
 import torch
 from torch.nn.functional import softplus
 
-from benchmarks.geometry import SYMBOLS, autodiff, finite_difference, log_sqrt_at
+from benchmarks.geometry import autodiff, finite_difference, log_sqrt_at
 from geonode.geometry.metric import FLOOR, Metric
-from geonode.geometry.perceptron import Perceptron
-from tests.geometry.closed_forms import CPU, order, random_metric
+from tests.geometry.closed_forms import CPU, random_metric
 from tests.geometry.precision import NoFloat64
 
 GAINS = [1.0, 3.0]  # as drawn, and sharpened
@@ -57,22 +56,6 @@ def test_symbol_against_automatic_differentiation(gain, dtype):
         assert (found - truth).abs().max() <= bound * truth.abs().max()
 
 
-@pytest.mark.parametrize("gain", GAINS)
-def test_symbol_against_central_differences(gain):
-    metric, (x, w) = random_metric(2, gain, MODELS), points()
-    symbol = metric.with_symbol(x, w)[1]
-    steps = [0.02 / 2**k for k in range(5)]
-    errors = []
-    for h in steps:
-        low, high = (metric(at, w).log() / 2 for at in (x - h, x + h))
-        errors.append(float(((high - low) / (2 * h) - symbol).abs().max()))
-    assert order(steps, errors) == pytest.approx(2, abs=0.1)
-    assert errors[-1] < 1e-3 * symbol.abs().max()
-    small = finite_difference(metric, x, w.expand_as(x))
-    exact = metric.at_points(x, w.expand_as(x))[1]
-    assert (small - exact).abs().max() < 1e-8 * exact.abs().max()
-
-
 def test_scattered_points_and_blocks_are_those_of_the_product():
     (x, w), metric = points(), random_metric(4, 2.0, MODELS)
     row = torch.arange(40)
@@ -84,29 +67,3 @@ def test_scattered_points_and_blocks_are_those_of_the_product():
     narrow, wide = metric.log_sqrt_on_products(blocks)
     torch.testing.assert_close(narrow, expected[:, :7, :3], rtol=1e-13, atol=1e-14)
     torch.testing.assert_close(wide, expected[:, 30:], rtol=1e-13, atol=1e-14)
-
-
-def test_models_do_not_influence_each_other_and_one_is_the_same_alone():
-    metric, other = random_metric(6, 1.0, MODELS), random_metric(7, 5.0, MODELS)
-    pairs = zip(metric.network.parameters, other.network.parameters, strict=True)
-    joined = [torch.cat([a[:1], b[1:]]) for a, b in pairs]
-    mixed = Metric(Perceptron(tuple(joined[:3]), tuple(joined[3:])))
-    for found, truth in zip(
-        mixed.with_symbol(*points()), metric.with_symbol(*points()), strict=True
-    ):
-        assert torch.equal(found[0], truth[0])
-        assert not torch.allclose(found[1], truth[1])
-    x, w = points()
-    torch.testing.assert_close(metric[2](x[:1], w)[0], metric(x[:1], w)[2], rtol=1e-14, atol=0)
-
-
-@pytest.mark.parametrize("method", SYMBOLS.values(), ids=SYMBOLS)
-def test_rows_do_not_mix_in_any_way_to_the_symbol(method):
-    metric, (x, w) = random_metric(6, 2.0, MODELS), points()
-    whole = method(metric, x, w.expand_as(x))
-    moved = x.clone()
-    moved[:, 7] = 0.1
-    after = method(metric, moved, w.expand_as(x))
-    others = torch.arange(40) != 7
-    assert torch.equal(whole[:, others], after[:, others])
-    assert (whole[:, 7] != after[:, 7]).all()

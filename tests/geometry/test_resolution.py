@@ -126,30 +126,6 @@ def test_the_hardest_model_decides_and_the_most_nodes_may_be_needed(monkeypatch)
         smallest_of(*known)
 
 
-@pytest.mark.parametrize(
-    "widths",
-    [[1.0], [1.0, 2.0], [2.0, 1.0], [1.0, 1.0, 3.0], [3.0, 1.0, 1.0], [1.0, 1.0, 4.0, 4.0]],
-    ids=str,
-)
-def test_estimates_are_above_the_errors_of_uneven_cells_too(widths):
-    widths = torch.tensor(widths * 30, dtype=torch.float64)
-    positions = torch.cat([torch.zeros(1).double(), widths.cumsum(0)])
-    positions = 2 * positions / positions[-1] - 1
-    positions[-1] = 1
-    known = formula(lambda x: torch.exp(2 * x), lambda x: 2 * torch.exp(2 * x))
-    cells = torch.arange(len(positions) - 1)
-    found = cell_errors(FormulaSource([[known]]), 0, positions, cells)
-    fractions = torch.linspace(0, 1, 101, dtype=torch.float64)
-    inside = positions[:-1, None] + fractions * positions.diff()[:, None]
-    points = inside.reshape(1, -1)
-    truth = (known.log_sqrt(points), known.symbol(points))
-    values = grid_of([known], positions).lookup(points)
-    errors = [(one - other).abs() for one, other in zip(values, truth, strict=True)]
-    largest = torch.maximum(*errors).reshape(inside.shape).amax(1)
-    assert (found >= largest).all()
-    assert (found <= 1.8 * largest).all()
-
-
 def test_estimates_of_some_cells_are_those_of_all(monkeypatch):
     source, positions = FormulaSource([[GENTLE], [step_up(0.3), FASTER]]), stretched(40)
     whole = cell_errors(source, 1, positions, torch.arange(39))

@@ -1,10 +1,8 @@
 import math
 
 import numpy as np
-import pytest
 import torch
 
-from geonode.errors import TrainingError
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.metrics.end_to_end import METRIC_STREAM, TERMS, fit_metric, penalties
@@ -91,20 +89,3 @@ def test_every_fold_has_its_own_chart():
         not torch.equal(*pair) for pair in zip(same.weights[0], charted.weights[0], strict=True)
     ]
     assert changed == [False, False, True, False, False]
-
-
-def test_accumulation_changes_rounding_alone():
-    # Weights that let every term, the penalties too, decide where the training goes.
-    options = {"dtype": torch.float64, "epochs": 5, "bounds": (1.0, 1.0001), "weight_decay": 0.01}
-    options |= {"smoothness_weight": 0.1, "length_weight": 0.1}
-    whole, history = fit(**options)
-    added, terms = fit(**options, accumulation=4)
-    torch.testing.assert_close(terms, history, rtol=1e-9, atol=0)
-    for expected, found in zip(whole.parameters, added.parameters, strict=True):
-        # Adam moves a weight even by a gradient that is rounding alone.
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
-
-
-def test_training_that_diverges_is_an_error():
-    with pytest.raises(TrainingError, match=r"not finite at epoch .*lower the learning rate"):
-        fit(epochs=4, learning_rate=1e30, decoder_learning_rate=1e30)

@@ -10,7 +10,7 @@ from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.progress import silent
 from geonode.training import footprint, objective
-from geonode.training.batches import Batch, Fitted, Model, batch_limits, batches_of, in_order
+from geonode.training.batches import Batch, Fitted, Model, batches_of, in_order
 from geonode.training.context import TrainingRun
 from geonode.training.folds import Fold, leave_one_out, leave_two_out
 from geonode.training.footprint import Footprint
@@ -109,16 +109,6 @@ def test_batches_and_parts_fit_into_the_memory_that_is_given(
     device = replace(CPU, memory_mb=memory_mb)
     found = batches(device=device, memory=Footprint(200_000, 100_000, accumulation))
     assert [(len(batch.models), batch.parts) for batch in found] == expected
-
-
-def test_cores_share_the_memory(rows, monkeypatch):
-    rows(10**9)
-    sizes = {}
-    for cores in (1, 4):
-        monkeypatch.setattr(profile.os, "cpu_count", lambda cores=cores: cores)
-        shared = TrainingRun(OUTER, MEMBERS, replace(CPU, memory_mb=6))
-        sizes[cores] = batch_limits(shared, 12, 7, Footprint(200_000, 100_000, 1))
-    assert sizes == {1: (4, 1), 4: (1, 1)}
 
 
 def test_first_weights_depend_on_seed_member_and_what_is_left_out_alone():

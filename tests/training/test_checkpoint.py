@@ -1,7 +1,3 @@
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -88,37 +84,6 @@ def test_an_interrupted_training_ends_in_the_same_bits(fit, scratch, steps):
     resumed = max(reports) > LARGEST_BATCH
     assert resumed == (steps > 1)
     assert not scratch.exists()
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from tests.training import test_checkpoint as here
-from geonode.devices import profile
-profile.CPU_BATCH_ROWS = 150
-steps = []
-def report(count):
-    steps.append(count)
-    if sum(steps) >= 8 * here.MODELS:
-        os.kill(os.getpid(), signal.SIGKILL)
-getattr(here, sys.argv[1])(Path(sys.argv[2]), report)
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_training_ends_in_the_same_bits(scratch):
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, "metric", str(scratch)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert contents(scratch)
-    reports = []
-    assert_equal(metric(scratch, reports.append), metric(None))
-    assert max(reports) > LARGEST_BATCH
 
 
 def test_every_batch_has_one_checkpoint_and_none_without_being_asked_for(scratch):

@@ -163,12 +163,6 @@ def test_a_parameter_that_is_not_finite_after_the_last_step_is_named():
         )
 
 
-def test_reports_add_up():
-    done = []
-    train_together(*problem(), SCALES, report=done.append, epochs=7)
-    assert sum(done) == 7 * len(SCALES)
-
-
 def test_every_model_has_its_history_in_the_table():
     # Two members of three folds: model member * 3 + fold. Two terms, of which the first counts up.
     values = torch.arange(12 * 2 * 6.0).reshape(12, 2, 6)

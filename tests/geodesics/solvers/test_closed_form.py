@@ -2,7 +2,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from scipy.integrate import solve_ivp
 
 from geonode.geodesics.problem import BoundaryValueProblem, Status
 from geonode.geodesics.solvers.closed_form import ClosedForm
@@ -166,23 +165,6 @@ def test_a_symbol_that_contradicts_the_metric_is_reported():
     _, _, solved = solve(Grid(grid.positions, grid.log_sqrt, -grid.symbol))
     curved = [i for i, metric in enumerate(KNOWN) if metric.symbol(STATIONS).abs().max() > 0]
     assert (solved.status[:, curved] != Status.CONVERGED).any(0).all()
-
-
-@pytest.mark.parametrize(("row", "column"), [(4, 0), (25, 1), (23, 2)])
-def test_trajectories_by_integrating_the_geodesic_equation_of_a_network(row, column):
-    closed_form, problem, solved = solve(network_grid(SHARP, 2000))
-    w = NETWORK_WAVELENGTHS[column].reshape(1, 1)
-
-    def acceleration(_, state):
-        x = torch.tensor([[state[0]]], dtype=torch.float64)
-        return [state[1], -float(SHARP.at_points(x, w)[1]) * state[1] ** 2]
-
-    start = [float(STATIONS[problem.source[row]]), float(solved.v0[row, column])]
-    how = {"method": "DOP853", "rtol": 1e-11, "atol": 1e-12, "t_eval": TIMES.numpy()}
-    path = torch.from_numpy(solve_ivp(acceleration, (0, 1), start, **how).y[0])
-    assert abs(path[-1] - STATIONS[problem.target[row]]) <= 1e-9
-    found = closed_form.trajectories(problem, solved.v0, TIMES)[row, column]
-    torch.testing.assert_close(found, path, rtol=0, atol=1e-9)
 
 
 def test_trajectories_and_features_follow_from_the_velocity():
