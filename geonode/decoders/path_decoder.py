@@ -28,7 +28,7 @@ from geonode.spectra.series import Series
 from geonode.training.batches import Batch
 from geonode.training.context import TrainingRun
 from geonode.training.folds import Fold, Standardisation, training_wavelengths
-from geonode.training.footprint import Footprint, of_path_decoders
+from geonode.training.footprint import OF_PAIR, Footprint, bytes_of_row
 from geonode.training.objective import fit
 from geonode.training.targets import training_targets
 from geonode.training.trainer import last_losses
@@ -224,18 +224,15 @@ class PathDecoding:
     features: Open
     parameters: DecodersParameters
 
-    @property
-    def rows_per_pair(self) -> int:
-        """Number of training wavelengths."""
-        return self.features().shape[3]
-
     def data(self) -> list[Shaped[np.ndarray, "..."]]:
         """Spectra and features."""
         return [self.series.signal, self.features()]
 
     def footprint(self, device: Device) -> Footprint:
         """Memory of a step."""
-        return of_path_decoders(self.rows_per_pair, self.parameters, device)
+        width = self.features().shape[3]
+        pair = width * bytes_of_row(OF_PAIR, device)
+        return Footprint(width, 0, pair, self.parameters.accumulation)
 
     def prepare(self, batch: Batch, run: TrainingRun) -> "PreparedDecoders":
         """Decoders of a batch, ready to be trained."""

@@ -1,10 +1,9 @@
 """Boundary value problems: which concentrations are joined; and their solutions."""
 
 from dataclasses import dataclass, fields
-from enum import IntEnum
 
 import torch
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from geonode.errors import GeometryError
@@ -50,14 +49,6 @@ def ordered_pairs(count: int) -> tuple[Int[Tensor, "pair"], Int[Tensor, "pair"]]
     return source, target
 
 
-class Status(IntEnum):
-    """Outcome of a row."""
-
-    CONVERGED = 0
-    RESIDUAL_ABOVE_TOLERANCE = 1
-    NOT_FINITE = 2
-
-
 @dataclass(frozen=True)
 class Solution:
     """Solved boundary value problems, one row for each.
@@ -65,33 +56,24 @@ class Solution:
     Attributes:
         v0: velocity x'(0), chart units.
         residual: x(1) that v0 leads to minus the target, chart units.
-        status: a `Status` for each row.
+        converged: whether a row reached its target within the tolerance.
         iterations: corrections of v0 that the row took.
         evaluations: positions at which the row asked for the geometry.
     """
 
     v0: Float[Tensor, "*rows"]
     residual: Float[Tensor, "*rows"]
-    status: UInt8[Tensor, "*rows"]
+    converged: Bool[Tensor, "*rows"]
     iterations: Int[Tensor, "*rows"]
     evaluations: Int[Tensor, "*rows"]
-
-    @property
-    def converged(self) -> Bool[Tensor, "*rows"]:
-        """Rows that reached their target within the tolerance."""
-        return self.status == Status.CONVERGED
 
     def unflatten(self, pairs: int) -> "Solution":
         """Rows arranged as (pair, wavelength), wavelengths fastest."""
         return Solution(*(getattr(self, part.name).reshape(pairs, -1) for part in fields(self)))
 
 
-def judge(
+def converged(
     v0: Float[Tensor, "*rows"], residual: Float[Tensor, "*rows"], tolerance: float
-) -> UInt8[Tensor, "*rows"]:
-    """The status of rows: a residual or a velocity that is not finite has not converged."""
-    missed = torch.where(
-        residual.abs() <= tolerance, Status.CONVERGED, Status.RESIDUAL_ABOVE_TOLERANCE
-    )
-    finite = torch.isfinite(v0) & torch.isfinite(residual)
-    return torch.where(finite, missed, Status.NOT_FINITE).to(torch.uint8)
+) -> Bool[Tensor, "*rows"]:
+    """Whether rows have converged: not with a residual or a velocity that is not finite."""
+    return (residual.abs() <= tolerance) & torch.isfinite(v0)

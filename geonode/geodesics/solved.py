@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -134,16 +134,19 @@ class _Solver:
         pairs = len(problem.source)
         grid = self._grids.grid(index, self._like)
         width = grid.log_sqrt.shape[1]
-        memory = Memory(len(grid.positions), self._like.itemsize, parameters.time_points)
+        of_grid = TABLES * len(grid.positions) * self._like.itemsize
+        row = BYTES_PER_ROW + BYTES_PER_TIME * parameters.time_points
+        at_once = columns_within(self._memory, of_grid + pairs * row)
         trajectories = np.empty((pairs, width, parameters.time_points), dtype=np.float32)
-        for block in torch.arange(width).split(memory.columns(self._memory, pairs)):
+        for block in torch.arange(width).split(at_once):
             columns = slice(int(block[0]), int(block[-1]) + 1)
             wavelengths = self._wavelengths[columns]
             closed_form = ClosedForm(grid.at_wavelengths(columns))
             solution = METHODS[parameters.method](closed_form, problem, parameters)
             stations = closed_form.stations(problem.stations, wavelengths)
             v0, features = stations.every_path(solution.v0)
-            found = (solution.v0, solution.residual, solution.status, features)
+            missed = (~solution.converged).to(torch.uint8)
+            found = (solution.v0, solution.residual, missed, features)
             for table, part in zip(self._tables, found, strict=True):
                 table[(*index, slice(None), columns)] = part.cpu()
             if parameters.time_points:
@@ -166,44 +169,23 @@ class _Solver:
         return summary
 
 
-@dataclass(frozen=True)
-class Memory:
-    """Memory of geodesics at all wavelengths that are solved at once, in bytes.
+def columns_within(memory: int, column: int) -> int:
+    """Wavelengths that are solved at once.
 
-    Attributes:
-        nodes: of the grid.
-        itemsize: bytes of a number of the grid.
-        time_points: of the trajectories.
+    Args:
+        memory: for all of them (bytes).
+        column: what a wavelength takes (bytes).
+
+    Raises:
+        GeometryError: not even one fits.
     """
-
-    nodes: int
-    itemsize: int
-    time_points: int
-
-    @property
-    def table(self) -> int:
-        """Memory of a closed form at one wavelength (bytes)."""
-        return TABLES * self.nodes * self.itemsize
-
-    @property
-    def row(self) -> int:
-        """Memory of one geodesic (bytes)."""
-        return BYTES_PER_ROW + BYTES_PER_TIME * self.time_points
-
-    def columns(self, memory: int, pairs: int) -> int:
-        """Wavelengths that fit into some memory with the geodesics of so many pairs.
-
-        Raises:
-            GeometryError: not even one does.
-        """
-        column = self.table + pairs * self.row
-        if memory < column:
-            raise GeometryError(
-                f"memory_mb: found {memory / 1e6:.3g} MB for geodesics, expected at least the "
-                f"{column / 1e6:.3g} MB of one wavelength; raise memory_mb, or lower "
-                "christoffel.resolution"
-            )
-        return memory // column
+    if memory < column:
+        raise GeometryError(
+            f"memory_mb: found {memory / 1e6:.3g} MB for geodesics, expected at least the "
+            f"{column / 1e6:.3g} MB of one wavelength; raise memory_mb, or lower "
+            "christoffel.resolution"
+        )
+    return memory // column
 
 
 def _require(summary: Summary, series: Series, parameters: GeodesicsParameters, eps: float) -> None:

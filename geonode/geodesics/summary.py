@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 import torch
 
-from geonode.geodesics.problem import Solution, Status, ordered_pairs
+from geonode.geodesics.problem import Solution, ordered_pairs
 from geonode.geodesics.verification import NetworkErrors
 from geonode.spectra.series import Series
 
@@ -45,7 +45,7 @@ class Summary:
         """Neighbouring wavelengths of one (member, fold), from the first one on."""
         missed, residual = ~solution.converged, solution.residual.abs()
         count = int(missed.sum())
-        lost = solution.status == Status.NOT_FINITE
+        lost = ~(solution.v0.isfinite() & residual.isfinite())
         sizes = torch.where(missed, residual.masked_fill(lost, torch.inf), -torch.inf)
         largest = sizes.cpu().flatten().topk(min(WORST, count))
         rows = [divmod(row, residual.shape[1]) for row in largest.indices.tolist()]

@@ -7,7 +7,7 @@ the other folds of a spectrum that these leave out.
 """
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from geonode.errors import GeometryError
@@ -32,44 +32,24 @@ def require_resolution(
     tolerance: float,
     report: Progress = silent,
 ) -> int:
-    """Return the `smallest_resolution`, or refuse a resolution below it.
-
-    Raises:
-        GeometryError: the resolution does not reach the tolerance, or none does.
-    """
-    smallest = smallest_resolution(source, like, tolerance, report)
-    if resolution < smallest:
-        raise GeometryError(
-            f"christoffel.resolution: found {resolution}, expected {smallest} or more: with fewer "
-            f"nodes lookups are off by more than christoffel.tolerance, {tolerance:g}"
-        )
-    return smallest
-
-
-def smallest_resolution(
-    source: GridSource,
-    like: Float[Tensor, "..."],
-    tolerance: float,
-    report: Progress = silent,
-) -> int:
     """Fewest evenly spaced nodes with which every lookup is within a tolerance.
 
     Found by doubling and bisection, as if the error fell with every further node.
 
     Args:
         source: of all models.
+        resolution: number of nodes that is asked for.
         like: format and device to compute in.
         tolerance: largest estimated error of ln sqrt(g) and of the Christoffel symbol.
         report: called after every model.
 
     Raises:
-        GeometryError: more than `MOST_NODES` would be needed.
+        GeometryError: the resolution does not reach the tolerance, or not even `MOST_NODES` do.
     """
 
     def enough(model: int, resolution: int) -> bool:
         nodes = uniform_nodes(resolution, like.device, like.dtype)
-        cells = torch.arange(resolution - 1, device=like.device)
-        return bool(cell_errors(source, model, nodes, cells).max() <= tolerance)
+        return largest_error(source, model, nodes) <= tolerance
 
     found = FEWEST_NODES
     for model in range(source.models):
@@ -88,29 +68,27 @@ def smallest_resolution(
             else:
                 too_few = middle
         report(1)
+    if resolution < found:
+        raise GeometryError(
+            f"christoffel.resolution: found {resolution}, expected {found} or more: with fewer "
+            f"nodes lookups are off by more than christoffel.tolerance, {tolerance:g}"
+        )
     return found
 
 
-def cell_errors(
-    source: GridSource,
-    model: int,
-    positions: Float[Tensor, "node"],
-    cells: Int[Tensor, "cell"],
-) -> Float[Tensor, "cell"]:
-    """Estimated largest error in some cells of one model, over all wavelengths.
+def largest_error(source: GridSource, model: int, positions: Float[Tensor, "node"]) -> float:
+    """Estimated largest error between the nodes of one model, over all wavelengths.
 
     Of ln sqrt(g) or of the Christoffel symbol, whichever is larger.
     """
-    if len(cells) > BLOCK:
-        blocks = cells.split(BLOCK)
-        return torch.cat([cell_errors(source, model, positions, part) for part in blocks])
-    # lookups use the ends of a cell, and slopes there that depend on the nodes beyond
-    touched = (cells[:, None] + torch.arange(-1, 3, device=cells.device)).flatten()
-    touched = touched.clamp(0, len(positions) - 1).unique()
-    low, high = positions[cells], positions[cells + 1]
-    points = torch.cat([low + fraction * (high - low) for fraction in CHECKS])
-    grid = source.grid(model, positions[touched])
-    truth = source.grid(model, points)
-    log_sqrt, symbol = grid.lookup(points[None])
-    error = torch.maximum((log_sqrt.T - truth.log_sqrt).abs(), (symbol.T - truth.symbol).abs())
-    return error.amax(1).reshape(len(CHECKS), -1).amax(0) / SHARE
+    largest = []
+    for first in range(0, len(positions) - 1, BLOCK):
+        ends = positions[first : first + BLOCK + 1]
+        points = torch.cat([ends[:-1] + fraction * ends.diff() for fraction in CHECKS])
+        # slopes at the ends of a cell depend on the nodes beyond
+        grid = source.grid(model, positions[max(first - 1, 0) : first + BLOCK + 2])
+        truth = source.grid(model, points)
+        log_sqrt, symbol = grid.lookup(points[None])
+        error = torch.maximum((log_sqrt.T - truth.log_sqrt).abs(), (symbol.T - truth.symbol).abs())
+        largest.append(error.max() / SHARE)
+    return float(torch.stack(largest).max())

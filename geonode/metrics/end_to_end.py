@@ -33,7 +33,13 @@ from geonode.spectra.series import Series
 from geonode.training.batches import Batch
 from geonode.training.context import TrainingRun
 from geonode.training.folds import training_wavelengths
-from geonode.training.footprint import Footprint, of_end_to_end
+from geonode.training.footprint import (
+    OF_GAP,
+    OF_NODE,
+    OF_PAIR_WITH_METRIC,
+    Footprint,
+    bytes_of_row,
+)
 from geonode.training.objective import fit
 from geonode.training.targets import training_targets
 
@@ -83,13 +89,6 @@ class EndToEnd:
     parameters: MetricParameters
 
     @property
-    def rows_per_pair(self) -> int:
-        """Network rows of all nodes, shared out over the pairs."""
-        levels, width = len(self.series.signal), len(self._chosen)
-        points = (levels - 1) * self.parameters.quadrature_nodes + levels
-        return math.ceil(points * width / (levels * (levels - 1)))
-
-    @property
     def _chosen(self) -> Int[np.ndarray, "training"]:
         return training_wavelengths(len(self.series.axis), self.parameters.wavelengths)
 
@@ -99,8 +98,12 @@ class EndToEnd:
 
     def footprint(self, device: Device) -> Footprint:
         """Memory of a step."""
-        levels, width = len(self.series.signal), len(self._chosen)
-        return of_end_to_end(levels, width, self.parameters, device)
+        levels, width, block = len(self.series.signal), len(self._chosen), self.parameters
+        nodes = (levels - 1) * block.quadrature_nodes + levels
+        rows = math.ceil(nodes * width / (levels * (levels - 1)))  # shared out over the pairs
+        pair = width * bytes_of_row(OF_PAIR_WITH_METRIC + OF_GAP * (levels - 1), device)
+        of_nodes = nodes * width * bytes_of_row(OF_NODE, device)
+        return Footprint(rows, of_nodes, pair, block.accumulation)
 
     def prepare(self, batch: Batch, run: TrainingRun) -> "PreparedMetrics":
         """Metrics of a batch, each with a decoder."""

@@ -108,39 +108,27 @@ def in_order(batches: list[Batch], fitted: list[Fitted]) -> Fitted:
     return Fitted(network[order], history[..., order], ordered)
 
 
-def batch_limits(
-    run: TrainingRun, pairs: int, rows_per_pair: int, footprint: Footprint
-) -> tuple[int, int]:
-    """Largest number of models in a batch, and number of parts of their training pairs.
+def batches_of(run: TrainingRun, footprint: Footprint) -> list[Batch]:
+    """Batches of all models; the models of a batch have equally many training pairs.
 
     Args:
         run: the models and the device.
-        pairs: training pairs of every model.
-        rows_per_pair: network rows that one training pair costs in one step.
         footprint: memory of a step.
 
     Raises:
         TrainingError: not even one pair of one model fits into the memory of the device.
     """
-    profile = profile_of(run.device.place)
+    device, profile = run.device.place, profile_of(run.device.place)
     memory = run.device.budget // profile.batches
-    parts = footprint.parts_within(memory, pairs)
-    by_memory = memory // footprint.bytes(pairs, parts)
-    return max(1, min(profile.batch_rows // (rows_per_pair * pairs), by_memory)), parts
-
-
-def batches_of(run: TrainingRun, rows_per_pair: int, footprint: Footprint) -> list[Batch]:
-    """Batches of all models; the models of a batch have equally many training pairs.
-
-    Arguments and errors are those of `batch_limits`.
-    """
-    device = run.device.place
     source, target = ordered_pairs(run.folds[0].levels)
     batches = []
     for _, alike in itertools.groupby(run.folds, key=lambda fold: len(fold.left_out)):
         group = list(alike)
         models = [Model(member, fold) for member in range(run.members) for fold in group]
-        size, parts = batch_limits(run, len(group[0].training_pairs), rows_per_pair, footprint)
+        count = len(group[0].training_pairs)
+        parts = footprint.parts_within(memory, count)
+        by_memory = memory // footprint.bytes(count, parts)
+        size = max(1, min(profile.batch_rows // (footprint.rows * count), by_memory))
         for first in range(0, len(models), size):
             part = models[first : first + size]
             pairs = torch.stack([model.fold.training_pairs for model in part])

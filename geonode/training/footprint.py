@@ -9,7 +9,6 @@ are left out: a few ten thousand numbers per model.
 import math
 from typing import NamedTuple
 
-from geonode.config import DecodersParameters, MetricParameters
 from geonode.devices.device import Device
 from geonode.errors import TrainingError
 from geonode.geometry.metric import SIZES
@@ -34,11 +33,13 @@ class Footprint(NamedTuple):
     """Memory of a training step of one model.
 
     Attributes:
+        rows: network rows that one training pair takes.
         model: bytes independent of the training pairs.
         pair: bytes per training pair of the part in hand.
         parts: smallest number of parts of the training pairs.
     """
 
+    rows: int
     model: int
     pair: int
     parts: int
@@ -69,33 +70,6 @@ class Footprint(NamedTuple):
         return math.ceil(pairs / ((memory - self.model) // self.pair))
 
 
-def of_path_decoders(width: int, parameters: DecodersParameters, device: Device) -> Footprint:
-    """Memory of a training step of decoders alone.
-
-    Args:
-        width: rows per training pair.
-        parameters: parameters of the training.
-        device: device and number formats.
-    """
-    return Footprint(0, width * _row(OF_PAIR, device), parameters.accumulation)
-
-
-def of_end_to_end(
-    levels: int, width: int, parameters: MetricParameters, device: Device
-) -> Footprint:
-    """Memory of a training step of metrics with decoders.
-
-    Args:
-        levels: number of levels of the series.
-        width: number of training wavelengths.
-        parameters: parameters of the training.
-        device: device and number formats.
-    """
-    nodes = (levels - 1) * parameters.quadrature_nodes + levels
-    pair = width * _row(OF_PAIR_WITH_METRIC + OF_GAP * (levels - 1), device)
-    return Footprint(nodes * width * _row(OF_NODE, device), pair, parameters.accumulation)
-
-
-def _row(numbers: int, device: Device) -> int:
-    """Bytes of a row of a network: its hidden units and further numbers."""
+def bytes_of_row(numbers: int, device: Device) -> int:
+    """Memory of a row of a network: of its hidden units, and of further numbers."""
     return 2 * HIDDEN_UNITS * device.products.itemsize + numbers * device.training.itemsize

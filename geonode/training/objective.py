@@ -57,10 +57,6 @@ class Objective(Protocol):
     def parameters(self) -> TrainingParameters:
         """Parameters of the training."""
 
-    @property
-    def rows_per_pair(self) -> int:
-        """Network rows that one training pair takes in one step."""
-
     def data(self) -> list[Shaped[np.ndarray, "..."]]:
         """All arrays that the result depends on."""
 
@@ -84,7 +80,7 @@ def fit(objective: Objective, run: TrainingRun) -> Fitted:
         CorruptArtifactError: a checkpoint is damaged.
     """
     checkpoints = open_checkpoints(objective.parameters, run, objective.data())
-    batches = batches_of(run, objective.rows_per_pair, objective.footprint(run.device))
+    batches = batches_of(run, objective.footprint(run.device))
     recipe = partial(_BatchTraining, objective, run.detached, checkpoints)
     cores = profile_of(run.device.place).batches if run.device.kind == "cpu" else None
     fitted: list[Fitted] = []

@@ -11,8 +11,8 @@ from geonode.config import GeodesicsParameters
 from geonode.devices.device import Device
 from geonode.errors import ArtifactError, GeometryError, MissingArtifactError
 from geonode.geodesics import solved
-from geonode.geodesics.problem import BoundaryValueProblem, judge, ordered_pairs
-from geonode.geodesics.solved import Memory, read_features, solve_all
+from geonode.geodesics.problem import BoundaryValueProblem, converged, ordered_pairs
+from geonode.geodesics.solved import columns_within, read_features, solve_all
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geodesics.solvers.methods import METHODS
 from geonode.geometry.grid import Grid
@@ -224,7 +224,8 @@ def clumsy(misses):
         for row, column, off in misses.get(next(calls), []):
             v0[row, column] += off
             residual[row, column] += off
-        return replace(solution, v0=v0, residual=residual, status=judge(v0, residual, 1e-6))
+        reached = converged(v0, residual, 1e-6)
+        return replace(solution, v0=v0, residual=residual, converged=reached)
 
     return method
 
@@ -232,7 +233,7 @@ def clumsy(misses):
 def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypatch):
     """Three of the model (1, 2), one of them in the second block of its wavelengths."""
     misses = {14: [(0, 1, 0.1), (4, 0, 0.2)], 15: [(4, 0, 0.3)]}
-    monkeypatch.setattr(Memory, "columns", lambda *_: 3)
+    monkeypatch.setattr(solved, "columns_within", lambda *_: 3)
     monkeypatch.setitem(METHODS, "newton", clumsy(misses))
     path = tmp_path / "geodesics.zarr"
     message = (
@@ -281,9 +282,7 @@ def test_what_a_closed_form_is_counted_to_hold_is_what_torch_allocates():
 
 
 def test_wavelengths_at_once_fit_into_the_memory_that_is_given():
-    memory = Memory(nodes=200, itemsize=8, time_points=5)
-    column = 200 * 8 * solved.TABLES + 20 * (solved.BYTES_PER_ROW + 5 * solved.BYTES_PER_TIME)
-    found = [memory.columns(total, 20) for total in (column, 3 * column - 1, 3 * column)]
+    found = [columns_within(total, 10_000) for total in (10_000, 29_999, 30_000)]
     assert found == [1, 2, 3]
     with pytest.raises(GeometryError, match=r"memory_mb: found 0\.0\d+ MB for geodesics, .*raise"):
-        memory.columns(column - 1, 20)
+        columns_within(9_999, 10_000)

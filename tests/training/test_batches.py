@@ -4,12 +4,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from geonode.decoders import path_decoder
 from geonode.devices import profile
 from geonode.devices.device import Device
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.progress import silent
-from geonode.training import footprint, objective
+from geonode.training import objective
 from geonode.training.batches import Batch, Fitted, Model, batches_of, in_order
 from geonode.training.context import TrainingRun
 from geonode.training.folds import Fold, leave_one_out, leave_two_out
@@ -27,12 +28,12 @@ class Elsewhere(Device):
 
 
 CPU = cpu()
-NONE = Footprint(0, 1, 1)
+NONE = Footprint(7, 0, 1, 1)
 ACCELERATOR = Elsewhere("cuda", "test", torch.float32, torch.float64)
 
 
 def batches(folds=OUTER, device=CPU, memory=NONE):
-    return batches_of(TrainingRun(folds, MEMBERS, device), 7, memory)
+    return batches_of(TrainingRun(folds, MEMBERS, device), memory)
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_batches_and_parts_fit_into_the_memory_that_is_given(
 ):
     rows(10**9)
     device = replace(CPU, memory_mb=memory_mb)
-    found = batches(device=device, memory=Footprint(200_000, 100_000, accumulation))
+    found = batches(device=device, memory=Footprint(7, 200_000, 100_000, accumulation))
     assert [(len(batch.models), batch.parts) for batch in found] == expected
 
 
@@ -172,7 +173,7 @@ def trained(monkeypatch):
 
 
 def test_little_memory_changes_results_by_rounding_alone(one_core, monkeypatch, trained):
-    monkeypatch.setattr(footprint, "OF_PAIR", 7_000)  # 56 kB and more a row, 300 kB a pair
+    monkeypatch.setattr(path_decoder, "OF_PAIR", 7_000)  # 56 kB and more a row, 300 kB a pair
     whole = decoders(replace(cpu(torch.float64), memory_mb=1_000))
     assert {parts for _, parts, *_ in trained} == {1}
     trained.clear()

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.decoders.kinds import KINDS
+from geonode.decoders.path_decoder import PathDecoding, fit_path_decoders
 from geonode.devices.device import Device
 from geonode.errors import TrainingError
-from geonode.metrics.end_to_end import fit_metric
+from geonode.metrics.end_to_end import EndToEnd, fit_metric
 from geonode.training.context import TrainingRun
 from geonode.training.folds import Fold
-from geonode.training.footprint import Footprint, of_end_to_end, of_path_decoders
+from geonode.training.footprint import Footprint
 from tests.devices.allocated import peak_bytes
 from tests.training.series import (
     decoder_parameters,
@@ -23,16 +23,16 @@ from tests.training.series import (
 
 @pytest.mark.parametrize(("memory", "parts"), [(1_300, 1), (1_299, 2), (699, 3), (200, 12)])
 def test_the_fewest_parts_that_fit_are_taken(memory, parts):
-    footprint = Footprint(100, 100, 1)
+    footprint = Footprint(1, 100, 100, 1)
     assert footprint.parts_within(memory, 12) == parts
     assert footprint.bytes(12, parts) <= memory
     assert parts == 1 or footprint.bytes(12, parts - 1) > memory
-    assert Footprint(100, 100, 4).parts_within(10**6, 12) == 4  # as was asked for
+    assert Footprint(1, 100, 100, 4).parts_within(10**6, 12) == 4  # as was asked for
 
 
 def test_a_pair_that_does_not_fit_is_refused():
     with pytest.raises(TrainingError, match=r"memory_mb: found 0.000199 MB .* 0.0002 MB"):
-        Footprint(100, 100, 1).parts_within(199, 12)
+        Footprint(1, 100, 100, 1).parts_within(199, 12)
 
 
 # against the profiler of torch
@@ -58,12 +58,14 @@ def allocated_in_training(kind, accumulation, dtype):
     if kind == "decoder":
         features = flat_features(LEVELS, WIDTH, folds=1, training=WIDTH).astype(np.float32)
         block = decoder_parameters(**changes)
-        call = partial(KINDS["path"].fit, data, features, block, run)
-        return peak_bytes(call), weights, of_path_decoders(WIDTH, block, device)
+        call = partial(fit_path_decoders, data, features, block, run)
+        objective = PathDecoding(data, lambda: features, block)
+        return peak_bytes(call), weights, objective.footprint(device)
     block = metric_parameters(**changes)
     call = partial(fit_metric, data, positions(LEVELS, 1), block, run)
     weights += 5 * dtype.itemsize * WEIGHTS
-    return peak_bytes(call), weights, of_end_to_end(LEVELS, WIDTH, block, device)
+    objective = EndToEnd(data, positions(LEVELS, 1), block)
+    return peak_bytes(call), weights, objective.footprint(device)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.geodesics.problem import BoundaryValueProblem, Solution, judge
+from geonode.geodesics.problem import BoundaryValueProblem, Solution, converged
 from geonode.geodesics.stations import Stations
 from geonode.geometry.antiderivative import Antiderivative
 from geonode.geometry.grid import Grid
@@ -50,14 +50,15 @@ class ClosedForm:
         root = torch.exp(self._log_sqrt_at(stations))[source]
         v0 = (at_stations[target] - at_stations[source]) / root
         final = stations[target][:, None].expand_as(v0)
-        reached, on_coarse = (
+        on_fine, on_coarse = (
             length.inverse(length.at(stations)[source] + v0 * root)[0]
             for length in (self.arc_length, self._coarse)
         )
         # Richardson extrapolation: halving a grid divides its error, of order 4, by 16
-        residual = (reached - final) + (reached - on_coarse) / 15
+        residual = (on_fine - final) + (on_fine - on_coarse) / 15
         once = torch.ones_like(v0, dtype=torch.int64)
-        return Solution(v0, residual, judge(v0, residual, tolerance), 0 * once, EVALUATIONS * once)
+        reached = converged(v0, residual, tolerance)
+        return Solution(v0, residual, reached, 0 * once, EVALUATIONS * once)
 
     def stations(
         self, positions: Float[Tensor, "station"], wavelengths: Float[Tensor, "wavelength"]

@@ -13,7 +13,7 @@ from scipy.integrate import solve_bvp, solve_ivp
 from torch import Tensor
 
 from geonode.errors import GeometryError
-from geonode.geodesics.problem import Solution, Status, judge
+from geonode.geodesics.problem import Solution, converged
 from geonode.geometry.field import Field
 
 MESH, LARGEST_MESH = 11, 10_000
@@ -31,7 +31,7 @@ def solve_bvp_rows(
 
     The residual is found by following the velocity with scipy's DOP853. Iterations are rounds of
     collocation and mesh refinement. Evaluations leave out the check of the residual. Rows that are
-    not solved raise nothing; their status tells.
+    not solved raise nothing; `converged` tells.
 
     Args:
         field: the geometry of the rows, in float64 on the CPU.
@@ -53,12 +53,10 @@ def solve_bvp_rows(
     ]
     v0, residual = torch.tensor([row[:2] for row in rows], dtype=torch.float64).T
     solved, iterations, evaluations = torch.tensor([row[2:] for row in rows]).T
-    status = judge(v0, residual, tolerance)
-    failed = (solved != 0) & (status == Status.CONVERGED)
     return Solution(
         v0=v0,
         residual=residual,
-        status=status.masked_fill(failed, Status.RESIDUAL_ABOVE_TOLERANCE),
+        converged=converged(v0, residual, tolerance) & (solved == 0),
         iterations=iterations,
         evaluations=evaluations,
     )

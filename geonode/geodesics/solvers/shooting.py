@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.geodesics.problem import Solution, judge
+from geonode.geodesics.problem import Solution, converged
 from geonode.geometry.field import Field
 
 CORRECTIONS = 8
@@ -36,7 +36,7 @@ def shoot(
     by its derivative. A row that has arrived in so many shots running, or whose end is no finite
     number, is corrected no further, and costs nothing from then on.
 
-    Rows that do not arrive raise nothing; their status tells.
+    Rows that do not arrive raise nothing; `converged` tells.
 
     Args:
         field: the geometry of the rows.
@@ -65,7 +65,7 @@ def shoot(
     return Solution(
         v0=v0,
         residual=residual,
-        status=judge(v0, residual, tolerance),
+        converged=converged(v0, residual, tolerance),
         iterations=shots - 1,
         evaluations=1 + len(GUESS) + (4 * steps + 2) * shots,
     )
