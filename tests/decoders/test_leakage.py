@@ -9,7 +9,6 @@ from geonode.decoders.blend import BLENDS, fit_blend
 from geonode.decoders.inner_predictions import InnerPredictions
 from geonode.decoders.kinds import KINDS
 from geonode.decoders.path_features import path_features
-from geonode.errors import TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.metrics.metric_learning import LEAKING, LEARNING, learn
@@ -30,7 +29,7 @@ from tests.training.series import (
 LEVELS, WAVELENGTHS, MEMBERS = 5, 9, 2  # of four levels no kinds are weighed
 OUTER, INNER = leave_one_out(LEVELS), leave_two_out(LEVELS, None)
 BOTH_RUNS = pytest.mark.parametrize("folds", [OUTER, INNER], ids=["folds", "inner folds"])
-NOISE = {0: 1.0, 2: 1e9}  # its scale in place of the spectrum of an end and of one inside
+NOISE = {0: 1.0, 1: 1e9}  # its scale in place of the spectrum of an end and of one inside
 SETTINGS = {"members": MEMBERS}
 
 
@@ -145,7 +144,7 @@ def test_a_left_out_spectrum_changes_not_one_bit_of_its_folds(fit, name, folds):
 @pytest.mark.parametrize("name", LEAKING)
 @BOTH_RUNS
 def test_what_is_said_to_leak_does(name, folds):
-    before, after = (metric(name, change, folds) for change in (measured(), noise(2)))
+    before, after = (metric(name, change, folds) for change in (measured(), noise(1)))
     assert all(changed(before, after, fold) for fold in folds)
 
 
@@ -154,19 +153,6 @@ def test_a_fold_is_fitted_though_what_it_leaves_out_is_not_known(fit, name):
     alone = [Fold(0, LEVELS, (1, 3))]
     clean, unknown = (fit(name, change, alone) for change in (measured(), measured(np.nan, [1, 3])))
     assert_fold_is_untouched(clean, unknown, alone[0])
-
-
-@BOTH_RUNS
-def test_a_nan_that_is_trained_on_is_an_error(folds):
-    """The first fold leaves out 0, or 0 and 1; the spectrum that is not known is the third."""
-    unknown, models = measured(np.nan, 2), run(folds, MEMBERS)
-    without = "0 and 1" if folds is INNER else "0"
-    message = f"member 0 of the fold without {without} is not finite at epoch 0"
-    features = flat_features(LEVELS, WAVELENGTHS, MEMBERS, len(folds))
-    with pytest.raises(TrainingError, match=message):
-        KINDS["path"].fit(unknown, features, decoder_parameters(), models)
-    with pytest.raises(TrainingError, match=message):
-        LEARNING["end_to_end"](unknown, metric_parameters(evidence_margin=None), models)
 
 
 @pytest.mark.parametrize("k", [0, 2, LEVELS])
@@ -240,7 +226,7 @@ def anywhere(measured, learned, blend):
     """What every fold predicts between its levels and beyond them, and how spectra are judged."""
     places = np.array([0.5, 1.3]) * measured.concentrations[[1, -1]]
     said = []
-    for fold in OUTER[:3]:  # without 0, 1 and 2
+    for fold in OUTER[: len(NOISE)]:
         model = SpectralModel(measured, learned, blend, fold)
         curve = Curve.of(model)
         numbers = (curve.scores @ curve.basis, curve.log_determinant, curve.novelty.square)

@@ -7,14 +7,13 @@ from sklearn.linear_model import Ridge
 
 from geonode.decoders.kinds import KINDS
 from geonode.decoders.path_decoder import FeatureScale, PathDecoders, lift
-from geonode.training.folds import leave_two_out, training_wavelengths
+from geonode.training.folds import training_wavelengths
 from tests.training.series import (
     TRAINING_WAVELENGTHS,
     decoder_parameters,
     flat_features,
     left_out,
     ordered_pairs,
-    predict,
     run,
     series,
     spectra,
@@ -106,23 +105,6 @@ def test_prediction_is_the_mean_over_sources_and_members():
         assert len(found) == 3 * (LEVELS - 1)
         np.testing.assert_allclose(predicted[level], np.mean(found, axis=0))
         np.testing.assert_allclose(spread[level], np.std(found, axis=0, ddof=1))
-
-
-def test_what_leads_through_another_left_out_level_says_nothing():
-    folds = leave_two_out(LEVELS, 2)
-    features = flat_features(LEVELS, WAVELENGTHS, folds=len(folds))
-    decoders, _ = KINDS["path"].fit(SERIES, features, decoder_parameters(), run(folds))
-    for fold in folds:
-        spoilt = features.copy()
-        for place, (source, _) in enumerate(ordered_pairs(LEVELS)):
-            if source in fold.left_out:
-                spoilt[:, fold.index, place] = np.nan
-        for target in fold.left_out:
-            found, expected = (
-                predict(decoders, fold, target, SERIES, paths) for paths in (spoilt, features)
-            )
-            np.testing.assert_array_equal(found, expected)
-            assert np.isfinite(found).all()
 
 
 def test_a_decoder_walks_the_geometry_of_its_member_modulo_their_number():

@@ -5,9 +5,8 @@ import torch
 from geonode.geodesics.panels import Panels
 from geonode.geodesics.problem import ordered_pairs
 from geonode.geometry.metric import Metric
-from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
-from tests.geometry.closed_forms import CPU, random_metric, with_gradients
+from tests.geometry.closed_forms import CPU, random_metric
 from tests.geometry.precision import NoFloat64
 
 POSITIONS = torch.tensor([[-1.0, -0.7, -0.1, 0.2, 1.0], [-1.0, 0.1, 0.5, 0.8, 1.0]]).double()
@@ -81,39 +80,6 @@ def test_a_model_is_the_same_alone_on_a_chart_and_with_pairs_of_its_own():
             torch.testing.assert_close(*symbols, rtol=1e-11, atol=1e-12)
         expected = together[1][model, rows[model]]
         torch.testing.assert_close(some[model], expected, rtol=1e-14, atol=0)
-
-
-def test_gradients_of_the_smooth_features():
-    tiny = with_gradients(Perceptron.initial((2, 3, 1), [(0,), (1,)]).to(CPU, torch.float64))
-    source, target = torch.tensor([[0, 4], [3, 1]]), torch.tensor([[2, 1], [0, 4]])
-
-    def features(*tensors):
-        metric = Metric(Perceptron(tensors[:2], tensors[2:]))
-        at, paths = geometry(metric, 3, source=source, target=target)
-        return paths[..., [FINAL, MEAN, LENGTH]], at.symbol()
-
-    assert torch.autograd.gradcheck(features, tiny.parameters, fast_mode=True)
-    assert torch.autograd.gradgradcheck(features, tiny.parameters, fast_mode=True)
-
-
-def test_gradient_of_the_maximum_speed_off_its_kinks():
-    network = TrainablePerceptron.of(random_metric(55, 1.0, models=2).network)
-    weight = network.weights[-1]
-    direction = torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)).to(weight)
-
-    def fastest(network):
-        return geometry(Metric(network), 4)[1][..., FASTEST].sum()
-
-    fastest(network).backward()
-    end = network.decayed[0].shape[1]  # the last weights are followed by the biases
-    of_weight = network.joined.grad[:, end - weight[0].numel() : end].view_as(weight)
-    h = 1e-6
-    plus, minus = (
-        Perceptron((*network.weights[:-1], weight.detach() + s * direction), network.biases)
-        for s in (h, -h)
-    )
-    slope = (fastest(plus) - fastest(minus)).item() / (2 * h)
-    assert float((of_weight * direction).sum()) == pytest.approx(slope, rel=1e-7)
 
 
 def test_float32_needs_no_double_precision():

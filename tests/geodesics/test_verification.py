@@ -17,8 +17,8 @@ from geonode.geometry.grid import Grid
 from geonode.geometry.metric import Metric
 from geonode.geometry.sources import DirectSource
 from tests.geodesics.fields import FormulaField
-from tests.geometry.closed_forms import CPU, KNOWN, nodes, random_metric
-from tests.geometry.precision import NoFloat64, NoWideningMove
+from tests.geometry.closed_forms import KNOWN, nodes, random_metric
+from tests.geometry.precision import NoWideningMove
 
 METRIC = random_metric(61, 2.0)
 WAVELENGTHS = torch.tensor([-0.8, 0.1, 0.7], dtype=torch.float64)
@@ -157,14 +157,3 @@ def test_quadrature_is_exact_over_the_whole_chart_for_sharp_networks(seed):
     points, weights = np.polynomial.legendre.leggauss(200)
     root = field(torch.from_numpy(points).expand(5, -1))[0].exp()
     close(found, root @ torch.from_numpy(weights), 1e-13)
-
-
-def test_single_precision_and_rows_alone():
-    together = initial_velocity(NETWORK, STARTS, ENDS)
-    one = torch.tensor([4])
-    close(initial_velocity(NETWORK[one], STARTS[one], ENDS[one]), together[one], 1e-13)
-    field = NetworkField(Metric(NETWORK.metric.network.to(CPU, torch.float32)), COLUMNS.float())
-    with NoFloat64():
-        found = initial_velocity(field, STARTS.float(), ENDS.float())
-    assert found.dtype == torch.float32
-    close(found.double(), together, 1e-5)

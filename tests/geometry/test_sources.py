@@ -60,21 +60,6 @@ def test_an_expansion_is_as_good_as_the_network_for_a_hundredth_of_the_calls(mon
     assert slow.calls == len(at) * 11
 
 
-def test_every_model_has_the_degrees_that_it_needs():
-    sharp, smooth = random_metric(21, 4.0), random_metric(21, 0.5)
-    alone = [ChebyshevSource.of(metric, nodes(9), **USUAL) for metric in (sharp, smooth)]
-    pair = zip(sharp.network.parameters, smooth.network.parameters, strict=True)
-    joined = [torch.cat(parts) for parts in pair]
-    both = Metric(Perceptron(tuple(joined[:3]), tuple(joined[3:])))
-    together = ChebyshevSource.of(both, nodes(9), **USUAL)
-    shapes = [part.coefficients[0].shape for part in alone]
-    assert [part.shape for part in together.coefficients] == shapes
-    assert shapes[0][0] > 2 * shapes[1][0]
-    for model, one in enumerate(alone):
-        grids = [source.grid(m, nodes(50)) for source, m in ((together, model), (one, 0))]
-        torch.testing.assert_close(*(grid.symbol for grid in grids), rtol=0, atol=1e-12)
-
-
 @KINDS
 def test_float32_grids_lose_no_more_than_rounding(kind):
     metric, w, x = random_metric(21, 4.0), nodes(20), nodes(150, torch.float32)

@@ -1,5 +1,3 @@
-import csv
-
 import numpy as np
 import pytest
 
@@ -74,15 +72,3 @@ def test_the_chart_of_a_fold_is_that_of_its_own_spectra():
         unknown = spectra.copy()
         unknown[list(fold.left_out)] = np.nan
         assert charts(WIDE, unknown, 0.0, [fold]) == [chart]
-
-
-def test_of_the_measured_series_the_wide_one_leaves_the_linear_chart(measured_data):
-    """Synchronous fluorescence from 31 to 10,000 uM; arsenic from 0 to 60 ppb."""
-    found = {}
-    for name in ("pmppp_sync_dl15", "aunp_as_030mb"):
-        with (measured_data / f"{name}.csv").open() as file:
-            header, *rows = csv.reader(file)
-        levels = np.array(header[1:], dtype=float)
-        found[name] = kappas(levels, np.array(rows, dtype=float)[:, 1:].T)
-    assert max(found["pmppp_sync_dl15"]) < 300
-    assert found["aunp_as_030mb"] == [np.inf] * 7

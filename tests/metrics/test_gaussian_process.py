@@ -64,17 +64,6 @@ def test_the_restricted_likelihood_is_that_of_contrasts(mean):
     np.testing.assert_allclose(difference, difference[0, 0], atol=1e-6)
 
 
-def test_length_and_noise_of_simulated_spectra_are_found():
-    positions = np.linspace(-1, 1, 14)
-    generator = np.random.default_rng(0)
-    for i, j in ((12, 6), (18, 9)):
-        covariance = kernel(positions, positions, LENGTHS[i]) + NOISES[j] * np.eye(14)
-        spectra = np.linalg.cholesky(covariance) @ generator.normal(size=(14, 5000))
-        process, _ = fit_process(positions, 3.0 + 7.0 * spectra, "constant")
-        assert abs(LENGTHS.searchsorted(process.length) - i) <= 1
-        assert abs(NOISES.searchsorted(process.noise) - j) <= 1
-
-
 @BOTH
 def test_scale_of_the_signal_and_what_the_mean_can_follow_do_not_matter(mean):
     moved = 5.0 - 3.0 * SPECTRA

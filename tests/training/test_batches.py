@@ -209,15 +209,6 @@ def test_the_number_of_cores_changes_not_a_bit(rows, two_threads, monkeypatch):
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
-def test_the_size_of_a_batch_changes_rounding_alone(rows):
-    results = []
-    for most in (1, 300, 10**9):
-        rows(most)
-        results.append([*trained_metrics(run(LEVELS, 2, torch.float64)), *decoders()])
-    for other in results[1:]:
-        assert_rounding_alone(other, results[0])
-
-
 def short_of_memory(monkeypatch, most, parts=1):
     """Training on a card that has memory for some models in some parts at once; what is tried."""
     tried, plain = [], objective.train

@@ -77,19 +77,6 @@ def test_features_follow_from_velocities_that_are_given_to_the_last_bit(dtype, d
         np.testing.assert_array_equal(found, expected)
 
 
-def test_a_constant_metric_has_straight_geodesics(device):
-    x = np.array([-1.0, -0.25, 0.5, 1.0])
-    flat = np.full((4, 3), 2.0)
-    length, moment = (np.diff(part)[:, None].repeat(3, axis=1) for part in (2 * x, x**2))
-    w = np.array([-1.0, 0.0, 1.0])
-    values = (x, length, moment, flat[1:], flat, w)
-    v0, features = solved(dict(zip(NAMES, values, strict=True)), device)
-    a, b = np.array([(a, b) for a in x for b in x if a != b]).T[:, :, None]
-    np.testing.assert_array_equal(v0, np.broadcast_to(b - a, (12, 3)))
-    parts = np.broadcast_arrays(b, (a + b) / 2, 2 * abs(b - a), abs(b - a), w)
-    np.testing.assert_array_equal(features, np.stack(parts, axis=-1))
-
-
 def test_transposed_tables_are_read_as_they_are_meant(device):
     arguments = tables(3, 4, np.float64)
     turned = {
