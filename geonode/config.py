@@ -151,10 +151,6 @@ class TrainingParameters(Block):
     weight_decay: NonNegative = Field(
         description="of the sum of the squared weights of a model in its loss (L2; no biases)"
     )
-    accumulation: PositiveInt = Field(
-        description="parts of the training pairs whose gradients are added up to one step; more "
-        "take less memory and change the result by rounding alone"
-    )
     checkpoint_every: Annotated[int, Field(ge=0)] = Field(
         description="epochs from one checkpoint of the training to the next (0: none)"
     )

@@ -154,8 +154,8 @@ def fit_path_decoders(
         The decoders, on the CPU, and the mean squared error (standardised) before every step.
 
     Raises:
-        TrainingError: a loss is not finite, there are fewer training pairs than parts to
-            accumulate, the checkpoints are of another training, or there are no features.
+        TrainingError: a loss is not finite, the checkpoints are of another training, or there are
+            no features.
         CorruptArtifactError: a checkpoint is damaged.
     """
     walked = _walked(features)
@@ -231,8 +231,7 @@ class PathDecoding:
     def footprint(self, device: Device) -> Footprint:
         """Memory of a step."""
         width = self.features().shape[3]
-        pair = width * bytes_of_row(OF_PAIR, device)
-        return Footprint(width, 0, pair, self.parameters.accumulation)
+        return Footprint(width, 0, width * bytes_of_row(OF_PAIR, device))
 
     def prepare(self, batch: Batch, run: TrainingRun) -> "PreparedDecoders":
         """Decoders of a batch, ready to be trained."""

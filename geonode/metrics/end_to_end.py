@@ -5,11 +5,11 @@ of the geodesics between training concentrations and must give the target's sign
 reach the metric through the closed form of the features. The decoder is then discarded: the
 weights of the metric are what this produces.
 
-Gradients may be accumulated over parts of the pairs. Every part then evaluates the metric at all
-quadrature nodes again, for they serve all pairs; the penalties on the nodes are the same for every
-part and count once, because parts are weighted by their share of the pairs. Memory falls for what
-belongs to pairs, which grow with the square of the number of concentrations, and not for the nodes,
-which grow with the number itself.
+Where memory is short, gradients are summed over parts of the pairs. Every part then evaluates the
+metric at all quadrature nodes again, for they serve all pairs; the penalties on the nodes are the
+same for every part and count once, because parts are weighted by their share of the pairs. Memory
+falls for what belongs to pairs, which grow with the square of the number of concentrations, and not
+for the nodes, which grow with the number itself.
 """
 
 import math
@@ -66,8 +66,7 @@ def fit_metric(
         (weighted; the reconstruction is a standardised mean squared error) before every step.
 
     Raises:
-        TrainingError: a loss is not finite, there are fewer training pairs than parts to
-            accumulate, or the checkpoints are of another training.
+        TrainingError: a loss is not finite, or the checkpoints are of another training.
         CorruptArtifactError: a checkpoint is damaged.
     """
     fitted = fit(EndToEnd(series, positions, parameters), run)
@@ -103,7 +102,7 @@ class EndToEnd:
         rows = math.ceil(nodes * width / (levels * (levels - 1)))  # shared out over the pairs
         pair = width * bytes_of_row(OF_PAIR_WITH_METRIC + OF_GAP * (levels - 1), device)
         of_nodes = nodes * width * bytes_of_row(OF_NODE, device)
-        return Footprint(rows, of_nodes, pair, block.accumulation)
+        return Footprint(rows, of_nodes, pair)
 
     def prepare(self, batch: Batch, run: TrainingRun) -> "PreparedMetrics":
         """Metrics of a batch, each with a decoder."""

@@ -36,13 +36,11 @@ class Footprint(NamedTuple):
         rows: network rows that one training pair takes.
         model: bytes independent of the training pairs.
         pair: bytes per training pair of the part in hand.
-        parts: smallest number of parts of the training pairs.
     """
 
     rows: int
     model: int
     pair: int
-    parts: int
 
     def bytes(self, pairs: int, parts: int) -> int:
         """Bytes of a model whose training pairs are taken in parts."""
@@ -58,10 +56,8 @@ class Footprint(NamedTuple):
         Raises:
             TrainingError: not even one pair fits.
         """
-        if self.bytes(pairs, self.parts) <= memory:
-            return self.parts
-        least = self.bytes(pairs, pairs)
-        if least > memory:
+        least = self.model + self.pair
+        if memory < least:
             raise TrainingError(
                 f"memory_mb: found {memory / 1e6:.3g} MB for every batch, expected at least the "
                 f"{least / 1e6:.3g} MB that a model takes with its training pairs one at a time; "

@@ -38,10 +38,6 @@ class Prepared(Protocol):
         """Networks that are trained in place, each with its rate; only the first is kept."""
 
     @property
-    def targets(self) -> Float[Tensor, "model pair training"]:
-        """Signals that the networks are trained to give."""
-
-    @property
     def buffers(self) -> Sequence[Any]:
         """Further fitted values of every model, not trained."""
 
@@ -74,9 +70,8 @@ def fit(objective: Objective, run: TrainingRun) -> Fitted:
         All models in the order (member, fold), on the CPU.
 
     Raises:
-        TrainingError: a loss is not finite, there are fewer training pairs than parts to
-            accumulate, the checkpoints are of another training, or not even one pair of one model
-            fits into the memory of the device.
+        TrainingError: a loss is not finite, the checkpoints are of another training, or not even
+            one pair of one model fits into the memory of the device.
         CorruptArtifactError: a checkpoint is damaged.
     """
     checkpoints = open_checkpoints(objective.parameters, run, objective.data())
@@ -142,7 +137,7 @@ class _BatchTraining:
         history = train(
             prepared.networks,
             prepared.loss,
-            prepared.targets.shape[1],
+            batch.source.shape[1],
             self.objective.parameters,
             name=batch.name,
             report=report,

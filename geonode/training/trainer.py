@@ -52,21 +52,21 @@ def train(
             depend on its own parameters alone. It runs the same kernels in every epoch: on CUDA all
             of an epoch are captured once and launched together.
         pairs: number of training pairs of a model. An epoch is one step by the mean gradient over
-            all pairs. With `accumulation` it is summed over that many parts, each weighted by its
-            share, so that only the activations of one part are held.
+            all pairs.
         parameters: parameters of the training.
         name: name of a model in error messages, by its place along the model dimension.
         report: called after every step with the number of models.
         checkpoint: written every `checkpoint_every` epochs and after the last; training resumes
             from it and ends in the same bits.
-        parts: smallest number of parts, whatever `accumulation` is.
+        parts: parts of the pairs, from 1 to all, over which the gradient is summed, so that only
+            the activations of one part are held.
 
     Returns:
         The terms before every step, without the decay, on the CPU.
 
     Raises:
         TrainingError: a loss or a parameter is not finite, and the message names epoch and model;
-            there are fewer pairs than parts; or the checkpoint is of another training.
+            or the checkpoint is of another training.
         CorruptArtifactError: the checkpoint is damaged.
     """
     training = _Training(groups, loss, pairs, parameters, parts, name)
@@ -103,7 +103,7 @@ class _Training:
             learning_rates(parameters.schedule, rate, parameters.epochs) for _, rate in groups
         ]
         self._loss, self._parameters, self._name = loss, parameters, name
-        self._parts = _parts(pairs, max(parts, parameters.accumulation))
+        self._parts = _parts(pairs, parts)
         self.history: list[Tensor] = []
 
     @property
@@ -228,11 +228,6 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
 
 def _parts(pairs: int, count: int) -> list[slice]:
     """Slices of consecutive training pairs, whose sizes differ by one at most."""
-    if count > pairs:
-        raise TrainingError(
-            f"accumulation: found {count}, expected at most {pairs}, which is the number of "
-            "training pairs of a model"
-        )
     ends = [part * pairs // count for part in range(count + 1)]
     return [slice(*between) for between in itertools.pairwise(ends)]
 

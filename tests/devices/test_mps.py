@@ -54,7 +54,7 @@ SINGLE = torch.empty(0)
 METHODS = ("closed_form", "newton")
 CHANGES = [
     {},
-    {"weight_decay": 1e-3, "accumulation": 3, "schedule": "warmup_cosine"},
+    {"weight_decay": 1e-3, "schedule": "warmup_cosine"},
 ]
 
 

@@ -93,7 +93,6 @@ TRAINING = {
     "gradient_clip": 1.0,
     "schedule": "cosine",
     "weight_decay": 0.0,
-    "accumulation": 1,
     "checkpoint_every": 0,
 }
 

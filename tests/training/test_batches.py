@@ -28,7 +28,7 @@ class Elsewhere(Device):
 
 
 CPU = cpu()
-NONE = Footprint(7, 0, 1, 1)
+NONE = Footprint(7, 0, 1)
 ACCELERATOR = Elsewhere("cuda", "test", torch.float32, torch.float64)
 
 
@@ -95,20 +95,17 @@ def test_an_accelerator_takes_all_folds_at_once():
 # A model costs 4 x 3 pairs of 100 kB beside its own 200 kB, 1.4 MB; 2.2 MB where nothing is left
 # out.
 @pytest.mark.parametrize(
-    ("memory_mb", "accumulation", "expected"),
+    ("memory_mb", "expected"),
     [
-        (100, 1, [(15, 1), (3, 1)]),
-        (3, 1, [(2, 1)] * 7 + [(1, 1)] * 4),
-        (2, 1, [(1, 1)] * 15 + [(1, 2)] * 3),
-        (2, 4, [(4, 4)] * 3 + [(3, 4)] + [(2, 4), (1, 4)]),
+        (100, [(15, 1), (3, 1)]),
+        (3, [(2, 1)] * 7 + [(1, 1)] * 4),
+        (2, [(1, 1)] * 15 + [(1, 2)] * 3),
     ],
 )
-def test_batches_and_parts_fit_into_the_memory_that_is_given(
-    rows, one_core, memory_mb, accumulation, expected
-):
+def test_batches_and_parts_fit_into_the_memory_that_is_given(rows, one_core, memory_mb, expected):
     rows(10**9)
     device = replace(CPU, memory_mb=memory_mb)
-    found = batches(device=device, memory=Footprint(7, 200_000, 100_000, accumulation))
+    found = batches(device=device, memory=Footprint(7, 200_000, 100_000))
     assert [(len(batch.models), batch.parts) for batch in found] == expected
 
 
