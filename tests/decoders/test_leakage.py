@@ -27,7 +27,7 @@ from tests.training.series import (
 )
 
 LEVELS, WAVELENGTHS, MEMBERS = 5, 9, 2  # of four levels no kinds are weighed
-OUTER, INNER = leave_one_out(LEVELS), leave_two_out(LEVELS, None)
+OUTER, INNER = leave_one_out(LEVELS), leave_two_out(LEVELS, 2)
 BOTH_RUNS = pytest.mark.parametrize("folds", [OUTER, INNER], ids=["folds", "inner folds"])
 NOISE = {0: 1.0, 1: 1e9}  # its scale in place of the spectrum of an end and of one inside
 SETTINGS = {"members": MEMBERS}

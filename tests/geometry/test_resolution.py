@@ -11,8 +11,6 @@ from geonode.geometry.resolution import MOST_NODES, largest_error, require_resol
 from tests.geometry.closed_forms import (
     RECIPROCAL,
     Known,
-    constant,
-    exponential,
     grid_of,
     nodes,
 )
@@ -74,12 +72,6 @@ def test_the_smallest_resolution_reaches_the_tolerance_everywhere(known):
     assert error_at_random(known, nodes(smallest)) <= 1e-3
     # Estimates are on the safe side, by less than a fifth of the nodes.
     assert error_at_random(known, nodes(int(0.8 * smallest))) > 1e-3
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_metrics_that_lookups_read_exactly_need_the_fewest_nodes(dtype):
-    source = FormulaSource([[constant(2.5)], [exponential(0.7), exponential(-1.9)]])
-    assert require_resolution(source, 4, nodes(5, dtype), 1e-5) == 4
 
 
 def test_a_resolution_below_the_smallest_is_refused_and_the_smallest_named():

@@ -109,26 +109,6 @@ def test_batches_and_parts_fit_into_the_memory_that_is_given(rows, one_core, mem
     assert [(len(batch.models), batch.parts) for batch in found] == expected
 
 
-def test_first_weights_depend_on_seed_member_and_what_is_left_out_alone():
-    def model(member, *left_out, index=0):
-        return Model(member, Fold(index, LEVELS, left_out))
-
-    def weights(*models, seed=0):
-        none = torch.zeros(len(models), 1, dtype=torch.int64)
-        return Batch(list(models), none, none).initial((2, 3, 1), seed).weights[0]
-
-    for left_out, others in (
-        ((2,), [(1,), (3,), (), (1, 2), (2, 3)]),
-        ((1, 3), [(1,), (3,), (), (1, 2), (2, 3), (0, 1)]),
-    ):
-        one = weights(model(1, *left_out))[0]
-        among = weights(model(0, 0), model(1, *left_out, index=7), model(2, 4))
-        assert torch.equal(among[1], one)
-        different = [weights(model(1, *other))[0] for other in others]
-        different += [weights(model(2, *left_out))[0], weights(model(1, *left_out), seed=1)[0]]
-        assert not any(torch.equal(other, one) for other in different)
-
-
 def test_a_message_names_member_and_what_is_left_out():
     none = torch.zeros(3, 1, dtype=torch.int64)
     models = [Model(m, Fold(7, LEVELS, left)) for m, left in enumerate([(3,), (1, 4), ()])]

@@ -57,12 +57,6 @@ def test_inside_is_a_level_that_has_training_levels_on_both_sides(left_out, insi
     assert fold.spans(levels, places).tolist() == [False, True, True, True, False]
 
 
-def test_a_fold_without_one_more_level():
-    assert Fold(7, 5, (3,)).without(1) == Fold(7, 5, (1, 3))
-    assert Fold(7, 5, ()).without(3) == Fold(7, 5, (3,))
-    assert Fold(7, 5, (3,)).without(3) == Fold(7, 5, (3,))
-
-
 def test_seeds_are_of_what_is_left_out_and_no_two_are_the_same():
     both = [*leave_one_out(8), *leave_two_out(8, None)]
     assert len({fold.seed for fold in both}) == len(both)
