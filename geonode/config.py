@@ -144,13 +144,6 @@ class TrainingParameters(Block):
         description="evenly spaced wavelengths to train on (all, if the axis has fewer)"
     )
     gradient_clip: Positive = Field(description="largest norm of the gradient of one model")
-    schedule: Literal["cosine", "constant", "warmup_cosine"] = Field(
-        description="learning rate over the epochs: half a cosine wave to zero, constant, or a "
-        "tenth of the epochs rising evenly and then the half wave"
-    )
-    weight_decay: NonNegative = Field(
-        description="of the sum of the squared weights of a model in its loss (L2; no biases)"
-    )
     checkpoint_every: Annotated[int, Field(ge=0)] = Field(
         description="epochs from one checkpoint of the training to the next (0: none)"
     )
@@ -248,7 +241,7 @@ class DecodersParameters(TrainingParameters):
         description="posterior over metrics, an average of closed forms; path, the published "
         "perceptrons on path features; or a blend of both, weighed by inner leave-one-out"
     )
-    learning_rate: Positive = Field(description="at the height of the schedule")
+    learning_rate: Positive = Field(description="at first; it falls to zero as half a cosine wave")
 
 
 class ValidateParameters(Block):

@@ -140,7 +140,7 @@ ERRORS = [
     ("device", "gpu", "device: found 'gpu', expected .*'auto', 'cpu', 'cuda' or 'mps'"),
     # ranges
     ("decoders.members", 0, rf"decoders\.members: found 0, expected .*{AT_LEAST_1}"),
-    ("metric.weight_decay", -0.1, r"metric\.weight_decay: found -0\.1, expected .*equal to 0"),
+    ("metric.bounds_weight", -0.1, r"metric\.bounds_weight: found -0\.1, expected .*equal to 0"),
     ("metric.learning_rate", 0.0, r"metric\.learning_rate: found 0\.0, expected .*greater than 0"),
     ("metric.length_weight", float("nan"), r"metric\.length_weight: found nan, expected .*finite"),
     ("metric.gradient_clip", float("inf"), r"metric\.gradient_clip: found inf, expected .*finite"),

@@ -85,11 +85,6 @@ class Perceptron:
         """All tensors, each with the leading model dimension."""
         return [*self.weights, *self.biases]
 
-    @property
-    def decayed(self) -> list[Float[Tensor, "model ..."]]:
-        """Parameters that weight decay acts on: all weights, and no bias."""
-        return list(self.weights)
-
     def to(self, device: torch.device, dtype: torch.dtype) -> "Perceptron":
         """A copy on another device or in another format."""
         return Perceptron(

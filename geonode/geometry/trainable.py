@@ -57,11 +57,6 @@ class TrainablePerceptron(Perceptron):
         """Parameters for an optimiser."""
         return [self.joined]
 
-    @property
-    def decayed(self) -> list[Float[Tensor, "model ..."]]:
-        """All weights, in one tensor."""
-        return [self.joined[:, : sum(weight[0].numel() for weight in self.weights)]]
-
     def __call__(
         self, inputs: Float[Tensor, "model row input"]
     ) -> Float[Tensor, "model row output"]:

@@ -5,6 +5,7 @@ as a CUDA graph. The first optimiser of `torch.optim` also imports the compiler 
 a process 1.3 s and 150 MB.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -70,31 +71,20 @@ class BatchedAdam:
             part.sub_(length * first / (self._scale * second.sqrt()).add_(TINY))
 
 
-def learning_rates(schedule: str, rate: float, epochs: int) -> list[float]:
-    """Learning rate of every epoch.
+def learning_rates(rate: float, epochs: int) -> list[float]:
+    """Learning rate of every epoch: half a cosine wave that reaches zero one epoch after the last.
 
-    `constant` is the given rate, `cosine` half a cosine wave that reaches zero one epoch after the
-    last, and `warmup_cosine` a linear rise over a tenth of the epochs before that wave. Each rate
-    is the previous one times the ratio of their factors, as in
-    `torch.optim.lr_scheduler.CosineAnnealingLR`, with which `cosine` agrees to the bit.
+    Each rate is the previous one times the ratio of their factors, as in
+    `torch.optim.lr_scheduler.CosineAnnealingLR`, with which it agrees to the bit.
 
     Source: I. Loshchilov and F. Hutter, SGDR, ICLR 2017, equation 5, without restarts.
 
     Args:
-        schedule: a value of `TrainingParameters.schedule`.
-        rate: learning rate before the schedule.
+        rate: that of the first epoch.
         epochs: number of epochs.
     """
-    rising = epochs // 10 if schedule == "warmup_cosine" else 0
-
-    def factor(epoch: int) -> float:
-        if schedule == "constant":
-            return 1.0
-        if epoch < rising:
-            return (epoch + 1) / (rising + 1)
-        return (1 + math.cos(math.pi * (epoch - rising) / (epochs - rising))) / 2
-
-    rates = [rate * factor(0)]
-    for epoch in range(1, epochs):
-        rates.append(factor(epoch) / factor(epoch - 1) * rates[-1])
+    factors = [(1 + math.cos(math.pi * epoch / epochs)) / 2 for epoch in range(epochs)]
+    rates = [rate]
+    for before, factor in itertools.pairwise(factors):
+        rates.append(factor / before * rates[-1])
     return rates

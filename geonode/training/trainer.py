@@ -40,14 +40,10 @@ def train(
     checkpoint: Checkpoints | None = None,
     parts: int = 1,
 ) -> Float[Tensor, "epoch term model"]:
-    """Minimise the loss terms and the weight decay of every model with Adam.
-
-    The decay of a model is `weight_decay` times the sum of its squared weights. It is part of the
-    loss (L2), so that its gradient passes through the clipping and the moments of Adam. Biases do
-    not decay: they set where a unit responds, not how sharply.
+    """Minimise the loss terms of every model with Adam.
 
     Args:
-        groups: networks, which are trained in place, each with its rate before the schedule.
+        groups: networks, which are trained in place, each with its first learning rate.
         loss: loss terms of some training pairs, as means over the pairs; the terms of a model
             depend on its own parameters alone. It runs the same kernels in every epoch: on CUDA all
             of an epoch are captured once and launched together.
@@ -62,7 +58,7 @@ def train(
             the activations of one part are held.
 
     Returns:
-        The terms before every step, without the decay, on the CPU.
+        The terms before every step, on the CPU.
 
     Raises:
         TrainingError: a loss or a parameter is not finite, and the message names epoch and model;
@@ -99,9 +95,7 @@ class _Training:
         self.tensors = [tensor for network in self._networks for tensor in network.parameters]
         self.device, self.models = self.tensors[0].device, len(self.tensors[0])
         self.adam = BatchedAdam([network.parameters for network in self._networks])
-        self._rates = [
-            learning_rates(parameters.schedule, rate, parameters.epochs) for _, rate in groups
-        ]
+        self._rates = [learning_rates(rate, parameters.epochs) for _, rate in groups]
         self._loss, self._parameters, self._name = loss, parameters, name
         self._parts = _parts(pairs, parts)
         self.history: list[Tensor] = []
@@ -142,8 +136,6 @@ class _Training:
     def step(self) -> Tensor:
         """Take one step of every model; return the terms before it."""
         terms = self._differentiate()
-        if self._parameters.weight_decay:
-            (self._parameters.weight_decay * self._squares()).backward()
         _clip(self.tensors, self._parameters.gradient_clip)
         self.adam.step()
         return terms
@@ -157,11 +149,6 @@ class _Training:
             terms.sum().backward()
             done.append(terms.detach())
         return sum(done[1:], done[0])
-
-    def _squares(self) -> Tensor:
-        """Sum of the squared weights of all models; their gradients are independent."""
-        weights = [weight for network in self._networks for weight in network.decayed]
-        return torch.stack([weight.square().sum() for weight in weights]).sum()
 
     def resume(self, checkpoint: Checkpoints) -> None:
         """Restore the checkpoint, if there is one."""
@@ -257,7 +244,7 @@ def history_csv(
         parameters: parameters of the training. The rate is that of the metric, or of the decoder
             if decoders are trained alone; all models have the same.
     """
-    rates = learning_rates(parameters.schedule, parameters.learning_rate, parameters.epochs)
+    rates = learning_rates(parameters.learning_rate, parameters.epochs)
     lines = [",".join(("epoch", "fold", "member", *terms, "learning_rate"))]
     for model, of_model in enumerate(history.movedim(2, 0)):
         for epoch, values in enumerate(of_model.tolist()):

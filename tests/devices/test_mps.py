@@ -52,10 +52,6 @@ class OnCPU(Device):
 MPS = OnCPU("mps", "a stand-in", torch.float32, torch.float32)
 SINGLE = torch.empty(0)
 METHODS = ("closed_form", "newton")
-CHANGES = [
-    {},
-    {"weight_decay": 1e-3, "schedule": "warmup_cosine"},
-]
 
 
 @pytest.fixture(autouse=True)
@@ -66,11 +62,10 @@ def of_mps(monkeypatch):
             monkeypatch.setattr(module, "profile_of", lambda place: profile_of(torch.device("mps")))
 
 
-@pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: next(iter(changes), "default"))
-def test_metrics_and_decoders_are_trained(changes):
+def test_metrics_and_decoders_are_trained():
     data, features = series(LEVELS, WAVELENGTHS), flat_features(LEVELS, WAVELENGTHS)
-    metric = metric_parameters(members=2, **changes)
-    decoder = decoder_parameters(members=2, **changes)
+    metric = metric_parameters(members=2)
+    decoder = decoder_parameters(members=2)
 
     def trained(device):
         run = TrainingRun(leave_one_out(LEVELS), 2, device)

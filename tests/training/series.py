@@ -91,8 +91,6 @@ TRAINING = {
     "epochs": 3,
     "wavelengths": TRAINING_WAVELENGTHS,
     "gradient_clip": 1.0,
-    "schedule": "cosine",
-    "weight_decay": 0.0,
     "checkpoint_every": 0,
 }
 

@@ -25,7 +25,7 @@ LEVELS, EPOCHS = 4, 12
 MODELS = 2 * (LEVELS + 1)
 LARGEST_BATCH = 5  # models
 FOLDS = leave_one_out(LEVELS)
-PARAMETERS = {"members": 2, "epochs": EPOCHS, "checkpoint_every": 5, "weight_decay": 0.01}
+PARAMETERS = {"members": 2, "epochs": EPOCHS, "checkpoint_every": 5}
 
 
 def metric(scratch, report=silent, **changes):
