@@ -98,12 +98,6 @@ class Perceptron:
             tuple(w[models] for w in self.weights), tuple(b[models] for b in self.biases)
         )
 
-    def detached(self) -> "Perceptron":
-        """Copy outside any graph of gradients."""
-        return Perceptron(
-            tuple(w.detach() for w in self.weights), tuple(b.detach() for b in self.biases)
-        )
-
     def __call__(
         self, inputs: Float[Tensor, "model row input"]
     ) -> Float[Tensor, "model row output"]:

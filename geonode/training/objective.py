@@ -143,5 +143,5 @@ class _BatchTraining:
             parts=batch.parts,
         )
         kept, _ = prepared.networks[0]
-        network = kept.detached().to(torch.device("cpu"), self.run.device.training)
+        network = kept.to(torch.device("cpu"), self.run.device.training)
         return Fitted(network, history, prepared.buffers)
