@@ -134,7 +134,6 @@ def test_a_known_error_of_the_grid_reaches_velocities_between_random_positions()
 STARTS = torch.tensor([-1.0, 1.0, -0.4, 0.9, 0.2]).double()
 ENDS = torch.tensor([1.0, -1.0, 0.9, -0.4, 0.201]).double()
 COLUMNS = torch.tensor([-1.0, -0.3, 0.2, 0.6, 1.0]).double()
-NETWORK = NetworkField(random_metric(3, 2.0), COLUMNS)
 
 
 def close(found, expected, tolerance):
