@@ -207,14 +207,14 @@ class ChristoffelParameters(Block):
 class GeodesicsParameters(Block):
     """Boundary value problems."""
 
-    method: Literal["closed_form", "newton", "scipy"] = Field(
+    method: Literal["closed_form", "newton", "dopri5", "scipy"] = Field(
         description="method that solves for first velocities"
     )
     tolerance: Positive = Field(
         description="largest endpoint residual of a solved geodesic (chart)"
     )
     patience: PositiveInt = Field(
-        description="successive shots of newton within the tolerance that end it"
+        description="successive shots of newton or dopri5 within the tolerance that end them"
     )
     steps: PositiveInt = Field(description="in time, of every shot of newton")
     time_points: Annotated[int, Field(ge=0)] = Field(

@@ -1,9 +1,7 @@
 """The boundary value problem by shooting: correct the first velocity until the path arrives.
 
-Paths of x'' = -G(x) x'^2 are followed by torchdiffeq (R. T. Q. Chen et al., Neural Ordinary
-Differential Equations, NeurIPS 2018), in equal steps of order 4. It is imported when it is used,
-for it brings SciPy along, half a second that few runs need. Every row is on its own: its bits are
-the same in any company, if those of the field are.
+Every row is on its own: its bits are the same in any company, if those of the field and of the
+integrator are.
 """
 
 import torch
@@ -11,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.geodesics.problem import Solution, converged
+from geonode.geodesics.solvers.initial_value import Integrator
 from geonode.geometry.field import Field
 
 CORRECTIONS = 8
@@ -25,10 +24,10 @@ def shoot(
     field: Field,
     start: Float[Tensor, "row"],
     end: Float[Tensor, "row"],
+    integrator: Integrator,
     *,
     tolerance: float,
     patience: int,
-    steps: int,
 ) -> Solution:
     """Find the first velocity of the path from `start` at time 0 to `end` at time 1.
 
@@ -42,24 +41,26 @@ def shoot(
         field: the geometry of the rows.
         start: chart positions at time 0.
         end: chart positions at time 1; no row may end where it starts.
+        integrator: where paths arrive, and how that depends on their velocity.
         tolerance: largest miss of a row that has arrived, chart units.
         patience: successive shots that must arrive.
-        steps: in time, of every shot.
     """
     with torch.no_grad():
         v0, residual = _guess(field, start, end), torch.full_like(start, torch.nan)
         shots, arrived = torch.zeros(2, len(start), dtype=torch.int64, device=start.device)
+        evaluations = torch.full_like(shots, 1 + len(GUESS))
         rows = torch.arange(len(start), device=start.device)
         change = torch.zeros_like(start)
         for _ in range(CORRECTIONS + 1):
             v0[rows] += change
-            reached, sensitivity = arrive(field[rows], start[rows], v0[rows], steps)
-            miss = reached - end[rows]
+            arrival = integrator(field[rows], start[rows], v0[rows])
+            miss = arrival.position - end[rows]
             residual[rows] = miss
             shots[rows] += 1
+            evaluations[rows] += arrival.evaluations
             arrived[rows] = torch.where(miss.abs() <= tolerance, arrived[rows] + 1, 0)
             running = (arrived[rows] < patience) & torch.isfinite(miss)
-            rows, change = rows[running], (-miss / sensitivity)[running]
+            rows, change = rows[running], (-miss / arrival.sensitivity)[running]
             if not len(rows):
                 break
     return Solution(
@@ -67,40 +68,8 @@ def shoot(
         residual=residual,
         converged=converged(v0, residual, tolerance),
         iterations=shots - 1,
-        evaluations=1 + len(GUESS) + (4 * steps + 2) * shots,
+        evaluations=evaluations,
     )
-
-
-def arrive(
-    field: Field, start: Float[Tensor, "row"], velocity: Float[Tensor, "row"], steps: int
-) -> tuple[Float[Tensor, "row"], Float[Tensor, "row"]]:
-    """Positions at time 1, and their derivatives sqrt(g(x(0)) / g(x(1))) by the first velocities.
-
-    Paths may leave the finite numbers, which the caller checks.
-
-    Args:
-        field: the geometry of the rows.
-        start: chart positions at time 0.
-        velocity: first velocities.
-        steps: in time.
-    """
-    from torchdiffeq import odeint  # noqa: PLC0415
-
-    def equation(time: Tensor, state: Tensor) -> Tensor:  # noqa: ARG001
-        position, velocity = state
-        symbol = field(position[:, None])[1][:, 0]
-        return torch.stack([velocity, -symbol * velocity.square()])
-
-    def edges(equation: object, state: object, times: Tensor) -> Tensor:  # noqa: ARG001
-        # of the steps: a width of 1/49 would have torchdiffeq take 50 steps
-        return torch.linspace(0, 1, steps + 1, dtype=times.dtype).to(times)
-
-    times = torch.tensor([0.0, 1.0], dtype=start.dtype).to(start.device)
-    options = {"grid_constructor": edges, "interp": "linear"}
-    state = torch.stack([start, velocity])
-    reached = odeint(equation, state, times, method="rk4", options=options)[1, 0]
-    first, last = field(torch.stack([start, reached], dim=1))[0].unbind(1)
-    return reached, torch.exp(first - last)
 
 
 def _guess(field: Field, start: Tensor, end: Tensor) -> Tensor:

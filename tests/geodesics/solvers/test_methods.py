@@ -31,7 +31,8 @@ STATIONS = torch.tensor([-0.9, -0.5, 0.1, 0.6], dtype=torch.float64)
 PROBLEM = BoundaryValueProblem.all_pairs(STATIONS)
 METRICS = [constant(2.5), exponential(0.7), exponential(-1.0), RECIPROCAL]
 GRID = grid_of(METRICS, nodes(1000))
-TORCH = ["closed_form", "newton"]
+ALONE = ["closed_form", "newton"]  # by dopri5 all rows share their steps
+TORCH = [*ALONE, "dopri5"]
 PARTS = [part.name for part in fields(Solution)]
 
 
@@ -72,13 +73,13 @@ def test_single_precision_alone(name):
     grid, stations = GRID.to(torch.empty(0)), STATIONS.float()
     with NoFloat64():
         problem = BoundaryValueProblem.all_pairs(stations)
-        solution = solve(name, grid, problem, 3e-6, steps=12)
+        solution = solve(name, grid, problem, 1e-4 if name == "dopri5" else 3e-6, steps=12)
     assert solution.v0.dtype == solution.residual.dtype == torch.float32
     assert solution.converged.all()
     assert endpoint_errors(solution, problem).abs().max() <= 1e-3
 
 
-@pytest.mark.parametrize("name", TORCH)
+@pytest.mark.parametrize("name", ALONE)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_bits_do_not_depend_on_what_else_is_solved(name, dtype):
     grid = DirectSource(random_metric(71, 2.0), nodes(7)).grid(0, nodes(300, dtype))
@@ -100,7 +101,7 @@ def test_bits_do_not_depend_on_what_else_is_solved(name, dtype):
             assert torch.equal(getattr(part, field), getattr(whole, field)[pairs][:, columns])
 
 
-@pytest.mark.parametrize("name", TORCH)
+@pytest.mark.parametrize("name", ALONE)
 def test_rows_that_are_not_finite_do_not_disturb_the_others(name):
     bad = Grid(GRID.positions, GRID.log_sqrt.clone(), GRID.symbol.clone())
     bad.log_sqrt[:, 2], bad.symbol[:, 2] = torch.nan, torch.inf
