@@ -47,10 +47,10 @@ def recorded(network: TrainablePerceptron, inputs: Tensor) -> Tensor:
 
 def step_of(objective: EndToEnd, batch: Batch, run: TrainingRun, *, compiled: bool = False) -> Step:
     """Step that computes the loss of a batch and its gradient."""
-    prepared = objective.prepare(batch, run)
+    prepared, pairs = objective.prepare(batch, run), batch.source.shape[1]
 
     def loss() -> Tensor:
-        return prepared.loss(slice(0, prepared.targets.pairs), 0).sum()
+        return prepared.loss(slice(0, pairs)).sum()
 
     program = torch.compile(loss) if compiled else loss
 
@@ -113,7 +113,7 @@ def main(
     run = NestedRuns.of(len(levels), parameters.metric.members, parameters.inner, here).outer
     charted = np.stack([series.chart.position(levels)] * len(run.folds))
     objective = EndToEnd(series, charted, parameters.metric)
-    batch = batches_of(run, objective.rows_per_pair, objective.footprint(here))[0]
+    batch = batches_of(run, objective.footprint(here))[0]
     typer.echo(f"{len(batch.models)} models, {here.name}, torch {torch.__version__}")
     if here.kind == "cpu":
         torch.set_num_threads(1)  # as every batch has one

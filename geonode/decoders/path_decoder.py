@@ -23,12 +23,13 @@ from geonode.engine.local import Open
 from geonode.errors import TrainingError
 from geonode.geodesics.stations import FEATURES
 from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.trainable import TrainablePerceptron
 from geonode.spectra.series import Series
 from geonode.training.batches import Batch
 from geonode.training.context import TrainingRun
 from geonode.training.folds import Fold, Standardisation, training_wavelengths
 from geonode.training.footprint import OF_PAIR, Footprint, bytes_of_row
-from geonode.training.objective import Prepared, fit
+from geonode.training.objective import fit
 from geonode.training.targets import training_targets
 from geonode.training.trainer import last_losses
 
@@ -232,8 +233,8 @@ class PathDecoding:
         width = self.features().shape[3]
         return Footprint(width, 0, width * bytes_of_row(OF_PAIR, device))
 
-    def prepare(self, batch: Batch, run: TrainingRun) -> Prepared:
-        """Decoders of a batch; their loss is the mean squared error of the standardised signal."""
+    def prepare(self, batch: Batch, run: TrainingRun) -> "PreparedDecoders":
+        """Decoders of a batch, ready to be trained."""
         device, dtype = run.device.place, run.device.training
         known = self.features()
         features = [
@@ -242,14 +243,45 @@ class PathDecoding:
         ]
         given = on_device(np.stack(features), device, dtype)
         scale = FeatureScale.of(given)
-        rows = scale.apply(given).unflatten(1, given.shape[1:3])
-        targets = training_targets(batch, self.series, self.parameters, dtype)
-        network = run.trainable(batch.initial(DECODER_SIZES, self.parameters.seed))
+        return PreparedDecoders(
+            run.trainable(batch.initial(DECODER_SIZES, self.parameters.seed)),
+            self.parameters.learning_rate,
+            scale,
+            scale.apply(given),
+            training_targets(batch, self.series, self.parameters, dtype),
+        )
 
-        def loss(part: slice) -> Tensor:
-            goal = targets[:, part]
-            values = network(rows[:, part].flatten(1, 2)).reshape(goal.shape)
-            return (values - goal).square().mean((1, 2))[None]
 
-        scales = list(zip(scale.mean.cpu(), scale.deviation.cpu(), strict=True))
-        return Prepared([(network, self.parameters.learning_rate)], loss, scales)
+@dataclass(frozen=True)
+class PreparedDecoders:
+    """Decoders of a batch, ready to be trained.
+
+    Attributes:
+        network: the decoders.
+        rate: learning rate.
+        scale: scale of the features.
+        rows: standardised features of every pair and wavelength.
+        targets: signals that the decoders are trained to give.
+    """
+
+    network: TrainablePerceptron
+    rate: float
+    scale: FeatureScale
+    rows: Float[Tensor, "model row feature"]
+    targets: Float[Tensor, "model pair training"]
+
+    @property
+    def networks(self) -> list[tuple[TrainablePerceptron, float]]:
+        """Decoders and their learning rate."""
+        return [(self.network, self.rate)]
+
+    @property
+    def buffers(self) -> list[tuple[Float[Tensor, "feature"], Float[Tensor, "feature"]]]:
+        """Mean and deviation of the features of every decoder."""
+        return list(zip(self.scale.mean.cpu(), self.scale.deviation.cpu(), strict=True))
+
+    def loss(self, part: slice) -> Float[Tensor, "1 model"]:
+        """Mean squared error of the standardised signal."""
+        goal = self.targets[:, part]
+        rows = self.rows.unflatten(1, (self.targets.shape[1], -1))[:, part].flatten(1, 2)
+        return (self.network(rows).reshape(goal.shape) - goal).square().mean((1, 2))[None]

@@ -13,7 +13,8 @@ for the nodes, which grow with the number itself.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from geonode.devices.device import Device, on_device
 from geonode.geodesics.panels import PanelMetric, Panels
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.trainable import TrainablePerceptron
 from geonode.spectra.series import Series
 from geonode.training.batches import Batch
 from geonode.training.context import TrainingRun
@@ -38,7 +40,7 @@ from geonode.training.footprint import (
     Footprint,
     bytes_of_row,
 )
-from geonode.training.objective import Prepared, fit
+from geonode.training.objective import fit
 from geonode.training.targets import training_targets
 
 TERMS = ("reconstruction", "smoothness", "bounds", "length")
@@ -102,34 +104,79 @@ class EndToEnd:
         of_nodes = nodes * width * bytes_of_row(OF_NODE, device)
         return Footprint(rows, of_nodes, pair)
 
-    def prepare(self, batch: Batch, run: TrainingRun) -> Prepared:
-        """Metrics of a batch, each with a decoder; the terms of their loss are `TERMS`."""
-        device, dtype, block = run.device.place, run.device.training, self.parameters
+    def prepare(self, batch: Batch, run: TrainingRun) -> "PreparedMetrics":
+        """Metrics of a batch, each with a decoder."""
+        device, dtype, seed = run.device.place, run.device.training, self.parameters.seed
         charts = np.stack([self.positions[model.fold.index] for model in batch.models])
-        panels = Panels.between(on_device(charts, device, dtype), block.quadrature_nodes)
-        wavelengths = on_device(self.series.wavelengths[self._chosen], device, dtype)
-        targets = training_targets(batch, self.series, block, dtype)
-        network = run.trainable(batch.initial(SIZES, block.seed, METRIC_STREAM))
-        decoder = run.trainable(batch.initial(DECODER_SIZES, block.seed, DECODER_STREAM))
-        metric = Metric(network)
+        return PreparedMetrics(
+            run.trainable(batch.initial(SIZES, seed, METRIC_STREAM)),
+            run.trainable(batch.initial(DECODER_SIZES, seed, DECODER_STREAM)),
+            Panels.between(on_device(charts, device, dtype), self.parameters.quadrature_nodes),
+            on_device(self.series.wavelengths[self._chosen], device, dtype),
+            batch,
+            training_targets(batch, self.series, self.parameters, dtype),
+            self.parameters,
+        )
 
-        def features(geometry: PanelMetric, part: slice) -> Tensor:
-            return geometry.stations().features(batch.source[:, part], batch.target[:, part])
 
-        # of the features by the first metrics, also where a training goes on
+@dataclass
+class PreparedMetrics:
+    """Metrics of a batch, ready to be trained, each with a decoder.
+
+    Attributes:
+        metric, decoder: the networks.
+        panels: between the charted concentrations.
+        wavelengths: charted.
+        batch: which pairs to join.
+        targets: signals that the decoders are to give.
+        parameters: the block `metric` of the parameters.
+        scale: of the features by the first metrics, also where a training goes on.
+    """
+
+    metric: TrainablePerceptron
+    decoder: TrainablePerceptron
+    panels: Panels
+    wavelengths: Float[Tensor, "training"]
+    batch: Batch
+    targets: Float[Tensor, "model pair training"]
+    parameters: MetricParameters
+    scale: FeatureScale = field(init=False)
+
+    def __post_init__(self) -> None:
         with torch.no_grad():
-            scale = FeatureScale.of(features(panels.evaluate(metric, wavelengths), slice(None)))
+            self.scale = FeatureScale.of(self.features(self.geometry(), slice(None)))
 
-        def loss(part: slice) -> Tensor:
-            geometry, goal = panels.evaluate(metric, wavelengths), targets[:, part]
-            paths = features(geometry, part)
-            values = decoder(scale.apply(paths)).reshape(goal.shape)
-            error = (values - goal).square().mean((1, 2))
-            others = penalties(geometry.metric, geometry.symbol(), paths, block)
-            return torch.stack([error, *others])
+    @property
+    def networks(self) -> list[tuple[TrainablePerceptron, float]]:
+        """Metrics and decoders, and their rates."""
+        rate, of_decoder = self.parameters.learning_rate, self.parameters.decoder_learning_rate
+        return [(self.metric, rate), (self.decoder, of_decoder)]
 
-        rates = (block.learning_rate, block.decoder_learning_rate)
-        return Prepared(list(zip((network, decoder), rates, strict=True)), loss)
+    @property
+    def buffers(self) -> list[Any]:
+        """None: a metric is its network."""
+        return []
+
+    def geometry(self) -> PanelMetric:
+        """The present metrics at all nodes."""
+        return self.panels.evaluate(Metric(self.metric), self.wavelengths)
+
+    def features(
+        self, geometry: PanelMetric, part: slice
+    ) -> Float[Tensor, "model pair training feature"]:
+        """Path features of the geodesics of some training pairs."""
+        source, target = self.batch.source[:, part], self.batch.target[:, part]
+        return geometry.stations().features(source, target)
+
+    def loss(self, part: slice) -> Float[Tensor, "term model"]:
+        """The `TERMS` of every model."""
+        geometry, goal = self.geometry(), self.targets[:, part]
+        features = self.features(geometry, part)
+        values = self.decoder(self.scale.apply(features)).reshape(goal.shape)
+        error = (values - goal).square().mean((1, 2))
+        return torch.stack(
+            [error, *penalties(geometry.metric, geometry.symbol(), features, self.parameters)]
+        )
 
 
 def penalties(

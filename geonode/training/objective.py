@@ -4,11 +4,11 @@ An objective defines the networks, their data and their loss. It is sent to the 
 and prepares the models of one batch at a time.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -29,18 +29,20 @@ from geonode.training.footprint import Footprint
 from geonode.training.trainer import train
 
 
-class Prepared(NamedTuple):
-    """Models of a batch, ready to be trained.
+@runtime_checkable
+class Prepared(Protocol):
+    """Models of a batch, ready to be trained."""
 
-    Attributes:
-        networks: networks that are trained in place, each with its rate; only the first is kept.
-        loss: terms of every model's loss, as means over some of the training pairs.
-        buffers: further fitted values of every model, not trained.
-    """
+    @property
+    def networks(self) -> list[tuple[TrainablePerceptron, float]]:
+        """Networks that are trained in place, each with its rate; only the first is kept."""
 
-    networks: list[tuple[TrainablePerceptron, float]]
-    loss: Callable[[slice], Float[Tensor, "term model"]]
-    buffers: Sequence[Any] = ()
+    @property
+    def buffers(self) -> Sequence[Any]:
+        """Further fitted values of every model, not trained."""
+
+    def loss(self, part: slice) -> Float[Tensor, "term model"]:
+        """Terms of every model's loss, as means over some of the training pairs."""
 
 
 @runtime_checkable
