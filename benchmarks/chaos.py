@@ -1,6 +1,6 @@
 """Fault injection: killed processes, full disks and concurrent runs; exit 1 if data are lost.
 
-`python -m benchmarks.chaos --out chaos.json` breaks copies of a small project in a temporary
+`python -m benchmarks.chaos` breaks copies of a small project in a temporary
 folder. POSIX only: processes are killed by SIGKILL and limited by RLIMIT_FSIZE. Damaged files,
 artifacts of other runs and power cuts are in `tests/storage` and `tests/stages/test_faults.py`.
 """
@@ -13,12 +13,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from benchmarks.geometry import Table, markdown
 from benchmarks.project import (
     CHECKPOINTS,
     STAGES,
@@ -31,10 +30,7 @@ from benchmarks.project import (
     run_stage,
     stage,
 )
-from geonode.devices.device import environment, resolve
 from geonode.errors import GeonodeError
-from geonode.parameters_file import read_parameters
-from geonode.storage.document import write_metrics
 
 KILLS = 90
 KILLS_OF_DVC = (7, 3)  # with its stage, and without
@@ -42,12 +38,6 @@ PATIENCE = 20  # runs of `dvc repro` while the stage of a killed one still runs
 SHARES = (0.0, 0.3, 0.9)  # room for a file, of the size of the largest one
 BEING_WRITTEN = "is being written by another process"
 TIMED = {"metrics/summary.json", "metrics/report.html"}  # tell seconds
-LONG = {
-    "metric": ("--epochs", "1000", "--checkpoint-every", "0"),
-    "decoders": ("--epochs", "1000", "--checkpoint-every", "0"),
-    "geodesics": ("--memory-mb", "1"),
-}
-"""Options with which stages work for long in one process."""
 
 
 def prepared(folder: Path) -> Bench:
@@ -82,8 +72,6 @@ def rows(folder: Path) -> Iterator[FaultRow]:
         yield killed_repro(bench, folder / f"fresh{kills}", kills, group)
     yield files_too_large(bench)
     yield two_stages(bench, 2 * len(STAGES))
-    yield two_pipelines(bench, 2)
-    yield long_work(bench)
 
 
 def killed_stage(bench: Bench, name: str, trials: int) -> FaultRow:
@@ -205,62 +193,33 @@ def two_stages(bench: Bench, trials: int) -> FaultRow:
     return FaultRow("two writers", "the same stage twice at once", trials, tuple(problems), note)
 
 
-def two_pipelines(bench: Bench, trials: int) -> FaultRow:
-    """`dvc repro` started twice at the same moment."""
-    problems, count = [], 0
-    for _ in range(trials):
-        processes = [repro(bench.work) for _ in range(2)]
-        ended = [(process.communicate()[0], process.returncode) for process in processes]
-        refused = [text for text, status in ended if status]
-        count += len(refused)
-        if len(refused) == 2 or not all("lock" in text.lower() for text in refused):
-            problems.append(f"dvc repro: {ended}")
-        elif wrong := bench.differing():
-            problems.append(wrong)
-    note = f"{count} were refused by the lock of DVC"
-    return FaultRow("two pipelines", "`dvc repro` twice at once", trials, tuple(problems), note)
+def table(rows: Iterable[FaultRow]) -> Table:
+    """Lines of the table of results."""
+    return [
+        {
+            "fault": row.fault,
+            "provoked by": row.provoked,
+            "trials": row.trials,
+            "survived": row.trials - len(row.problems),
+            "lost": len(row.problems),
+            "": row.note,
+        }
+        for row in rows
+    ]
 
 
-def long_work(bench: Bench) -> FaultRow:
-    """Stages that work for long, which warn by themselves if their memory grows."""
-    problems = []
-    for name, options in LONG.items():
-        status, text = stage(bench.work, name, *options).finish()
-        if status or "memory grew" in text:
-            problems.append(f"{name}: {text.strip()}")
-        bench.restore()
-    how = "1,000 epochs of metric and decoders, geodesics in tiles: no warning of growing memory"
-    return FaultRow("long work", how, len(LONG), tuple(problems))
-
-
-def markdown(table: Iterable[FaultRow]) -> str:
-    """Table of the results in Markdown."""
-    lines = ["| fault | provoked by | trials | survived | lost | |", "|---|---|---|---|---|---|"]
-    for row in table:
-        counts = f"{row.trials} | {row.trials - len(row.problems)} | {len(row.problems)}"
-        lines.append(f"| {row.fault} | {row.provoked} | {counts} | {row.note} |")
-    return "\n".join(lines)
-
-
-def main(
-    out: Annotated[Path | None, typer.Option(help="JSON file for all counts.")] = None,
-) -> None:
+def main() -> None:
     """Inject every fault, and exit with status 1 if anything is lost."""
-    began, table = time.perf_counter(), []
+    began, found = time.perf_counter(), []
     with tempfile.TemporaryDirectory() as name:
         for row in rows(Path(name)):
             seconds = time.perf_counter() - began
             typer.echo(f"{seconds:5.0f} s  {row.fault}: {row.provoked}: {row.trials}", err=True)
             for problem in row.problems:
                 typer.secho(f"lost: {problem}", err=True, fg=typer.colors.RED)
-            table.append(row)
-    typer.echo(markdown(table))
-    if out is not None:
-        device = resolve("cpu", read_parameters(Path("params.yaml")).precision)
-        lines = [asdict(row) | {"lost": len(row.problems)} for row in table]
-        seconds = time.perf_counter() - began
-        write_metrics(out, {"machine": environment(device), "seconds": seconds, "faults": lines})
-    sys.exit(any(row.problems for row in table))
+            found.append(row)
+    typer.echo(markdown(table(found)))
+    sys.exit(any(row.problems for row in found))
 
 
 if __name__ == "__main__":
