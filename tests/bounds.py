@@ -26,7 +26,7 @@ from geonode.spectra.chart import Chart
 from geonode.spectra.reading import read_spectra, read_table
 from geonode.spectra.series import write_series
 from geonode.spectra.table import SpectraTable
-from geonode.storage import artifact, weights
+from geonode.storage import artifact
 from geonode.storage.artifact_layout import SEAL_AT
 from geonode.storage.seal import seal
 
@@ -190,24 +190,6 @@ def consolidated(folder):
     return path
 
 
-def objects(folder):
-    make = store(2, dtype="|O", filters=[{"id": "pickle"}], compressor=None, fill_value=None)
-    (make(folder) / "absorbance" / "0.0").write_bytes(pickle.dumps(Runs(folder / "ran")))
-    return folder / "a.zarr"
-
-
-def tensors(header, length=None, data=b"\0" * 24):
-    def make(folder):
-        written = json.dumps({"__metadata__": {"checksum": "00000000"}} | header)
-        written = written.replace(" ", "").encode()
-        size = len(written) if length is None else length
-        content = size.to_bytes(8, "little") + written + data
-        (folder / "a.safetensors").write_bytes(seal(content, weights._SEAL_AT))
-        return folder / "a.safetensors"
-
-    return make
-
-
 def sealed(name, **changes):
     """An artifact with the metadata of an array exchanged, and sealed again."""
 
@@ -234,10 +216,6 @@ def read_artifact(path):
 
 BLOCK = (2**20, "1 1")
 CLAIMS = {
-    "a million columns": (
-        text("nm" + ",1" * 10**6 + "\n" * 9),
-        "line of 1048576 characters, expected text",
-    ),
     "a hundred thousand columns": (text("nm" + ",1" * 10**5 + "\n"), "100001 columns, expected at"),
     "a line of 2 MB": (text("nm,1\n1," + "1" * 2**21), "line of 1048576 characters"),
     "digits without end": (
@@ -249,11 +227,11 @@ CLAIMS = {
         "name of 100003 characters, .*at most 256",
     ),
     "many long headers": (
-        text("nm" + ("," + "_" * 200) * 5000 + ("\n1" + ",1" * 5000) * 3),
+        text("nm" + ("," + "_" * 200) * 1000 + ("\n1" + ",1" * 1000) * 3),
         "found 1 on the axis again, first in row 2",
     ),
     "more lines than a table": (text("1\n" * (2**21 + 1)), "2097152 lines, expected at most"),
-    "nested YAML": (yaml("[" * 10**5), "lists or mappings too deep in each other; make them flat"),
+    "nested YAML": (yaml("[" * 10**4), "lists or mappings too deep in each other; make them flat"),
     "laughs in YAML": (yaml(LAUGHS), "found aliases that stand for more than 1048576 characters"),
     "an alias to itself": (yaml("a: &a [*a, *a]"), "found aliases that stand for more than"),
     "large YAML": (yaml("a: 1\n" * 2**18), "found 1310720 characters, expected at most 524288"),
@@ -276,7 +254,7 @@ CLAIMS = {
         "1048577 rows, expected at most 1048576",
     ),
     "rows of empty cells": (
-        workbook({SHEET: HEAD + b'<row><c r="XFD1"/></row>' * 10**5 + TAIL}),
+        workbook({SHEET: HEAD + b'<row><c r="XFD1"/></row>' * 2000 + TAIL}),
         "cells with the empty ones, expected at most 20000000",
     ),
     "a row of cells": (
@@ -307,14 +285,8 @@ CLAIMS = {
     "NetCDF 4 without end": (endless, "HDF5 does not come to an end with in 5 s"),
     "a shape": (store(3, shape=[10**6, 10**6], chunk_grid=chunks(10**5, 10**5)), "8e\\+12 bytes"),
     "a pickle": (unpickled, "absorbance/.zarray: found codec 'pickle', expected one of .*run code"),
-    "objects": (objects, "absorbance/.zarray: found codec 'pickle'"),
     "a pickle behind a link": (linked, "absorbance: found a link, expected files and folders"),
     "a pickle in consolidated metadata": (consolidated, "read"),
-    "a header of weights": (tensors({}, length=2**62), "is sealed but holds no tensors"),
-    "tensors of 4 TB": (
-        tensors({"a": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}),
-        "is sealed but holds no tensors",
-    ),
     "an artifact of 8 TB": (
         sealed("signal", shape=[10**6, 10**6]),
         "6.25e\\+10 chunks, expected at most",
@@ -327,8 +299,6 @@ def read(path):
         return read_parameters(path)
     if path.name == "series.zarr":
         return read_artifact(path)
-    if path.suffix == ".safetensors":
-        return weights.read_weights(path)
     read_spectra(path)
     return read_table(path)
 

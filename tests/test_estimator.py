@@ -1,7 +1,3 @@
-import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,41 +104,3 @@ def test_many_concentrations_are_grouped_and_said():
 def test_wrong_input_is_refused(changes, spectra, levels, error, message):
     with pytest.raises(error, match=message):
         ConcentrationRegressor(**changes).fit(spectra, levels)
-
-
-OF_TWO_LEVELS = {
-    "check_estimators_dtypes",
-    "check_pipeline_consistency",
-    "check_estimators_nan_inf",
-    "check_estimators_pickle",
-    "check_array_api_input",
-    "check_fit2d_1feature",
-}
-
-CHECKS = """
-import json
-from sklearn.utils.estimator_checks import check_estimator
-from geonode import ConcentrationRegressor
-found = check_estimator(ConcentrationRegressor(), on_fail=None, on_skip=None)
-print(json.dumps([[one["check_name"], one["status"], str(one["exception"])] for one in found]))
-"""
-
-
-@pytest.mark.slow
-def test_scikit_learn_finds_nothing_to_object_to():
-    # In a process of its own: here, annotations are enforced, also those of __init__, which
-    # scikit-learn wants to take anything; and its checks of array APIs want SciPy's switch.
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", CHECKS],
-        cwd=ROOT,
-        env=os.environ | {"SCIPY_ARRAY_API": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found = json.loads(run.stdout)
-    failed = {name: message for name, status, message in found if status != "passed"}
-    assert len(found) > 50
-    # Two concentrations show neither a curve nor an error: they are refused.
-    assert failed.keys() == OF_TWO_LEVELS
-    assert all("found 2 different concentrations" in message for message in failed.values())

@@ -1,8 +1,4 @@
-import json
-import os
 import pickle
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +30,6 @@ X = LEVELS[:, None]
 BETWEEN = np.array([[2.0], [15.0], [60.0], [75.0]])
 CHEAP = {"learning": "flat", "kind": "posterior", "members": 1, "inner_members": 0}
 PATH = {"kind": "path", "epochs": 12, "inner_members": 1}
-TRAINED = {"members": 1, "inner_members": 1, "epochs": 12}
 
 
 def spectra(concentrations):
@@ -48,10 +43,6 @@ Y = spectra(LEVELS)
 
 def cheap(**changes):
     return SpectrumRegressor(**(CHEAP | {"wavelengths": AXIS} | changes))
-
-
-def trained(**changes):
-    return SpectrumRegressor(**(TRAINED | {"wavelengths": AXIS} | changes))
 
 
 @pytest.fixture(scope="module")
@@ -272,21 +263,6 @@ def test_leave_one_out_is_that_of_the_pipeline(fitted):
     np.testing.assert_allclose(found, left_out_of_the_pipeline(fitted), rtol=1e-9)
 
 
-@pytest.mark.slow
-def test_leave_one_out_of_a_blend_is_that_of_the_pipeline_but_for_its_random_numbers(monkeypatch):
-    # A fold that knows where the left-out level is has other first weights, panels, candidates of
-    # the evidence and inner models than a fit that does not. What both predict between the ends
-    # differs by less than a twentieth of what spectra differ by from their mean, root mean square.
-    monkeypatch.setattr(rows, "INNER_LEVELS", None)
-    noisy = Y + 0.03 * np.random.default_rng(1).normal(size=Y.shape)
-    found = cross_val_predict(trained(), X, noisy, cv=LeaveOneOut())
-    whole = trained().fit(X, noisy)
-    assert (whole.model_.blend.weights[..., 1] > 0.001).all()  # that of the trained decoders
-    difference = np.sqrt(((found - left_out_of_the_pipeline(whole))[1:-1] ** 2).mean())
-    assert 0 < difference < 0.05 * np.sqrt(((noisy - noisy.mean(axis=0)) ** 2).mean())
-    assert np.isfinite(found).all()  # also where an end is left out and the chart is continued
-
-
 def test_artifacts_are_a_fitted_regressor(tmp_path, monkeypatch):
     model = SpectralModel.read(write_model(tmp_path) / "data")
     levels, inside = model.series.concentrations, np.array([[10.0], [33.0]])
@@ -307,66 +283,13 @@ def test_artifacts_are_a_fitted_regressor(tmp_path, monkeypatch):
 # scikit-learn
 
 
-@pytest.mark.slow
 def test_a_second_fit_and_a_clone_predict_the_same_and_another_seed_does_not():
-    first = trained(epochs=3).fit(X, Y)
+    first = cheap(kind="path", epochs=3).fit(X, Y)
     expected = first.predict(BETWEEN)
     np.testing.assert_array_equal(first.fit(X, Y).predict(BETWEEN), expected)
     np.testing.assert_array_equal(clone(first).fit(X, Y).predict(BETWEEN), expected)
-    assert not np.array_equal(trained(epochs=3, seed=1).fit(X, Y).predict(BETWEEN), expected)
-
-
-CHECKS = f"""
-import json
-import numpy as np
-from sklearn.utils.estimator_checks import check_estimator
-from geonode import SpectrumRegressor
-
-class OfFirstColumn(SpectrumRegressor):
-    "Reads the first of several columns, to thirds: scikit-learn's checks have up to 200 levels."
-
-    def _concentrations(self, rows):
-        return np.round(3 * rows[:, 0]) / 3
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # the first of ten columns says little
-        return tags
-
-def failures(kind, **changes):
-    cheap = kind(**({CHEAP!r} | changes))
-    found = check_estimator(cheap, on_fail=None, on_skip=None)
-    return {{
-        one["check_name"]: [type(one["exception"]).__name__, str(one["exception"])]
-        for one in found if one["status"] != "passed"
-    }}, len(found)
-
-print(json.dumps([failures(OfFirstColumn, inner_members=1), failures(SpectrumRegressor)]))
-"""
-
-
-@pytest.mark.slow
-def test_scikit_learn_finds_nothing_to_object_to():
-    # In a process of its own: here, annotations are enforced, also those of __init__, which
-    # scikit-learn wants to take anything; and its checks of array APIs want SciPy's switch.
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", CHECKS],
-        cwd=ROOT,
-        env=os.environ | {"SCIPY_ARRAY_API": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    (failures, checks), (refusals, _) = json.loads(run.stdout)
-    assert checks > 50
-    # As integers, its concentrations are three different ones.
-    assert failures.keys() == {"check_estimators_dtypes"}
-    # The regressor itself takes one column, and refuses those of the checks for no other reason.
-    for check, (kind, message) in (failures | refusals).items():
-        of_columns = message.startswith("X: found") and message.endswith("of concentrations")
-        of_levels = "3 different concentrations in 20 rows" in message
-        assert kind == "SpectraError", f"{check}: {message}"
-        assert of_columns or of_levels, f"{check}: {message}"
+    other = first.set_params(seed=1).fit(X, Y)
+    assert not np.array_equal(other.predict(BETWEEN), expected)
 
 
 def test_the_package_has_its_regressors_and_nothing_else():

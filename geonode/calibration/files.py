@@ -30,7 +30,6 @@ NAMES = {PAGE, WORKBOOK} | {
         "validation",
         "unknowns",
         "limits",
-        "peaks",
         "predicted",
         "next",
     )

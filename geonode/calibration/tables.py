@@ -3,26 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import find_peaks
 
 from geonode import __version__
 from geonode.calibration.fit import Calibration
-from geonode.calibration.limits import Limit
-from geonode.calibration.line import Line
 from geonode.decoders.blend import COVERAGE
 from geonode.estimation.tables import Cell, EstimateRow, csv_text
 from geonode.report.wording import quantity, share
-from geonode.spectra.inspection import noise_along_the_axis
-from geonode.spectra.series import Series
-
-SMALLEST_PEAK = 0.03
-"""Prominence of a peak, of the range of its spectrum."""
-
-NOISES = 5.0
-"""Standard deviations of the noise that a peak must stand out by."""
-
-MOST_PEAKS = 12
-"""Peaks of a table; the most prominent."""
 
 ESTIMATED = ("estimated", "low90", "high90")
 """Columns of a concentration with its 90% set."""
@@ -56,7 +42,6 @@ def tables(calibration: Calibration) -> list[Table]:
         _levels(calibration),
         _methods(calibration),
         _limits(calibration),
-        _peaks(calibration),
         _predicted(calibration),
         _next(calibration),
     ]
@@ -78,10 +63,8 @@ def within(name: str, unit: str) -> str:
 
 
 def _summary(calibration: Calibration) -> Table:
-    series, verdict, unit = calibration.series, calibration.verdict, calibration.unit
-    geonode = next(one for one in verdict.methods if one.key == "geonode").scores
+    series, unit = calibration.series, calibration.unit
     low, high = series.axis[[0, -1]].tolist()
-    held = calibration.left_out.held
     rows: list[list[Cell]] = [
         ["verdict", calibration.sentence],
         ["file", calibration.source],
@@ -91,12 +74,7 @@ def _summary(calibration: Calibration) -> Table:
         ["unit of concentrations", "" if unit == "1" else unit],
         ["wavelengths", float(len(series.axis))],
         ["axis", f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")],
-        ["geonode, median error of left-out levels", geonode.median_absolute_error],
-        ["geonode, RMSEP of left-out levels", geonode.rmsep],
-        ["geonode, median error as share of the range", geonode.median_error_of_range],
-        ["geonode, left-out levels inside their 90% sets", float(held.sum())],
         ["wavelength of the straight line", float(series.axis[calibration.place])],
-        *_limit_rows(calibration.limits, unit),
         ["made by", f"geonode {__version__} calibrate"],
     ]
     return Table("summary", "Summary", ["what", "value"], rows)
@@ -110,12 +88,6 @@ def _next(calibration: Calibration) -> Table:
         [one.concentration, one.expected_error, one.gain] for one in calibration.proposals
     ]
     return Table("next", "Levels to measure next, each after those before", columns, rows)
-
-
-def _limit_rows(limits: list[Limit], unit: str) -> list[list[Cell]]:
-    return [
-        [f"limit of detection, {one.method}", said_limit(one.detection, unit)] for one in limits
-    ]
 
 
 def _levels(calibration: Calibration) -> Table:
@@ -144,7 +116,7 @@ def _set_text(sets: list[tuple[float, float]]) -> str:
 def _methods(calibration: Calibration) -> Table:
     verdict, unit = calibration.verdict, calibration.unit
     columns = ["method", "use", within("median error", unit), "of the range", within("RMSEP", unit)]
-    columns += ["RMSEP of the range", "Q2", "p against the best"]
+    columns += ["RMSEP of the range", "Q2"]
     names = [within(f"left out {level:g}", unit) for level in verdict.levels]
     rows: list[list[Cell]] = []
     for method in verdict.methods:
@@ -158,7 +130,6 @@ def _methods(calibration: Calibration) -> Table:
                 scores.rmsep,
                 scores.rmsep_of_range,
                 scores.q2,
-                verdict.p_value(method),
                 *method.estimates.tolist(),
             ]
         )
@@ -195,29 +166,6 @@ def _unknown(file: str, row: EstimateRow, unit: str) -> list[Cell]:
     return [file, row.name, *numbers, _set_text(row.sets), remark]
 
 
-def _peaks(calibration: Calibration) -> Table:
-    series, unit = calibration.series, calibration.unit
-    axis_unit, signal_unit = series.labels["axis_unit"], series.labels["signal_unit"]
-    lowest, highest = (f"at {level:g}" for level in series.concentrations[[0, -1]])
-    columns = [
-        series.axis_label,
-        *(within(f"{series.labels['signal']} {where}", signal_unit) for where in (lowest, highest)),
-        within("prominence", signal_unit),
-        within("full width at half prominence", axis_unit),
-        within("slope per concentration", unit if signal_unit == "1" else f"{signal_unit}/{unit}"),
-        "R2 of the line",
-        "slope differs from zero",
-    ]
-    rows: list[list[Cell]] = []
-    for place, prominence, width in maxima(series):
-        line = Line.of(series.concentrations, series.signal[:, place])
-        ends = series.signal[[0, -1], place].tolist()
-        of_line = (line.slope, line.r2, line.is_sloped)
-        rows.append([float(series.axis[place]), *ends, prominence, width, *of_line])
-    level = quantity(float(series.concentrations[-1]), unit)
-    return Table("peaks", f"Peaks of the spectrum of {level}", columns, rows)
-
-
 def _predicted(calibration: Calibration) -> Table:
     series, unit = calibration.series, calibration.unit
     _, half = calibration.predictions.band
@@ -235,24 +183,3 @@ def coverage(calibration: Calibration) -> str:
     """Number of left-out levels inside their sets, in words."""
     held = calibration.left_out.held
     return f"{held.sum()} of {len(held)} ({share(round(float(held.mean()), 2))})"
-
-
-def maxima(series: Series) -> list[tuple[int, float, float]]:
-    """Peaks of the spectrum of the highest level; none where all maxima are noise.
-
-    Returns:
-        Index of the wavelength; height above the higher of the two minima beside it (signal unit);
-        width at half of that height (axis unit). Ascending.
-    """
-    spectrum, axis = series.signal[-1], series.axis
-    noise = noise_along_the_axis(axis, series.signal)
-    least = max(SMALLEST_PEAK * float(np.ptp(spectrum)), NOISES * noise)
-    if least == 0:
-        return []
-    places, found = find_peaks(spectrum, prominence=least, width=0)
-    at = np.arange(len(axis))
-    ends = (np.interp(found[f"{side}_ips"], at, axis) for side in ("right", "left"))
-    widths = np.subtract(*ends)
-    chosen = np.sort(np.argsort(-found["prominences"], kind="stable")[:MOST_PEAKS])
-    columns = (places[chosen], found["prominences"][chosen], widths[chosen])
-    return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from plotly.colors import sample_colorscale
 
-from geonode.report.data import Report, sample
+from geonode.report.data import Report
 from geonode.report.figure import (
     Selector,
     numbers,
@@ -31,44 +31,11 @@ MOST_DECADES = 8
 NAMED_TICKS = 25
 
 
-RAMP = [
-    [place, sample_colorscale("Viridis", [VISIBLE[0] + place * (VISIBLE[1] - VISIBLE[0])])[0]]
-    for place in np.linspace(0, 1, 9).tolist()
-]
-
-
 def colours_of(count: int) -> list[str]:
     """Some number of colours, from dark to light."""
     low, high = VISIBLE
     places = np.linspace(low, high, count) if count > 1 else np.array([(low + high) / 2])
     return list(sample_colorscale("Viridis", places.tolist()))
-
-
-def colour_bar(report: Report, x: float, y: float) -> dict[str, Any]:
-    """Trace of an invisible point with a colour bar of the levels, by their order."""
-    last = len(report.names) - 1
-    ticks = sample(last + 1, 6).tolist()
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [float(x)],
-        "y": [float(y)],
-        "hoverinfo": "skip",
-        "showlegend": False,
-        "marker": {
-            "size": 0.1,
-            "color": [0],
-            "cmin": 0,
-            "cmax": last,
-            "colorscale": RAMP,
-            "showscale": True,
-            "colorbar": {
-                **bar(),
-                "tickvals": ticks,
-                "ticktext": [text(report.names[tick]) for tick in ticks],
-            },
-        },
-    }
 
 
 def bar() -> dict[str, Any]:
@@ -107,7 +74,7 @@ def concentration_axis(
     if chart.kappa == math.inf:
         return concentrations, titled(label, type="linear")
     if chart.kappa == 0:
-        return concentrations, titled(label, **_logarithmic_axis(chart.low, chart.high))
+        return concentrations, titled(label, type="log")
     places = np.unique(_spread(report.series.positions))
     names = [text(report.names[place]) for place in places]
     ticks = numbers(report.series.positions[places])

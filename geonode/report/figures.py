@@ -12,7 +12,6 @@ import numpy as np
 from geonode.report.axes import (
     around_zero,
     bar,
-    colour_bar,
     colours_of,
     concentration_axis,
     level_axis,
@@ -38,7 +37,7 @@ from geonode.report.wording import difference, number, quantity, signed
 
 MODEL, BAND, SECOND = "#d55e00", "rgba(213,94,0,0.3)", "#0072b2"
 NAMED = 12
-"""Largest number of lines in a legend; more have a colour bar."""
+"""Largest number of lines in the legend; of more, some are named."""
 
 ERROR_COLUMNS = 300
 MAP_DIGITS = 3  # of numbers shown as colours
@@ -48,8 +47,7 @@ def spectra_figure(report: Report) -> Figure:
     """Measured spectra of all levels."""
     series, at = report.series, drawn(report.series)
     axis = numbers(series.axis[at])
-    colours = colours_of(len(report.names))
-    few = len(report.names) <= NAMED
+    colours, named = colours_of(len(report.names)), sample(len(report.names), NAMED)
     traces = [
         curve(
             colour,
@@ -57,15 +55,14 @@ def spectra_figure(report: Report) -> Figure:
             name=text(f"{name} {report.level_unit}"),
             x=axis,
             y=numbers(spectrum[at]),
-            showlegend=few,
+            showlegend=level in named,
         )
-        for name, spectrum, colour in zip(report.names, series.signal, colours, strict=True)
+        for level, (name, spectrum, colour) in enumerate(
+            zip(report.names, series.signal, colours, strict=True)
+        )
     ]
-    if not few:
-        traces.append(colour_bar(report, series.axis[0], series.signal[0, 0]))
     layout = {"xaxis": titled(series.axis_label), "yaxis": titled(series.signal_label)}
-    caption = "" if few else f"Colours: concentration, {report.level_unit}."
-    return Figure("spectra", "measured spectra", traces, layout, 440, caption=caption)
+    return Figure("spectra", "measured spectra", traces, layout, 440)
 
 
 def folds_figure(report: Report) -> Figure:

@@ -138,8 +138,9 @@ def test_an_asinh_chart_is_drawn_by_position_with_levels_as_ticks(tmp_path):
     assert np.allclose(figure.traces[0]["y"], np.linspace(-1, 1, 33), atol=1e-4)
 
 
-def test_many_levels_are_told_apart_by_a_colour_bar(tmp_path):
+def test_of_many_levels_some_are_named(tmp_path):
     levels = tuple(float(level) for level in range(20))
-    *lines, bar = spectra_figure(Run(tmp_path, levels, times=0).write().report()).traces
-    assert not any(line["showlegend"] for line in lines)
-    assert bar["marker"]["colorbar"]["ticktext"][-1] == "19"
+    lines = spectra_figure(Run(tmp_path, levels, times=0).write().report()).traces
+    assert len(lines) == len({line["line"]["color"] for line in lines}) == 20
+    named = [line["name"] for line in lines if line["showlegend"]]
+    assert (len(named), named[0], named[-1]) == (12, "0 ppb", "19 ppb")
