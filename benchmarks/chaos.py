@@ -5,10 +5,7 @@ folder. POSIX only: processes are killed by SIGKILL and limited by RLIMIT_FSIZE.
 artifacts of other runs and power cuts are in `tests/storage` and `tests/stages/test_faults.py`.
 """
 
-import os
 import resource
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,39 +23,32 @@ from benchmarks.project import (
     FaultRow,
     made,
     make,
-    repro,
     run_stage,
     stage,
 )
 from geonode.errors import GeonodeError
 
 KILLS = 90
-KILLS_OF_DVC = (7, 3)  # with its stage, and without
-PATIENCE = 20  # runs of `dvc repro` while the stage of a killed one still runs
 SHARES = (0.0, 0.3, 0.9)  # room for a file, of the size of the largest one
 BEING_WRITTEN = "is being written by another process"
-TIMED = {"metrics/summary.json", "metrics/report.html"}  # tell seconds
 
 
 def prepared(folder: Path) -> Bench:
-    """Run two projects undisturbed: by DVC, and stage by stage with other seeds.
+    """Run two projects of different seeds undisturbed.
 
     Raises:
-        GeonodeError: a project fails.
+        GeonodeError: a stage fails.
     """
-    make(folder / "whole")
-    process = repro(folder / "whole")
-    text, _ = process.communicate()
-    if process.returncode:
-        raise GeonodeError(f"dvc repro: {text}")
-    make(folder / "other", seed=1)
     seconds = {}
-    for name in (STAGES[0], *STAGES):  # the very first process starts the fork server
-        began = time.perf_counter()
-        status, text = stage(folder / "other", name).finish()
-        if status:
-            raise GeonodeError(f"{name}: {text}")
-        seconds[name] = time.perf_counter() - began
+    for seed, project in enumerate(("whole", "other")):
+        make(folder / project, seed)
+        for name in STAGES:
+            began = time.perf_counter()
+            status, text = stage(folder / project, name).finish()
+            if status:
+                raise GeonodeError(f"{name}: {text}")
+            # of the second project: the very first process starts the fork server
+            seconds[name] = time.perf_counter() - began
     return Bench.of(folder, seconds)
 
 
@@ -67,9 +57,6 @@ def rows(folder: Path) -> Iterator[FaultRow]:
     bench = prepared(folder)
     for number, name in enumerate(STAGES):
         yield killed_stage(bench, name, len(range(number, KILLS, len(STAGES))))
-    for kills, group in zip(KILLS_OF_DVC, (True, False), strict=True):
-        make(folder / f"fresh{kills}")
-        yield killed_repro(bench, folder / f"fresh{kills}", kills, group)
     yield files_too_large(bench)
     yield two_stages(bench, 2 * len(STAGES))
 
@@ -98,48 +85,6 @@ def killed_stage(bench: Bench, name: str, trials: int) -> FaultRow:
     note = f"{begun} left a checkpoint, {resumed} resumed from it" if begun else ""
     how = f"`kill -9` of `stages.{name}` at a random moment, run again"
     return FaultRow("killed stage", how, trials, tuple(problems), note)
-
-
-def killed_repro(bench: Bench, folder: Path, kills: int, group: bool) -> FaultRow:
-    """`dvc repro` of a new project, killed repeatedly, then run to its end.
-
-    Args:
-        bench: project with the expected result.
-        folder: folder of the new project.
-        kills: number of kills.
-        group: whether its stage is killed with it, or runs on while DVC is run again.
-    """
-    problem, count, refused = "", 0, 0
-    for _ in range(kills):
-        process = repro(folder)
-        time.sleep(2 + bench.choose.random() * 5)
-        if process.poll() is not None:
-            break
-        (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
-        _close(process)
-        count += 1
-    for _ in range(PATIENCE):
-        process = repro(folder)
-        text, _ = process.communicate()
-        if not process.returncode or BEING_WRITTEN not in text:
-            break
-        refused += 1
-        time.sleep(1)
-    wrong = {name for name, _ in made(folder).items() ^ made(bench.whole).items()} - TIMED
-    if process.returncode:
-        problem = f"dvc repro: {' '.join(text.split()[-60:])}"
-    elif wrong:
-        problem = f"dvc repro: differing: {', '.join(sorted(wrong))}"
-    what = "and its stage" if group else "alone, whose stage goes on"
-    how = f"`kill -9` of `dvc repro` {what}, every 2 to 7 s on its way, then run to its end"
-    note = f"refused {refused} times while the old stage still wrote" if refused else ""
-    return FaultRow("killed pipeline", how, count, (problem,) * count if problem else (), note)
-
-
-def _close(process: "subprocess.Popen[str]") -> None:
-    if process.stdout is not None:
-        process.stdout.close()  # a running stage may hold the other end
-    process.wait()
 
 
 def files_too_large(bench: Bench) -> FaultRow:

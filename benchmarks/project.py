@@ -7,8 +7,6 @@ import multiprocessing
 import os
 import random
 import shutil
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -44,7 +42,7 @@ _SMALL: dict[str, Any] = {
     "decoders.checkpoint_every": 1,
 }
 _SEEDS = ("generate.seed", "metric.seed", "decoders.seed")
-_COPIED = ("dvc.yaml", ".dvcignore", "stages", "geonode")
+_COPIED = ("dvc.yaml", "stages", "geonode")
 
 # The server imports the modules of all stages once, and then forks a process in milliseconds.
 _PROCESSES = multiprocessing.get_context("forkserver")
@@ -72,15 +70,7 @@ def make(folder: Path, seed: int = 0) -> None:
     """
     folder.mkdir(parents=True)
     for name in _COPIED:
-        if (ROOT / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-        elif (ROOT / name).is_file():
-            shutil.copy2(ROOT / name, folder / name)
-    (folder / ".dvc").mkdir()
-    (folder / ".dvc/config").write_text(
-        "[core]\n    analytics = false\n    no_scm = true\n", encoding="utf-8"
-    )
+        copy(ROOT / name, folder / name)
     content = parse_yaml((ROOT / "params.yaml").read_text(encoding="utf-8"))
     for key, value in {**_SMALL, **dict.fromkeys(_SEEDS, seed)}.items():
         *above, last = key.split(".")
@@ -134,26 +124,6 @@ def stage(folder: Path, name: str, *options: str) -> Child:
     return Child(folder, run_stage, name, options)
 
 
-def repro(folder: Path) -> "subprocess.Popen[str]":
-    """Start `dvc repro` up to the report, in a process group of its own."""
-    environment = {
-        **os.environ,
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "PYTHONPATH": str(folder),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "DVC_NO_ANALYTICS": "1",
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "dvc", "repro", "report"],
-        cwd=folder,
-        env=environment,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
 def made(folder: Path, *paths: str) -> dict[str, str]:
     """SHA-256 of every file below some paths, by path; empty for folders.
 
@@ -181,7 +151,7 @@ class Bench:
     """Two finished projects of different seeds, and a copy of the first that is broken.
 
     Attributes:
-        whole: project run by DVC, undisturbed.
+        whole: project that was not disturbed.
         other: project of other seeds.
         work: copy of `whole` that is broken.
         seconds: time of every stage.

@@ -128,15 +128,3 @@ def test_verbose_shows_the_log(tmp_path):
     assert f"geonode.storage.inventory: looking at {path}" in result.stderr.splitlines()
     assert not logging.getLogger("geonode").handlers
     assert logging.getLogger("geonode").level == logging.NOTSET
-
-
-def test_the_module_is_the_command(tmp_path):
-    run = subprocess.run(
-        [sys.executable, "-m", "geonode.cli", "info"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr == "error: .: found no dvc.yaml, expected a pipeline; give its folder\n"

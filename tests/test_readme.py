@@ -75,7 +75,11 @@ def project(tmp_path, monkeypatch):
     write_model(tmp_path)
     (tmp_path / "params.yaml").write_text(small_parameters(), encoding="utf-8")
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
-    shutil.copytree(ROOT / "data/examples", tmp_path / "data/examples")
+    (tmp_path / "data/examples").mkdir()
+    for file in (ROOT / "data/examples").glob("*.csv"):
+        header, *rows = file.read_text(encoding="utf-8").splitlines()
+        few = "\n".join([header, *rows[::10]])
+        (tmp_path / "data/examples" / file.name).write_text(few, encoding="utf-8")
     (example,) = [block for block in blocks(ROOT / "README.md") if block.startswith("wavelength")]
     (tmp_path / "my_spectra.csv").write_text(example, encoding="utf-8")
     (tmp_path / "DIR").mkdir()
@@ -93,19 +97,19 @@ def project(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/your-spectra.md"])
-def test_commands_do_what_is_said_of_them(page, project):
-    lines = [line.split("  #")[0] for block in blocks(ROOT / page) for line in block.splitlines()]
+def test_commands_do_what_is_said_of_them(project):
+    pages = (ROOT / "README.md", ROOT / "docs/your-spectra.md")
+    texts = "\n".join(block for page in pages for block in blocks(page)).splitlines()
+    lines = dict.fromkeys(line.split("  #")[0].strip() for line in texts)
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("geonode ")]
-    assert commands
+    assert {command[0] for command in commands} >= {"calibrate", "predict", "estimate", "panel"}
     for command in commands:
         done = CliRunner().invoke(app, command)
         # Nothing here is in dvc.lock, which is what verify finds wrong.
         expected = 1 if command[0] == "verify" else 0
         assert done.exit_code == expected, (command, done.output)
-    if page == "README.md":
-        for name in ("predicted.csv", "predicted.png", "estimates.csv", "estimates.png"):
-            assert (project / name).stat().st_size > 0
+    for name in ("predicted.csv", "predicted.png", "estimates.csv", "estimates.png"):
+        assert (project / name).stat().st_size > 0
 
 
 @pytest.mark.slow

@@ -1,10 +1,7 @@
 """The page of a calibration in a browser: what it draws, saves, and estimates by itself."""
 
 import json
-import re
-import subprocess
 from dataclasses import replace
-from html import unescape
 
 import numpy as np
 import pytest
@@ -14,7 +11,7 @@ from geonode.calibration.fit import read_unknown
 from geonode.calibration.page import page
 from geonode.calibration.tables import tables
 from tests.calibration import beer
-from tests.report.test_browser import CHROMIUM, PHONE, SCREEN
+from tests.report.test_browser import CHROMIUM, PHONE, SCREEN, browse
 
 pytestmark = [
     pytest.mark.slow,
@@ -112,23 +109,10 @@ frame.addEventListener('load', () => report().catch(error => {{
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 
 
-def browse(folder, text, width, unknown, other):
+def look(folder, text, width, unknown, other):
     """What the frame saw of a page, and what the browser complained of."""
-    (folder / "page.html").write_text(text, encoding="utf-8")
-    given = {name: json.dumps(one).replace("<", "\\u003c") for name, one in unknown.items()}
-    frame = FRAME.format(width=width, **given, other=json.dumps(other))
-    (folder / "frame.html").write_text(frame, encoding="utf-8")
-    command = [
-        *(CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu"),
-        *("--allow-file-access-from-files", "--hide-scrollbars", "--enable-logging=stderr"),
-        *(f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=20000000"),
-        *("--window-size=1300,1000", "--dump-dom", (folder / "frame.html").as_uri()),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    seen = unescape(re.search(r"<pre>(.*?)</pre>", done.stdout, re.S)[1])
-    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    assert seen, console
-    return json.loads(seen), console
+    given = {"unknown": json.dumps(unknown).replace("<", "\\u003c"), "other": json.dumps(other)}
+    return browse(folder, text, FRAME.format(width=width, **given), milliseconds=20_000_000)
 
 
 @pytest.fixture(scope="module")
@@ -151,9 +135,9 @@ def test_the_page_draws_saves_and_estimates_as_python_does(calibration, unknown,
     all_tables = tables(calibration)
     text = page(calibration, all_tables, workbook(all_tables))
     assert len(text.encode()) < 3_000_000
-    given = {"unknown": unknown.read_text(encoding="utf-8")}
+    given = unknown.read_text(encoding="utf-8")
     other = beer.table({"a": beer.UNIT_SPECTRUM}).replace("\n480,", "\n481,")
-    seen, console = browse(tmp_path, text, width, given, other)
+    seen, console = look(tmp_path, text, width, given, other)
     assert (console, seen["errors"], seen["loaded"], seen["hacked"]) == ([], [], [], False)
     assert (seen["width"], seen["wide"]) == (width, width)
     assert seen["unreachable"] == []
@@ -205,6 +189,6 @@ def test_a_name_that_looks_like_html_is_text(calibration, tmp_path):
     series = replace(calibration.series, labels=labels)
     hostile = replace(calibration, source=HOSTILE, model=replace(calibration.model, series=series))
     found = tables(hostile)
-    given = {"unknown": beer.table({"a": beer.spectra_at([3.0])[0]})}
-    seen, console = browse(tmp_path, page(hostile, found, workbook(found)), SCREEN, given, "")
+    given = beer.table({"a": beer.spectra_at([3.0])[0]})
+    seen, console = look(tmp_path, page(hostile, found, workbook(found)), SCREEN, given, "")
     assert (console, seen["errors"], seen["hacked"]) == ([], [], False)

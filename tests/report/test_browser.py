@@ -81,19 +81,21 @@ frame.addEventListener('load', report);
 """
 
 
-def browse(folder, page, width):
-    """What the frame saw of a page, and what the browser complained of."""
+def browse(folder, page, frame=None, width=SCREEN, milliseconds=20_000):
+    """What a frame saw of a page, and what the browser complained of."""
     (folder / "page.html").write_text(page, encoding="utf-8")
-    (folder / "frame.html").write_text(FRAME.format(width=width), encoding="utf-8")
+    frame = frame or FRAME.format(width=width)
+    (folder / "frame.html").write_text(frame, encoding="utf-8")
     command = [
         *(CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu"),
         *("--allow-file-access-from-files", "--hide-scrollbars", "--enable-logging=stderr"),
-        *(f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=20000"),
+        *(f"--user-data-dir={folder / 'profile'}", f"--virtual-time-budget={milliseconds}"),
         *("--window-size=1300,1000", "--dump-dom", (folder / "frame.html").as_uri()),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     seen = unescape(re.search(r"<pre>(.*?)</pre>", done.stdout, re.S)[1])
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert seen, console
     return json.loads(seen), console
 
 
@@ -124,7 +126,7 @@ LONG = "fluorescence intensity after subtraction of the blank"
 @pytest.mark.parametrize("width", [PHONE, SCREEN])
 def test_every_figure_is_drawn_and_fits(width, quantity, tmp_path):
     run = Run(tmp_path / "run", quantity=quantity).write()
-    seen, console = browse(tmp_path, run.page(), width)
+    seen, console = browse(tmp_path, run.page(), width=width)
     assert (console, seen["errors"], seen["loaded"]) == ([], [], [])
     assert (seen["width"], seen["wide"]) == (width, width)
     for name, figure in seen["first"].items():
@@ -159,7 +161,7 @@ def test_hostile_names_are_shown_and_do_not_run(tmp_path):
 def test_a_script_that_slipped_in_would_not_run(tmp_path):
     page = Run(tmp_path / "run").write().page()
     slipped = page.replace("<main>", "<main><script>window.hacked=1</script>")
-    seen, console = browse(tmp_path, slipped, SCREEN)
+    seen, console = browse(tmp_path, slipped)
     assert not seen["hacked"]
     assert len(console) == 1
     assert "Content Security Policy" in console[0]

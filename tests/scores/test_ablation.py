@@ -157,7 +157,6 @@ def test_networks_are_scored_with_their_seed_and_the_path_alone_is_that_of_the_b
     for predictor, learning, kind, inner in (
         (BLEND, "end_to_end", "blend", 1),
         (PATH, "end_to_end", "path", 0),
-        (PATH_FLAT, "flat", "path", 0),
         (PATH_SHARED, "shared", "path", 0),
     ):
         blend, features = fitted(MEASURED, learning, kind, inner)
