@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
-from statistics import quantiles
 from typing import NamedTuple
+
+import numpy as np
 
 
 class Quartiles(NamedTuple):
@@ -16,10 +17,7 @@ class Quartiles(NamedTuple):
     @classmethod
     def of(cls, values: list[float]) -> "Quartiles":
         """Quartiles of at least one value."""
-        low, middle, high = quantiles(
-            values * 2 if len(values) == 1 else values, n=4, method="inclusive"
-        )
-        return cls(middle, low, high)
+        return cls(*np.percentile(values, (50, 25, 75)).tolist())
 
 
 def time_calls(

@@ -1,12 +1,10 @@
 """Tables of the ablation: all scores, and paired comparisons of predictors."""
 
-import csv
-import io
 import math
-from dataclasses import asdict, fields
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 from scipy.stats import t, wilcoxon
 
@@ -15,11 +13,9 @@ from geonode.scores.ablation import (
     FLAT,
     INITIAL,
     LEARNED,
-    MEASURED,
     PATH,
     PATH_FLAT,
     PATH_SHARED,
-    SIMULATED,
     AblationRow,
 )
 from geonode.scores.baselines import BASELINES
@@ -70,13 +66,7 @@ class PairedTest(NamedTuple):
 
 def rows_csv(rows: list[AblationRow]) -> str:
     """CSV table with one line per predictor and series."""
-    text = io.StringIO()
-    writer = csv.DictWriter(
-        text, [field.name for field in fields(AblationRow)], lineterminator="\n"
-    )
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
-    return text.getvalue()
+    return str(pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))
 
 
 def paired_csv(rows: list[AblationRow]) -> str:
@@ -84,19 +74,20 @@ def paired_csv(rows: list[AblationRow]) -> str:
 
     Errors are geometric means over seeds.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["origin", "first", "second", *PairedTest._fields])
-    for origin in (MEASURED, SIMULATED):
-        errors = _errors([row for row in rows if row.origin == origin])
+    lines = []
+    for origin, part in pd.DataFrame(rows).groupby("origin"):
+        logarithms = np.log(part.rmse).groupby([part.series, part.predictor]).mean()
+        errors = np.exp(logarithms).unstack()
+        if known := [name for name in BASELINES if name in errors]:
+            errors[BEST] = errors[known].min(axis=1)
         for first, second in QUESTIONS:
             if first in errors and second in errors:
-                shared = sorted(errors[first].keys() & errors[second].keys())
-                pair = [[errors[which][name] for name in shared] for which in (first, second)]
-                if len(shared) > 1:
-                    test = paired_test(*(np.array(part) for part in pair))
-                    writer.writerow([origin, first, second, *test])
-    return text.getvalue()
+                pair = errors[[first, second]].dropna()
+                if len(pair) > 1:
+                    test = paired_test(*pair.to_numpy().T)
+                    lines.append((origin, first, second, *test))
+    table = pd.DataFrame(lines, columns=["origin", "first", "second", *PairedTest._fields])
+    return str(table.to_csv(index=False, lineterminator="\n", na_rep="nan"))
 
 
 def paired_test(
@@ -124,18 +115,3 @@ def paired_test(
         better=int((logarithms < 0).sum()),
         worst=float(np.exp(logarithms.max())),
     )
-
-
-def _errors(rows: list[AblationRow]) -> dict[str, dict[str, float]]:
-    """RMSE by predictor and series, including the best baseline of each series."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for row in rows:
-        found.setdefault(row.predictor, {}).setdefault(row.series, []).append(row.rmse)
-    errors = {
-        predictor: {name: float(np.exp(np.mean(np.log(values)))) for name, values in by.items()}
-        for predictor, by in found.items()
-    }
-    known = [errors[name] for name in BASELINES if name in errors]
-    if known:
-        errors[BEST] = {name: min(by[name] for by in known) for name in known[0]}
-    return errors
