@@ -7,7 +7,7 @@
 # make prior: learn the weights of the default predictor again, from simulated series (hours on a CPU,
 #             five minutes on a GPU and half an hour of calibration); look at make ablation before it is kept
 # make chaos: kill, fill and collide: what is lost (docs/reliability.md)
-# make scale: how time and memory grow with the number of geodesics (four minutes)
+# make scale: how time and memory grow with the number of geodesics (two minutes)
 # make lint:  formatter, linter, type checker, house rules (docstrings, shapes, layers)
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
