@@ -1,11 +1,11 @@
 import io
 import logging
-import subprocess
 import sys
 from contextlib import nullcontext
 
 import pytest
 
+from geonode.observation.usage import Usage
 from geonode.progress import bar, is_quiet, quietly
 
 
@@ -56,29 +56,12 @@ def test_units_are_counted_for_the_log_whether_shown_or_not(quiet, monkeypatch, 
     assert second.startswith("other series: 2 units in ")
 
 
-WORK = """\
-import logging, sys
-from geonode.progress import bar
-every, late = int(sys.argv[1]), int(sys.argv[2])
-logging.basicConfig(level=logging.DEBUG)
-kept = []
-with bar("my work", 100, steady=True) as report:
-    for unit in range(100):
-        kept.append(b"x" * every)
-        if unit == 50:
-            kept.append(b"x" * late)
-        report(1)
-sys.exit("torch" in sys.modules)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="not reported elsewhere")
-@pytest.mark.parametrize(
-    ("every", "late", "warned"), [(2_000_000, 0, True), (1_000, 60_000_000, False)]
-)
-def test_work_that_keeps_what_it_makes_is_told_and_a_late_start_up_is_not(every, late, warned):
-    """In a process that imports no torch for the log."""
-    command = [sys.executable, "-c", WORK, str(every), str(late)]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "my work: 100 units" in run.stderr
-    assert ("my work: memory grew from " in run.stderr) == warned
+def test_the_memory_of_steady_work_alone_is_watched_unit_by_unit(monkeypatch):
+    watched = []
+    monkeypatch.setattr(Usage, "warn", lambda usage, label: watched.append(label))
+    monkeypatch.setattr(Usage, "count", lambda usage, done: watched.append(done))
+    for label, steady in (("alike", True), ("mixed", False)):
+        with bar(label, 3, steady=steady) as report:
+            report(1)
+            report(2)
+    assert watched == [1, 2, "alike"]

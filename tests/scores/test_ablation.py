@@ -21,7 +21,6 @@ from geonode.scores.ablation import (
     PATH_SHARED,
     InitialWeights,
     Job,
-    OneChart,
     baselines,
     networks,
     posteriors,
@@ -130,16 +129,6 @@ def test_simulated_series_are_scored_as_measured_ones_are():
 def evidence():
     posterior = MetricPosterior.of(DECADES, MEASURED.signal, packaged_prior())
     return posterior.fitted.evidence(torch.tensor([[0.5, 30.0, 2000.0]], dtype=torch.float64))
-
-
-@pytest.mark.parametrize("chart", range(len(FAMILIES)))
-def test_a_rule_of_one_chart_weighs_its_smoothers_alone(chart):
-    with torch.no_grad():
-        weights, expected = OneChart(packaged_prior().rule, chart)(evidence())
-    alone = dictionary().chart == chart
-    assert (weights[:, ~alone] == 0).all()
-    assert weights[:, alone].sum(dim=1).tolist() == pytest.approx([1.0] * 3)
-    assert (expected > 0).all()
 
 
 def test_initial_weights_expect_their_own_leave_one_out_error():

@@ -118,23 +118,6 @@ def test_below_a_hundredth_of_the_mean_variance_of_the_others_there_is_no_r2(amp
     assert scores["rmse"] == pytest.approx(math.sqrt(np.mean((predicted - measured) ** 2)))
 
 
-@settings(deadline=None, max_examples=25)
-@given(st.integers(0, 2**32 - 1), st.floats(1e-6, 1e6))
-def test_what_is_marked_depends_on_the_measured_spectra_alone(seed, factor):
-    random = np.random.default_rng(seed)
-    measured = random.normal(size=(5, 20)) * 10.0 ** random.uniform(-2.0, 0.0, (5, 1))
-    levels, axis = np.arange(5.0), np.arange(20.0)
-    plain, other = (
-        series_scores(axis, levels, rows * scale, random.normal(size=(5, 20)) * scale)
-        for rows, scale in ((measured, 1.0), (measured + 3.0, factor))
-    )
-    assert plain["undefined_r2"] == other["undefined_r2"]
-    variance = np.var(measured, axis=1)
-    others = [np.delete(variance, i).mean() for i in range(5)]
-    expected = [f"{i}" for i in range(5) if variance[i] < 0.01 * others[i]]
-    assert plain["undefined_r2"] == expected
-
-
 @pytest.mark.parametrize(
     ("rmse", "best", "expected"),
     [(0.0, 2.0, 1.0), (1.5, 2.0, 0.25), (2.0, 2.0, 0.0), (5.0, 2.0, -1.5), (1.0, 0.0, None)],
