@@ -142,9 +142,7 @@ REFUSED = {
     "units": (None, "shift_cm1", (), "in cm-1, expected nm"),
     "extension": (None, "nm", ("--out", "out.txt"), "a name that ends in .csv"),
     "itself": (None, "nm", ("--out", "in.csv"), "another place than in.csv"),
-    "figure": (None, "nm", ("--figure", "out.pdf"), "that ends in .png"),
     "workers": (None, "nm", ("--workers", "2"), "--workers: found 2, expected an image"),
-    "size": (None, "nm", ("--batch-size", "2"), "--batch-size: found 2, expected an image"),
     "format": (None, "nm", ("--cache-dtype", "float16"), "--cache-dtype: found 'float16'"),
 }
 
@@ -163,18 +161,6 @@ def test_bad_input_is_one_line_and_nothing_is_written(
     assert result.stdout == ""
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
     assert file.read_bytes() == before
-
-
-def test_files_are_replaced_if_that_is_asked_for(trained, samples, tmp_path):
-    files = [tmp_path / name for name in ("out.csv", "out.png")]
-    for file in files:
-        file.write_bytes(b"mine")
-    words = (samples, "--root", trained, "--out", files[0], "--figure", files[1])
-    assert_refused(call(*words), "not taken; --overwrite replaces the file")
-    assert {file.read_bytes() for file in files} == {b"mine"}
-    assert call(*words, "--overwrite").exit_code == 0
-    assert files[0].read_text(encoding="utf-8").startswith("name,mode,mean,std,low90,high90,set90")
-    assert files[1].read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_model_that_is_absent_or_has_no_inner_folds_is_refused(uncalibrated, samples, tmp_path):

@@ -30,8 +30,11 @@ def test_every_job_comes_back_and_all_units_are_reported(processes):
     assert sorted(units) == [1, 2, 3, 4]
     here = {process == os.getpid() for _, process in found.values()}
     assert here == {processes == 1}
+
+
+def test_the_error_of_a_job_is_raised():
     with pytest.raises(SpectraError, match="found 2"):
-        list(finished(fails, [1, 2, 3], processes, units.append))
+        list(finished(fails, [1, 2, 3], 1, print))
 
 
 def test_a_process_that_dies_is_an_error():

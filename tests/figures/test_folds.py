@@ -33,7 +33,7 @@ def folds_of(count, scores_r2=None):
     return folds_figure(series, predicted, band, scores_r2 or [0.953] * count)
 
 
-@pytest.mark.parametrize("count", [4, 10, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
 def test_every_level_has_a_panel_and_nothing_overlaps_or_is_cut_off(count):
     figure = folds_of(count)
     assert len(figure.axes) == count

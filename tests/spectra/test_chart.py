@@ -35,14 +35,6 @@ def test_position_inverts_concentration(kind, ends, position):
     np.testing.assert_allclose(chart.position(concentration), [position], atol=1e-10)
 
 
-@settings(max_examples=30)
-@given(kinds, ends)
-def test_positions_ascend_with_concentration(kind, ends):
-    low, high = ends
-    positions = Chart.of(*kind, np.array(ends)).position(np.linspace(low, 2 * high, 50))
-    assert np.all(np.diff(positions) > 0)
-
-
 def test_linear_chart_is_linear_and_not_clamped():
     chart = Chart.of("linear", None, np.array([0.0, 10.0, 60.0]))
     np.testing.assert_allclose(

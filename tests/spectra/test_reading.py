@@ -315,31 +315,3 @@ def test_spc_files_that_are_not_read_are_refused(file, content, message):
 
 
 # measured series
-
-
-@pytest.mark.parametrize(
-    ("name", "levels", "wavelengths", "unit"),
-    [
-        ("aunp_as_030mb.csv", [0, 10, 20, 30, 40, 60], 601, "nm"),
-        ("pmppp_sync_dl15.csv", [31, 62, 125, 250, 500, 2000, 4000, 8000, 10000], 290, "nm"),
-        ("raman_glucose_a.csv", [0, 50, 100, 150, 200, 300, 400, 500], 748, "cm-1"),
-    ],
-)
-def test_measured_series(measured_data, name, levels, wavelengths, unit):
-    table = read_table(measured_data / name)
-    np.testing.assert_array_equal(table.concentrations, levels)
-    assert table.spectra.shape == (len(levels), wavelengths)
-    assert table.axis_unit == unit
-    # numpy's own reader as the independent method.
-    expected = np.loadtxt(measured_data / name, delimiter=",", skiprows=1)
-    np.testing.assert_array_equal(np.column_stack([table.axis, table.spectra.T]), expected)
-
-
-def test_measured_replicates(measured_data):
-    table = read_table(measured_data / "aunp_as_030mb__reps.csv")
-    assert [len(scans) for scans in table.scans] == [1, 1, 1, 3, 1, 1]
-    # Published: repeat scans differ by 0.0010 to 0.0014 RMS. A difference of two scans has
-    # sqrt(2) times the standard deviation of one.
-    assert 0.0010 <= np.sqrt(2) * table.replicate_noise() <= 0.0014
-    # Published: not monotonic at every wavelength.
-    assert read_table(measured_data / "aunp_as_030mb.csv").non_monotonic_share() == 1.0

@@ -34,11 +34,6 @@ def test_response_turns_at_a_majority_of_visible_wavelengths():
     assert turning_share(LEVELS, np.arange(400.0, 801.0)) > 0.5
 
 
-def test_absorbance_is_of_the_measured_size():
-    absorbance = RESPONSE.absorbance(LEVELS, WAVELENGTHS)
-    assert 0.04 < absorbance.min() < absorbance.max() < 0.5
-
-
 def test_gold_turns_blue_and_back():
     aggregation = RESPONSE.aggregation(np.array([0.0, 12.5, 25.0, 50.0, 1e12]))
     # theta = 0, 1/5, 1/2, 4/5, 1 for K = 25 ppb and n = 2, in 4 theta (1 - theta).
@@ -51,28 +46,6 @@ def test_plasmon_area_is_conserved():
         lambda w: RESPONSE.plasmon(LEVELS, np.array([w]))[:, 0], -200, 1500, epsabs=1e-10
     )
     np.testing.assert_allclose(area, 16.0, rtol=1e-9)
-
-
-def test_dye_turns_from_dimer_to_monomer_as_it_is_displaced():
-    bound, free = RESPONSE.methylene_blue(np.array([0.0, 1e12]), WAVELENGTHS)
-    assert WAVELENGTHS[np.argmax(bound)] == pytest.approx(612, abs=4)
-    assert WAVELENGTHS[np.argmax(free)] == pytest.approx(664, abs=2)
-
-
-def test_plasmon_peaks():
-    dispersed, aggregated = RESPONSE.plasmon(np.array([0.0, 25.0]), WAVELENGTHS)
-    assert WAVELENGTHS[np.argmax(dispersed)] == 520
-    # What is left after the 30 % of the gold that stay dispersed: 650 nm, shifted by 20 nm.
-    assert WAVELENGTHS[np.argmax(aggregated - 0.3 * dispersed)] == 670
-
-
-def test_response_is_smooth_down_to_zero():
-    # The isotherm's poles are at c = +-25i ppb, that is -1 +- 0.83i when [0, 60] is [-1, 1]. The
-    # ellipse through them has rho = |z| + |sqrt(z^2 - 1)| = 2.6, and coefficients decay as 2.6^-n.
-    nodes = np.polynomial.chebyshev.chebpts1(64)
-    absorbance = RESPONSE.absorbance(30 * (nodes + 1), WAVELENGTHS[::50])
-    coefficients = np.abs(np.polynomial.chebyshev.chebfit(nodes, absorbance, 60))
-    assert np.max(coefficients[40:]) < 1e-9
 
 
 def test_without_noise_every_scan_is_the_response_rounded():
@@ -118,12 +91,6 @@ def test_every_kind_of_noise_is_of_the_stated_size_and_shape():
         noise, _ = noise_of(kind, 0.01, 500)
         np.testing.assert_allclose(noise, np.outer(noise[:, -1], shape), atol=2e-6)
         assert_standard_deviation(noise[:, -1], 0.01)
-
-
-def test_replicate_noise_finds_the_detector():
-    table = synthetic_scans(parameters(noise={"detector": 0.001}, replicates=20))
-    # 601 x 6 x 19 degrees of freedom: a relative standard error of 1 / sqrt(2 x 68514) = 0.0027.
-    assert table.replicate_noise() == pytest.approx(0.001, rel=5 * 0.0027)
 
 
 def test_a_seed_decides_every_byte_and_they_read_back(file):

