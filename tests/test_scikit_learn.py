@@ -35,9 +35,9 @@ def failures(estimator):
     }
 
 cheap = {"learning": "flat", "kind": "posterior", "members": 1, "inner_members": 0}
-of_spectra = failures(OfFirstColumn(**cheap))
+of_spectra = [failures(kind(**cheap)) for kind in (OfFirstColumn, SpectrumRegressor)]
 rows.MOST_LEVELS = 8
-print(json.dumps([of_spectra, failures(ConcentrationRegressor())]))
+print(json.dumps([*of_spectra, failures(ConcentrationRegressor())]))
 """
 
 OF_TWO_LEVELS = {
@@ -62,10 +62,15 @@ def test_scikit_learn_finds_nothing_to_object_to():
         text=True,
         check=True,
     )
-    of_spectra, of_concentrations = json.loads(run.stdout)
-    # As integers, the concentrations of one check are three different ones.
-    assert of_spectra.keys() == {"check_estimators_dtypes"}
-    assert all("found 3 different" in message for message in of_spectra.values())
+    of_column, refusals, of_concentrations = json.loads(run.stdout)
+    # As integers, its concentrations are three different ones.
+    assert of_column.keys() == {"check_estimators_dtypes"}
+    # The regressor itself takes one column, and refuses those of the checks for no other reason.
+    for check, message in (of_column | refusals).items():
+        of_columns = "X: found" in message and message.endswith("of concentrations")
+        of_levels = "3 different concentrations in 20 rows" in message
+        assert message.startswith("SpectraError"), f"{check}: {message}"
+        assert of_columns or of_levels, f"{check}: {message}"
     # Two concentrations show neither a curve nor an error: they are refused.
     assert of_concentrations.keys() == OF_TWO_LEVELS
     assert all("found 2 different" in message for message in of_concentrations.values())

@@ -44,8 +44,8 @@ class Figure:
         layout: layout of Plotly, in addition to that of all figures.
         height: height (CSS pixels).
         selectors: selectors of the figure.
-        choices: data by the values of the selectors joined by `|`: `y` of every trace, and `note`,
-            a line of text below the figure.
+        choices: data by the values of the selectors joined by `|`: lists of `x`, `y` or `name` over
+            all traces; `note` is a line of text below the figure.
         caption: line above the figure about its colours.
     """
 

@@ -40,7 +40,10 @@ function draw(figure, width) {
   const selects = [...figure.querySelectorAll('select')];
   const choice = choices[selects.map(select => select.value).join('|')];
   if (choice) {
-    traces.forEach((trace, i) => { trace.y = choice.y[i]; });
+    for (const part of ['x', 'y']) {
+      if (choice[part]) traces.forEach((trace, i) => { trace[part] = choice[part][i]; });
+    }
+    Object.assign(layout.yaxis, choice.yaxis);
     figure.querySelector('.note').textContent = choice.note;
   }
   const themed = coloured(JSON.stringify({traces, layout: layoutOf(layout, width)}));

@@ -19,7 +19,7 @@ from geonode.report.figures import (
 from geonode.report.html_parts import Part, Section, Table, Verdict
 from geonode.report.unmeasured import unmeasured
 from geonode.report.verdicts import verdicts
-from geonode.report.wording import listed, number, quantity, share, signed
+from geonode.report.wording import difference, listed, number, quantity, share, signed
 from geonode.spectra.chart import Chart
 
 ABSENT = "not measured"
@@ -287,7 +287,7 @@ def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
             f"{name} {unit}",
             number(found.get("mode")),
             number(found.get("mean")),
-            signed(found["mode"] - true[name], "1"),
+            signed(difference(found.get("mode"), true[name]), "1"),
             _set(found.get("set90")),
             {True: "yes", False: "no"}.get(found.get("disconnected"), "undefined"),
             number(found.get("p_value"), 2),

@@ -47,6 +47,11 @@ def listed(names: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
+def difference(value: float | None, true: float) -> float | None:
+    """Difference of a value from the true one; None for None."""
+    return None if value is None else value - true
+
+
 def signed(value: float | None, unit: str) -> str:
     """Difference with its sign."""
     text = quantity(value, unit)
