@@ -78,7 +78,7 @@ class Fold:
         if features is None:
             return None
         source, target = ordered_pairs(self.levels)
-        pairs = torch.nonzero((target == target_level) & self._is_used(source)).squeeze(1)
+        pairs = torch.nonzero((target == target_level) & self._is_used(source)).squeeze(1).numpy()
         return features[:, self.index][:, pairs][:, :, None]
 
     def _is_used(self, level: Tensor) -> Tensor:

@@ -152,7 +152,7 @@ def test_hostile_names_are_shown_and_do_not_run(tmp_path):
         axis_unit=hostile,
         source=hostile,
     ).write()
-    seen, console = browse(tmp_path, run.page(), SCREEN)
+    seen, console = browse(tmp_path, run.page())
     assert not seen["hacked"]
     assert (console, seen["errors"], seen["loaded"]) == ([], [], [])
     assert f"source\t{hostile}" in seen["text"]
