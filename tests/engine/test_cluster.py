@@ -188,13 +188,10 @@ def test_what_is_no_scheduler_is_given_up(near, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_grids_and_geodesics_have_the_bytes_of_one_process(workers, request, tmp_path, monkeypatch):
-    """By one worker of a cluster of its own, or by two of another's."""
+def test_grids_and_geodesics_have_the_bytes_of_one_process(address, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # artifacts have relative paths in the stages
-    given = request.getfixturevalue("address") if workers == 2 else None
     checked, summaries, taken = {}, {}, []
-    with open_cluster(given, workers, tmp_path / "shared") as engine:
+    with open_cluster(address, 2, tmp_path / "shared") as engine:
         engine.work(tiles.surroundings, range(9), lambda *one: taken.append(one))
         for name, one in (("here", LOCAL), ("there", engine)):
             seen = checked.setdefault(name, [])

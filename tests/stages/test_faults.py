@@ -139,38 +139,23 @@ def solved(run, *of_metric):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("of_metric", "of_decoders"),
-    [((), ("--inner-levels", "2")), (("--inner-members", "0"), ("--kind", "path"))],
-)
-def test_inner_metrics_of_other_inner_folds_are_refused(of_metric, of_decoders, damaged, run):
+def test_inner_metrics_of_other_inner_folds_are_refused(damaged, run):
     """Six levels have 15 pairs, of which two a fold are 9."""
-    assert solved(run, *of_metric)
     before = snapshot(damaged / "data")
-    assert_refused(run("decoders", *of_decoders), "data/metric.safetensors", "inner")
+    assert_refused(run("decoders", "--inner-levels", "2"), "data/metric.safetensors", "inner")
     assert snapshot(damaged / "data") == before
 
 
 @pytest.mark.slow
-def test_without_inner_folds_a_blend_is_the_posterior_and_path_has_no_intervals(damaged, run):
+def test_without_inner_folds_path_decoders_have_no_intervals(damaged, run):
     none = ("--inner-members", "0")
     assert solved(run, *none)
-
-    def scores(kind):
-        assert run("decoders", *none, "--kind", kind).exit_code == 0
-        assert run("validate").exit_code == 0
-        text = (damaged / "metrics/validate.json").read_text(encoding="utf-8")
-        table = (damaged / "metrics/plots/predictions.csv").read_text(encoding="utf-8")
-        return json.loads(text), table
-
-    (blend, of_blend), (posterior, of_posterior) = scores("blend"), scores("posterior")
-    assert of_blend == of_posterior
-    assert of_blend.startswith("level,wavelength,measured,predicted,90% interval\n")
-    assert posterior["published_method"] is None
-    path, of_path = scores("path")
-    assert blend["published_method"]["rmse"] == pytest.approx(path["rmse"], rel=1e-9)
+    assert run("decoders", *none, "--kind", "path").exit_code == 0
+    assert run("validate").exit_code == 0
+    path = json.loads((damaged / "metrics/validate.json").read_text(encoding="utf-8"))
     assert (path["coverage"], path["coverage90"], path["estimation"]) == (None, None, None)
-    assert of_path.startswith("level,wavelength,measured,predicted,standard deviation\n")
+    table = (damaged / "metrics/plots/predictions.csv").read_text(encoding="utf-8")
+    assert table.startswith("level,wavelength,measured,predicted,standard deviation\n")
 
 
 def test_the_example_of_the_documentation_runs(damaged, capsys):
@@ -178,14 +163,6 @@ def test_the_example_of_the_documentation_runs(damaged, capsys):
     (example,) = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
     exec(compile(example, "docs/artifacts.md", "exec"), {})
     assert "absorbance" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_all_stages_write_the_same_bytes_again(damaged, run):
-    before = snapshot(damaged / "data")
-    for name in PIPELINE:
-        assert run(name).exit_code == 0
-    assert snapshot(damaged / "data") == before
 
 
 def test_unsolved_geodesics_leave_the_old_artifact(damaged, run):
@@ -223,16 +200,6 @@ def test_a_bad_table_is_refused_and_the_old_artifact_kept(text, options, parts, 
         (damaged / "mine.csv").write_text(text, encoding="utf-8")
     before = snapshot(damaged)
     assert_refused(run("spectra", "--source", "mine.csv", *options), *parts)
-    assert snapshot(damaged) == before
-
-
-@pytest.mark.slow
-def test_a_stage_by_workers_writes_the_same_bytes_and_numbers(damaged, run):
-    direct = ("--method", "direct")
-    assert run("christoffel", *direct).exit_code == 0
-    before = snapshot(damaged)
-    workers = ("--engine-kind", "dask", "--engine-workers", "2")
-    assert run("christoffel", *direct, *workers).exit_code == 0
     assert snapshot(damaged) == before
 
 
