@@ -82,8 +82,11 @@ def programs(objective: EndToEnd, batch: Batch, run: TrainingRun) -> Iterator[tu
         yield "recorded by torch", step_of(objective, batch, run)
         start = time.perf_counter()
         compiled = step_of(objective, batch, run, compiled=True)
-        compiled()
-        yield f"torch.compile ({time.perf_counter() - start:.0f} s to compile)", compiled
+        try:
+            compiled()
+            yield f"torch.compile ({time.perf_counter() - start:.0f} s to compile)", compiled
+        except torch._dynamo.exc.TorchDynamoException as error:
+            typer.echo(f"torch.compile refuses: {str(error).splitlines()[0]}")
     if run.device.kind != "cuda":
         return
     whole, _ = captured(step_of(objective, batch, run))
