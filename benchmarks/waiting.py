@@ -6,6 +6,7 @@ folder. SERIES is a folder of series for `geonode panel`, which is left out with
 run of the pipeline, in which kernels are compiled, is not counted.
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -146,7 +147,7 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(("git", "clone", "-q", str(ROOT), folder), check=True)
         clone = Clone(Path(folder), repeats)
-        for name, found in (*clone.waits(series), *clone.computations()):
+        for name, found in itertools.chain(clone.waits(series), clone.computations()):
             typer.echo(f"| {name} | {found.median:.3g} ({found.q25:.3g} to {found.q75:.3g}) |")
 
 
