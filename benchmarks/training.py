@@ -46,7 +46,10 @@ def left_out(
     decoders, _ = fit_path_decoders(series, chosen, block, run)
     predicted = [
         decoders.predict(
-            fold, series, series.concentrations[fold.index :][:1], fold.paths_to(fold.index, chosen)
+            fold,
+            series,
+            series.concentrations[list(fold.left_out)],
+            fold.paths_to_left_out(chosen),
         )
         for fold in folds
     ]

@@ -148,9 +148,12 @@ class Blend:
         """Prediction of every level by the fold that left it out."""
         parts = [
             self.predict(
-                fold, series, series.concentrations[[level]], fold.paths_to(level, features)
+                fold,
+                series,
+                series.concentrations[list(fold.left_out)],
+                fold.paths_to_left_out(features),
             )
-            for level, fold in enumerate(leave_one_out(len(series.concentrations))[:-1])
+            for fold in leave_one_out(len(series.concentrations))[:-1]
         ]
         half_widths = [part.half_width for part in parts if part.half_width is not None]
         even = [part.predicted.even for part in parts if part.predicted.even is not None]

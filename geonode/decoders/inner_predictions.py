@@ -58,15 +58,14 @@ class InnerPredictions:
         """
         whole = len(self.known) - 1
         for fold in folds:
-            for target in fold.left_out:
-                others = [level for level in fold.left_out if level != target]
-                at = (others[0] if others else whole, target)
-                concentration = self.series.concentrations[[target]]
-                paths = fold.paths_to(target, features)
-                predicted = decoders.predict(fold, self.series, concentration, paths)
-                self.predicted[kind, *at] = predicted.spectra[0]
-                self.deviation[kind, *at] = predicted.deviation[0]
-                self.known[at] = True
+            targets = list(fold.left_out)
+            inside = targets[::-1] if len(targets) > 1 else whole
+            concentrations = self.series.concentrations[targets]
+            paths = fold.paths_to_left_out(features)
+            predicted = decoders.predict(fold, self.series, concentrations, paths)
+            self.predicted[kind, inside, targets] = predicted.spectra
+            self.deviation[kind, inside, targets] = predicted.deviation
+            self.known[inside, targets] = True
 
     def weights(self, folds: list[Fold]) -> Float[np.ndarray, "fold side kind"]:
         """Weights of the kinds by their squared errors inside and outside of the training range."""

@@ -69,17 +69,20 @@ class Fold:
         source, target = ordered_pairs(self.levels)
         return torch.nonzero(self._is_used(source) & self._is_used(target)).squeeze(1)
 
-    def paths_to(
-        self,
-        target_level: int,
-        features: Float[np.ndarray, "member fold pair training feature"] | None,
-    ) -> Float[np.ndarray, "member source 1 training feature"] | None:
-        """Features of the geodesics from every training level to one level; None without any."""
+    def paths_to_left_out(
+        self, features: Float[np.ndarray, "member fold pair training feature"] | None
+    ) -> Float[np.ndarray, "member source left_out training feature"] | None:
+        """Features of the geodesics from all training levels to those left out; None without any.
+
+        Args:
+            features: of the geodesics between all levels.
+        """
         if features is None:
             return None
         source, target = ordered_pairs(self.levels)
-        pairs = torch.nonzero((target == target_level) & self._is_used(source)).squeeze(1).numpy()
-        return features[:, self.index][:, pairs][:, :, None]
+        to_each = [(target == level) & self._is_used(source) for level in self.left_out]
+        pairs = torch.stack([torch.nonzero(to_one).squeeze(1) for to_one in to_each], dim=1)
+        return features[:, self.index][:, pairs.numpy()]
 
     def _is_used(self, level: Tensor) -> Tensor:
         return ~torch.isin(level, torch.tensor(self.left_out, dtype=level.dtype))

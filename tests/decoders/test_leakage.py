@@ -73,11 +73,7 @@ def metric(name, measured, folds):
 
 def predictions(decoders, folds, measured, features):
     """What decoders say of every level that a fold leaves out, with the fold first."""
-    said = [
-        [predict(decoders, fold, k, measured, features) for k in fold.left_out]
-        for fold in folds
-        if fold.left_out
-    ]
+    said = [predict(decoders, fold, measured, features) for fold in folds if fold.left_out]
     return torch.from_numpy(np.array(said))
 
 

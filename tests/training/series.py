@@ -71,18 +71,18 @@ def run(folds, members=1, dtype=torch.float32, scratch=None, report=silent):
     return TrainingRun(folds, members, cpu(dtype), scratch, report)
 
 
-def predict(decoders, fold, target, series, features):
-    """What decoders predict of a level by a fold that leaves it out, and its deviation."""
-    paths = None if features is None else fold.paths_to(target, features)
-    predicted = decoders.predict(fold, series, series.concentrations[[target]], paths)
-    return predicted.spectra[0], predicted.deviation[0]
+def predict(decoders, fold, series, features):
+    """What decoders predict of the levels that a fold leaves out, and the deviations."""
+    targets = series.concentrations[list(fold.left_out)]
+    predicted = decoders.predict(fold, series, targets, fold.paths_to_left_out(features))
+    return predicted.spectra, predicted.deviation
 
 
 def left_out(decoders, series, features):
     """What every fold of leave-one-out predicts of its level, and the standard deviations."""
     folds = leave_one_out(len(series.concentrations))[:-1]
-    pairs = [predict(decoders, fold, fold.index, series, features) for fold in folds]
-    return tuple(np.stack(part) for part in zip(*pairs, strict=True))
+    pairs = [predict(decoders, fold, series, features) for fold in folds]
+    return tuple(np.concatenate(part) for part in zip(*pairs, strict=True))
 
 
 TRAINING = {
