@@ -174,7 +174,9 @@ def test_estimates_do_not_depend_on_what_else_is_estimated(monkeypatch):
     apart = estimate(curve, spectra)
     for name in ("mode", "mean", "deviation", "p_value"):
         np.testing.assert_allclose(getattr(apart, name), getattr(together, name), rtol=1e-9)
-    assert apart.sets == together.sets
+    cell = np.diff(curve.edges).max()  # rounding may decide about a node at the end of a set
+    for alone, among in zip(apart.sets, together.sets, strict=True):
+        np.testing.assert_allclose(alone, among, rtol=0, atol=1.001 * cell)
     assert [len(modes) for modes in apart.modes] == [len(modes) for modes in together.modes]
 
 
