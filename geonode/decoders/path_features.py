@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from geonode.devices.device import on_device
+from geonode.devices.device import on_device, one_thread
 from geonode.geodesics.panels import Panels
 from geonode.geodesics.problem import ordered_pairs
 from geonode.geodesics.stations import Stations
@@ -22,6 +22,7 @@ NODES = 8  # of the quadrature in every gap between neighbouring concentrations
 TARGETS_AT_ONCE = 64
 
 
+@one_thread()  # or the last digits would depend on the number of cores
 def path_features(
     learned: LearnedMetrics,
     series: Series,
@@ -48,6 +49,7 @@ def path_features(
     return np.stack(features).reshape(learned.members, len(learned.charts), *features[0].shape)
 
 
+@one_thread()
 def features_to(
     learned: LearnedMetrics,
     fold: Fold,

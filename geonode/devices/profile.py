@@ -26,7 +26,7 @@ class Profile:
 
     Attributes:
         batch_rows: network rows of the models of a batch.
-        batches: batches trained at the same time, each in its own thread; one except on a CPU.
+        batches: batches or tiles at the same time, each in its own thread; one except on a CPU.
         memory_mb: memory for the arrays of one batch or tile, unless the parameter `memory_mb` is
             set.
         captured: whether training steps are captured as a CUDA graph if possible.

@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float
 
 from geonode.config import GeodesicsParameters
-from geonode.devices.device import Device, on_device, unless_out_of_memory
+from geonode.devices.device import Device, on_device, one_thread, unless_out_of_memory
+from geonode.devices.profile import profile_of
 from geonode.engine.local import LOCAL, Engine, Recipe
 from geonode.errors import GeometryError
 from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
@@ -64,7 +65,7 @@ def solve_all(
         parameters: the block `geodesics` of the parameters.
         device: where to solve, and in which format.
         report: called after every model.
-        engine: solves the models, one at a time in every process.
+        engine: solves the models, on a CPU one at a time on every core.
         made_from: as `consistent_artifacts` yields it.
 
     Raises:
@@ -84,8 +85,9 @@ def solve_all(
         solver: Recipe[int, Summary] = partial(
             _Solver, writer.parts, grids, outer, series, parameters, device
         )
-        models = range(learned.network.models)
-        engine.work(solver, models, lambda _, found: summary.join(found), report)
+        models, cores = range(learned.network.models), profile_of(device.place).batches
+        with one_thread():
+            engine.work(solver, models, lambda _, found: summary.join(found), report, cores)
         _require(summary, series, parameters, torch.finfo(device.geometry).eps)
     return summary
 
@@ -109,7 +111,8 @@ class _Solver:
     ) -> None:
         place, dtype = device.place, device.geometry
         self._parts, self._grids, self._learned = parts, grids, learned
-        self._parameters, self._memory = parameters, device.budget
+        self._parameters = parameters
+        self._memory = device.budget // profile_of(place).batches
         self._like = torch.empty(0, device=place, dtype=dtype)
         self._wavelengths = on_device(series.wavelengths, place, dtype)
         self._positions = on_device(learned.positions(series.concentrations), place, dtype)

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.devices.device import on_device
+from geonode.devices.profile import profile_of
 from geonode.engine.local import LOCAL, Engine
 from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
@@ -69,7 +70,7 @@ def write_grids(
             tables = [torch.from_numpy(parts.read(name, indices[model])) for name in ARRAYS]
             check(model, Grid(positions, *(table.to(positions) for table in tables)))
 
-        engine.work(recipe, range(source.models), checked, report)
+        engine.work(recipe, range(source.models), checked, report, profile_of(place).batches)
 
 
 def _declare(

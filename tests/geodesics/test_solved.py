@@ -232,6 +232,7 @@ def clumsy(misses):
 
 def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypatch):
     """Three of the model (1, 2), one of them in the second block of its wavelengths."""
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # the method counts its calls
     misses = {14: [(0, 1, 0.1), (4, 0, 0.2)], 15: [(4, 0, 0.3)]}
     monkeypatch.setattr(solved, "columns_within", lambda *_: 3)
     monkeypatch.setitem(METHODS, "newton", clumsy(misses))
