@@ -35,6 +35,9 @@ SIDES = 96, 288
 LARGE = 10_000
 """Side of the image that is extrapolated to."""
 
+IMPORTED = ("torch", "csv", "csv", *("torch",) * 5)
+"""Imported by the stages probe, generate, spectra, metric and so on to validate."""
+
 COMPUTATIONS = {
     "grid of 2,000 x 601 from its series (ms)": ("christoffel", "evaluation_ms"),
     "the same from the network on (ms)": ("christoffel", "ms"),
@@ -84,6 +87,7 @@ class Clone:
     def waits(self, series: Path | None) -> Iterator[tuple[str, Quartiles]]:
         """Times of all commands by what they do."""
         yield "import of torch", self.timed(PYTHON, "-c", "import torch")
+        yield "as many stages that only import torch", self.timed(*self._idle(), "repro", "-f")
         self.run(*DVC, "repro", "-f", "validate")
         yield "`dvc repro -f validate`", self.timed(*DVC, "repro", "-f", "validate")
         yield "a second `dvc repro validate`", self.timed(*DVC, "repro", "validate")
@@ -96,6 +100,23 @@ class Clone:
         parameters = self.folder / "params.yaml"
         parameters.write_text(parameters.read_text().replace("preset: standard", "preset: fast"))
         yield "the pipeline with `preset: fast`", self.timed(*DVC, "repro", "-f", "validate")
+
+    def _idle(self) -> tuple[str, ...]:
+        """DVC in a new pipeline whose stages import what those up to `validate` import."""
+        folder = self.folder / "idle"
+        folder.mkdir()
+        stages = {}
+        for place, imported in enumerate(IMPORTED):
+            code = f"import {imported}, pathlib; pathlib.Path('{place}').touch()"
+            stages[f"stage{place}"] = {
+                "cmd": f'{PYTHON} -c "{code}"',
+                "deps": [str(place - 1)] if place else [],
+                "outs": [str(place)],
+            }
+        (folder / "dvc.yaml").write_text(json.dumps({"stages": stages}))  # JSON is YAML as well
+        dvc = (*DVC, "--cd", str(folder))
+        self.run(*dvc, "init", "--no-scm")
+        return dvc
 
     def panels(self, series: Path) -> Iterator[tuple[str, Quartiles]]:
         """Times of panels, and of one more whose models are in the store."""
