@@ -11,6 +11,7 @@ SEED = 2000  # of the simulated series, different from those behind the prior
 @stage("ablation", also=("memory_mb",), reads=("spectra", "inner", "metric", "decoders"))
 def app(parameters: Parameters) -> str:
     """Score posterior, blend and published method, whole and in parts, on every series."""
+    from functools import partial
     from pathlib import Path
 
     from geonode.devices.device import Device
@@ -28,15 +29,14 @@ def app(parameters: Parameters) -> str:
         for name, own in parameters_of_folder(Path(block.folder), parameters.spectra).items()
     }
     jobs = [
-        ablation.Job(ablation.simulated, (levels, block.simulated, SEED))
-        for levels in SIMULATED_LEVELS
+        partial(ablation.simulated, levels, block.simulated, SEED) for levels in SIMULATED_LEVELS
     ]
     for score in (ablation.posteriors, ablation.baselines):
-        jobs += [ablation.Job(score, named) for named in found.items()]
+        jobs += [partial(score, *named) for named in found.items()]
     processes = processes_for(len(jobs) + len(found) * len(block.seeds), device.kind)
     shared = device.shared(processes)
     jobs += [
-        ablation.Job(ablation.networks, (*named, parameters.seeded(seed), shared))
+        partial(ablation.networks, *named, parameters.seeded(seed), shared)
         for seed in block.seeds
         for named in found.items()
     ]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -90,21 +89,9 @@ class AblationRow:
     ends90: float | None
 
 
-class Job(NamedTuple):
-    """Some rows of the ablation, computed by themselves.
-
-    Attributes:
-        score: `simulated`, `posteriors`, `baselines` or `networks`.
-        arguments: of that function.
-    """
-
-    score: Callable[..., list[AblationRow]]
-    arguments: tuple[Any, ...]
-
-
-def rows_of(job: Job, report: Progress) -> list[AblationRow]:
-    """Rows of a job; `report` is called once."""
-    rows = job.score(*job.arguments)
+def rows_of(job: Callable[[], list[AblationRow]], report: Progress) -> list[AblationRow]:
+    """Rows of `simulated`, `posteriors`, `baselines` or `networks`; `report` is called once."""
+    rows = job()
     report(1)
     return rows
 

@@ -7,6 +7,7 @@ concentrations. The docstring of each describes its extrapolation.
 """
 
 from collections.abc import Callable
+from operator import itemgetter
 
 import numpy as np
 from jaxtyping import Float
@@ -71,11 +72,8 @@ def gaussian_process(
 
     Source: Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), chapters 2, 5.
     """
-    centre = train_spectra.mean(axis=0)
-    # The likelihood depends on inner products of spectra alone, which are those of their scores on
-    # an orthonormal basis: at most one output per level instead of one per wavelength.
-    left, singular, basis = np.linalg.svd(train_spectra - centre, full_matrices=False)
-    scores = left * singular
+    # The likelihood depends on inner products of spectra alone, which are those of their scores.
+    centre, scores, basis = _scores(train_spectra)
     scale = np.sqrt(np.mean(scores**2))
     if scale == 0:
         return centre
@@ -100,10 +98,8 @@ def low_rank_pchip(train_positions: Positions, train_spectra: Spectra, position:
     Scores belong to the singular vectors of the spectra about their mean. Their number is the one
     with the smallest leave-one-out error among the training spectra.
     """
-    # Scores on an orthonormal basis have the inner products of the spectra, which suffice.
-    centre = train_spectra.mean(axis=0)
-    left, singular, basis = np.linalg.svd(train_spectra - centre, full_matrices=False)
-    scores, levels = left * singular, len(train_positions)
+    centre, scores, basis = _scores(train_spectra)
+    levels = len(train_positions)
     ranks = min(levels - 2, scores.shape[1])
     errors = np.zeros(ranks)
     for level in range(levels):
@@ -118,67 +114,31 @@ def _of_every_rank(
     train_positions: Positions, train_spectra: Spectra, position: float
 ) -> Float[np.ndarray, "rank wavelength"]:
     """Predictions by PCHIP of the leading scores, for every number of them."""
-    centre = train_spectra.mean(axis=0)
-    left, singular, basis = np.linalg.svd(train_spectra - centre, full_matrices=False)
-    scores = PchipInterpolator(train_positions, left * singular)(position)
-    return centre + np.cumsum(scores[:, None] * basis, axis=0)
+    centre, scores, basis = _scores(train_spectra)
+    predicted = PchipInterpolator(train_positions, scores)(position)
+    return centre + np.cumsum(predicted[:, None] * basis, axis=0)
 
 
-def process_on_linear_chart(
-    given: Chart,  # noqa: ARG001
-    concentrations: Concentrations,
-    spectra: Spectra,
-    concentration: float,
-) -> Spectrum:
-    """Gaussian process about a constant on the linear chart.
+def _scores(spectra: Spectra) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean of spectra, their scores about it, and the orthonormal basis of the scores.
 
-    Far outside it reverts to the constant. Length and noise maximise the restricted likelihood
-    (`geonode.metrics.gaussian_process`). The chart maps the ends of the training levels and of the
-    level to predict to -1 and 1.
+    Scores have the inner products of the spectra, with at most one output per level.
     """
-    chart = _linear_chart(np.append(concentrations, concentration))
-    return _process_on(chart, concentrations, spectra, concentration)[0]
+    centre = spectra.mean(axis=0)
+    left, singular, basis = np.linalg.svd(spectra - centre, full_matrices=False)
+    return centre, left * singular, basis
 
 
-def process_on_log_chart(
-    given: Chart,  # noqa: ARG001
-    concentrations: Concentrations,
-    spectra: Spectra,
-    concentration: float,
-) -> Spectrum:
-    """Gaussian process about a constant, as `process_on_linear_chart`, on the logarithmic chart.
-
-    A level of zero has no logarithm: with one the chart is asinh(c / kappa), with half the smallest
-    positive level as kappa. With a negative level it is the linear chart.
-    """
-    chart = _log_chart(np.append(concentrations, concentration))
-    return _process_on(chart, concentrations, spectra, concentration)[0]
-
-
-def process_on_chart_by_evidence(
-    given: Chart,  # noqa: ARG001
-    concentrations: Concentrations,
-    spectra: Spectra,
-    concentration: float,
-) -> Spectrum:
-    """Gaussian process on the linear or the logarithmic chart, by the training spectra.
-
-    The chart with the larger restricted likelihood is taken, the linear one if they are equal.
-    """
-    levels = np.append(concentrations, concentration)
-    candidates = [
-        _process_on(chart, concentrations, spectra, concentration)
-        for chart in (_linear_chart(levels), _log_chart(levels))
-    ]
-    return max(candidates, key=lambda candidate: candidate[1])[0]
-
-
-def _linear_chart(levels: np.ndarray) -> Chart:
+def _linear_chart(levels: Concentrations) -> Chart:
     return Chart.of("linear", None, levels)
 
 
-def _log_chart(levels: np.ndarray) -> Chart:
-    """Logarithmic chart, or the nearest to it where a level has no logarithm."""
+def _log_chart(levels: Concentrations) -> Chart:
+    """Logarithmic chart, or the nearest to it where a level has no logarithm.
+
+    With a level of zero it is asinh(c / kappa), with half the smallest positive level as kappa;
+    with a negative level it is the linear chart.
+    """
     lowest = levels.min()
     if lowest > 0:
         return Chart.of("log", None, levels)
@@ -187,13 +147,29 @@ def _log_chart(levels: np.ndarray) -> Chart:
     return _linear_chart(levels)
 
 
-def _process_on(
-    chart: Chart, concentrations: np.ndarray, spectra: np.ndarray, concentration: float
-) -> tuple[np.ndarray, float]:
-    """Prediction of a Gaussian process on a chart, and its log restricted likelihood."""
-    training, target = chart.position(concentrations), chart.position(np.array([concentration]))
-    process, evidence = fit_process(training, spectra, "constant")
-    return process.predict(training, spectra, target)[0], evidence
+def _process_on(*charts: Callable[[Concentrations], Chart]) -> Baseline:
+    """Gaussian process about a constant on a chart of its own, to which it reverts far outside.
+
+    A chart maps the ends of the training levels and of the level to predict to -1 and 1. Length
+    and noise maximise the restricted likelihood (`geonode.metrics.gaussian_process`). Of several
+    charts the one with the largest likelihood is taken, the first if they are equal.
+    """
+
+    def baseline(
+        given: Chart,  # noqa: ARG001
+        concentrations: np.ndarray,
+        spectra: np.ndarray,
+        concentration: float,
+    ) -> np.ndarray:
+        levels = np.append(concentrations, concentration)
+        candidates = []
+        for chart in (chart_of(levels) for chart_of in charts):
+            training, target = chart.position(concentrations), chart.position(levels[-1:])
+            process, evidence = fit_process(training, spectra, "constant")
+            candidates.append((evidence, process.predict(training, spectra, target)[0]))
+        return max(candidates, key=itemgetter(0))[1]
+
+    return baseline
 
 
 def _on_given_chart(predict: Predictor) -> Baseline:
@@ -221,6 +197,7 @@ BASELINES: dict[str, Baseline] = {
         process_with_trend,
     )
 } | {
-    baseline.__name__: baseline
-    for baseline in (process_on_linear_chart, process_on_log_chart, process_on_chart_by_evidence)
+    "process_on_linear_chart": _process_on(_linear_chart),
+    "process_on_log_chart": _process_on(_log_chart),
+    "process_on_chart_by_evidence": _process_on(_linear_chart, _log_chart),
 }

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from geonode.progress import Progress, silent
-from geonode.scores.baselines import BASELINES, Baseline
+from geonode.scores.baselines import BASELINES, Baseline, Concentrations, Spectra
 from geonode.scores.series_scores import SeriesScores, series_scores, skill
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
@@ -79,8 +79,8 @@ class Comparison:
 def left_out_predictions(
     baseline: Baseline,
     chart: Chart,
-    levels: Float[np.ndarray, "concentration"],
-    spectra: Float[np.ndarray, "concentration wavelength"],
+    levels: Concentrations,
+    spectra: Spectra,
     left_out: Int[np.ndarray, "fold"] | None = None,
 ) -> Float[np.ndarray, "fold wavelength"]:
     """Predict every spectrum from the others.
@@ -110,11 +110,8 @@ def left_out_predictions(
 
 
 def chosen_inside(
-    chart: Chart,
-    concentrations: Float[np.ndarray, "concentration"],
-    spectra: Float[np.ndarray, "concentration wavelength"],
-    report: Progress = silent,
-) -> Float[np.ndarray, "concentration wavelength"]:
+    chart: Chart, concentrations: Concentrations, spectra: Spectra, report: Progress = silent
+) -> Spectra:
     """Predict every spectrum by the baseline with the smallest inner leave-one-out error.
 
     This is the choice open to a careful user without the method under test: for every fold the

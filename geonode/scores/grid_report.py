@@ -1,5 +1,7 @@
 """Report on stored grids: their errors, and statistics of their metrics."""
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from jaxtyping import Float
 from torch import Tensor
@@ -20,43 +22,32 @@ from geonode.training.folds import fold_names
 ERRORS = ("ln_sqrt_g_error", "christoffel_error", "v0_error", "endpoint_error")
 
 
+@dataclass(frozen=True)
 class GridReport:
     """Errors and statistics, collected grid by grid.
 
-    Args:
+    Attributes:
         learned: metrics of the grids.
         metric: these metrics in float64.
         wavelengths: charted wavelengths of the columns of the grids.
         positions: number of random concentrations, and of random geodesics, to check per grid.
     """
 
-    def __init__(
-        self,
-        learned: LearnedMetrics,
-        metric: Metric,
-        wavelengths: Float[Tensor, "wavelength"],
-        positions: int,
-    ) -> None:
-        self._learned, self._metric, self._wavelengths = learned, metric, wavelengths
-        self._positions = positions
-        self._errors: dict[str, list[Tensor]] = {name: [] for name in ERRORS}
-        self._statistics: dict[int, list[MetricStatistics]] = {}
+    learned: LearnedMetrics
+    metric: Metric
+    wavelengths: Float[Tensor, "wavelength"]
+    positions: int
+    _errors: dict[str, list[Tensor]] = field(default_factory=lambda: {name: [] for name in ERRORS})
+    _statistics: dict[int, list[MetricStatistics]] = field(default_factory=dict)
 
     def add(self, model: int, grid: Grid) -> None:
         """Compare one stored grid with its network."""
-        at_nodes = grid_errors(
-            grid,
-            self._metric[model],
-            self._wavelengths,
-            positions=self._positions,
-            seed=model,
-        )
-        geodesics = grid_geodesic_errors(
-            self._metric[model], grid, self._wavelengths, rows=self._positions, seed=model
-        )
+        metric, w, count = self.metric[model], self.wavelengths, self.positions
+        at_nodes = grid_errors(grid, metric, w, positions=count, seed=model)
+        geodesics = grid_geodesic_errors(metric, grid, w, rows=count, seed=model)
         for name, found in zip(ERRORS, (*at_nodes, *geodesics), strict=True):
             self._errors[name].append(found)
-        _, fold = self._learned.index(model)
+        _, fold = self.learned.index(model)
         self._statistics.setdefault(fold, []).append(metric_statistics(grid))
 
     def errors(self) -> dict[str, dict[str, float]]:

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 
 from geonode.decoders.calibration import PROBABILITIES
 from geonode.scores.spectrum_scores import (
+    Axis,
     SpectrumScores,
     point_scores,
     pooled_r2,
@@ -17,6 +18,9 @@ from geonode.scores.spectrum_scores import (
     variances,
 )
 from geonode.spectra.series import level_names
+
+Levels = Float[np.ndarray, "concentration"]
+Spectra = Float[np.ndarray, "concentration wavelength"]
 
 SMALLEST_BAND = 3
 """Fewest wavelengths of a band with scores."""
@@ -55,10 +59,7 @@ class SeriesScores(TypedDict):
 
 
 def series_scores(
-    axis: Float[np.ndarray, "wavelength"],
-    levels: Float[np.ndarray, "concentration"],
-    measured: Float[np.ndarray, "concentration wavelength"],
-    predicted: Float[np.ndarray, "concentration wavelength"],
+    axis: Axis, levels: Levels, measured: Spectra, predicted: Spectra
 ) -> SeriesScores:
     """Score the left-out spectra of a series, each by itself and all together.
 
@@ -100,10 +101,10 @@ def series_scores(
 
 
 def band_scores(
-    axis: Float[np.ndarray, "wavelength"],
-    levels: Float[np.ndarray, "concentration"],
-    measured: Float[np.ndarray, "concentration wavelength"],
-    predicted: Float[np.ndarray, "concentration wavelength"],
+    axis: Axis,
+    levels: Levels,
+    measured: Spectra,
+    predicted: Spectra,
     bands: dict[str, tuple[float, float]],
 ) -> dict[str, SeriesScores]:
     """Score a series band by band.
@@ -129,10 +130,7 @@ def band_scores(
     return scores
 
 
-def q2(
-    measured: Float[np.ndarray, "level wavelength"],
-    predicted: Float[np.ndarray, "level wavelength"],
-) -> float | None:
+def q2(measured: Spectra, predicted: Spectra) -> float | None:
     """Skill against the mean of the other spectra: 1 - PRESS / SS.
 
     Source: S. Wold, Cross-validatory estimation of the number of components in factor and principal
@@ -169,9 +167,9 @@ class Coverage(TypedDict):
 
 
 def coverage(
-    measured: Float[np.ndarray, "level wavelength"],
-    predicted: Float[np.ndarray, "level wavelength"],
-    half_width: Float[np.ndarray, "probability level wavelength"],
+    measured: Spectra,
+    predicted: Spectra,
+    half_width: Float[np.ndarray, "probability concentration wavelength"],
 ) -> dict[str, Coverage]:
     """Coverage of the intervals of `PROBABILITIES`, by their probability in per cent.
 
@@ -193,9 +191,7 @@ def coverage(
     return found
 
 
-def _is_faint(
-    measured: Float[np.ndarray, "concentration wavelength"],
-) -> Bool[np.ndarray, "concentration"]:
+def _is_faint(measured: Spectra) -> Bool[np.ndarray, "concentration"]:
     """Whether a spectrum varies too little, compared with the others, for scores of its shape."""
     variance = variances(measured)
     others = (variance.sum() - variance) / max(len(variance) - 1, 1)

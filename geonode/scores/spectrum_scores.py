@@ -29,14 +29,14 @@ Measured fluorescence with clear bands has up to 0.03, without a band 0.09.
 ROUNDING = 1e-12
 """Largest range of a constant spectrum, relative to its largest absolute value."""
 
+Axis = Float[np.ndarray, "wavelength"]
+Spectrum = Float[np.ndarray, "wavelength"]
+Spectra = Float[np.ndarray, "fold wavelength"]
+Points = Float[np.ndarray, "point"]
 SpectrumScores = dict[str, float | None]
 
 
-def spectrum_scores(
-    axis: Float[np.ndarray, "wavelength"],
-    measured: Float[np.ndarray, "wavelength"],
-    predicted: Float[np.ndarray, "wavelength"],
-) -> SpectrumScores:
+def spectrum_scores(axis: Axis, measured: Spectrum, predicted: Spectrum) -> SpectrumScores:
     """Score one predicted spectrum.
 
     Args:
@@ -63,9 +63,7 @@ def spectrum_scores(
     }
 
 
-def pooled_r2(
-    measured: Float[np.ndarray, "fold wavelength"], predicted: Float[np.ndarray, "fold wavelength"]
-) -> float | None:
+def pooled_r2(measured: Spectra, predicted: Spectra) -> float | None:
     """1 - sum SSE / sum SST over folds, None if no measured spectrum varies.
 
     SST is taken over wavelengths about the mean of each measured spectrum.
@@ -74,15 +72,13 @@ def pooled_r2(
     return float(1 - np.sum((predicted - measured) ** 2) / sst) if sst > 0 else None
 
 
-def variances(spectra: Float[np.ndarray, "fold wavelength"]) -> Float[np.ndarray, "fold"]:
+def variances(spectra: Spectra) -> Float[np.ndarray, "fold"]:
     """Variance over wavelengths of every spectrum, exactly zero for a constant one."""
     # Less its first value, a constant spectrum is exactly zero.
     return np.var(spectra - spectra[:, :1], axis=1)
 
 
-def point_scores(
-    measured: Float[np.ndarray, "point"], predicted: Float[np.ndarray, "point"]
-) -> SpectrumScores:
+def point_scores(measured: Points, predicted: Points) -> SpectrumScores:
     """Scores that compare point by point, independent of the axis.
 
     Args:
@@ -113,11 +109,7 @@ def point_scores(
     }
 
 
-def shape_scores(
-    axis: Float[np.ndarray, "wavelength"],
-    measured: Float[np.ndarray, "wavelength"],
-    predicted: Float[np.ndarray, "wavelength"],
-) -> SpectrumScores:
+def shape_scores(axis: Axis, measured: Spectrum, predicted: Spectrum) -> SpectrumScores:
     """Scores of the shape of a spectrum over its axis.
 
     `wasserstein` and `jensen_shannon` take the spectra as distributions over the axis. Each is
@@ -156,11 +148,11 @@ def shape_scores(
     }
 
 
-def _is_constant(values: Float[np.ndarray, "point"]) -> bool:
+def _is_constant(values: Points) -> bool:
     return bool(np.ptp(values) <= ROUNDING * np.max(np.abs(values)))
 
 
-def _angle(a: Float[np.ndarray, "point"], b: Float[np.ndarray, "point"]) -> float | None:
+def _angle(a: Points, b: Points) -> float | None:
     """Angle between two vectors (rad), accurate for small angles too, where arccos is not.
 
     Source: W. Kahan, How Futile are Mindless Assessments of Roundoff, section 12 (2006).
@@ -171,9 +163,7 @@ def _angle(a: Float[np.ndarray, "point"], b: Float[np.ndarray, "point"]) -> floa
     return float(2 * np.arctan2(np.linalg.norm(a - b), np.linalg.norm(a + b)))
 
 
-def _similarity(
-    measured: Float[np.ndarray, "wavelength"], predicted: Float[np.ndarray, "wavelength"]
-) -> float | None:
+def _similarity(measured: Spectrum, predicted: Spectrum) -> float | None:
     if len(measured) < SSIM_WINDOW or _is_constant(measured):
         return None
     extent = float(np.ptp(measured))
@@ -182,11 +172,7 @@ def _similarity(
     )
 
 
-def _distribution_scores(
-    axis: Float[np.ndarray, "wavelength"],
-    measured: Float[np.ndarray, "wavelength"],
-    predicted: Float[np.ndarray, "wavelength"],
-) -> SpectrumScores:
+def _distribution_scores(axis: Axis, measured: Spectrum, predicted: Spectrum) -> SpectrumScores:
     """Scores `wasserstein` and `jensen_shannon`."""
     p, q = _distribution(axis, measured), _distribution(axis, predicted)
     if p is None or q is None:
@@ -201,9 +187,7 @@ def _distribution_scores(
     }
 
 
-def _distribution(
-    axis: Float[np.ndarray, "wavelength"], spectrum: Float[np.ndarray, "wavelength"]
-) -> Float[np.ndarray, "wavelength"] | None:
+def _distribution(axis: Axis, spectrum: Spectrum) -> Spectrum | None:
     """Share of the area that lies at every wavelength, by the weights of the trapezoid rule."""
     weights = np.zeros_like(axis)
     weights[:-1] += np.diff(axis) / 2
@@ -215,18 +199,12 @@ def _distribution(
     return weights * spectrum.clip(min=0) / positive
 
 
-def _width_error(
-    axis: Float[np.ndarray, "wavelength"],
-    measured: Float[np.ndarray, "wavelength"],
-    predicted: Float[np.ndarray, "wavelength"],
-) -> float | None:
+def _width_error(axis: Axis, measured: Spectrum, predicted: Spectrum) -> float | None:
     found, expected = _width(axis, predicted), _width(axis, measured)
     return None if found is None or expected is None else abs(found - expected)
 
 
-def _width(
-    axis: Float[np.ndarray, "wavelength"], spectrum: Float[np.ndarray, "wavelength"]
-) -> float | None:
+def _width(axis: Axis, spectrum: Spectrum) -> float | None:
     """Full width at half height above the minimum, by straight lines between wavelengths."""
     half = (spectrum.max() + spectrum.min()) / 2
     top = int(spectrum.argmax())

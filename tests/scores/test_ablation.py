@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,6 @@ from geonode.scores.ablation import (
     PATH_FLAT,
     PATH_SHARED,
     InitialWeights,
-    Job,
     baselines,
     networks,
     posteriors,
@@ -115,7 +115,7 @@ def test_posteriors_are_that_of_the_package_and_those_without_one_part(measured,
 
 
 def test_simulated_series_are_scored_as_measured_ones_are():
-    rows = rows_of(Job(simulated, (5, 2, 1)), lambda done: None)
+    rows = rows_of(partial(simulated, 5, 2, 1), lambda done: None)
     assert [row.series for row in rows] == ["5 levels, 0"] * 3 + ["5 levels, 1"] * 3
     concentrations, spectra = simulate(Draws.of(1, torch.device("cpu")), 2, 5)
     axis, signal = np.arange(float(spectra.shape[2])), spectra[1].numpy()

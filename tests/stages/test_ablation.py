@@ -12,8 +12,8 @@ def test_every_series_is_scored_by_all_and_the_networks_with_every_seed(run, pro
     jobs = []
 
     def rows_of(job, report):
-        jobs.append((job.score.__name__, job.arguments[0]))
-        seed = job.arguments[2].metric.seed if job.score is ablation.networks else 0
+        jobs.append((job.func.__name__, job.args[0]))
+        seed = job.args[2].metric.seed if job.func is ablation.networks else 0
         score, name = jobs[-1]
         return [ablation.AblationRow(ablation.MEASURED, str(name), seed, score, 1.0, None, None)]
 
