@@ -94,22 +94,18 @@ class Artifact:
         Raises:
             ArtifactError: there is no such array, or the artifact was replaced.
         """
-        self._require(name)
         with _unreplaced(self.path, self._root):
-            return self._described(name)
-
-    def _described(self, name: str) -> ArrayEntry:
-        array = zarr.open_array(self.path / name, mode="r", zarr_format=3)
-        return ArrayEntry(
-            name,
-            str(array.dtype),
-            array.shape,
-            tuple(array.metadata.dimension_names),  # type: ignore[union-attr, arg-type]
-            str(array.attrs["units"]),
-            str(array.attrs["long_name"]),
-            sum(file.stat().st_size for file in self._chunks[name]),
-            array.nbytes,
-        )
+            array = self._array(name)
+            return ArrayEntry(
+                name,
+                str(array.dtype),
+                array.shape,
+                tuple(array.metadata.dimension_names),  # type: ignore[union-attr, arg-type]
+                str(array.attrs["units"]),
+                str(array.attrs["long_name"]),
+                sum(file.stat().st_size for file in self._chunks[name]),
+                array.nbytes,
+            )
 
     def require_shape(self, name: str, shape: tuple[int, ...], of: str) -> None:
         """Refuse an artifact of other inputs, by the shape of an array.
@@ -151,8 +147,7 @@ class Artifact:
             ArtifactError: there is no such array.
             CorruptArtifactError: the array was damaged since the artifact was opened.
         """
-        self._require(name)
-        array = zarr.open_array(self.path / name, mode="r", zarr_format=3)
+        array = self._array(name)
         part = array.chunks if array.shards else part_of(array.shape, array.dtype.itemsize)
         for corner in np.ndindex(*map(ceil_divide, array.shape, part)):
             start = [place * size for place, size in zip(corner, part, strict=True)]
@@ -164,9 +159,8 @@ class Artifact:
     def _select(
         self, name: str, selection: tuple[int | slice | EllipsisType, ...]
     ) -> Shaped[np.ndarray, "..."]:
-        self._require(name)
         try:
-            array = zarr.open_array(self.path / name, mode="r", zarr_format=3)
+            array = self._array(name)
             if array.shards is None:
                 file = chunk_file(self.path / name, array)
                 return np.memmap(file, array.dtype, mode="r", shape=array.shape)[selection]
@@ -200,11 +194,12 @@ class Artifact:
             reason = f"found {about.dtype} of shape {about.shape} and dimensions {about.dims}"
             raise CorruptArtifactError(self.path, reason, name)
 
-    def _require(self, name: str) -> None:
+    def _array(self, name: str) -> zarr.Array:
         if name not in self._chunks:
             raise ArtifactError(
                 f"{self.path}: no array {name!r}, expected one of {', '.join(self.names)}"
             )
+        return zarr.open_array(self.path / name, mode="r", zarr_format=3)
 
 
 def open_artifact(path: Path) -> Artifact:
@@ -218,23 +213,19 @@ def open_artifact(path: Path) -> Artifact:
     """
     root = _root_of(path)
     with _unreplaced(path, root):
-        return _opened(path, root)
-
-
-def _opened(path: Path, root: tuple[int, ...] | None) -> Artifact:
-    for error in damages(path):
-        raise error
-    attributes = read_attributes(path)
-    del attributes["checksum"]
-    checksums = attributes.pop("files")
-    chunks: dict[str, list[Path]] = {}
-    for file in sorted(checksums):
-        name, chunk = array_and_chunk(file)
-        chunks.setdefault(name, []).extend([path / file] if chunk else [])
-    artifact = Artifact(path, attributes, chunks, root)
-    for name in artifact.names:
-        artifact._check(name)
-    return artifact
+        for error in damages(path):
+            raise error
+        attributes = read_attributes(path)
+        del attributes["checksum"]
+        checksums = attributes.pop("files")
+        chunks: dict[str, list[Path]] = {}
+        for file in sorted(checksums):
+            name, chunk = array_and_chunk(file)
+            chunks.setdefault(name, []).extend([path / file] if chunk else [])
+        artifact = Artifact(path, attributes, chunks, root)
+        for name in artifact.names:
+            artifact._check(name)
+        return artifact
 
 
 def _root_of(path: Path) -> tuple[int, ...] | None:

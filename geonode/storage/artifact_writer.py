@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import EllipsisType
+from typing import Any
 
 import google_crc32c
 import numcodecs.blosc
@@ -169,7 +170,7 @@ class ArtifactWriter:
         self._folder = folder
         self._sizes: dict[str, int] = {}  # by dimension
         self._dims: dict[str, tuple[str, ...]] = {}  # by array
-        self._block_dims: dict[str, int] = {}  # by array
+        self._blocks: dict[str, int] = {}  # number of files, by array
         self._coordinates: set[str] = set()
         self._mapped: dict[str, Path] = {}  # file by array
 
@@ -247,7 +248,8 @@ class ArtifactWriter:
         dtype = self._declare(name, dims, shape, dtype, block_dims)
         chunks, shards = chunks_and_shards(shape, dtype.itemsize, block_dims)
         codec = BloscCodec(cname="zstd", shuffle="bitshuffle", typesize=dtype.itemsize)
-        self._create(name, dtype, units, long_name, chunks, shards, (codec, Crc32cCodec()))
+        layout = {"shape": shape, "chunks": chunks, "shards": shards}
+        self._create(name, dtype, units, long_name, compressors=(codec, Crc32cCodec()), **layout)
         return self.parts.blocks(name, block_dims)
 
     def mapped(
@@ -273,7 +275,8 @@ class ArtifactWriter:
             long_name: label of the quantity.
         """
         dtype = self._declare(name, dims, shape, dtype, block_dims=0)
-        array = self._create(name, dtype, units, long_name, shape, None, (Crc32cCodec(),))
+        layout = {"shape": shape, "chunks": shape, "compressors": (Crc32cCodec(),)}
+        array = self._create(name, dtype, units, long_name, **layout)
         file = chunk_file(self._folder / name, array)
         file.parent.mkdir(parents=True)
         # Written before it is mapped: a full disk then raises an error, while a write to a mapped
@@ -312,32 +315,22 @@ class ArtifactWriter:
                 raise self._error(
                     name, f"found size {size} of {dim!r}, expected {self._sizes[dim]} as before"
                 )
-        self._dims[name], self._block_dims[name] = dims, block_dims
+        self._dims[name], self._blocks[name] = dims, math.prod(shape[:block_dims])
         return dtype
 
     def _create(
-        self,
-        name: str,
-        dtype: np.dtype,
-        units: str,
-        long_name: str,
-        chunks: tuple[int, ...],
-        shards: tuple[int, ...] | None,
-        compressors: tuple[BloscCodec | Crc32cCodec, ...],
+        self, name: str, dtype: np.dtype, units: str, long_name: str, **layout: Any
     ) -> zarr.Array:
-        """Write the metadata of a declared array."""
+        """Write the metadata of a declared array; `layout` is for `zarr.create_array`."""
         return zarr.create_array(
             store=self._folder / name,
-            shape=self._shape(name),
             dtype=dtype,
-            chunks=chunks,
-            shards=shards,
             filters=None,
             serializer=BytesCodec(endian="little"),
-            compressors=compressors,
             fill_value=fill_value(dtype),
             dimension_names=self._dims[name],
             attributes={"units": units, "long_name": long_name},
+            **layout,
         )
 
     def _close(self, attributes: dict[str, JSON]) -> None:
@@ -367,10 +360,9 @@ class ArtifactWriter:
                 raise self._error(name, _not_finite(first))
 
     def _check_complete(self, name: str) -> None:
-        expected = math.prod(self._shape(name)[: self._block_dims[name]])
         written = len(sealed_files(self._folder / name / "c"))
-        if written != expected:
-            raise self._error(name, f"found {written} blocks, expected {expected}")
+        if written != self._blocks[name]:
+            raise self._error(name, f"found {written} blocks, expected {self._blocks[name]}")
 
     def _attach_auxiliary_coordinates(self, name: str, dims: tuple[str, ...]) -> None:
         """List auxiliary coordinates in the CF attribute `coordinates` of an array."""
@@ -382,9 +374,6 @@ class ArtifactWriter:
         if auxiliary:
             array = zarr.open_array(self._folder / name, mode="r+", zarr_format=3)
             array.attrs["coordinates"] = " ".join(auxiliary)
-
-    def _shape(self, name: str) -> tuple[int, ...]:
-        return tuple(self._sizes[dim] for dim in self._dims[name])
 
     def _error(self, name: str, reason: str) -> ArtifactError:
         return ArtifactError(f"{self._path}: array {name!r}: {reason}")

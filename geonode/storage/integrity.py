@@ -158,12 +158,9 @@ def _arrays(path: Path, shown: str, *, numbers: bool) -> Iterator[Finding]:
         artifact = open_artifact(path)
         for name in artifact.names:
             if (index := artifact.first_not_finite(name)) is not None:
-                yield _not_finite(path, shown, name, index)
-
-
-def _not_finite(path: Path, shown: str, name: str, index: tuple[int, ...]) -> Finding:
-    reason = f"holds NaN or infinity at index {index}, expected finite numbers"
-    return Finding(shown, name, "damaged", str(CorruptArtifactError(path, reason, name)))
+                reason = f"holds NaN or infinity at index {index}, expected finite numbers"
+                message = str(CorruptArtifactError(path, reason, name))
+                yield Finding(shown, name, "damaged", message)
 
 
 def _against_lock(
