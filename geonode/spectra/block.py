@@ -66,7 +66,7 @@ def kind_of_cells(cells: Sequence[str]) -> Kind:
 
 def _kind_of_data(cells: Sequence[str]) -> Kind:
     """Kind of a row of numbers: every second cell is empty above two columns a spectrum."""
-    found = _trimmed([cell.strip(' "\r\n') for cell in cells])
+    found = trimmed([cell.strip(' "\r\n') for cell in cells])
     return "paired" if len(found) > 4 and all(found[::2]) and not any(found[1::2]) else "data"
 
 
@@ -139,14 +139,14 @@ def grid_of(
     """
     top = candidates - _header_height([cells for _, cells in rows[:candidates]])
     left, header = [number for number, _ in rows[:top]], rows[top:candidates]
-    width = len(_trimmed(header[-1][1])) or 1
+    width = len(trimmed(header[-1][1])) or 1
     longer = bool(rows[candidates:]) and all(
-        len(_trimmed(cells)) == width + 1 for _, cells in rows[candidates:]
+        len(trimmed(cells)) == width + 1 for _, cells in rows[candidates:]
     )
     if longer and counts_rows([cells[0] for _, cells in rows[candidates:]]):
         header, width = [(number, ["", *cells]) for number, cells in header], width + 1
     for number, cells in rows[candidates:]:
-        found = len(_trimmed(cells)) if len(cells) > width else len(cells)
+        found = len(trimmed(cells)) if len(cells) > width else len(cells)
         if found > width or (even and len(cells) < width):
             missing = "; add the name of the first column if it has none, as R writes tables"
             raise SpectraError(
@@ -181,9 +181,9 @@ def _header_height(rows: Sequence[Sequence[str]]) -> int:
     A row belongs to it if it is filled: all but one cell, or every second one. Of two columns, the
     row above the last one belongs to it if the last one has a unit of the axis.
     """
-    width, height = len(_trimmed(rows[-1])), 1
+    width, height = len(trimmed(rows[-1])), 1
     for row in reversed(rows[:-1]):
-        cells = _trimmed(row)
+        cells = trimmed(row)
         filled = sum(map(bool, cells))
         pairs = width > 3 and len(cells) >= width - 1 and (all(cells[::2]) or all(cells[1::2]))
         units = width > 2 or rows[-1][0].strip("()[]").lower() in UNITS
@@ -193,7 +193,7 @@ def _header_height(rows: Sequence[Sequence[str]]) -> int:
     return height
 
 
-def _trimmed(row: Sequence[str]) -> list[str]:
+def trimmed(row: Sequence[str]) -> list[str]:
     """Cells up to the last one that has something in it."""
     end = len(row)
     while end and not row[end - 1]:

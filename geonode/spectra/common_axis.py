@@ -10,6 +10,9 @@ from jaxtyping import Float
 from geonode.errors import SpectraError
 from geonode.spectra.sheet import require_values
 
+Values = Float[np.ndarray, "value"]
+Axis = Float[np.ndarray, "wavelength"]
+
 WIDEST_GAP = 5.0
 """Median steps of an axis, beyond which nothing is interpolated."""
 
@@ -24,9 +27,7 @@ def on_common_axis(
     axes: list[Float[np.ndarray, "_value"]],
     values: list[Float[np.ndarray, "_value"]],
     places: list[str],
-) -> tuple[
-    Float[np.ndarray, "wavelength"], Float[np.ndarray, "spectrum wavelength"], tuple[str, ...]
-]:
+) -> tuple[Axis, Float[np.ndarray, "spectrum wavelength"], tuple[str, ...]]:
     """The common axis, the spectra on it, and what was done, where something was.
 
     Args:
@@ -73,9 +74,7 @@ def _is_same(axis: Float[np.ndarray, "a"], other: Float[np.ndarray, "b"]) -> boo
     return bool((np.abs(axis - other) <= near).all())
 
 
-def _check(
-    axis: Float[np.ndarray, "value"], values: Float[np.ndarray, "value"], place: str
-) -> None:
+def _check(axis: Values, values: Values, place: str) -> None:
     steps = np.diff(axis)
     if len(axis) < FEWEST or not ((steps > 0).all() or (steps < 0).all()):
         raise SpectraError(
@@ -89,12 +88,7 @@ def _check(
         )
 
 
-def _interpolated(
-    common: Float[np.ndarray, "wavelength"],
-    axis: Float[np.ndarray, "value"],
-    values: Float[np.ndarray, "value"],
-    place: str,
-) -> Float[np.ndarray, "wavelength"]:
+def _interpolated(common: Axis, axis: Values, values: Values, place: str) -> Axis:
     from scipy.interpolate import PchipInterpolator  # noqa: PLC0415 - hardly any file needs it
 
     steps = np.diff(axis)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.spectra.headers import Level, concentration_header, level, role, same_unit
+from geonode.spectra.headers import concentration_header, level, role, same_unit
 from geonode.spectra.sheet import Grid, Sheet, shortest
 
 
@@ -72,7 +72,8 @@ def _table(
         stem = Path(name).stem if Path(name).suffix.lower() in endings else name
         if stem in table:
             raise SpectraError(f"{said}, row {row}: found {name[:40]!r} again, expected it once")
-        found = _level(text, grid.decimal)
+        comma = grid.decimal == "," and "." not in text
+        found = level(text.replace(",", ".", 1) if comma else text)
         if text not in ("", "nan") and (found is None or found.scan != 1):
             raise SpectraError(
                 f"{said}, row {row}: found {text[:40]!r}, expected a concentration that is finite "
@@ -87,10 +88,6 @@ def _table(
             unit = unit or found.unit
         table[stem] = found.concentration if found else None
     return table, unit
-
-
-def _level(text: str, decimal: str) -> Level | None:
-    return level(text.replace(",", ".", 1) if decimal == "," and "." not in text else text)
 
 
 def _columns(grid: Grid, said: str) -> tuple[int, int]:

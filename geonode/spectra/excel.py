@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from geonode.errors import SpectraError
-from geonode.spectra.block import find_block, grid_of, kind_of_cells, rows_said
+from geonode.spectra.block import find_block, grid_of, kind_of_cells, rows_said, trimmed
 from geonode.spectra.sheet import (
     LONGEST_NAME,
     MOST_VALUES,
@@ -177,9 +177,7 @@ def _grid(sheet: Any) -> Grid:
     rows: list[Row] = []
     width = 0
     for number, values in enumerate(_rows(sheet), start=1):
-        cells = [_text(value) for value in values]
-        while cells and not cells[-1]:
-            cells.pop()
+        cells = trimmed([_text(value) for value in values])
         width = max(width, len(cells))
         require_columns(width)
         rows.append((number, cells))

@@ -5,6 +5,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from geonode.spectra.sheet import LONGEST_NAME
+
 UNITS = {
     "nm": "nm",
     "um": "um",
@@ -91,8 +93,6 @@ _KINDS = {
     **{"energy": "energy", "photon energy": "energy", "frequency": "frequency"},
 }
 _REST = re.compile(r"\s*(?:[(\[/]|\s)\s*(?P<unit>[^\s()\[\]/][^()\[\]]*?)\s*[)\]]?")
-
-_LONGEST = 256
 
 Role = Literal["axis", "concentration", "replicate", "other"]
 
@@ -188,7 +188,7 @@ def labelled_level(name: str) -> Level | None:
     The number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns, only orders
     the scans of a level: without one it is scan 1, and with it one more.
     """
-    found = list(_WITHIN.finditer(name)) if len(name) <= _LONGEST else []
+    found = list(_WITHIN.finditer(name)) if len(name) <= LONGEST_NAME else []
     if len(found) != 1:
         return None
     (match,) = found

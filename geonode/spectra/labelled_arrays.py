@@ -251,14 +251,9 @@ def require_chunks(store: Path, data: Any, names: set[Any]) -> None:
 
 def _role(data: Any, dim: Any) -> Role | None:
     """Role of a dimension by its name, or else by the attributes of its coordinate."""
-    found = role(str(dim))
-    if found is None and dim in data.coords:
-        attributes = data[dim].attrs
-        for said in (attributes.get("long_name"), attributes.get("standard_name")):
-            found = found or (role(str(said)) if said else None)
-        unit = attributes.get("units")
-        found = found or (role(str(unit)) if unit else None)
-    return found
+    attributes = data[dim].attrs if dim in data.coords else {}
+    said = (dim, *(attributes.get(key) for key in ("long_name", "standard_name", "units")))
+    return next((found for text in said if text and (found := role(str(text)))), None)
 
 
 def _variable(data: Any, roles: dict[str, Role | None]) -> tuple[str, Any]:

@@ -44,9 +44,7 @@ Missing = Literal["refuse", "mask"]
 Window = tuple[float, float] | None
 
 TABLES: dict[str, Callable[[Path], Grid]] = {
-    ".csv": read_delimited,
-    ".tsv": read_delimited,
-    ".txt": read_delimited,
+    **dict.fromkeys((".csv", ".tsv", ".txt"), read_delimited),
     ".xlsx": read_excel,
 }
 """Readers of cells, by extension."""

@@ -88,8 +88,19 @@ def write_series(
     Raises:
         ArtifactError: it cannot be written; an older one is then intact.
     """
-    labels = _labels(table, parameters)
+    labels, replicates = _labels(table, parameters), table.replicates
     quantity, unit = labels["signal"], labels["signal_unit"]
+    arrays = [
+        ("signal", ("concentration", "wavelength"), table.spectra, unit, quantity),
+        ("scans", ("concentration",), replicates.scans, "1", "scans behind the mean spectrum"),
+    ]
+    if len(replicates.level):
+        place = "place of the level of a scan, where it was scanned twice or more"
+        away, scan = "a scan less the mean of its level", ("replicate", "wavelength")
+        arrays += [
+            ("replicate_level", ("replicate",), replicates.level, "1", place),
+            ("replicate_deviation", scan, replicates.deviations, unit, away),
+        ]
     attributes = {
         "chart": {"kappa": repr(chart.kappa), "low": chart.low, "high": chart.high},
         "labels": labels,
@@ -111,36 +122,8 @@ def write_series(
             long_name="charted concentration",
             dims=("concentration",),
         )
-        dims = ("concentration", "wavelength")
-        writer.stored("signal", dims, table.spectra, units=unit, long_name=quantity)
-        _write_replicates(writer, table.replicates, unit)
-
-
-def _write_replicates(writer: ArtifactWriter, replicates: Replicates, unit: str) -> None:
-    """Write how many scans there are, and those of levels with two or more."""
-    writer.stored(
-        "scans",
-        ("concentration",),
-        replicates.scans,
-        units="1",
-        long_name="scans behind the mean spectrum",
-    )
-    if len(replicates.level) == 0:
-        return
-    writer.stored(
-        "replicate_level",
-        ("replicate",),
-        replicates.level,
-        units="1",
-        long_name="place of the level of a scan, where it was scanned twice or more",
-    )
-    writer.stored(
-        "replicate_deviation",
-        ("replicate", "wavelength"),
-        replicates.deviations,
-        units=unit,
-        long_name="a scan less the mean of its level",
-    )
+        for name, dims, values, units, long_name in arrays:
+            writer.stored(name, dims, values, units=units, long_name=long_name)
 
 
 def read_series(path: Path) -> Series:

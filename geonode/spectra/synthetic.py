@@ -13,6 +13,10 @@ from geonode.config import AxisParameters, GenerateParameters
 from geonode.errors import ParameterError
 from geonode.spectra.table import SpectraTable
 
+Levels = Float[np.ndarray, "concentration"]
+Wavelengths = Float[np.ndarray, "wavelength"]
+Spectra = Float[np.ndarray, "concentration wavelength"]
+
 INSTRUMENT_RANGE = (190.0, 1100.0)
 """Wavelengths of UV-visible spectrometers with silicon detectors (nm); the model's range."""
 
@@ -66,25 +70,17 @@ class SyntheticResponse:
     ultraviolet_decay: float = 12.0  # nm
     scattering: float = 0.015  # absorbance at 400 nm, if all gold were aggregated (Rayleigh)
 
-    def coverage(
-        self, concentrations: Float[np.ndarray, "concentration"]
-    ) -> Float[np.ndarray, "concentration"]:
+    def coverage(self, concentrations: Levels) -> Levels:
         """Share of the binding sites that the analyte (ppb) takes: the Hill isotherm."""
         power = (concentrations / self.half_coverage) ** self.cooperativity
         return power / (1 + power)
 
-    def aggregation(
-        self, concentrations: Float[np.ndarray, "concentration"]
-    ) -> Float[np.ndarray, "concentration"]:
+    def aggregation(self, concentrations: Levels) -> Levels:
         """Aggregation relative to its largest, at half coverage: 4 theta (1 - theta)."""
         coverage = self.coverage(concentrations)
         return 4 * coverage * (1 - coverage)
 
-    def plasmon(
-        self,
-        concentrations: Float[np.ndarray, "concentration"],
-        wavelengths: Float[np.ndarray, "wavelength"],
-    ) -> Float[np.ndarray, "concentration wavelength"]:
+    def plasmon(self, concentrations: Levels, wavelengths: Wavelengths) -> Spectra:
         """Absorbance of the plasmons; its integral over wavelength is `plasmon_area`."""
         aggregation = self.aggregation(concentrations)[:, np.newaxis]
         fraction = self.largest_aggregated_fraction * aggregation
@@ -96,11 +92,7 @@ class SyntheticResponse:
         )
         return self.plasmon_area * ((1 - fraction) * dispersed + fraction * aggregated)
 
-    def methylene_blue(
-        self,
-        concentrations: Float[np.ndarray, "concentration"],
-        wavelengths: Float[np.ndarray, "wavelength"],
-    ) -> Float[np.ndarray, "concentration wavelength"]:
+    def methylene_blue(self, concentrations: Levels, wavelengths: Wavelengths) -> Spectra:
         """Absorbance of methylene blue, bound and displaced."""
         coverage = self.coverage(concentrations)[:, np.newaxis]
         dimer = self.dimer_share_bound * (1 - coverage) + self.dimer_share_free * coverage
@@ -109,11 +101,7 @@ class SyntheticResponse:
             + dimer * self.dimer_strength * _band(wavelengths, self.dimer_peak, self.dimer_width)
         )
 
-    def background(
-        self,
-        concentrations: Float[np.ndarray, "concentration"],
-        wavelengths: Float[np.ndarray, "wavelength"],
-    ) -> Float[np.ndarray, "concentration wavelength"]:
+    def background(self, concentrations: Levels, wavelengths: Wavelengths) -> Spectra:
         """Cuvette, interband absorption of gold, ultraviolet rise, scattering by aggregates."""
         aggregation = self.aggregation(concentrations)[:, np.newaxis]
         fraction = self.largest_aggregated_fraction * aggregation
@@ -125,11 +113,7 @@ class SyntheticResponse:
             + self.scattering * fraction * (400 / wavelengths) ** 4
         )
 
-    def absorbance(
-        self,
-        concentrations: Float[np.ndarray, "concentration"],
-        wavelengths: Float[np.ndarray, "wavelength"],
-    ) -> Float[np.ndarray, "concentration wavelength"]:
+    def absorbance(self, concentrations: Levels, wavelengths: Wavelengths) -> Spectra:
         """Absorbance of the whole mixture.
 
         Args:
@@ -177,7 +161,7 @@ def synthetic_scans(parameters: GenerateParameters) -> SpectraTable:
 
 
 def _band(
-    wavelengths: Float[np.ndarray, "wavelength"],
+    wavelengths: Wavelengths,
     peak: float | Float[np.ndarray, "concentration 1"],
     width: float | Float[np.ndarray, "concentration 1"],
 ) -> Float[np.ndarray, "*concentration wavelength"]:
@@ -185,7 +169,7 @@ def _band(
     return np.exp(-(((wavelengths - peak) / width) ** 2) / 2) / (np.sqrt(2 * np.pi) * width)
 
 
-def _axis(parameters: AxisParameters) -> Float[np.ndarray, "wavelength"]:
+def _axis(parameters: AxisParameters) -> Wavelengths:
     start, stop, step = parameters.start, parameters.stop, parameters.step
     low, high = INSTRUMENT_RANGE
     if start < low or stop > high:
