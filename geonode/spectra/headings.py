@@ -54,11 +54,6 @@ class Heading(NamedTuple):
         return all(level(cell) or labelled_level(cell) for cell in self.cells)
 
 
-def headings(grid: Grid) -> list[Heading]:
-    """Rows of the header of a table, from the top."""
-    return [Heading(number, cells[0], cells[1:]) for number, cells in grid.headings]
-
-
 def merged(grid: Grid, *, series: bool) -> Grid:
     """A table with a header of one row above one column a spectrum.
 
@@ -69,7 +64,7 @@ def merged(grid: Grid, *, series: bool) -> Grid:
     Raises:
         SpectraError: two rows may be the concentrations, or units contradict each other.
     """
-    rows = headings(grid)
+    rows = [Heading(number, cells[0], cells[1:]) for number, cells in grid.headings]
     others = [row for row in rows if not row.is_of_units] or rows[:1]
     units = [row for row in rows if row not in others]
     chosen = _concentrations(others) if series else None

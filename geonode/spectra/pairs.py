@@ -5,40 +5,37 @@ import numpy as np
 from geonode.errors import SpectraError
 from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.headers import axis_header, role
-from geonode.spectra.headings import Heading, headings
-from geonode.spectra.sheet import Grid, Sheet
+from geonode.spectra.sheet import Grid, Row, Sheet
 
 
-def axis_row(grid: Grid) -> Heading | None:
+def axis_row(grid: Grid) -> Row | None:
     """The row of the header that names an axis above every second column; None: there is none."""
-    for row in headings(grid):
-        cells = [row.corner, *row.cells]
+    for number, cells in grid.headings:
         named = {cell.lower() for cell in cells[::2]}
         if len(cells) >= 4 and len(cells) % 2 == 0 and len(named) == 1 and role(cells[0]) == "axis":
-            return row
+            return number, cells
     return None
 
 
-def sheet_of_pairs(grid: Grid, axis: Heading) -> Sheet:
+def sheet_of_pairs(grid: Grid, axis: Row) -> Sheet:
     """The spectra of such a table, on one axis.
 
     Raises:
         SpectraError: there is more than one row of names, an axis has gaps or text in it, or the
             axes cannot be brought to one.
     """
-    cells = [axis.corner, *axis.cells]
-    others = [row for row in headings(grid) if row != axis]
+    header_row, cells = axis
+    others = [row for row in grid.headings if row != axis]
     if len(others) > 1:
         raise SpectraError(
-            f"rows {others[0].number} and {others[1].number}: found two rows above those of the "
-            "axis, expected one row of names or concentrations"
+            f"rows {others[0][0]} and {others[1][0]}: found two rows above those of the axis, "
+            "expected one row of names or concentrations"
         )
     names, signal = cells[1::2], None
     if others:
-        above = [others[0].corner, *others[0].cells]
+        header_row, above = others[0]
         names = [one or two for one, two in zip(above[::2], above[1::2], strict=True)]
         signal = cells[1] if len({*cells[1::2]}) == 1 else None
-    header_row = others[0].number if others else axis.number
     places = [f"row {header_row}, column {2 * pair + 1}" for pair in range(len(names))]
     axes, values = [], []
     for pair, name in enumerate(names):
@@ -50,7 +47,7 @@ def sheet_of_pairs(grid: Grid, axis: Heading) -> Sheet:
         axes.append(at[there])
         values.append(of_axis[there])
     found, spectra, notes = on_common_axis(axes, values, [f"spectrum {name!r}" for name in names])
-    axis_name, axis_unit = axis_header(axis.corner)
+    axis_name, axis_unit = axis_header(cells[0])
     return Sheet(
         names=names,
         axis=found,
