@@ -2,8 +2,6 @@ import random
 import shutil
 
 import pytest
-from typer import Typer
-from typer.testing import CliRunner
 
 from benchmarks import chaos
 from benchmarks.project import Bench, FaultRow
@@ -42,15 +40,14 @@ def test_what_is_torn_or_different_is_seen(bench):
 
 
 @pytest.mark.parametrize(("problems", "status"), [((), 0), (("gone",), 1)])
-def test_what_is_lost_is_in_the_table_and_ends_with_an_error(problems, status, monkeypatch):
+def test_what_is_lost_is_in_the_table_and_ends_with_an_error(problems, status, monkeypatch, capsys):
     def rows(folder):
         yield FaultRow("fault", "a hammer", 3, problems, "noted")
 
     monkeypatch.setattr(chaos, "rows", rows)
-    application = Typer()
-    application.command()(chaos.main)
-    result = CliRunner().invoke(application, [])
-    assert result.exit_code == status
-    lost = len(problems)
-    assert f"| fault | a hammer | 3 | {3 - lost} | {lost} | noted |" in result.stdout
-    assert ("lost: gone" in result.stderr) == bool(problems)
+    with pytest.raises(SystemExit) as ended:
+        chaos.main()
+    assert ended.value.code == status
+    lost, said = len(problems), capsys.readouterr()
+    assert f"| fault | a hammer | 3 | {3 - lost} | {lost} | noted |" in said.out
+    assert ("lost: gone" in said.err) == bool(problems)

@@ -1,12 +1,9 @@
 import csv
-import warnings
 from functools import partial
 
 import numpy as np
 import pytest
 from scipy.linalg import null_space
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from geonode.metrics.gaussian_process import LENGTHS, NOISES
 from geonode.scores import baselines
@@ -14,6 +11,7 @@ from geonode.scores.baselines import BASELINES
 from geonode.scores.comparison import left_out_predictions
 from geonode.scores.series_scores import series_scores
 from geonode.spectra.chart import Chart
+from tests.scores.test_likelihood import by_search
 
 POSITIONS = np.array([-1.0, -0.7, -0.1, 0.2, 0.55, 1.0])
 LEVELS = np.array([0.0, 2.0, 5.0, 20.0, 60.0, 200.0])
@@ -125,11 +123,7 @@ def test_gaussian_process_is_the_one_with_an_output_per_wavelength(spectra):
     smooth = np.sin(POSITIONS[:, None] * np.linspace(1, 4, 40)) + 0.05 * np.tile(spectra, 6)[:, :40]
     centre = smooth.mean(axis=0)
     scale = np.std(smooth - centre)
-    kernel = ConstantKernel(1.0) * RBF(1.0, (1e-2, 1e2)) + WhiteKernel(1e-2, (1e-6, 1e1))
-    process = GaussianProcessRegressor(kernel, n_restarts_optimizer=5, random_state=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        process.fit(POSITIONS[:, None], (smooth - centre) / scale)
+    process = by_search(POSITIONS, (smooth - centre) / scale)
     for position in (-0.4, 1.2):
         expected = centre + scale * process.predict(np.array([[position]]))[0]
         predicted = baselines.gaussian_process(POSITIONS, smooth, position)

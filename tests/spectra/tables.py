@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from geonode.config import SpectraParameters
+
 LEVELS = np.array([0.0, 10.0, 20.0, 60.0])
 AXIS = np.array([400.0, 410.0, 420.0, 430.0])
 SPECTRA = np.round(np.arange(1, 17).reshape(4, 4).T / 10, 1)  # one row a level
@@ -13,6 +15,16 @@ wavelength_nm,0,10,20,60
 420,0.9,1.0,1.1,1.2
 430,1.3,1.4,1.5,1.6
 """
+
+
+def parameters(**changes):
+    """The block `spectra` of the parameters of a series, as they are but for some."""
+    values = {
+        **{"source": "series.csv", "quantity": "intensity", "unit": "counts"},
+        **{"concentration_unit": "ppb", "chart": "linear", "kappa": None},
+        **{"window": None, "missing": "mask"},
+    }
+    return SpectraParameters.model_validate(values | changes)
 
 
 def wide(names=NAMES, corner="wavelength_nm", axis=AXIS):

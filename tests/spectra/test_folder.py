@@ -1,9 +1,9 @@
 import pytest
 
-from geonode.config import SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.series import read_series_csv
+from tests.spectra.tables import parameters
 
 TABLE = """\
 raman_shift_cm-1,5,5__r2,20,60,1
@@ -13,13 +13,7 @@ raman_shift_cm-1,5,5__r2,20,60,1
 410,0.5,0.6,0.7,0.8,0.9
 400,0.1,0.2,0.3,0.4,0.5
 """
-COMMON = SpectraParameters.model_validate(
-    {
-        **{"source": "other.csv", "quantity": "intensity", "unit": "counts"},
-        **{"concentration_unit": "ppb", "chart": "linear", "kappa": None},
-        **{"window": None, "missing": "mask"},
-    }
-)
+COMMON = parameters(source="other.csv")
 
 
 @pytest.fixture
@@ -117,8 +111,8 @@ def test_a_series_has_one_file_of_any_format_but_notes(folder):
 
 def test_a_unit_that_the_file_contradicts_is_an_error(folder):
     place = folder(a__csv=TABLE.replace(",20,", ",20 µg/L,"), a__yaml="concentration_unit: ug/l")
-    parameters = parameters_of_folder(place, COMMON)["a"]
-    assert read_series_csv(parameters).labels["concentration_unit"] == "ug/l"
-    other = parameters.model_copy(update={"concentration_unit": "ppb"})
+    own = parameters_of_folder(place, COMMON)["a"]
+    assert read_series_csv(own).labels["concentration_unit"] == "ug/l"
+    other = own.model_copy(update={"concentration_unit": "ppb"})
     with pytest.raises(SpectraError, match=r"a\.csv: .* set spectra.concentration_unit to µg/L"):
         read_series_csv(other)

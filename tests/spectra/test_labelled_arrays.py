@@ -182,42 +182,36 @@ def elsewhere(folder):
     (folder / "other.raw").write_bytes((SECRET[:, None] * np.ones(4)).tobytes())
 
 
-def rewritten(folder, name, put):
-    """A NetCDF 4 file one of whose datasets is made anew."""
-    path = netcdf4(dataset(), folder)
-    with h5py.File(path, "r+") as file:
-        del file[name]
-        put(file, name)
-        if name == "absorbance" and isinstance(file.get(name, getlink=True), h5py.HardLink):
-            for place, dim in enumerate(("concentration", "wavelength")):
-                file[name].dims[place].attach_scale(file[dim])
-    return path
-
-
-def external_storage(file, name):
+def external_storage(file):
     raw = Path(file.filename).with_name("other.raw")
-    file.create_dataset(name, (4, 4), "f8", external=[(str(raw), 0, h5py.h5f.UNLIMITED)])
+    file.create_dataset("absorbance", (4, 4), "f8", external=[(str(raw), 0, h5py.h5f.UNLIMITED)])
 
 
-def external_link(file, name):
-    file[name] = h5py.ExternalLink("other.h5", "secret")
+def external_link(file):
+    file["absorbance"] = h5py.ExternalLink("other.h5", "secret")
 
 
-def linked_group(file, name):
-    file.create_dataset(name, data=SIGNAL)
+def linked_group(file):
+    file.create_dataset("absorbance", data=SIGNAL)
     file["inner/deeper"] = h5py.ExternalLink("other.h5", "/")
 
 
-def virtual(file, name):
+def virtual(file):
     layout = h5py.VirtualLayout((4, 4), "f8")
     layout[...] = h5py.VirtualSource("other.h5", "secret", (4, 4))
-    file.create_virtual_dataset(name, layout)
+    file.create_virtual_dataset("absorbance", layout)
 
 
 @pytest.mark.parametrize("put", [external_storage, external_link, linked_group, virtual])
 def test_hdf5_that_leads_to_another_file_is_refused(tmp_path, put):
     elsewhere(tmp_path)
-    path = rewritten(tmp_path, "absorbance", put)
+    path = netcdf4(dataset(), tmp_path)
+    with h5py.File(path, "r+") as file:
+        del file["absorbance"]
+        put(file)
+        if isinstance(file.get("absorbance", getlink=True), h5py.HardLink):
+            for place, dim in enumerate(("concentration", "wavelength")):
+                file["absorbance"].dims[place].attach_scale(file[dim])
     for read in (read_table, read_spectra):
         with pytest.raises(SpectraError, match=r"series\.nc: found an array in another file, exp"):
             read(path)

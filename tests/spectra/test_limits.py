@@ -9,7 +9,7 @@ import pytest
 from geonode.errors import SpectraError
 from geonode.spectra import sheet, text
 from geonode.spectra.reading import read_spectra, read_table
-from tests.bounds import LEVELS, SIGNAL, dataset, workbook
+from tests.bounds import HEAD, LEVELS, SHEET, SIGNAL, TAIL, dataset, workbook
 from tests.spectra.tables import PLAIN
 
 
@@ -54,18 +54,16 @@ def test_what_no_cell_needs_is_left_out_of_a_workbook(tmp_path):
 
 def test_cells_beyond_what_a_sheet_says_of_itself_are_read(tmp_path):
     with zipfile.ZipFile(workbook()(tmp_path)) as archive:
-        sheet_xml = archive.read("xl/worksheets/sheet1.xml")
+        sheet_xml = archive.read(SHEET)
     assert b'ref="A1:E5"' in sheet_xml
     changed = sheet_xml.replace(b'ref="A1:E5"', b'ref="A1:D4"')
-    path = workbook({"xl/worksheets/sheet1.xml": changed})(tmp_path)
+    path = workbook({SHEET: changed})(tmp_path)
     np.testing.assert_array_equal(read_table(path).spectra, SIGNAL)
 
 
 def test_a_long_cell_is_refused(tmp_path):
     cell = b'<row><c t="inlineStr"><is><t>' + b"x" * 300 + b"</t></is></c></row>"
-    space = b'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
-    content = b"<worksheet " + space + b"><sheetData>" + cell + b"</sheetData></worksheet>"
-    path = workbook({"xl/worksheets/sheet1.xml": content})(tmp_path)
+    path = workbook({SHEET: HEAD + cell + TAIL})(tmp_path)
     with pytest.raises(SpectraError, match=r"300 characters in a cell, 'xxxx.*at most 256"):
         read_table(path)
 

@@ -312,6 +312,3 @@ def test_spc_files_that_are_not_read_are_refused(file, content, message):
     with pytest.raises(SpectraError, match=message), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         read_spectra(file(content, "a.spc"))
-
-
-# measured series

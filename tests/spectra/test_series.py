@@ -19,6 +19,7 @@ from geonode.spectra.series import (
 )
 from geonode.spectra.table import SpectraTable
 from geonode.storage.artifact import open_artifact
+from tests.spectra.tables import parameters
 from tests.storage.damage import contents
 
 LEVELS = np.array([0.0, 5.0, 20.0, 60.0])
@@ -36,15 +37,6 @@ def table(replicates=(1, 3, 1, 2), first=0.0):
         scans=[random.normal(size=(count, len(AXIS))) for count in replicates],
         masked=np.array([405.0, 450.0]),
     )
-
-
-def parameters(**changes):
-    values = {
-        **{"source": "series.csv", "quantity": "intensity", "unit": "counts"},
-        **{"concentration_unit": "ppb", "chart": "linear", "kappa": None},
-        **{"window": None, "missing": "mask"},
-    }
-    return SpectraParameters.model_validate(values | changes)
 
 
 @pytest.fixture

@@ -10,16 +10,6 @@ ATTRIBUTES = {
     "text": 'a "checksum": "00000000" µ',
     "levels": [0, 1],
 }
-NAMES = (
-    "christoffel",
-    "converged",
-    "features",
-    "pair",
-    "source",
-    "start",
-    "velocity",
-    "wavelength",
-)
 RANDOM = np.random.default_rng(0)
 WAVELENGTH = np.linspace(200.0, 800.0, 7)
 SOURCE = np.array([0.0, 0.0, 10.0])
@@ -27,18 +17,28 @@ CHRISTOFFEL = RANDOM.standard_normal((2, 2, 5, 7))
 CONVERGED = RANDOM.random((2, 3)) < 0.5
 FEATURES = RANDOM.standard_normal((2, 3, 7)).astype("float32")
 VELOCITY = RANDOM.standard_normal((2, 3, 7)).astype("float32")
+VALUES = {
+    "christoffel": CHRISTOFFEL,
+    "converged": CONVERGED,
+    "features": FEATURES,
+    "pair": np.arange(3),
+    "source": SOURCE,
+    "start": np.zeros(3, "int32"),
+    "velocity": VELOCITY,
+    "wavelength": WAVELENGTH,
+}
 BLOCKS = ((0, 0), (0, 1), (1, 0), (1, 1))
 
 
 def write(path, blocks=BLOCKS, attributes=ATTRIBUTES):
     with artifact_writer(path, attributes) as writer:
         writer.coordinate("wavelength", WAVELENGTH, units="nm", long_name="Wavelength")
-        writer.coordinate("pair", np.arange(3), units="1", long_name="Pair")
+        writer.coordinate("pair", VALUES["pair"], units="1", long_name="Pair")
         writer.coordinate("source", SOURCE, dims=("pair",), units="ppb", long_name="From")
         writer.stored(
             "converged", ("member", "pair"), CONVERGED, units="1", long_name="Whether it was solved"
         )
-        writer.stored("start", ("pair",), np.zeros(3, "int32"), units="1", long_name="All zeros")
+        writer.stored("start", ("pair",), VALUES["start"], units="1", long_name="All zeros")
         grid = writer.stored_blocks(
             "christoffel",
             ("member", "fold", "node", "wavelength"),
