@@ -14,7 +14,7 @@ solver that is not installed is listed as such.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -151,23 +151,11 @@ class Entry:
         return replace(self, seconds=(*self.seconds, time.perf_counter() - begin))
 
 
-@dataclass(frozen=True)
-class Shots:
-    """A peer, made when it is first called, as its packages may be absent."""
-
-    make: Callable[[Symbol], Integrator]
-    symbol: Symbol
-    rows: Rows
-    error: float
-
-    @cached_property
-    def integrate(self) -> Integrator:
-        """Solver of initial value problems."""
-        return self.make(self.symbol)
-
-    def __call__(self, tolerance: float) -> Float[Tensor, "row"]:
-        """First velocities of all rows."""
-        return shoot(self.integrate, self.rows, tolerance, self.error)
+def shots(
+    make: Callable[[], Integrator], rows: Rows, error: float, tolerance: float
+) -> Float[Tensor, "row"]:
+    """First velocities of all rows by a peer, made when it is called: packages may be absent."""
+    return shoot(make(), rows, tolerance, error)
 
 
 def entries_of(case: Case, error: float) -> list[Entry]:
@@ -197,10 +185,10 @@ def entries_of(case: Case, error: float) -> list[Entry]:
         absent = [package for package in packages if find_spec(package) is None]
         note = f"not installed: {', '.join(absent)}" if absent else "dopri5, exact Newton"
         ladder = () if absent else TOLERANCES
-        shots = Shots(make, case.symbol, case.rows, error)
-        entries.append(Entry(name, network, note, ladder, shots))
+        made = cache(partial(make, case.symbol))
+        entries.append(Entry(name, network, note, ladder, partial(shots, made, case.rows, error)))
         if "jax" not in packages:  # the grid is in torch
-            entries.append(Entry(name, memory, note, ladder, replace(shots, rows=on_grid)))
+            entries.append(Entry(name, memory, note, ladder, partial(shots, made, on_grid, error)))
     return entries
 
 

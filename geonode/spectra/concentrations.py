@@ -7,6 +7,7 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.spectra.headers import concentration_header, level, role, same_unit
+from geonode.spectra.headings import numbered
 from geonode.spectra.sheet import Grid, Sheet, shortest
 
 
@@ -27,7 +28,6 @@ def with_concentrations(sheet: Sheet, grid: Grid, said: str, endings: tuple[str,
             a concentration is none, or they disagree in their unit.
     """
     table, unit = _table(grid, said, endings)
-    scans: dict[float, int] = {}
     names, kept, left = [], [], []
     for spectrum, (name, place) in enumerate(zip(sheet.names, sheet.name_places, strict=True)):
         if name not in table:
@@ -40,9 +40,7 @@ def with_concentrations(sheet: Sheet, grid: Grid, said: str, endings: tuple[str,
         if found is None:
             left.append(name)
             continue
-        scans[found] = scans.get(found, 0) + 1
-        mark = f"__r{scans[found]}" if scans[found] > 1 else ""
-        names.append(shortest(found) + mark)
+        names.append(shortest(found))
         kept.append(spectrum)
     if len({*sheet.names}) < len(sheet.names):
         raise SpectraError("found two spectra of one name, expected every name once")
@@ -50,7 +48,7 @@ def with_concentrations(sheet: Sheet, grid: Grid, said: str, endings: tuple[str,
     at = np.array(kept, dtype=np.int64)
     return replace(
         sheet,
-        names=names,
+        names=numbered(names),
         values=sheet.values[at],
         name_places=[sheet.name_places[spectrum] for spectrum in kept],
         understood=sheet.understood.also(f"concentrations of {said}", skipped=skipped),

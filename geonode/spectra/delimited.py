@@ -63,7 +63,8 @@ def read_delimited(path: Path) -> Grid:
     require_values(sum(dialect.most_cells(line) for _, line in body))
     rows = [*dialect.rows_above(lines[: candidates - 1])]
     for place, (number, cells) in enumerate(dialect.rows(body)):
-        rows.append((number, dialect.names(cells) if not place else dialect.named(cells)))
+        names = len(cells) if place == 0 else 1  # the header, and the first cell of a row
+        rows.append((number, dialect.names(cells[:names]) + cells[names:]))
     decimal = "point" if dialect.decimal == "." else "comma"
     understood = Understood(
         f"text, delimiter {DELIMITERS[dialect.delimiter]}, decimal {decimal}",
@@ -163,14 +164,10 @@ class Dialect(NamedTuple):
             yield number, self.names(found)
 
     def names(self, cells: list[str]) -> list[str]:
-        """Header with a decimal point where it is numbers with a decimal comma."""
+        """Names with a decimal point where they are numbers with a decimal comma."""
         if self.decimal == ".":
             return cells
         return [_named_number(c) or c if "," in c and len(c) <= LONGEST_NAME else c for c in cells]
-
-    def named(self, cells: list[str]) -> list[str]:
-        """Row whose first cell has a decimal point where it is a number with a decimal comma."""
-        return cells if self.decimal == "." else self.names(cells[:1]) + cells[1:]
 
     def marked(self, line: str) -> Iterator[str]:
         """Numbers of a line with a comma or a point in them; of levels and wavelengths the number.

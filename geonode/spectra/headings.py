@@ -74,7 +74,7 @@ def merged(grid: Grid, *, series: bool) -> Grid:
         cells = [_with_unit(cell, unit) for cell, unit in zip(cells, _units(rows), strict=True)]
     names = next((row.cells for row in others if row != found), None)
     if chosen and names and len({*zip(names, cells, strict=True)}) == len(cells):
-        cells = _numbered(cells)
+        cells = numbered(cells)
     signal = next((row.cells[0] for row in units if not _unit(row.cells[0])), grid.signal)
     return replace(grid, headings=[(found.number, [_axis(rows), *cells])], signal=signal)
 
@@ -126,8 +126,8 @@ def _with_unit(cell: str, unit: str | None) -> str:
     return f"{cell} {unit}" if unit and to_number(cell) is not None else cell
 
 
-def _numbered(cells: list[str]) -> list[str]:
-    """Concentrations with marks of scans, where a row of names tells samples apart."""
+def numbered(cells: list[str]) -> list[str]:
+    """Concentrations with marks of scans, where they are those of different samples."""
     seen: dict[str, int] = {}
     marked = []
     for cell in cells:

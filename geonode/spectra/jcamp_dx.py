@@ -144,7 +144,7 @@ def _blocks(path: Path) -> list[Block]:
     """Spectra of one file."""
     import jcamp  # type: ignore[import-untyped]  # noqa: PLC0415 - for this format alone
 
-    lines = list(_readable(read_text(require_file(path), LONGEST_LINE, LARGEST_TEXT).lines))
+    lines, data = _readable(read_text(require_file(path), LONGEST_LINE, LARGEST_TEXT).lines)
     said = io.StringIO()
     try:
         # Failed checks are printed, which is all that happens to them.
@@ -156,9 +156,8 @@ def _blocks(path: Path) -> list[Block]:
                 f"found points that are not as NPOINTS, FIRSTX and LASTX have them "
                 f"({failed.splitlines()[0]:.120}); export the spectrum again"
             )
-        if not found or len(found) != sum(_label(line) in _POINTS for line in lines):
+        if not found or len(found) != len(data):
             raise SpectraError("found a block without, or with several, XYDATA or XYPOINTS")
-        data = _data_lines(lines)
         return [_block(block, of_it) for block, of_it in zip(found, data, strict=True)]
     except SpectraError:
         raise
@@ -166,13 +165,14 @@ def _blocks(path: Path) -> list[Block]:
         raise SpectraError(f"found no JCAMP-DX spectra ({error!r:.80})") from error
 
 
-def _readable(lines: list[str]) -> Iterator[str]:
-    """Lines that the package is to read, without remarks; refuse what it would misread.
+def _readable(lines: list[str]) -> tuple[list[str], list[list[str]]]:
+    """Lines that the package is to read, without remarks, and those of points of every block.
 
     Raises:
         SpectraError: a number of points is absent or too large, a label or what its points repeat
             is too long, or a point is no plain number.
     """
+    readable, data = list[str](), list[list[str]]()
     label, length, announced, repeated, counted = "", 0, 0, 0, 0
     for number, found in enumerate(lines, start=1):
         line = found
@@ -184,6 +184,8 @@ def _readable(lines: list[str]) -> Iterator[str]:
                 announced = _count(line.partition("=")[2].strip())
                 counted += announced
                 require_values(counted)
+            elif label in _POINTS:
+                data.append([])
         elif label in _POINTS:
             repeated += sum(line.count(mark) * more for mark, more in _REPEATS.items())
             if _UNKNOWN_REPEAT.search(line) or repeated > announced:
@@ -193,6 +195,8 @@ def _readable(lines: list[str]) -> Iterator[str]:
                 )
             if "_" in line or not line.isascii():
                 raise SpectraError(f"line {number}: found {line[:40]!r}, expected plain numbers")
+            if line.strip() and not line.startswith("$$"):
+                data[-1].append(line)
         elif label not in _USED:
             continue
         length += len(line)
@@ -201,9 +205,10 @@ def _readable(lines: list[str]) -> Iterator[str]:
                 f"line {number}: found {label.upper()} of {length} characters, expected at most "
                 f"{LONGEST_LINE}; shorten it"
             )
-        yield line
+        readable.append(line)
     if not counted:
         raise SpectraError("found no NPOINTS, expected JCAMP-DX spectra")
+    return readable, data
 
 
 def _label(line: str) -> str:
@@ -217,20 +222,6 @@ def _count(text: str) -> int:
             f"found {text[:20]} points, expected a number of at most {MOST_POINTS} (NPOINTS)"
         )
     return int(text)
-
-
-def _data_lines(lines: list[str]) -> list[list[str]]:
-    """Lines of points of every block."""
-    found: list[list[str]] = []
-    inside = False
-    for line in lines:
-        if line.startswith("##"):
-            inside = _label(line) in _POINTS
-            if inside:
-                found.append([])
-        elif inside and line.strip() and not line.startswith("$$"):
-            found[-1].append(line)
-    return found
 
 
 def _check_axis(content: dict[str, Any], axis: np.ndarray, lines: list[str]) -> None:

@@ -98,7 +98,7 @@ def test_the_truth_is_that_of_the_formula_and_a_case_is_made_of_the_network(monk
     share = 1e-3 * float((case.velocity * case.sensitivity).abs().max())
     assert case.error(1.001 * case.velocity) == pytest.approx(share)
     assert case.error(case.make_v0(12).flatten()) < 1e-10
-    field = benchmark.entries_of(case, ERROR)[4].solve.rows.field
+    field = benchmark.entries_of(case, ERROR)[4].solve.args[1].field
     x = case.rows.start[:, None]
     torch.testing.assert_close(field(x), case.rows.field(x), rtol=0, atol=1e-6)
 
