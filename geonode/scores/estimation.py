@@ -10,11 +10,7 @@ from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import Estimates, estimate, posterior
 from geonode.progress import Progress, silent
-from geonode.scores.calibrations import (
-    CALIBRATIONS,
-    ConcentrationScores,
-    estimate_left_out_by,
-)
+from geonode.scores.calibrations import CALIBRATIONS, ConcentrationScores, estimate_left_out_by
 from geonode.spectra.series import Series, level_names
 from geonode.training.folds import leave_one_out
 

@@ -14,14 +14,7 @@ from typing import Any
 
 from geonode.errors import SpectraError
 from geonode.spectra.block import find_block, grid_of, kind_of_cells, rows_said, trimmed
-from geonode.spectra.sheet import (
-    LONGEST_NAME,
-    MOST_VALUES,
-    Grid,
-    Row,
-    Understood,
-    require_columns,
-)
+from geonode.spectra.sheet import LONGEST_NAME, MOST_VALUES, Grid, Row, Understood, require_columns
 
 LARGEST_WORKBOOK = 2**27
 """Bytes of a workbook once it is unpacked."""

@@ -4,14 +4,7 @@ import torch
 from scipy.interpolate import CubicHermiteSpline
 
 from geonode.geometry.grid import Grid, moved
-from tests.geometry.closed_forms import (
-    KNOWN,
-    RECIPROCAL,
-    grid_of,
-    nodes,
-    order,
-    stretched,
-)
+from tests.geometry.closed_forms import KNOWN, RECIPROCAL, grid_of, nodes, order, stretched
 from tests.geometry.precision import NoFloat64, NoWideningMove
 
 WAVES = RECIPROCAL._replace(

@@ -8,12 +8,7 @@ from geonode.errors import GeometryError
 from geonode.geometry import resolution
 from geonode.geometry.grid import Grid
 from geonode.geometry.resolution import MOST_NODES, largest_error, require_resolution
-from tests.geometry.closed_forms import (
-    RECIPROCAL,
-    Known,
-    grid_of,
-    nodes,
-)
+from tests.geometry.closed_forms import RECIPROCAL, Known, grid_of, nodes
 
 LIKE = nodes(4)
 RANDOM = 2 * torch.rand(50_000, generator=torch.Generator().manual_seed(0)).double() - 1

@@ -5,7 +5,7 @@ from scipy.stats import chi2
 
 from geonode.config import GenerateParameters
 from geonode.errors import GeonodeError
-from geonode.spectra.reading import read_table, to_csv
+from geonode.spectra.reading import to_csv
 from geonode.spectra.synthetic import SyntheticResponse, synthetic_scans
 
 RESPONSE = SyntheticResponse()
@@ -89,17 +89,11 @@ def test_every_kind_of_noise_is_of_the_stated_size_and_shape():
         assert_standard_deviation(noise[:, -1], 0.01)
 
 
-def test_a_seed_decides_every_byte_and_they_read_back(file):
+def test_a_seed_decides_every_byte():
     noise = {"detector": 0.001, "scatter": 0.005, "offset": 0.001, "slope": 0.001}
-    tables = [synthetic_scans(parameters(seed, noise)) for seed in (7, 7, 8)]
-    first, again, other = map(to_csv, tables)
+    first, again, other = (to_csv(synthetic_scans(parameters(seed, noise))) for seed in (7, 7, 8))
     assert first == again
     assert first != other
-    found = read_table(file(first))
-    assert (found.axis_name, found.axis_unit) == ("wavelength", "nm")
-    np.testing.assert_array_equal(found.axis, tables[0].axis)
-    np.testing.assert_array_equal(found.concentrations, tables[0].concentrations)
-    np.testing.assert_array_equal(np.stack(found.scans), np.stack(tables[0].scans))
 
 
 def test_size_follows_the_parameters():
