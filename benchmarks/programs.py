@@ -34,12 +34,10 @@ Step = Callable[[], object]
 
 def recorded(network: TrainablePerceptron, inputs: Tensor) -> Tensor:
     """Values of networks by operations that torch records, for its own backward pass."""
-    parts, start = [], 0
-    for part in (*network.weights, *network.biases):
-        size = part[0].numel()
-        parts.append(network.joined[:, start : start + size].unflatten(1, part.shape[1:]))
-        start += size
-    weights, biases = parts[: len(network.weights)], parts[len(network.weights) :]
+    layers, views = len(network.weights), (*network.weights, *network.biases)
+    joined = network.joined.split([view[0].numel() for view in views], dim=1)
+    parts = [one.unflatten(1, view.shape[1:]) for one, view in zip(joined, views, strict=True)]
+    weights, biases = parts[:layers], parts[layers:]
     for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
         inputs = hyperbolic_tangent(torch.baddbmm(bias, inputs, weight))
     return torch.baddbmm(biases[-1], inputs, weights[-1])
