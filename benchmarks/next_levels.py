@@ -20,6 +20,7 @@ from geonode.progress import bar
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.inspection import proposes_log
 from geonode.spectra.series import Series, read_series_csv
+from stages.paths import PARAMETERS
 
 FEWEST = 6
 """Levels of a series that has enough of them to hide."""
@@ -78,7 +79,7 @@ def main(
     orders: Annotated[int, typer.Option(help="Random orders of a series.")] = 12,
 ) -> None:
     """Compare the proposed order with even and random ones on every series of a folder."""
-    common = read_parameters(Path("params.yaml")).spectra
+    common = read_parameters(PARAMETERS).spectra
     series = {
         name: read_series_csv(own) for name, own in parameters_of_folder(folder, common).items()
     }

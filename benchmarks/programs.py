@@ -7,7 +7,6 @@ and on CUDA a captured step on one stream against its halves on two. Medians wit
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Annotated
 from unittest.mock import patch
 
@@ -25,8 +24,8 @@ from geonode.performance.timing import Quartiles, time_calls
 from geonode.spectra.series import read_series_csv
 from geonode.training.batches import Batch, batches_of
 from geonode.training.context import NestedRuns, TrainingRun
+from stages.paths import PARAMETERS
 
-PARAMETERS = Path("params.yaml")
 WARM_UP = 3
 
 Step = Callable[[], object]

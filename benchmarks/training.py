@@ -27,10 +27,9 @@ from geonode.spectra.series import Series, read_series_csv
 from geonode.storage.document import write_document
 from geonode.training.context import TrainingRun
 from geonode.training.folds import leave_one_out, training_wavelengths
+from stages.paths import PARAMETERS
 
 FORMATS = ("float64", "float32", "tf32", "bfloat16")
-PARAMETERS = Path("params.yaml")
-"""Parameters, of which the blocks `spectra` and `decoders` are used."""
 
 Features = Float[np.ndarray, "member fold pair wavelength feature"]
 

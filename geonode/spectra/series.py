@@ -76,7 +76,8 @@ class Series:
     def artifact_writer(self, path: Path, attributes: dict[str, JSON]) -> Iterator[ArtifactWriter]:
         """Write an artifact about this series: the wavelength coordinate is there already."""
         with artifact_writer(path, attributes) as writer:
-            _axis(writer, self.axis, self.labels["axis"], self.labels["axis_unit"])
+            units, name = self.labels["axis_unit"], self.labels["axis"]
+            writer.coordinate("wavelength", self.axis, units=units, long_name=name)
             yield writer
 
 
@@ -114,7 +115,9 @@ def write_series(
             units=labels["concentration_unit"],
             long_name="concentration",
         )
-        _axis(writer, table.axis, table.axis_name, table.axis_unit)
+        writer.coordinate(
+            "wavelength", table.axis, units=table.axis_unit, long_name=table.axis_name
+        )
         writer.coordinate(
             "position",
             chart.position(table.concentrations),
@@ -242,12 +245,6 @@ def _labels(table: SpectraTable, parameters: SpectraParameters) -> dict[str, str
         "axis_unit": table.axis_unit,
         "concentration_unit": parameters.concentration_unit or table.concentration_unit or "1",
     }
-
-
-def _axis(
-    writer: ArtifactWriter, axis: Float[np.ndarray, "wavelength"], name: str, unit: str
-) -> None:
-    writer.coordinate("wavelength", axis, units=unit, long_name=name)
 
 
 def _label(name: str, unit: str) -> str:

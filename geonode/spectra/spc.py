@@ -76,14 +76,14 @@ def read_spc(path: Path) -> Sheet:
         raise
     except Exception as error:  # of a damaged part, whatever it is
         raise SpectraError(f"found no SPC file that can be read ({error!r:.80})") from error
-    names = [path.stem] if len(axes) == 1 else [_name(z, at) for at, z in enumerate(along, start=1)]
-    places = [f"spectrum {number}" for number in range(1, len(names) + 1)]
+    places = [f"spectrum {number}" for number in range(1, len(axes) + 1)]
+    names = [place if z is None else f"{z:g}" for place, z in zip(places, along, strict=True)]
     if any(not np.isfinite(one).all() for one in (*axes, *values)):
         raise SpectraError("found NaN or infinity, expected finite numbers")
     axis, spectra, notes = on_common_axis(axes, values, places)
     axis_name, axis_unit = AXES.get(kind, ("axis", "1"))
     return Sheet(
-        names=names,
+        names=names if len(names) > 1 else [path.stem],
         axis=axis,
         axis_name=axis_name,
         axis_unit=axis_unit,
@@ -126,7 +126,3 @@ def _refuse_exponents(raw: Any) -> None:
                 f"spectrum {number}: found exponents {of_file} and {of_one} of its numbers, "
                 "expected one; save it with floating-point numbers, or as JCAMP-DX"
             )
-
-
-def _name(z: float | None, place: int) -> str:
-    return f"spectrum {place}" if z is None else f"{z:g}"
