@@ -8,20 +8,12 @@ import numpy as np
 from geonode.spectra.sheet import LONGEST_NAME
 
 UNITS = {
-    "nm": "nm",
-    "um": "um",
-    "µm": "um",  # micro sign
-    "μm": "um",  # Greek mu
-    "cm1": "cm-1",
-    "cm-1": "cm-1",
-    "cm^-1": "cm-1",
-    "1/cm": "cm-1",
-    "ev": "eV",
-    **dict.fromkeys(("nanometer", "nanometers", "nanometre", "nanometres"), "nm"),
-    **dict.fromkeys(("micrometer", "micrometers", "micrometre", "micrometres", "micron"), "um"),
-    **dict.fromkeys(("microns", "micron(s)"), "um"),
-    **dict.fromkeys(("cm**-1", "cm⁻¹", "/cm"), "cm-1"),
-    **dict.fromkeys(("electronvolt", "electronvolts"), "eV"),
+    **dict.fromkeys(("nm", "nanometer", "nanometers", "nanometre", "nanometres"), "nm"),
+    **dict.fromkeys(("um", "µm", "μm"), "um"),  # micro sign, Greek mu
+    **dict.fromkeys(("micrometer", "micrometers", "micrometre", "micrometres"), "um"),
+    **dict.fromkeys(("micron", "microns", "micron(s)"), "um"),
+    **dict.fromkeys(("cm-1", "cm1", "cm^-1", "cm**-1", "cm⁻¹", "1/cm", "/cm"), "cm-1"),
+    **dict.fromkeys(("ev", "electronvolt", "electronvolts"), "eV"),
 }
 """CF spelling of the units of a spectral axis, by how headers spell them (lower case)."""
 
@@ -48,10 +40,16 @@ AXIS_NAMES = {
     "lambda",
     "λ",
 }
-CONCENTRATION_NAMES = {"concentration", "concentrations", "conc", "conc.", "level", "levels"}
-REPLICATE_NAMES = {"replicate", "replicates", "rep", "repeat", "scan", "scans"}
-OTHER_NAMES = {"sample", "samples", "sample name", "name", "id", "spectrum", "spectra", "label"}
-"""Headers of names that say nothing about concentrations."""
+
+Role = Literal["axis", "concentration", "replicate", "other"]
+
+NAMES: dict[Role, set[str]] = {
+    "concentration": {"concentration", "concentrations", "conc", "conc.", "level", "levels"},
+    "axis": AXIS_NAMES,
+    "replicate": {"replicate", "replicates", "rep", "repeat", "scan", "scans"},
+    "other": {"sample", "samples", "sample name", "name", "id", "spectrum", "spectra", "label"},
+}
+"""Headers by role; others are of names that say nothing about concentrations."""
 
 _PREFIX = "[fpnuµμmcdk]?"
 _VOLUME = r"(?:[nuµμmcd]?[Ll]|[mcd]?m\^?[3³])"
@@ -94,8 +92,6 @@ _KINDS = {
 }
 _REST = re.compile(r"\s*(?:[(\[/]|\s)\s*(?P<unit>[^\s()\[\]/][^()\[\]]*?)\s*[)\]]?")
 
-Role = Literal["axis", "concentration", "replicate", "other"]
-
 
 class Level(NamedTuple):
     """Concentration and scan in the name of a spectrum.
@@ -124,13 +120,13 @@ def axis_header(header: str) -> tuple[str, str]:
 
 def axis_kind(name: str) -> str | None:
     """Kind of an axis: "length", "number" of waves, "energy" or "frequency"; None if unknown."""
-    bare = re.sub(r"[\s_-]+", " ", name).strip().lower()
+    bare = _words(name)
     return next((kind for word, kind in _KINDS.items() if bare.startswith(word)), None)
 
 
 def unknown_unit(name: str) -> str | None:
     """Unknown unit after the name of an axis; None without one."""
-    bare = re.sub(r"[\s_-]+", " ", name).strip().lower()
+    bare = _words(name)
     if bare in AXIS_NAMES:
         return None
     for word in sorted(AXIS_NAMES, key=len, reverse=True):
@@ -151,17 +147,12 @@ def concentration_header(header: str) -> tuple[str, str | None]:
 
 def role(header: str) -> Role | None:
     """Role of a column by its header; None if unknown."""
-    names: dict[Role, set[str]] = {
-        "concentration": CONCENTRATION_NAMES,
-        "axis": AXIS_NAMES,
-        "replicate": REPLICATE_NAMES,
-        "other": OTHER_NAMES,
-    }
-    for found, known in names.items():
-        bare = re.split(r"[(\[/]", header)[0]
-        for name in (header, bare, axis_header(header)[0], concentration_header(header)[0]):
-            if re.sub(r"[\s_-]+", " ", name).strip().lower() in known:
-                return found
+    bare = re.split(r"[(\[/]", header)[0]
+    parts = (header, bare, axis_header(header)[0], concentration_header(header)[0])
+    names = {_words(part) for part in parts}
+    for found, known in NAMES.items():
+        if names & known:
+            return found
     if concentration_header(header)[1] or re.fullmatch(CONCENTRATION_UNIT, header):
         return "concentration"  # before the axis: a µM is no micrometre
     if axis_header(header)[1] != "1" or header.lower() in UNITS:
@@ -215,6 +206,10 @@ def wavelength(text: str) -> tuple[float, str | None] | None:
 def same_unit(one: str, other: str) -> bool:
     """Whether two spellings are of one unit, as µM, uM and µmol/L are; nothing is converted."""
     return _plain(one) == _plain(other)
+
+
+def _words(name: str) -> str:
+    return re.sub(r"[\s_-]+", " ", name).strip().lower()
 
 
 def _plain(unit: str) -> str:

@@ -19,11 +19,6 @@ WIDE = np.array([1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0])
 OWN_CHART = ("process_on_linear_chart", "process_on_log_chart", "process_on_chart_by_evidence")
 
 
-def on_positions(name):
-    """The function of positions behind a baseline."""
-    return getattr(baselines, name)
-
-
 def linear_chart(levels):
     return Chart.of("linear", None, levels)
 
@@ -57,7 +52,7 @@ def measured_series(measured_data):
 @pytest.mark.parametrize("name", ["linear", "pchip", "natural_cubic", "nearest"])
 def test_training_spectra_are_reproduced(name, spectra):
     for position, spectrum in zip(POSITIONS, spectra, strict=True):
-        predicted = on_positions(name)(POSITIONS, spectra, float(position))
+        predicted = getattr(baselines, name)(POSITIONS, spectra, float(position))
         np.testing.assert_allclose(predicted, spectrum, atol=1e-14)
 
 
@@ -78,7 +73,7 @@ def test_low_rank_leaves_noise_out():
         noisy = np.outer(POSITIONS, shape) + 0.05 * generator.normal(size=(6, 300))
         for name in errors:
             for position in (-0.85, -0.4, 0.05, 0.4, 0.8):
-                predicted = on_positions(name)(POSITIONS, noisy, position)
+                predicted = getattr(baselines, name)(POSITIONS, noisy, position)
                 errors[name] += np.sum((predicted - position * shape) ** 2)
     assert errors["low_rank_pchip"] < 0.6 * errors["pchip"]
 
