@@ -138,14 +138,12 @@ def grid_of(
         SpectraError: a row is longer than the header, or shorter where that is no end.
     """
     top = candidates - _header_height([cells for _, cells in rows[:candidates]])
-    left, header = [number for number, _ in rows[:top]], rows[top:candidates]
+    left, header, body = rows[:top], rows[top:candidates], rows[candidates:]
     width = len(trimmed(header[-1][1])) or 1
-    longer = bool(rows[candidates:]) and all(
-        len(trimmed(cells)) == width + 1 for _, cells in rows[candidates:]
-    )
-    if longer and counts_rows([cells[0] for _, cells in rows[candidates:]]):
+    longer = bool(body) and all(len(trimmed(cells)) == width + 1 for _, cells in body)
+    if longer and counts_rows([cells[0] for _, cells in body]):
         header, width = [(number, ["", *cells]) for number, cells in header], width + 1
-    for number, cells in rows[candidates:]:
+    for number, cells in body:
         found = len(trimmed(cells)) if len(cells) > width else len(cells)
         if found > width or (even and len(cells) < width):
             missing = "; add the name of the first column if it has none, as R writes tables"
@@ -153,20 +151,14 @@ def grid_of(
                 f"row {number}: found {found} cells, expected {width} as in the header"
                 + (missing if longer else "")
             )
-    said = (rows_said(left, "above the table"),) if left else ()
-    full = [
-        (number, (cells + [""] * width)[:width]) for number, cells in header + rows[candidates:]
-    ]
-    return Grid(
-        full[: len(header)],
-        full[len(header) :],
-        decimal,
-        replace(
-            understood,
-            skipped=said + understood.skipped,
-            header_rows=tuple(number for number, _ in header),
-        ),
+    said = (rows_said([number for number, _ in left], "above the table"),) if left else ()
+    header_rows = tuple(number for number, _ in header)
+    understood = replace(understood, skipped=said + understood.skipped, header_rows=header_rows)
+    above, below = (
+        [(number, (cells + [""] * width)[:width]) for number, cells in part]
+        for part in (header, body)
     )
+    return Grid(above, below, decimal, understood)
 
 
 def counts_rows(cells: Sequence[str]) -> bool:

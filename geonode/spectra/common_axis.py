@@ -92,8 +92,7 @@ def _interpolated(common: Axis, axis: Values, values: Values, place: str) -> Axi
     from scipy.interpolate import PchipInterpolator  # noqa: PLC0415 - hardly any file needs it
 
     steps = np.diff(axis)
-    wide = np.flatnonzero(steps > WIDEST_GAP * np.median(steps))
-    for gap in wide:
+    for gap in np.flatnonzero(steps > WIDEST_GAP * np.median(steps)):
         if ((axis[gap] < common) & (common < axis[gap + 1])).any():
             raise SpectraError(
                 f"{place}: found nothing between {axis[gap]:.10g} and {axis[gap + 1]:.10g}, where "

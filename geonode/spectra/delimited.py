@@ -100,8 +100,6 @@ def _commented_header(every: Numbered, first: tuple[int, str]) -> Numbered:
 
 def _skipped(every: Numbered, rows: Numbered) -> tuple[str, ...]:
     """Lines that are no part of the table, for people."""
-    if not rows:
-        return ()
     inside, (first, _), (last, _) = {number for number, _ in rows}, rows[0], rows[-1]
     parts: dict[str, list[int]] = {}
     for number, line in every:

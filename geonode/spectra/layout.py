@@ -90,11 +90,9 @@ def _direction(
     across, down = grid.header[1:], grid.column(0)
     if all(to_number(name) is None and wavelength(name) for name in across):
         return "rows"
-    numbers_across = all(to_number(name) is not None for name in across)
-    numbers_down = all(to_number(name) is not None for name in down)
-    if not numbers_across:
+    if any(to_number(name) is None for name in across):
         return "columns"
-    if not numbers_down:
+    if any(to_number(name) is None for name in down):
         return "rows"
     if most_levels is not None and (len(across) > most_levels) != (len(down) > most_levels):
         return "rows" if len(across) > most_levels else "columns"
@@ -118,11 +116,11 @@ def _refuse_turned(grid: Grid, most_levels: int) -> None:
     if len(across) < len(grid.header) - 1 or len(down) < len(grid.rows):
         return
     low, high = PLAUSIBLE.get(axis_header(grid.header[0])[1], PLAUSIBLE["nm"])
-    would_be_axis = bool((low <= across).all() and (across <= high).all()) and bool(
-        (np.diff(across) > 0).all() or (np.diff(across) < 0).all()
+    is_axis, would_be_axis = (
+        bool((low <= found).all() and (found <= high).all()) for found in (down, across)
     )
-    is_axis = bool((low <= down).all() and (down <= high).all())
     steps = np.diff(across)
+    would_be_axis = would_be_axis and bool((steps > 0).all() or (steps < 0).all())
     even = len(across) >= FEWEST_EVEN and bool(np.allclose(steps, steps[:1], rtol=1e-3))
     doubtful = not is_axis or (even and len(across) > len(down))
     if would_be_axis and doubtful and len(down) <= most_levels:

@@ -295,10 +295,10 @@ def _read_folder(path: Path, apart: Path | None) -> Sheet:
                 f"({', '.join(SUFFIXES)})"
             )
         try:
-            is_table = suffix in TABLES
-            found[file.name] = (
-                sheet_of(_named(_read_grid(file)), None) if is_table else SHEETS[suffix](file)
-            )
+            if suffix in TABLES:
+                found[file.name] = sheet_of(_named(_read_grid(file)), None)
+            else:
+                found[file.name] = SHEETS[suffix](file)
         except SpectraError as error:
             raise SpectraError(f"{file.name}: {error}") from error
     return together(found)
