@@ -4,12 +4,9 @@ import torch
 from scipy.interpolate import CubicHermiteSpline
 
 from geonode.geometry.grid import Grid, moved
-from tests.geometry.closed_forms import KNOWN, RECIPROCAL, grid_of, nodes, order, stretched
+from tests.geometry.closed_forms import KNOWN, grid_of, nodes, stretched
 from tests.geometry.precision import NoFloat64, NoWideningMove
 
-WAVES = RECIPROCAL._replace(
-    log_sqrt=lambda x: 0.3 * torch.sin(3 * x), symbol=lambda x: 0.9 * torch.cos(3 * x)
-)
 MAKE = pytest.mark.parametrize("make", [nodes, stretched])
 
 
@@ -27,28 +24,11 @@ def exact(metrics, positions):
     )
 
 
-def errors(metrics, positions, points):
-    """Largest error of ln sqrt(g) and of the symbol, of every row."""
-    found = grid_of(metrics, positions).lookup(points)
-    truth = exact(metrics, points)
-    return [(one - other).abs().amax(1) for one, other in zip(found, truth, strict=True)]
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_uniform_nodes_end_exactly_and_are_evenly_spaced(dtype):
     x = nodes(2000, dtype)
     assert (x[0], x[-1], x.dtype) == (-1, 1, dtype)
     np.testing.assert_allclose(x, np.linspace(-1, 1, 2000), atol=2 * torch.finfo(dtype).eps)
-
-
-@MAKE
-def test_orders_of_ln_sqrt_g_and_of_the_symbol(make):
-    resolutions, curved = [20, 40, 80, 160], (RECIPROCAL, WAVES)
-    found = [errors(curved, make(n + 1), random(2)) for n in resolutions]
-    for quantity, expected in enumerate((4, 3)):
-        for column in range(2):
-            series = [float(error[quantity][column]) for error in found]
-            assert order([1 / n for n in resolutions], series) == pytest.approx(expected, abs=0.3)
 
 
 def test_a_lookup_is_the_hermite_spline_of_scipy():
