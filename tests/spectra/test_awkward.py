@@ -201,17 +201,11 @@ REFUSED = [
     (plain("20,60", "-20,60"), "row 1, column 4: found '-20'.*negative"),
     (plain("20,60", "1e999,60"), "row 1, column 4: found '1e999'.*finite"),
     (plain("0,10", "blank,10"), "'blank'.*write 0 for a blank"),
-    (
-        plain("20,60", "10.0,60"),
-        r"column 3 \('10'\) and row 1, column 4 \('10.0'\) are the same .*",
-    ),
+    (plain("20,60", "10.0,60"), r"column 3 \('10'\) and row 1, column 4 \('10.0'\) are the same"),
     (plain("20,60", "20__r2,60"), "row 1, column 4: found '20__r2' but no '20'"),
     (plain("20,60", "20__r1,60"), "found '20__r1'"),
     (plain("0,10,20,60", "0,10,20,20__r2"), "found 3 concentrations, expected 4 to 50"),
-    (
-        text([["nm", *map(str, range(51))], *(["1", *["1"] * 51],) * 3]),
-        "row 3: found 1 on the axis",
-    ),
+    (text([["nm", *map(str, range(51))], *(["1", *["1"] * 51],) * 3]), "row 3: found 1 on the"),
     (plain("10,20,60", "10 ppb,20,60 ppm"), "row 1, column 5: found concentrations in ppm and in"),
     (text(tall(names=["0", "10 ppm", "20", "60"])), "row 3, column 1: .* in ppm and in ppb"),
     (text(tall("sample")), "row 2, column 1: found '0' as name of a sample, expected a c"),
@@ -224,19 +218,13 @@ REFUSED = [
     (text(above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 4])), "in ppb and in ppm"),
     (text(above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb"])), "in ppm and in ppb"),
     # pairs and long tables
-    (
-        cary(["Baseline 100%T", *PPB[1:]]),
-        "'Baseline 100%T', expected a concentration.*spectra.conc",
-    ),
+    (cary(["Baseline 100%T", *PPB[1:]]), "'Baseline 100%T', expected a concentration.*spectra.con"),
     (cary(PPB).replace("410,0.6", ",0.6"), "row 4: found a value of '10 ppb' without its wavel"),
     (text([*long(), ["10", "410", "0"]]), "found 10 at 410 again, first in row .* replicate"),
     ("conc,nm,A,B\n1,2,3,4\n", "row 1: found the columns 'conc', 'nm', 'A', 'B', expected one of"),
     (text([*long(), ["10", "", "0"]]), "row 18, column 'wavelength_nm': found no number"),
     # marks that may be of thousands or of decimals, by the part that is not settled
-    (
-        groups("0,5", names=["0", "1.000", "2.000", "5.000"]),
-        "'5.000' .* point .*: it is 5.000 or 50",
-    ),
+    (groups("0,5", names=["0", "1.000", "2.000", "5.000"]), "'5.000' .* point .*is 5.000 or 50"),
     (groups("0,5", axis=["1.000", "1.010", "1.020"]), "'1.020' .* its point .* 1.020 or 1020;"),
     (groups("0,5", names=["0 ppb", "1.000 ppb", "2.000 ppb", "5.000 ppb"]), "'5.000' .* its point"),
     (groups("1.234"), "'1.234' .* its point .*: it is 1.234 or 1234;"),
@@ -248,10 +236,7 @@ REFUSED = [
     ("nm 0,5\n400 1,5\n410 2,5\n420 3,5\n", "two ways to read .* comma and delimiter blanks"),
     # columns that pandas has renamed
     (groups("1", names=["0", "10", "10.1", "20"]), "'10.1' beside '10': a level of its own, or wh"),
-    (
-        groups("1", names=["0", "10", "20", "10.1", "20.1"]),
-        "'10.1' .* set spectra.replicates to levels or",
-    ),
+    (groups("1", names=["0", "10", "20", "10.1", "20.1"]), "'10.1' .* set spectra.replicates"),
     # which way a table runs
     (text(wide(corner="x")), "row 1, column 1: found 'x', which does not tell whether"),
     (LEVELS_BELOW, r"row 1, column 1: .* write concentration in the first"),

@@ -178,19 +178,13 @@ REFUSED = [
     (changed("NANOMETERS", "1/CM", count=1), "block 2: found axis .*nm.*, expected"),
     (changed("ABSORBANCE", "TRANSMITTANCE", count=1), "block 2: found signal ABS"),
     (changed("XYDATA=(X++(Y..Y))", "PEAK TABLE=(XY..XY)"), "found .* points, expected"),
-    (
-        changed("##XYDATA", "##XYPOINTS=(XY..XY)\n400 1\n##XYDATA"),
-        "a block without, or with several",
-    ),
+    (changed("##XYDATA", "##XYPOINTS=(XY..XY)\n400 1\n##XYDATA"), "a block without, or with sev"),
     ("\0" * 10, "found binary data or a line of 1024 characters"),
     ("", "found no NPOINTS"),
     # an axis that contradicts itself
     (changed("FIRSTX=400", "FIRSTX=500", "LASTX=409", "LASTX=509"), "X of line 1"),
     (changed("LASTX=409", "LASTX=410.5"), "X of line 2 of points: found 405"),
-    (
-        changed("LASTX=409", "LASTX=411", form=dif),
-        "X of line 2 of points: found 404, expected 404.88",
-    ),
+    (changed("LASTX=409", "LASTX=411", form=dif), "X of line 2 of points: found 404, expected 404"),
     (changed("FIRSTX=400", "FIRSTX=0.4", "LASTX=409", "LASTX=0.409"), "X-Check failed"),
     (changed("XFACTOR=1.0", "XFACTOR=0.5"), "X-Check failed"),
     (changed("##NPOINTS", "##DELTAX=2\n##NPOINTS"), "DELTAX: found 418, expected 409"),

@@ -115,10 +115,7 @@ def test_what_is_not_finite_not_whole_or_does_not_fit_is_refused(path, put, mess
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        (
-            {"files": {}, "checksum": ""},
-            r"attributes \['checksum', 'files'\] are taken by the seal",
-        ),
+        ({"files": {}, "checksum": ""}, r"attributes \['checksum', 'files'\] are taken by"),
         ({"kappa": float("nan")}, "cannot be written as JSON"),
     ],
 )
