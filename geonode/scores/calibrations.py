@@ -93,9 +93,7 @@ CALIBRATIONS: dict[str, Calibration] = {
 }
 
 
-def estimate_left_out_by(
-    calibration: Calibration, series: Series
-) -> Float[np.ndarray, "concentration"]:
+def estimate_left_out_by(calibration: Calibration, series: Series) -> Concentrations:
     """Estimate the concentration of every spectrum of a series from the other levels.
 
     Args:
@@ -139,11 +137,7 @@ class ConcentrationScores:
     q2: float
 
     @classmethod
-    def of(
-        cls,
-        levels: Float[np.ndarray, "concentration"],
-        estimates: Float[np.ndarray, "concentration"],
-    ) -> "ConcentrationScores":
+    def of(cls, levels: Concentrations, estimates: Concentrations) -> "ConcentrationScores":
         """Score estimates.
 
         Args:

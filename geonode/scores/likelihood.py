@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+Positions = Float[np.ndarray, "level"]
+
 CONSTANTS, LENGTHS, NOISES = (1e-5, 1e5), (1e-2, 1e2), (1e-6, 1e1)
 """Bounds of the variance of the process, its length (chart) and the variance of the noise."""
 
@@ -27,18 +29,14 @@ class RbfKernel(NamedTuple):
     length: float
     noise: float
 
-    def weights(
-        self, training: Float[np.ndarray, "level"], position: float
-    ) -> Float[np.ndarray, "level"]:
+    def weights(self, training: Positions, position: float) -> Positions:
         """Weights of the training values in the prediction at a position."""
         covariance = self.constant * _rbf(training[:, None] - training, self.length)
         covariance[np.diag_indices(len(training))] += self.noise
         return np.linalg.solve(covariance, self.constant * _rbf(training - position, self.length))
 
 
-def most_likely(
-    training: Float[np.ndarray, "level"], values: Float[np.ndarray, "level output"]
-) -> RbfKernel:
+def most_likely(training: Positions, values: Float[np.ndarray, "level output"]) -> RbfKernel:
     """Find the kernel with the largest likelihood of values with mean zero.
 
     Args:

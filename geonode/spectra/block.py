@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
 from geonode.spectra.headers import UNITS
-from geonode.spectra.sheet import Grid, Row, Understood, to_number
+from geonode.spectra.sheet import Decimal, Grid, Row, Understood, to_number
 
 Kind = Literal["data", "paired", "named", "number", "text", "blank"]
 """Of a row: numbers throughout, or in every second cell, numbers behind a name, a number alone, no
@@ -118,12 +118,7 @@ def _run(kinds: Sequence[Kind], body: Kind) -> int | None:
 
 
 def grid_of(
-    rows: list[Row],
-    candidates: int,
-    decimal: Literal[".", ","],
-    understood: Understood,
-    *,
-    even: bool,
+    rows: list[Row], candidates: int, decimal: Decimal, understood: Understood, *, even: bool
 ) -> Grid:
     """The table that rows of cells are.
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from geonode.spectra.block import find_block, grid_of, kind_of_line, rows_said
 from geonode.spectra.headers import level, wavelength
 from geonode.spectra.sheet import (
     LONGEST_NAME,
+    Decimal,
     Grid,
     Row,
     Understood,
@@ -116,7 +117,7 @@ class Dialect(NamedTuple):
     """Separator of cells and mark of decimals."""
 
     delimiter: str
-    decimal: Literal[".", ","]
+    decimal: Decimal
 
     def most_cells(self, line: str) -> int:
         """Largest number of cells of a line."""
@@ -222,7 +223,7 @@ def _fit(rows: list[list[str]], dialect: Dialect) -> tuple[float, list[list[str 
     return even + (right / total if total else 0.0), said
 
 
-def _decimal_mark(lines: Numbered, delimiter: str) -> Literal[".", ","]:
+def _decimal_mark(lines: Numbered, delimiter: str) -> Decimal:
     """Mark of the decimals, where the delimiter is no comma: that of cells that are numbers."""
     if delimiter == ",":
         return "."

@@ -106,6 +106,9 @@ class Sheet:
         return f"{self.axis_places[wavelength]}, {word} {self.names[spectrum]!r}"
 
 
+Decimal = Literal[".", ","]
+"""Mark of the decimals."""
+
 Row = tuple[int, list[str]]
 """Number of a row, counted from 1 as an editor shows it, and its cells."""
 
@@ -127,7 +130,7 @@ class Grid:
 
     headings: list[Row]
     rows: list[Row]
-    decimal: Literal[".", ","]
+    decimal: Decimal
     understood: Understood
     signal: str | None = None
 
@@ -209,7 +212,7 @@ class Grid:
         return number
 
 
-def to_number(text: str, decimal: str = ".") -> float | None:
+def to_number(text: str, decimal: Decimal = ".") -> float | None:
     """A number as data files write it, which is less than `float` takes; None: it is none."""
     if len(text) > LONGEST_NAME:
         return None

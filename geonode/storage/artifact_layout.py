@@ -19,6 +19,7 @@ import zarr
 
 from geonode.storage.seal import UNSEALED
 
+Shape = tuple[int, ...]
 JSON = dict[str, Any] | list[Any] | str | int | float | bool | None
 
 ROOT = "zarr.json"
@@ -29,9 +30,7 @@ CRC_BYTES = 4
 HALF_WRITTEN = ".partial"  # suffix of Zarr's files until they are complete
 
 
-def chunks_and_shards(
-    shape: tuple[int, ...], itemsize: int, block_dims: int
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def chunks_and_shards(shape: Shape, itemsize: int, block_dims: int) -> tuple[Shape, Shape]:
     """Shapes of the inner chunks, of about 1 MiB, and of the shards, one for each block."""
     lead, (rows, *rest) = (1,) * block_dims, shape[block_dims:]
     count = min(rows, math.ceil(rows * math.prod(rest) * itemsize / CHUNK_BYTES))
@@ -41,7 +40,7 @@ def chunks_and_shards(
     return (*lead, rows_per_chunk, *rest), (*lead, rows_per_shard, *rest)
 
 
-def part_of(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+def part_of(shape: Shape, itemsize: int) -> Shape:
     """Shape of contiguous parts of about 1 MiB or less of an array in C order."""
     part = list(shape)
     for axis in range(len(shape)):

@@ -25,6 +25,7 @@ from geonode.storage.artifact_layout import (
     JSON,
     ROOT,
     SEAL_AT,
+    Shape,
     chunk_file,
     chunks_and_shards,
     fill_value,
@@ -227,7 +228,7 @@ class ArtifactWriter:
         self,
         name: str,
         dims: tuple[str, ...],
-        shape: tuple[int, ...],
+        shape: Shape,
         dtype: DTypeLike,
         *,
         units: str,
@@ -256,7 +257,7 @@ class ArtifactWriter:
         self,
         name: str,
         dims: tuple[str, ...],
-        shape: tuple[int, ...],
+        shape: Shape,
         dtype: DTypeLike,
         *,
         units: str,
@@ -291,12 +292,7 @@ class ArtifactWriter:
         return self.parts.mapped(name)
 
     def _declare(
-        self,
-        name: str,
-        dims: tuple[str, ...],
-        shape: tuple[int, ...],
-        dtype: DTypeLike,
-        block_dims: int,
+        self, name: str, dims: tuple[str, ...], shape: Shape, dtype: DTypeLike, block_dims: int
     ) -> np.dtype:
         """Check an array against earlier ones, and return its dtype on disk."""
         dtype = np.dtype(dtype).newbyteorder("<")

@@ -27,6 +27,9 @@ from geonode.storage.pipeline import (
 )
 from geonode.storage.weights import read_weights
 
+Lock = dict[str, Record]
+"""Records of `dvc.lock` by stage."""
+
 _COMPARED = ("nfiles", "size", "md5")
 _SEALED = ("arrays", "weights")  # kinds whose seal names their inputs
 _LOG = logging.getLogger(__name__)
@@ -116,9 +119,7 @@ def workload(root: Path) -> int:
     return 2 * sum(size_of(root / output.path) for output in outputs(root))
 
 
-def _with_cache(
-    root: Path, finding: Finding, output: Output, lock: dict[str, Record] | None
-) -> Finding:
+def _with_cache(root: Path, finding: Finding, output: Output, lock: Lock | None) -> Finding:
     """Finding with a note if the cache of DVC would restore a damaged copy."""
     record = lock[output.stage].outs.get(output.path) if lock and output.stage in lock else None
     damaged = damaged_in_cache(root, record) if record else []
@@ -163,9 +164,7 @@ def _arrays(path: Path, shown: str, *, numbers: bool) -> Iterator[Finding]:
                 yield Finding(shown, name, "damaged", message)
 
 
-def _against_lock(
-    path: Path, output: Output, lock: dict[str, Record], report: Progress
-) -> Iterator[Finding]:
+def _against_lock(path: Path, output: Output, lock: Lock, report: Progress) -> Iterator[Finding]:
     record = lock[output.stage].outs.get(output.path) if output.stage in lock else None
     if record is None or record.get("hash") != "md5":
         message = f"{path}: {LOCK} keeps no MD5 of it; run `dvc repro`"
@@ -237,9 +236,7 @@ def _lineage(root: Path, intact: list[Output]) -> Iterator[Finding]:
             yield Finding(path, "", "stale", message)
 
 
-def _lineage_of_lock(
-    root: Path, declared: list[Output], lock: dict[str, Record]
-) -> Iterator[Finding]:
+def _lineage_of_lock(root: Path, declared: list[Output], lock: Lock) -> Iterator[Finding]:
     """Outputs of stages that DVC last ran on other than the present inputs."""
     made = {
         path: (maker, record) for maker, kept in lock.items() for path, record in kept.outs.items()
