@@ -35,29 +35,17 @@ def write(path, blocks=BLOCKS, attributes=ATTRIBUTES):
         writer.coordinate("wavelength", WAVELENGTH, units="nm", long_name="Wavelength")
         writer.coordinate("pair", VALUES["pair"], units="1", long_name="Pair")
         writer.coordinate("source", SOURCE, dims=("pair",), units="ppb", long_name="From")
-        writer.stored(
-            "converged", ("member", "pair"), CONVERGED, units="1", long_name="Whether it was solved"
-        )
+        writer.stored("converged", ("member", "pair"), CONVERGED, units="1", long_name="Solved")
         writer.stored("start", ("pair",), VALUES["start"], units="1", long_name="All zeros")
-        grid = writer.stored_blocks(
-            "christoffel",
-            ("member", "fold", "node", "wavelength"),
-            CHRISTOFFEL.shape,
-            CHRISTOFFEL.dtype,
-            units="1",
-            long_name="Christoffel symbol",
-            block_dims=2,
-        )
+        dims = ("member", "fold", "node", "wavelength")
+        about = {"units": "1", "long_name": "Christoffel symbol", "block_dims": 2}
+        grid = writer.stored_blocks("christoffel", dims, CHRISTOFFEL.shape, "f8", **about)
         for index in blocks:
             grid[index] = CHRISTOFFEL[index]
+        dims = ("member", "pair", "wavelength")
         for name, values in (("features", FEATURES), ("velocity", VELOCITY)):
             mapped = writer.mapped(
-                name,
-                ("member", "pair", "wavelength"),
-                values.shape,
-                values.dtype,
-                units="1",
-                long_name=name.title(),
+                name, dims, values.shape, "f4", units="1", long_name=name.title()
             )
             mapped[...] = values
     return path

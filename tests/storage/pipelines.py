@@ -87,26 +87,12 @@ def write_solved(path: Path, wavelength=WAVELENGTH, slope=SLOPE, features=FEATUR
         writer.coordinate(
             "position", np.array([0.0, 0.5]), dims=("node",), units="1", long_name="charted"
         )
-        blocks = writer.stored_blocks(
-            "slope",
-            ("member", "node", "wavelength"),
-            slope.shape,
-            slope.dtype,
-            units="1",
-            long_name="slope",
-            block_dims=1,
-        )
+        about, dims = {"units": "1", "long_name": "slope"}, ("member", "node", "wavelength")
+        blocks = writer.stored_blocks("slope", dims, slope.shape, "f8", block_dims=1, **about)
         for member, block in enumerate(slope):
             blocks[(member,)] = block
-        mapped = writer.mapped(
-            "features",
-            ("member", "wavelength", "feature"),
-            features.shape,
-            features.dtype,
-            units="1",
-            long_name="features",
-        )
-        mapped[...] = features
+        about, dims = {"units": "1", "long_name": "features"}, ("member", "wavelength", "feature")
+        writer.mapped("features", dims, features.shape, "f8", **about)[...] = features
 
 
 def write_metric(path: Path, **tensors) -> None:
