@@ -59,11 +59,10 @@ def _of_netcdf(path: str) -> Iterator[Any]:
     import h5py  # noqa: PLC0415
 
     def arrays() -> Iterator[Any]:
-        seen: list[object] = []
         elsewhere: list[bool] = []
 
         def look(_: str, item: Any) -> None:
-            seen.append(getattr(item, "chunks", None))
+            getattr(item, "chunks", None)  # which is read
             if isinstance(item, h5py.Dataset):
                 elsewhere.append(bool(item.external) or item.is_virtual)
 

@@ -10,15 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from geonode.spectra.reading import (
-    UNCHOSEN,
-    Choices,
-    Missing,
-    Window,
-    errors_naming,
-    read_series_sheet,
-    series_of,
-)
+from geonode.spectra.reading import UNCHOSEN, Choices, Missing, Window, sheet_and_series
 from geonode.spectra.sense import doubts
 from geonode.spectra.sheet import Sheet, shortest
 from geonode.spectra.table import SpectraTable
@@ -138,9 +130,7 @@ def inspect_file(
     Raises:
         SpectraError: as `read_table`.
     """
-    with errors_naming(path):
-        sheet = read_series_sheet(path, choices)
-        table = series_of(sheet, window, missing, choices.replicates)
+    sheet, table = sheet_and_series(path, window, missing, choices)
     axis = table.axis
     return Inspection(
         source=str(path),

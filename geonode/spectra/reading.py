@@ -120,12 +120,10 @@ def read_table(
         SpectraError: the file cannot be read, or is no series; the message names file, row,
             column, what was found and what was expected.
     """
-    with errors_naming(path):
-        sheet = read_series_sheet(path, choices)
-        table = series_of(sheet, window, missing, choices.replicates)
-        for line in (*sheet.understood.notes, *doubts(sheet, table)):
-            _LOG.warning("%s: %s", printable(str(path)), line)
-        return table
+    sheet, table = sheet_and_series(path, window, missing, choices)
+    for line in (*sheet.understood.notes, *doubts(sheet, table)):
+        _LOG.warning("%s: %s", printable(str(path)), line)
+    return table
 
 
 def read_spectra(
@@ -219,18 +217,22 @@ def errors_naming(path: Path) -> Iterator[None]:
         raise SpectraError(f"{path}: {' '.join(str(error).split())}") from error
 
 
-def read_series_sheet(path: Path, choices: Choices) -> Sheet:
-    """Spectra of a file, called by their concentrations.
+def sheet_and_series(
+    path: Path, window: Window, missing: Missing, choices: Choices
+) -> tuple[Sheet, SpectraTable]:
+    """Spectra of a file, called by their concentrations, and the series that they are.
 
     Raises:
-        SpectraError, OSError, UnicodeDecodeError: as `read_sheet`; or the second table is none.
+        SpectraError: as `read_table`.
     """
     second = choices.concentrations
-    if second is None:
-        return read_sheet(path, most_levels=MOST_LEVELS, sheet_name=choices.sheet)
-    sheet = read_sheet(path, most_levels=None, sheet_name=choices.sheet, apart=second)
-    with errors_naming(second):
-        return with_concentrations(sheet, _read_grid(second), second.name, SUFFIXES)
+    most = MOST_LEVELS if second is None else None
+    with errors_naming(path):
+        sheet = read_sheet(path, most_levels=most, sheet_name=choices.sheet, apart=second)
+        if second is not None:
+            with errors_naming(second):
+                sheet = with_concentrations(sheet, _read_grid(second), second.name, SUFFIXES)
+        return sheet, _series_of(sheet, window, missing, choices.replicates)
 
 
 def read_sheet(
@@ -316,8 +318,8 @@ def _named(grid: Grid) -> Grid:
     )
 
 
-def series_of(
-    sheet: Sheet, window: Window, missing: Missing, replicates: Replicates = "ask"
+def _series_of(
+    sheet: Sheet, window: Window, missing: Missing, replicates: Replicates
 ) -> SpectraTable:
     """The series that named spectra are.
 
