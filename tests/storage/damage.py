@@ -4,6 +4,10 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
+from geonode.errors import CorruptArtifactError
+
 
 def flip_every_byte(file: Path) -> Iterator[int]:
     """Flip one random bit of every byte in turn, yield the byte's offset, and put it back."""
@@ -30,6 +34,20 @@ def empty(file: Path) -> None:
 
 
 DAMAGES: tuple[Callable[[Path], None], ...] = (cut, extend, empty)
+
+
+def assert_damage_is_found(file: Path, read: Callable[[Path], object]) -> None:
+    """A flipped bit in any byte of a file, and another length, are errors of reading it."""
+    for offset in flip_every_byte(file):
+        with pytest.raises(CorruptArtifactError):
+            read(file)
+            pytest.fail(f"byte {offset}")
+    kept = file.read_bytes()
+    for damage in DAMAGES:
+        damage(file)
+        with pytest.raises(CorruptArtifactError, match=f"{file.name}: the file fails its checksum"):
+            read(file)
+        file.write_bytes(kept)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
