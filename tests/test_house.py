@@ -53,7 +53,6 @@ def functions(file):
 # layers: every room, and the rooms that it may look into besides itself
 
 GROUND = {
-    "arguments",
     "errors",
     "config",
     "parameter_types",
