@@ -152,7 +152,7 @@ def require_resolution(curve: Curve, series: Series, axis: Float[np.ndarray, "fo
     noise = noise_along_the_axis(series.axis, series.signal)
     lost = ((back - series.signal) ** 2).mean(axis=1) > (NOISES * noise) ** 2
     for place, level in enumerate(series.concentrations.tolist()):
-        knew = _holds(as_it_is.sets[place], level) and as_it_is.fits[place]
+        knew = _overlap(as_it_is.sets[place], [(level, level)]) and as_it_is.fits[place]
         knows = found.fits[place] and _overlap(as_it_is.sets[place], found.sets[place])
         if lost[place] and knew and not knows:
             raise SpectraError(
@@ -197,7 +197,3 @@ def _distances(rows: np.ndarray, nodes: np.ndarray, offset: bool) -> np.ndarray:
 
 def _overlap(one: list[tuple[float, float]], other: list[tuple[float, float]]) -> bool:
     return any(low <= top and bottom <= high for low, high in one for bottom, top in other)
-
-
-def _holds(intervals: list[tuple[float, float]], level: float) -> bool:
-    return any(low <= level <= high for low, high in intervals)

@@ -235,9 +235,9 @@ def _law_of_inner_folds(
             "estimation: found inner.members 0, expected 1 or more, as errors inside the folds "
             "say how far a spectrum may be off; or set decoders.kind to posterior or blend"
         )
-    sides = [_Errors.of(model, inner, side, basis, offset) for side in (0, 1)]
-    moment = np.where(inside[:, None, None], sides[0].moment, sides[1].moment)
-    freedom = np.where(inside, sides[0].freedom, sides[1].freedom)
+    within, beyond = (_second_moment(model, inner, side, basis, offset) for side in (0, 1))
+    moment = np.where(inside[:, None, None], within[0], beyond[0])
+    freedom = np.where(inside, within[1], beyond[1])
     return _Law(disagreement + moment, freedom, np.ones_like(inside), CREDIBLE)
 
 
@@ -251,16 +251,17 @@ def _noise_of_a_scan(model: SpectralModel) -> Float[np.ndarray, "row wavelength"
 
 def _at_nodes(model: SpectralModel, basis: np.ndarray) -> tuple[Nodes, np.ndarray, np.ndarray]:
     """Nodes, with the scores of the predictions there and their covariance D."""
-    if model.has_posterior:
-        levels = model.series.concentrations[model.fold.training]
-        knots = knots_over_range(levels)
-        scores, disagreement, sqrt_metric = _predicted(model, knots, basis)
-        nodes = nodes_on_metric(levels, knots, sqrt_metric)
-    else:
-        nodes = _chart_nodes(model)
-        scores, disagreement, _ = _predicted(model, nodes.knots, basis)
+    levels, on_chart = model.series.concentrations[model.fold.training], _chart_nodes(model)
+    knots = knots_over_range(levels) if model.has_posterior else on_chart.knots
+    predicted = model.predict(knots).predicted
+    metric = predicted.sqrt_metric
+    nodes = on_chart if metric is None else nodes_on_metric(levels, knots, metric[0])
+    rows = predicted.factors @ basis.T
+    disagreement = rows.swapaxes(1, 2) @ rows
+    if predicted.even is not None:
+        disagreement = disagreement + predicted.even[:, None, None] * np.eye(len(basis))
     fine = np.linspace(0, 1, NODES)
-    means = CubicSpline(nodes.shares, scores)(fine)
+    means = CubicSpline(nodes.shares, predicted.spectra @ basis.T)(fine)
     return nodes, means, _upsampled(disagreement, nodes.shares, fine)
 
 
@@ -288,31 +289,23 @@ def _chart_nodes(model: SpectralModel) -> Nodes:
     return Nodes(at(low + shares * (high - low)), shares, at(fine), at(edges), even)
 
 
-@dataclass(frozen=True)
-class _Errors:
+def _second_moment(
+    model: SpectralModel, inner: Calibration, side: int, basis: np.ndarray, offset: bool
+) -> tuple[np.ndarray, int]:
     """Second moment R of the errors on one side of the training range, and its freedom."""
-
-    moment: np.ndarray
-    freedom: int
-
-    @classmethod
-    def of(
-        cls, model: SpectralModel, inner: Calibration, side: int, basis: np.ndarray, offset: bool
-    ) -> "_Errors":
-        fold, signal = model.fold, model.series.signal
-        rows = []
-        for level in np.flatnonzero(inner.calibration_set[fold.index, side]).tolist():
-            # Errors in directions of the training spectra; all others count as novelty.
-            known = _directions(_centred(signal[fold.without(level).training], offset), offset)
-            error = _centred(inner.errors[fold.index, level], offset)
-            rows.append(error @ known.T @ known @ basis.T)
-        errors = np.stack(rows)
-        count, directions = errors.shape
-        largest = np.abs(signal[fold.training]).max()
-        smallest = (SMALLEST * largest) ** 2 * signal.shape[1]
-        square = max(float(np.mean(np.sum(errors**2, axis=1))), smallest)
-        prior = square * np.eye(directions)
-        return cls((errors.T @ errors + prior) / (count + 1), count + 1)
+    fold, signal = model.fold, model.series.signal
+    rows = []
+    for level in np.flatnonzero(inner.calibration_set[fold.index, side]).tolist():
+        # Errors in directions of the training spectra; all others count as novelty.
+        known = _directions(_centred(signal[fold.without(level).training], offset), offset)
+        error = _centred(inner.errors[fold.index, level], offset)
+        rows.append(error @ known.T @ known @ basis.T)
+    errors = np.stack(rows)
+    count, directions = errors.shape
+    largest = np.abs(signal[fold.training]).max()
+    smallest = (SMALLEST * largest) ** 2 * signal.shape[1]
+    square = max(float(np.mean(np.sum(errors**2, axis=1))), smallest)
+    return (errors.T @ errors + square * np.eye(directions)) / (count + 1), count + 1
 
 
 def _centred(spectra: np.ndarray, offset: bool) -> np.ndarray:
@@ -325,20 +318,6 @@ def _directions(spectra: np.ndarray, offset: bool) -> np.ndarray:
     constant = np.full((0 if offset else 1, spectra.shape[1]), np.abs(spectra).max())
     _, singular, right = np.linalg.svd(np.concatenate([spectra, constant]), full_matrices=False)
     return right[singular > RANK_TOLERANCE * singular[0]]
-
-
-def _predicted(
-    model: SpectralModel, knots: np.ndarray, basis: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores of the predictions, their covariance D, and mean sqrt(g); NaN without a posterior."""
-    predicted = model.predict(knots).predicted
-    rows = predicted.factors @ basis.T
-    covariance = rows.swapaxes(1, 2) @ rows
-    if predicted.even is not None:
-        covariance = covariance + predicted.even[:, None, None] * np.eye(len(basis))
-    missing = np.full(len(knots), np.nan)
-    mean = missing if predicted.sqrt_metric is None else predicted.sqrt_metric[0]
-    return predicted.spectra @ basis.T, covariance, mean
 
 
 def _upsampled(values: np.ndarray, knots: np.ndarray, fine: np.ndarray) -> np.ndarray:
