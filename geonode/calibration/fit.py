@@ -52,19 +52,6 @@ def read_unknown(file: Path, series: Series) -> Spectra:
 
 
 @dataclass(frozen=True)
-class Unknown:
-    """Spectra of unknown concentration, and what they say.
-
-    Attributes:
-        file: they are from.
-        rows: one each.
-    """
-
-    file: str
-    rows: list[EstimateRow]
-
-
-@dataclass(frozen=True)
 class Calibration:
     """Default predictor of a series, with its errors on left-out levels.
 
@@ -76,7 +63,7 @@ class Calibration:
         verdict: on all methods.
         place: of the most sensitive wavelength, that of the straight line.
         limits: of detection and of quantification.
-        unknowns: by file.
+        unknowns: names of files of unknown spectra, each with the estimates of its spectra.
     """
 
     source: str
@@ -86,7 +73,7 @@ class Calibration:
     verdict: Verdict
     place: int
     limits: list[Limit]
-    unknowns: list[Unknown]
+    unknowns: list[tuple[str, list[EstimateRow]]]
 
     @classmethod
     def of(cls, source: str, series: Series, report: Progress = silent) -> "Calibration":
@@ -130,7 +117,7 @@ class Calibration:
             rows = estimated(self.curve, self.series, spectra)
         except SpectraError as error:
             raise SpectraError(f"{file}: {error}") from error
-        return replace(self, unknowns=[*self.unknowns, Unknown(file.name, rows)])
+        return replace(self, unknowns=[*self.unknowns, (file.name, rows)])
 
     @property
     def series(self) -> Series:

@@ -51,16 +51,16 @@ class Limit:
 
     Attributes:
         method: by which.
+        said: how it was found, or why there is none.
         detection: lower and upper end of the limit of detection, equal for one number; None: there
             is none.
         quantification: the same of the limit of quantification.
-        said: how it was found, or why there is none.
     """
 
     method: str
-    detection: tuple[float, float] | None
-    quantification: tuple[float, float] | None
     said: str
+    detection: tuple[float, float] | None = None
+    quantification: tuple[float, float] | None = None
 
 
 def limits(series: Series, curve: Curve, verdict: Verdict, place: int) -> list[Limit]:
@@ -72,33 +72,29 @@ def limits(series: Series, curve: Curve, verdict: Verdict, place: int) -> list[L
         verdict: on the methods.
         place: of the wavelength of the straight line.
     """
-    signal = series.signal[:, place]
-    line = Line.of(series.concentrations, signal)
-    found = [line_limit(series, line, signal), blank_limit(series, line, signal, place)]
+    line = Line.of(series.concentrations, series.signal[:, place])
+    found = [line_limit(series, line, place), blank_limit(series, line, place)]
     better = {method.name for method in verdict.methods if verdict.counts(method)}
     multivariate = [pls_limit(series), curve_limit(series, curve)]
     return found + [
-        one if one.method in better else Limit(one.method, None, None, GUESSED)
-        for one in multivariate
+        one if one.method in better else Limit(one.method, GUESSED) for one in multivariate
     ]
 
 
-def line_limit(series: Series, line: Line, signal: Float[np.ndarray, "level"]) -> Limit:
+def line_limit(series: Series, line: Line, place: int) -> Limit:
     """Limits from the residuals of a calibration line.
 
     Args:
         series: whose levels they are.
-        line: fitted to the signal.
-        signal: of every level at the wavelength of the line.
+        line: fitted to the signal at one wavelength.
+        place: of that wavelength.
     """
     name = "straight line"
-    reason = _no_line(series, line, signal)
-    if reason is not None:
-        return Limit(name, None, None, reason)
+    if reason := _no_line(series, line, place):
+        return Limit(name, reason)
     detection = DETECTION * line.deviation / abs(line.slope)
     if detection >= np.median(series.concentrations):
-        reason = "it would be above half of the levels: the response is curved, or noisy"
-        return Limit(name, None, None, reason)
+        return Limit(name, "it would be above half of the levels: the response is curved, or noisy")
     said = "3.3 s/b and 10 s/b, s: residual standard deviation of the line; curvature counts as s"
     if detection < series.concentrations[0]:
         said += "; no level is as low: extrapolated"
@@ -108,54 +104,43 @@ def line_limit(series: Series, line: Line, signal: Float[np.ndarray, "level"]) -
     return found
 
 
-def blank_limit(
-    series: Series, line: Line, signal: Float[np.ndarray, "level"], place: int
-) -> Limit:
+def blank_limit(series: Series, line: Line, place: int) -> Limit:
     """Limits from scans of the blank: what the instrument alone could do.
 
-    Args:
-        series: whose levels they are.
-        line: fitted to the signal.
-        signal: of every level at the wavelength of the line.
-        place: of that wavelength.
+    Arguments are those of `line_limit`.
     """
     name = "scans of the blank"
     if series.concentrations[0] > 0:
-        return Limit(name, None, None, "no blank was measured")
+        return Limit(name, "no blank was measured")
     scans = 0 if series.replicates is None else int(series.replicates.scans[0])
     if series.replicates is None or scans < FEWEST_SCANS:
         found = "once" if scans < 2 else f"{scans} times"
-        said = f"the blank was scanned {found}, expected {FEWEST_SCANS} scans or more"
-        return Limit(name, None, None, said)
-    reason = _no_line(series, line, signal)
-    if reason is not None:
-        return Limit(name, None, None, reason)
+        return Limit(name, f"the blank was scanned {found}, expected {FEWEST_SCANS} scans or more")
+    if reason := _no_line(series, line, place):
+        return Limit(name, reason)
     of_blank = series.replicates.deviations[series.replicates.level == 0, place]
     deviation = float(np.sqrt(of_blank @ of_blank / (scans - 1)))
     said = f"3.3 s/b and 10 s/b, s: {scans} scans of the blank; preparation not included"
     return _limit(name, deviation / abs(line.slope), said)
 
 
-def _no_line(series: Series, line: Line, signal: np.ndarray) -> str | None:
+def _no_line(series: Series, line: Line, place: int) -> str | None:
     """Why a line says nothing near zero; None: it does."""
     if not line.is_sloped:
         return f"the slope does not differ from zero (p = {line.p_value:.2g})"
-    steps = np.diff(signal[:3]) * np.sign(line.slope)
+    steps = np.diff(series.signal[:3, place]) * np.sign(line.slope)
     if (steps <= 0).any():
         unit = series.labels["concentration_unit"]
         low, high = (quantity(series.concentrations[at], unit) for at in (0, 2))
-        return f"from {low} to {high} the signal does not {_verb(line)} as the line does"
+        verb = "rise" if line.slope > 0 else "fall"
+        return f"from {low} to {high} the signal does not {verb} as the line does"
     return None
-
-
-def _verb(line: Line) -> str:
-    return "rise" if line.slope > 0 else "fall"
 
 
 def _limit(name: str, deviation: float, said: str) -> Limit:
     """Limits from the standard deviation of a concentration near zero."""
     detection, quantification = DETECTION * deviation, QUANTIFICATION * deviation
-    return Limit(name, (detection, detection), (quantification, quantification), said)
+    return Limit(name, said, (detection, detection), (quantification, quantification))
 
 
 # PLS
@@ -213,19 +198,19 @@ def pls_limit(series: Series) -> Limit:
     levels, name = series.concentrations, "PLS"
     noise = None if series.replicates is None else series.replicates.noise
     if noise is None:
-        return Limit(name, None, None, "no level was scanned twice: the noise is not known")
+        return Limit(name, "no level was scanned twice: the noise is not known")
     figures = PlsFigures.of(levels, series.signal, pls_components(levels, series.signal))
     if figures.calibration_variance is None:
-        return Limit(name, None, None, "as many components as levels: nothing is left to judge by")
+        return Limit(name, "as many components as levels: nothing is left to judge by")
     low, high = figures.deviations(float(np.mean(noise**2)))
     if DETECTION * high >= levels[-1]:
-        return Limit(name, None, None, "the limit is above the highest level")
+        return Limit(name, "the limit is above the highest level")
     said = (
         f"Olivieri's interval, {figures.components} components; noise of single scans, equal and "
         "independent at all wavelengths; residuals of the levels stand for their own errors"
     )
     ends = ((factor * low, factor * high) for factor in (DETECTION, QUANTIFICATION))
-    return Limit(name, next(ends), next(ends), said)
+    return Limit(name, said, *ends)
 
 
 # geonode
@@ -235,22 +220,21 @@ def curve_limit(series: Series, curve: Curve) -> Limit:
     """Smallest concentration that the posterior distinguishes from zero."""
     name, unit = "geonode", series.labels["concentration_unit"]
     if series.concentrations[0] > 0:
-        return Limit(name, None, None, "no blank was measured")
+        return Limit(name, "no blank was measured")
     inside = curve.tested & (curve.concentrations > 0)
     places = curve.concentrations[inside]
     found = estimate(curve, curve.scores[inside] @ curve.basis)
     first_cell = float(curve.edges[1])
     with_zero = np.array([intervals[0][0] < first_cell for intervals in found.sets])
     if with_zero[-1]:
-        reason = "the 90% set of the highest level itself holds zero"
-        return Limit(name, None, None, reason)
+        return Limit(name, "the 90% set of the highest level itself holds zero")
     first = int(np.flatnonzero(with_zero)[-1]) + 1 if with_zero.any() else 0
     if first and places[first - 1] > series.concentrations[-2]:
         level = quantity(float(places[first - 1]), unit)
-        return Limit(name, None, None, f"the 90% set of {level} still holds zero")
+        return Limit(name, f"the 90% set of {level} still holds zero")
     limit = float(places[first])
     said = (
         "smallest concentration whose predicted spectrum has a 90% set without zero; about half of "
         "the samples there are told from a blank"
     )
-    return Limit(name, (limit, limit), None, said)
+    return Limit(name, said, (limit, limit))

@@ -4,11 +4,12 @@ from importlib.resources import files
 
 from geonode.calibration.fit import Calibration
 from geonode.calibration.page_data import drawn_places, estimates_in_page, page_json
-from geonode.calibration.tables import ESTIMATED, Table, coverage, said_limit, within
+from geonode.calibration.tables import ESTIMATED, Table, coverage, said_limit
 from geonode.calibration.verdict import spans_decades
 from geonode.estimation.tables import Cell
 from geonode.report.html_parts import escaped, policy
 from geonode.report.wording import number, quantity
+from geonode.spectra.series import labelled
 
 GENERATOR = '<meta name="generator" content="geonode calibrate">'
 SCRIPTS = ("chart.js", "estimate.js", "page.js")
@@ -82,10 +83,10 @@ def _scores(calibration: Calibration) -> str:
     verdict, unit = calibration.verdict, calibration.unit
     rows = []
     for method in verdict.methods:
-        of_range = (method.scores.median_error_of_range, method.scores.rmsep_of_range)
-        absolute = (method.scores.median_absolute_error, method.scores.rmsep)
-        errors = [(error, 100 * part) for error, part in zip(absolute, of_range, strict=True)]
-        cells = "".join(f"<td>{number(one, 2)}</td>" for pair in errors for one in pair)
+        found = method.scores
+        median = (found.median_absolute_error, 100 * found.median_error_of_range)
+        errors = (*median, found.rmsep, 100 * found.rmsep_of_range)
+        cells = "".join(f"<td>{number(error, 2)}</td>" for error in errors)
         mark, kind = ("▸ ", ' class="used"') if method is verdict.chosen else ("", "")
         rows.append(f'<tr{kind}><th scope="row">{mark}{escaped(method.name)}</th>{cells}</tr>')
     of = "" if unit == "1" else f", {unit}"
@@ -97,11 +98,10 @@ def _scores(calibration: Calibration) -> str:
 def _short_limits(calibration: Calibration) -> str:
     rows = []
     for limit in calibration.limits:
-        ends = (
-            said_limit(one, calibration.unit) for one in (limit.detection, limit.quantification)
-        )
+        found = (limit.detection, limit.quantification)
+        said = [escaped(said_limit(one, calibration.unit)) for one in found]
         why = "" if limit.detection else f'<br><span class="hint">{escaped(limit.said)}</span>'
-        cells = "".join(f"<td>{escaped(end)}</td>" for end in ends)
+        cells = "".join(f"<td>{one}</td>" for one in said)
         rows.append(f'<tr><th scope="row">{escaped(limit.method)}{why}</th>{cells}</tr>')
     return _grid("", ["limit by", "detection", "quantification"], rows)
 
@@ -128,17 +128,18 @@ def _remarks(calibration: Calibration) -> str:
 
 def _sections(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
     """All sections below the first screen."""
+    chosen = calibration.verdict.chosen
+    first = "geonode" if chosen is None else chosen.key
     methods = "".join(
-        f'<option value="{method.key}"{" selected" if _is_first(calibration, method.key) else ""}>'
+        f'<option value="{method.key}"{" selected" if method.key == first else ""}>'
         f"{escaped(method.name)}</option>"
         for method in calibration.verdict.methods
     )
     choose = f'<label>method <select id="method">{methods}</select></label>'
-    shown_at = int((drawn_places(calibration) < calibration.place).sum())
-    last = len(drawn_places(calibration)) - 1
+    drawn = drawn_places(calibration)
     wavelength = (
-        f'<label>wavelength <input type="range" id="wavelength" min="0" max="{last}" '
-        f'value="{shown_at}"> <output id="wavelength-at"></output></label>'
+        f'<label>wavelength <input type="range" id="wavelength" min="0" max="{len(drawn) - 1}" '
+        f'value="{(drawn < calibration.place).sum()}"> <output id="wavelength-at"></output></label>'
     )
     found = [
         _section("spectra", "Spectra", _figure("spectra", "measured spectra of all levels")),
@@ -177,11 +178,6 @@ def _sections(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
     return found
 
 
-def _is_first(calibration: Calibration, key: str) -> bool:
-    chosen = calibration.verdict.chosen
-    return key == ("geonode" if chosen is None else chosen.key)
-
-
 def _concentration(calibration: Calibration) -> str:
     """A slider and a number for one concentration."""
     low, high = calibration.places[[0, -1]].tolist()
@@ -214,7 +210,7 @@ BY_COMMAND = (
 def _unknown(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
     """Estimates of the command, and the place to drop more."""
     found = [_table(tables["unknowns"])] if "unknowns" in tables else []
-    columns = ["spectrum", *(within(name, calibration.unit) for name in ESTIMATED)]
+    columns = ["spectrum", *(labelled(name, calibration.unit) for name in ESTIMATED)]
     columns += ["set90", "p", "remark"]
     select = '<label>shown <select id="unknown-shown"></select></label>'
     figure = _figure("unknown", "an unknown spectrum and the nearest prediction")

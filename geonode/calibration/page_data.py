@@ -15,6 +15,7 @@ from geonode.calibration.tables import said_limit
 from geonode.calibration.verdict import NAMES, spans_decades
 from geonode.estimation.curve import Curve
 from geonode.report.wording import number
+from geonode.spectra.series import labelled
 from geonode.storage.document import plain
 
 DRAWN = 500
@@ -88,7 +89,7 @@ def page_json(calibration: Calibration, book: bytes) -> str:
         "axisUnit": "" if axis_unit == "1" else axis_unit,
         "axisLabel": series.axis_label,
         "signalLabel": series.signal_label,
-        "concentrationLabel": "concentration" + ("" if unit == "1" else f" ({unit})"),
+        "concentrationLabel": labelled("concentration", unit),
         "metricLabel": "√g" + ("" if unit == "1" else f" (per {unit})"),
         "floor": positive[0] / 10 if decades else None,
         "levels": levels,
@@ -124,9 +125,8 @@ def drawn_places(calibration: Calibration) -> Int[np.ndarray, "drawn"]:
 def _line(calibration: Calibration, place: int) -> dict[str, Any]:
     """Calibration line at a wavelength, and what it amounts to in words."""
     series = calibration.series
-    signal = series.signal[:, place]
-    line = Line.of(series.concentrations, signal)
-    limit = line_limit(series, line, signal)
+    line = Line.of(series.concentrations, series.signal[:, place])
+    limit = line_limit(series, line, place)
     detection = said_limit(limit.detection, calibration.unit)
     if limit.detection is None:
         detection += f": {limit.said}"

@@ -1,6 +1,6 @@
 """Tables of a calibration: the same cells for CSV, for the workbook and for the page."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from geonode.calibration.fit import Calibration
 from geonode.decoders.blend import COVERAGE
 from geonode.estimation.tables import Cell, EstimateRow, csv_text
 from geonode.report.wording import quantity, share
+from geonode.spectra.series import labelled
 
 ESTIMATED = ("estimated", "low90", "high90")
 """Columns of a concentration with its 90% set."""
@@ -57,11 +58,6 @@ def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
     return numbers if unit == "1" else f"{numbers} {unit}"
 
 
-def within(name: str, unit: str) -> str:
-    """Header of a column with the unit of its numbers."""
-    return name if unit == "1" else f"{name} ({unit})"
-
-
 def _summary(calibration: Calibration) -> Table:
     series, unit = calibration.series, calibration.unit
     low, high = series.axis[[0, -1]].tolist()
@@ -82,8 +78,8 @@ def _summary(calibration: Calibration) -> Table:
 
 def _next(calibration: Calibration) -> Table:
     unit = calibration.unit
-    error = within("expected error there", calibration.series.labels["signal_unit"])
-    columns = [within("concentration", unit), error, "gain over the range"]
+    error = labelled("expected error there", calibration.series.labels["signal_unit"])
+    columns = [labelled("concentration", unit), error, "gain over the range"]
     rows: list[list[Cell]] = [
         [one.concentration, one.expected_error, one.gain] for one in calibration.proposals
     ]
@@ -92,7 +88,7 @@ def _next(calibration: Calibration) -> Table:
 
 def _levels(calibration: Calibration) -> Table:
     unit = calibration.unit
-    columns = [within(name, unit) for name in ("level", "estimated", "low90", "high90", "error")]
+    columns = [labelled(name, unit) for name in ("level", "estimated", "low90", "high90", "error")]
     rows: list[list[Cell]] = []
     for level, one, inside in zip(
         calibration.left_out.levels.tolist(),
@@ -105,7 +101,7 @@ def _levels(calibration: Calibration) -> Table:
         numbers: list[Cell] = [level, mode, sets[0][0], sets[-1][1], mode - level, relative]
         rows.append([*numbers, len(sets) > 1, inside, _set_text(sets)])
     title = f"Left-out levels, estimated by geonode with {COVERAGE:.0%} sets"
-    more = ["error relative to the level", "ambiguous", "inside the set", within("set90", unit)]
+    more = ["error relative to the level", "ambiguous", "inside the set", labelled("set90", unit)]
     return Table("calibration", title, columns + more, rows)
 
 
@@ -115,47 +111,36 @@ def _set_text(sets: list[tuple[float, float]]) -> str:
 
 def _methods(calibration: Calibration) -> Table:
     verdict, unit = calibration.verdict, calibration.unit
-    columns = ["method", "use", within("median error", unit), "of the range", within("RMSEP", unit)]
-    columns += ["RMSEP of the range", "Q2"]
-    names = [within(f"left out {level:g}", unit) for level in verdict.levels]
-    rows: list[list[Cell]] = []
-    for method in verdict.methods:
-        scores = method.scores
-        rows.append(
-            [
-                method.name,
-                method is verdict.chosen,
-                scores.median_absolute_error,
-                scores.median_error_of_range,
-                scores.rmsep,
-                scores.rmsep_of_range,
-                scores.q2,
-                *method.estimates.tolist(),
-            ]
-        )
+    columns = ["method", "use", labelled("median error", unit), "of the range"]
+    columns += [labelled("RMSEP", unit), "RMSEP of the range", "Q2"]  # fields of the scores
+    names = [labelled(f"left out {level:g}", unit) for level in verdict.levels]
+    rows: list[list[Cell]] = [
+        [one.name, one is verdict.chosen, *astuple(one.scores), *one.estimates.tolist()]
+        for one in verdict.methods
+    ]
     return Table("validation", "Methods, by levels that were left out", columns + names, rows)
 
 
 def _limits(calibration: Calibration) -> Table:
     unit = calibration.unit
-    columns = ["by", *(within(f"LOD {end}", unit) for end in ("low", "high"))]
-    columns += [within(f"LOQ {end}", unit) for end in ("low", "high")] + ["how, or why not"]
-    rows: list[list[Cell]] = []
-    for one in calibration.limits:
-        ends = (one.detection, one.quantification)
-        detection, quantification = ((None, None) if pair is None else pair for pair in ends)
-        rows.append([one.method, *detection, *quantification, one.said])
+    ends = [labelled(f"{limit} {end}", unit) for limit in ("LOD", "LOQ") for end in ("low", "high")]
+    columns = ["by", *ends, "how, or why not"]
+    none = (None, None)
+    rows: list[list[Cell]] = [
+        [one.method, *(one.detection or none), *(one.quantification or none), one.said]
+        for one in calibration.limits
+    ]
     return Table("limits", "Limits of detection and of quantification", columns, rows)
 
 
 def _unknowns(calibration: Calibration) -> Table:
     unit = calibration.unit
-    columns = ["file", "spectrum", *(within(name, unit) for name in ESTIMATED)]
-    columns += ["ambiguous", "fits", "p", within("set90", unit), "remark"]
+    columns = ["file", "spectrum", *(labelled(name, unit) for name in ESTIMATED)]
+    columns += ["ambiguous", "fits", "p", labelled("set90", unit), "remark"]
     rows: list[list[Cell]] = [
-        _unknown(found.file, row, "" if unit == "1" else unit)
-        for found in calibration.unknowns
-        for row in found.rows
+        _unknown(file, row, "" if unit == "1" else unit)
+        for file, found in calibration.unknowns
+        for row in found
     ]
     return Table("unknowns", "Unknown spectra", columns, rows)
 

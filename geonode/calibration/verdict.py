@@ -29,8 +29,6 @@ DECADES = 100.0
 LARGEST_RELATIVE = 0.5
 """Median error relative to the levels, from which a method does not count over decades."""
 
-SIMPLEST_FIRST = ("straight_line", "single_wavelength", "pcr", "pls", "geonode")
-
 NAMES = {
     "straight_line": "straight line",
     "single_wavelength": "best single wavelength",
@@ -38,6 +36,7 @@ NAMES = {
     "pls": "PLS",
     "geonode": "geonode",
 }
+"""Names of the methods for people, the simplest method first."""
 
 ARTICLES = {"straight_line": "a straight line", "single_wavelength": "the best single wavelength"}
 
@@ -47,7 +46,7 @@ class Method:
     """One method and its errors on left-out levels.
 
     Attributes:
-        key: one of `SIMPLEST_FIRST`.
+        key: one of `NAMES`.
         estimates: of every level, with this level left out.
         scores: of these.
     """
@@ -94,7 +93,7 @@ class Verdict:
         """
         methods = [
             Method(key, estimates[key], ConcentrationScores.of(levels, estimates[key]))
-            for key in SIMPLEST_FIRST
+            for key in NAMES
             if key in estimates
         ]
         others = (levels.sum() - levels) / (len(levels) - 1)
@@ -127,26 +126,25 @@ class Verdict:
             wavelengths: of the methods that use one, with its unit.
         """
         if self.chosen is None:
-            if spans_decades(self.levels):
-                return (
-                    "None of the methods can be used: of levels over decades, none estimates most "
-                    "left-out ones to within half of their size. The smallest median error is "
-                    f"{self._error(self.best, unit)}, by {_called(self.best)}."
-                )
+            reason = (
+                "of levels over decades, none estimates most left-out ones to within half of their "
+                "size"
+                if spans_decades(self.levels)
+                else "none estimates left-out levels better than the mean of the other levels, "
+                f"{quantity(self.guess, unit, 2)} off"
+            )
             return (
-                "None of the methods can be used: none estimates left-out levels better than the "
-                f"mean of the other levels, {quantity(self.guess, unit, 2)} off. The smallest "
-                f"median error is {self._error(self.best, unit)}, by {_called(self.best)}."
+                f"None of the methods can be used: {reason}. The smallest median error is "
+                f"{self._error(self.best, unit)}, by {_called(self.best)}."
             )
         chosen = self.chosen
         at = f" at {wavelengths[chosen.key]}" if chosen.key in wavelengths else ""
         use = f"Use {_called(chosen)}{at}: median error {self._error(chosen, unit)}"
-        others = [method for method in self.methods if method is not chosen]
         if chosen is not self.best:
             return (
                 f"{use}, as good here as {_called(self.best)} with {self._error(self.best, unit)}."
             )
-        second = min(others, key=_errors)
+        second = min((one for one in self.methods if one is not chosen), key=_errors)
         return f"{use}; the next best is {_called(second)} with {self._error(second, unit)}."
 
     def _error(self, method: Method, unit: str) -> str:
@@ -172,8 +170,5 @@ def _errors(method: Method) -> tuple[float, float]:
 
 def _as_good(method: Method, best: Method, span: float) -> bool:
     """Whether neither error is much larger than that of the best."""
-    pairs = (
-        (method.scores.median_absolute_error, best.scores.median_absolute_error),
-        (method.scores.rmsep, best.scores.rmsep),
-    )
+    pairs = zip(_errors(method), _errors(best), strict=True)
     return all(error <= max(MARGIN * least, least + NEGLIGIBLE * span) for error, least in pairs)

@@ -143,7 +143,7 @@ def next_levels(
     over the whole range that the measurement should take away.
     """
     from geonode.estimation.next_levels import propose  # noqa: PLC0415
-    from geonode.spectra.series import read_series_csv  # noqa: PLC0415
+    from geonode.spectra.series import labelled, read_series_csv  # noqa: PLC0415
 
     series = read_series_csv(
         spectra_parameters(
@@ -163,7 +163,7 @@ def next_levels(
     if as_json:
         echo_json({"unit": unit, "next": [one._asdict() | {"gain": one.gain} for one in found]})
         return
-    lines = [("concentration" if unit == "1" else f"concentration ({unit})", "error there", "gain")]
+    lines = [(labelled("concentration", unit), "error there", "gain")]
     for one in found:
         lines.append((f"{one.concentration:.4g}", f"{one.expected_error:.3g}", f"{one.gain:.0%}"))
     tell("\n".join(aligned(lines)))

@@ -25,7 +25,7 @@ from geonode.estimation.model import SpectralModel
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
 from geonode.spectra.headers import role
-from geonode.spectra.series import Series
+from geonode.spectra.series import Series, labelled
 from geonode.spectra.sheet import shortest, to_number
 from geonode.storage.atomic import replacing
 
@@ -296,10 +296,7 @@ def _array_names(model: SpectralModel, only_signal: bool) -> dict[str, str]:
 
 def _headers(series: Series) -> tuple[str, str]:
     """Headers of concentrations and wavelengths with units, as the readers understand them."""
-    axis, unit = series.labels["axis"], series.labels["axis_unit"]
-    known = axis if role(axis) == "axis" else "wavelength"
-    of_levels = series.labels["concentration_unit"]
-    return (
-        "concentration" if of_levels in ("", "1") else f"concentration ({of_levels})",
-        known if unit == "1" else f"{known} ({unit})",
-    )
+    labels = series.labels
+    axis = labels["axis"] if role(labels["axis"]) == "axis" else "wavelength"
+    of_levels = labelled("concentration", labels["concentration_unit"])
+    return of_levels, labelled(axis, labels["axis_unit"])

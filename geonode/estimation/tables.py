@@ -16,7 +16,7 @@ from geonode.estimation.curve import CREDIBLE, Curve
 from geonode.estimation.posterior import estimate
 from geonode.progress import Progress, silent
 from geonode.spectra.reading import Spectra
-from geonode.spectra.series import Series
+from geonode.spectra.series import Series, labelled
 from geonode.spectra.sheet import shortest
 from geonode.storage.document import cell
 
@@ -188,8 +188,8 @@ def header(unit: str) -> tuple[str, ...]:
     Args:
         unit: unit of concentrations.
     """
-    of = "" if unit in ("", "1") else f" ({unit})"
-    return ("name", f"mode{of}", "mean", "std", f"{CREDIBLE:.0%} set", "modes (weight)", "p", "")
+    mode = labelled("mode", unit)
+    return ("name", mode, "mean", "std", f"{CREDIBLE:.0%} set", "modes (weight)", "p", "")
 
 
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Cell]]) -> str:

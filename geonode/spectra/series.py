@@ -65,12 +65,12 @@ class Series:
     @property
     def axis_label(self) -> str:
         """Name and unit of the spectral axis."""
-        return _label(self.labels["axis"].replace("_", " "), self.labels["axis_unit"])
+        return labelled(self.labels["axis"].replace("_", " "), self.labels["axis_unit"])
 
     @property
     def signal_label(self) -> str:
         """Name and unit of what was measured."""
-        return _label(self.labels["signal"], self.labels["signal_unit"])
+        return labelled(self.labels["signal"], self.labels["signal_unit"])
 
     @contextmanager
     def artifact_writer(self, path: Path, attributes: dict[str, JSON]) -> Iterator[ArtifactWriter]:
@@ -247,5 +247,6 @@ def _labels(table: SpectraTable, parameters: SpectraParameters) -> dict[str, str
     }
 
 
-def _label(name: str, unit: str) -> str:
+def labelled(name: str, unit: str) -> str:
+    """A name with its unit; the unit "1" is left out."""
     return name if unit == "1" else f"{name} ({unit})"

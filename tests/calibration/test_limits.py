@@ -22,7 +22,7 @@ def series(levels, scans):
 def one_wavelength(levels, signal):
     """Line limit of a series whose only wavelength has this signal."""
     found = series(levels, [np.full((1, 1), value) for value in signal])
-    return line_limit(found, Line.of(found.concentrations, np.array(signal)), np.array(signal))
+    return line_limit(found, Line.of(found.concentrations, np.array(signal)), 0)
 
 
 def test_the_limit_of_a_line_is_that_of_its_residuals():
@@ -51,9 +51,8 @@ def test_a_line_that_says_nothing_near_zero_has_no_limit(signal, reason):
 def test_the_limit_of_a_blank_is_that_of_its_scans():
     scans = beer.scans()
     found = series(beer.LEVELS, scans)
-    signal = found.signal[:, beer.PLACE]
-    line = Line.of(beer.LEVELS, signal)
-    limit = blank_limit(found, line, signal, beer.PLACE)
+    line = Line.of(beer.LEVELS, found.signal[:, beer.PLACE])
+    limit = blank_limit(found, line, beer.PLACE)
     expected = np.std(scans[0][:, beer.PLACE], ddof=1) / line.slope
     assert limit.detection == pytest.approx((3.3 * expected, 3.3 * expected))
     assert limit.quantification == pytest.approx((10 * expected, 10 * expected))
@@ -64,8 +63,8 @@ def test_the_limit_of_a_blank_is_that_of_its_scans():
 )
 def test_without_scans_of_a_blank_there_is_no_limit_of_it(levels, count, reason):
     found = series(levels, beer.scans(count))
-    signal = found.signal[:, beer.PLACE]
-    limit = blank_limit(found, Line.of(found.concentrations, signal), signal, beer.PLACE)
+    line = Line.of(found.concentrations, found.signal[:, beer.PLACE])
+    limit = blank_limit(found, line, beer.PLACE)
     assert limit.detection is None
     assert reason in limit.said
 
