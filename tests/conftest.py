@@ -29,6 +29,14 @@ def store(tmp_path_factory) -> Path:
         yield folder
 
 
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory) -> Path:
+    """Folder of a pipeline that has learned a small series; tests do not write there."""
+    from tests.estimation.trained import write_model  # noqa: PLC0415 - Triton knows by now
+
+    return write_model(tmp_path_factory.mktemp("trained"))
+
+
 @pytest.fixture
 def unchecked(monkeypatch):
     """No check of annotations: a stand-in, or what a function itself has to refuse, is passed."""

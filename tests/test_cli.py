@@ -10,15 +10,12 @@ from typer.testing import CliRunner
 from geonode import cli, progress
 from geonode.commands import common
 from geonode.errors import GeonodeError
+from tests.commands.calling import call
 from tests.stages.conftest import ROOT
 from tests.storage.pipelines import write_pipeline
 
 COMMANDS = [command.name for command in cli.app.registered_commands]
 LIBRARIES = {"torch", "zarr", "numpy", "scipy", "sklearn", "matplotlib"}
-
-
-def call(*arguments):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture

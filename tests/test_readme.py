@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from geonode.cli import app
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.spectra.reading import read_table
+from tests.commands.calling import call
 from tests.estimation.trained import AXIS, spectra_at, write_model
 from tests.stages.conftest import small_parameters
 
@@ -104,7 +103,7 @@ def test_commands_do_what_is_said_of_them(project):
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("geonode ")]
     assert {command[0] for command in commands} >= {"calibrate", "predict", "estimate", "panel"}
     for command in commands:
-        done = CliRunner().invoke(app, command)
+        done = call(*command)
         # Nothing here is in dvc.lock, which is what verify finds wrong.
         expected = 1 if command[0] == "verify" else 0
         assert done.exit_code == expected, (command, done.output)

@@ -21,7 +21,6 @@ from geonode.estimation.posterior import estimate
 from geonode.parameters_file import read_parameters
 from geonode.regressor import NAMES, SpectrumRegressor
 from geonode.spectra.chart import Chart
-from tests.estimation.trained import write_model
 
 ROOT = Path(__file__).parents[1]
 LEVELS = np.array([0.0, 4.0, 10.0, 20.0, 35.0, 60.0])
@@ -260,10 +259,10 @@ def test_leave_one_out_is_that_of_the_pipeline(fitted):
     np.testing.assert_allclose(found, left_out_of_the_pipeline(fitted), rtol=1e-9)
 
 
-def test_artifacts_are_a_fitted_regressor(tmp_path, monkeypatch):
-    model = SpectralModel.read(write_model(tmp_path) / "data")
+def test_artifacts_are_a_fitted_regressor(trained, monkeypatch):
+    model = SpectralModel.read(trained / "data")
     levels, inside = model.series.concentrations, np.array([[10.0], [33.0]])
-    read = SpectrumRegressor.from_artifacts(str(tmp_path / "data"))
+    read = SpectrumRegressor.from_artifacts(str(trained / "data"))
     expected = model.predict(inside[:, 0])
     found, deviation = read.predict(inside, return_std=True)
     np.testing.assert_array_equal(found, expected.spectra)
@@ -273,7 +272,7 @@ def test_artifacts_are_a_fitted_regressor(tmp_path, monkeypatch):
     chart = Chart.of("asinh", 12.0, levels)
     other = replace(model, series=replace(model.series, chart=chart))
     monkeypatch.setattr(SpectralModel, "read", lambda _: other)
-    read = SpectrumRegressor.from_artifacts(tmp_path)
+    read = SpectrumRegressor.from_artifacts(trained)
     assert (read.chart, read.kappa) == ("asinh", 12.0)
 
 

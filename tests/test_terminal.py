@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from geonode import cli
 from geonode.commands.common import aligned
 from geonode.estimation.tables import EstimateRow
 from geonode.terminal import logged, printable
+from tests.commands.calling import call
 
 ROOT = Path(__file__).parents[1]
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e\x08"
@@ -56,7 +55,7 @@ def test_no_control_character_of_a_file_or_its_name_reaches_the_terminal(
 ):
     path = tmp_path / f"a{EVIL}.csv"
     path.write_text(f"{header}\n{BODY}" if header else "", encoding="utf-8")
-    result = CliRunner().invoke(cli.app, [*before, "inspect", str(path), *after])
+    result = call(*before, "inspect", path, *after)
     assert not dangerous(result.stdout + result.stderr)
     assert r"\x1b" in result.stdout + result.stderr or after
     if after and result.exit_code == 0:

@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 from openpyxl import load_workbook
-from typer.testing import CliRunner
 
 from geonode.calibration.files import NAMES, writing
 from geonode.calibration.fit import Calibration
-from geonode.cli import app
 from geonode.errors import ArtifactError, ParameterError
 from tests.calibration import beer
+from tests.commands.calling import call
 from tests.stages.conftest import assert_refused
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +26,7 @@ def made(tmp_path_factory, calibration, series_file):
     words = ("--unknown", folder / "unknown.csv", "--out", folder / "out")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Calibration, "of", lambda source, series, report: calibration)
-        done = run("calibrate", series_file, "--quantity", "absorbance", *words)
+        done = call("calibrate", series_file, "--quantity", "absorbance", *words)
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("Use a straight line at 500 nm: median error")
     return folder / "out"
@@ -92,17 +87,17 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(tmp_path, monkeypatch,
     Path("gaps.csv").write_text(beer.table({"0": beer.UNIT_SPECTRUM * math.nan}), encoding="utf-8")
     Path("other.csv").write_text(OTHER_AXIS, encoding="utf-8")
     before = sorted(tmp_path.iterdir())
-    assert_refused(run("calibrate", *words), message)
+    assert_refused(call("calibrate", *words), message)
     assert sorted(tmp_path.iterdir()) == before
 
 
 def test_proposals_lie_between_the_levels_and_are_told_apart(series_file):
-    done = run("next", series_file, "--count", 1, "--json")
+    done = call("next", series_file, "--count", 1, "--json")
     (found,) = json.loads(done.stdout)["next"]
     assert found["concentration"] not in beer.LEVELS
     assert beer.LEVELS[0] < found["concentration"] < beer.LEVELS[-1]
     assert found["gain"] == 1 - found["after"] / found["before"] > 0
-    header, line = run("next", series_file, "--count", 1).stdout.splitlines()
+    header, line = call("next", series_file, "--count", 1).stdout.splitlines()
     assert "(ppb)" in header
     assert float(line.split()[0]) == float(f"{found['concentration']:.4g}")
 

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from geonode import cli
+from tests.commands.calling import call
 from tests.stages.conftest import assert_refused
 from tests.storage.damage import contents
 from tests.storage.pipelines import OUTPUTS, write_pipeline
@@ -32,10 +31,6 @@ def written(tmp_path_factory):
 def root(written, tmp_path):
     """A copy to damage."""
     return shutil.copytree(written, tmp_path / "project")
-
-
-def call(*arguments):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
 
 
 def found(root):

@@ -4,11 +4,10 @@ from dataclasses import asdict
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from geonode import cli
 from geonode.devices import present
 from geonode.devices.profile import Profile
+from tests.commands.calling import call
 
 PROCESSOR = Profile(3_000, 2, 1_000, False, False, "float64")
 CARD = Profile(4_000_000, 1, 40_000, True, True, "float64")
@@ -24,12 +23,8 @@ def two_devices(monkeypatch):
     monkeypatch.setattr(present, "_triton", lambda: None)
 
 
-def call(*arguments):
-    return CliRunner().invoke(cli.app, ["devices", *arguments])
-
-
 def test_devices_are_a_table_and_a_line_about_the_machine_or_json():
-    result = call()
+    result = call("devices")
     assert (result.exit_code, result.stderr) == (0, "")
     _, cpu, cuda, _, about = result.stdout.splitlines()
     assert re.split(r"  +", cpu) == [
@@ -40,7 +35,7 @@ def test_devices_are_a_table_and_a_line_about_the_machine_or_json():
         *("captured training, own kernels", "A Card"),
     ]
     assert f"torch {torch.__version__}, triton cannot be imported" in about
-    found = json.loads(call("--json").stdout)
+    found = json.loads(call("devices", "--json").stdout)
     assert [device["kind"] for device in found["devices"]] == ["cpu", "cuda"]
     assert found["devices"][1]["memory_bytes"] == 80 * 2**30
     assert found["devices"][1]["profile"] == asdict(CARD)

@@ -8,9 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray
-from typer.testing import CliRunner
 
-from geonode import cli
 from geonode.commands import estimate as command
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
@@ -18,15 +16,11 @@ from geonode.estimation.posterior import estimate
 from geonode.parameter_types import PreprocessStep
 from geonode.preprocessing.steps import Preprocessing
 from geonode.spectra.series import read_series
+from tests.commands.calling import call
 from tests.estimation.trained import AXIS, spectra_at
 from tests.stages.conftest import ROOT, assert_refused
 
 DOCS = ROOT / "docs/estimate.md"
-
-
-def call(*arguments, before=()):
-    words = [*before, "estimate", *arguments]
-    return CliRunner().invoke(cli.app, [str(word) for word in words])
 
 
 def write(path, spectra, axis=AXIS, header="wavelength_nm", names=None):
@@ -63,7 +57,7 @@ def one_curve(monkeypatch, curves):
 
 def test_table_and_json_have_what_the_model_says(trained, samples, tmp_path):
     out = tmp_path / "out.csv"
-    result = call(samples, "--root", trained, "--out", out, "--json")
+    result = call("estimate", samples, "--root", trained, "--out", out, "--json")
     assert (result.exit_code, result.stderr) == (0, f"3 estimates -> {out}\n")
     found = json.loads(result.stdout)
     assert found["concentration_unit"] == "ppb"
@@ -90,7 +84,8 @@ def test_table_and_json_have_what_the_model_says(trained, samples, tmp_path):
 
 
 def test_the_screen_has_a_table_and_plain_sentences(trained, samples):
-    header, one, two, three, blank, *told = call(samples, "--root", trained).stdout.splitlines()
+    shown = call("estimate", samples, "--root", trained).stdout
+    header, one, two, three, blank, *told = shown.splitlines()
     assert re.split(r" {2,}", header)[:5] == ["name", "mode (ppb)", "mean", "std", "90% set"]
     assert [line.endswith("ambiguous") for line in (one, two, three)] == [True, True, False]
     assert blank == ""
@@ -105,7 +100,7 @@ def test_what_fits_nowhere_is_told_and_status_1(trained, tmp_path):
     strange = 0.3 + 0.2 * np.sin(AXIS / 20)
     file = write(tmp_path / "in.csv", [*spectra_at([20]), strange], names=["good", "bad"])
     out = tmp_path / "out.csv"
-    result = call(file, "--root", trained, "--out", out, before=["--quiet"])
+    result = call("--quiet", "estimate", file, "--root", trained, "--out", out)
     assert result.exit_code == 1
     assert result.stderr == "error: 1 of 2 spectra fit nowhere: bad\n"
     assert re.search(r"^bad fits nowhere \(p = \S+\): no conc", result.stdout, re.MULTILINE)
@@ -115,8 +110,8 @@ def test_what_fits_nowhere_is_told_and_status_1(trained, tmp_path):
 
 def test_an_offset_and_a_factor_are_allowed_if_asked_for(trained, tmp_path):
     file = write(tmp_path / "in.csv", 1.2 * spectra_at([12]) + 0.3, names=["moved"])
-    assert call(file, "--root", trained).exit_code == 1
-    result = call(file, "--root", trained, "--allow-offset", "--allow-scale", "--json")
+    assert call("estimate", file, "--root", trained).exit_code == 1
+    result = call("estimate", file, "--root", trained, "--allow-offset", "--allow-scale", "--json")
     assert result.exit_code == 0, result.output
     (row,) = json.loads(result.stdout)["spectra"]
     for possible in (12, 48):
@@ -125,7 +120,7 @@ def test_an_offset_and_a_factor_are_allowed_if_asked_for(trained, tmp_path):
 
 def test_only_the_first_are_shown(trained, samples, monkeypatch):
     monkeypatch.setattr(command, "MOST_LINES", 1)
-    lines = call(samples, "--root", trained).stdout.splitlines()
+    lines = call("estimate", samples, "--root", trained).stdout.splitlines()
     assert lines[2] == "and 2 more; --out writes all of them"
     assert lines[4].startswith("sample 1 is ambiguous")
     assert lines[5:] == ["and 1 more that are ambiguous or fit nowhere"]
@@ -156,7 +151,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(
     file = write(tmp_path / "in.csv", spectra, AXIS[-spectra.shape[1] :], header)
     before = file.read_bytes()
     words = words or ("--out", "out.csv", "--figure", "out.png")
-    result = call("in.csv", *words, "--root", trained)
+    result = call("estimate", "in.csv", *words, "--root", trained)
     assert_refused(result, "error: ", message)
     assert result.stdout == ""
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
@@ -165,9 +160,10 @@ def test_bad_input_is_one_line_and_nothing_is_written(
 
 def test_a_model_that_is_absent_or_has_no_inner_folds_is_refused(uncalibrated, samples, tmp_path):
     out = tmp_path / "out.csv"
-    absent = call(samples, "--root", tmp_path, "--out", out)
+    absent = call("estimate", samples, "--root", tmp_path, "--out", out)
     assert_refused(absent, "spectra.zarr: not found; run `dvc repro`")
-    assert_refused(call(samples, "--root", uncalibrated, "--out", out), "found inner.members 0")
+    without = call("estimate", samples, "--root", uncalibrated, "--out", out)
+    assert_refused(without, "found inner.members 0")
     assert not out.exists()
 
 
@@ -183,7 +179,7 @@ def test_the_commands_of_the_documentation_run(trained, tmp_path, monkeypatch):
     lines = re.findall(r"^geonode .*$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
     assert {shlex.split(line)[1] for line in lines} == {"predict", "estimate", "inspect"}
     for line in lines:
-        result = CliRunner().invoke(cli.app, shlex.split(line)[1:])
+        result = call(*shlex.split(line)[1:])
         assert result.exit_code == 0, f"{line}\n{result.output}"
     for name in re.findall(r"--(?:out|figure) (\S+)", "\n".join(lines)):
         assert (tmp_path / name).exists(), name
@@ -195,5 +191,5 @@ def test_offsets_of_preprocessed_spectra_are_refused(trained, samples, monkeypat
         done = Preprocessing((PreprocessStep.model_validate(step),))
         series = replace(model.series, preprocessing=done)
         monkeypatch.setattr(SpectralModel, "read", lambda _, of=series: replace(model, series=of))
-        result = call(samples, "--root", trained, "--allow-offset")
+        result = call("estimate", samples, "--root", trained, "--allow-offset")
         assert ("--allow-offset: found True, expected neither" in result.stderr) is refused

@@ -1,11 +1,10 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from geonode.cli import app
 from geonode.config import SpectraParameters
 from geonode.parameters_file import parse_yaml
+from tests.commands.calling import call
 
 TEXT = "wavelength_nm,0,10,20,60\n400,1,2,3,4\n410,5,,7,8\n420,9,8,7,6\n430,5,4,3,2\n"
 
@@ -13,7 +12,7 @@ TEXT = "wavelength_nm,0,10,20,60\n400,1,2,3,4\n410,5,,7,8\n420,9,8,7,6\n430,5,4,
 @pytest.fixture
 def run(tmp_path):
     (tmp_path / "mine.csv").write_text(TEXT, encoding="utf-8")
-    return lambda *words: CliRunner().invoke(app, ["inspect", str(tmp_path / "mine.csv"), *words])
+    return lambda *words: call("inspect", tmp_path / "mine.csv", *words)
 
 
 def test_options_reach_the_reader(run):

@@ -2,12 +2,12 @@ import json
 
 import pytest
 from ruamel.yaml import YAML
-from typer.testing import CliRunner
 
-from geonode import cli, series_fit
+from geonode import series_fit
 from geonode.errors import ArtifactError
 from geonode.parameters_file import parse_yaml
 from geonode.scores import panel
+from tests.commands.calling import call
 from tests.scores.test_panel import ROOT, TINY, write_series
 from tests.stages.conftest import assert_refused
 
@@ -32,10 +32,6 @@ def write_parameters(file, **changes):
         YAML(typ="safe", pure=True).dump(content, stream)
 
 
-def call(*arguments, before=()):
-    return CliRunner().invoke(cli.app, [*before, "panel", *arguments])
-
-
 @pytest.fixture
 def quick(monkeypatch):
     """Scoring in this process without any learning; the parameters of every series."""
@@ -55,7 +51,7 @@ def quick(monkeypatch):
 
 @pytest.mark.slow
 def test_a_folder_is_scored_and_left_alone_the_second_time(project, monkeypatch):
-    first = call("series", "--out", "out.json")
+    first = call("panel", "series", "--out", "out.json")
     assert first.exit_code == 0, first.output
     series = json.loads((project / "out.json").read_text(encoding="utf-8"))["series"]
     assert list(series) == ["a", "b"]
@@ -72,7 +68,7 @@ def test_a_folder_is_scored_and_left_alone_the_second_time(project, monkeypatch)
 
     before = (project / "out.json").read_bytes()
     monkeypatch.setattr(series_fit, "learn", None)  # nobody calls it
-    second = call("series", "--out", "out.json")
+    second = call("panel", "series", "--out", "out.json")
     assert (second.exit_code, second.stdout) == (0, first.stdout)
     assert second.stderr.splitlines() == ["a: unchanged, skipped", "b: unchanged, skipped"]
     assert (project / "out.json").read_bytes() == before
@@ -81,13 +77,13 @@ def test_a_folder_is_scored_and_left_alone_the_second_time(project, monkeypatch)
 def test_options_stand_in_for_the_file(project, quick):
     write_parameters(project / "other.yaml", device="auto", preset="thorough")
     options = ["--params", "other.yaml", "--preset", "fast", "--device", "cpu"]
-    assert call("series", "--out", "out.csv", *options).exit_code == 0
+    assert call("panel", "series", "--out", "out.csv", *options).exit_code == 0
     assert {(p.device, p.preset, p.metric.learning) for p in quick} == {("cpu", "fast", "flat")}
 
 
 def test_a_bad_series_among_good_ones_is_named_and_ends_in_status_1(project, quick):
     write_series(project / "series/few.csv", levels=2)
-    result = call("series", "--out", "out.json")
+    result = call("panel", "series", "--out", "out.json")
     assert result.exit_code == 1
     assert len(quick) == 2
     told = result.stderr.splitlines()
@@ -96,7 +92,7 @@ def test_a_bad_series_among_good_ones_is_named_and_ends_in_status_1(project, qui
     series = json.loads((project / "out.json").read_text(encoding="utf-8"))["series"]
     assert series["few"]["error"] in told[0]
     assert result.stdout.splitlines()[-1].endswith(": 0.5")
-    again = call("series", "--out", "out.json", before=["--quiet"])  # has not gone away
+    again = call("--quiet", "panel", "series", "--out", "out.json")  # has not gone away
     assert (again.exit_code, len(quick)) == (1, 2)
     assert again.stderr == "error: 1 of 3 series have no scores: few\n"
 
@@ -119,7 +115,7 @@ def test_what_cannot_begin_is_one_line_and_status_2(project, quick, monkeypatch,
     (project / "notes.json").write_text('{"mine": 1}', encoding="utf-8")
     write_parameters(project / "wrong.yaml", **{"metric.epochs": -3})
     before = {path: path.is_file() and path.read_bytes() for path in project.rglob("*")}
-    result = call(*arguments)
+    result = call("panel", *arguments)
     assert_refused(result, "error: ", *parts)
     assert result.stdout == ""
     assert not quick
@@ -135,7 +131,7 @@ def test_a_table_that_cannot_be_written_is_refused(project, quick, monkeypatch, 
             raise ArtifactError(f"{path}: cannot be written: disk full")
 
     monkeypatch.setattr(panel, "write_bytes", full)
-    result = call("series", "--out", "out.json")
+    result = call("panel", "series", "--out", "out.json")
     assert_refused(result, "out.json: cannot be written: disk full")
     assert len(quick) == after
 
@@ -149,10 +145,10 @@ def test_an_interrupted_run_goes_on_where_it_was(project, quick, monkeypatch):
         return score(job, report)
 
     monkeypatch.setattr(panel, "score_part", stops)
-    interrupted = call("series", "--out", "out.csv")
+    interrupted = call("panel", "series", "--out", "out.csv")
     assert (interrupted.exit_code, interrupted.stdout) == (130, "")
     assert interrupted.stderr.splitlines() == ["b: scored in 0 s", "error: interrupted"]
     monkeypatch.setattr(panel, "score_part", score)
-    result = call("series", "--out", "out.csv")
+    result = call("panel", "series", "--out", "out.csv")
     assert result.stderr.splitlines() == ["b: unchanged, skipped", "a: scored in 0 s"]
     assert len(quick) == 2

@@ -7,9 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray
-from typer.testing import CliRunner
 
-from geonode import cli
 from geonode.decoders.calibration import PROBABILITIES
 from geonode.errors import SpectraError
 from geonode.estimation.model import SpectralModel
@@ -17,16 +15,12 @@ from geonode.estimation.predicting import PredictedBlock
 from geonode.posterior.prior import packaged_prior
 from geonode.spectra.reading import read_spectra, read_table
 from geonode.storage.artifact import open_artifact
+from tests.commands.calling import call
 from tests.estimation.trained import AXIS, LEVELS, spectra_at
 from tests.stages.conftest import assert_refused
 
 WANTED = [0.1, 12.5, 75.0]
 NINETY = PROBABILITIES.index(0.9)
-
-
-def call(*arguments, before=()):
-    words = [*before, "predict", *arguments]
-    return CliRunner().invoke(cli.app, [str(word) for word in words])
 
 
 def options(concentrations=(12.5, 30.0)):
@@ -76,7 +70,7 @@ def numbers(out):
 def test_files_have_the_numbers_of_the_model(trained, uncalibrated, tmp_path, name, kind):
     root, out = trained if kind == "posterior" else uncalibrated, tmp_path / name
     words = options([*WANTED[::-1], *WANTED])
-    result = call(*words, "--extrapolate", "--out", out, "--root", root)
+    result = call("predict", *words, "--extrapolate", "--out", out, "--root", root)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[0] == f"3 spectra at 31 wavelengths -> {out}"
     assert "extrapolated: 1 of 3, out of 0 to 60 ppb" in result.stdout
@@ -99,7 +93,8 @@ def test_files_have_the_numbers_of_the_model(trained, uncalibrated, tmp_path, na
 @pytest.mark.parametrize("name", ["out.csv", "out.zarr"])
 def test_spectra_alone_are_read_back(trained, tmp_path, name):
     out = tmp_path / name
-    result = call("--at-range", "0:60:12.5", "--only-signal", "--out", out, "--root", trained)
+    words = ("--at-range", "0:60:12.5", "--only-signal", "--out", out, "--root", trained)
+    result = call("predict", *words)
     assert result.exit_code == 0
     table, spectra = read_table(out), read_spectra(out)
     wanted = [0.0, 12.5, 25.0, 37.5, 50.0]
@@ -113,7 +108,7 @@ def test_spectra_alone_are_read_back(trained, tmp_path, name):
 
 
 def test_without_a_file_there_is_a_line_about_every_spectrum(trained):
-    result = call(*options([30, 75]), "--extrapolate", "--root", trained)
+    result = call("predict", *options([30, 75]), "--extrapolate", "--root", trained)
     header, inside, outside, std, beyond = result.stdout.splitlines()
     signal, scale, _ = expected(trained, [30.0, 75.0])
     assert header.startswith("concentration (ppb)  absorbance at its peak  wavelength (nm)  mean")
@@ -128,14 +123,14 @@ def test_without_a_file_there_is_a_line_about_every_spectrum(trained):
     assert abs(float(inside.split()[2]) - 550) <= 10
     assert std.startswith("std: size of the error to expect")
     assert beyond == "extrapolated: 1 of 2, out of 0 to 60 ppb"
-    many = call("--at-range", "0:59:1", "--root", trained).stdout.splitlines()
+    many = call("predict", "--at-range", "0:59:1", "--root", trained).stdout.splitlines()
     assert (len(many), many[51]) == (53, "and 10 more; --out writes all of them")
 
 
 def test_json_has_the_same_numbers(trained, tmp_path):
     out = tmp_path / "out.csv"
     words = (*options(WANTED), "--extrapolate", "--root", trained, "--json", "--out", out)
-    result = call(*words, before=["--quiet"])
+    result = call("--quiet", "predict", *words)
     assert (result.exit_code, result.stderr) == (0, "")
     found = json.loads(result.stdout)
     signal, scale, _ = expected(trained, WANTED)
@@ -155,7 +150,8 @@ def test_blocks_leave_no_trace(trained, tmp_path, monkeypatch):
     monkeypatch.setattr(SpectralModel, "predict", predict)
     for more, expected in (([], [1, 11]), (["--batch-size", "4"], [4, 4, 3])):
         out = tmp_path / f"{len(files)}.csv"
-        assert call("--at-range", "0:60:6", "--root", trained, "--out", out, *more).exit_code == 0
+        words = ("--at-range", "0:60:6", "--root", trained, "--out", out, *more)
+        assert call("predict", *words).exit_code == 0
         assert sizes == expected
         sizes.clear()
         files.append(out.read_bytes())
@@ -165,7 +161,7 @@ def test_blocks_leave_no_trace(trained, tmp_path, monkeypatch):
 def test_spectra_are_kept_in_a_smaller_format_or_refused_by_it(trained, tmp_path, monkeypatch):
     words = (*options(), "--root", trained, "--out")
     for name, more in (("exact", []), ("small", ["--cache-dtype", "float16"])):
-        assert call(*words, tmp_path / f"{name}.zarr", *more).exit_code == 0
+        assert call("predict", *words, tmp_path / f"{name}.zarr", *more).exit_code == 0
     exact, small = (open_artifact(tmp_path / f"{name}.zarr") for name in ("exact", "small"))
     for name in ("signal", "std", "low90", "high90"):
         assert (exact[name].dtype, small[name].dtype) == (np.float64, np.float16)
@@ -178,7 +174,7 @@ def test_spectra_are_kept_in_a_smaller_format_or_refused_by_it(trained, tmp_path
         return replace(block, signal=1e7 * block.signal)
 
     monkeypatch.setattr(PredictedBlock, "of", large)
-    refused = call(*words, tmp_path / "large.zarr", "--cache-dtype", "float16")
+    refused = call("predict", *words, tmp_path / "large.zarr", "--cache-dtype", "float16")
     assert re.search(r"array 'signal': found \d\S+, expected at most 65504", refused.stderr)
     assert not (tmp_path / "large.zarr").exists()
 
@@ -191,11 +187,11 @@ def test_what_is_there_stays_unless_it_may_be_replaced(trained, tmp_path, monkey
     with monkeypatch.context() as patch:
         patch.setattr(SpectralModel, "read", None)  # nothing is read before
         for option, name in (("--out", "out.csv"), ("--figure", "out.png"), ("--out", "link.csv")):
-            result = call(*options(), "--root", trained, option, tmp_path / name)
+            result = call("predict", *options(), "--root", trained, option, tmp_path / name)
             assert_refused(result, "expected a name that is not taken; --overwrite replaces")
     assert {path: path.read_bytes() for path in kept} == kept
     words = ("--out", tmp_path / "out.csv", "--figure", tmp_path / "out.png", "--overwrite")
-    assert call(*options(), "--root", trained, *words).exit_code == 0
+    assert call("predict", *options(), "--root", trained, *words).exit_code == 0
     assert all(path.read_bytes() != content for path, content in kept.items())
 
 
@@ -203,7 +199,7 @@ def test_what_is_there_stays_unless_it_may_be_replaced(trained, tmp_path, monkey
 def test_what_fails_half_way_leaves_the_older_file(trained, tmp_path, monkeypatch, name):
     out = tmp_path / name
     words = ("--at-range", "0:60:6", "--root", trained, "--out", out)
-    call(*options([45]), "--root", trained, "--out", out)
+    call("predict", *options([45]), "--root", trained, "--out", out)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     real = SpectralModel.predict
 
@@ -213,7 +209,7 @@ def test_what_fails_half_way_leaves_the_older_file(trained, tmp_path, monkeypatc
         return real(model, concentrations)
 
     monkeypatch.setattr(SpectralModel, "predict", predict)
-    assert_refused(call(*words, "--overwrite", "--batch-size", 2), "error: no more")
+    assert_refused(call("predict", *words, "--overwrite", "--batch-size", 2), "error: no more")
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -246,7 +242,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(
     (tmp_path / "foreign.zarr/mine.txt").touch()
     monkeypatch.chdir(tmp_path)
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
-    result = call(*words)
+    result = call("predict", *words)
     assert_refused(result, "error: ")
     assert message in result.stderr
     assert result.stdout == ""
@@ -255,6 +251,6 @@ def test_bad_input_is_one_line_and_nothing_is_written(
 
 
 def test_without_a_model_it_says_what_to_run(tmp_path):
-    result = call(*options(), "--root", tmp_path, "--out", tmp_path / "out.csv")
+    result = call("predict", *options(), "--root", tmp_path, "--out", tmp_path / "out.csv")
     assert_refused(result, f"error: {tmp_path}/data/spectra.zarr: not found; run `dvc repro`")
     assert list(tmp_path.iterdir()) == []

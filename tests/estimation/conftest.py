@@ -3,18 +3,11 @@ import pytest
 from geonode.estimation import image
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
-from tests.estimation.trained import write_model
 
 
 @pytest.fixture(scope="session")
-def root(tmp_path_factory):
-    """Folder of a pipeline that has learned a small series; tests do not write there."""
-    return write_model(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(scope="session")
-def model(root):
-    return SpectralModel.read(root / "data")
+def model(trained):
+    return SpectralModel.read(trained / "data")
 
 
 @pytest.fixture(scope="session")

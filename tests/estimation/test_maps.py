@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 import xarray
 import zarr
-from typer.testing import CliRunner
 
-from geonode.cli import app
 from geonode.errors import SpectraError
 from geonode.estimation import maps
 from geonode.estimation.image import Image, ImageTile, tiles
@@ -15,6 +13,7 @@ from geonode.estimation.maps import AMBIGUOUS, MISFIT, MISSING
 from geonode.estimation.posterior import estimate
 from geonode.storage.artifact import open_artifact
 from geonode.storage.atomic import kept_of
+from tests.commands.calling import call
 from tests.estimation.images import COLUMNS, CONCENTRATIONS, ROWS, image_values, store
 from tests.estimation.trained import AXIS
 from tests.stages.conftest import assert_refused
@@ -123,12 +122,12 @@ def test_the_bytes_do_not_depend_on_tiles_and_threads(tmp_path, written, cube):
 
 
 @pytest.mark.slow
-def test_the_bytes_are_those_of_one_process(tmp_path, monkeypatch, root, cube):
+def test_the_bytes_are_those_of_one_process(tmp_path, monkeypatch, trained, cube):
     pytest.importorskip("distributed")
     monkeypatch.chdir(cube.parent)
     for name, more in {"here.zarr": [], "own.zarr": ["--workers", "1"]}.items():
-        call = ["estimate", "cube.zarr", "--root", str(root), "--batch-size", "6", *more]
-        result = CliRunner().invoke(app, [*call, "--out", str(tmp_path / name)])
+        words = ("--root", trained, "--batch-size", 6, *more, "--out", tmp_path / name)
+        result = call("estimate", "cube.zarr", *words)
         assert result.exit_code == 0, result.output
     assert files(tmp_path / "own.zarr") == files(tmp_path / "here.zarr")
     assert len(list(tmp_path.iterdir())) == 2
@@ -234,21 +233,20 @@ def test_a_damaged_chunk_leaves_the_older_map(tmp_path, written):
     assert files(out) == before
 
 
-def test_the_command_writes_maps_and_refuses_what_is_not_for_images(tmp_path, root):
+def test_the_command_writes_maps_and_refuses_what_is_not_for_images(tmp_path, trained):
     path, out = store(tmp_path / "cube.zarr", image_values()), tmp_path / "map.zarr"
-    call = ["estimate", str(path), "--root", str(root), "--out"]
-    made = CliRunner().invoke(app, [*call, str(out), "--cache-dtype", "float32"])
+    given = ("estimate", path, "--root", trained)
+    made = call(*given, "--out", out, "--cache-dtype", "float32")
     assert (made.exit_code, made.stderr) == (0, f"maps of 5 x 7 pixels -> {out}\n")
     found = open_artifact(out)
     assert found["mean"].dtype == np.float32
     spread = 3 * float(found["std"][0].max())
     np.testing.assert_allclose(found["mean"][0], CONCENTRATIONS[:COLUMNS], atol=spread)
-    other = str(tmp_path / "other.zarr")
     for words, message in (
-        ([str(out)], "expected a name that is not taken; --overwrite"),
-        ([str(tmp_path / "map.csv")], "a name that ends in .zarr"),
-        ([other, "--figure", str(tmp_path / "a.png")], "expected no figure of an image"),
-        ([other, "--workers", "1", "--scheduler", "tcp://x:1"], "one of --workers and --sch"),
+        (["--out", out], "expected a name that is not taken; --overwrite"),
+        (["--out", tmp_path / "map.csv"], "a name that ends in .zarr"),
+        (["--figure", tmp_path / "a.png"], "expected no figure of an image"),
+        (["--workers", 1, "--scheduler", "tcp://x:1"], "one of --workers and --sch"),
+        ([], "found 'nothing', expected a store of maps"),
     ):
-        assert_refused(CliRunner().invoke(app, [*call, *words]), message)
-    assert_refused(CliRunner().invoke(app, call[:-1]), "found 'nothing', expected a store of maps")
+        assert_refused(call(*given, *words), message)

@@ -9,12 +9,12 @@ from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import estimated
 from geonode.figures.estimation import estimates_figure, predicted_figure
 from geonode.spectra.reading import Spectra
-from tests.estimation.trained import AXIS, LEVELS, spectra_at, write_model
+from tests.estimation.trained import AXIS, LEVELS, spectra_at
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return SpectralModel.read(write_model(tmp_path_factory.mktemp("model")) / "data")
+def model(trained):
+    return SpectralModel.read(trained / "data")
 
 
 def estimates(model, values, names=None, **allowed):
