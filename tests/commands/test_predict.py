@@ -18,6 +18,7 @@ from geonode.storage.artifact import open_artifact
 from tests.commands.calling import call
 from tests.estimation.trained import AXIS, LEVELS, spectra_at
 from tests.stages.conftest import assert_refused
+from tests.storage.damage import contents
 
 WANTED = [0.1, 12.5, 75.0]
 NINETY = PROBABILITIES.index(0.9)
@@ -200,7 +201,7 @@ def test_what_fails_half_way_leaves_the_older_file(trained, tmp_path, monkeypatc
     out = tmp_path / name
     words = ("--at-range", "0:60:6", "--root", trained, "--out", out)
     call("predict", *options([45]), "--root", trained, "--out", out)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = contents(tmp_path)
     real = SpectralModel.predict
 
     def predict(model, concentrations):
@@ -210,7 +211,7 @@ def test_what_fails_half_way_leaves_the_older_file(trained, tmp_path, monkeypatc
 
     monkeypatch.setattr(SpectralModel, "predict", predict)
     assert_refused(call("predict", *words, "--overwrite", "--batch-size", 2), "error: no more")
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert contents(tmp_path) == before
 
 
 REFUSED = {

@@ -33,7 +33,15 @@ class Known(SpectralModel):
         return Prediction(predicted, predicted.deviation, None)
 
 
-def known(formula, levels, errors, rows=None, chart=None, fold=None, inside=None):
+def of_fold(kind, levels, signal, blend, chart, fold, *others):
+    """A model of one fold of a series, with an untrained metric of every fold on one chart."""
+    series = Series(levels, np.linspace(400, 700, signal.shape[1]), signal, chart, LABELS)
+    folds = leave_one_out(len(levels))
+    network = Perceptron.initial(SIZES, [(0,)] * len(folds))
+    return kind(series, LearnedMetrics(network, [chart] * len(folds)), blend, folds[fold], *others)
+
+
+def known(formula, levels, errors, rows=None, chart=None, fold=-1, inside=None):
     """A model of a formula.
 
     Args:
@@ -48,8 +56,6 @@ def known(formula, levels, errors, rows=None, chart=None, fold=None, inside=None
     levels = np.asarray(levels, dtype=float)
     signal, count = formula(levels), len(levels)
     chart = chart or Chart.of("linear", None, levels)
-    series = Series(levels, np.linspace(400, 700, signal.shape[1]), signal, chart, LABELS)
-    network = Perceptron.initial(SIZES, [(0,)] * (count + 1))
     calibration_set = np.ones((count + 1, 2, count), dtype=bool)
     if inside is not None:
         calibration_set[:, 0] = np.isin(np.arange(count), inside)
@@ -60,12 +66,11 @@ def known(formula, levels, errors, rows=None, chart=None, fold=None, inside=None
         calibration_set,
     )
     blend = Blend({}, np.ones((count + 1, 2, 1)), calibration, np.arange(2), signal.shape[1])
-    fold = leave_one_out(count)[count if fold is None else fold]
     rows = np.zeros((1, signal.shape[1])) if rows is None else rows
-    return Known(series, LearnedMetrics(network, [chart] * (count + 1)), blend, fold, formula, rows)
+    return of_fold(Known, levels, signal, blend, chart, fold, formula, rows)
 
 
-def learned(levels, signal, fold=None):
+def learned(levels, signal, fold=-1):
     """The model of a posterior over metrics.
 
     Args:
@@ -74,13 +79,9 @@ def learned(levels, signal, fold=None):
         fold: the last.
     """
     count, width = signal.shape
-    chart = Chart.of("linear", None, levels)
-    series = Series(levels, np.linspace(400, 700, width), signal, chart, LABELS)
-    network = Perceptron.initial(SIZES, [(0,)] * (count + 1))
     decoders = {"posterior": PosteriorDecoders(packaged_prior())}
     blend = Blend(decoders, np.ones((count + 1, 2, 1)), None, np.arange(2), width)
-    fold = leave_one_out(count)[count if fold is None else fold]
-    return SpectralModel(series, LearnedMetrics(network, [chart] * (count + 1)), blend, fold)
+    return of_fold(SpectralModel, levels, signal, blend, Chart.of("linear", None, levels), fold)
 
 
 W = np.linspace(0, 1, 40)

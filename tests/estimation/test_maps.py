@@ -17,6 +17,7 @@ from tests.commands.calling import call
 from tests.estimation.images import COLUMNS, CONCENTRATIONS, ROWS, image_values, store
 from tests.estimation.trained import AXIS
 from tests.stages.conftest import assert_refused
+from tests.storage.damage import contents
 
 array = pytest.importorskip("dask.array")
 
@@ -31,10 +32,6 @@ def written(model, curve):
             return found.load()
 
     return write
-
-
-def files(folder):
-    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +115,7 @@ def test_the_bytes_do_not_depend_on_tiles_and_threads(tmp_path, written, cube):
     for number, (pixels, cores) in enumerate([(1, None), (5, 2)]):
         out = tmp_path / f"{number}.zarr"
         written(cube, out, pixels, cores=cores)
-        assert files(out) == files(tmp_path / "one.zarr")
+        assert contents(out) == contents(tmp_path / "one.zarr")
 
 
 @pytest.mark.slow
@@ -129,7 +126,7 @@ def test_the_bytes_are_those_of_one_process(tmp_path, monkeypatch, trained, cube
         words = ("--root", trained, "--batch-size", 6, *more, "--out", tmp_path / name)
         result = call("estimate", "cube.zarr", *words)
         assert result.exit_code == 0, result.output
-    assert files(tmp_path / "own.zarr") == files(tmp_path / "here.zarr")
+    assert contents(tmp_path / "own.zarr") == contents(tmp_path / "here.zarr")
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -181,14 +178,14 @@ def failing_at(monkeypatch, place):
 def test_what_fails_leaves_the_older_map_and_is_gone_on_with(tmp_path, written, cube, monkeypatch):
     out, all_tiles = tmp_path / "map.zarr", names_of_tiles(cube)
     written(cube, out, number="float32")
-    before = files(out)
+    before = contents(out)
     written(cube, tmp_path / "whole.zarr")
     with monkeypatch.context() as patch:
         first = failing_at(patch, all_tiles[5])
         with pytest.raises(SpectraError, match="no more"):
             written(cube, out, cores=2)
     assert set(all_tiles[:5]) <= set(first)
-    assert files(out) == before
+    assert contents(out) == before
     beside = {path.name for path in tmp_path.iterdir()}
     assert beside == {"map.zarr", "whole.zarr", ".map.zarr.geonode"}
     (kept,) = kept_of(out).iterdir()
@@ -198,7 +195,7 @@ def test_what_fails_leaves_the_older_map_and_is_gone_on_with(tmp_path, written, 
     written(cube, out, cores=2, report=reported.append)
     assert set(second) == (set(all_tiles) - set(first)) | {all_tiles[0]}
     assert sum(reported) == ROWS * COLUMNS
-    assert files(out) == files(tmp_path / "whole.zarr")
+    assert contents(out) == contents(tmp_path / "whole.zarr")
     assert {path.name for path in tmp_path.iterdir()} == {"map.zarr", "whole.zarr"}
 
 
@@ -226,11 +223,11 @@ def test_tiles_of_another_map_are_not_gone_on_with(
 def test_a_damaged_chunk_leaves_the_older_map(tmp_path, written):
     path, out = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16)), tmp_path / "map"
     written(path, out)
-    before = files(out)
+    before = contents(out)
     (path / "signal" / "c" / "1" / "1" / "0").write_bytes(b"x" * 40)
     with pytest.raises(SpectraError, match=r"cube.zarr: found pixels 2-4-3-6 that cannot be"):
         written(path, out)
-    assert files(out) == before
+    assert contents(out) == before
 
 
 def test_the_command_writes_maps_and_refuses_what_is_not_for_images(tmp_path, trained):

@@ -1,9 +1,7 @@
 import csv
 import io
-from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from geonode.estimation.posterior import estimate
 from geonode.estimation.tables import EstimateRow, csv_text, estimated, header
@@ -69,16 +67,3 @@ def test_blocks_leave_no_trace(model, curve, monkeypatch):
     np.testing.assert_allclose([row.mean for row in rows], expected.mean)
     np.testing.assert_allclose([row.p_value for row in rows], expected.p_value)
     assert reported == [3, 3, 1]
-
-
-def test_a_spectrum_that_is_close_when_shifted_does_not_fit(model, curve, monkeypatch):
-    spectra = Spectra(["a", "b"], AXIS, "wavelength", "nm", spectra_at([20.0, 21.0]), np.empty(0))
-    monkeypatch.setattr("geonode.estimation.tables.shifts", lambda *_: np.array([5.0, 0.0]))
-    shifted, right = estimated(curve, model.series, spectra)
-    assert (shifted.fits, shifted.shift) == (False, 5.0)
-    assert (right.fits, right.shift) == (True, 0.0)
-
-
-@pytest.mark.parametrize("name", ['=HYPERLINK("x")', "\t=a"])
-def test_a_name_is_no_formula_in_a_spreadsheet(name):
-    assert read([replace(ONE, name=name)])[0]["name"] == f"'{name}"
