@@ -90,8 +90,7 @@ class Calibration:
         curve = Curve.of(model, one_scan=True)
         report(1)
         left_out = estimate_left_out(model, report)
-        if left_out is None:
-            raise SpectraError(f"{source}: found a model without a posterior")
+        assert left_out is not None  # the preset has a posterior
         levels = series.concentrations
         methods = CALIBRATIONS | {"straight_line": straight_line}
         estimates = {name: estimate_left_out_by(one, series) for name, one in methods.items()}

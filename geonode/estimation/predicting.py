@@ -170,24 +170,15 @@ def blocks(
 
 def summary(model: SpectralModel, block: PredictedBlock) -> list[dict[str, Any]]:
     """Peak, its place and the mean standard deviation of every spectrum."""
-    peaks = block.signal.argmax(axis=1)
-    return [
-        {
-            "concentration": concentration,
-            "peak": float(signal[peak]),
-            "peak_at": float(model.series.axis[peak]),
-            "mean_std": float(std.mean()),
-            "extrapolated": bool(extrapolated),
-        }
-        for concentration, signal, std, peak, extrapolated in zip(
-            block.concentrations.tolist(),
-            block.signal,
-            block.std,
-            peaks,
-            block.extrapolated,
-            strict=True,
-        )
-    ]
+    columns = {
+        "concentration": block.concentrations,
+        "peak": block.signal.max(axis=1),
+        "peak_at": model.series.axis[block.signal.argmax(axis=1)],
+        "mean_std": block.std.mean(axis=1),
+        "extrapolated": block.extrapolated,
+    }
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def meaning_of_std(model: SpectralModel) -> str:

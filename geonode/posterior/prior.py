@@ -42,20 +42,17 @@ class Prior:
     def intervals(
         self, levels: int, inside: Bool[np.ndarray, "target"]
     ) -> Float[np.ndarray, "target probability"]:
-        """Half widths of intervals in units of the predicted deviation.
+        """Half widths of intervals in units of the predicted deviation, linear between `counts`.
 
         Args:
             levels: number of training levels.
             inside: whether targets are between the training levels.
         """
-        return self._at(self.half_widths, levels)[1 - inside.astype(int)]
-
-    def _at(self, table: np.ndarray, levels: int) -> np.ndarray:
-        """Table at a number of levels, interpolated linearly."""
         place = float(np.interp(levels, self.counts, np.arange(len(self.counts))))
         low = min(int(place), len(self.counts) - 2)
         share = place - low
-        return (1 - share) * table[low] + share * table[low + 1]
+        by_side = (1 - share) * self.half_widths[low] + share * self.half_widths[low + 1]
+        return by_side[1 - inside.astype(int)]
 
     def write(self, path: Path) -> None:
         """Write as a sealed file of tensors.
