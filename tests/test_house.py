@@ -132,21 +132,12 @@ def test_matplotlib_is_for_figures_alone(file):
     assert "matplotlib" not in found or file.startswith("geonode/figures/")
 
 
+ALONE = ("cli", "config", "errors", "parameters_file", "progress", "terminal")
+STORED = ("artifact", "document", "seal", "atomic", "pipeline")
 WITHOUT_TORCH = [
-    file
-    for file in LIBRARY
-    if file.startswith("geonode/spectra/")
-    or file.startswith("geonode/commands/")
-    or file
-    in {
-        f"geonode/{name}.py"
-        for name in ("cli", "config", "errors", "parameters_file", "progress", "terminal")
-    }
-    or file
-    in {
-        f"geonode/storage/{name}.py"
-        for name in ("artifact", "document", "seal", "atomic", "pipeline")
-    }
+    *(file for file in LIBRARY if file.startswith(("geonode/spectra/", "geonode/commands/"))),
+    *(f"geonode/{name}.py" for name in ALONE),
+    *(f"geonode/storage/{name}.py" for name in STORED),
 ]
 
 

@@ -11,6 +11,7 @@ import pytest
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.spectra.reading import read_table
 from tests.commands.calling import call
+from tests.estimation.images import image_values, store
 from tests.estimation.trained import AXIS, spectra_at, write_model
 from tests.stages.conftest import small_parameters
 
@@ -70,7 +71,7 @@ def test_commands_and_links_exist(page):
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder with what the README speaks of: a model, a table, unknown spectra, more series."""
+    """A folder with what the pages speak of: a model, tables of spectra, an image, more series."""
     write_model(tmp_path)
     (tmp_path / "params.yaml").write_text(small_parameters(), encoding="utf-8")
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
@@ -91,24 +92,33 @@ def project(tmp_path, monkeypatch):
         header = "wavelength_nm," + ",".join(f"{c:g}" for c in concentrations)
         rows = np.column_stack([AXIS, spectra_at(concentrations).T])
         np.savetxt(tmp_path / name, rows, delimiter=",", header=header, comments="")
+    store(tmp_path / "cube.zarr", image_values())
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.mark.slow
-def test_commands_do_what_is_said_of_them(project):
-    pages = (ROOT / "README.md", ROOT / "docs/your-spectra.md")
-    texts = "\n".join(block for page in pages for block in blocks(page)).splitlines()
-    lines = dict.fromkeys(line.split("  #")[0].strip() for line in texts)
+@pytest.mark.parametrize(
+    ("pages", "named"),
+    [
+        (["README.md", "docs/your-spectra.md"], {"calibrate", "predict", "estimate", "panel"}),
+        (["docs/estimate.md"], {"predict", "estimate", "inspect"}),
+    ],
+)
+def test_commands_do_what_is_said_of_them(project, pages, named):
+    text = "\n".join(block for page in pages for block in blocks(ROOT / page))
+    lines = dict.fromkeys(line.split("  #")[0].strip() for line in text.splitlines())
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("geonode ")]
-    assert {command[0] for command in commands} >= {"calibrate", "predict", "estimate", "panel"}
+    assert {command[0] for command in commands} >= named
+    written = [project / name for name in re.findall(r"--(?:out|figure) (\S+)", text)]
+    for path in written:
+        path.unlink(missing_ok=True)
     for command in commands:
         done = call(*command)
         # Nothing here is in dvc.lock, which is what verify finds wrong.
-        expected = 1 if command[0] == "verify" else 0
-        assert done.exit_code == expected, (command, done.output)
-    for name in ("predicted.csv", "predicted.png", "estimates.csv", "estimates.png"):
-        assert (project / name).stat().st_size > 0
+        status = 1 if command[0] == "verify" else 0
+        assert done.exit_code == status, (command, done.output)
+    assert all(path.exists() for path in written)
 
 
 @pytest.mark.slow

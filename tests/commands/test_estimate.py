@@ -1,13 +1,10 @@
 import csv
 import json
 import re
-import shlex
-import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import xarray
 
 from geonode.commands import estimate as command
 from geonode.estimation.curve import Curve
@@ -15,12 +12,9 @@ from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import estimate
 from geonode.parameter_types import PreprocessStep
 from geonode.preprocessing.steps import Preprocessing
-from geonode.spectra.series import read_series
 from tests.commands.calling import call
 from tests.estimation.trained import AXIS, spectra_at
-from tests.stages.conftest import ROOT, assert_refused
-
-DOCS = ROOT / "docs/estimate.md"
+from tests.stages.conftest import assert_refused
 
 
 def write(path, spectra, axis=AXIS, header="wavelength_nm", names=None):
@@ -165,24 +159,6 @@ def test_a_model_that_is_absent_or_has_no_inner_folds_is_refused(uncalibrated, s
     without = call("estimate", samples, "--root", uncalibrated, "--out", out)
     assert_refused(without, "found inner.members 0")
     assert not out.exists()
-
-
-@pytest.mark.slow
-def test_the_commands_of_the_documentation_run(trained, tmp_path, monkeypatch):
-    shutil.copytree(trained / "data", tmp_path / "data")
-    monkeypatch.chdir(tmp_path)
-    series = read_series(tmp_path / "data" / "spectra.zarr")
-    image = xarray.Dataset(
-        {"signal": (("y", "x", "wavelength"), series.signal[None])}, {"wavelength": series.axis}
-    )
-    image.to_zarr("cube.zarr", consolidated=False)
-    lines = re.findall(r"^geonode .*$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
-    assert {shlex.split(line)[1] for line in lines} == {"predict", "estimate", "inspect"}
-    for line in lines:
-        result = call(*shlex.split(line)[1:])
-        assert result.exit_code == 0, f"{line}\n{result.output}"
-    for name in re.findall(r"--(?:out|figure) (\S+)", "\n".join(lines)):
-        assert (tmp_path / name).exists(), name
 
 
 def test_offsets_of_preprocessed_spectra_are_refused(trained, samples, monkeypatch):
