@@ -13,7 +13,6 @@ from geonode.calibration.verdict import Verdict
 from geonode.decoders.blend import Prediction
 from geonode.defaults import default_parameters
 from geonode.devices.device import resolve
-from geonode.errors import SpectraError
 from geonode.estimation.axis import require_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
@@ -24,7 +23,7 @@ from geonode.report.wording import quantity
 from geonode.scores.calibrations import CALIBRATIONS, best_wavelength, estimate_left_out_by
 from geonode.scores.estimation import LeftOutEstimates, estimate_left_out
 from geonode.series_fit import fit_series
-from geonode.spectra.reading import Spectra, read_spectra
+from geonode.spectra.reading import Spectra, errors_naming, read_spectra
 from geonode.spectra.series import Series
 
 MOST_WITH_MIDDLES = 12
@@ -44,10 +43,8 @@ def read_unknown(file: Path, series: Series) -> Spectra:
         SpectraError: they cannot be read, or their axis misses something.
     """
     spectra = read_spectra(file)
-    try:
+    with errors_naming(file):
         require_axis(series, spectra)
-    except SpectraError as error:
-        raise SpectraError(f"{file}: {error}") from error
     return spectra
 
 
@@ -112,10 +109,8 @@ class Calibration:
         Raises:
             SpectraError: on their axis the series itself is taken for other levels.
         """
-        try:
+        with errors_naming(file):
             rows = estimated(self.curve, self.series, spectra)
-        except SpectraError as error:
-            raise SpectraError(f"{file}: {error}") from error
         return replace(self, unknowns=[*self.unknowns, (file.name, rows)])
 
     @property

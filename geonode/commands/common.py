@@ -16,22 +16,13 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from geonode.config import Parameters
 from geonode.errors import GeonodeError, ParameterError
 from geonode.parameter_types import Format
-from geonode.parameters_file import read_parameters
 from geonode.progress import is_quiet, quietly
 from geonode.terminal import logged, printable, refuse, remark, tell
 
 PARAMETERS = Path("params.yaml")
 
-ParameterFile = Annotated[Path, typer.Option("--params", metavar="FILE", help="Parameter file.")]
-Preset = Annotated[
-    str | None, typer.Option("--preset", metavar="NAME", help="Replaces that of the file.")
-]
-DeviceName = Annotated[
-    str | None, typer.Option("--device", metavar="NAME", help="Replaces that of the file.")
-]
 Root = Annotated[
     Path, typer.Option("--root", metavar="DIR", help="Folder of the pipeline, with dvc.yaml.")
 ]
@@ -60,12 +51,6 @@ class Commands(TyperGroup):
             except KeyboardInterrupt as error:
                 refuse("interrupted")
                 raise typer.Exit(130) from error
-
-
-def parameters_of(file: Path, preset: str | None, device: str | None) -> Parameters:
-    """Parameters of a file, with preset and device replaced if given."""
-    given = {"preset": preset, "device": device}
-    return read_parameters(file, {key: value for key, value in given.items() if value is not None})
 
 
 def require_destination(

@@ -5,18 +5,12 @@ from typing import Annotated
 
 import typer
 
-from geonode.commands.common import (
-    PARAMETERS,
-    DeviceName,
-    ParameterFile,
-    Preset,
-    aligned,
-    found_wrong,
-    note,
-    parameters_of,
-)
+from geonode.commands.common import PARAMETERS, aligned, found_wrong, note
+from geonode.parameters_file import read_parameters
 from geonode.progress import bar
 from geonode.terminal import tell
+
+InPlace = Annotated[str | None, typer.Option(metavar="NAME", help="Replaces that of the file.")]
 
 
 def panel(
@@ -29,9 +23,9 @@ def panel(
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Table of the scores, .json or .csv.")],
-    params: ParameterFile = PARAMETERS,
-    preset: Preset = None,
-    device: DeviceName = None,
+    params: Annotated[Path, typer.Option(metavar="FILE", help="Parameter file.")] = PARAMETERS,
+    preset: InPlace = None,
+    device: InPlace = None,
 ) -> None:
     """Predict every spectrum of every series of a folder from the others, and score them.
 
@@ -42,7 +36,9 @@ def panel(
     from geonode.scores.panel import Panel  # noqa: PLC0415
     from geonode.scores.panel_table import mean_ratio, table  # noqa: PLC0415
 
-    found = Panel.of(folder, out, parameters_of(params, preset, device))
+    given = {"preset": preset, "device": device}
+    replaced = {key: name for key, name in given.items() if name is not None}
+    found = Panel.of(folder, out, read_parameters(params, replaced))
     found.write()
     for name, row in found.rows.items():
         note(f"{name}: {row.error or 'unchanged, skipped'}")

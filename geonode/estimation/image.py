@@ -14,6 +14,7 @@ from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.large import batch_size
 from geonode.spectra.headers import UNITS, role
 from geonode.spectra.labelled_arrays import probe, require_chunks
+from geonode.spectra.reading import errors_naming
 from geonode.spectra.sheet import MOST_VALUES
 from geonode.storage.zarr_metadata import require_own_files, require_plain
 
@@ -91,10 +92,8 @@ class Image:
         steps = np.diff(axis)
         if not (np.isfinite(axis).all() and ((steps > 0).all() or (steps < 0).all())):
             raise SpectraError(f"{path}: found wavelengths out of order, expected ascending ones")
-        try:
+        with errors_naming(path):
             require_chunks(path, data, {name, at_axis})
-        except SpectraError as error:
-            raise SpectraError(f"{path}: {error}") from error
         rows, columns = (dim for dim in data[name].dims if dim != at_axis)
         spectra = data[name].transpose(rows, columns, at_axis)
         if axis[0] > axis[-1]:
