@@ -14,6 +14,7 @@ from scipy.interpolate import PchipInterpolator
 
 from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
+from geonode.estimation.image import Image
 from geonode.estimation.posterior import estimate
 from geonode.spectra.headers import axis_kind, unknown_unit
 from geonode.spectra.inspection import noise_along_the_axis
@@ -43,7 +44,7 @@ EVERY = 8
 """Shifted spectra are compared with every eighth node of the curve."""
 
 
-def require_axis(series: Series, spectra: Spectra) -> None:
+def require_axis(series: Series, spectra: Spectra | Image) -> None:
     """Refuse spectra without values at some wavelengths of a series.
 
     Raises:

@@ -102,10 +102,9 @@ class Image:
         return cls(path, spectra, axis, UNITS.get(unit.lower(), unit))
 
     @property
-    def dims(self) -> tuple[str, str, str]:
-        """Names of rows, columns and wavelengths."""
-        rows, columns, at_axis = map(str, self.spectra.dims)
-        return rows, columns, at_axis
+    def axis_name(self) -> str:
+        """Name of the wavelengths."""
+        return str(self.spectra.dims[2])
 
     @property
     def shape(self) -> tuple[int, int]:

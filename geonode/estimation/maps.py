@@ -31,7 +31,6 @@ from geonode.estimation.large import in_format
 from geonode.estimation.posterior import BATCH_NUMBERS, estimate
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
-from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes
@@ -89,12 +88,12 @@ def write_maps(
         ArtifactError: the artifact cannot be written, or a number exceeds the format. An older
             artifact is intact in both cases.
     """
-    _require_axis(curve, series, image)
-    kept = kept_of(path)
-    folder = kept / _fingerprint(curve, series, image, number)
+    require_axis(series, image)
+    require_resolution(curve, series, image.axis)
+    folder = kept_of(path) / _fingerprint(curve, series, image, number)
     with artifact_writer(path, {"labels": series.labels}) as writer:
         maps = _declared(writer, image, series.labels["concentration_unit"], number)
-        for other in set(kept.glob("*")) - {folder}:
+        for other in set(folder.parent.glob("*")) - {folder}:
             shutil.rmtree(other)
         left = []
         for tile in tiles(image, pixels):
@@ -106,15 +105,6 @@ def write_maps(
         recipe = partial(_mapping, folder, curve, series, image.path, number)
         with threadpool_limits(1):
             engine.work(recipe, left, lambda tile, _: _fill(maps, folder, tile), report, cores)
-
-
-def _require_axis(curve: Curve, series: Series, image: Image) -> None:
-    """Refuse an image whose axis does not fit the series."""
-    none = Spectra(
-        [], image.axis, image.dims[2], image.axis_unit, image.axis[None][:0], np.empty(0)
-    )
-    require_axis(series, none)
-    require_resolution(curve, series, image.axis)
 
 
 def _fingerprint(curve: Curve, series: Series, image: Image, number: Format) -> str:
@@ -133,7 +123,7 @@ def _declared(
     writer: ArtifactWriter, image: Image, unit: str, number: Format
 ) -> dict[str, np.ndarray]:
     """Create empty maps, and the coordinates of the pixels if the image has them."""
-    dims = image.dims[:2]
+    dims = tuple(map(str, image.spectra.dims[:2]))
     for dim in dims:
         if dim in image.spectra.coords:
             values, about = image.spectra[dim].values, image.spectra[dim].attrs

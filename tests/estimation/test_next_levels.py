@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from geonode.errors import TrainingError
 from geonode.estimation.next_levels import expected_errors, propose
 
 AXIS = np.linspace(0, 1, 21)
@@ -36,8 +35,3 @@ def test_proposals_follow_from_those_before():
     assert both[1] == pytest.approx(then, rel=1e-8)
     assert both[1].before == both[0].after
     assert len({*levels, both[0].concentration, both[1].concentration}) == 7
-
-
-def test_too_few_levels_are_refused():
-    with pytest.raises(TrainingError, match="three or more"):
-        propose(np.array([0.0, 1.0]), np.ones((2, 3)), 1)
