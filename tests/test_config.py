@@ -21,24 +21,28 @@ def content():
     return parse_yaml(FILE.read_text(encoding="utf-8"))
 
 
+def write_parameters(file, changes):
+    """Write the parameters of the repository with some values replaced, by dotted key."""
+    written = deepcopy(content())
+    for key, value in changes.items():
+        *blocks, last = key.split(".")
+        node = written
+        for block in blocks:
+            node = node[block]
+        if value is DELETED:
+            del node[last]
+        else:
+            node[last] = value
+    # JSON is YAML, but for what is no number
+    file.write_text(json.dumps(written).replace("NaN", ".nan"), encoding="utf-8")
+
+
 @pytest.fixture
 def read(tmp_path):
     """Read the repository's parameters with some values replaced, from a file `params.yaml`."""
 
     def read_changed(changes, overrides=None):
-        written = deepcopy(content())
-        for key, value in changes.items():
-            *blocks, last = key.split(".")
-            node = written
-            for block in blocks:
-                node = node[block]
-            if value is DELETED:
-                del node[last]
-            else:
-                node[last] = value
-        # JSON is YAML, but for what is no number
-        text = json.dumps(written).replace("NaN", ".nan")
-        (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
+        write_parameters(tmp_path / "params.yaml", changes)
         return read_parameters(tmp_path / "params.yaml", overrides)
 
     return read_changed

@@ -13,6 +13,7 @@ from geonode.estimation.posterior import estimate
 from geonode.parameter_types import PreprocessStep
 from geonode.preprocessing.steps import Preprocessing
 from tests.commands.calling import call
+from tests.estimation.known import holds
 from tests.estimation.trained import AXIS, spectra_at
 from tests.stages.conftest import assert_refused
 
@@ -66,7 +67,7 @@ def test_table_and_json_have_what_the_model_says(trained, samples, tmp_path):
         modes = [(mode["concentration"], mode["weight"]) for mode in row["modes"]]
         np.testing.assert_allclose(modes, expected.modes[place], rtol=1e-9)
         for possible in (truth, 60 - truth):
-            assert any(low <= possible <= high for low, high in row["set90"])
+            assert holds(row["set90"], possible)
         assert (row["intervals"], row["ambiguous"]) == ((2, True) if truth != 30 else (1, False))
         assert row["fits"]
     with out.open(encoding="utf-8", newline="") as stream:
@@ -109,7 +110,7 @@ def test_an_offset_and_a_factor_are_allowed_if_asked_for(trained, tmp_path):
     assert result.exit_code == 0, result.output
     (row,) = json.loads(result.stdout)["spectra"]
     for possible in (12, 48):
-        assert any(low <= possible <= high for low, high in row["set90"])
+        assert holds(row["set90"], possible)
 
 
 def test_only_the_first_are_shown(trained, samples, monkeypatch):

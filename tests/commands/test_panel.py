@@ -1,16 +1,15 @@
 import json
 
 import pytest
-from ruamel.yaml import YAML
 
 from geonode import series_fit
 from geonode.errors import ArtifactError
-from geonode.parameters_file import parse_yaml
 from geonode.scores import panel
 from tests.commands.calling import call
-from tests.scores.test_panel import ROOT, TINY, write_series
+from tests.scores.test_panel import TINY, write_series
 from tests.stages.conftest import assert_refused
 from tests.storage.damage import contents
+from tests.test_config import write_parameters
 
 
 @pytest.fixture
@@ -19,18 +18,9 @@ def project(tmp_path, monkeypatch):
     (tmp_path / "series").mkdir()
     write_series(tmp_path / "series/a.csv", levels=4)
     write_series(tmp_path / "series/b.csv")
-    write_parameters(tmp_path / "params.yaml")
+    write_parameters(tmp_path / "params.yaml", TINY)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def write_parameters(file, **changes):
-    content = parse_yaml((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    for key, value in (TINY | changes).items():
-        *blocks, last = key.split(".")
-        (content[blocks[0]] if blocks else content)[last] = value
-    with file.open("w", encoding="utf-8") as stream:
-        YAML(typ="safe", pure=True).dump(content, stream)
 
 
 @pytest.fixture
@@ -76,7 +66,7 @@ def test_a_folder_is_scored_and_left_alone_the_second_time(project, monkeypatch)
 
 
 def test_options_stand_in_for_the_file(project, quick):
-    write_parameters(project / "other.yaml", device="auto", preset="thorough")
+    write_parameters(project / "other.yaml", TINY | {"device": "auto", "preset": "thorough"})
     options = ["--params", "other.yaml", "--preset", "fast", "--device", "cpu"]
     assert call("panel", "series", "--out", "out.csv", *options).exit_code == 0
     assert {(p.device, p.preset, p.metric.learning) for p in quick} == {("cpu", "fast", "flat")}
@@ -100,7 +90,7 @@ def test_a_bad_series_among_good_ones_is_named_and_ends_in_status_1(project, qui
 
 def test_what_cannot_begin_is_one_line_and_status_2(project, quick):
     (project / "empty").mkdir()
-    write_parameters(project / "wrong.yaml", **{"metric.epochs": -3})
+    write_parameters(project / "wrong.yaml", TINY | {"metric.epochs": -3})
     before = contents(project)
     for words, parts in (
         (["empty"], ["empty", "no file *.csv"]),

@@ -99,6 +99,11 @@ def bent(concentrations):
     return 0.2 + np.exp(-((W - 0.4 - 0.1 * distance**2) ** 2) / 0.05) * (1 - 0.5 * distance**2)
 
 
+def holds(intervals, concentration):
+    """Whether a concentration is in one of some intervals."""
+    return any(low <= concentration <= high for low, high in intervals)
+
+
 def noise(count, size, seed=0):
     """Errors without direction, one row each."""
     return size * np.random.default_rng(seed).normal(size=(count, len(W)))

@@ -7,6 +7,8 @@ from geonode.estimation.tables import estimated
 from geonode.spectra.chart import Chart
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
+from tests.estimation.known import holds
+from tests.estimation.trained import spectra_at
 from tests.geometry.small_series import LABELS
 
 AXIS = np.arange(400.0, 701.0, 2.0)
@@ -125,13 +127,6 @@ def test_waves_in_a_centimetre_have_two_names():
 # an axis that does not resolve a series, and one that is off
 
 
-def at(axis, concentrations, shift=0.0):
-    """The formula of the trained series, anywhere."""
-    height = 1 - (np.asarray(concentrations, float)[:, None] - 30) ** 2 / 1800
-    where = axis + shift
-    return 0.2 + 0.0002 * (where - 400) + height * np.exp(-(((where - 550) / 50) ** 2))
-
-
 def measured(axis, values):
     names = [f"s{place}" for place in range(len(values))]
     return Spectra(names, axis, "wavelength", "nm", values, np.empty(0))
@@ -141,21 +136,21 @@ def measured(axis, values):
 def test_steps_that_do_not_resolve_the_series_are_refused(model, curve, step):
     axis = np.arange(400.0, 701.0, step)
     with pytest.raises(SpectraError, match=rf"axis: found steps of {step:g}, at which the spec"):
-        estimated(curve, model.series, measured(axis, at(axis, [40.0])))
+        estimated(curve, model.series, measured(axis, spectra_at([40.0], axis)))
 
 
 @pytest.mark.parametrize("step", [0.5, 3.0, 10.0, 15.0])
 def test_steps_that_resolve_it_are_taken(model, curve, step):
     axis = np.arange(400.0, 701.0, step)
-    rows = estimated(curve, model.series, measured(axis, at(axis, [12.0, 40.0])))
+    rows = estimated(curve, model.series, measured(axis, spectra_at([12.0, 40.0], axis)))
     for row, level in zip(rows, [12.0, 40.0], strict=True):
         assert row.fits
-        assert any(low <= level <= high for low, high in row.sets)
+        assert holds(row.sets, level)
 
 
 @pytest.mark.parametrize("shift", [-12.0, -10.0, 13.5])
 def test_an_axis_that_is_off_does_not_fit(model, curve, shift):
-    values = at(model.series.axis, [8.0, 22.0, 50.0], -shift)
+    values = spectra_at([8.0, 22.0, 50.0], model.series.axis - shift)
     for row in estimated(curve, model.series, measured(model.series.axis, values)):
         assert not row.fits
         assert row.shift == pytest.approx(shift, abs=3)
@@ -164,6 +159,6 @@ def test_an_axis_that_is_off_does_not_fit(model, curve, shift):
 
 def test_noise_and_other_shapes_are_no_shift(model, curve):
     noise = np.random.default_rng(1).normal(0, 0.004, (40, len(model.series.axis)))
-    rows = at(model.series.axis, np.linspace(2, 58, 40)) + noise
+    rows = spectra_at(np.linspace(2, 58, 40), model.series.axis) + noise
     assert not shifts(curve, model.series, rows).any()
     assert not shifts(curve, model.series, np.full((1, rows.shape[1]), 0.3)).any()

@@ -9,7 +9,7 @@ from geonode.estimation.posterior import estimate
 from geonode.estimation.range import NODES
 from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
-from tests.estimation.known import LEVELS, W, bent, known, learned, noise, straight
+from tests.estimation.known import LEVELS, W, bent, holds, known, learned, noise, straight
 
 ERRORS = noise(6, 0.01)
 
@@ -165,10 +165,7 @@ def test_single_scans_fit_as_their_replicates_vary():
         found = estimate(Curve.of(model, one_scan=True), spectra)
         fits += found.fits.tolist()
         fit_as_means += estimate(Curve.of(model), spectra).fits.tolist()
-        held += [
-            any(low <= truth <= high for low, high in parts)
-            for truth, parts in zip(truths, found.sets, strict=True)
-        ]
+        held += map(holds, found.sets, truths)
     assert np.mean(fits) >= 0.95
     assert np.mean(fit_as_means) < 0.7
     assert np.mean(held) >= 0.85

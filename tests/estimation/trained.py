@@ -14,10 +14,10 @@ LEVELS = np.array([0.0, 15.0, 30.0, 45.0, 60.0])
 AXIS = np.linspace(400.0, 700.0, 31)
 
 
-def spectra_at(concentrations):
+def spectra_at(concentrations, axis=AXIS):
     """A peak that is highest at 30 and the same at 30 - d and 30 + d, on a sloping ground."""
     height = 1 - (np.asarray(concentrations, float)[:, None] - 30) ** 2 / 1800
-    return 0.2 + 0.0002 * (AXIS - 400) + height * np.exp(-(((AXIS - 550) / 50) ** 2))
+    return 0.2 + 0.0002 * (axis - 400) + height * np.exp(-(((axis - 550) / 50) ** 2))
 
 
 def write_model(root, kind="posterior"):
