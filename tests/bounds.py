@@ -209,11 +209,6 @@ def sealed(name, **changes):
     return make
 
 
-def read_artifact(path):
-    opened = artifact.open_artifact(path)
-    return {name: opened[name] for name in opened.names}
-
-
 BLOCK = (2**20, "1 1")
 CLAIMS = {
     "a hundred thousand columns": (text("nm" + ",1" * 10**5 + "\n"), "100001 columns, expected at"),
@@ -298,7 +293,8 @@ def read(path):
     if path.name == "params.yaml":
         return read_parameters(path)
     if path.name == "series.zarr":
-        return read_artifact(path)
+        opened = artifact.open_artifact(path)
+        return {name: opened[name] for name in opened.names}
     read_spectra(path)
     return read_table(path)
 

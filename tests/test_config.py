@@ -126,7 +126,6 @@ def test_one_over_a_thousand_is_a_number(tmp_path, text):
     assert read_parameters(path).decoders.learning_rate == 0.001
 
 
-AT_LEAST_1 = "greater than or equal to 1"
 ERRORS = [
     # keys
     ("metric.epoch", 5, r"metric\.epoch: found 5, expected no such key"),
@@ -141,7 +140,7 @@ ERRORS = [
     ("metric", 5, "metric: found 5, expected .*dictionary"),
     ("device", "gpu", "device: found 'gpu', expected .*'auto', 'cpu', 'cuda' or 'mps'"),
     # ranges
-    ("decoders.members", 0, rf"decoders\.members: found 0, expected .*{AT_LEAST_1}"),
+    ("decoders.members", 0, r"decoders\.members: found 0, expected .*or equal to 1"),
     ("metric.bounds_weight", -0.1, r"metric\.bounds_weight: found -0\.1, expected .*equal to 0"),
     ("metric.learning_rate", 0.0, r"metric\.learning_rate: found 0\.0, expected .*greater than 0"),
     ("metric.length_weight", float("nan"), r"metric\.length_weight: found nan, expected .*finite"),

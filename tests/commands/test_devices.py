@@ -2,7 +2,6 @@ import json
 import re
 from dataclasses import asdict
 
-import pytest
 import torch
 
 from geonode.devices import present
@@ -13,17 +12,13 @@ PROCESSOR = Profile(3_000, 2, 1_000, False, False, "float64")
 CARD = Profile(4_000_000, 1, 40_000, True, True, "float64")
 
 
-@pytest.fixture(autouse=True)
-def two_devices(monkeypatch):
-    found = [
+def test_devices_are_a_table_and_a_line_about_the_machine_or_json(monkeypatch):
+    two = [
         present.Present("cpu", "A Processor", None, False, "float32", "float64", PROCESSOR),
         present.Present("cuda", "A Card", 80 * 2**30, True, "float32", "float64", CARD),
     ]
-    monkeypatch.setattr(present, "present", lambda: found)
+    monkeypatch.setattr(present, "present", lambda: two)
     monkeypatch.setattr(present, "_triton", lambda: None)
-
-
-def test_devices_are_a_table_and_a_line_about_the_machine_or_json():
     result = call("devices")
     assert (result.exit_code, result.stderr) == (0, "")
     _, cpu, cuda, _, about = result.stdout.splitlines()

@@ -38,11 +38,6 @@ def expected(root, concentrations):
     return found.spectra, half / factors[:, None], half
 
 
-def read_csv(path):
-    with path.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
 def column(rows, name):
     return np.array([float(row[name]) for row in rows]).reshape(-1, len(AXIS))
 
@@ -57,7 +52,8 @@ def numbers(out):
         found = {name: data[name].values for name in data.data_vars if name != "extrapolated"}
         assert all(data[name].dims == ("concentration", "wavelength") for name in found)
         return found, beyond
-    rows = read_csv(out)
+    with out.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
     first, second, *names, last = rows[0]
     assert (first, second, last) == ("concentration (ppb)", "wavelength (nm)", "extrapolated")
     assert (column(rows, first) == np.array(WANTED)[:, None]).all()
