@@ -39,7 +39,7 @@ ANSWER_SECONDS = 30
 """Time limit for an answer of the scheduler, and for a first worker."""
 
 BEGUN_PER_WORKER = 2
-"""Tiles per worker: the running one and the next."""
+"""Tiles that may run or wait, per worker: the running one and the next."""
 
 ENVIRON = "distributed.nanny.pre-spawn-environ"
 OF_WORKERS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 1)
@@ -150,7 +150,8 @@ class Cluster:
         with self._client.as_current():
             try:
                 for number, tile in enumerate(tiles):
-                    found, units = begun.result(number, self._most())
+                    most = BEGUN_PER_WORKER * max(1, len(self._client.nthreads()))
+                    found, units = begun.result(number, most)
                     take(tile, found)
                     report(units)
             except Exception:
@@ -161,15 +162,11 @@ class Cluster:
                 self._abandon(begun.waiting)
                 raise
 
-    def _most(self) -> int:
-        """Number of tiles that may run or wait for a worker at a time."""
-        return BEGUN_PER_WORKER * max(1, len(self._client.nthreads()))
-
     def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
         """Handle of a file that every process maps into its memory."""
         path = self._scratch / f"{uuid4().hex}.npy"
         np.save(path, array, allow_pickle=False)
-        return partial(_mapped, path)
+        return partial(np.load, path, mmap_mode="r", allow_pickle=False)
 
 
 class _Begun:
@@ -358,7 +355,3 @@ def _on_worker(session: Session, recipe: Recipe[Any, Any], tile: Any) -> tuple[A
 
 def _itself(recipe: Recipe[Any, Any]) -> Recipe[Any, Any]:
     return recipe
-
-
-def _mapped(path: Path) -> Shaped[np.ndarray, "..."]:
-    return np.load(path, mmap_mode="r", allow_pickle=False)

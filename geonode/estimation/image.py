@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
-from math import prod
+from math import ceil, prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -195,11 +195,7 @@ def _most(size: int, chunk: int, room: int) -> int:
     """Length of a tile: whole chunks, or an even part of a chunk that does not fit."""
     if room >= chunk:
         return min(size, room // chunk * chunk)
-    return _ceil_divide(chunk, _ceil_divide(chunk, room))
-
-
-def _ceil_divide(size: int, part: int) -> int:
-    return -(-size // part)
+    return ceil(chunk / ceil(chunk / room))
 
 
 def _cuts(size: int, chunk: int, most: int) -> Iterator[slice]:

@@ -7,11 +7,6 @@ AXIS = np.linspace(0, 1, 21)
 BAND = np.exp(-(((AXIS - 0.5) / 0.2) ** 2))
 
 
-def saturating(levels):
-    """Spectra that turn over between 20 and 30 and are linear elsewhere."""
-    return np.where(levels < 25, levels, 50 - levels)[:, None] * BAND
-
-
 def test_a_wide_gap_in_even_levels_is_filled_first():
     levels = np.array([0.0, 10, 20, 30, 40, 80])
     (first,) = propose(levels, levels[:, None] * BAND + 0.01 * np.sin(9 * levels)[:, None], 1)
@@ -27,7 +22,7 @@ def test_over_decades_middles_are_geometric():
 
 def test_proposals_follow_from_those_before():
     levels = np.array([0.0, 10, 20, 30, 40])
-    spectra = saturating(levels)
+    spectra = np.where(levels < 25, levels, 50 - levels)[:, None] * BAND  # turn over at 25
     both = propose(levels, spectra, 2)
     at, first = np.searchsorted(levels, both[0].concentration), np.array([both[0].concentration])
     predicted, _ = expected_errors(levels, spectra, first)

@@ -12,21 +12,17 @@ from tests.estimation.known import LEVELS, W, bent, holds, known, noise, straigh
 ERRORS = noise(6, 0.01)
 
 
-def covariances(curve):
-    factors = np.linalg.inv(curve.inverse)
-    return factors @ factors.swapaxes(1, 2)
-
-
 def test_the_posterior_is_students_law_times_the_share_of_the_chart():
     chart = Chart.of("asinh", 10.0, np.array(LEVELS))
     curve = Curve.of(known(bent, LEVELS, ERRORS, rows=noise(2, 0.02, 7), chart=chart))
     spectra = bent(np.array([3.0, 33.0])) + noise(2, 0.02, 1)
     found = posterior(curve, spectra)
-    shares = np.diff(chart.position(curve.edges))
+    shares, factors = np.diff(chart.position(curve.edges)), np.linalg.inv(curve.inverse)
+    covariances = factors @ factors.swapaxes(1, 2)
     for spectrum, probability in zip(spectra, found, strict=True):
         logarithm = [
             multivariate_t(mean, shape, df=df).logpdf(curve.basis @ spectrum)
-            for mean, shape, df in zip(curve.scores, covariances(curve), curve.freedom, strict=True)
+            for mean, shape, df in zip(curve.scores, covariances, curve.freedom, strict=True)
         ]
         expected = np.exp(np.array(logarithm) - np.max(logarithm)) * shares
         np.testing.assert_allclose(probability, expected / expected.sum(), rtol=1e-5, atol=1e-9)
