@@ -141,7 +141,7 @@ def _sections(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
         f'<label>wavelength <input type="range" id="wavelength" min="0" max="{len(drawn) - 1}" '
         f'value="{(drawn < calibration.place).sum()}"> <output id="wavelength-at"></output></label>'
     )
-    found = [
+    return [
         _section("spectra", "Spectra", _figure("spectra", "measured spectra of all levels")),
         _section(
             "curve",
@@ -167,15 +167,13 @@ def _sections(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
         _section("unknown", "Unknown spectra", *_unknown(calibration, tables)),
         _section("limits", "Limits of detection and quantification", _table(tables["limits"])),
         _section("next", "What to measure next", f"<p>{NEXT}</p>", _table(tables["next"])),
+        _section(
+            "geometry",
+            "Geometry",
+            f"<p>{GEOMETRY}</p>",
+            _figure("metric", "posterior mean of the square root of the metric"),
+        ),
     ]
-    if calibration.predictions.predicted.sqrt_metric is not None:
-        said = (
-            "The learned metric: where √g is large, a small step of concentration changes the "
-            "spectrum much, and concentrations are told apart well."
-        )
-        figure = _figure("metric", "posterior mean of the square root of the metric")
-        found.append(_section("geometry", "Geometry", f"<p>{said}</p>", figure))
-    return found
 
 
 def _concentration(calibration: Calibration) -> str:
@@ -193,6 +191,10 @@ def _concentration(calibration: Calibration) -> str:
 NEXT = (
     "Where the predicted spectrum is least sure. The gain is the share of the expected error over "
     "the whole range that the measurement should take away."
+)
+GEOMETRY = (
+    "The learned metric: where √g is large, a small step of concentration changes the spectrum "
+    "much, and concentrations are told apart well."
 )
 DROP = (
     '<div id="drop"><label>Drop a table of unknown spectra here, or choose it: '
@@ -250,8 +252,6 @@ def _figure(name: str, description: str) -> str:
 
 
 def _table(table: Table) -> str:
-    if not table.rows:
-        return f"<p>{escaped(table.title)}: none found.</p>"
     rows = [
         f"<tr>{''.join(_cell(cell, first=not place) for place, cell in enumerate(row))}</tr>"
         for row in table.rows

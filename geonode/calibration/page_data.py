@@ -137,11 +137,10 @@ def _line(calibration: Calibration, place: int) -> dict[str, Any]:
     return {"intercept": line.intercept, "slope": line.slope, "note": note}
 
 
-def _metric(calibration: Calibration) -> dict[str, Any] | None:
+def _metric(calibration: Calibration) -> dict[str, Any]:
     """Posterior of sqrt(g) between the end levels, where the predictor changes its calibration."""
     found = calibration.predictions.predicted.sqrt_metric
-    if found is None:
-        return None
+    assert found is not None  # the predictor has a posterior
     first, last = calibration.series.concentrations[[0, -1]]
     kept = (calibration.places > first) & (calibration.places < last)
     return {

@@ -38,15 +38,9 @@ class Table:
 
 def tables(calibration: Calibration) -> list[Table]:
     """All tables, the summary first."""
-    found = [
-        _summary(calibration),
-        _levels(calibration),
-        _methods(calibration),
-        _limits(calibration),
-        _predicted(calibration),
-        _next(calibration),
-    ]
-    return [*found[:3], _unknowns(calibration), *found[3:]] if calibration.unknowns else found
+    unknowns = [_unknowns] if calibration.unknowns else []
+    made = [_summary, _levels, _methods, *unknowns, _limits, _predicted, _next]
+    return [make(calibration) for make in made]
 
 
 def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
