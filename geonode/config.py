@@ -13,11 +13,13 @@ from geonode.parameter_types import (
     Finite,
     Interval,
     NonNegative,
+    NonNegativeInt,
     Positive,
     PositiveInt,
     PositiveInterval,
     PreprocessStep,
     Seed,
+    Text,
 )
 
 
@@ -63,7 +65,7 @@ class EngineParameters(Block):
     kind: Literal["local", "dask"] = Field(
         description="local, this process; or dask, worker processes with one thread each"
     )
-    scheduler: Annotated[str, Field(min_length=1)] | None = Field(
+    scheduler: Text | None = Field(
         description="address of a running Dask cluster, such as tcp://host:8786 "
         "(null: one on this machine, for as long as the stage runs)"
     )
@@ -91,15 +93,14 @@ class GenerateParameters(Block):
 class SpectraParameters(Block):
     """Measured table and its chart."""
 
-    source: str = Field(
-        min_length=1,
+    source: Text = Field(
         description="file of spectra (text, Excel, JCAMP-DX, SPC, NetCDF or Zarr), or a folder of "
         "files with one spectrum each",
     )
-    sheet: Annotated[str, Field(min_length=1)] | None = Field(
+    sheet: Text | None = Field(
         default=None, description="of a workbook (null: the one that is not empty)"
     )
-    concentrations: Annotated[str, Field(min_length=1)] | None = Field(
+    concentrations: Text | None = Field(
         default=None,
         description="second table of names and concentrations (null: the names say them)",
     )
@@ -108,11 +109,9 @@ class SpectraParameters(Block):
         description="what a column 20.1 beside 20 is: an error that asks, a further scan of 20, or "
         "a level of its own; with marks, a second column 20 is a further scan too",
     )
-    quantity: str = Field(min_length=1, description="what was measured, for labels")
-    unit: str = Field(
-        min_length=1, description="unit of the spectra, for labels (1: dimensionless)"
-    )
-    concentration_unit: Annotated[str, Field(min_length=1)] | None = Field(
+    quantity: Text = Field(description="what was measured, for labels")
+    unit: Text = Field(description="unit of the spectra, for labels (1: dimensionless)")
+    concentration_unit: Text | None = Field(
         description="unit of the levels, for labels (null: that of the file, or none)"
     )
     chart: Literal["linear", "log", "asinh"] = Field(
@@ -144,7 +143,7 @@ class TrainingParameters(Block):
         description="evenly spaced wavelengths to train on (all, if the axis has fewer)"
     )
     gradient_clip: Positive = Field(description="largest norm of the gradient of one model")
-    checkpoint_every: Annotated[int, Field(ge=0)] = Field(
+    checkpoint_every: NonNegativeInt = Field(
         description="epochs from one checkpoint of the training to the next (0: none)"
     )
 
@@ -174,7 +173,7 @@ class MetricParameters(TrainingParameters):
 class InnerParameters(Block):
     """Leave-one-out inside every fold, for weights of decoders and calibration of intervals."""
 
-    members: Annotated[int, Field(ge=0)] = Field(
+    members: NonNegativeInt = Field(
         description="models of every inner fold; 0: no inner folds, no blend and no intervals"
     )
     levels: Annotated[int, Field(ge=2)] | None = Field(
@@ -217,15 +216,13 @@ class GeodesicsParameters(Block):
         description="successive shots of newton or dopri5 within the tolerance that end them"
     )
     steps: PositiveInt = Field(description="in time, of every shot of newton")
-    time_points: Annotated[int, Field(ge=0)] = Field(
+    time_points: NonNegativeInt = Field(
         description="points of the stored trajectories (0: none are stored, otherwise at least 2)"
     )
     check_rows: PositiveInt = Field(
         description="random geodesics, per model, integrated again on the network in float64"
     )
-    allow_unconverged: Annotated[int, Field(ge=0)] = Field(
-        description="geodesics that may miss their target"
-    )
+    allow_unconverged: NonNegativeInt = Field(description="geodesics that may miss their target")
 
     @model_validator(mode="after")
     def _two_ends(self) -> "GeodesicsParameters":
@@ -258,13 +255,13 @@ class BenchmarkParameters(Block):
     sequential_sample: Annotated[int, Field(ge=2)] = Field(
         description="geodesics that the sequential method solves for the extrapolation"
     )
-    repeats: Annotated[int, Field(ge=1)] = Field(description="repetitions of every short timing")
+    repeats: PositiveInt = Field(description="repetitions of every short timing")
 
 
 class AblationParameters(Block):
     """Series and seeds of the ablation."""
 
-    folder: str = Field(min_length=1, description="folder of files of spectra, one per series")
+    folder: Text = Field(description="folder of files of spectra, one per series")
     seeds: Annotated[list[Seed], Field(min_length=1)] = Field(
         description="seeds of metrics and decoders, one run each"
     )

@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+Text = Annotated[str, Field(min_length=1)]
 PositiveInt = Annotated[int, Field(ge=1)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -43,7 +45,7 @@ class SavgolParameters(Block):
     """A Savitzky-Golay filter."""
 
     window: Annotated[int, Field(ge=3)] = Field(description="wavelengths of a polynomial (odd)")
-    degree: Annotated[int, Field(ge=0)] = Field(description="of the polynomial")
+    degree: NonNegativeInt = Field(description="of the polynomial")
     derivative: Annotated[int, Field(ge=0, le=3)] = Field(
         default=0, description="along the axis (0: smoothing)"
     )

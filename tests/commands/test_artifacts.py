@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.commands.calling import call
-from tests.stages.conftest import assert_refused
 from tests.storage.damage import contents
 from tests.storage.pipelines import OUTPUTS, write_pipeline
 
@@ -144,13 +143,6 @@ def test_a_pipeline_that_has_not_run_is_absent(root):
     result = call("info", "--root", root)
     assert result.exit_code == 0
     assert result.stdout.count("not found; run `dvc repro`") == len(OUTPUTS)
-
-
-@pytest.mark.parametrize("command", ["info", "verify"])
-def test_no_pipeline_is_one_line_and_status_2(tmp_path, command):
-    result = call(command, "--root", tmp_path)
-    assert_refused(result, f"error: {tmp_path}: found no dvc.yaml")
-    assert result.stdout == ""
 
 
 def test_info_shows_every_output_and_every_array(root, store):
