@@ -106,4 +106,4 @@ def over_models(statistics: Iterable[MetricStatistics]) -> MetricStatistics:
 def _mean(nodes: Float[Tensor, "node"], table: Float[Tensor, "node wavelength"]) -> float:
     """Mean over the chart, by the trapezoidal rule, and over wavelengths."""
     length = nodes[-1] - nodes[0]
-    return float(torch.trapezoid(table, nodes, dim=0).mean() / length)
+    return float(torch.trapezoid(table.mean(1), nodes) / length)
