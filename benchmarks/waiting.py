@@ -84,8 +84,8 @@ class Clone:
             seconds.append(self.run(*command))
         return Quartiles.of(seconds)
 
-    def waits(self, series: Path | None) -> Iterator[tuple[str, Quartiles]]:
-        """Times of all commands by what they do."""
+    def waits(self) -> Iterator[tuple[str, Quartiles]]:
+        """Times of the commands that need no series of the user, by what they do."""
         yield "import of torch", self.timed(PYTHON, "-c", "import torch")
         yield "as many stages that only import torch", self.timed(*self._idle(), "repro", "-f")
         self.run(*DVC, "repro", "-f", "validate")
@@ -95,11 +95,10 @@ class Clone:
         example = str(ROOT / "data" / "examples" / "acetophenone.csv")
         calibrate = (*GEONODE, "calibrate", example, "--overwrite")
         yield "`geonode calibrate acetophenone.csv`", self.timed(*calibrate)
-        if series is not None:
-            yield from self.panels(series)
         parameters = self.folder / "params.yaml"
         parameters.write_text(parameters.read_text().replace("preset: standard", "preset: fast"))
         yield "the pipeline with `preset: fast`", self.timed(*DVC, "repro", "-f", "validate")
+        self.run("git", "checkout", "-q", "params.yaml")
 
     def _idle(self) -> tuple[str, ...]:
         """DVC in a new pipeline whose stages import what those up to `validate` import."""
@@ -168,7 +167,8 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(("git", "clone", "-q", str(ROOT), folder), check=True)
         clone = Clone(Path(folder), repeats)
-        for name, found in itertools.chain(clone.waits(series), clone.computations()):
+        panels = clone.panels(series) if series is not None else ()  # last: they may take hours
+        for name, found in itertools.chain(clone.waits(), clone.computations(), panels):
             typer.echo(f"| {name} | {found.median:.3g} ({found.q25:.3g} to {found.q75:.3g}) |")
 
 
