@@ -173,6 +173,7 @@ def test_a_card_short_of_memory_takes_fewer_wavelengths_and_finds_the_same(
     tmp_path, grids, whole, monkeypatch, caplog
 ):
     """Stands for what another process takes of the card after the wavelengths were chosen."""
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # one thread works for a card
     most, plain, rows = 2 * PAIRS, METHODS["closed_form"], []
 
     def short(closed_form, problem, settings):
