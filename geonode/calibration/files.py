@@ -30,6 +30,7 @@ NAMES = {PAGE, WORKBOOK} | {
         "validation",
         "unknowns",
         "limits",
+        "peaks",
         "predicted",
         "next",
     )

@@ -72,7 +72,7 @@ def _first(calibration: Calibration) -> str:
 </div>
 </div>
 <nav aria-label="sections"><a href="#spectra">Spectra</a> <a href="#curve">Calibration curve</a>
-<a href="#residuals">Residuals</a> <a href="#predicted">Predictions</a>
+<a href="#residuals">Residuals</a> <a href="#peaks">Peaks</a> <a href="#predicted">Predictions</a>
 <a href="#unknown">Unknowns</a> <a href="#limits">Limits</a> <a href="#next">Next</a>
 <a href="#geometry">Geometry</a>
 </nav>"""
@@ -158,6 +158,7 @@ def _sections(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
             _table(tables["calibration"]),
             _table(tables["validation"]),
         ),
+        _section("peaks", "Peaks", _table(tables["peaks"])),
         _section(
             "predicted",
             "Predicted spectrum at any concentration",

@@ -3,13 +3,26 @@
 from dataclasses import astuple, dataclass
 
 import numpy as np
+from scipy.signal import find_peaks
 
 from geonode import __version__
 from geonode.calibration.fit import Calibration
+from geonode.calibration.limits import Limit
+from geonode.calibration.line import Line
 from geonode.decoders.blend import COVERAGE
 from geonode.estimation.tables import Cell, EstimateRow, csv_text
 from geonode.report.wording import quantity, share
-from geonode.spectra.series import labelled
+from geonode.spectra.inspection import noise_along_the_axis
+from geonode.spectra.series import Series, labelled
+
+SMALLEST_PEAK = 0.03
+"""Prominence of a peak, of the range of its spectrum."""
+
+NOISES = 5.0
+"""Standard deviations of the noise that a peak must stand out by."""
+
+MOST_PEAKS = 12
+"""Peaks of a table; the most prominent."""
 
 ESTIMATED = ("estimated", "low90", "high90")
 """Columns of a concentration with its 90% set."""
@@ -39,7 +52,7 @@ class Table:
 def tables(calibration: Calibration) -> list[Table]:
     """All tables, the summary first."""
     unknowns = [_unknowns] if calibration.unknowns else []
-    made = [_summary, _levels, _methods, *unknowns, _limits, _predicted, _next]
+    made = [_summary, _levels, _methods, *unknowns, _limits, _peaks, _predicted, _next]
     return [make(calibration) for make in made]
 
 
@@ -53,8 +66,10 @@ def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
 
 
 def _summary(calibration: Calibration) -> Table:
-    series, unit = calibration.series, calibration.unit
+    series, verdict, unit = calibration.series, calibration.verdict, calibration.unit
+    geonode = next(one for one in verdict.methods if one.key == "geonode").scores
     low, high = series.axis[[0, -1]].tolist()
+    held = calibration.left_out.held
     rows: list[list[Cell]] = [
         ["verdict", calibration.sentence],
         ["file", calibration.source],
@@ -64,7 +79,12 @@ def _summary(calibration: Calibration) -> Table:
         ["unit of concentrations", "" if unit == "1" else unit],
         ["wavelengths", float(len(series.axis))],
         ["axis", f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")],
+        ["geonode, median error of left-out levels", geonode.median_absolute_error],
+        ["geonode, RMSEP of left-out levels", geonode.rmsep],
+        ["geonode, median error as share of the range", geonode.median_error_of_range],
+        ["geonode, left-out levels inside their 90% sets", float(held.sum())],
         ["wavelength of the straight line", float(series.axis[calibration.place])],
+        *_limit_rows(calibration.limits, unit),
         ["made by", f"geonode {__version__} calibrate"],
     ]
     return Table("summary", "Summary", ["what", "value"], rows)
@@ -78,6 +98,12 @@ def _next(calibration: Calibration) -> Table:
         [one.concentration, one.expected_error, one.gain] for one in calibration.proposals
     ]
     return Table("next", "Levels to measure next, each after those before", columns, rows)
+
+
+def _limit_rows(limits: list[Limit], unit: str) -> list[list[Cell]]:
+    return [
+        [f"limit of detection, {one.method}", said_limit(one.detection, unit)] for one in limits
+    ]
 
 
 def _levels(calibration: Calibration) -> Table:
@@ -106,10 +132,16 @@ def _set_text(sets: list[tuple[float, float]]) -> str:
 def _methods(calibration: Calibration) -> Table:
     verdict, unit = calibration.verdict, calibration.unit
     columns = ["method", "use", labelled("median error", unit), "of the range"]
-    columns += [labelled("RMSEP", unit), "RMSEP of the range", "Q2"]  # fields of the scores
+    columns += [labelled("RMSEP", unit), "RMSEP of the range", "Q2", "p against the best"]
     names = [labelled(f"left out {level:g}", unit) for level in verdict.levels]
     rows: list[list[Cell]] = [
-        [one.name, one is verdict.chosen, *astuple(one.scores), *one.estimates.tolist()]
+        [
+            one.name,
+            one is verdict.chosen,
+            *astuple(one.scores),  # in the order of the columns
+            verdict.p_value(one),
+            *one.estimates.tolist(),
+        ]
         for one in verdict.methods
     ]
     return Table("validation", "Methods, by levels that were left out", columns + names, rows)
@@ -145,6 +177,34 @@ def _unknown(file: str, row: EstimateRow, unit: str) -> list[Cell]:
     return [file, row.name, *numbers, _set_text(row.sets), remark]
 
 
+def _peaks(calibration: Calibration) -> Table:
+    series, unit = calibration.series, calibration.unit
+    axis_unit, signal_unit = series.labels["axis_unit"], series.labels["signal_unit"]
+    lowest, highest = (f"at {level:g}" for level in series.concentrations[[0, -1]])
+    columns = [
+        series.axis_label,
+        *(
+            labelled(f"{series.labels['signal']} {where}", signal_unit)
+            for where in (lowest, highest)
+        ),
+        labelled("prominence", signal_unit),
+        labelled("full width at half prominence", axis_unit),
+        labelled(
+            "slope per concentration", unit if signal_unit == "1" else f"{signal_unit}/{unit}"
+        ),
+        "R2 of the line",
+        "slope differs from zero",
+    ]
+    rows: list[list[Cell]] = []
+    for place, prominence, width in maxima(series):
+        line = Line.of(series.concentrations, series.signal[:, place])
+        ends = series.signal[[0, -1], place].tolist()
+        of_line = (line.slope, line.r2, line.is_sloped)
+        rows.append([float(series.axis[place]), *ends, prominence, width, *of_line])
+    level = quantity(float(series.concentrations[-1]), unit)
+    return Table("peaks", f"Peaks of the spectrum of {level}", columns, rows)
+
+
 def _predicted(calibration: Calibration) -> Table:
     series, unit = calibration.series, calibration.unit
     _, half = calibration.predictions.band
@@ -162,3 +222,24 @@ def coverage(calibration: Calibration) -> str:
     """Number of left-out levels inside their sets, in words."""
     held = calibration.left_out.held
     return f"{held.sum()} of {len(held)} ({share(round(float(held.mean()), 2))})"
+
+
+def maxima(series: Series) -> list[tuple[int, float, float]]:
+    """Peaks of the spectrum of the highest level; none where all maxima are noise.
+
+    Returns:
+        Index of the wavelength; height above the higher of the two minima beside it (signal unit);
+        width at half of that height (axis unit). Ascending.
+    """
+    spectrum, axis = series.signal[-1], series.axis
+    noise = noise_along_the_axis(axis, series.signal)
+    least = max(SMALLEST_PEAK * float(np.ptp(spectrum)), NOISES * noise)
+    if least == 0:
+        return []
+    places, found = find_peaks(spectrum, prominence=least, width=0)
+    at = np.arange(len(axis))
+    ends = (np.interp(found[f"{side}_ips"], at, axis) for side in ("right", "left"))
+    widths = np.subtract(*ends)
+    chosen = np.sort(np.argsort(-found["prominences"], kind="stable")[:MOST_PEAKS])
+    columns = (places[chosen], found["prominences"][chosen], widths[chosen])
+    return list(zip(*(column.tolist() for column in columns), strict=True))

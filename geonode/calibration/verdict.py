@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
+from scipy.stats import wilcoxon
 
 from geonode.report.wording import number, quantity
 from geonode.scores.calibrations import ConcentrationScores
@@ -117,6 +118,15 @@ class Verdict:
             if np.median(relative) >= LARGEST_RELATIVE:
                 return False
         return method.scores.median_absolute_error < self.guess and method.scores.q2 > 0
+
+    def p_value(self, method: Method) -> float | None:
+        """Wilcoxon's signed-rank test of its absolute errors against those of the best; two-sided.
+
+        None for the best itself, and where all errors are equal.
+        """
+        errors, of_best = (np.abs(one.estimates - self.levels) for one in (method, self.best))
+        apart = errors - of_best
+        return float(wilcoxon(apart).pvalue) if apart.any() else None
 
     def sentence(self, unit: str, wavelengths: dict[str, str]) -> str:
         """Verdict in one sentence: the method to use, and its error.

@@ -209,7 +209,7 @@ def _cuts(size: int, chunk: int, most: int) -> Iterator[slice]:
 def pixels_at_once(image: Image, at_once: int) -> int:
     """Pixels of a tile: those of one chunk, or of `TILE_BYTES` of small chunks, or fewer.
 
-    Fewer are taken where those of all processes would exceed the bound of memory.
+    Fewer are taken where free memory is short.
 
     Args:
         image: image to divide.

@@ -5,6 +5,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from openpyxl import load_workbook
 
@@ -49,6 +50,20 @@ def test_levels_and_unknowns_are_estimated(made):
     assert float(good[3]) < 3.5 < float(good[4])
     assert (good[6], odd[6]) == ("true", "false")
     assert "fits nowhere" in odd[-1]
+
+
+def test_the_band_is_a_peak_and_the_summary_gives_errors_and_limits(made):
+    (_, *peaks), page = rows(made / "peaks.csv"), (made / "index.html").read_text(encoding="utf-8")
+    assert [float(peak[0]) for peak in peaks] == [500]
+    assert float(peaks[0][5]) == pytest.approx(beer.UNIT_SPECTRUM[beer.PLACE], rel=0.02)
+    assert peaks[0][7] == "true"
+    assert 'id="peaks"' in page
+    assert 'href="#peaks"' in page
+    summary = dict(rows(made / "summary.csv"))
+    errors = [abs(float(row[4])) for row in rows(made / "calibration.csv")[1:]]
+    found = summary["geonode, median error of left-out levels"]
+    assert float(found) == pytest.approx(np.median(errors), rel=1e-5)
+    assert summary["limit of detection, straight line"].endswith(" ppb")
 
 
 def test_the_workbook_holds_the_same_cells(made):

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from geonode.calibration.limits import PlsFigures, blank_limit, curve_limit, line_limit, pls_limit
 from geonode.calibration.line import Line
+from geonode.calibration.tables import maxima
 from geonode.estimation.posterior import estimate
 from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
@@ -120,3 +123,20 @@ def test_the_limit_of_the_curve_is_where_sets_leave_zero(calibration):
     place = int(np.flatnonzero(curve.concentrations == low)[0])
     found = estimate(curve, (curve.scores @ curve.basis)[[place - 1, place]])
     assert found.sets[0][0][0] == 0 < found.sets[1][0][0]
+
+
+def test_peaks_are_found_with_their_widths_and_noise_is_none():
+    """Of two bands; the full width of a Gaussian at half its height is 2.355 deviations."""
+    axis = np.linspace(400, 600, 401)
+    bands = [np.exp(-(((axis - at) / 5) ** 2) / 2) for at in (450, 540)]
+    signal = np.outer(np.arange(1.0, 5.0), bands[0] + 0.5 * bands[1])
+    chart = Chart.of("linear", None, np.arange(1.0, 5.0))
+    exact = Series(np.arange(1.0, 5.0), axis, signal, chart, LABELS)
+    (first, *one), (second, *other) = maxima(exact)
+    assert axis[[first, second]].tolist() == [450, 540]
+    assert one == pytest.approx([4, 2.355 * 5], rel=1e-3)
+    assert other == pytest.approx([2, 2.355 * 5], rel=1e-3)
+    # The range of uniform noise is 3.5 of its standard deviations.
+    noise = np.random.default_rng(0).uniform(size=signal.shape)
+    assert maxima(replace(exact, signal=noise)) == []
+    assert maxima(replace(exact, signal=0 * signal)) == []

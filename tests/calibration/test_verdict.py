@@ -32,6 +32,18 @@ def test_one_large_error_is_not_as_good():
     assert Verdict.of(LEVELS, given).chosen.key == "geonode"
 
 
+def test_methods_are_compared_by_signed_ranks():
+    """All of five errors are larger than those of the best: two of 2^5 signs are as extreme."""
+    given = estimates(geonode=1.0)
+    given["pls"] = LEVELS + SIGNS * np.arange(2, 7)
+    verdict = Verdict.of(LEVELS, given)
+    of_pls, of_geonode = (
+        verdict.p_value(next(one for one in verdict.methods if one.key == key))
+        for key in ("pls", "geonode")
+    )
+    assert (of_pls, of_geonode) == (pytest.approx(2 / 2**5), None)
+
+
 def test_no_better_than_the_mean_of_the_others_is_said():
     # Means of the others are off by 25, 12.5, 0, 12.5 and 25: their median is 12.5.
     verdict = Verdict.of(LEVELS, estimates(straight_line=14.0, geonode=12.5))

@@ -43,12 +43,13 @@ def test_tiles_have_room_in_memory(tmp_path, monkeypatch):
     cube = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16))
     found = Image.open(cube)
     whole = image.TILE_BYTES // (8 * len(AXIS))
+    monkeypatch.setattr(large, "free_memory", lambda: 2**40)
     assert pixels_at_once(found, 4) == whole
     monkeypatch.setattr(image, "TILE_BYTES", 1)
     assert pixels_at_once(found, 4) == 6  # a chunk
-    monkeypatch.setattr(large, "MEMORY", 2 * 3 * image.COPIES * 8 * len(AXIS))
-    assert pixels_at_once(found, 2) == 3
-    monkeypatch.setattr(large, "MEMORY", 0)
+    monkeypatch.setattr(large, "free_memory", lambda: 4 * 2 * 3 * image.COPIES * 8 * len(AXIS))
+    assert pixels_at_once(found, 2) == 3  # of a quarter, for two
+    monkeypatch.setattr(large, "free_memory", lambda: 0)
     assert pixels_at_once(found, 2) == 1
 
 
