@@ -114,7 +114,7 @@ class _Search:
             ]
 
     def _settled(self, axis: int, magnitudes: Tensor) -> bool:
-        """Whether the magnitudes along lines have decayed; fits or doubles the degree."""
+        """Fit the degree if the magnitudes along lines have decayed, else double it; say which."""
         tail = _tail(magnitudes)
         if tail > self.tolerance:
             self._raise(axis, 2 * self.degrees[axis], tail)
