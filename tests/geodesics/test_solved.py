@@ -283,6 +283,18 @@ def test_what_a_closed_form_is_counted_to_hold_is_what_torch_allocates():
     assert peak_bytes(work) / table == pytest.approx(solved.TABLES, abs=2.5)
 
 
+def test_cores_share_the_memory_and_solve_the_same(tmp_path, grids, whole, monkeypatch):
+    given, plain = set(), solved.columns_within
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr(
+        solved, "columns_within", lambda memory, *of: given.add(memory) or plain(memory, *of)
+    )
+    path = tmp_path / "geodesics.zarr"
+    solve(path, grids, parameters(), replace(DOUBLE, memory_mb=100))
+    assert given == {25 * 10**6}
+    assert_same(path, contents(whole[0]))
+
+
 def test_wavelengths_at_once_fit_into_the_memory_that_is_given():
     found = [columns_within(total, 10_000) for total in (10_000, 29_999, 30_000)]
     assert found == [1, 2, 3]
