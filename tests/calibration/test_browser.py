@@ -55,9 +55,9 @@ function give(page, view, text) {{
 async function save(page, view) {{
   view.URL.createObjectURL = blob => {{ saved.push(blob); return '#'; }};
   const buttons = [...page.querySelectorAll('figure[data-figure=true] button')];
-  for (const button of [...buttons, page.getElementById('workbook')]) {{
+  for (const [place, button] of [...buttons, page.getElementById('workbook')].entries()) {{
     button.click();
-    await wait(300);
+    while (saved.length <= place) await wait(50);
   }}
   const [csv, svg] = await Promise.all(saved.slice(0, 2).map(blob => blob.text()));
   const drawn = new DOMParser().parseFromString(svg, 'image/svg+xml');
@@ -84,9 +84,10 @@ async function report() {{
   box.value = 1e9;
   box.dispatchEvent(new view.Event('change', {{bubbles: true}}));
   seen.moved = [page.getElementById('curve-note').textContent, Number(box.value)];
+  const told = page.getElementById('drop-told'), before = told.textContent;
   give(page, view, other);
-  await wait(300);
-  seen.refused = page.getElementById('drop-told').textContent;
+  while (told.textContent === before) await wait(50);
+  seen.refused = told.textContent;
   seen.kept = page.getElementById('dropped').hidden;
   give(page, view, unknown);
   while (page.getElementById('dropped').hidden) await wait(50);
@@ -112,7 +113,10 @@ HOSTILE = "<img src=x onerror=window.hacked=1>"
 def look(folder, text, width, unknown, other):
     """What the frame saw of a page, and what the browser complained of."""
     given = {"unknown": json.dumps(unknown).replace("<", "\\u003c"), "other": json.dumps(other)}
-    return browse(folder, text, FRAME.format(width=width, **given), milliseconds=20_000_000)
+    frame = FRAME.format(width=width, **given)
+    seen, console = browse(folder, text, frame, milliseconds=20_000_000)
+    assert isinstance(seen, dict), seen  # the stack of what the frame failed at
+    return seen, console
 
 
 @pytest.fixture(scope="module")
