@@ -177,7 +177,7 @@ class InnerParameters(Block):
         description="models of every inner fold; 0: no inner folds, no blend and no intervals"
     )
     levels: Annotated[int, Field(ge=2)] | None = Field(
-        description="number of levels left out in turn inside every fold (null: all)"
+        description="largest number of levels left out in turn inside every fold (null: all)"
     )
 
 

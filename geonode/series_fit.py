@@ -50,7 +50,7 @@ def fit_series(
         report: called after every step.
 
     Raises:
-        TrainingError: as `NestedRuns.of`, `learn` and `fit_blend`.
+        TrainingError: as `learn` and `fit_blend`.
     """
     steps = fit_steps(len(series.concentrations), blocks, device)
     if steps == 0:
@@ -66,11 +66,7 @@ def fit_series(
 
 
 def fit_steps(levels: int, blocks: Blocks, device: Device) -> int:
-    """Training steps that `fit_series` reports; 0 if nothing is trained.
-
-    Raises:
-        TrainingError: as `NestedRuns.of`.
-    """
+    """Training steps that `fit_series` reports; 0 if nothing is trained."""
     inner, metric, decoders = blocks
     of_metric, of_decoders = (
         NestedRuns.of(levels, members, inner, device)

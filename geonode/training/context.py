@@ -76,9 +76,6 @@ class NestedRuns(NamedTuple):
             inner: the block `inner` of the parameters.
             device: device and number formats.
             scratch: folder of the checkpoints of both runs; None for none.
-
-        Raises:
-            TrainingError: there are too few levels for the inner folds.
         """
         outer = TrainingRun(leave_one_out(levels), members, device, scratch and scratch / "outer")
         if inner.members == 0:

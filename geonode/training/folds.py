@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from geonode.errors import TrainingError
 from geonode.geodesics.problem import ordered_pairs
 from geonode.spectra.series import level_names
 
@@ -101,21 +100,14 @@ def leave_two_out(levels: int, inner: int | None) -> list[Fold]:
 
     Args:
         levels: number of levels of the series.
-        inner: number of levels to leave out in turn inside every fold, evenly spaced, ends
+        inner: largest number of levels to leave out in turn inside every fold, evenly spaced, ends
             included; None for all. Where k is chosen for j, j is used for k as well.
-
-    Raises:
-        TrainingError: a fold has fewer than `inner` levels.
     """
-    if inner is not None and inner > levels - 1:
-        raise TrainingError(
-            f"inner.levels: found {inner}, expected at most {levels - 1}, as a fold of {levels} "
-            "levels trains on no more"
-        )
     pairs = set()
     for left_out in range(levels):
         others = [level for level in range(levels) if level != left_out]
-        chosen = np.linspace(0, len(others) - 1, inner or len(others)).round().astype(int)
+        count = min(inner or levels, len(others))
+        chosen = np.linspace(0, len(others) - 1, count).round().astype(int)
         pairs |= {tuple(sorted((left_out, others[place]))) for place in chosen.tolist()}
     return [Fold(index, levels, pair) for index, pair in enumerate(sorted(pairs))]
 

@@ -66,7 +66,7 @@ def test_nothing_is_written_outside_whatever_the_parameters_say(tmp_path, monkey
         "folder: data/series": f"folder: {place}",
         "learning: end_to_end": "learning: flat",
         "kind: blend ": "kind: posterior ",
-        "members: 2 ": "members: 0 ",
+        "members: 1 ": "members: 0 ",
         "preset: standard ": f"preset: {place}/preset",
         "  standard: {}": f'  "{place}/preset": {{}}',
     }.items():

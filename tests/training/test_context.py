@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 
 from geonode.config import InnerParameters
-from geonode.errors import TrainingError
 from geonode.training.context import NestedRuns, TrainingRun
 from geonode.training.folds import leave_one_out, leave_two_out
 from tests.training.series import cpu
@@ -32,8 +31,3 @@ def test_both_runs_report():
         run.report(3)
     runs(0).with_progress(done.append).outer.report(4)
     assert done == [3, 3, 4]
-
-
-def test_too_few_levels_for_the_inner_folds_are_refused():
-    with pytest.raises(TrainingError, match=r"inner\.levels: found 6, expected at most 5"):
-        runs(1, 6)
