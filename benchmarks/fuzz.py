@@ -35,7 +35,7 @@ from geonode.spectra.chart import Chart
 from geonode.spectra.inspection import inspect_file
 from geonode.spectra.reading import read_spectra, read_table
 from geonode.spectra.series import read_series, write_series
-from geonode.storage import artifact, weights
+from geonode.storage import artifact, weights, weights_header
 from geonode.storage.artifact_layout import SEAL_AT
 from geonode.storage.seal import seal
 
@@ -267,7 +267,7 @@ def sealed_weights(parts: Files) -> Files:
     """A file of its header and data."""
     header, data = parts.get("header", b""), parts.get("data", b"")
     content = len(header).to_bytes(8, "little") + header + data
-    return {".safetensors": seal(content, weights._SEAL_AT)}
+    return {".safetensors": seal(content, weights_header.SEAL_AT)}
 
 
 def read_weights(path: Path) -> None:

@@ -29,7 +29,7 @@ from torch import Tensor
 from benchmarks.geometry import CPU, NODES, Table, largest, markdown
 from benchmarks.peer_solvers import PEERS, Integrator, Rows, Symbol, in_jax, one_core, shoot, truth
 from geonode.config import Parameters
-from geonode.devices.device import environment, one_thread, resolve
+from geonode.devices.device import one_thread, resolve
 from geonode.geodesics.panels import Panels
 from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.solvers.closed_form import ClosedForm
@@ -39,6 +39,7 @@ from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.sources import grid_source
+from geonode.observation.machine import machine
 from geonode.parameters_file import read_parameters
 from geonode.performance.timing import Quartiles
 from geonode.progress import bar
@@ -260,7 +261,8 @@ def main(
     with one_core() as pinned, one_thread(), torch.no_grad():
         case = Case.of(metric, wavelengths, parameters)
         ready = take_turns(case, entries_of(case, error), error, repeats)
-        machine = environment(resolve("cpu", parameters.precision)) | {"one_core": pinned}
+        threads = {"one_core": pinned, "threads": torch.get_num_threads()}
+        conditions = resolve("cpu", parameters.precision).describe() | machine() | threads
     about = f"{len(case.velocity):,} rows, largest error {error:g}, {repeats} turns"
     typer.echo(f"{about}\n\n{markdown(results(ready))}")
     if out is not None:
@@ -268,7 +270,7 @@ def main(
         versions = {package: version(package) for package in packages if find_spec(package)}
         hidden = ("ladder", "solve")
         solvers = [{k: v for k, v in vars(one).items() if k not in hidden} for one in ready]
-        document = {"machine": machine, "versions": versions, "about": about, "solvers": solvers}
+        document = {"machine": conditions, "versions": versions, "about": about, "solvers": solvers}
         write_document(out, document)
 
 

@@ -16,11 +16,12 @@ from jaxtyping import Float
 from geonode.config import Parameters
 from geonode.decoders.path_decoder import fit_path_decoders
 from geonode.decoders.path_features import path_features
-from geonode.devices.device import Device, environment, resolve
+from geonode.devices.device import Device, resolve
 from geonode.errors import DeviceError
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
+from geonode.observation.machine import machine
 from geonode.parameters_file import read_parameters
 from geonode.performance.benchmark import time_training
 from geonode.spectra.series import Series, read_series_csv
@@ -95,8 +96,8 @@ def main(
     for line in lines:
         typer.echo(line)
     if out is not None:
-        about = environment(resolve(device, parameters.precision))  # type: ignore[arg-type]
-        write_document(out, {"machine": about, "formats": lines})
+        about = resolve(device, parameters.precision).describe()  # type: ignore[arg-type]
+        write_document(out, {"machine": about | machine(), "formats": lines})
 
 
 if __name__ == "__main__":

@@ -18,17 +18,18 @@ _LOG = logging.getLogger("geonode.stages")
 @stage("device", "precision")
 def app(parameters: Parameters) -> str:
     """Choose the device and its precision, describe this machine and what stages depend on."""
-    from geonode.devices.device import environment, resolve
+    from geonode.devices.choice import choose
+    from geonode.observation.machine import machine
     from geonode.storage.document import write_document, write_metrics
     from geonode.storage.integrity import damaged
 
     for finding in damaged(Path()) if DECLARED.is_file() else ():
         _LOG.warning("%s", finding.message)
-    device = resolve(parameters.device, parameters.precision)
-    write_document(DEVICE, device.describe())
+    device = choose(parameters.device, parameters.precision)
+    write_document(DEVICE, device)
     write_inputs(parameters)
-    write_metrics(METRICS / "env.json", environment(device))
-    return f"{device.kind}: {device.name}, training {device.training}, geometry {device.geometry}"
+    write_metrics(METRICS / "env.json", {**device, **machine()})
+    return "{device}: {name}, training {training}, geometry {geometry}".format(**device)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,4 @@
-"""Choice of a device and its number formats, made once per run.
-
-A named device that is absent is an error; only `auto` chooses. The choice is a small document
-(`Device.describe`) that every later stage reads, so that one run never mixes devices.
-"""
+"""A device with its number formats, and what is done on it."""
 
 import gc
 import logging
@@ -17,11 +13,9 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from geonode.config import PrecisionParameters
+from geonode.devices.choice import DeviceKind, choose, require
 from geonode.devices.profile import profile_of
-from geonode.errors import DeviceError
-from geonode.observation.machine import machine, processor
 
-DeviceKind = Literal["cpu", "cuda", "mps"]
 Rounding = Literal["tf32", "bfloat16"]
 T = TypeVar("T")
 
@@ -84,7 +78,7 @@ class Device:
             torch.mps.synchronize()
 
     def describe(self) -> dict[str, Any]:
-        """Document for `Device.from_description`."""
+        """Document for `Device.from_description`, as `choose` returns it."""
         return {
             "device": self.kind,
             "name": self.name,
@@ -99,16 +93,23 @@ class Device:
         """Inverse of `describe`.
 
         Args:
-            description: as `describe` returns it.
+            description: as `describe` or `choose` returns it.
             memory_mb: as for `resolve`.
 
         Raises:
             DeviceError: the device is absent (the document is from another machine).
         """
-        kind = description["device"]
-        _require(kind)
-        formats = (description["training"], description["geometry"])
-        return _with_formats(kind, description["name"], *formats, memory_mb)
+        kind, training = description["device"], description["training"]
+        require(kind)
+        rounded = training in get_args(Rounding)
+        return cls(
+            kind,
+            description["name"],
+            torch.float32 if rounded else getattr(torch, training),
+            getattr(torch, description["geometry"]),
+            cast(Rounding, training) if rounded else None,
+            memory_mb,
+        )
 
 
 def resolve(
@@ -119,47 +120,14 @@ def resolve(
     """Choose the device and its formats.
 
     Args:
-        device: a device, or `auto` for the first of cuda, mps, cpu that is present.
-        precision: formats of training and geometry; `auto` geometry is float64, on mps float32.
+        device: as for `choose`.
+        precision: as for `choose`.
         memory_mb: memory for the arrays of one batch or tile; None: that of the profile.
 
     Raises:
-        DeviceError: the device is absent, or has no float64 although it is requested.
+        DeviceError: as `choose`.
     """
-    kind: DeviceKind = (
-        next(k for k in ("cuda", "mps", "cpu") if _present(k)) if device == "auto" else device
-    )
-    _require(kind)
-    geometry = precision.geometry
-    if geometry == "auto":
-        geometry = profile_of(torch.device(kind)).geometry
-    if kind == "mps" and "float64" in (precision.training, geometry):
-        raise DeviceError(
-            "device mps has no float64: set precision.training and precision.geometry to float32"
-        )
-    if precision.training == "tf32" and kind != "cuda":
-        raise DeviceError(f"device {kind} has no tf32: set precision.training to float32")
-    return _with_formats(kind, _name(kind), precision.training, geometry, memory_mb)
-
-
-def _with_formats(
-    kind: DeviceKind, name: str, training: str, geometry: str, memory_mb: int | None
-) -> Device:
-    rounded = training in get_args(Rounding)
-    return Device(
-        kind,
-        name,
-        torch.float32 if rounded else getattr(torch, training),
-        getattr(torch, geometry),
-        cast(Rounding, training) if rounded else None,
-        memory_mb,
-    )
-
-
-def environment(device: Device) -> dict[str, Any]:
-    """Conditions of a timing: device, processor, threads, versions; no dates, no host names."""
-    threads = torch.get_num_threads()
-    return {**device.describe(), **machine(), "torch": str(torch.__version__), "threads": threads}
+    return Device.from_description(choose(device, precision), memory_mb)
 
 
 def on_device(
@@ -201,26 +169,3 @@ def unless_out_of_memory(work: Callable[[], T], instead: str) -> T | None:
         gc.collect()
         torch.cuda.empty_cache()
     return None
-
-
-def _present(kind: str) -> bool:
-    if kind == "cuda":
-        return torch.cuda.is_available()
-    if kind == "mps":
-        return torch.backends.mps.is_available()
-    return True
-
-
-def _require(kind: str) -> None:
-    if not _present(kind):
-        present = [k for k in ("cpu", "cuda", "mps") if _present(k)]
-        raise DeviceError(
-            f"device {kind!r} is absent on this machine, which has {', '.join(present)}; "
-            "set device to one of these, or to auto"
-        )
-
-
-def _name(kind: str) -> str:
-    if kind == "cuda":
-        return torch.cuda.get_device_name()
-    return processor()

@@ -7,7 +7,8 @@ from typing import Any, get_args
 import torch
 
 from geonode.config import PrecisionParameters
-from geonode.devices.device import DeviceKind, resolve
+from geonode.devices.choice import DeviceKind
+from geonode.devices.device import resolve
 from geonode.devices.profile import Profile, profile_of
 from geonode.errors import DeviceError
 from geonode.observation.machine import machine as processor_and_versions

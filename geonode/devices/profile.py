@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
@@ -31,7 +30,6 @@ class Profile:
             set.
         captured: whether training steps are captured as a CUDA graph if possible.
         kernels: whether the kernels of this package are used.
-        geometry: default format of grids and geodesics.
     """
 
     batch_rows: int
@@ -39,19 +37,17 @@ class Profile:
     memory_mb: int
     captured: bool
     kernels: bool
-    geometry: Literal["float32", "float64"]
 
 
 def profile_of(place: torch.device) -> Profile:
     """Profile of a device."""
-    cpu, cuda, mps = (place.type == kind for kind in ("cpu", "cuda", "mps"))
+    cpu, cuda = (place.type == kind for kind in ("cpu", "cuda"))
     return Profile(
         batch_rows=CPU_BATCH_ROWS if cpu else ACCELERATOR_BATCH_ROWS,
         batches=(os.cpu_count() or 1) if cpu else 1,
         memory_mb=_memory_mb(place),
         captured=cuda,
         kernels=usable(place),
-        geometry="float32" if mps else "float64",
     )
 
 

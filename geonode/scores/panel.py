@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from geonode import __version__
 from geonode.config import Parameters, SpectraParameters
-from geonode.devices.device import Device, environment, resolve
+from geonode.devices.device import Device, resolve
 from geonode.engine.processes import finished, processes_for
 from geonode.errors import GeonodeError, ParameterError, SpectraError
+from geonode.observation.machine import machine
 from geonode.progress import Progress, silent
 from geonode.scores.baselines import BASELINES
 from geonode.scores.panel_scores import PARTS, Job, row_of_parts, score_part
@@ -156,7 +157,7 @@ class Panel:
         content = {
             "parameters_digest": _digest(self.parameters, self.device),
             "preset": self.parameters.preset,
-            "environment": environment(self.device) | {"geonode": __version__},
+            "environment": self.device.describe() | machine() | {"geonode": __version__},
             "series": rows,
         }
         write_bytes(self.out, encode_json(self.out, content))

@@ -25,7 +25,6 @@ from geonode.storage.pipeline import (
     require_there,
     size_of,
 )
-from geonode.storage.weights import read_weights
 
 Lock = dict[str, Record]
 """Records of `dvc.lock` by stage."""
@@ -139,7 +138,9 @@ def _contents(path: Path, output: Output, *, numbers: bool = True) -> Iterator[F
             read_seal(path)
         if kind == "arrays":
             yield from _arrays(path, output.path, numbers=numbers)
-        elif kind == "weights":
+        elif kind == "weights" and numbers:
+            from geonode.storage.weights import read_weights  # noqa: PLC0415 - imports torch
+
             read_weights(path)
         elif kind == "document":
             read_document(path)

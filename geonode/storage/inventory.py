@@ -11,7 +11,6 @@ from geonode.storage.artifact import ArrayEntry, open_artifact
 from geonode.storage.document import read_document
 from geonode.storage.pipeline import Output, outputs, require_there, size_of
 from geonode.storage.seal import require_file
-from geonode.storage.weights import read_weights
 
 OutputKind = Literal["arrays", "weights", "document", "table", "file"]
 
@@ -126,6 +125,8 @@ def _arrays(path: Path) -> tuple[dict[str, int], tuple[ArrayEntry, ...]]:
 
 
 def _tensors(path: Path) -> tuple[ArrayEntry, ...]:
+    from geonode.storage.weights import read_weights  # noqa: PLC0415 - imports torch
+
     tensors, _ = read_weights(path)
     return tuple(
         ArrayEntry(

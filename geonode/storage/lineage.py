@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.storage.artifact import read_attributes
-from geonode.storage.weights import read_metadata
+from geonode.storage.weights_header import read_metadata
 
 NOTHING: Mapping[str, str] = {}
 """Lineage of an artifact that was made from no other."""

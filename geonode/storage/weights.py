@@ -12,9 +12,7 @@ from torch import Tensor
 from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.storage.atomic import write_bytes
 from geonode.storage.seal import UNSEALED, read_sealed, seal
-
-_LENGTH = 8  # a safetensors file opens with the length of its JSON header, little-endian
-_SEAL_AT = _LENGTH + len('{"__metadata__":{"checksum":"')
+from geonode.storage.weights_header import LENGTH, SEAL_AT, split
 
 
 def write_weights(
@@ -48,13 +46,13 @@ def write_weights(
     )
     # safetensors writes metadata in random order, so the header is written here: the checksum comes
     # first, which fixes its place, and spaces align the data to 8 bytes as the format recommends.
-    header, data = _split(encoded)
+    header, data = split(encoded)
     text = json.dumps(
         {"__metadata__": {"checksum": UNSEALED, **metadata}, **header}, separators=(",", ":")
     )
     text += " " * (-len(text) % 8)
-    content = len(text).to_bytes(_LENGTH, "little") + text.encode() + data
-    write_bytes(path, seal(content, _SEAL_AT))
+    content = len(text).to_bytes(LENGTH, "little") + text.encode() + data
+    write_bytes(path, seal(content, SEAL_AT))
 
 
 def read_weights(path: Path) -> tuple[dict[str, Shaped[Tensor, "..."]], dict[str, str]]:
@@ -66,11 +64,11 @@ def read_weights(path: Path) -> tuple[dict[str, Shaped[Tensor, "..."]], dict[str
             holds no tensors of finite numbers.
         ArtifactError: it cannot be read.
     """
-    content = read_sealed(path, _SEAL_AT)
+    content = read_sealed(path, SEAL_AT)
     try:
         # Checks sizes against the file before it allocates memory.
         tensors = safetensors.torch.load(content)
-        header, _ = _split(content)
+        header, _ = split(content)
         metadata = header["__metadata__"]
         del metadata["checksum"]
         infinite = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
@@ -81,28 +79,3 @@ def read_weights(path: Path) -> tuple[dict[str, Shaped[Tensor, "..."]], dict[str
         reason = "holds NaN or infinity, expected finite numbers"
         raise CorruptArtifactError(path, reason, infinite[0])
     return tensors, metadata
-
-
-def read_metadata(path: Path) -> dict[str, str]:
-    """Metadata of a file of `write_weights`, with the checksum of the file.
-
-    Raises:
-        MissingArtifactError: there is no such file.
-        CorruptArtifactError: any byte has changed since it was written.
-        ArtifactError: it cannot be read.
-    """
-    try:
-        header, _ = _split(read_sealed(path, _SEAL_AT))
-        metadata: dict[str, str] = header["__metadata__"]
-        if not all(isinstance(text, str) for text in (metadata["checksum"], *metadata.values())):
-            raise TypeError("no texts")
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        reason = f"is sealed but holds no metadata ({error!r:.80})"
-        raise CorruptArtifactError(path, reason) from error
-    return metadata
-
-
-def _split(content: bytes) -> tuple[dict, bytes]:
-    """JSON header and tensor data of a safetensors file."""
-    start = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
-    return json.loads(content[_LENGTH:start]), content[start:]

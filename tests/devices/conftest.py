@@ -3,6 +3,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from geonode.devices import choice
+
 
 @pytest.fixture
 def machine(monkeypatch):
@@ -13,6 +15,7 @@ def machine(monkeypatch):
             SimpleNamespace(name=name, total_memory=memory, major=capability[0])
             for name, memory, capability in cards
         ]
+        monkeypatch.setattr(choice, "is_cpu_build", lambda _: False)
         monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(cards))
         monkeypatch.setattr(torch.cuda, "device_count", lambda: len(cards))
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda: cards[0][0])

@@ -283,11 +283,11 @@ def test_parameters_of_other_things_score_nothing_again(folder, tmp_path, scored
 
 
 def test_the_device_that_auto_chose_counts(folder, tmp_path, scored, monkeypatch):
-    monkeypatch.setattr("geonode.devices.device._present", lambda kind: kind == "cpu")
+    monkeypatch.setattr("geonode.devices.choice._is_present", lambda kind: kind == "cpu")
     run(folder, tmp_path / "out.json", device="auto")
     assert not Panel.of(folder, tmp_path / "out.json", tiny(device="cpu")).pending
-    monkeypatch.setattr("geonode.devices.device._present", lambda kind: True)
-    monkeypatch.setattr("geonode.devices.device._name", str)
+    monkeypatch.setattr("geonode.devices.choice._is_present", lambda kind: True)
+    monkeypatch.setattr("geonode.devices.choice._name", str)
     of_cpu = profile_of(torch.device("cpu"))
     monkeypatch.setattr("geonode.devices.device.profile_of", lambda place: of_cpu)
     found = Panel.of(folder, tmp_path / "out.json", tiny(device="cuda"))
@@ -374,12 +374,6 @@ def test_a_series_that_cannot_be_scored_stops_no_other(folder, tmp_path, scored)
     write_series(folder / "flat.csv", levels=4)
     again = Panel.of(folder, out, tiny())
     assert (list(again.pending), set(again.failed)) == (["flat"], {"few", "text", "folder"})
-
-
-def test_too_many_inner_levels_for_one_series_are_its_own_failure(folder, tmp_path):
-    found = Panel.of(folder, tmp_path / "out.json", tiny(inner__levels=4))
-    assert list(found.pending) == ["b"]
-    assert "inner.levels: found 4, expected at most 3" in found.failed["a"]
 
 
 def test_a_series_has_the_parameters_beside_its_file(folder, tmp_path):

@@ -1,0 +1,21 @@
+import json
+import os
+import platform
+import socket
+import sys
+
+import torch
+
+from geonode.observation.machine import machine
+
+
+def test_the_conditions_of_a_timing_and_not_whose_machine_it_is(monkeypatch):
+    monkeypatch.setattr(platform, "node", lambda: "some-host")
+    monkeypatch.setattr(socket, "gethostname", lambda: "some-host")
+    found = machine()
+    assert found["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert (found["cores"], found["torch"]) == (os.cpu_count(), torch.__version__)
+    assert found["processor"] != ""
+    assert "some-host" not in json.dumps(found)
+    # The same machine gives the same bytes: nothing that changes from run to run, such as a date.
+    assert json.dumps(machine()) == json.dumps(found)
