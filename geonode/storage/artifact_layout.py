@@ -1,6 +1,6 @@
 """Layout of an artifact on disk: a sealed Zarr v3 group that xarray opens.
 
-There are two kinds of arrays. A *stored* one is compressed (Blosc: zstd over shuffled bits) in
+There are two kinds of arrays. A *stored* one is compressed (Blosc: LZ4 over shuffled bytes) in
 chunks of about 1 MiB, each with its CRC-32C, packed into few shards. A *mapped* one is a single
 uncompressed chunk: its file holds the little-endian C-order bytes of the array, which a reader maps
 into memory, and their CRC-32C in the last four bytes.

@@ -248,7 +248,7 @@ class ArtifactWriter:
         """
         dtype = self._declare(name, dims, shape, dtype, block_dims)
         chunks, shards = chunks_and_shards(shape, dtype.itemsize, block_dims)
-        codec = BloscCodec(cname="zstd", shuffle="bitshuffle", typesize=dtype.itemsize)
+        codec = BloscCodec(cname="lz4", shuffle="shuffle", typesize=dtype.itemsize)
         layout = {"shape": shape, "chunks": chunks, "shards": shards}
         self._create(name, dtype, units, long_name, compressors=(codec, Crc32cCodec()), **layout)
         return self.parts.blocks(name, block_dims)
