@@ -16,7 +16,6 @@ import typer
 from torch import Tensor
 
 from geonode.devices.device import resolve
-from geonode.geometry.perceptron import hyperbolic_tangent
 from geonode.geometry.trainable import TrainablePerceptron
 from geonode.metrics.end_to_end import EndToEnd
 from geonode.parameters_file import read_parameters
@@ -38,7 +37,7 @@ def recorded(network: TrainablePerceptron, inputs: Tensor) -> Tensor:
     parts = [one.unflatten(1, view.shape[1:]) for one, view in zip(joined, views, strict=True)]
     weights, biases = parts[:layers], parts[layers:]
     for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
-        inputs = hyperbolic_tangent(torch.baddbmm(bias, inputs, weight))
+        inputs = torch.tanh(torch.baddbmm(bias, inputs, weight))
     return torch.baddbmm(biases[-1], inputs, weights[-1])
 
 

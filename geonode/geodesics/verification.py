@@ -131,7 +131,7 @@ def _endpoint(
 
 def _root(grid: Grid, positions: Float[Tensor, "row"]) -> Float[Tensor, "row"]:
     """sqrt(g) at a position of every column."""
-    return grid.lookup(positions[:, None])[0][:, 0].exp()
+    return grid.log_sqrt_at(positions[:, None])[:, 0].exp()
 
 
 def _trajectories(

@@ -120,8 +120,11 @@ class _Quartic(NamedTuple):
 
 def _cumulative(cells: Float[Tensor, "cell function"]) -> Float[Tensor, "node function"]:
     """Running sum from zero, in blocks: n cells cost about sqrt(n) roundings in float32, not n."""
-    block = max(1, round(len(cells) ** 0.5))
-    sums = [part.cumsum(0) for part in cells.split(block)]
-    totals = torch.stack([part[-1] for part in sums]).cumsum(0)
-    joined = [sums[0], *(part + total for part, total in zip(sums[1:], totals, strict=False))]
-    return torch.cat([torch.zeros_like(cells[:1]), *joined])
+    count, functions = cells.shape
+    block = max(1, round(count**0.5))
+    blocks = -(-count // block)
+    sums = cells.new_zeros(blocks * block, functions)
+    sums[:count] = cells
+    sums = sums.unflatten(0, (blocks, block)).cumsum(1)
+    sums[1:] += sums[:-1, -1].cumsum(0)[:, None]
+    return torch.cat([torch.zeros_like(cells[:1]), sums.flatten(0, 1)[:count]])

@@ -7,6 +7,7 @@ Hermite interpolation.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -48,6 +49,16 @@ class Grid:
                 taken: nothing is ever extrapolated.
             columns: wavelength, by index, that every row reads; None: row after row the next one.
         """
+        cells = self._cells(positions, columns)
+        return cells.cubic(self.log_sqrt, self.symbol), cells.cubic(self.symbol, self.bend)
+
+    def log_sqrt_at(
+        self, positions: Float[Tensor, "#row point"]
+    ) -> Float[Tensor, "wavelength point"]:
+        """Ln sqrt(g) of `lookup` at every wavelength."""
+        return self._cells(positions, None).cubic(self.log_sqrt, self.symbol)
+
+    def _cells(self, positions: Tensor, columns: Tensor | None) -> "_Cells":
         nodes = self.positions
         if columns is None:
             columns = torch.arange(self.log_sqrt.shape[1], device=nodes.device)
@@ -55,12 +66,7 @@ class Grid:
         cell = torch.searchsorted(nodes, inside.contiguous(), right=True) - 1
         cell = cell.clamp(0, len(nodes) - 2)
         width = nodes[cell + 1] - nodes[cell]
-        fraction = (inside - nodes[cell]) / width
-        value, symbol, bend = (
-            (table[cell, columns[:, None]], table[cell + 1, columns[:, None]])
-            for table in (self.log_sqrt, self.symbol, self.bend)
-        )
-        return _cubic(value, symbol, width, fraction), _cubic(symbol, bend, width, fraction)
+        return _Cells(cell, columns[:, None], width, (inside - nodes[cell]) / width)
 
     def at_wavelengths(self, columns: Int[Tensor, "chosen"] | slice) -> "Grid":
         """The grid of some of the wavelengths, by index."""
@@ -72,14 +78,30 @@ class Grid:
         return Grid(*(moved(part, like) for part in parts))
 
 
-def _cubic(
-    values: tuple[Tensor, Tensor], slopes: tuple[Tensor, Tensor], width: Tensor, t: Tensor
-) -> Tensor:
-    """The cubic Hermite interpolant at a fraction of a cell, in a form exact at both ends."""
-    low, high = values
-    rise = high - low
-    start, end = (slope * width - rise for slope in slopes)
-    return low + t * (rise + (1 - t) * (start - t * (start + end)))
+class _Cells(NamedTuple):
+    """Cells of the nodes in which points lie.
+
+    Attributes:
+        cell: index of the first node.
+        columns: wavelengths that are read.
+        width: from the first node to the second.
+        fraction: place of the point in the cell.
+    """
+
+    cell: Int[Tensor, "#row point"]
+    columns: Int[Tensor, "row 1"]
+    width: Float[Tensor, "#row point"]
+    fraction: Float[Tensor, "#row point"]
+
+    def cubic(
+        self, values: Float[Tensor, "node wavelength"], slopes: Float[Tensor, "node wavelength"]
+    ) -> Float[Tensor, "row point"]:
+        """The cubic Hermite interpolant of two tables, in a form exact at both ends."""
+        low, high = (values[self.cell + end, self.columns] for end in (0, 1))
+        rise = high - low
+        start, end = (slopes[self.cell + end, self.columns] * self.width - rise for end in (0, 1))
+        t = self.fraction
+        return low + t * (rise + (1 - t) * (start - t * (start + end)))
 
 
 def uniform_nodes(

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from geonode.devices.kernels.available import trains, usable
-from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.perceptron import Perceptron, tanh_of_half_
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class _Kernels(torch.autograd.Function):
 
 
 def _tanh_(values: Tensor) -> Tensor:
-    """`geonode.geometry.perceptron.hyperbolic_tangent`, written over the values."""
+    """Hyperbolic tangent, written over the values; why so, says `tanh_of_half_`."""
     if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
         return values.tanh_()
-    return values.mul_(2).sigmoid_().sub_(0.5).mul_(2)
+    return tanh_of_half_(values.mul_(2))

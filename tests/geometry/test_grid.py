@@ -38,11 +38,13 @@ def test_a_lookup_is_the_hermite_spline_of_scipy():
     grid = Grid(*(torch.from_numpy(part) for part in (x, values, slopes)))
     points = random(4)
     log_sqrt, symbol = grid.lookup(points)
+    alone = grid.log_sqrt_at(points)
     parabolas = np.gradient(slopes, x, axis=0, edge_order=2)
     for row in range(4):
         at = points[row].numpy()
         expected = CubicHermiteSpline(x, values[:, row], slopes[:, row])(at)
         np.testing.assert_allclose(log_sqrt[row], expected, atol=1e-13)
+        np.testing.assert_allclose(alone[row], expected, atol=1e-13)
         expected = CubicHermiteSpline(x, slopes[:, row], parabolas[:, row])(at)
         scale = np.abs(parabolas[:, row]).max()
         np.testing.assert_allclose(symbol[row], expected, atol=1e-14 * scale)

@@ -103,7 +103,7 @@ class ClosedForm:
     def _log_sqrt_at(
         self, stations: Float[Tensor, "station"]
     ) -> Float[Tensor, "station wavelength"]:
-        return self.grid.lookup(stations[None])[0].T
+        return self.grid.log_sqrt_at(stations[None]).T
 
     def _minimum_inside(self, low: Tensor, high: Tensor) -> Float[Tensor, "wavelength"]:
         """Minimum over the nodes, and the turning points between nodes, strictly inside a gap.
