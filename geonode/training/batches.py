@@ -7,6 +7,7 @@ thread, so that the number of cores changes the time and not a bit of the result
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -128,9 +129,24 @@ def batches_of(run: TrainingRun, footprint: Footprint) -> list[Batch]:
         count = len(group[0].training_pairs)
         parts = footprint.parts_within(memory, count)
         by_memory = memory // footprint.bytes(count, parts)
-        size = max(1, min(profile.batch_rows // (footprint.rows * count), by_memory))
-        for first in range(0, len(models), size):
-            part = models[first : first + size]
+        largest = max(1, min(profile.batch_rows // (footprint.rows * count), by_memory))
+        for part in _shared_out(models, largest, even=device.type == "cpu"):
             pairs = torch.stack([model.fold.training_pairs for model in part])
             batches.append(Batch(part, source[pairs].to(device), target[pairs].to(device), parts))
     return batches
+
+
+def _shared_out(models: list[Model], largest: int, *, even: bool) -> list[list[Model]]:
+    """Parts of nearly equal size.
+
+    Args:
+        models: models in order.
+        largest: models of a part, at most.
+        even: whether the number of parts is even, so that they keep two cores busy to the end. The
+            number of cores itself does not count: a model in another batch is rounded otherwise.
+    """
+    parts = math.ceil(len(models) / largest)
+    if even:
+        parts = min(len(models), parts + parts % 2)
+    ends = [part * len(models) // parts for part in range(parts + 1)]
+    return [models[first:last] for first, last in itertools.pairwise(ends)]

@@ -60,14 +60,14 @@ def recognisable(batch):
     ("folds", "most", "expected"),
     [
         (OUTER, 167, [1] * 18),
-        (OUTER, 168, [2] * 7 + [1] + [1] * 3),
-        (OUTER, 10**9, [15, 3]),
+        (OUTER, 168, [1] + [2] * 7 + [1] * 3),
+        (OUTER, 10**9, [7, 8, 1, 2]),
         (INNER, 41, [1] * 30),
-        (INNER, 168, [4] * 7 + [2]),
-        (INNER[3:4], 168, [3]),
+        (INNER, 168, [3, 4, 4, 4] * 2),
+        (INNER[3:4], 168, [1, 2]),
     ],
 )
-def test_batches_hold_what_fits_and_every_model_once(rows, folds, most, expected):
+def test_batches_hold_what_fits_for_two_cores_and_every_model_once(rows, folds, most, expected):
     rows(most)
     found = batches(folds)
     assert [len(batch.models) for batch in found] == expected
@@ -97,8 +97,8 @@ def test_an_accelerator_takes_all_folds_at_once():
 @pytest.mark.parametrize(
     ("memory_mb", "expected"),
     [
-        (100, [(15, 1), (3, 1)]),
-        (3, [(2, 1)] * 7 + [(1, 1)] * 4),
+        (100, [(7, 1), (8, 1), (1, 1), (2, 1)]),
+        (3, [(1, 1)] + [(2, 1)] * 7 + [(1, 1)] * 3),
         (2, [(1, 1)] * 15 + [(1, 2)] * 3),
     ],
 )
