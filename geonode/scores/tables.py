@@ -1,9 +1,10 @@
 """Tables for `dvc plots` and the report: predictions and posteriors of the left-out levels."""
 
+import csv
+import io
 from collections.abc import Iterable
 
 import numpy as np
-import pandas as pd
 
 from geonode.decoders.blend import Prediction
 from geonode.estimation.model import SpectralModel
@@ -56,5 +57,9 @@ def metric_csv(model: SpectralModel) -> str:
 
 def _csv(header: Iterable[str], rows: Iterable[Iterable[str | float]]) -> str:
     """CSV table with numbers of six significant digits."""
-    table = pd.DataFrame(list(rows), columns=list(header))
-    return str(table.to_csv(index=False, lineterminator="\n", float_format="%.6g", na_rep="nan"))
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(header)
+    for row in rows:
+        table.writerow([cell if isinstance(cell, str) else f"{cell:.6g}" for cell in row])
+    return text.getvalue()
