@@ -24,7 +24,7 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.resolution import require_resolution
     from geonode.geometry.sources import grid_source
     from geonode.geometry.stored import write_grids
-    from geonode.scores.grid_report import GridReport
+    from geonode.scores.grid_report import GridCheck, GridReport
     from geonode.storage.document import read_document
 
     block = parameters.christoffel
@@ -34,7 +34,6 @@ def app(parameters: Parameters) -> str:
     wavelengths = torch.from_numpy(series.wavelengths)
     source = grid_source(block, metric, wavelengths)
     like = torch.empty(0, device=device.place, dtype=device.geometry)
-    checks = GridReport(learned, metric, wavelengths, block.check_positions)
     with (
         one_thread(),  # or the last digits would depend on the number of cores
         open_engine(parameters.engine, SHARED) as engine,
@@ -42,27 +41,26 @@ def app(parameters: Parameters) -> str:
     ):
         smallest = require_resolution(source, block.resolution, like, block.tolerance, report)
         nodes = uniform_nodes(block.resolution, like.device, like.dtype)
-        write_grids(
+        checked = write_grids(
             CHRISTOFFEL,
             source,
             nodes,
             learned,
             series,
-            check=checks.add,
+            check=GridCheck(metric, wavelengths, block.check_positions),
             report=report,
             engine=engine,
             made_from=made_from,
         )
     # The source does not count calls for the stored grids: other processes may have made them.
     calls = source.calls + (len(nodes) * len(wavelengths) if block.method == "direct" else 0)
-    _write_metrics(block, series, source.models, smallest, calls, checks)
+    _write_metrics(block, series, smallest, calls, GridReport(learned, checked))
     return f"{source.models} grids, {calls} network calls each -> {CHRISTOFFEL}"
 
 
 def _write_metrics(
     block: "ChristoffelParameters",
     series: "Series",
-    models: int,
     smallest: int,
     calls: int,
     checks: "GridReport",
@@ -70,7 +68,7 @@ def _write_metrics(
     from geonode.storage.document import write_metrics
 
     about: dict[str, Any] = {
-        "models": models,
+        "models": len(checks.grids),
         "method": block.method,
         "resolution": block.resolution,
         "smallest_uniform_resolution": smallest,

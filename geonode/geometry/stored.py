@@ -12,7 +12,7 @@ from torch import Tensor
 
 from geonode.devices.device import on_device
 from geonode.devices.profile import profile_of
-from geonode.engine.local import LOCAL, Engine
+from geonode.engine.local import LOCAL, Engine, Found
 from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.sources import GridSource
@@ -37,12 +37,12 @@ def write_grids(
     learned: LearnedMetrics,
     series: Series,
     *,
-    check: Callable[[int, Grid], None],
+    check: Callable[[int, Grid], Found],
     report: Progress = silent,
     engine: Engine = LOCAL,
     made_from: Mapping[str, str] = NOTHING,
-) -> None:
-    """Evaluate grids one by one, store them, and hand on what was stored.
+) -> list[Found]:
+    """Evaluate grids, store them, and check what was stored.
 
     Args:
         path: of the artifact.
@@ -50,27 +50,36 @@ def write_grids(
         positions: nodes of the grids.
         learned: where they come from.
         series: for the coordinates.
-        check: called with every model and its grid, rounded as it was stored.
+        check: called with every model and its grid, read again, where the grid was evaluated.
         report: called after every grid.
-        engine: evaluates and stores.
+        engine: evaluates, stores and checks.
         made_from: as `consistent_artifacts` yields it.
+
+    Returns:
+        What `check` returned, in the order of the models.
 
     Raises:
         ArtifactError: it cannot be written, or a value is not finite; an older one is then intact.
+        Exception: raised by `check`; an older artifact is then intact.
     """
+    found: list[Found] = []
     attributes: dict[str, JSON] = {"made_from": {**made_from}}
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, positions, learned, series)
-        parts, place = writer.parts, positions.device
+        place = positions.device
         indices = [learned.index(model) for model in range(source.models)]
         # A copy, as other processes would have: it counts no network calls of the source.
-        recipe = partial(_writing, parts, copy(source), positions.cpu(), place, indices)
-
-        def checked(model: int, _: None) -> None:
-            tables = [torch.from_numpy(parts.read(name, indices[model])) for name in ARRAYS]
-            check(model, Grid(positions, *(table.to(positions) for table in tables)))
-
-        engine.work(recipe, range(source.models), checked, report, profile_of(place).batches)
+        recipe = partial(
+            _writing, writer.parts, copy(source), positions.cpu(), place, indices, check
+        )
+        engine.work(
+            recipe,
+            range(source.models),
+            lambda _, one: found.append(one),
+            report,
+            profile_of(place).batches,
+        )
+    return found
 
 
 def _declare(
@@ -94,16 +103,20 @@ def _writing(
     positions: Tensor,
     place: torch.device,
     indices: list[tuple[int, int]],
-) -> Callable[[int, Progress], None]:
-    """Function that evaluates and stores the grid of a model."""
+    check: Callable[[int, Grid], Found],
+) -> Callable[[int, Progress], Found]:
+    """Function that evaluates, stores and checks the grid of a model."""
     nodes = positions.to(place)
     blocks = [parts.blocks(name, block_dims=2) for name in ARRAYS]
 
-    def write(model: int, report: Progress) -> None:
+    def write(model: int, report: Progress) -> Found:
         grid = source.grid(model, nodes)
         for block, table in zip(blocks, (grid.log_sqrt, grid.symbol), strict=True):
             block[indices[model]] = table.float().cpu().numpy()
+        stored = [torch.from_numpy(parts.read(name, indices[model])) for name in ARRAYS]
+        found = check(model, Grid(nodes, *(table.to(nodes) for table in stored)))
         report(1)
+        return found
 
     return write
 

@@ -3,7 +3,7 @@ import torch
 
 from geonode.geometry.grid import Grid
 from geonode.geometry.sources import DirectSource
-from geonode.scores.grid_report import ERRORS, GridReport
+from geonode.scores.grid_report import ERRORS, GridCheck, GridReport
 from tests.geometry.closed_forms import CPU, nodes
 from tests.geometry.small_series import LEVELS, MEMBERS, small_metrics, small_series
 
@@ -17,10 +17,8 @@ FOLDS = LEVELS + 1
 
 
 def report(grids=GRIDS):
-    found = GridReport(LEARNED, METRIC, W, 50)
-    for model, grid in enumerate(grids):
-        found.add(model, grid)
-    return found
+    check = GridCheck(METRIC, W, 50)
+    return GridReport(LEARNED, [check(model, grid) for model, grid in enumerate(grids)])
 
 
 def test_errors_of_exact_grids_are_those_of_interpolation():
