@@ -39,7 +39,8 @@ class Antiderivative:
     ) -> "Antiderivative":
         """Integrate from the first node on."""
         width = nodes.diff()[:, None]
-        cells = width * (value[:-1] + value[1:]) / 2 + width**2 * (slope[:-1] - slope[1:]) / 12
+        cells = (value[:-1] + value[1:]).mul_(width / 2)
+        cells.addcmul_(slope[:-1] - slope[1:], width**2 / 12)
         return cls(nodes, _cumulative(cells), value, slope)
 
     def at(self, points: Float[Tensor, "point"]) -> Float[Tensor, "point function"]:
@@ -123,8 +124,8 @@ def _cumulative(cells: Float[Tensor, "cell function"]) -> Float[Tensor, "node fu
     count, functions = cells.shape
     block = max(1, round(count**0.5))
     blocks = -(-count // block)
-    sums = cells.new_zeros(blocks * block, functions)
-    sums[:count] = cells
-    sums = sums.unflatten(0, (blocks, block)).cumsum(1)
-    sums[1:] += sums[:-1, -1].cumsum(0)[:, None]
-    return torch.cat([torch.zeros_like(cells[:1]), sums.flatten(0, 1)[:count]])
+    sums = cells.new_zeros(1 + blocks * block, functions)
+    sums[1 : count + 1] = cells
+    by_block = sums[1:].unflatten(0, (blocks, block)).cumsum_(1)
+    by_block[1:] += by_block[:-1, -1].cumsum(0)[:, None]
+    return sums[: count + 1]

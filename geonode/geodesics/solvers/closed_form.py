@@ -29,11 +29,11 @@ class ClosedForm:
         slope = root * grid.symbol
         self.grid = grid
         self.arc_length = Antiderivative.of(nodes, root, slope)
-        some = torch.arange(0, len(nodes) + 1, 2, device=nodes.device).clamp(max=len(nodes) - 1)
-        some = some.unique()
-        self._coarse = Antiderivative.of(nodes[some], root[some], slope[some])
+        self._coarse = Antiderivative.of(
+            *(torch.cat([table[:-1:2], table[-1:]]) for table in (nodes, root, slope))
+        )
         x = nodes[:, None]
-        self._moment = Antiderivative.of(nodes, x * root, root * (1 + x * grid.symbol))
+        self._moment = Antiderivative.of(nodes, x * root, torch.addcmul(root, x, slope))
 
     def solve(self, problem: BoundaryValueProblem, tolerance: float) -> Solution:
         """Solve every pair at every wavelength of the grid, as rows (pair, wavelength).
