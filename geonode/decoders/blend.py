@@ -135,7 +135,7 @@ class Blend:
         return self.calibration is not None or "posterior" in self.decoders
 
     def only(self, kind: str) -> "Blend":
-        """Blend of one kind alone, without its intervals."""
+        """Blend of one kind alone. Perceptrons then have no intervals."""
         weights = np.ones((*self.weights.shape[:2], 1))
         alone = {kind: self.decoders[kind]}
         return Blend(alone, weights, None, self.training, self.wavelengths)

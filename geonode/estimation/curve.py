@@ -1,8 +1,10 @@
 """Curve of predicted spectra over concentration, with the distribution of errors about it.
 
+The predictions are those of the posterior over metrics, or of perceptrons where there is none.
+
 All predictions of a fold are combinations of its training spectra and of a constant, so the curve
-lies in the subspace of few directions that these span. There the error of a prediction has the
-covariance S = D + R: D is the covariance over members, sources and kinds of decoders at that
+lies in the subspace of few directions that these span. There the error of a prediction by
+perceptrons has the covariance S = D + R: D is the covariance over members and sources at that
 concentration, R the second moment of the errors inside the fold. A few errors determine R poorly.
 It therefore has an inverse Wishart prior with as many degrees of freedom as directions, which makes
 the predictive distribution Student's instead of normal. With n errors e_i, r directions and s^2 the
@@ -154,8 +156,7 @@ class Curve:
         Args:
             model: model that predicts the spectra.
             offset: whether measured spectra may differ by a constant of any size.
-            scale: whether they may differ by a factor near 1, of standard deviation
-                `SCALE_DEVIATION`.
+            scale: whether they may differ by a factor, 1 with deviation `SCALE_DEVIATION`.
             one_scan: whether they are single scans, which are noisier than the means of replicates
                 in the series.
 
@@ -163,6 +164,7 @@ class Curve:
             TrainingError: there are neither inner folds nor a posterior, from which the errors are
                 known; or the levels are too far apart for a curve.
         """
+        model = _estimator(model)
         training = _centred(model.series.signal[model.fold.training], offset)
         basis = _directions(training, offset)
         nodes, means, disagreement = _at_nodes(model, basis)
@@ -173,7 +175,7 @@ class Curve:
         )
         noise = _centred(_noise_of_a_scan(model), offset) if one_scan else training[:0]
         noise_scores = noise @ basis.T
-        covariance = law.covariance + noise_scores.T @ noise_scores
+        covariance = law.covariance + noise_scores.T @ noise_scores + _within_cells(means)
         if scale:
             covariance = covariance + SCALE_DEVIATION**2 * means[:, :, None] * means[:, None]
         factors = np.linalg.cholesky(covariance)
@@ -191,6 +193,15 @@ class Curve:
             offset,
             law.mass,
         )
+
+
+def _estimator(model: SpectralModel) -> SpectralModel:
+    """The part of a model that estimates: the posterior, where there is one.
+
+    A blend predicts spectra better and estimates worse. Its perceptrons are noise on the curve, and
+    their disagreement is no covariance of errors.
+    """
+    return model.by_posterior() if model.has_posterior else model
 
 
 class _Law(NamedTuple):
@@ -239,6 +250,17 @@ def _law_of_inner_folds(
     moment = np.where(inside[:, None, None], within[0], beyond[0])
     freedom = np.where(inside, within[1], beyond[1])
     return _Law(disagreement + moment, freedom, np.ones_like(inside), CREDIBLE)
+
+
+def _within_cells(means: np.ndarray) -> np.ndarray:
+    """Covariance of the curve within the cell of every node, whose likelihood is that of the node.
+
+    Across a cell the curve is nearly straight, and an even distribution over a length has a twelfth
+    of its square as variance. It counts where errors are smaller than the distance of the nodes.
+    """
+    across = np.gradient(means, axis=0)
+    across[[0, -1]] /= 2  # the cells at both ends are half as wide
+    return across[:, :, None] * across[:, None] / 12
 
 
 def _noise_of_a_scan(model: SpectralModel) -> Float[np.ndarray, "row wavelength"]:

@@ -1,6 +1,6 @@
 """Model of a series: prediction of spectra at any concentration."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +63,10 @@ class SpectralModel:
     def has_posterior(self) -> bool:
         """Whether the posterior over metrics is among the decoders."""
         return "posterior" in self.blend.decoders
+
+    def by_posterior(self) -> "SpectralModel":
+        """The same model without other decoders than the posterior over metrics."""
+        return replace(self, blend=self.blend.only("posterior"))
 
     @property
     def range(self) -> tuple[float, float]:

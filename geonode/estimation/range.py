@@ -46,6 +46,9 @@ class Nodes(NamedTuple):
 def believable_range(levels: Float[np.ndarray, "level"]) -> tuple[float, float]:
     """Range of concentrations to consider, by the larger of a linear and a logarithmic step.
 
+    It begins at zero if it would begin below all knots on the logarithmic scale. Logarithms near
+    zero, such as of what rounding leaves of 0.9 - 1.5 * 0.6, would fill the range otherwise.
+
     Args:
         levels: training levels, ascending, none negative.
     """
@@ -56,7 +59,7 @@ def believable_range(levels: Float[np.ndarray, "level"]) -> tuple[float, float]:
         high = max(high, last * (last / before) ** BEYOND)
     if first > 0:
         low = min(low, first * (first / second) ** BEYOND)
-    return max(low, 0.0), high
+    return low if low > _lowest_knot(levels) else 0.0, high
 
 
 def knots_over_range(levels: Float[np.ndarray, "level"]) -> Float[np.ndarray, "knot"]:
@@ -66,10 +69,15 @@ def knots_over_range(levels: Float[np.ndarray, "level"]) -> Float[np.ndarray, "k
         levels: training levels, ascending, none negative, not all zero.
     """
     low, high = believable_range(levels)
-    lowest = max(low, levels[levels > 0].min() / DECADES)
+    lowest = max(low, _lowest_knot(levels))
     knots = np.union1d(np.linspace(low, high, KNOTS), np.geomspace(lowest, high, KNOTS))
     step = (high - low) / (KNOTS - 1)
     return knots[np.diff(knots, prepend=-1.0) > TOO_NEAR * np.minimum(knots, step)]
+
+
+def _lowest_knot(levels: np.ndarray) -> float:
+    """Lowest positive knot on the logarithmic scale."""
+    return float(levels[levels > 0].min() / DECADES)
 
 
 def nodes_on_metric(

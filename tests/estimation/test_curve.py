@@ -68,7 +68,9 @@ def test_covariances_are_disagreement_and_errors(offset, scale):
     for node in (0, 300, 1024):
         mean = curve.basis @ shape(curve.concentrations[[node]])[0]
         np.testing.assert_allclose(curve.scores[node], mean, atol=1e-6)
+        across = np.diff(shape(curve.edges[[node, node + 1]]), axis=0) @ curve.basis.T
         whole = expected + scale * SCALE_DEVIATION**2 * np.outer(mean, mean)
+        whole += across.T @ across / 12
         factor = np.linalg.inv(curve.inverse[node])
         np.testing.assert_allclose(factor @ factor.T, whole, rtol=1e-5, atol=1e-9)
         determinant = np.linalg.slogdet(whole)[1]
@@ -98,6 +100,16 @@ def test_without_inner_folds_nothing_says_how_far_a_spectrum_is_off():
     object.__setattr__(model.blend, "calibration", None)
     with pytest.raises(TrainingError, match=r"inner.members 0, expected 1 or more"):
         Curve.of(model)
+
+
+def test_a_blend_estimates_by_its_posterior_alone():
+    alone = learned(np.array(LEVELS), straight(LEVELS) + noise(len(LEVELS), 0.01))
+    weights = np.full((len(LEVELS) + 1, 2, 2), 0.5)
+    decoders = {"path": None, **alone.blend.decoders}  # whoever asks None for a spectrum fails
+    blend = replace(alone.blend, decoders=decoders, weights=weights)
+    found, expected = (Curve.of(model) for model in (replace(alone, blend=blend), alone))
+    for name, part in vars(expected).items():
+        np.testing.assert_equal(getattr(found, name), part)
 
 
 # novelty

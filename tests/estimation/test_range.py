@@ -22,12 +22,31 @@ LOW_AND_HIGH = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
         ([0, 10, 20, 40], 0, 40 * 2 * 2**0.5),  # 113, as 40 + 1.5 * 20 is only 70
         ([10, 20, 30, 40, 50], 0, 50 * (5 / 4) ** 1.5),
         ([0.1, 1, 10, 100], 0, 1000 * 10**0.5),  # a decade and a half
+        ([0.9, 1.5, 2.1], 0, 2.1 * 1.4**1.5),  # in binary 0.9 - 1.5 * 0.6 is 1e-16
         ([80, 120, 160], 20, 160 * (4 / 3) ** 1.5),  # 80 - 1.5 * 40; 43.5 on a logarithmic scale
     ],
 )
 def test_the_range_goes_a_step_and_a_half_beyond_both_ends(levels, low, high):
     found = believable_range(np.array(levels, dtype=float))
     assert found == pytest.approx((low, high), rel=1e-12)
+
+
+def test_a_logarithm_that_ends_near_zero_does_not_fill_the_range():
+    levels = np.array([0.9, 1.5, 2.1, 3.0, 4.2])
+    noise = np.random.default_rng(0).normal(0, 0.01, (5, 20))
+    signal = np.outer(np.log(levels), np.linspace(1.0, 2.0, 20)) + noise
+    curve = Curve.of(learned(levels, signal))
+    assert curve.tested.sum() > 200
+    found = estimate(curve, signal[[1, 2]])
+    np.testing.assert_allclose(found.mode, levels[1:3], rtol=0.05)
+
+
+def test_errors_below_the_distance_of_the_nodes_do_not_send_an_estimate_away():
+    """The nearest node is then off by many deviations, and zero would win, where none is sure."""
+    levels = np.array([0.5, 1, 2, 3, 4, 5, 6])
+    signal = np.outer(np.log(levels), np.linspace(1.0, 2.0, 60))
+    found = estimate(Curve.of(learned(levels, signal)), signal[1:-1])
+    np.testing.assert_allclose(found.mode, levels[1:-1], rtol=0.01)
 
 
 def test_levels_in_a_narrow_range_are_told_apart():
