@@ -3,10 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from geonode.decoders.posterior_decoder import PosteriorDecoders
 from geonode.errors import TrainingError
 from geonode.estimation.curve import SCALE_DEVIATION, Curve, Novelty
 from geonode.estimation.posterior import estimate
 from geonode.estimation.range import NODES
+from geonode.posterior.prior import packaged_prior
 from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
 from tests.estimation.known import LEVELS, W, bent, holds, known, learned, noise, straight
@@ -102,10 +104,15 @@ def test_without_inner_folds_nothing_says_how_far_a_spectrum_is_off():
         Curve.of(model)
 
 
+class Unused(PosteriorDecoders):
+    def predict(self, *_):
+        raise AssertionError
+
+
 def test_a_blend_estimates_by_its_posterior_alone():
     alone = learned(np.array(LEVELS), straight(LEVELS) + noise(len(LEVELS), 0.01))
     weights = np.full((len(LEVELS) + 1, 2, 2), 0.5)
-    decoders = {"path": None, **alone.blend.decoders}  # whoever asks None for a spectrum fails
+    decoders = {"path": Unused(packaged_prior()), **alone.blend.decoders}
     blend = replace(alone.blend, decoders=decoders, weights=weights)
     found, expected = (Curve.of(model) for model in (replace(alone, blend=blend), alone))
     for name, part in vars(expected).items():
