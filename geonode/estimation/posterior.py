@@ -18,8 +18,8 @@ from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.stats import chi2
-from scipy.stats import f as f_law
+from scipy.special import chdtrc as chi2_tail  # scipy.stats takes half a second to import
+from scipy.special import fdtrc as f_tail
 
 from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
@@ -201,10 +201,10 @@ def _p_value(curve: Curve, distance: np.ndarray, residual: np.ndarray) -> np.nda
     across = max(1, curve.scores.shape[1] - 1)
     near = np.max(
         [
-            f_law.sf(
-                distance[:, curve.tested & (curve.freedom == freedom)].min(axis=1) / across,
+            f_tail(
                 across,
                 freedom,
+                distance[:, curve.tested & (curve.freedom == freedom)].min(axis=1) / across,
             )
             for freedom in np.unique(curve.freedom[curve.tested])
         ],
@@ -213,6 +213,6 @@ def _p_value(curve: Curve, distance: np.ndarray, residual: np.ndarray) -> np.nda
     novelty = curve.novelty
     rounding = np.finfo(float).eps * float(np.abs(curve.scores).max()) ** 2
     square = max(novelty.square, rounding)
-    new = f_law.sf(residual / square, novelty.freedom, novelty.freedom * novelty.spectra)
+    new = f_tail(novelty.freedom, novelty.freedom * novelty.spectra, residual / square)
     tiny = np.finfo(float).tiny
-    return chi2.sf(-2 * (np.log(near.clip(min=tiny)) + np.log(new.clip(min=tiny))), 4)
+    return chi2_tail(4, -2 * (np.log(near.clip(min=tiny)) + np.log(new.clip(min=tiny))))
