@@ -252,8 +252,8 @@ class ValidateParameters(Block):
 class BenchmarkParameters(Block):
     """Timing."""
 
-    sequential_sample: Annotated[int, Field(ge=2)] = Field(
-        description="geodesics that the sequential method solves for the extrapolation"
+    sequential_wavelengths: PositiveInt = Field(
+        description="wavelengths at which the sequential method runs one fold"
     )
     repeats: PositiveInt = Field(description="repetitions of every short timing")
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from geonode.geometry.learned import LearnedMetrics
     from geonode.observation.record import Record
-    from geonode.performance.benchmark import Sequential
+    from geonode.performance.timing import Quartiles
     from geonode.spectra.series import Series
 
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 def app(parameters: Parameters) -> str:
     """Compare the stages, and the work of the publication, with the sequential method."""
     from geonode.devices.device import Device
-    from geonode.performance.benchmark import Kernels, time_sequential
+    from geonode.performance.benchmark import Kernels
+    from geonode.performance.parity import MiddleFold
     from geonode.storage.document import read_document, write_metrics
 
-    sample = parameters.benchmark.sequential_sample
     device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     series, learned, features = _inputs()
     records = stage_records(parameters)
-    with progress("timing the sequential method", sample) as report:
-        one_by_one = time_sequential(learned, series, features, device, sample, report)
+    fold = MiddleFold(learned, series, features, device, parameters)
+    with progress("timing the sequential method", len(fold.geodesics)) as report:
+        walked, call = fold.walk(report)
     with progress("timing grid, geodesics and training", 4) as report:
         measured = Kernels(learned, series, device, parameters).measure(features, report)
-    call = one_by_one.seconds_per_call
-    sequential = _sequential(one_by_one, sample)
+    sequential = _sequential(call, len(fold.geodesics))
     extrapolated = sequential["seconds_extrapolated"]
     seconds = sum(record.seconds for record in records.values())
     work = measured.pop("published_work")
@@ -58,6 +58,7 @@ def app(parameters: Parameters) -> str:
                 for name, record in records.items()
             },
             "sequential": sequential,
+            "parity": fold.parity(walked)._asdict(),
             **measured,
             "published_work": {**work, "speedup": extrapolated / work["seconds"]},
         },
@@ -104,15 +105,14 @@ def _inputs() -> tuple["Series", "LearnedMetrics", "np.ndarray"]:
         return series, learned, read_features(GEODESICS, series)[:1]
 
 
-def _sequential(found: "Sequential", sample: int) -> dict[str, Any]:
+def _sequential(call: "Quartiles", sample: int) -> dict[str, Any]:
     """Time of the sequential method, extrapolated to the metric calls of the publication."""
     from geonode.reference.sequential import published_calls
 
-    calls, call = published_calls(), found.seconds_per_call
+    calls = published_calls()
     return {
         "metric_calls": calls,
         "sample_geodesics": sample,
-        "largest_difference": found.largest_difference,
         "seconds_per_call": call._asdict(),
         "seconds_extrapolated": call.median * calls,
         "days_extrapolated": call.median * calls / 86400,

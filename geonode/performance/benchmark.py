@@ -1,9 +1,8 @@
-"""Timings of the benchmark in its own process: the sequential method and the three kernels."""
+"""Timings of grids, geodesics and training, each beside its least possible time."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,8 +11,8 @@ from jaxtyping import Float
 from geonode.config import DecodersParameters, Parameters
 from geonode.decoders.kinds import KINDS
 from geonode.decoders.path_decoder import DECODER_SIZES
-from geonode.devices.device import Device, on_device, one_thread
-from geonode.geodesics.problem import BoundaryValueProblem, ordered_pairs
+from geonode.devices.device import Device, on_device
+from geonode.geodesics.problem import BoundaryValueProblem
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
@@ -23,7 +22,6 @@ from geonode.metrics.end_to_end import fit_metric
 from geonode.performance.floors import Rates, grid_work, paths_work, training_work
 from geonode.performance.timing import Quartiles, time_calls
 from geonode.progress import Progress, silent
-from geonode.reference.sequential import MetricModule, SequentialSolver
 from geonode.spectra.series import Series
 from geonode.training.context import TrainingRun
 from geonode.training.folds import leave_one_out
@@ -38,58 +36,6 @@ STATIONS = {"cpu": 30, "cuda": 100, "mps": 30}
 for a larger one, new memory from the system takes longer than the computation."""
 
 Measured = dict[str, float | int]
-
-
-class Sequential(NamedTuple):
-    """Outcome of the sequential method on some geodesics.
-
-    Attributes:
-        seconds_per_call: seconds per metric call.
-        largest_difference: largest absolute difference of a path feature (charted units) from that
-            of the pipeline.
-    """
-
-    seconds_per_call: Quartiles
-    largest_difference: float
-
-
-def time_sequential(
-    learned: LearnedMetrics,
-    series: Series,
-    features: Float[np.ndarray, "member fold pair wavelength feature"],
-    device: Device,
-    sample: int,
-    report: Progress = silent,
-) -> Sequential:
-    """Time the sequential method, and compare its paths with those of the pipeline.
-
-    On a CPU it runs in one thread, which is fastest: networks of one row at a time gain nothing
-    from several threads, and on a busy machine threads wait for each other.
-
-    Args:
-        learned: trained metrics, of which the first is used.
-        series: levels and wavelengths to choose from.
-        features: of the stored geodesics.
-        device: device of the metric network.
-        sample: number of random geodesics; the quartiles are over them.
-        report: called after every geodesic.
-    """
-    metric = MetricModule(Metric(learned.network.to(device.place, device.training)), 0)
-    positions = learned.positions(series.concentrations)[0]
-    ends = torch.stack(ordered_pairs(len(positions)), dim=1).numpy()
-    random = np.random.default_rng(0)
-    seconds, differences = [], []
-    for _ in range(sample):
-        pair, column = random.integers(len(ends)), random.integers(len(series.wavelengths))
-        source, target = positions[ends[pair]].tolist()
-        solver = SequentialSolver(metric)
-        with one_thread():
-            start = time.perf_counter()
-            found = solver.solve(source, target, float(series.wavelengths[column]))
-            seconds.append((time.perf_counter() - start) / solver.calls)
-        differences.append(np.abs(found.features.numpy() - features[0, 0, pair, column]).max())
-        report(1)
-    return Sequential(Quartiles.of(seconds), float(max(differences)))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Published method: one geodesic at a time, with a network call at every stage of every step.
 
-It solves each boundary value problem by 10 iterations of shooting, each of which
+Decoders are trained one at a time as well, by automatic differentiation and `torch.optim`. It
+solves each boundary value problem by 10 iterations of shooting, each of which
 integrates 50 steps with 6 metric-network calls, for 30 ordered pairs of 6 concentrations at 601
 wavelengths, in every one of 500 epochs of 6 leave-one-out models: 162.27 billion calls.
 """
@@ -11,8 +12,11 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import softplus
 
+from geonode.config import DecodersParameters
 from geonode.geometry.metric import FLOOR, Metric
+from geonode.geometry.perceptron import Perceptron
 
 MetricFunction = Callable[[Float[Tensor, "point 2"]], Float[Tensor, "point"]]
 """g at points (x, w)."""
@@ -122,18 +126,65 @@ class MetricModule(torch.nn.Module):
 
     def __init__(self, metric: Metric, model: int) -> None:
         super().__init__()
-        layers: list[torch.nn.Module] = []
-        network = metric.network
-        for weight, bias in zip(network.weights, network.biases, strict=True):
-            linear = torch.nn.Linear(*weight.shape[1:]).to(weight)
-            linear.weight.data, linear.bias.data = weight[model].T.contiguous(), bias[model, 0]
-            layers += [linear, torch.nn.Tanh()]
-        self.layers = torch.nn.Sequential(*layers[:-1], torch.nn.Softplus())
-        self.like = network.weights[0]
+        self.network = plain_module(metric.network, model)
+        self.like = metric.network.weights[0]
 
     def forward(self, points: Float[Tensor, "point 2"]) -> Float[Tensor, "point"]:
         """Metric g at points (x, w)."""
-        return self.layers(points.to(self.like)).squeeze(-1) + FLOOR
+        return softplus(self.network(points.to(self.like))).squeeze(-1) + FLOOR
+
+
+class SequentialDecoder:
+    """Decoder of path features that is trained alone.
+
+    Attributes:
+        losses: mean squared error before every step.
+    """
+
+    def __init__(
+        self,
+        first: Perceptron,
+        features: Float[Tensor, "row feature"],
+        targets: Float[Tensor, "row"],
+        parameters: DecodersParameters,
+    ) -> None:
+        """Train by Adam, with clipped gradients and rates of half a cosine wave.
+
+        Args:
+            first: weights before the training.
+            features: of the geodesics of the training pairs.
+            targets: standardised signal at their ends.
+            parameters: the block `decoders` of the parameters.
+        """
+        self._module = plain_module(first, 0).to(features)
+        self._deviation, self._mean = torch.std_mean(features, dim=0, correction=0)
+        self._deviation[self._deviation == 0] = 1
+        self.losses = []
+        weights, rate, epochs = self._module.parameters, parameters.learning_rate, parameters.epochs
+        optimiser = torch.optim.Adam(weights(), lr=rate)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=epochs)
+        for _ in range(epochs):
+            loss = (self(features) - targets).square().mean()
+            self.losses.append(loss.item())
+            optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(weights(), parameters.gradient_clip)
+            optimiser.step()
+            schedule.step()
+
+    def __call__(self, features: Float[Tensor, "*row feature"]) -> Float[Tensor, "*row"]:
+        """Standardised signal at the ends of geodesics."""
+        return self._module((features - self._mean) / self._deviation).squeeze(-1)
+
+
+def plain_module(network: Perceptron, model: int) -> torch.nn.Sequential:
+    """One of several perceptrons as a module of `torch.nn` layers."""
+    layers: list[torch.nn.Module] = []
+    for weight, bias in zip(network.weights, network.biases, strict=True):
+        linear = torch.nn.Linear(*weight.shape[1:]).to(weight)
+        linear.weight.data, linear.bias.data = weight[model].T.clone(), bias[model, 0].clone()
+        layers += [linear, torch.nn.Tanh()]
+    return torch.nn.Sequential(*layers[:-1])
 
 
 def _advance(

@@ -1,22 +1,18 @@
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from geonode.config import PrecisionParameters
 from geonode.decoders.kinds import KINDS
 from geonode.devices.device import resolve
-from geonode.geodesics.problem import ordered_pairs
 from geonode.geodesics.solvers.closed_form import ClosedForm
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.parameters_file import read_parameters
 from geonode.performance import benchmark, floors
-from geonode.performance.benchmark import Kernels, time_sequential, time_training
-from geonode.reference.sequential import MetricModule, SequentialSolver
+from geonode.performance.benchmark import Kernels, time_training
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
 from geonode.training.context import TrainingRun
@@ -44,49 +40,6 @@ def learned(series):
     folds = len(LEVELS) + 1
     network = Perceptron.initial(SIZES, [(0, fold) for fold in range(folds)])
     return LearnedMetrics(network, [series.chart] * folds)
-
-
-def test_the_sequential_way_is_timed_per_metric_call(monkeypatch, series, learned, device):
-    solved, done = [], []
-
-    def solve(solver, source, target, w):
-        solved.append((source, target, w))
-        solver.calls = 4  # the first solve takes 4 s, the second 8 s: 1 s and 2 s a call
-        return SimpleNamespace(features=torch.tensor([target, 0.0, 0.0, 0.0, w]))
-
-    clock = iter([0.0, 4.0, 10.0, 18.0])
-    monkeypatch.setattr(SequentialSolver, "solve", solve)
-    monkeypatch.setattr(benchmark.time, "perf_counter", lambda: next(clock))
-    ends = series.positions[ordered_pairs(len(LEVELS))[1]]
-    features = np.zeros((1, 1, len(ends), WAVELENGTHS, 5))
-    features[..., 0], features[..., 4] = ends[:, None], series.wavelengths
-    features[..., 2] = 0.25
-    found = time_sequential(learned, series, features, device, sample=2, report=done.append)
-    assert found == ((1.5, 1.25, 1.75), 0.25)
-    assert sum(done) == 2
-    for source, target, w in solved:
-        # Levels and wavelengths of the series, on the chart.
-        assert source != target
-        assert {source, target} <= set(series.positions)
-        assert w in series.wavelengths
-
-
-def test_the_sequential_way_runs_in_the_training_format_on_one_thread(
-    monkeypatch, series, learned, device
-):
-    monkeypatch.setattr("geonode.reference.sequential.STEPS", 2)
-    seen, forward = [], MetricModule.forward
-
-    def spy(module, points):
-        formats = {parameter.dtype for parameter in module.parameters()}
-        seen.append((formats, torch.get_num_threads()))
-        return forward(module, points)
-
-    monkeypatch.setattr(MetricModule, "forward", spy)
-    features = np.zeros((1, 1, 20, WAVELENGTHS, 5))
-    seconds, _ = time_sequential(learned, series, features, device, sample=3)
-    assert 0 < seconds.q25 <= seconds.median <= seconds.q75
-    assert seen == [({torch.float32}, 1)] * (3 * (10 * 2 * 6 + 1))
 
 
 def test_an_epoch_is_the_difference_of_two_trainings(monkeypatch, series, device):

@@ -9,7 +9,7 @@ from geonode.devices.device import resolve
 from geonode.errors import ArtifactError, MissingArtifactError
 from geonode.observation.record import Record, conditions
 from geonode.parameters_file import read_parameters
-from geonode.performance import benchmark
+from geonode.performance import benchmark, parity
 from geonode.performance.timing import Quartiles
 from geonode.storage.document import write_document
 from stages.benchmark import stage_records
@@ -31,9 +31,13 @@ def parameters(project):
 def timed(parameters, monkeypatch):
     """Timings of a device that is not there."""
     kernels = {"rates": {}, "published_work": {"seconds": 100.0}}
-    sequential = benchmark.Sequential(Quartiles(2e-4, 1e-4, 4e-4), 1e-6)
+    call, agreement = Quartiles(2e-4, 1e-4, 4e-4), parity.Parity(1e-6, 2e-5, 3e-4, 0.9, 0.8)
     monkeypatch.setattr("stages.benchmark._inputs", lambda: (None, None, None))
-    monkeypatch.setattr(benchmark, "time_sequential", lambda *_: sequential)
+    monkeypatch.setattr(parity.MiddleFold, "geodesics", [(0, 0)] * 75)
+    monkeypatch.setattr(parity.MiddleFold, "walk", lambda *_: ("walked", call))
+    monkeypatch.setattr(
+        parity.MiddleFold, "parity", lambda _, walked: {"walked": agreement}[walked]
+    )
     monkeypatch.setattr(benchmark.Kernels, "measure", lambda *_: kernels)
     write_document(DEVICE, resolve("cpu", parameters.precision).describe())
 
@@ -52,7 +56,8 @@ def test_the_speed_up_is_over_the_calls_of_the_publication(timed, run):
         }
     )
     assert found["published_work"]["speedup"] == pytest.approx(2e-4 * calls / 100)
-    assert found["sequential"]["largest_difference"] == 1e-6
+    assert found["sequential"]["sample_geodesics"] == 75
+    assert found["parity"]["prediction"] == 3e-4
     assert found["sequential"]["days_extrapolated"] == pytest.approx(2e-4 * calls / 86400)
     expected = {"seconds": 12.0, "peak_mb": 100.0, "device_peak_mb": None}
     assert found["stages"]["spectra"] == expected
