@@ -25,7 +25,8 @@ from geonode.spectra.series import Series
 from geonode.training.context import TrainingRun
 from geonode.training.folds import Fold, Standardisation, training_wavelengths
 
-Features = Float[np.ndarray, "member fold pair wavelength feature"]
+PathFeatures = Float[np.ndarray, "1 1 pair training feature"]
+"""Path features of one member and one fold, at some wavelengths."""
 
 
 class Parity(NamedTuple):
@@ -60,7 +61,7 @@ class MiddleFold:
 
     learned: LearnedMetrics
     series: Series
-    features: Features
+    features: Float[np.ndarray, "member fold pair wavelength feature"]
     device: Device
     parameters: Parameters
 
@@ -75,13 +76,13 @@ class MiddleFold:
         return Fold(0, len(self.series.concentrations), (self.middle,))
 
     @property
-    def chosen(self) -> Int[np.ndarray, "wavelength"]:
+    def chosen(self) -> Int[np.ndarray, "training"]:
         """Indices of the wavelengths."""
         wanted = self.parameters.benchmark.sequential_wavelengths
         return training_wavelengths(len(self.series.axis), wanted)
 
     @property
-    def stored(self) -> Features:
+    def stored(self) -> PathFeatures:
         """Features of the pipeline: of one member, this fold and the wavelengths."""
         return self.features[:1, [self.middle]][..., self.chosen, :]
 
@@ -97,7 +98,7 @@ class MiddleFold:
         pairs = torch.nonzero(source != self.middle).squeeze(1).tolist()
         return [(pair, place) for pair in pairs for place in range(len(self.chosen))]
 
-    def walk(self, report: Progress = silent) -> tuple[Features, Quartiles]:
+    def walk(self, report: Progress = silent) -> tuple[PathFeatures, Quartiles]:
         """Features of the geodesics, solved one at a time, and seconds per metric call.
 
         On a CPU this runs in one thread, which is fastest: networks of one row at a time gain
@@ -122,7 +123,7 @@ class MiddleFold:
             report(1)
         return walked, Quartiles.of(seconds)
 
-    def parity(self, walked: Features) -> Parity:
+    def parity(self, walked: PathFeatures) -> Parity:
         """Train a decoder by both methods, and predict the left-out spectrum with each.
 
         The matrix from the outputs of a decoder to a spectrum is that of the pipeline.
@@ -147,7 +148,7 @@ class MiddleFold:
             pooled_r2(measured, expected),
         )
 
-    def _decoder_alone(self, walked: Features) -> SequentialDecoder:
+    def _decoder_alone(self, walked: PathFeatures) -> SequentialDecoder:
         """Decoder that the sequential method trains, from the same first weights."""
         fold, signal = self.fold, self.series.signal
         standard = Standardisation.of(signal[fold.training])
@@ -159,7 +160,7 @@ class MiddleFold:
         return SequentialDecoder(first, rows, self._given(goal.reshape(-1)), self.block)
 
     def _predict_alone(
-        self, alone: SequentialDecoder, walked: Features, decoders: PathDecoders
+        self, alone: SequentialDecoder, walked: PathFeatures, decoders: PathDecoders
     ) -> Float[np.ndarray, "1 wavelength"]:
         """Mean over the training levels, as a spectrum."""
         _, target = ordered_pairs(self.fold.levels)
