@@ -91,7 +91,7 @@ ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "reference": GROUND | {"geometry"},
     "prior": GROUND | LEARNING | {"simulation", "estimation"},
     "scores": GROUND | LEARNING | {"series_fit", "estimation", "simulation", "prior"},
-    "performance": GROUND | LEARNING | {"reference"},
+    "performance": GROUND | LEARNING | {"reference", "scores"},
     "figures": GROUND | {"spectra", "decoders", "estimation"},
     "report": GROUND | {"spectra"},
     "calibration": GROUND | LEARNING | {"series_fit", "estimation", "scores", "report"},

@@ -33,7 +33,7 @@ STAGES = {
     "validate": ["bands"],
     "summary": [],
     "report": [],
-    "benchmark": ["sequential-sample", "repeats"],
+    "benchmark": ["sequential-wavelengths", "repeats"],
     "ablation": ["folder", "seeds"],
 }
 
