@@ -1,10 +1,10 @@
 """Gradient of a batch of metrics, computed by other programs than that of the package.
 
 `python -m benchmarks.programs` times one step, without the optimiser, of the first batch of the
-default training: the passes of the package, those that torch records, the latter by torch.compile,
-on a CPU halves of the batch in two threads, as batches are trained, against two threads within
-every operation, and on CUDA a captured step on one stream against its halves on two. Medians with
-quartiles.
+default training: the loss alone, the passes of the package, those that torch records, the latter by
+torch.compile, on a CPU halves of the batch in two threads, as batches are trained, against two
+threads within every operation, and on CUDA a captured step on one stream against its halves on two.
+Medians with quartiles.
 """
 
 import time
@@ -61,6 +61,12 @@ def step_of(objective: EndToEnd, batch: Batch, run: TrainingRun, *, compiled: bo
     return step
 
 
+def loss_of(objective: EndToEnd, batch: Batch, run: TrainingRun) -> Step:
+    """Step that computes the loss of a batch, as for its gradient, and no gradient."""
+    prepared, pairs = objective.prepare(batch, run), batch.source.shape[1]
+    return lambda: prepared.loss(slice(0, pairs))
+
+
 def captured(step: Step) -> tuple[torch.cuda.CUDAGraph, torch.cuda.Stream]:
     """Step as one CUDA graph, and the stream on which it was captured."""
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
@@ -76,6 +82,7 @@ def captured(step: Step) -> tuple[torch.cuda.CUDAGraph, torch.cuda.Stream]:
 
 def programs(objective: EndToEnd, batch: Batch, run: TrainingRun) -> Iterator[tuple[str, Step]]:
     """Steps by name; a program is made when it is asked for."""
+    yield "loss alone", loss_of(objective, batch, run)
     yield "passes of the package", step_of(objective, batch, run)
     with patch.object(TrainablePerceptron, "__call__", recorded):
         yield "recorded by torch", step_of(objective, batch, run)
