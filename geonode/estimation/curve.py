@@ -196,7 +196,7 @@ class Curve:
 
 
 def _estimator(model: SpectralModel) -> SpectralModel:
-    """The part of a model that estimates: the posterior, where there is one.
+    """Part of a model that estimates: the posterior, where there is one.
 
     A blend predicts spectra better and estimates worse. Its perceptrons are noise on the curve, and
     their disagreement is no covariance of errors.

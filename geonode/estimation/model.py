@@ -65,7 +65,7 @@ class SpectralModel:
         return "posterior" in self.blend.decoders
 
     def by_posterior(self) -> "SpectralModel":
-        """The same model without other decoders than the posterior over metrics."""
+        """Model whose only decoder is the posterior over metrics."""
         return replace(self, blend=self.blend.only("posterior"))
 
     @property

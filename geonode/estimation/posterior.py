@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.special import chdtrc as chi2_tail  # scipy.stats takes half a second to import
+from scipy.special import chdtrc as chi2_tail  # scipy.stats takes 0.3 s to import
 from scipy.special import fdtrc as f_tail
 
 from geonode.errors import SpectraError

@@ -1,9 +1,9 @@
 """Published method: one geodesic at a time, with a network call at every stage of every step.
 
-Decoders are trained one at a time as well, by automatic differentiation and `torch.optim`. It
-solves each boundary value problem by 10 iterations of shooting, each of which
-integrates 50 steps with 6 metric-network calls, for 30 ordered pairs of 6 concentrations at 601
-wavelengths, in every one of 500 epochs of 6 leave-one-out models: 162.27 billion calls.
+It solves each boundary value problem by 10 iterations of shooting, each of which integrates 50
+steps with 6 metric-network calls, for 30 ordered pairs of 6 concentrations at 601 wavelengths, in
+every one of 500 epochs of 6 leave-one-out models: 162.27 billion calls. Decoders are trained one at
+a time as well, by automatic differentiation and `torch.optim`.
 """
 
 from collections.abc import Callable
@@ -152,14 +152,16 @@ class SequentialDecoder:
 
         Args:
             first: weights before the training.
-            features: of the geodesics of the training pairs.
+            features: of the geodesics of the training pairs; they are standardised, and constant
+                ones are centred alone.
             targets: standardised signal at their ends.
             parameters: the block `decoders` of the parameters.
         """
         self._module = plain_module(first, 0).to(features)
-        self._deviation, self._mean = torch.std_mean(features, dim=0, correction=0)
-        self._deviation[self._deviation == 0] = 1
-        self.losses = []
+        deviation, self._mean = torch.std_mean(features, dim=0, correction=0)
+        varied = deviation > torch.finfo(features.dtype).eps * (1 + self._mean.abs())
+        self._deviation = torch.where(varied, deviation, 1.0)
+        self.losses: list[float] = []
         weights, rate, epochs = self._module.parameters, parameters.learning_rate, parameters.epochs
         optimiser = torch.optim.Adam(weights(), lr=rate)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=epochs)
