@@ -12,6 +12,9 @@ from geonode.devices.kernels.available import usable
 CPU_BATCH_ROWS = 3_000
 ACCELERATOR_BATCH_ROWS = 4_000_000
 
+# Grids or geodesics of several models at once on a GPU: it is free while a tile is read or stored.
+CARD_TILES = 4
+
 # Memory for the arrays of one batch or tile (MB). That of a GPU is shared with the arrays of all
 # models, with the cache of torch, and with other processes.
 CPU_MEMORY_MB = 1_000
@@ -25,7 +28,9 @@ class Profile:
 
     Attributes:
         batch_rows: network rows of the models of a batch.
-        batches: batches or tiles at the same time, each in its own thread; one except on a CPU.
+        batches: batches trained at the same time, each in its own thread; one except on a CPU.
+        tiles: grids of models, or their geodesics, computed at the same time, each in its own
+            thread.
         memory_mb: memory for the arrays of one batch or tile, unless the parameter `memory_mb` is
             set.
         captured: whether training steps are captured as a CUDA graph if possible.
@@ -34,6 +39,7 @@ class Profile:
 
     batch_rows: int
     batches: int
+    tiles: int
     memory_mb: int
     captured: bool
     kernels: bool
@@ -42,9 +48,11 @@ class Profile:
 def profile_of(place: torch.device) -> Profile:
     """Profile of a device."""
     cpu, cuda = (place.type == kind for kind in ("cpu", "cuda"))
+    cores = os.cpu_count() or 1
     return Profile(
         batch_rows=CPU_BATCH_ROWS if cpu else ACCELERATOR_BATCH_ROWS,
-        batches=(os.cpu_count() or 1) if cpu else 1,
+        batches=cores if cpu else 1,
+        tiles=cores if cpu else CARD_TILES if cuda else 1,
         memory_mb=_memory_mb(place),
         captured=cuda,
         kernels=usable(place),

@@ -65,7 +65,7 @@ def solve_all(
         parameters: the block `geodesics` of the parameters.
         device: where to solve, and in which format.
         report: called after every model.
-        engine: solves the models, on a CPU one at a time on every core.
+        engine: solves the models, several at a time.
         made_from: as `consistent_artifacts` yields it.
 
     Raises:
@@ -85,7 +85,7 @@ def solve_all(
         solver: Recipe[int, Summary] = partial(
             _Solver, writer.parts, grids, outer, series, parameters, device
         )
-        models, cores = range(learned.network.models), profile_of(device.place).batches
+        models, cores = range(learned.network.models), profile_of(device.place).tiles
         with one_thread():
             engine.work(solver, models, lambda _, found: summary.join(found), report, cores)
         _require(summary, series, parameters, torch.finfo(device.geometry).eps)
@@ -112,7 +112,7 @@ class _Solver:
         place, dtype = device.place, device.geometry
         self._parts, self._grids, self._learned = parts, grids, learned
         self._parameters = parameters
-        self._memory = device.budget // profile_of(place).batches
+        self._memory = device.budget // profile_of(place).tiles
         self._like = torch.empty(0, device=place, dtype=dtype)
         self._wavelengths = on_device(series.wavelengths, place, dtype)
         self._positions = on_device(learned.positions(series.concentrations), place, dtype)

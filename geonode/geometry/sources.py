@@ -108,9 +108,10 @@ class ChebyshevSource:
     @one_thread()
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """Sums of polynomials, and those of the derivatives of the series."""
+        # First, as cuBLAS warns where it is the first to use a GPU in a thread.
+        values = polynomials(positions, len(self.coefficients[model]))
         lines = self.lines(model, positions)
         slopes = differentiation(len(lines), lines.device, lines.dtype) @ lines
-        values = polynomials(positions, len(lines))
         return Grid(positions, values @ lines, values @ slopes)
 
 

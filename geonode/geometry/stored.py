@@ -77,7 +77,7 @@ def write_grids(
             range(source.models),
             lambda _, one: found.append(one),
             report,
-            profile_of(place).batches,
+            profile_of(place).tiles,
         )
     return found
 

@@ -14,9 +14,9 @@ OLD, SMALL, LARGE = (
 
 
 def test_a_processor_trains_a_few_models_on_every_core_and_mps_many_at_once():
-    processor = Profile(3_000, os.cpu_count(), 1_000, False, False)
+    processor = Profile(3_000, os.cpu_count(), os.cpu_count(), 1_000, False, False)
     assert profile_of(torch.device("cpu")) == processor
-    mps = Profile(4_000_000, 1, 2_000, False, False)
+    mps = Profile(4_000_000, 1, 1, 2_000, False, False)
     assert profile_of(torch.device("mps")) == mps
 
 
@@ -31,6 +31,7 @@ def test_a_card_lends_half_of_its_memory_and_newer_ones_run_kernels(
     machine(OLD, SMALL, LARGE)
     monkeypatch.setattr(available, "find_spec", lambda name: object() if installed else None)
     found = profile_of(torch.device("cuda", index) if index is not None else torch.device("cuda"))
-    assert (found.memory_mb, found.batches, found.batch_rows) == (memory_mb, 1, 4_000_000)
+    assert (found.memory_mb, found.batches, found.tiles) == (memory_mb, 1, 4)
+    assert found.batch_rows == 4_000_000
     assert found.captured
     assert found.kernels == (installed and new)

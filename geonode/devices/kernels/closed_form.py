@@ -6,6 +6,7 @@ gaps on the way and their minimum. Its inputs stay in cache, and every result is
 """
 
 from collections.abc import Callable
+from threading import Lock
 from typing import no_type_check
 
 import triton
@@ -21,6 +22,10 @@ _CONFIGS = [
     triton.Config({"block": 256}, num_warps=4),
     triton.Config({"block": 512}, num_warps=4),
 ]
+
+
+_LOCK = Lock()
+"""Held during a launch: the tuner of triton keeps the arguments of a call in itself."""
 
 
 def _time(call: Callable[[], None], quantiles: tuple[float, ...]) -> list[float]:
@@ -47,6 +52,7 @@ def _divide(a, b):
     configs=_CONFIGS[:1] if triton.knobs.runtime.interpret else _CONFIGS,
     key=["stations", "wavelengths", "given"],
     do_bench=_time,
+    cache_results=not triton.knobs.runtime.interpret,  # on disk, as other processes need them too
 )
 @triton.jit
 @no_type_check
@@ -126,10 +132,11 @@ def all_pairs(
     found = positions.new_empty(pairs, count) if v0 is None else v0.contiguous()
     features = positions.new_empty(5, pairs, count)
     inputs = (positions, length, moment, slowest, root, wavelengths)
-    _join[lambda chosen: (triton.cdiv(count, chosen["block"]), 2, stations)](
-        *(found, *features),
-        *(part.contiguous() for part in inputs),
-        *(stations, count),
-        given=v0 is not None,
-    )
+    with _LOCK:
+        _join[lambda chosen: (triton.cdiv(count, chosen["block"]), 2, stations)](
+            *(found, *features),
+            *(part.contiguous() for part in inputs),
+            *(stations, count),
+            given=v0 is not None,
+        )
     return found, features.movedim(0, -1)
