@@ -1,11 +1,13 @@
 """Independent jobs in several processes of this machine, yielded as they finish."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context, parent_process
+from multiprocessing.context import BaseContext
 from multiprocessing.queues import SimpleQueue
 from threading import Thread
 from typing import TypeVar
@@ -30,10 +32,33 @@ def processes_for(jobs: int, device: str) -> int:
         jobs: their number.
         device: kind of the device that all of them use.
     """
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    most = cores if device == "cpu" else min(cores, MOST_ON_ACCELERATOR)
+    most = _cores() if device == "cpu" else min(_cores(), MOST_ON_ACCELERATOR)
     return max(1, min(most, jobs))
+
+
+def _cores() -> int:
+    """Processor cores that may be used."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def prepare(module: str) -> BaseContext:
+    """Way to start the processes of `finished`, called early to gain time.
+
+    On Linux they are forked from one process, which begins at once to import what they need. It
+    uses neither threads nor devices of torch, as these do not survive a fork. Elsewhere every
+    process starts anew.
+
+    Args:
+        module: module of the function that they are to run.
+    """
+    if sys.platform != "linux":
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload([module])
+    if _cores() > 1:  # else there will be no other process
+        forkserver.ensure_running()
+    return context
 
 
 def finished(
@@ -58,8 +83,7 @@ def finished(
         for job in jobs:
             yield job, work(job, report)
         return
-    # Threads and devices of torch are not usable in a forked process.
-    context = get_context("spawn")
+    context = prepare(work.__module__)
     units: SimpleQueue[int | None] = context.SimpleQueue()
     pool = ProcessPoolExecutor(processes, context, _begin, (units,))
     try:
@@ -100,9 +124,18 @@ def _begin(units: "SimpleQueue[int | None]") -> None:
     """Prepare a worker process: one thread, as other processes use the other cores."""
     import torch  # noqa: PLC0415 - only where there is work
 
+    Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     threadpool_limits(1)
     _UNITS.append(units)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that waits for its results is killed."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _work(work: Callable[[Job, Progress], Found], job: Job) -> Found:

@@ -1,5 +1,9 @@
 import os
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -9,13 +13,18 @@ from geonode.errors import EngineError, SpectraError
 
 def square(job, report):
     report(job)
-    return job**2, os.getpid()
+    return job**2, os.getpid(), os.getppid()
 
 
 def fails(job, report):
     if job == 2:
         raise SpectraError("found 2")
     return job
+
+
+def waits(job, report):
+    print("at work", flush=True)
+    time.sleep(600)
 
 
 def dies(job, report):
@@ -26,10 +35,12 @@ def dies(job, report):
 def test_every_job_comes_back_and_all_units_are_reported(processes):
     units = []
     found = dict(finished(square, [1, 2, 3, 4], processes, units.append))
-    assert {job: result for job, (result, _) in found.items()} == {1: 1, 2: 4, 3: 9, 4: 16}
+    assert {job: result for job, (result, *_) in found.items()} == {1: 1, 2: 4, 3: 9, 4: 16}
     assert sorted(units) == [1, 2, 3, 4]
-    here = {process == os.getpid() for _, process in found.values()}
+    here = {process == os.getpid() for _, process, _ in found.values()}
     assert here == {processes == 1}
+    if processes > 1 and sys.platform == "linux":  # forked from one that is neither
+        assert all(parent != os.getpid() for *_, parent in found.values())
 
 
 def test_the_error_of_a_job_is_raised():
@@ -40,6 +51,22 @@ def test_the_error_of_a_job_is_raised():
 def test_a_process_that_dies_is_an_error():
     with pytest.raises(EngineError, match="a worker process died"):
         list(finished(dies, [1, 2], 2, print))
+
+
+def test_nothing_is_left_where_the_caller_is_killed():
+    call = (
+        "from tests.engine import test_processes as t; list(t.finished(t.waits, [1, 2], 2, print))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", call],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as caller:
+        for _ in range(2):
+            assert caller.stdout.readline() == "at work\n"
+        caller.kill()
+        assert caller.communicate(timeout=30) == ("", None)  # once nobody is left who could write
 
 
 def test_processes_are_at_most_cores_and_jobs_and_few_share_a_card(monkeypatch):
