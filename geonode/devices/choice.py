@@ -1,18 +1,24 @@
 """Choice of a device and its number formats, made once per run.
 
 A named device that is absent is an error; only `auto` chooses. The choice is a small document that
-every later stage reads, so that one run never mixes devices. It imports torch only to look for a
-GPU, as that takes longer than all else that `probe` does.
+every later stage reads, so that one run never mixes devices. Torch is imported only to look for a
+GPU that is not of NVIDIA, as that takes longer than all else that `probe` does.
 """
 
-from importlib.metadata import version
-from typing import Literal, get_args
+import runpy
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 from geonode.config import PrecisionParameters
+from geonode.devices.driver import first_card
 from geonode.errors import DeviceError
 from geonode.observation.machine import processor
 
 DeviceKind = Literal["cpu", "cuda", "mps"]
+
+_APPLE = sys.platform == "darwin"
 
 
 def choose(
@@ -57,27 +63,33 @@ def require(kind: DeviceKind) -> None:
         )
 
 
-def is_cpu_build(torch_version: str) -> bool:
-    """Whether this torch was built for CPUs alone and says so in its version.
-
-    The wheels without CUDA have the local version `+cpu`. Other builds for CPUs have none.
-    """
-    return torch_version.endswith("+cpu")
-
-
 def _is_present(kind: DeviceKind) -> bool:
-    if kind == "cpu":
-        return True
-    if is_cpu_build(version("torch")):
-        return False
-    import torch  # noqa: PLC0415 - not where it can be avoided
+    if kind == "cuda":
+        return _card() is not None
+    if kind == "mps" and _APPLE:
+        import torch  # noqa: PLC0415 - not where it can be avoided
 
-    return torch.cuda.is_available() if kind == "cuda" else torch.backends.mps.is_available()
+        return torch.backends.mps.is_available()
+    return kind == "cpu"
 
 
 def _name(kind: DeviceKind) -> str:
-    if kind == "cuda":
+    return (_card() if kind == "cuda" else None) or processor()
+
+
+def _card() -> str | None:
+    """Name of the first GPU that torch calls a CUDA device; None: there is none."""
+    built_for = torch_build()
+    if built_for["hip"] is not None:  # AMD
         import torch  # noqa: PLC0415 - not where it can be avoided
 
-        return torch.cuda.get_device_name()
-    return processor()
+        return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return first_card(built_for["cuda"]) if built_for["cuda"] is not None else None
+
+
+def torch_build() -> dict[str, Any]:
+    """Variables of `torch.version`, such as `cuda` and `hip`, without an import of torch."""
+    found = find_spec("torch")
+    assert found is not None
+    assert found.origin is not None
+    return runpy.run_path(str(Path(found.origin).with_name("version.py")))

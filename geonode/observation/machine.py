@@ -2,7 +2,9 @@
 
 import os
 import platform
+import sys
 from importlib.metadata import version
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
 _PROCESSORS = Path("/proc/cpuinfo")
@@ -28,3 +30,24 @@ def processor() -> str:
         )
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+def compiled_anew(package: str) -> str | None:
+    """What to do about a package that Python compiles at every import; None: it does not.
+
+    It happens where pip or uv has not compiled it, as in many container images, and Python may not
+    keep what it compiles.
+    """
+    found = find_spec(package)
+    assert found is not None
+    assert found.origin is not None
+    folder, kept = Path(found.origin).parent, Path(cache_from_source(found.origin))
+    if kept.exists():
+        return None
+    if sys.dont_write_bytecode:
+        remedy = f"unset PYTHONDONTWRITEBYTECODE, or run python -m compileall -q {folder}"
+    elif not os.access(next(path for path in kept.parents if path.exists()), os.W_OK):
+        remedy = "set PYTHONPYCACHEPREFIX to a folder that can be written"
+    else:
+        return None
+    return f"every stage compiles {package} anew, which takes seconds; {remedy}"

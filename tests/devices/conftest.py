@@ -15,10 +15,9 @@ def machine(monkeypatch):
             SimpleNamespace(name=name, total_memory=memory, major=capability[0])
             for name, memory, capability in cards
         ]
-        monkeypatch.setattr(choice, "is_cpu_build", lambda _: False)
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(cards))
+        monkeypatch.setattr(choice, "_card", lambda: cards[0][0] if cards else None)
+        monkeypatch.setattr(choice, "_APPLE", mps)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: len(cards))
-        monkeypatch.setattr(torch.cuda, "get_device_name", lambda: cards[0][0])
         monkeypatch.setattr(torch.cuda, "get_device_properties", about.__getitem__)
         monkeypatch.setattr(
             torch.cuda, "get_device_capability", lambda place: cards[place.index or 0][2]

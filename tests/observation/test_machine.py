@@ -1,12 +1,14 @@
+import compileall
 import json
 import os
 import platform
 import socket
 import sys
 
+import pytest
 import torch
 
-from geonode.observation.machine import machine
+from geonode.observation.machine import compiled_anew, machine
 
 
 def test_the_conditions_of_a_timing_and_not_whose_machine_it_is(monkeypatch):
@@ -19,3 +21,30 @@ def test_the_conditions_of_a_timing_and_not_whose_machine_it_is(monkeypatch):
     assert "some-host" not in json.dumps(found)
     # The same machine gives the same bytes: nothing that changes from run to run, such as a date.
     assert json.dumps(machine()) == json.dumps(found)
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package that nobody has compiled, and its folder."""
+    (tmp_path / "fresh").mkdir()
+    (tmp_path / "fresh" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    return tmp_path / "fresh"
+
+
+def test_a_package_that_is_compiled_at_every_import_is_told(package, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    remedy = f"compileall -q {package}"
+    assert remedy in compiled_anew("fresh")
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != package)
+    assert "PYTHONPYCACHEPREFIX" in compiled_anew("fresh")
+
+
+def test_one_that_is_kept_or_will_be_is_not(package, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert compiled_anew("fresh") is None  # the first import keeps it
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    compileall.compile_dir(package, quiet=1)
+    assert compiled_anew("fresh") is None

@@ -394,7 +394,7 @@ def test_what_cannot_begin_is_refused_and_writes_nothing(folder, tmp_path, monke
         Panel.of(folder, folder / "../series/out.csv", tiny())
     with pytest.raises(SpectraError, match="no such folder"):
         Panel.of(tmp_path / "absent", out, tiny())
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("geonode.devices.choice._card", lambda: None)
     with pytest.raises(DeviceError, match="'cuda' is absent"):
         Panel.of(folder, out, tiny(device="cuda"))
     (folder / "a.yaml").write_text("chart: cubic\n", encoding="utf-8")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import norm
+from scipy.stats import norm, pearsonr, wasserstein_distance
 
 from geonode.errors import SpectraError
 from geonode.scores.spectrum_scores import spectrum_scores
@@ -106,6 +106,18 @@ def test_a_scaled_spectrum_is_the_same_distribution(seed, factor):
     scores = spectrum_scores(np.arange(50.0), spectrum, spectrum * factor)
     assert scores["jensen_shannon"] == pytest.approx(0.0, abs=1e-7)
     assert scores["wasserstein"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_correlation_and_distance_are_those_of_scipy():
+    random = np.random.default_rng(3)
+    axis = np.sort(random.uniform(200.0, 800.0, 40))
+    measured, predicted = random.uniform(0.0, 1.0, (2, 40))
+    steps = np.diff(axis, prepend=axis[0], append=axis[-1])
+    weights = (steps[:-1] + steps[1:]) / 2
+    found = spectrum_scores(axis, measured, predicted)
+    assert found["pearson"] == pytest.approx(pearsonr(measured, predicted).statistic, rel=1e-12)
+    moved = wasserstein_distance(axis, axis, weights * measured, weights * predicted)
+    assert found["wasserstein"] == pytest.approx(moved, rel=1e-12)
 
 
 @pytest.mark.parametrize(("dip", "counts"), [(-0.0499, True), (-0.0501, False)])
