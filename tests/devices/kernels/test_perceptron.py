@@ -65,8 +65,8 @@ def error(found, expected):
 )
 @pytest.mark.parametrize("products", FORMATS)
 def test_errors_against_float64_are_at_most_twice_those_of_torch(sizes, rows, products, device):
-    """So that no row is left out or taken twice."""
-    arguments = draw(sizes, rows)
+    """So that no row is left out or taken twice; the errors of a few numbers would be chance."""
+    arguments = draw(sizes, rows, models=max(2, 64 // rows))
     exact = recorded(arguments, sizes, torch.float64, torch.float64, device)
     by_torch = recorded(arguments, sizes, torch.float32, products, device)
     by_kernel = computed(arguments, sizes, products, device)
