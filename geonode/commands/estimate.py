@@ -1,6 +1,5 @@
 """Command `geonode estimate`: concentrations of measured spectra."""
 
-import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -230,12 +229,13 @@ def _write_maps(
     from geonode.engine.local import open_engine  # noqa: PLC0415
     from geonode.estimation.image import Image, pixels_at_once  # noqa: PLC0415
     from geonode.estimation.maps import write_maps  # noqa: PLC0415
+    from geonode.observation.machine import usable_cores  # noqa: PLC0415
 
     if out is None:
         expected = "a store of maps, .zarr, for an image"
         raise ParameterError("options", "--out", "nothing", expected)
     image = Image.open(file)
-    (rows, columns), cores = image.shape, os.cpu_count() or 1
+    (rows, columns), cores = image.shape, usable_cores()
     own_cluster = engine.kind == "dask" and engine.scheduler is None
     pixels = batch_size or pixels_at_once(image, engine.workers if own_cluster else cores)
     shared = out.with_name(f"{out.name}.shared")

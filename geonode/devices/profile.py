@@ -1,11 +1,11 @@
 """Profiles of devices: sizes of batches, memory and program options."""
 
-import os
 from dataclasses import dataclass
 
 import torch
 
 from geonode.devices.kernels.available import usable
+from geonode.observation.machine import usable_cores
 
 # Rows of all networks of a batch: few enough for the cache of a CPU, enough to keep an accelerator
 # busy.
@@ -48,7 +48,7 @@ class Profile:
 def profile_of(place: torch.device) -> Profile:
     """Profile of a device."""
     cpu, cuda = (place.type == kind for kind in ("cpu", "cuda"))
-    cores = os.cpu_count() or 1
+    cores = usable_cores()
     return Profile(
         batch_rows=CPU_BATCH_ROWS if cpu else ACCELERATOR_BATCH_ROWS,
         batches=cores if cpu else 1,

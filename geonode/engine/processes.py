@@ -15,6 +15,7 @@ from typing import TypeVar
 from threadpoolctl import threadpool_limits
 
 from geonode.errors import EngineError
+from geonode.observation.machine import usable_cores
 from geonode.progress import Progress
 
 Job = TypeVar("Job")
@@ -32,14 +33,9 @@ def processes_for(jobs: int, device: str) -> int:
         jobs: their number.
         device: kind of the device that all of them use.
     """
-    most = _cores() if device == "cpu" else min(_cores(), MOST_ON_ACCELERATOR)
+    cores = usable_cores()
+    most = cores if device == "cpu" else min(cores, MOST_ON_ACCELERATOR)
     return max(1, min(most, jobs))
-
-
-def _cores() -> int:
-    """Processor cores that may be used."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def prepare(module: str) -> BaseContext:
@@ -56,7 +52,7 @@ def prepare(module: str) -> BaseContext:
         return get_context("spawn")
     context = get_context("forkserver")
     context.set_forkserver_preload([module])
-    if _cores() > 1:  # else there will be no other process
+    if usable_cores() > 1:  # else there will be no other process
         forkserver.ensure_running()
     return context
 

@@ -21,6 +21,12 @@ def machine() -> dict[str, str | int | None]:
     }
 
 
+def usable_cores() -> int:
+    """Number of processor cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 def processor() -> str:
     """Name of the processor of this machine."""
     try:

@@ -1,10 +1,9 @@
-import os
-
 import pytest
 import torch
 
 from geonode.devices.kernels import available
 from geonode.devices.profile import Profile, profile_of
+from geonode.observation.machine import usable_cores
 
 OLD, SMALL, LARGE = (
     ("Old", 10**9, (7, 5)),
@@ -14,7 +13,7 @@ OLD, SMALL, LARGE = (
 
 
 def test_a_processor_trains_a_few_models_on_every_core_and_mps_many_at_once():
-    processor = Profile(3_000, os.cpu_count(), os.cpu_count(), 1_000, False, False)
+    processor = Profile(3_000, usable_cores(), usable_cores(), 1_000, False, False)
     assert profile_of(torch.device("cpu")) == processor
     mps = Profile(4_000_000, 1, 1, 2_000, False, False)
     assert profile_of(torch.device("mps")) == mps

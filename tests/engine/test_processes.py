@@ -54,19 +54,23 @@ def test_a_process_that_dies_is_an_error():
 
 
 def test_nothing_is_left_where_the_caller_is_killed():
-    call = (
-        "from tests.engine import test_processes as t; list(t.finished(t.waits, [1, 2], 2, print))"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", call],
-        cwd=Path(__file__).parents[2],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as caller:
-        for _ in range(2):
-            assert caller.stdout.readline() == "at work\n"
-        caller.kill()
+    code = "from tests.engine.test_processes import *; list(finished(waits, [1, 2], 2, print))"
+    command = [sys.executable, "-c", code]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as caller:
+        try:
+            lines = [caller.stdout.readline() for _ in range(2)]
+        finally:
+            caller.kill()
+        assert lines == ["at work\n"] * 2
         assert caller.communicate(timeout=30) == ("", None)  # once nobody is left who could write
+
+
+def test_what_they_import_uses_no_device():
+    """For a GPU that was used before a fork is lost after it."""
+    refused = "; ".join(f"torch.cuda.{name} = None" for name in ("is_available", "device_count"))
+    code = f"import torch; {refused}; import geonode.scores.panel_scores, geonode.scores.ablation"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_processes_are_at_most_cores_and_jobs_and_few_share_a_card(monkeypatch):

@@ -38,7 +38,7 @@ def batches(folds=OUTER, device=CPU, memory=NONE):
 
 @pytest.fixture
 def one_core(monkeypatch):
-    monkeypatch.setattr(profile.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(profile, "usable_cores", lambda: 1)
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_the_number_of_cores_changes_not_a_bit(rows, two_threads, monkeypatch):
     rows(150)  # so that there is work for several
     results = []
     for cores, threads in ((1, 1), (5, 3)):
-        monkeypatch.setattr(profile.os, "cpu_count", lambda cores=cores: cores)
+        monkeypatch.setattr(profile, "usable_cores", lambda cores=cores: cores)
         torch.set_num_threads(threads)
         results.append([*trained_metrics(run(LEVELS, 2)), *decoders(CPU)])
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))

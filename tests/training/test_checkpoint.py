@@ -59,7 +59,7 @@ def interrupt(fit, scratch, steps=8 * MODELS, **changes):
 def one_core(monkeypatch):
     """Batches of a few models, one after the other, so that an interruption finds all kinds."""
     monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 150)
-    monkeypatch.setattr(profile.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(profile, "usable_cores", lambda: 1)
 
 
 @pytest.fixture

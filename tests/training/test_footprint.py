@@ -77,7 +77,7 @@ def allocated_in_training(kind, memory_mb, dtype):
     ],
 )
 def test_what_is_counted_is_what_torch_allocates(kind, memory_mb, parts, dtype, monkeypatch):
-    monkeypatch.setattr(profile.os, "cpu_count", lambda: 1)  # else cores share the memory
+    monkeypatch.setattr(profile, "usable_cores", lambda: 1)  # else cores share the memory
     found, weights, footprint = allocated_in_training(kind, memory_mb, dtype)
     assert footprint.parts_within(memory_mb * 10**6, PAIRS) == parts
     assert footprint.bytes(PAIRS, parts) + weights == pytest.approx(found, rel=0.15)
