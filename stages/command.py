@@ -21,6 +21,7 @@ from ruamel.yaml.error import YAMLError
 
 from geonode.config import Parameters
 from geonode.errors import GeonodeError, ParameterError
+from geonode.garbage import collect_seldom
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.progress import bar as progress  # noqa: F401 - for the stages
 from geonode.terminal import Level, logged, refuse, remark, tell
@@ -56,6 +57,7 @@ def stage(
         }
 
         def command(params: Path, log_level: Level, profile: bool, **given: str | None) -> None:
+            collect_seldom()
             try:
                 overrides = {
                     ".".join(options[name][0]): _value(name, text)

@@ -60,6 +60,7 @@ GROUND = {
     "defaults",
     "progress",
     "terminal",
+    "garbage",
 }
 GROUND |= {"observation", "storage", "devices", "engine"}
 LEARNING = {
