@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import forkserver, get_context, parent_process
+from multiprocessing import get_context, parent_process
 from multiprocessing.context import BaseContext
 from multiprocessing.queues import SimpleQueue
 from threading import Thread
@@ -50,6 +50,8 @@ def prepare(module: str) -> BaseContext:
     """
     if sys.platform != "linux":
         return get_context("spawn")
+    from multiprocessing import forkserver  # noqa: PLC0415 - not everywhere
+
     context = get_context("forkserver")
     context.set_forkserver_preload([module])
     if usable_cores() > 1:  # else there will be no other process

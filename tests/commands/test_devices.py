@@ -8,8 +8,8 @@ from geonode.devices import present
 from geonode.devices.profile import Profile
 from tests.commands.calling import call
 
-PROCESSOR = Profile(3_000, 2, 1_000, False, False)
-CARD = Profile(4_000_000, 1, 40_000, True, True)
+PROCESSOR = Profile(3_000, 2, 2, 1_000, False, False)
+CARD = Profile(4_000_000, 1, 4, 40_000, True, True)
 
 
 def test_devices_are_a_table_and_a_line_about_the_machine_or_json(monkeypatch):
