@@ -1,6 +1,8 @@
 import subprocess
 import sys
 
+import pytest
+
 ENDS = """
 import atexit, gc
 from {module} import {called}
@@ -20,8 +22,13 @@ def ends(module, called, arguments):
 
 
 def test_commands_and_stages_collect_seldom_and_not_at_their_end():
-    assert ends("geonode.cli", "app", "['devices', '--json']") == "10000 True"
+    assert ends("geonode.cli", "app", "['inspect', 'absent.csv']") == "10000 True"
     assert ends("stages.spectra", "app", "['--params', 'absent.yaml']") == "10000 True"
+
+
+def test_triton_gets_back_what_it_reports_otherwise():
+    pytest.importorskip("triton")
+    assert ends("geonode.cli", "app", "['devices', '--json']") == "10000 False"
 
 
 def test_the_library_leaves_the_process_as_it_is():

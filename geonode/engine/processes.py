@@ -1,6 +1,7 @@
 """Independent jobs in several processes of this machine, yielded as they finish."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from multiprocessing.context import BaseContext
 from multiprocessing.queues import SimpleQueue
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -55,8 +56,22 @@ def prepare(module: str) -> BaseContext:
     context = get_context("forkserver")
     context.set_forkserver_preload([module])
     if usable_cores() > 1:  # else there will be no other process
-        forkserver.ensure_running()
+        with _not_interrupted():
+            forkserver.ensure_running()
     return context
+
+
+@contextmanager
+def _not_interrupted() -> Iterator[None]:
+    """Context in which processes are started that ignore Ctrl-C; only the main thread can do it."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def finished(
@@ -122,6 +137,7 @@ def _begin(units: "SimpleQueue[int | None]") -> None:
     """Prepare a worker process: one thread, as other processes use the other cores."""
     import torch  # noqa: PLC0415 - only where there is work
 
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it at once
     Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     threadpool_limits(1)

@@ -53,17 +53,28 @@ def test_a_process_that_dies_is_an_error():
         list(finished(dies, [1, 2], 2, print))
 
 
-def test_nothing_is_left_where_the_caller_is_killed():
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_nothing_is_left_where_the_caller_is_killed_or_its_user_interrupts(how):
     code = "from tests.engine.test_processes import *; list(finished(waits, [1, 2], 2, print))"
-    command = [sys.executable, "-c", code]
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as caller:
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as caller:
         try:
             lines = [caller.stdout.readline() for _ in range(2)]
+            if how == signal.SIGINT:  # of the terminal, to all processes
+                os.killpg(caller.pid, how)
+            else:
+                caller.kill()
+            rest, _ = caller.communicate(timeout=30)  # ends once nobody is left who could write
         finally:
             caller.kill()
-        assert lines == ["at work\n"] * 2
-        assert caller.communicate(timeout=30) == ("", None)  # once nobody is left who could write
+    assert lines == ["at work\n"] * 2
+    assert rest.count("Traceback") == (how == signal.SIGINT)  # of the caller alone
 
 
 def test_what_they_import_uses_no_device():
