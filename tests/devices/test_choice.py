@@ -55,19 +55,23 @@ class Driver:
 
 
 @pytest.mark.parametrize(
-    ("found", "cuda", "expected"),
+    ("found", "cuda", "expected", "told"),
     [
-        (Driver(), "13.0", "A Card"),
-        (Driver(version=13010), "12.8", "A Card"),
-        (Driver(version=13000), "13.2", "A Card"),
-        (Driver(version=12090), "13.0", None),
-        (Driver(status=100), "13.0", None),
-        (Driver(cards=()), "13.0", None),
+        (Driver(), "13.0", "A Card", ""),
+        (Driver(version=13010), "12.8", "A Card", ""),
+        (Driver(version=13000), "13.2", "A Card", ""),
+        (Driver(version=12090), "13.0", None, "supports CUDA 12.9, torch needs 13.0"),
+        (Driver(status=803), "13.0", None, "error 803"),
+        (Driver(status=100), "13.0", None, ""),
+        (Driver(cards=()), "13.0", None, ""),
     ],
 )
-def test_a_card_is_named_where_the_driver_is_new_enough(monkeypatch, found, cuda, expected):
+def test_a_card_is_named_where_the_driver_is_new_enough(
+    monkeypatch, caplog, found, cuda, expected, told
+):
     monkeypatch.setattr(driver, "CDLL", lambda name: found)
     assert first_card(cuda) == expected
+    assert (told in caplog.text) if told else not caplog.records
 
 
 def test_there_is_no_card_without_a_driver(monkeypatch):

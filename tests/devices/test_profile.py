@@ -1,9 +1,10 @@
+import os
+
 import pytest
 import torch
 
 from geonode.devices.kernels import available
 from geonode.devices.profile import Profile, profile_of
-from geonode.observation.machine import usable_cores
 
 OLD, SMALL, LARGE = (
     ("Old", 10**9, (7, 5)),
@@ -12,8 +13,9 @@ OLD, SMALL, LARGE = (
 )
 
 
-def test_a_processor_trains_a_few_models_on_every_core_and_mps_many_at_once():
-    processor = Profile(3_000, usable_cores(), usable_cores(), 1_000, False, False)
+def test_a_processor_trains_a_few_models_on_every_core_and_mps_many_at_once(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
+    processor = Profile(3_000, 3, 3, 1_000, False, False)
     assert profile_of(torch.device("cpu")) == processor
     mps = Profile(4_000_000, 1, 1, 2_000, False, False)
     assert profile_of(torch.device("mps")) == mps

@@ -24,6 +24,7 @@ from tests.geometry.small_series import LEVELS, MEMBERS, WAVELENGTHS, small_metr
 
 SERIES = small_series()
 LEARNED = small_metrics(SERIES)
+CORES = "geonode.devices.profile.usable_cores"
 PAIRS = LEVELS * (LEVELS - 1)
 SHAPE = (MEMBERS, LEVELS + 1, PAIRS, WAVELENGTHS)
 DOUBLE = Device("cpu", "test", torch.float32, torch.float64)
@@ -173,7 +174,7 @@ def test_a_card_short_of_memory_takes_fewer_wavelengths_and_finds_the_same(
     tmp_path, grids, whole, monkeypatch, caplog
 ):
     """Stands for what another process takes of the card after the wavelengths were chosen."""
-    monkeypatch.setattr("geonode.devices.profile.usable_cores", lambda: 1)  # in turn
+    monkeypatch.setattr(CORES, lambda: 1)  # whose tiles are in turn
     most, plain, rows = 2 * PAIRS, METHODS["closed_form"], []
 
     def short(closed_form, problem, settings):
@@ -233,9 +234,7 @@ def clumsy(misses):
 
 def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypatch):
     """Three of the model (1, 2), one of them in the second block of its wavelengths."""
-    monkeypatch.setattr(
-        "geonode.devices.profile.usable_cores", lambda: 1
-    )  # the method counts its calls
+    monkeypatch.setattr(CORES, lambda: 1)  # the method counts its calls
     misses = {14: [(0, 1, 0.1), (4, 0, 0.2)], 15: [(4, 0, 0.3)]}
     monkeypatch.setattr(solved, "columns_within", lambda *_: 3)
     monkeypatch.setitem(METHODS, "newton", clumsy(misses))
@@ -287,7 +286,7 @@ def test_what_a_closed_form_is_counted_to_hold_is_what_torch_allocates():
 
 def test_cores_share_the_memory_and_solve_the_same(tmp_path, grids, whole, monkeypatch):
     given, plain = set(), solved.columns_within
-    monkeypatch.setattr("geonode.devices.profile.usable_cores", lambda: 4)
+    monkeypatch.setattr(CORES, lambda: 4)
     monkeypatch.setattr(
         solved, "columns_within", lambda memory, *of: given.add(memory) or plain(memory, *of)
     )
