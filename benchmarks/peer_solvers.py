@@ -4,9 +4,7 @@ Every one of them is given the same rows of x'' = -G(x, w) x'^2 and tells where 
 """
 
 import math
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -198,20 +196,3 @@ def truth(rows: Rows) -> tuple[Float[Tensor, "row"], Float[Tensor, "row"]]:
         ends = part.field(torch.stack([part.start, part.end], dim=1))[0]
         sensitivities.append(torch.exp(ends[:, 0] - ends[:, 1]))
     return torch.cat(velocities), torch.cat(sensitivities)
-
-
-@contextmanager
-def one_core() -> Iterator[bool]:
-    """This thread, and those it starts, on one core; yields whether the system can do that.
-
-    XLA starts threads of its own, as many as there are cores to run on.
-    """
-    if not hasattr(os, "sched_setaffinity"):
-        yield False
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(before)})
-    try:
-        yield True
-    finally:
-        os.sched_setaffinity(0, before)

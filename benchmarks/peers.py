@@ -27,7 +27,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from benchmarks.geometry import CPU, NODES, Table, largest, markdown
-from benchmarks.peer_solvers import PEERS, Integrator, Rows, Symbol, in_jax, one_core, shoot, truth
+from benchmarks.peer_solvers import PEERS, Integrator, Rows, Symbol, in_jax, shoot, truth
 from geonode.config import Parameters
 from geonode.devices.device import one_thread, resolve
 from geonode.geodesics.panels import Panels
@@ -39,7 +39,7 @@ from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.sources import grid_source
-from geonode.observation.machine import machine
+from geonode.observation.machine import machine, one_core
 from geonode.parameters_file import read_parameters
 from geonode.performance.timing import Quartiles
 from geonode.progress import bar

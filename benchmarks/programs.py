@@ -2,14 +2,12 @@
 
 `python -m benchmarks.programs` times one step, without the optimiser, of the first batch of the
 default training: the loss alone, the passes of the package, those that torch records, the latter by
-torch.compile, on a CPU halves of the batch in two threads, as batches are trained, against two
-threads within every operation, and on CUDA a captured step on one stream against its halves on two.
-Medians with quartiles.
+torch.compile, on a CPU two threads within every operation, and on CUDA a captured step on one
+stream against its halves on two. Medians with quartiles.
 """
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 from unittest.mock import patch
 
@@ -94,7 +92,9 @@ def programs(objective: EndToEnd, batch: Batch, run: TrainingRun) -> Iterator[tu
         except torch._dynamo.exc.TorchDynamoException as error:
             typer.echo(f"torch.compile refuses: {str(error).splitlines()[0]}")
     if run.device.kind == "cpu":
-        yield from on_two_cores(objective, batch, run)
+        torch.set_num_threads(2)
+        yield "two threads within operations", step_of(objective, batch, run)
+        torch.set_num_threads(1)
     if run.device.kind != "cuda":
         return
     whole, _ = captured(step_of(objective, batch, run))
@@ -110,16 +110,6 @@ def programs(objective: EndToEnd, batch: Batch, run: TrainingRun) -> Iterator[tu
             torch.cuda.current_stream().wait_stream(stream)
 
     yield "captured, halves on two streams", both
-
-
-def on_two_cores(objective: EndToEnd, batch: Batch, run: TrainingRun) -> Iterator[tuple[str, Step]]:
-    """Steps that keep two cores busy, by name."""
-    halves = [step_of(objective, half, run) for half in batch.halves()]
-    with ThreadPoolExecutor(2) as threads:
-        yield "halves in two threads", lambda: list(threads.map(lambda half: half(), halves))
-    torch.set_num_threads(2)
-    yield "two threads within operations", step_of(objective, batch, run)
-    torch.set_num_threads(1)
 
 
 def main(

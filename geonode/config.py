@@ -63,7 +63,7 @@ class EngineParameters(Block):
     """Processes that compute, which do not affect the bytes of the results."""
 
     kind: Literal["local", "dask"] = Field(
-        description="local, this process; or dask, worker processes with one thread each"
+        description="local, this machine; or dask, worker processes with one thread each"
     )
     scheduler: Text | None = Field(
         description="address of a running Dask cluster, such as tcp://host:8786 "

@@ -57,14 +57,21 @@ class _Formatter(logging.Formatter):
         return printable(super().format(record))
 
 
+def log_to_stderr(level: int) -> logging.Handler:
+    """Log to stderr from a level of `logging` upwards, until the returned handler is removed."""
+    logger, handler = logging.getLogger("geonode"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter("%(name)s: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    return handler
+
+
 @contextmanager
 def logged(level: Level) -> Iterator[None]:
     """Context that logs to stderr from a level upwards."""
-    logger, handler = logging.getLogger("geonode"), logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter("%(name)s: %(message)s"))
+    logger = logging.getLogger("geonode")
     before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(level.upper())
+    handler = log_to_stderr(logging.getLevelNamesMapping()[level.upper()])
     try:
         yield
     finally:

@@ -15,7 +15,8 @@ def app(parameters: Parameters) -> str:
     from pathlib import Path
 
     from geonode.devices.device import Device
-    from geonode.engine.processes import finished, processes_for
+    from geonode.engine.forking import processes_for
+    from geonode.engine.processes import finished
     from geonode.scores import ablation
     from geonode.scores.ablation_table import paired_csv, rows_csv
     from geonode.spectra.folder import parameters_of_folder

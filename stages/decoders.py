@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from geonode.config import DecodersParameters, Parameters
-from stages.command import progress, stage
+from stages.command import processes_of_training, progress, stage
 from stages.paths import (
     CHECKPOINTS,
     DECODERS,
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 @stage("decoders", also=("preset", "inner", "engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Train the decoders of all folds, fit the weights of their kinds, calibrate intervals."""
+    block, inner = parameters.decoders, parameters.inner
+    trains = block.kind != "posterior"
+    processes = processes_of_training(parameters, "geonode.decoders.kinds") if trains else None
+
     from geonode.decoders.blend import BLENDS, fit_blend, training_steps
     from geonode.decoders.path_features import path_features
     from geonode.devices.device import Device
@@ -38,7 +42,6 @@ def app(parameters: Parameters) -> str:
     from geonode.training.context import NestedRuns
     from geonode.training.folds import fold_names, training_wavelengths
 
-    block, inner = parameters.decoders, parameters.inner
     device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS) as made_from:
         series = read_series(SPECTRA)
@@ -58,7 +61,7 @@ def app(parameters: Parameters) -> str:
     steps = training_steps(block, runs)
     with (
         file_lock(DECODERS.with_suffix("")),  # one process at a time, as of the checkpoints
-        open_engine(parameters.engine, SHARED) as engine,
+        open_engine(parameters.engine, SHARED, processes) as engine,
         progress("training decoders", steps, steady=True) as report,
     ):
         runs = runs.with_progress(report, engine)

@@ -1,7 +1,7 @@
 """Learn the metric of every (member, fold)."""
 
 from geonode.config import Parameters
-from stages.command import progress, stage
+from stages.command import processes_of_training, progress, stage
 from stages.paths import CHECKPOINTS, DEVICE, METRIC, METRICS, PLOTS, SHARED, SPECTRA
 
 
@@ -9,6 +9,10 @@ from stages.paths import CHECKPOINTS, DEVICE, METRIC, METRICS, PLOTS, SHARED, SP
 def app(parameters: Parameters) -> str:
     """Learn the metric of every fold: none, by evidence, or end to end through geodesics."""
     import math
+
+    block, learning = parameters.metric, "geonode.metrics.metric_learning"
+    trains = block.learning != "flat"
+    processes = processes_of_training(parameters, learning) if trains else None
 
     from geonode.devices.device import Device
     from geonode.engine.local import open_engine
@@ -21,7 +25,6 @@ def app(parameters: Parameters) -> str:
     from geonode.training.folds import fold_names
     from geonode.training.trainer import history_csv
 
-    block = parameters.metric
     device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     with consistent_artifacts(SPECTRA) as made_from:
         series = read_series(SPECTRA)
@@ -30,7 +33,7 @@ def app(parameters: Parameters) -> str:
     runs = NestedRuns.of(levels, block.members, parameters.inner, device, scratch)
     with (
         file_lock(METRIC.with_suffix("")),  # one process at a time, as of the checkpoints
-        open_engine(parameters.engine, SHARED) as engine,
+        open_engine(parameters.engine, SHARED, processes) as engine,
         progress("learning the metric", runs.models * block.epochs, steady=True) as report,
     ):
         metrics, history, terms = learn(series, block, runs.with_progress(report, engine))

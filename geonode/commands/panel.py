@@ -33,7 +33,7 @@ def panel(
     series whose file and parameters have not changed. The exit status is 1 if some series could
     not be scored.
     """
-    from geonode.engine.processes import prepare  # noqa: PLC0415
+    from geonode.engine.forking import prepare  # noqa: PLC0415
 
     prepare("geonode.scores.panel_scores")
     from geonode.scores.panel import Panel  # noqa: PLC0415

@@ -30,7 +30,7 @@ from distributed.security import Security
 from jaxtyping import Shaped
 
 from geonode.devices.device import one_thread
-from geonode.engine.local import Found, Open, Recipe, Tile
+from geonode.engine.local import Found, Open, Recipe, Tile, mapped
 from geonode.errors import EngineError
 from geonode.progress import Progress, silent
 from geonode.storage.atomic import scratch_folder
@@ -164,9 +164,7 @@ class Cluster:
 
     def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
         """Handle of a file that every process maps into its memory."""
-        path = self._scratch / f"{uuid4().hex}.npy"
-        np.save(path, array, allow_pickle=False)
-        return partial(np.load, path, mmap_mode="r", allow_pickle=False)
+        return mapped(array, self._scratch)
 
 
 class _Begun:

@@ -9,9 +9,12 @@ artifact and returns a summary.
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
+from uuid import uuid4
 
 import numpy as np
 from jaxtyping import Shaped
@@ -19,6 +22,7 @@ from jaxtyping import Shaped
 from geonode.config import EngineParameters
 from geonode.errors import EngineError
 from geonode.progress import Progress, silent
+from geonode.storage.atomic import scratch_folder
 
 Tile = TypeVar("Tile")
 Found = TypeVar("Found")
@@ -54,8 +58,9 @@ class Engine(Protocol):
             tiles: tiles, started in this order.
             take: called here with every tile and its result, in the order of the tiles.
             report: called with units of finished work.
-            cores: number of threads of this process, one tile each; None: this thread alone. Other
-                processes run one tile at a time.
+            cores: number of tiles to run at the same time in this process or in others of this
+                machine, each with one thread; None: this thread alone. The workers of a cluster
+                run one tile at a time.
 
         Raises:
             EngineError: the tiles cannot be run.
@@ -96,19 +101,37 @@ class Local:
 LOCAL = Local()
 
 
+def mapped(array: Shaped[np.ndarray, "..."], folder: Path) -> Open:
+    """Handle of an array in a new file, which every process maps into its memory."""
+    path = folder / f"{uuid4().hex}.npy"
+    np.save(path, array, allow_pickle=False)
+    return partial(np.load, path, mmap_mode="r", allow_pickle=False)
+
+
 @contextmanager
-def open_engine(parameters: EngineParameters, scratch: Path) -> Iterator[Engine]:
+def open_engine(
+    parameters: EngineParameters, scratch: Path, processes: BaseContext | None = None
+) -> Iterator[Engine]:
     """Context with the engine of the block `engine`.
 
     Args:
         parameters: the block `engine` of the parameters.
         scratch: path for `scratch_folder`, for files shared by several processes.
+        processes: starts the processes of a local engine, from `processes_for_tiles`; None: it has
+            threads.
 
     Raises:
         EngineError: Dask is not installed, or the cluster does not answer.
+        ArtifactError: the folder cannot be made, or another process uses it.
     """
     if parameters.kind == "local":
-        yield LOCAL
+        if processes is None:
+            yield LOCAL
+            return
+        from geonode.engine.processes import Processes  # noqa: PLC0415 - it needs this module
+
+        with scratch_folder(scratch) as folder:
+            yield Processes(processes, folder)
         return
     if find_spec("distributed") is None:
         raise EngineError(

@@ -1,77 +1,32 @@
-"""Independent jobs in several processes of this machine, yielded as they finish."""
+"""Independent work in several processes of this machine: jobs as they finish, and an engine."""
 
+import logging
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context, parent_process
+from functools import cache, partial
+from multiprocessing import parent_process
 from multiprocessing.context import BaseContext
 from multiprocessing.queues import SimpleQueue
-from threading import Thread, current_thread, main_thread
-from typing import TypeVar
+from pathlib import Path
+from threading import Thread
+from typing import Any, TypeVar
 
+import numpy as np
+from jaxtyping import Shaped
 from threadpoolctl import threadpool_limits
 
+from geonode.engine.forking import prepare
+from geonode.engine.local import LOCAL, Found, Open, Recipe, Tile, mapped
 from geonode.errors import EngineError
-from geonode.observation.machine import usable_cores
-from geonode.progress import Progress
+from geonode.observation.usage import WORKERS
+from geonode.progress import Progress, silent
+from geonode.terminal import log_to_stderr
 
 Job = TypeVar("Job")
-Found = TypeVar("Found")
-
-
-MOST_ON_ACCELERATOR = 12
-"""Processes that share an accelerator: each keeps about half a gigabyte of it for itself."""
-
-
-def processes_for(jobs: int, device: str) -> int:
-    """Number of processes for some jobs: as many as processor cores that may be used, or fewer.
-
-    Args:
-        jobs: their number.
-        device: kind of the device that all of them use.
-    """
-    cores = usable_cores()
-    most = cores if device == "cpu" else min(cores, MOST_ON_ACCELERATOR)
-    return max(1, min(most, jobs))
-
-
-def prepare(module: str) -> BaseContext:
-    """Way to start the processes of `finished`, called early to gain time.
-
-    On Linux they are forked from one process, which begins at once to import what they need. It
-    uses neither threads nor devices of torch, as these do not survive a fork. Elsewhere every
-    process starts anew.
-
-    Args:
-        module: module of the function that they are to run.
-    """
-    if sys.platform != "linux":
-        return get_context("spawn")
-    from multiprocessing import forkserver  # noqa: PLC0415 - not everywhere
-
-    context = get_context("forkserver")
-    context.set_forkserver_preload([module])
-    if usable_cores() > 1:  # else there will be no other process
-        with _not_interrupted():
-            forkserver.ensure_running()
-    return context
-
-
-@contextmanager
-def _not_interrupted() -> Iterator[None]:
-    """Context in which processes are started that ignore Ctrl-C; only the main thread can do it."""
-    if current_thread() is not main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def finished(
@@ -89,36 +44,95 @@ def finished(
         report: called with units of finished work of all jobs.
 
     Raises:
-        EngineError: a process died.
+        EngineError: a process died, or none can be started.
         Exception: raised by `work`.
     """
     if processes == 1:
         for job in jobs:
             yield job, work(job, report)
         return
-    context = prepare(work.__module__)
-    units: SimpleQueue[int | None] = context.SimpleQueue()
-    pool = ProcessPoolExecutor(processes, context, _begin, (units,))
+    with _pool(prepare(work.__module__), processes, partial(_itself, work), report) as pool:
+        running = {pool.submit(_work, job): job for job in jobs}
+        for future in as_completed(running):
+            yield running[future], future.result()
+
+
+class Processes:
+    """Engine that runs tiles in processes of this machine, with one thread each.
+
+    Args:
+        context: starts the processes.
+        scratch: folder for shared arrays.
+    """
+
+    def __init__(self, context: BaseContext, scratch: Path) -> None:
+        self._context, self._scratch = context, scratch
+
+    def work(
+        self,
+        recipe: Recipe[Tile, Found],
+        tiles: Sequence[Tile],
+        take: Callable[[Tile, Found], object],
+        report: Progress = silent,
+        cores: int | None = None,
+    ) -> None:
+        """Run every tile, see `Engine`; a single one in this process."""
+        processes = min(cores or 1, len(tiles))
+        if processes <= 1:
+            LOCAL.work(recipe, tiles, take, report, cores)
+            return
+        with _pool(self._context, processes, recipe, report) as pool:
+            running = [pool.submit(_work, tile) for tile in tiles]
+            for tile, future in zip(tiles, running, strict=True):
+                take(tile, future.result())
+
+    def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
+        """Handle of a file that every process maps into its memory."""
+        return mapped(array, self._scratch)
+
+
+Units = SimpleQueue[tuple[int, int] | None]
+"""Queue of units of finished work, each with the process that did it; None at the end."""
+
+
+@contextmanager
+def _pool(
+    context: BaseContext, processes: int, recipe: Recipe[Any, Any], report: Progress
+) -> Iterator[ProcessPoolExecutor]:
+    """Context with processes for `_work`; when it ends, also by an error, they are idle.
+
+    Raises:
+        EngineError: a process died, or none can be started.
+    """
+    try:
+        units: Units = context.SimpleQueue()
+        level = logging.getLogger("geonode").level
+        pool = ProcessPoolExecutor(processes, context, _begin, (recipe, units, level))
+    except OSError as error:
+        raise EngineError(
+            f"processes cannot be started: {error}; mount /dev/shm, or use one core: taskset -c 0"
+        ) from error
     try:
         with _reported(units, report):
-            running = {pool.submit(_work, work, job): job for job in jobs}
-            for future in as_completed(running):
-                yield running[future], future.result()
+            yield pool
     except BrokenProcessPool as error:
         raise EngineError(
             "a worker process died, perhaps for want of memory; close other programs or allow "
             "fewer cores, and start again"
         ) from error
     finally:
+        WORKERS.end()
         pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
-def _reported(units: "SimpleQueue[int | None]", report: Progress) -> Iterator[None]:
+def _reported(units: Units, report: Progress) -> Iterator[None]:
     """Context in which progress that other processes put into a queue is reported."""
 
     def follow() -> None:
-        while (done := units.get()) is not None:
+        while (found := units.get()) is not None:
+            process, done = found
+            WORKERS.running.add(process)
             report(done)
 
     thread = Thread(target=follow, daemon=True)
@@ -130,10 +144,10 @@ def _reported(units: "SimpleQueue[int | None]", report: Progress) -> Iterator[No
         thread.join()
 
 
-_UNITS: list["SimpleQueue[int | None]"] = []  # of a worker process: its queue for progress
+_WORK: list[Callable[[Any], Any]] = []  # of a worker process: its only function of a job or tile
 
 
-def _begin(units: "SimpleQueue[int | None]") -> None:
+def _begin(recipe: Recipe[Any, Any], units: Units, level: int) -> None:
     """Prepare a worker process: one thread, as other processes use the other cores."""
     import torch  # noqa: PLC0415 - only where there is work
 
@@ -141,7 +155,10 @@ def _begin(units: "SimpleQueue[int | None]") -> None:
     Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     threadpool_limits(1)
-    _UNITS.append(units)
+    if level != logging.NOTSET:  # else the program of the user decides what is logged
+        log_to_stderr(level)
+    process, followed = os.getpid(), cache(recipe)  # by the first job, whose error it may be
+    _WORK.append(lambda job: followed()(job, lambda done: units.put((process, done))))
 
 
 def _end_with_parent() -> None:
@@ -152,5 +169,9 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _work(work: Callable[[Job, Progress], Found], job: Job) -> Found:
-    return work(job, _UNITS[0].put)
+def _work(job: Any) -> Any:
+    return _WORK[0](job)
+
+
+def _itself(work: Callable[[Job, Progress], Found]) -> Callable[[Job, Progress], Found]:
+    return work

@@ -3,6 +3,8 @@
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
@@ -25,6 +27,24 @@ def usable_cores() -> int:
     """Number of processor cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+@contextmanager
+def one_core() -> Iterator[bool]:
+    """Context in which this thread, and those it starts, have one core; not on macOS and Windows.
+
+    Yields:
+        Whether it is so.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield False
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield True
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def processor() -> str:

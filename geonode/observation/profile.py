@@ -18,6 +18,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from geonode.errors import ArtifactError
+from geonode.observation.machine import one_core
 from geonode.storage.atomic import replacing
 
 CPU_SECONDS = 2.0  # of recording
@@ -31,10 +32,10 @@ _LOG = logging.getLogger(__name__)
 
 @contextmanager
 def profiled(path: Path, notify: Callable[[str], None]) -> Iterator[None]:
-    """Context that records the torch operations of its body, in all threads.
+    """Context that records the torch operations of its body, in all threads, on one core.
 
-    The body must end its threads. The profile is also written if the body fails, and the error of
-    the body is raised.
+    With more of them, models are trained in other processes. The body must end its threads. The
+    profile is also written if the body fails, and the error of the body is raised.
 
     Args:
         path: file to replace with a compressed trace, for https://ui.perfetto.dev.
@@ -45,7 +46,8 @@ def profiled(path: Path, notify: Callable[[str], None]) -> Iterator[None]:
     """
     recording = _Recording()
     try:
-        yield
+        with one_core():
+            yield
     except BaseException:
         try:
             recording.write(path, notify)

@@ -29,7 +29,7 @@ class Record:
 
     Attributes:
         seconds: from the start of the process to the end of its work.
-        peak_mb: largest resident memory; None if not reported (all systems but Linux).
+        peak_mb: largest resident memory, with that of workers; None except on Linux.
         device_peak_mb: largest memory allocated by torch on a CUDA device; None without one.
         whole: whether all work was done in this run, without a profile.
         conditions: machine and engine.

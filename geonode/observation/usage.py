@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 _LOG = logging.getLogger(__name__)
-_STATUS = Path("/proc/self/status")
+_PROCESSES = Path("/proc")
+_PROCESSOR = 14 - 3  # fields 14 and 15, the first after the name being the third (proc_pid_stat)
 
 
 GROWTH = 0.2
@@ -22,28 +23,60 @@ MB."""
 
 
 class Resident(NamedTuple):
-    """Resident memory of this process, now and at its peak (bytes); None if not reported."""
+    """Resident memory, now and at its peak (bytes); None if not reported."""
 
     now: int | None
     peak: int | None
 
 
+class Workers:
+    """Processes that work for this one, whose use counts as its own; on Linux alone.
+
+    Attributes:
+        running: their numbers.
+    """
+
+    def __init__(self) -> None:
+        self.running: set[int] = set()
+        self._peak, self._seconds = 0, 0.0
+
+    def end(self) -> None:
+        """Keep the use of the running ones, which are about to end."""
+        self._peak, self._seconds = self.peak, self.seconds
+        self.running.clear()
+
+    @property
+    def peak(self) -> int:
+        """Sum of the peaks of resident memory of those that ran at the same time (bytes)."""
+        sizes = (_size(_status(process).get("VmHWM")) for process in self.running)
+        return max(self._peak, sum(size or 0 for size in sizes))
+
+    @property
+    def seconds(self) -> float:
+        """Processor time."""
+        return self._seconds + sum(map(_processor_seconds, self.running))
+
+
+WORKERS = Workers()
+
+
 class Usage:
-    """Resources used by some work of this process, from the making of this object on.
+    """Resources used by some work, from the making of this object on; with those of workers.
 
     Args:
         total: units of the work.
 
     Attributes:
-        first: memory without mapped files after a tenth of the work (bytes); None before, and if
-            not reported.
+        first: `own_memory` after a tenth of the work; None before, and if not reported.
+        last: `own_memory` at the end of the work; None before, and if not reported.
     """
 
     def __init__(self, total: int) -> None:
         self._total, self._done = total, 0
         self._one_at_a_time = threading.Lock()
-        self._wall, self._processor = time.perf_counter(), time.process_time()
+        self._wall, self._processor = time.perf_counter(), _processor_time()
         self.first: int | None = None
+        self.last: int | None = None
 
     def count(self, units: int) -> None:
         """Count units of finished work; callable from any thread."""
@@ -51,11 +84,13 @@ class Usage:
             before, self._done = self._done, self._done + units
             if 10 * before < self._total <= 10 * self._done:
                 self.first = own_memory()
+            if before < self._total <= self._done:  # not later, when workers have ended
+                self.last = own_memory()
 
     def log(self, label: str) -> None:
         """Log the resources used so far at DEBUG."""
         seconds = time.perf_counter() - self._wall
-        busy = time.process_time() - self._processor
+        busy = _processor_time() - self._processor
         cores = os.cpu_count() or 1
         resident = resident_memory()
         _LOG.debug(
@@ -74,37 +109,61 @@ class Usage:
 
     def warn(self, label: str) -> None:
         """Warn at the end of the work if memory grew by more than `GROWTH` and `START_UP`."""
-        last = own_memory()
-        if self.first is None or last is None:
+        if self.first is None or self.last is None:
             return
-        if last - self.first > max(GROWTH * self.first, START_UP):
+        if self.last - self.first > max(GROWTH * self.first, START_UP):
             _LOG.warning(
                 "%s: memory grew from %s after a tenth of the work to %s at its end; "
                 "look whether it goes on growing in longer work",
                 label,
                 _megabytes(self.first),
-                _megabytes(last),
+                _megabytes(self.last),
             )
 
 
 def own_memory() -> int | None:
-    """Resident memory of this process without mapped files (bytes); None except on Linux."""
-    return _size(_status().get("RssAnon"))
+    """Resident memory without mapped files, of the largest of this process and its workers (bytes).
+
+    None except on Linux.
+    """
+    processes = (os.getpid(), *WORKERS.running)
+    found = (_size(_status(process).get("RssAnon")) for process in processes)
+    return max((size for size in found if size is not None), default=None)
 
 
 def resident_memory() -> Resident:
-    """Resident memory of this process; None except on Linux."""
-    status = _status()
+    """Resident memory of this process and its workers; None except on Linux."""
+    own, *others = (_status(process) for process in (os.getpid(), *WORKERS.running))
     # Not ru_maxrss, which on Linux is at least the peak of the process that started this one.
-    return Resident(_size(status.get("VmRSS")), _size(status.get("VmHWM")))
+    now, peak = _size(own.get("VmRSS")), _size(own.get("VmHWM"))
+    of_others = sum(_size(status.get("VmRSS")) or 0 for status in others)
+    return Resident(
+        None if now is None else now + of_others, None if peak is None else peak + WORKERS.peak
+    )
 
 
-def _status() -> dict[str, str]:
+def _status(process: int) -> dict[str, str]:
     try:
-        lines = _STATUS.read_text(encoding="utf-8").splitlines()
+        lines = (_PROCESSES / str(process) / "status").read_text(encoding="utf-8").splitlines()
     except OSError:
         return {}
     return dict(line.split(":", 1) for line in lines)
+
+
+def _processor_time() -> float:
+    """Processor time of this process and its workers until now (seconds)."""
+    return time.process_time() + WORKERS.seconds
+
+
+def _processor_seconds(process: int) -> float:
+    """Processor time of another process; 0 if it is not reported."""
+    try:
+        text = (_PROCESSES / str(process) / "stat").read_text(encoding="utf-8")
+    except OSError:
+        return 0.0
+    fields = text.rpartition(")")[2].split()
+    ticks = int(fields[_PROCESSOR]) + int(fields[_PROCESSOR + 1])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _size(text: str | None) -> int | None:

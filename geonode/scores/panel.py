@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from geonode import __version__
 from geonode.config import Parameters, SpectraParameters
 from geonode.devices.device import Device, resolve
-from geonode.engine.processes import finished, processes_for
+from geonode.engine.forking import processes_for
+from geonode.engine.processes import finished
 from geonode.errors import GeonodeError, ParameterError, SpectraError
 from geonode.observation.machine import machine
 from geonode.progress import Progress, silent

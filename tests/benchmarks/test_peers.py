@@ -1,5 +1,4 @@
 import json
-import os
 from dataclasses import dataclass, replace
 
 import pytest
@@ -193,15 +192,6 @@ def test_the_ratio_is_taken_turn_by_turn_and_to_the_first_solver_on_the_same_geo
     ]
     ratios = [line["ratio (95%)"].split()[0] for line in benchmark.results(ready)]
     assert ratios == ["1", "1", "3", "0.5"]
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity here")
-def test_one_core_is_given_back():
-    before = os.sched_getaffinity(0)
-    with benchmark.one_core() as pinned:
-        assert pinned
-        assert len(os.sched_getaffinity(0)) == 1
-    assert os.sched_getaffinity(0) == before
 
 
 def test_the_command_writes_all_it_measured(tmp_path, monkeypatch):

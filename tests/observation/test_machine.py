@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from geonode.observation.machine import compiled_anew, machine
+from geonode.observation.machine import compiled_anew, machine, one_core
 
 
 def test_the_conditions_of_a_timing_and_not_whose_machine_it_is(monkeypatch):
@@ -48,3 +48,12 @@ def test_one_that_is_kept_or_will_be_is_not(package, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     compileall.compile_dir(package, quiet=1)
     assert compiled_anew("fresh") is None
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity here")
+def test_one_core_is_given_back():
+    before = os.sched_getaffinity(0)
+    with one_core() as pinned:
+        assert pinned
+        assert len(os.sched_getaffinity(0)) == 1
+    assert os.sched_getaffinity(0) == before

@@ -1,4 +1,5 @@
 import logging
+import os
 import re
 import sys
 import time
@@ -66,11 +67,13 @@ def test_memory_is_what_is_held_and_the_own_is_without_mapped_files(line, tmp_pa
 
 
 def test_memory_that_the_system_does_not_tell_is_said_to_be_unmeasured(line, monkeypatch, tmp_path):
-    (tmp_path / "status").write_text("Name:\tpython\nVmRSS:\t    2000 kB\n", encoding="utf-8")
-    monkeypatch.setattr(usage, "_STATUS", tmp_path / "status")
+    status = tmp_path / str(os.getpid()) / "status"
+    status.parent.mkdir()
+    status.write_text("Name:\tpython\nVmRSS:\t    2000 kB\n", encoding="utf-8")
+    monkeypatch.setattr(usage, "_PROCESSES", tmp_path)
     assert resident_memory() == (2_048_000, None)
     assert line().endswith("resident memory 2 MB, at its peak not measured")
-    monkeypatch.setattr(usage, "_STATUS", tmp_path / "absent")
+    status.unlink()
     assert line().endswith("resident memory not measured, at its peak not measured")
 
 
