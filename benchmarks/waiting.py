@@ -23,12 +23,14 @@ import typer
 import xarray
 
 from geonode.performance.timing import Quartiles
+from geonode.scores.panel_table import mean_ratio, read_table, row_of
 from geonode.storage.atomic import remove
 
 ROOT = Path(__file__).parents[1]
 PYTHON = sys.executable
 DVC = (PYTHON, "-m", "dvc")
 GEONODE = (PYTHON, "-m", "geonode.cli")
+PANEL = "panel.csv"
 SIDES = 96, 288
 """Sides of two images in pixels. Their times differ by that of the additional pixels."""
 
@@ -121,13 +123,21 @@ class Clone:
         return dvc
 
     def panels(self, series: Path) -> Iterator[tuple[str, Quartiles]]:
-        """Times of panels, and of one more whose models are in the store."""
-        panel = (*GEONODE, "panel", str(series.absolute()), "--out", "panel.csv", "--preset")
-        yield "`geonode panel --preset fast`", self.timed(*panel, "fast", fresh=("panel.csv",))
-        both = ("panel.csv", "models")
-        yield "`geonode panel --preset standard`", self.timed(*panel, "standard", fresh=both)
-        again = self.timed(*panel, "standard", fresh=("panel.csv",))
+        """Times and errors of panels, and the time of one more with its models in the store."""
+        panel = (*GEONODE, "panel", str(series.absolute()), "--out", PANEL, "--preset")
+        for preset in ("fast", "standard"):
+            both = (PANEL, "models")
+            yield f"`geonode panel --preset {preset}`", self.timed(*panel, preset, fresh=both)
+            yield "its RMSE over that of the best baseline, geometric mean", self._mean_ratio()
+        again = self.timed(*panel, "standard", fresh=(PANEL,))
         yield "the same, of models in the store", again
+
+    def _mean_ratio(self) -> Quartiles:
+        """Error of the panel relative to the best baseline of every series."""
+        stored = read_table(self.folder / PANEL)
+        rows = {name: row for name, found in stored.items() if (row := row_of(found)) is not None}
+        ratio = float(mean_ratio(rows).rpartition(" ")[2])
+        return Quartiles(ratio, ratio, ratio)
 
     def maps(self) -> Iterator[tuple[str, Quartiles]]:
         """Times of the maps of a small image, and those of a large one by extrapolation."""

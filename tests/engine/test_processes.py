@@ -118,14 +118,14 @@ def engine(tmp_path):
 
 def in_a_program(folder, *lines, **environment):
     """A program of its own: what is forked has the surroundings of the first call of `prepare`."""
-    body = "\n".join(f"    {line}" for line in lines)
+    root, body = str(Path(__file__).parents[2]), "\n".join(f"    {line}" for line in lines)
     (folder / "main.py").write_text(
         f"from tests.engine.test_processes import *\nif __name__ == '__main__':\n{body}\n"
     )
     return subprocess.run(
         [sys.executable, "main.py"],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])} | environment,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([root, *sys.path])} | environment,
         capture_output=True,
         text=True,
         check=True,

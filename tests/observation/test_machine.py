@@ -16,7 +16,8 @@ def test_the_conditions_of_a_timing_and_not_whose_machine_it_is(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "some-host")
     found = machine()
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert (found["cores"], found["torch"]) == (os.cpu_count(), torch.__version__)
+    assert found["cores"] == os.cpu_count()
+    assert torch.__version__.startswith(found["torch"])  # a package may not name its build
     assert found["processor"] != ""
     assert "some-host" not in json.dumps(found)
     # The same machine gives the same bytes: nothing that changes from run to run, such as a date.
