@@ -9,7 +9,8 @@ well; targets outside use the errors of all of them, as only two are at an end.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -261,7 +262,14 @@ def _needs_inner_folds(kinds: Collection[str], levels: int) -> bool:
     return "posterior" not in kinds or (len(kinds) > 1 and levels >= FEWEST_TO_WEIGH)
 
 
-@threadpool_limits.wrap(limits=1)  # so that no bit depends on the number of cores
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Context with one thread for linear algebra, so that no bit depends on the number of cores."""
+    with threadpool_limits(1):  # not its `wrap`, which may know no library that is loaded later
+        yield
+
+
+@_one_thread()
 def fit_blend(
     series: Series,
     features: Float[np.ndarray, "member fold pair training feature"] | None,

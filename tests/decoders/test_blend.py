@@ -308,6 +308,8 @@ def test_linear_algebra_has_one_thread_so_that_no_bit_depends_on_the_cores(monke
         return of(*arguments)
 
     monkeypatch.setattr(blend_module.InnerPredictions, "of", spy)
+    import sklearn.neighbors  # noqa: F401, PLC0415 - has libraries of its own, loaded later
+
     with threadpool_limits(2):
         fit(SERIES, "path")
         assert seen
