@@ -182,7 +182,7 @@ def main(
         clone = Clone(Path(folder), repeats)
         panels = clone.panels(series) if series is not None else ()  # last: they may take hours
         for name, found in itertools.chain(clone.waits(), clone.computations(), panels):
-            typer.echo(f"| {name} | {found.median:.3g} ({found.q25:.3g} to {found.q75:.3g}) |")
+            typer.echo(f"| {name} | {found.median:.4g} ({found.q25:.4g} to {found.q75:.4g}) |")
 
 
 if __name__ == "__main__":

@@ -137,11 +137,10 @@ def _reported(units: Units, report: Progress) -> Iterator[None]:
 
     thread = Thread(target=follow, daemon=True)
     thread.start()
-    try:
-        yield
-    finally:
-        units.put(None)
-        thread.join()
+    yield
+    # Not after an error: a process that died may hold the lock of the queue for ever.
+    units.put(None)
+    thread.join()
 
 
 _WORK: list[Callable[[Any], Any]] = []  # of a worker process: its only function of a job or tile

@@ -1,3 +1,4 @@
+import inspect
 import logging
 import os
 import signal
@@ -44,6 +45,11 @@ def dies(job, report):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def dies_in_a_report(job, report):
+    inspect.getclosurevars(report).nonlocals["units"]._wlock.acquire()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_every_job_comes_back_and_all_units_are_reported(processes):
     units = []
@@ -64,6 +70,13 @@ def test_the_error_of_a_job_is_raised():
 def test_a_process_that_dies_is_an_error():
     with pytest.raises(EngineError, match="a worker process died"):
         list(finished(dies, [1, 2], 2, print))
+
+
+def test_nothing_waits_for_the_lock_of_a_process_that_died(tmp_path):
+    command = "list(finished(dies_in_a_report, [1, 2], 2, print))"
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        in_a_program(tmp_path, command)
+    assert "EngineError: a worker process died" in failed.value.stderr
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -129,6 +142,7 @@ def in_a_program(folder, *lines, **environment):
         capture_output=True,
         text=True,
         check=True,
+        timeout=60,
     )
 
 
