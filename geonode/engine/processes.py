@@ -6,13 +6,13 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from multiprocessing import parent_process
+from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
-from multiprocessing.queues import SimpleQueue
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -91,30 +91,28 @@ class Processes:
         return mapped(array, self._scratch)
 
 
-Units = SimpleQueue[tuple[int, int] | None]
-"""Queue of units of finished work, each with the process that did it; None at the end."""
-
-
 @contextmanager
 def _pool(
     context: BaseContext, processes: int, recipe: Recipe[Any, Any], report: Progress
 ) -> Iterator[ProcessPoolExecutor]:
-    """Context with processes for `_work`; when it ends, also by an error, they are idle.
+    """Context with processes for `_work`; when it ends, also by an error, they have ended.
 
     Raises:
         EngineError: a process died, or none can be started.
     """
+    level = logging.getLogger("geonode").level
     try:
-        units: Units = context.SimpleQueue()
-        level = logging.getLogger("geonode").level
-        pool = ProcessPoolExecutor(processes, context, _begin, (recipe, units, level))
+        # Not a queue, whose lock would stay locked if its owner died.
+        units, given = context.Pipe(duplex=False)
+        pool = ProcessPoolExecutor(processes, context, _begin, (recipe, given, level))
     except OSError as error:
         raise EngineError(
             f"processes cannot be started: {error}; mount /dev/shm, or use one core: taskset -c 0"
         ) from error
+    follower = Thread(target=_follow, args=(units, report), daemon=True)
+    follower.start()
     try:
-        with _reported(units, report):
-            yield pool
+        yield pool
     except BrokenProcessPool as error:
         raise EngineError(
             "a worker process died, perhaps for want of memory; close other programs or allow "
@@ -123,30 +121,24 @@ def _pool(
     finally:
         WORKERS.end()
         pool.shutdown(cancel_futures=True)
+        given.close()  # the last end that could be written to
+        follower.join()
+        WORKERS.running.clear()
 
 
-@contextmanager
-def _reported(units: Units, report: Progress) -> Iterator[None]:
-    """Context in which progress that other processes put into a queue is reported."""
-
-    def follow() -> None:
-        while (found := units.get()) is not None:
-            process, done = found
+def _follow(units: Connection, report: Progress) -> None:
+    """Report units of finished work, each with the process that did it, until all have ended."""
+    with units, suppress(EOFError):
+        while True:
+            process, done = units.recv()
             WORKERS.running.add(process)
             report(done)
-
-    thread = Thread(target=follow, daemon=True)
-    thread.start()
-    yield
-    # Not after an error: a process that died may hold the lock of the queue for ever.
-    units.put(None)
-    thread.join()
 
 
 _WORK: list[Callable[[Any], Any]] = []  # of a worker process: its only function of a job or tile
 
 
-def _begin(recipe: Recipe[Any, Any], units: Units, level: int) -> None:
+def _begin(recipe: Recipe[Any, Any], units: Connection, level: int) -> None:
     """Prepare a worker process: one thread, as other processes use the other cores."""
     import torch  # noqa: PLC0415 - only where there is work
 
@@ -156,8 +148,14 @@ def _begin(recipe: Recipe[Any, Any], units: Units, level: int) -> None:
     threadpool_limits(1)
     if level != logging.NOTSET:  # else the program of the user decides what is logged
         log_to_stderr(level)
-    process, followed = os.getpid(), cache(recipe)  # by the first job, whose error it may be
-    _WORK.append(lambda job: followed()(job, lambda done: units.put((process, done))))
+    process, one_at_a_time = os.getpid(), Lock()
+
+    def report(done: int) -> None:
+        with one_at_a_time:  # of this process; so few bytes are not mixed with those of others
+            units.send((process, done))
+
+    followed = cache(recipe)  # called by the first job, whose error it may be
+    _WORK.append(lambda job: followed()(job, report))
 
 
 def _end_with_parent() -> None:
