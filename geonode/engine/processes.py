@@ -132,7 +132,8 @@ def _follow(units: Connection, report: Progress) -> None:
         while True:
             process, done = units.recv()
             WORKERS.running.add(process)
-            report(done)
+            if done:
+                report(done)
 
 
 _WORK: list[Callable[[Any], Any]] = []  # of a worker process: its only function of a job or tile
@@ -156,6 +157,7 @@ def _begin(recipe: Recipe[Any, Any], units: Connection, level: int) -> None:
 
     followed = cache(recipe)  # called by the first job, whose error it may be
     _WORK.append(lambda job: followed()(job, report))
+    units.send((process, 0))  # so that its use counts from now on
 
 
 def _end_with_parent() -> None:
