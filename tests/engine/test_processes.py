@@ -16,7 +16,7 @@ from geonode.engine.forking import prepare, processes_for, processes_for_tiles
 from geonode.engine.local import Engine, open_engine
 from geonode.engine.processes import finished
 from geonode.errors import EngineError, GeometryError, SpectraError
-from geonode.observation.usage import WORKERS, Usage, resident_memory
+from geonode.observation.usage import WORKERS, Usage, own_memory, resident_memory
 from tests.engine import tiles
 from tests.storage.damage import contents
 
@@ -134,15 +134,16 @@ def in_a_program(folder, *lines, **environment):
     )
 
 
-def busy_and_logging(seconds):
-    """Logs, takes memory and processor time, and tells which process does."""
+def busy_and_logging(seconds, size=8):
+    """Logs, takes processor time and some bytes of memory, and tells which process does."""
 
     def work(tile, report):
         logging.getLogger("geonode.tests").info("tile %d", tile)
-        held, end = np.ones(10_000_000), time.process_time() + seconds
+        held, end = np.ones(size // 8), time.process_time() + seconds
         while time.process_time() < end:
             held += 1
         report(1)
+        time.sleep(seconds)  # until its memory has been looked at
         return os.getpid()
 
     return work
@@ -190,11 +191,12 @@ def test_an_error_of_the_recipe_is_its_own(engine):
 def test_what_workers_use_counts(engine, monkeypatch):
     monkeypatch.setattr(WORKERS, "_peak", 0)
     processes, used, peak = [], Usage(2), resident_memory().peak
-    busy = partial(busy_and_logging, 0.3)
+    size, before = own_memory() + 100_000_000, WORKERS.seconds  # more than this process has
+    busy = partial(busy_and_logging, 0.3, size)
     engine.work(busy, range(2), lambda _, one: processes.append(one), used.count, 2)
-    assert used.last > 80e6
-    assert resident_memory().peak - peak > len(set(processes)) * 80e6
-    assert WORKERS.seconds >= 0.6
+    assert used.last > size
+    assert resident_memory().peak - peak > len(set(processes)) * size
+    assert WORKERS.seconds - before >= 0.6
     assert not WORKERS.running
 
 
