@@ -49,6 +49,12 @@ class Panels:
             rule[2] / half[..., None],
         )
 
+    def to(self, device: torch.device, dtype: torch.dtype) -> "Panels":
+        """Panels on a device in a format. Gaps that it does not resolve keep their width."""
+        parts = (self.positions, self.nodes, self.weights, self.differentiation)
+        # Cast first, as a device without float64 cannot hold a double.
+        return Panels(*(part.to(dtype).to(device) for part in parts))
+
     def evaluate(self, metric: Metric, wavelengths: Float[Tensor, "wavelength"]) -> "PanelMetric":
         """Metrics on the panels: one for every model, or one for all of them."""
         panels, nodes = self.nodes.shape[1:]

@@ -52,6 +52,24 @@ def test_the_maximum_speed_is_that_at_the_slowest_node_or_concentration_of_the_p
         assert torch.equal(found[model][..., FINAL], b.expand(-1, 3))
 
 
+def test_gaps_that_single_precision_does_not_resolve_keep_their_width():
+    """Levels over nine decades on a linear chart."""
+    metric, narrow = random_metric(52, 2.0), 1e-9
+    levels = [-1.0, -1 + narrow, -1 + 3 * narrow, 0.5, 1.0]
+    positions = torch.tensor([levels], dtype=torch.float64)
+    exact = Panels.between(positions, 3)
+    rounded = exact.to(CPU, torch.float32)
+    assert rounded.positions.diff()[0, 0] == 0
+    one = Metric(metric.network.to(CPU, torch.float32))
+    found, expected = (
+        panels.evaluate(by, WAVELENGTHS.to(panels.positions))
+        .stations()
+        .features(SOURCE[:1], TARGET[:1])
+        for panels, by in ((rounded, one), (exact, metric))
+    )
+    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=0)
+
+
 def test_metric_and_symbol_at_the_nodes():
     metric, errors = random_metric(52, 2.0, models=2), []
     for quadrature in (4, 8, 16, 32):
