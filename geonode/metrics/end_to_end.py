@@ -32,7 +32,7 @@ from geonode.geometry.trainable import TrainablePerceptron
 from geonode.spectra.series import Series
 from geonode.training.batches import Batch
 from geonode.training.context import TrainingRun
-from geonode.training.folds import training_wavelengths
+from geonode.training.folds import SOURCES, training_wavelengths
 from geonode.training.footprint import (
     OF_GAP,
     OF_NODE,
@@ -99,7 +99,8 @@ class EndToEnd:
         """Memory of a step."""
         levels, width, block = len(self.series.signal), len(self._chosen), self.parameters
         nodes = (levels - 1) * block.quadrature_nodes + levels
-        rows = math.ceil(nodes * width / (levels * (levels - 1)))  # shared out over the pairs
+        pairs = levels * min(SOURCES, levels - 1)
+        rows = math.ceil(nodes * width / pairs)  # shared out over the pairs
         pair = width * bytes_of_row(OF_PAIR_WITH_METRIC + OF_GAP * (levels - 1), device)
         of_nodes = nodes * width * bytes_of_row(OF_NODE, device)
         return Footprint(rows, of_nodes, pair)

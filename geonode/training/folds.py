@@ -16,6 +16,9 @@ from torch import Tensor
 from geonode.geodesics.problem import ordered_pairs
 from geonode.spectra.series import level_names
 
+SOURCES = 4
+"""Largest number of training levels from which geodesics to a training level are trained on."""
+
 
 @dataclass(frozen=True)
 class Fold:
@@ -64,9 +67,19 @@ class Fold:
 
     @cached_property
     def training_pairs(self) -> Int[Tensor, "pair"]:
-        """Indices into `ordered_pairs` of the pairs between training levels."""
+        """Indices into `ordered_pairs` of the pairs between training levels to train on.
+
+        Pairs grow with the square of the levels. In a long series every level is therefore the
+        target, and the source, of `SOURCES` others alone: both neighbours, and others evenly
+        spaced by rank. The last level has the first one as its neighbour.
+        """
+        count = len(self.training)
+        steps = np.linspace(1, count - 1, min(SOURCES, count - 1)).round().astype(int)
+        used = torch.zeros(self.levels, self.levels, dtype=torch.bool)
+        for step in steps.tolist():
+            used[self.training, np.roll(self.training, step)] = True
         source, target = ordered_pairs(self.levels)
-        return torch.nonzero(self._is_used(source) & self._is_used(target)).squeeze(1)
+        return torch.nonzero(used[source, target]).squeeze(1)
 
     def paths_to_left_out(
         self, features: Float[np.ndarray, "member fold pair training feature"] | None

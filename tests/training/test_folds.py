@@ -1,9 +1,12 @@
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geonode.training.folds import (
+    SOURCES,
     Fold,
     Standardisation,
     leave_one_out,
@@ -31,8 +34,11 @@ def test_pairs_join_training_levels_alone(some):
     fold = Fold(3, some[0], tuple(sorted(some[1])))
     pairs, used = ordered_pairs(fold.levels), set(range(fold.levels)) - set(fold.left_out)
     assert fold.training == sorted(used)
-    training = {pairs[place] for place in fold.training_pairs.tolist()}
-    assert training == {pair for pair in pairs if set(pair) <= used}
+    training = [pairs[place] for place in fold.training_pairs.tolist()]
+    assert training == sorted(set(training))
+    assert all(set(pair) <= used for pair in training)
+    if len(used) <= SOURCES + 1:
+        assert training == [pair for pair in pairs if set(pair) <= used]
     assert fold.paths_to_left_out(None) is None
     if not fold.left_out:
         return
@@ -42,6 +48,21 @@ def test_pairs_join_training_levels_alone(some):
     assert [[pairs[int(place)] for place in row] for row in found] == [
         [(source, target) for target in fold.left_out] for source in sorted(used)
     ]
+
+
+@pytest.mark.parametrize(("levels", "left_out"), [(7, (3,)), (12, ()), (20, (0, 19)), (51, (25,))])
+def test_in_a_long_series_every_level_is_the_target_of_few_and_of_its_neighbours(levels, left_out):
+    fold = Fold(0, levels, left_out)
+    pairs = ordered_pairs(levels)
+    training = [pairs[place] for place in fold.training_pairs.tolist()]
+    ranks = {level: rank for rank, level in enumerate(fold.training)}
+    count = len(ranks)
+    for side in (0, 1):
+        assert Counter(pair[side] for pair in training) == dict.fromkeys(ranks, SOURCES)
+    steps = {(ranks[target] - ranks[source]) % count for source, target in training}
+    assert {1, count - 1} < steps
+    assert len(steps) == SOURCES
+    assert max(np.diff(sorted(steps))) <= -(-(count - 2) // (SOURCES - 1))  # evenly spaced
 
 
 @pytest.mark.parametrize(

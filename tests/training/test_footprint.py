@@ -10,7 +10,7 @@ from geonode.devices.device import Device
 from geonode.errors import TrainingError
 from geonode.metrics.end_to_end import EndToEnd, fit_metric
 from geonode.training.context import TrainingRun
-from geonode.training.folds import Fold
+from geonode.training.folds import SOURCES, Fold
 from geonode.training.footprint import Footprint
 from tests.devices.allocated import peak_bytes
 from tests.training.series import (
@@ -38,7 +38,7 @@ def test_a_pair_that_does_not_fit_is_refused():
 # against the profiler of torch
 
 LEVELS, WIDTH = 12, 31
-PAIRS = LEVELS * (LEVELS - 1)
+PAIRS = LEVELS * SOURCES
 WEIGHTS = 64 * 3 + 64 * 128 + 128 + 129  # of a metric; of a decoder three times 64 more
 
 
@@ -71,9 +71,9 @@ def allocated_in_training(kind, memory_mb, dtype):
 @pytest.mark.parametrize(
     ("kind", "memory_mb", "parts", "dtype"),
     [
-        ("metric", 4, 5, torch.float32),
+        ("metric", 3, 4, torch.float32),
         ("decoder", 100, 1, torch.float64),
-        ("decoder", 2, 4, torch.float32),
+        ("decoder", 1, 3, torch.float32),
     ],
 )
 def test_what_is_counted_is_what_torch_allocates(kind, memory_mb, parts, dtype, monkeypatch):
