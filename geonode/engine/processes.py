@@ -8,11 +8,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import cache, partial
-from multiprocessing import parent_process
+from multiprocessing import active_children, parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock, Thread, current_thread, main_thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -52,7 +52,8 @@ def finished(
             yield job, work(job, report)
         return
     with _pool(prepare(work.__module__), processes, partial(_itself, work), report) as pool:
-        running = {pool.submit(_work, job): job for job in jobs}
+        with _interrupted_later():
+            running = {pool.submit(_work, job): job for job in jobs}
         for future in as_completed(running):
             yield running[future], future.result()
 
@@ -82,7 +83,8 @@ class Processes:
             LOCAL.work(recipe, tiles, take, report, cores)
             return
         with _pool(self._context, processes, recipe, report) as pool:
-            running = [pool.submit(_work, tile) for tile in tiles]
+            with _interrupted_later():
+                running = [pool.submit(_work, tile) for tile in tiles]
             for tile, future in zip(tiles, running, strict=True):
                 take(tile, future.result())
 
@@ -111,9 +113,16 @@ def _pool(
         ) from error
     follower = Thread(target=_follow, args=(units, report), daemon=True)
     follower.start()
+    others = active_children()
     try:
         yield pool
-    except BrokenProcessPool as error:
+    except BaseException as error:
+        # A pool that broke, or was interrupted, while it started a process waits for it for ever.
+        for process in active_children():
+            if process not in others:
+                process.kill()
+        if not isinstance(error, BrokenProcessPool):
+            raise
         raise EngineError(
             "a worker process died, perhaps for want of memory; close other programs or allow "
             "fewer cores, and start again"
@@ -124,6 +133,22 @@ def _pool(
         given.close()  # the last end that could be written to
         follower.join()
         WORKERS.running.clear()
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Context that Ctrl-C interrupts at its end: a process that is half started would stay."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        for number in pressed[:1]:
+            signal.raise_signal(number)
 
 
 def _follow(units: Connection, report: Progress) -> None:

@@ -134,6 +134,26 @@ def in_a_program(folder, *lines, **environment):
     )
 
 
+@LINUX
+def test_ctrl_c_while_processes_are_started_waits_until_they_are_and_leaves_none(tmp_path):
+    done = in_a_program(
+        tmp_path,
+        "from multiprocessing import active_children, context",
+        "start = context.ForkServerProcess.start",
+        "def interrupted(process):",
+        "    os.kill(os.getpid(), signal.SIGINT)",
+        "    start(process)",
+        "    print('started', flush=True)",
+        "context.ForkServerProcess.start = interrupted",
+        "try:",
+        "    list(finished(waits, [1, 2], 2, print))",
+        "except KeyboardInterrupt:",
+        "    print('over', active_children())",
+    )
+    lines = [line for line in done.stdout.splitlines() if line != "at work"]
+    assert lines == ["started", "started", "over []"]
+
+
 def busy_and_logging(seconds, size=8):
     """Logs, takes processor time and some bytes of memory, and tells which process does."""
 
