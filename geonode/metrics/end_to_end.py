@@ -8,8 +8,7 @@ weights of the metric are what this produces.
 Where memory is short, gradients are summed over parts of the pairs. Every part then evaluates the
 metric at all quadrature nodes again, for they serve all pairs; the penalties on the nodes are the
 same for every part and count once, because parts are weighted by their share of the pairs. Memory
-falls for what belongs to pairs, which grow with the square of the number of concentrations, and not
-for the nodes, which grow with the number itself.
+falls for what belongs to pairs, and not for the nodes.
 """
 
 import math

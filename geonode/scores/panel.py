@@ -46,6 +46,11 @@ class PendingSeries(NamedTuple):
     fingerprint: str
     steps: int
 
+    @property
+    def work(self) -> int:
+        """Size of the work, by which the longest begins first: steps on pairs of levels."""
+        return self.steps * len(self.series.concentrations)
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -116,7 +121,7 @@ class Panel:
         """Score the pending series, and write the table after each.
 
         A series is scored in two independent parts, so that two processes help even with one
-        series. Long series come first, to keep all processes busy to the end.
+        series. Those with most work come first, to keep all processes busy to the end.
 
         Args:
             report: called after every step.
@@ -130,7 +135,7 @@ class Panel:
             EngineError: a process died.
         """
         device = self.device.shared(processes)
-        names = sorted(self.pending, key=lambda name: -self.pending[name].series.signal.size)
+        names = sorted(self.pending, key=lambda name: -self.pending[name].work)
         jobs = [
             Job(name, part, self.pending[name].series, self.parameters, device)
             for name in names
