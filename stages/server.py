@@ -95,8 +95,8 @@ def _context() -> str:
     """Digest of what a process has from others, but for its terminal and the name of the stage."""
     environment = {name: value for name, value in os.environ.items() if name != "DVC_STAGE"}
     cores = sorted(os.sched_getaffinity(0))
-    parts = (sys.executable, sys.flags, str(Path.cwd()), os.getsid(0), cores, environment)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    place = (sys.executable, sys.flags, str(Path.cwd()), os.getsid(0))
+    return hashlib.sha256(repr((place, cores, sorted(environment.items()))).encode()).hexdigest()
 
 
 @contextmanager
@@ -116,21 +116,30 @@ def serve() -> None:
 
     began, context = time.time_ns(), _context()  # before torch changes the environment
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with _listener() as listener:
+        _import()
+        request = _next_request(listener, context, _Code.since(began))
+    if request is not None:
+        runpy.run_module(f"stages.{request.stage}", run_name="__main__", alter_sys=True)
+
+
+@contextmanager
+def _listener() -> Iterator[socket.socket]:
+    """Context with the socket that stages connect to, and no other user."""
     SOCKET.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        before = os.umask(0o077)  # no other user may connect
+        before = os.umask(0o077)
         listener.bind(str(SOCKET))
         os.umask(before)
         listener.listen()
-        place = SOCKET.stat().st_ino
-        _import()
-        request = _next_request(listener, context, _Code.since(began))
-    if request is None:
-        with suppress(FileNotFoundError):
-            if SOCKET.stat().st_ino == place:  # else there is a later server
-                SOCKET.unlink()
-        return
-    runpy.run_module(f"stages.{request.stage}", run_name="__main__", alter_sys=True)
+        place, server = SOCKET.stat().st_ino, os.getpid()
+        try:
+            yield listener
+        finally:
+            with suppress(FileNotFoundError):
+                # Not by a process that was forked, and not the socket of a later server.
+                if os.getpid() == server and SOCKET.stat().st_ino == place:
+                    SOCKET.unlink()
 
 
 def _import() -> None:
@@ -176,9 +185,10 @@ def _next_request(listener: socket.socket, context: str, code: _Code) -> Request
             client, _ = listener.accept()
         except TimeoutError:
             return None
-        with client, suppress(ConnectionError):  # of a process that was killed
+        with client, suppress(ConnectionError, TimeoutError):  # of a process that was killed
             if code.has_changed:
                 return None
+            client.settimeout(IDLE)
             client.send(context.encode())
             message, terminal, *_ = socket.recv_fds(client, LONGEST, 3)
             if not message:

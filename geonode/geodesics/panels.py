@@ -33,14 +33,25 @@ class Panels:
     differentiation: Float[Tensor, "model panel node node"]
 
     @classmethod
-    def between(cls, positions: Float[Tensor, "model concentration"], nodes: int) -> "Panels":
-        """Gauss-Legendre panels with this many nodes between neighbouring positions."""
+    def between(
+        cls,
+        positions: Float[Tensor, "model concentration"],
+        nodes: int,
+        gaps: Float[Tensor, "model panel"] | None = None,
+    ) -> "Panels":
+        """Gauss-Legendre panels between neighbouring positions.
+
+        Args:
+            positions: ascending.
+            nodes: number of nodes of a panel.
+            gaps: widths of the panels, where the format of the positions may not resolve them.
+        """
         points, weights = np.polynomial.legendre.leggauss(nodes)
         rule = [
             torch.tensor(part, dtype=positions.dtype, device=positions.device)
             for part in (points, weights, _differentiation(points))
         ]
-        half = positions.diff(dim=1)[:, :, None] / 2
+        half = (positions.diff(dim=1) if gaps is None else gaps)[:, :, None] / 2
         middle = (positions[:, 1:] + positions[:, :-1])[:, :, None] / 2
         return cls(
             positions,
@@ -48,12 +59,6 @@ class Panels:
             half * rule[1],
             rule[2] / half[..., None],
         )
-
-    def to(self, device: torch.device, dtype: torch.dtype) -> "Panels":
-        """Panels on a device in a format. Gaps that it does not resolve keep their width."""
-        parts = (self.positions, self.nodes, self.weights, self.differentiation)
-        # Cast first, as a device without float64 cannot hold a double.
-        return Panels(*(part.to(dtype).to(device) for part in parts))
 
     def evaluate(self, metric: Metric, wavelengths: Float[Tensor, "wavelength"]) -> "PanelMetric":
         """Metrics on the panels: one for every model, or one for all of them."""

@@ -108,11 +108,15 @@ class EndToEnd:
         """Metrics of a batch, each with a decoder."""
         device, dtype, seed = run.device.place, run.device.training, self.parameters.seed
         charts = np.stack([self.positions[model.fold.index] for model in batch.models])
-        panels = Panels.between(torch.from_numpy(charts), self.parameters.quadrature_nodes)
+        panels = Panels.between(
+            on_device(charts, device, dtype),
+            self.parameters.quadrature_nodes,
+            on_device(np.diff(charts), device, dtype),
+        )
         return PreparedMetrics(
             run.trainable(batch.initial(SIZES, seed, METRIC_STREAM)),
             run.trainable(batch.initial(DECODER_SIZES, seed, DECODER_STREAM)),
-            panels.to(device, dtype),
+            panels,
             on_device(self.series.wavelengths[self._chosen], device, dtype),
             batch,
             training_targets(batch, self.series, self.parameters, dtype),

@@ -69,7 +69,11 @@ def test_a_process_that_dies_is_an_error():
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_is_left_where_the_caller_is_killed_or_its_user_interrupts(how):
-    code = "from tests.engine.test_processes import *; list(finished(waits, [1, 2], 2, print))"
+    code = (
+        "from tests.engine.test_processes import *\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background\n"
+        "list(finished(waits, [1, 2], 2, print))"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=Path(__file__).parents[2],
@@ -139,6 +143,7 @@ def test_ctrl_c_while_processes_are_started_waits_until_they_are_and_leaves_none
     done = in_a_program(
         tmp_path,
         "from multiprocessing import active_children, context",
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background",
         "start = context.ForkServerProcess.start",
         "def interrupted(process):",
         "    os.kill(os.getpid(), signal.SIGINT)",

@@ -198,7 +198,7 @@ def test_a_server_ends_when_nothing_comes_and_leaves_a_later_one_alone(tmp_path)
     source = tmp_path / "stages/server.py"
     text = source.read_text(encoding="utf-8")
     assert "IDLE = 20.0" in text
-    for seconds in (3.0, 1.0, 60.0):
+    for seconds in (5.0, 5.0, 60.0):
         source.write_text(text.replace("IDLE = 20.0", f"IDLE = {seconds}"), encoding="utf-8")
         project.serve()
         servers.append(told(project.start("validate"))["parent"])
