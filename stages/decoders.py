@@ -89,7 +89,7 @@ def _write_metrics(
             "loss": last,
             "weights": {
                 name: dict(zip(blend.decoders, weights.tolist(), strict=True))
-                for name, weights in zip(names, blend.weights_of_folds(), strict=True)
+                for name, weights in zip(names, blend.weights, strict=True)
             },
         },
     )

@@ -3,9 +3,7 @@
 The posterior over metrics gives its own intervals. The weights of several kinds, and the intervals
 of perceptrons, are learned by leave-one-out inside every fold: each training level of the fold is
 left out in turn, predicted from the rest, and compared with its spectrum. The left-out spectrum of
-the fold itself takes no part. A level between the others is predicted better than one at an end.
-Targets inside the training range therefore use the errors of the inner levels that are inside as
-well; targets outside use the errors of all of them, as only two are at an end.
+the fold itself takes no part.
 """
 
 import json
@@ -40,6 +38,10 @@ BLENDS: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
 
 COVERAGE = 0.9
 """Nominal coverage of the interval that is drawn and printed."""
+
+ODDS = {"posterior": 5.0, "path": 1.0}
+"""Weights of kinds whose errors inside a fold are equal. Chosen on simulated series, on which the
+posterior errs less (`docs/accuracy.md`)."""
 
 FEWEST_TO_WEIGH = 5
 """Fewest levels for weights; with fewer, inner folds would train on two and the first kind counts
@@ -87,15 +89,14 @@ class Blend:
 
     Attributes:
         decoders: decoders by kind.
-        weights: weight of every kind, for targets inside and outside of the training range; the
-            weights of a side add up to one.
+        weights: weights of the kinds; those of a fold add up to one.
         calibration: calibration of the intervals of perceptrons alone; None without inner folds.
         training: indices of the training wavelengths.
         wavelengths: number of wavelengths of a prediction.
     """
 
     decoders: dict[str, Decoders]
-    weights: Float[np.ndarray, "fold side kind"]
+    weights: Float[np.ndarray, "fold kind"]
     calibration: Calibration | None
     training: Int[np.ndarray, "training"]
     wavelengths: int
@@ -120,14 +121,14 @@ class Blend:
             decoders.predict(fold, series, concentrations, features)
             for decoders in self.decoders.values()
         ]
-        side = 1 - fold.spans(series.concentrations, concentrations).astype(int)
-        predicted = mixture(self.weights[fold.index, side], parts)
+        predicted = mixture(self.weights[fold.index], parts)
         deviation = predicted.deviation
         if predicted.half_widths is not None:
             half_width = predicted.half_widths.T[..., None] * deviation
             return Prediction(predicted, deviation, half_width)
         if self.calibration is None:
             return Prediction(predicted, deviation, None)
+        side = 1 - fold.spans(series.concentrations, concentrations).astype(int)
         return Prediction(predicted, *self.calibration.intervals(fold.index, side, deviation))
 
     @property
@@ -137,7 +138,7 @@ class Blend:
 
     def only(self, kind: str) -> "Blend":
         """Blend of one kind alone. Perceptrons then have no intervals."""
-        weights = np.ones((*self.weights.shape[:2], 1))
+        weights = np.ones((len(self.weights), 1))
         alone = {kind: self.decoders[kind]}
         return Blend(alone, weights, None, self.training, self.wavelengths)
 
@@ -167,15 +168,6 @@ class Blend:
             np.concatenate([part.scale for part in parts]),
             np.concatenate(half_widths, axis=1) if half_widths else None,
         )
-
-    def weights_of_folds(self) -> Float[np.ndarray, "fold kind"]:
-        """Weights of the kinds at the left-out level of every fold.
-
-        The last fold leaves nothing out; its weights are those inside the training range.
-        """
-        *outer, whole = leave_one_out(len(self.weights) - 1)
-        sides = [int(not fold.is_inside(fold.index)) for fold in outer]
-        return self.weights[range(whole.index + 1), [*sides, 0]]
 
     def require_series(self, path: Path, series: Series) -> None:
         """Refuse decoders that do not fit a series.
@@ -230,9 +222,12 @@ class Blend:
                 kind: KINDS[kind].from_tensors(_under(kind, tensors))
                 for kind in json.loads(metadata["kinds"])
             }
+            weights = tensors["weights"].numpy()
+            if weights.shape[1:] != (len(decoders),):
+                raise ValueError(f"weights of shape {weights.shape} for {len(decoders)} kinds")
             return cls(
                 decoders,
-                tensors["weights"].numpy(),
+                weights,
                 Calibration.from_tensors(tensors),
                 tensors["training"].numpy(),
                 int(metadata["wavelengths"]),
@@ -302,8 +297,8 @@ def fit_blend(
     }
     decoders = {kind: of_kind for kind, (of_kind, _) in fitted.items()}
     history = max((history for _, history in fitted.values()), key=len)
-    weights = np.zeros((len(outer.folds), 2, len(kinds)))
-    weights[..., 0] = 1
+    weights = np.zeros((len(outer.folds), len(kinds)))
+    weights[:, 0] = 1
     calibration = None
     if inner is not None and _needs_inner_folds(kinds, len(series.concentrations)):
         inside = InnerPredictions.of(series, len(kinds), outer.folds)
@@ -312,7 +307,7 @@ def fit_blend(
             inside.enter(place, inner.folds, of_inner, inner_features)
             inside.enter(place, outer.folds[:-1], decoders[kind], features)
         if "posterior" in kinds:  # which has intervals of its own
-            weights = inside.weights(outer.folds)
+            weights = inside.weights(np.array([ODDS[kind] for kind in kinds]))
         else:
             calibration = inside.calibration(outer.folds)
     training = training_wavelengths(len(series.axis), parameters.wavelengths)

@@ -11,9 +11,9 @@ from geonode.posterior.prior import PROBABILITIES
 from geonode.spectra.series import Series
 from geonode.training.folds import Fold
 
-POWER = 2
-"""A kind's weight falls with this power of its mean squared error."""
-
+SMALLEST_SHARE = 0.01
+"""Smallest share of the best kind's mean squared error as which a squared error counts, so that no
+spectrum that happens to be predicted exactly decides alone."""
 
 SMALLEST_CALIBRATION_SET = 3
 """Fewest inner levels to calibrate an interval on; with fewer, levels at the ends count as well."""
@@ -67,17 +67,21 @@ class InnerPredictions:
             self.deviation[kind, inside, targets] = predicted.deviation
             self.known[inside, targets] = True
 
-    def weights(self, folds: list[Fold]) -> Float[np.ndarray, "fold side kind"]:
-        """Weights of the kinds by their squared errors inside and outside of the training range."""
-        sides = []
-        for fold in folds:
-            for levels in self._levels(fold):
-                off = self.predicted[:, fold.index, levels] - self.series.signal[levels]
-                errors = (off**2).mean((1, 2))
-                smallest = max(errors.min(), np.finfo(float).tiny)
-                weights = (np.maximum(errors, smallest) / smallest) ** -POWER
-                sides.append(weights / weights.sum())
-        return np.stack(sides).reshape(len(folds), 2, -1)
+    def weights(self, odds: Float[np.ndarray, "kind"]) -> Float[np.ndarray, "fold kind"]:
+        """Weights of the kinds: their odds, divided by the geometric means of their squared errors.
+
+        Args:
+            odds: weights of kinds whose errors are equal.
+        """
+        squares = ((self.predicted - self.series.signal) ** 2).mean(3)
+        found = []
+        for known, of_kinds in zip(self.known, squares.swapaxes(0, 1), strict=True):
+            errors = of_kinds[:, known]
+            smallest = max(SMALLEST_SHARE * errors.mean(1).min(), np.finfo(float).tiny)
+            logarithms = np.log(np.maximum(errors, smallest)).mean(1)
+            weights = odds * np.exp(logarithms.min() - logarithms)
+            found.append(weights / weights.sum())
+        return np.stack(found)
 
     def calibration(self, folds: list[Fold]) -> Calibration:
         """Calibration of the intervals of the only kind."""
@@ -89,7 +93,8 @@ class InnerPredictions:
             np.zeros((*shape, len(self.series.signal)), dtype=bool),
         )
         for fold in folds:
-            inside, known = self._levels(fold)
+            known = np.flatnonzero(self.known[fold.index]).tolist()
+            inside = [level for level in known if fold.without(level).is_inside(level)]
             enough = len(inside) >= SMALLEST_CALIBRATION_SET
             for side, levels in enumerate((inside if enough else known, known)):
                 place = (fold.index, levels)
@@ -97,9 +102,3 @@ class InnerPredictions:
                 found.residual[fold.index, side], found.factors[fold.index, side] = judged
                 found.calibration_set[fold.index, side, levels] = True
         return found
-
-    def _levels(self, fold: Fold) -> tuple[list[int], list[int]]:
-        """Levels whose errors count for targets inside and outside of a fold's training range."""
-        known = np.flatnonzero(self.known[fold.index]).tolist()
-        inside = [level for level in known if fold.without(level).is_inside(level)]
-        return inside or known, known

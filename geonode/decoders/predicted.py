@@ -40,20 +40,24 @@ class Predicted:
         return cls(mean, (draws - mean[:, None]) / max(1, draws.shape[1] - 1) ** 0.5)
 
 
-def mixture(weights: Float[np.ndarray, "target kind"], parts: list[Predicted]) -> Predicted:
+def mixture(weights: Float[np.ndarray, "kind"], parts: list[Predicted]) -> Predicted:
     """Mean and covariance of a mixture of distributions.
 
     Args:
-        weights: weights of the distributions for every target; they add up to one.
+        weights: weights of the distributions; they add up to one.
         parts: the distributions. Half widths and metric of the mixture are those of the first
             distribution that has some.
     """
     spectra = np.stack([part.spectra for part in parts], axis=1)
-    mean = np.einsum("tk,tkw->tw", weights, spectra)
+    mean = np.einsum("k,tkw->tw", weights, spectra)
     roots = np.sqrt(weights)
-    within = [roots[:, k, None, None] * part.factors for k, part in enumerate(parts)]
-    between = roots[..., None] * (spectra - mean[:, None])
-    even = [weights[:, k] * part.even for k, part in enumerate(parts) if part.even is not None]
+    within = [root * part.factors for root, part in zip(roots, parts, strict=True)]
+    between = roots[:, None] * (spectra - mean[:, None])
+    even = [
+        weight * part.even
+        for weight, part in zip(weights, parts, strict=True)
+        if part.even is not None
+    ]
     of_posterior = next((part for part in parts if part.half_widths is not None), parts[0])
     return Predicted(
         mean,

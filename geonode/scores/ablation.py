@@ -192,7 +192,7 @@ def baselines(name: str, series: Series) -> list[AblationRow]:
 
 def _alone(decoders: PosteriorDecoders, series: Series) -> Blend:
     folds = len(leave_one_out(len(series.concentrations)))
-    weights, wavelengths = np.ones((folds, 2, 1)), len(series.axis)
+    weights, wavelengths = np.ones((folds, 1)), len(series.axis)
     chosen = np.arange(wavelengths)
     return Blend({"posterior": decoders}, weights, None, chosen, wavelengths)
 

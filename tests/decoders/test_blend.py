@@ -98,45 +98,51 @@ ONE_OR_THREE, TWO_OR_ONE = inside_or_not(1.0, 3.0), inside_or_not(2.0, 1.0)
 # weights
 
 
-def test_weights_by_hand(known_errors):
-    """Squared errors of 1 and 4 inside, of 9 and 1 at the ends; weights fall with their square."""
+def test_weights_by_hand(known_errors, monkeypatch):
+    """Squared errors of 1 and 4 inside, of 9 and 1 at the ends, of kinds with odds of 1 and 3."""
+    monkeypatch.setattr(blend_module, "ODDS", {"path": 1.0, "posterior": 3.0})
     known_errors({"path": ONE_OR_THREE, "posterior": TWO_OR_ONE}, deviation=0.5)
     blend, features, *_ = fit(SERIES)
-    # Two of four inner levels are ends of a fold's training range: (9 + 1 + 1 + 9) / 4 = 5, and
-    # (1 + 4 + 4 + 1) / 4 = 2.5. With nothing left out they are two of five: 21 / 5 and 14 / 5.
-    inside, outside = [16 / 17, 1 / 17], [1 / 5, 4 / 5]
-    expected = [[inside, outside]] * LEVELS + [[inside, [4 / 13, 9 / 13]]]
+    # Two of four inner levels are ends of a fold's training range: the geometric means are
+    # (1 * 1 * 9 * 9)^(1/4) = 3 and (4 * 4 * 1 * 1)^(1/4) = 2. With nothing left out they are two
+    # of five: 9^(2/5) and 4^(3/5).
+    path, posterior = 9**-0.4, 3 * 4**-0.6
+    last = [path / (path + posterior), posterior / (path + posterior)]
+    expected = [[2 / 11, 9 / 11]] * LEVELS + [last]
     np.testing.assert_allclose(blend.weights, expected)
-    # An end that is left out is outside of the training range; all others are inside.
-    by_fold = [outside, inside, inside, inside, outside, inside]
-    np.testing.assert_allclose(blend.weights_of_folds(), by_fold)
     found = blend.left_out(SERIES, features)
-    end, middle = 0.2 * 3 + 0.8 * 1, (16 * 1 + 1 * 2) / 17
+    end, middle = (2 * 3 + 9 * 1) / 11, (2 * 1 + 9 * 2) / 11
     off = found.spectra - SERIES.signal
     np.testing.assert_allclose(off[:, 0], [end, middle, middle, middle, end])
     # Two values of weights p and q that differ by d have the variance p q d^2.
-    np.testing.assert_allclose(found.deviation[2], (0.25 + 16 / 17**2) ** 0.5)
-    np.testing.assert_allclose(found.deviation[0], (0.25 + 0.2 * 0.8 * 2**2) ** 0.5)
+    np.testing.assert_allclose(found.deviation[2], (0.25 + 18 / 11**2) ** 0.5)
+    np.testing.assert_allclose(found.deviation[0], (0.25 + 18 / 11**2 * 2**2) ** 0.5)
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("others", [1e-200, 1e-3])
-def test_a_perfect_kind_has_all_the_weight_and_a_tie_is_shared(known_errors, others):
-    known_errors({"path": inside_or_not(0.0, 1e-3), "posterior": inside_or_not(others, 1e-3)})
+@pytest.mark.parametrize(("others", "shares"), [(1e-200, [1, 5]), (1e-3, [1, 0])])
+def test_a_perfect_kind_has_all_the_weight_and_a_tie_is_shared_by_odds(
+    known_errors, others, shares
+):
+    """The square of 1e-200 is no number."""
+    known_errors({"path": lambda *_: 0.0, "posterior": lambda *_: others})
     blend = fit(series(LEVELS, WAVELENGTHS, np.zeros((LEVELS, WAVELENGTHS))))[0]
-    expected = [0.5, 0.5] if others == 1e-200 else [1.0, 0.0]  # its square is no number
-    np.testing.assert_allclose(blend.weights[:, 0], [expected] * 6, atol=1e-12)
-    assert np.isfinite(blend.weights).all()
+    expected = [np.array(shares) / sum(shares)] * (LEVELS + 1)
+    np.testing.assert_allclose(blend.weights, expected, atol=1e-12)
 
 
-def test_where_no_inner_level_is_inside_those_at_the_ends_judge(known_errors):
-    """Of six levels, two inside every fold: those are the ends."""
-    known_errors({"path": ONE_OR_THREE, "posterior": TWO_OR_ONE})
-    blend = fit(series(6, WAVELENGTHS), inner=2)[0]
-    # Fold 2 knows 0 and 5 alone. Fold 0 has 1 and 5, and is used by all others as their lowest.
-    expected = [1 / (1 + 81), 81 / (1 + 81)]
-    np.testing.assert_allclose(blend.weights[2], [expected] * 2)
-    np.testing.assert_allclose(blend.weights[0, 0], [16 / 17, 1 / 17])
+def test_one_spectrum_that_is_predicted_exactly_does_not_decide(known_errors):
+    """Its squared error counts as a hundredth of the mean of the better kind."""
+    known_errors(
+        {
+            "path": lambda fold, target: 0.0 if target == 2 else 3.0,
+            "posterior": lambda fold, target: 2.0,
+        }
+    )
+    blend = fit(SERIES)[0]
+    # Of fold 0, whose levels are 1 to 4: means of (0 + 3 * 9) / 4 = 6.75 and 4.
+    path, posterior = (0.04 * 9**3) ** -0.25, 5 / 4
+    np.testing.assert_allclose(blend.weights[0, 0], path / (path + posterior))
 
 
 @pytest.mark.parametrize(("levels", "members"), [(LEVELS, 0), (FEWEST_TO_WEIGH - 1, 1)])
@@ -144,7 +150,7 @@ def test_without_inner_folds_or_with_few_levels_the_posterior_counts_alone(level
     measured = series(levels, WAVELENGTHS)
     blend, features, *_ = fit(measured, members=members)
     assert list(blend.decoders) == ["posterior", "path"]
-    np.testing.assert_array_equal(blend.weights, [[[1, 0]] * 2] * (levels + 1))
+    np.testing.assert_array_equal(blend.weights, [[1, 0]] * (levels + 1))
     found = blend.left_out(measured, features)
     expected = fit(measured, "posterior", members=0)[0].left_out(measured, None)
     np.testing.assert_allclose(found.spectra, expected.spectra, rtol=1e-12)
@@ -159,7 +165,7 @@ def test_without_inner_folds_or_with_few_levels_the_posterior_counts_alone(level
 )
 def test_a_kind_alone_has_all_the_weight(kind, members):
     blend, features = fitted(kind, members)
-    np.testing.assert_array_equal(blend.weights, np.ones((LEVELS + 1, 2, 1)))
+    np.testing.assert_array_equal(blend.weights, np.ones((LEVELS + 1, 1)))
     found = blend.left_out(SERIES, None if kind == "posterior" else features)
     spectra, deviations = left_out(blend.decoders[kind], SERIES, features)
     np.testing.assert_allclose(found.spectra, spectra, rtol=1e-6)
@@ -283,6 +289,9 @@ def test_what_holds_no_decoders_is_refused(written):
         absent = name.split("/")[-1]
         with pytest.raises(CorruptArtifactError, match=f"holds no decoders: '{absent}' is absent"):
             Blend.read(written)
+    write_weights(written, tensors | {"weights": torch.ones(LEVELS + 1, 2)}, metadata)
+    with pytest.raises(CorruptArtifactError, match=r"weights of shape \(6, 2\) for 1 kinds"):
+        Blend.read(written)
     write_weights(written, tensors, metadata | {"kinds": json.dumps(["oracle"])})
     with pytest.raises(CorruptArtifactError, match="holds no decoders: 'oracle' is absent"):
         Blend.read(written)

@@ -65,7 +65,7 @@ def known(formula, levels, errors, rows=None, chart=None, fold=-1, inside=None):
         np.tile(errors, (count + 1, 1, 1)),
         calibration_set,
     )
-    blend = Blend({}, np.ones((count + 1, 2, 1)), calibration, np.arange(2), signal.shape[1])
+    blend = Blend({}, np.ones((count + 1, 1)), calibration, np.arange(2), signal.shape[1])
     rows = np.zeros((1, signal.shape[1])) if rows is None else rows
     return of_fold(Known, levels, signal, blend, chart, fold, formula, rows)
 
@@ -80,7 +80,7 @@ def learned(levels, signal, fold=-1):
     """
     count, width = signal.shape
     decoders = {"posterior": PosteriorDecoders(packaged_prior())}
-    blend = Blend(decoders, np.ones((count + 1, 2, 1)), None, np.arange(2), width)
+    blend = Blend(decoders, np.ones((count + 1, 1)), None, np.arange(2), width)
     return of_fold(SpectralModel, levels, signal, blend, Chart.of("linear", None, levels), fold)
 
 
