@@ -109,19 +109,19 @@ def leave_two_out(levels: int, inner: int | None) -> list[Fold]:
     """Folds that leave out two levels: the inner folds of `leave_one_out`.
 
     A model of the fold without j and k serves two purposes: inside the fold without k it predicts
-    j, and inside the fold without j it predicts k.
+    j, and inside the fold without j it predicts k. The two are therefore as many ranks apart in
+    all folds, the last level being followed by the first: 1, half the levels, and evenly spaced
+    between.
 
     Args:
         levels: number of levels of the series.
-        inner: largest number of levels to leave out in turn inside every fold, evenly spaced, ends
-            included; None for all. Where k is chosen for j, j is used for k as well.
+        inner: largest number of levels to leave out in turn inside every fold; None for all.
     """
-    pairs = set()
-    for left_out in range(levels):
-        others = [level for level in range(levels) if level != left_out]
-        count = min(inner or levels, len(others))
-        chosen = np.linspace(0, len(others) - 1, count).round().astype(int)
-        pairs |= {tuple(sorted((left_out, others[place]))) for place in chosen.tolist()}
+    half = levels // 2
+    even = levels % 2 == 0  # half of an even number of levels is a step to one level, not two
+    steps = half if inner is None else min(half, (inner + even) // 2)
+    apart = np.linspace(1, half, steps).round().astype(int).tolist()
+    pairs = {tuple(sorted((k, (k + step) % levels))) for step in apart for k in range(levels)}
     return [Fold(index, levels, pair) for index, pair in enumerate(sorted(pairs))]
 
 

@@ -183,7 +183,7 @@ def whole(kind, measured, monkeypatch):
 
     def spy(entered, place, folds, decoders, features):
         enter(entered, place, folds, decoders, features)
-        if len(folds) == len(runs.inner.folds):
+        if folds == runs.inner.folds:
             at = tuple(np.array([fold.left_out for fold in folds]).T)
             said = [
                 part[place][at[::turn]]

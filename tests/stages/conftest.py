@@ -9,7 +9,6 @@ ROOT = Path(__file__).parents[2]
 
 SMALL = {
     "epochs: 300": "epochs: 3",
-    "members: 2": "members: 1",
     "wavelengths: 16": "wavelengths: 8",
     "step: 1.0": "step: 20.0",
     "resolution: 2000": "resolution: 200",

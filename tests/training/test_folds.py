@@ -87,21 +87,22 @@ def test_seeds_are_of_what_is_left_out_and_no_two_are_the_same():
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(4, 40), st.data())
-def test_some_levels_inside_every_fold_its_lowest_and_highest_among_them(levels, data):
+def test_as_many_levels_inside_every_fold_its_neighbours_among_them(levels, data):
     inner = data.draw(st.integers(2, levels - 1))
     found = leave_two_out(levels, inner)
     pairs = [fold.left_out for fold in found]
     assert pairs == sorted(set(pairs))
     assert [fold.index for fold in found] == list(range(len(pairs)))
-    assert len(pairs) <= levels * inner
     for k in range(levels):
-        partners = sorted({*sum((pair for pair in pairs if k in pair), ())} - {k})
-        others = [level for level in range(levels) if level != k]
-        assert len(partners) >= inner
-        assert {others[0], others[-1]} <= set(partners)
-        # Evenly spaced, or more: no gap is wider than the even one, rounded up.
-        gaps = np.diff([others.index(partner) for partner in partners])
-        assert gaps.max() <= -(-(levels - 2) // (inner - 1))
+        partners = {*sum((pair for pair in pairs if k in pair), ())} - {k}
+        # All folds have equally many. Of an odd number of levels that is an even number.
+        assert len(partners) == 2 * len(pairs) / levels
+        assert inner - 1 <= len(partners) <= inner
+        assert {(k - 1) % levels, (k + 1) % levels} <= partners
+        # Evenly spaced from the neighbours to the level furthest away.
+        apart = sorted({min((other - k) % levels, (k - other) % levels) for other in partners})
+        gaps = np.diff(apart)
+        assert len(apart) == 1 or (apart[-1] == levels // 2 and gaps.max() - gaps.min() <= 1)
     if inner == levels - 1:
         assert pairs == [(j, k) for j in range(levels) for k in range(j + 1, levels)]
         assert found == leave_two_out(levels, None) == leave_two_out(levels, levels + inner)
