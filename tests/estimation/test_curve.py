@@ -111,7 +111,7 @@ class Unused(PosteriorDecoders):
 
 def test_a_blend_estimates_by_its_posterior_alone():
     alone = learned(np.array(LEVELS), straight(LEVELS) + noise(len(LEVELS), 0.01))
-    weights = np.full((len(LEVELS) + 1, 2, 2), 0.5)
+    weights = np.full((len(LEVELS) + 1, 2), 0.5)
     decoders = {"path": Unused(packaged_prior()), **alone.blend.decoders}
     blend = replace(alone.blend, decoders=decoders, weights=weights)
     found, expected = (Curve.of(model) for model in (replace(alone, blend=blend), alone))
