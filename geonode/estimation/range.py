@@ -12,17 +12,18 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy.interpolate import PchipInterpolator
 
 from geonode.errors import TrainingError
 
 BEYOND = 1.5
 """Reach of the range beyond the levels, in steps of concentration or of its logarithm."""
 
-KNOTS = 33  # on a linear scale, and again on a logarithmic one
-DECADES = 30.0  # lowest positive level over the lowest knot on the logarithmic scale
+KNOTS = 40
+RANKS = 2.0  # length of the scale of ranks in the placement of the knots; others have length 1
+LOWEST = 1 / 30  # begin of the logarithmic scale, relative to the lowest positive level
+REFINED = 16  # cells between two knots, over which sqrt(g) is integrated
 NODES = 1025
-TOO_NEAR = 1e-6
-"""Smallest distance of two knots, relative to the concentration and to the linear step."""
 
 
 class Nodes(NamedTuple):
@@ -59,25 +60,33 @@ def believable_range(levels: Float[np.ndarray, "level"]) -> tuple[float, float]:
         high = max(high, last * (last / before) ** BEYOND)
     if first > 0:
         low = min(low, first * (first / second) ** BEYOND)
-    return low if low > _lowest_knot(levels) else 0.0, high
+    return low if low > _lowest_on_logarithm(levels) else 0.0, high
 
 
 def knots_over_range(levels: Float[np.ndarray, "level"]) -> Float[np.ndarray, "knot"]:
-    """Knots over the believable range, dense on linear and logarithmic charts.
+    """Knots over the believable range, evenly spaced on the sum of three scales.
+
+    These are a linear and a logarithmic scale and that of the rank among the levels. So knots are
+    dense where spectra change with the concentration, with its logarithm, or as levels are dense.
 
     Args:
         levels: training levels, ascending, none negative, not all zero.
     """
     low, high = believable_range(levels)
-    lowest = max(low, _lowest_knot(levels))
-    knots = np.union1d(np.linspace(low, high, KNOTS), np.geomspace(lowest, high, KNOTS))
-    step = (high - low) / (KNOTS - 1)
-    return knots[np.diff(knots, prepend=-1.0) > TOO_NEAR * np.minimum(knots, step)]
+    lowest = max(low, _lowest_on_logarithm(levels))
+    borders = np.unique([low, *levels, high])
+    scales = np.linspace(low, high, NODES), np.geomspace(lowest, high, NODES), borders
+    dense = np.unique(np.concatenate(scales))
+    linear = (dense - low) / (high - low)
+    logarithmic = np.log(np.maximum(dense / lowest, 1)) / np.log(high / lowest)
+    rank = np.interp(dense, borders, np.linspace(0, 1, len(borders)))
+    place = linear + logarithmic + RANKS * rank
+    return np.interp(np.linspace(0, place[-1], KNOTS), place, dense)
 
 
-def _lowest_knot(levels: np.ndarray) -> float:
-    """Lowest positive knot on the logarithmic scale."""
-    return float(levels[levels > 0].min() / DECADES)
+def _lowest_on_logarithm(levels: np.ndarray) -> float:
+    """Begin of the logarithmic scale of the knots."""
+    return float(levels[levels > 0].min() * LOWEST)
 
 
 def nodes_on_metric(
@@ -90,7 +99,7 @@ def nodes_on_metric(
     Args:
         levels: training levels, ascending, none negative.
         knots: knots of `knots_over_range`.
-        sqrt_metric: sqrt(g) at the knots, positive; linear in between.
+        sqrt_metric: sqrt(g) at the knots, positive.
 
     Raises:
         TrainingError: sqrt(g) is not finite, or the levels are too small a part of the range.
@@ -100,12 +109,13 @@ def nodes_on_metric(
             f"estimation: found predictions that are not finite between {knots[0]:g} and "
             f"{knots[-1]:g}, expected levels over fewer decades"
         )
-    steps = (sqrt_metric[1:] + sqrt_metric[:-1]) / 2 * np.diff(knots)
+    between, sqrt_metric = _refined(levels, knots, sqrt_metric)
+    steps = (sqrt_metric[1:] + sqrt_metric[:-1]) / 2 * np.diff(between)
     lengths = np.concatenate([[0.0], np.cumsum(steps)])
     shares = lengths / lengths[-1]
     places = np.linspace(0, 1, NODES)
     borders = np.concatenate([[0.0], (places[1:] + places[:-1]) / 2, [1.0]])
-    fine, edges = (np.interp(where, shares, knots) for where in (places, borders))
+    fine, edges = (np.interp(where, shares, between) for where in (places, borders))
     below, beyond = fine < levels[0], fine > levels[-1]
     if (below | beyond).all():
         raise TrainingError(
@@ -117,4 +127,20 @@ def nodes_on_metric(
     mass = np.full(NODES, (len(levels) - 1) / width[~below & ~beyond].sum())
     for part in (below, beyond):
         mass[part] = 1 / max(width[part].sum(), np.finfo(float).tiny)
-    return Nodes(knots, shares, fine, edges, np.log(width * mass))
+    return Nodes(knots, shares[::REFINED], fine, edges, np.log(width * mass))
+
+
+def _refined(
+    levels: np.ndarray, knots: np.ndarray, sqrt_metric: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Knots with `REFINED` cells between any two of them, and sqrt(g) there.
+
+    Its logarithm is interpolated by monotone cubics over a chart on which it is smooth, whether the
+    spectra follow the concentration or its logarithm: asinh(c / lowest positive level).
+    """
+    count = len(knots)
+    places = np.arange(REFINED * (count - 1) + 1) / REFINED
+    between = np.interp(places, np.arange(count), knots)
+    position = np.arcsinh(between / levels[levels > 0].min())
+    logarithm = PchipInterpolator(position[::REFINED], np.log(sqrt_metric))(position)
+    return between, np.exp(logarithm)

@@ -5,6 +5,7 @@ from geonode.errors import TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
 from geonode.estimation.range import (
+    KNOTS,
     NODES,
     believable_range,
     knots_over_range,
@@ -74,16 +75,19 @@ def test_levels_too_far_from_the_range_and_infinite_metrics_are_refused(
 
 
 @pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
-def test_knots_are_near_to_each_other_on_a_linear_and_on_a_logarithmic_scale(levels):
-    knots = knots_over_range(levels)
+def test_knots_are_near_to_each_other_on_every_scale(levels):
+    """Of the length of four scales, two of them those of ranks, a step is a 39th."""
+    knots, step = knots_over_range(levels), 4 / (KNOTS - 1)
     low, high = believable_range(levels)
-    assert (knots[0], knots[-1]) == pytest.approx((low, high))
+    assert (len(knots), knots[0], knots[-1]) == (KNOTS, low, high)
     assert (np.diff(knots) > 0).all()
-    assert np.diff(knots).max() <= high / 32 * (1 + 1e-12)
+    assert np.diff(knots).max() <= step * (high - low) * (1 + 1e-12)
     lowest = max(low, levels[levels > 0].min() / 30)
-    ratios = knots[2:] / knots[1:-1]
-    assert ratios.max() <= (high / lowest) ** (1 / 32) * (1 + 1e-9)
-    assert ratios.min() > 1 + 1e-6
+    above = knots[knots >= lowest]
+    assert (above[1:] / above[:-1]).max() <= (high / lowest) ** step * (1 + 1e-9)
+    gaps = len(np.unique([low, *levels, high])) - 1
+    held, _ = np.histogram(knots, levels)
+    assert held.min() >= int(2 / gaps / step)
 
 
 def nodes_of(sqrt_metric, levels):
@@ -96,8 +100,13 @@ def flat(concentrations):
 
 
 def rising(concentrations):
-    """The arc length is c + c^2 / 2, of which trapezoids are exact."""
+    """The arc length is c + c^2 / 2."""
     return 1 + concentrations
+
+
+def saturating(concentrations):
+    """The arc length is Langmuir's c / (c + 2)."""
+    return 2 / (concentrations + 2) ** 2
 
 
 @pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
@@ -112,17 +121,25 @@ def test_nodes_ascend_over_the_whole_range_and_edges_enclose_them(levels):
     assert (nodes.edges[1:-1] < nodes.fine[1:]).all()
 
 
-def test_nodes_are_even_on_the_arc_length():
+def test_nodes_of_a_flat_metric_are_even():
     even, high = nodes_of(flat, LOW_AND_HIGH), believable_range(LOW_AND_HIGH)[1]
     np.testing.assert_allclose(even.fine, np.linspace(0, high, NODES), rtol=1e-12, atol=1e-12)
-    nodes = nodes_of(rising, LOW_AND_HIGH)
-    whole = high + high**2 / 2
-    at_knots = (nodes.knots + nodes.knots**2 / 2) / whole
-    np.testing.assert_allclose(nodes.shares, at_knots, rtol=1e-12, atol=1e-15)
-    # Between two knots the arc length is taken as straight, off by half a square of their distance.
-    lengths = (nodes.fine + nodes.fine**2 / 2) / whole
-    atol = np.diff(nodes.knots).max() ** 2 / 8 / whole
-    np.testing.assert_allclose(lengths, np.linspace(0, 1, NODES), atol=atol)
+
+
+@pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
+@pytest.mark.parametrize(
+    ("sqrt_metric", "length"),
+    [(rising, lambda c: c + c**2 / 2), (saturating, lambda c: c / (c + 2))],
+)
+def test_nodes_are_even_on_the_arc_length(levels, sqrt_metric, length):
+    """To one node; trapezoids between the knots would be off by up to 18."""
+    nodes, (low, high) = nodes_of(sqrt_metric, levels), believable_range(levels)
+
+    def share(concentrations):
+        return (length(concentrations) - length(low)) / (length(high) - length(low))
+
+    np.testing.assert_allclose(nodes.shares, share(nodes.knots), rtol=0, atol=1 / NODES)
+    np.testing.assert_allclose(share(nodes.fine), np.linspace(0, 1, NODES), rtol=0, atol=1 / NODES)
 
 
 @pytest.mark.parametrize("levels", [LOW_AND_HIGH[:3], LOW_AND_HIGH, np.array(LEVELS)])
