@@ -18,7 +18,6 @@ def app(parameters: Parameters) -> str:
     """Score leave-one-out predictions and compare them with classical baselines."""
     from geonode.estimation.model import SpectralModel
     from geonode.geodesics.solved import read_features
-    from geonode.scores.baselines import BASELINES
     from geonode.scores.comparison import Comparison
     from geonode.scores.estimation import calibration_scores, estimate_left_out
     from geonode.scores.series_scores import band_scores, coverage, series_scores
@@ -37,7 +36,7 @@ def app(parameters: Parameters) -> str:
     held = None if half_width is None else coverage(measured, predicted, half_width)
     bands = parameters.validation.bands
     scores = series_scores(series.axis, levels, measured, predicted)
-    with progress("predicting with the baselines", len(BASELINES) + len(levels)) as report:
+    with progress("predicting with the baselines", 2 * len(levels)) as report:
         baselines = Comparison.of(series, report)
     with progress("estimating left-out concentrations", len(levels)) as report:
         estimated = estimate_left_out(model, report)
@@ -61,7 +60,7 @@ def app(parameters: Parameters) -> str:
     pooled = "undefined" if scores["pooled_r2"] is None else f"{scores['pooled_r2']:.4f}"
     return (
         f"leave-one-out: pooled R2 {pooled}, RMSE {scores['rmse']:.4g}; "
-        f"best baseline {best}: RMSE {baselines.scores[best]['rmse']:.4g}"
+        f"best baseline {best}: RMSE {baselines.rmse[best]:.4g}"
     )
 
 

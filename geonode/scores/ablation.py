@@ -185,8 +185,8 @@ def baselines(name: str, series: Series) -> list[AblationRow]:
     """
     found = Comparison.of(series)
     return [
-        AblationRow(MEASURED, name, 0, baseline, scores["rmse"], None, None)
-        for baseline, scores in found.scores.items()
+        AblationRow(MEASURED, name, 0, baseline, rmse, None, None)
+        for baseline, rmse in found.rmse.items()
     ]
 
 

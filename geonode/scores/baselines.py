@@ -1,69 +1,70 @@
 """Baselines: classical interpolation between measured spectra, which a learned model has to beat.
 
-A baseline takes the chart of the series, the concentrations of the training levels (ascending, at
-least three), their spectra and a concentration, and returns the spectrum it predicts there. Most
-predict from positions on the given chart; the three with a chart of their own predict from
-concentrations. The docstring of each describes its extrapolation.
+A baseline predicts spectra at some concentrations from the spectra of at least three training
+levels, ascending. Most predict from positions on the given chart of the series; the three processes
+with a chart of their own predict from concentrations. The docstring of each describes its
+extrapolation.
 """
 
 from collections.abc import Callable
-from operator import itemgetter
 
 import numpy as np
 from jaxtyping import Float
 from scipy.interpolate import CubicSpline, PchipInterpolator, make_interp_spline
 
-from geonode.metrics.gaussian_process import fit_process
+from geonode.metrics.gaussian_process import GaussianProcess, fit_process
 from geonode.scores.likelihood import most_likely
 from geonode.spectra.chart import Chart
 
-Positions = Float[np.ndarray, "level"]
 Concentrations = Float[np.ndarray, "level"]
 Spectra = Float[np.ndarray, "level wavelength"]
-Spectrum = Float[np.ndarray, "wavelength"]
-Predictor = Callable[[Float[np.ndarray, "level"], Spectra, float], Spectrum]
-"""Function of training levels, their spectra and a level, all as positions or concentrations."""
-
-Baseline = Callable[[Chart, Concentrations, Spectra, float], Spectrum]
+Positions = Float[np.ndarray, "level"]
+Targets = Float[np.ndarray, "target"]
+Predicted = Float[np.ndarray, "target wavelength"]
+Predictor = Callable[[Positions, Spectra, Targets], Predicted]
+"""Function of positions of training levels, their spectra, and positions to predict at."""
 
 TIE = 1e-12
 """Largest difference of equal distances (chart units), due to rounding."""
 
 
-def linear(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
+def linear(train_positions: Positions, train_spectra: Spectra, positions: Targets) -> Predicted:
     """Linear interpolation between neighbours, extrapolated by the first and the last line."""
-    return make_interp_spline(train_positions, train_spectra, k=1)(position)
+    return make_interp_spline(train_positions, train_spectra, k=1)(positions)
 
 
-def pchip(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
+def pchip(train_positions: Positions, train_spectra: Spectra, positions: Targets) -> Predicted:
     """Monotone cubic Hermite interpolation, extrapolated by the first and the last cubic.
 
     Source: Fritsch and Butland, SIAM J. Sci. Stat. Comput. 5, 300 (1984).
     """
-    return PchipInterpolator(train_positions, train_spectra)(position)
+    return PchipInterpolator(train_positions, train_spectra)(positions)
 
 
-def natural_cubic(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
+def natural_cubic(
+    train_positions: Positions, train_spectra: Spectra, positions: Targets
+) -> Predicted:
     """Cubic spline without curvature at its ends, extrapolated by straight lines."""
     spline = CubicSpline(train_positions, train_spectra, bc_type="natural")
-    inside = np.clip(position, train_positions[0], train_positions[-1])
-    return spline(inside) + (position - inside) * spline(inside, 1)
+    inside = np.clip(positions, train_positions[0], train_positions[-1])
+    return spline(inside) + (positions - inside)[:, None] * spline(inside, 1)
 
 
-def nearest(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
+def nearest(train_positions: Positions, train_spectra: Spectra, positions: Targets) -> Predicted:
     """Spectrum of the nearest level; of the lower level if two are equally near."""
-    distance = np.abs(train_positions - position)
-    return train_spectra[np.argmax(distance <= distance.min() + TIE)]
+    distance = np.abs(positions[:, None] - train_positions)
+    equal = distance <= distance.min(axis=1, keepdims=True) + TIE
+    return train_spectra[np.argmax(equal, axis=1)]
 
 
-def mean(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:  # noqa: ARG001
+def mean(train_positions: Positions, train_spectra: Spectra, positions: Targets) -> Predicted:  # noqa: ARG001
     """Mean of the training spectra at every position."""
-    return train_spectra.mean(axis=0)
+    return np.tile(train_spectra.mean(axis=0), (len(positions), 1))
 
 
 def gaussian_process(
-    train_positions: Positions, train_spectra: Spectra, position: float
-) -> Spectrum:
+    train_positions: Positions, train_spectra: Spectra, positions: Targets
+) -> Predicted:
     """Gaussian process with a constant x RBF + white kernel shared by all wavelengths.
 
     Every wavelength is centred on the mean of the training spectra, to which the prediction reverts
@@ -76,23 +77,25 @@ def gaussian_process(
     centre, scores, basis = _scores(train_spectra)
     scale = np.sqrt(np.mean(scores**2))
     if scale == 0:
-        return centre
-    weights = most_likely(train_positions, scores / scale).weights(train_positions, position)
+        return np.tile(centre, (len(positions), 1))
+    weights = most_likely(train_positions, scores / scale).weights(train_positions, positions)
     return centre + weights @ scores @ basis
 
 
 def process_with_trend(
-    train_positions: Positions, train_spectra: Spectra, position: float
-) -> Spectrum:
+    train_positions: Positions, train_spectra: Spectra, positions: Targets
+) -> Predicted:
     """Gaussian process about a straight line, to which the prediction reverts far outside.
 
     Length and noise maximise the restricted likelihood (`geonode.metrics.gaussian_process`).
     """
     process, _ = fit_process(train_positions, train_spectra, "linear")
-    return process.predict(train_positions, train_spectra, np.array([position]))[0]
+    return process.predict(train_positions, train_spectra, positions)
 
 
-def low_rank_pchip(train_positions: Positions, train_spectra: Spectra, position: float) -> Spectrum:
+def low_rank_pchip(
+    train_positions: Positions, train_spectra: Spectra, positions: Targets
+) -> Predicted:
     """PCHIP of the leading scores of the training spectra, without the noise of the others.
 
     Scores belong to the singular vectors of the spectra about their mean. Their number is the one
@@ -103,20 +106,20 @@ def low_rank_pchip(train_positions: Positions, train_spectra: Spectra, position:
     ranks = min(levels - 2, scores.shape[1])
     errors = np.zeros(ranks)
     for level in range(levels):
-        positions, others = np.delete(train_positions, level), np.delete(scores, level, axis=0)
-        by_rank = _of_every_rank(positions, others, train_positions[level])[:ranks]
+        known, others = np.delete(train_positions, level), np.delete(scores, level, axis=0)
+        by_rank = _of_every_rank(known, others, train_positions[[level]])[:ranks, 0]
         errors += np.sum((by_rank - scores[level]) ** 2, axis=1)
     best = int(np.argmin(errors))
-    return centre + _of_every_rank(train_positions, scores, position)[best] @ basis
+    return centre + _of_every_rank(train_positions, scores, positions)[best] @ basis
 
 
 def _of_every_rank(
-    train_positions: Positions, train_spectra: Spectra, position: float
-) -> Float[np.ndarray, "rank wavelength"]:
+    train_positions: Positions, train_spectra: Spectra, positions: Targets
+) -> Float[np.ndarray, "rank target wavelength"]:
     """Predictions by PCHIP of the leading scores, for every number of them."""
     centre, scores, basis = _scores(train_spectra)
-    predicted = PchipInterpolator(train_positions, scores)(position)
-    return centre + np.cumsum(predicted[:, None] * basis, axis=0)
+    predicted = PchipInterpolator(train_positions, scores)(positions)
+    return centre + np.cumsum(predicted.T[..., None] * basis[:, None], axis=0)
 
 
 def _scores(spectra: Spectra) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -147,45 +150,35 @@ def _log_chart(levels: Concentrations) -> Chart:
     return _linear_chart(levels)
 
 
-def _process_on(*charts: Callable[[Concentrations], Chart]) -> Baseline:
-    """Gaussian process about a constant on a chart of its own, to which it reverts far outside.
+def _processes_on_own_charts(
+    concentrations: Concentrations, spectra: Spectra, targets: Targets
+) -> dict[str, Predicted]:
+    """Gaussian processes about a constant on charts of their own, to which they revert far outside.
 
     A chart maps the ends of the training levels and of the level to predict to -1 and 1. Length
-    and noise maximise the restricted likelihood (`geonode.metrics.gaussian_process`). Of several
-    charts the one with the largest likelihood is taken, the first if they are equal.
+    and noise maximise the restricted likelihood (`geonode.metrics.gaussian_process`). Of the linear
+    and the logarithmic chart, the one with the larger likelihood makes the third prediction; the
+    linear one if they are equal.
     """
-
-    def baseline(
-        given: Chart,  # noqa: ARG001
-        concentrations: np.ndarray,
-        spectra: np.ndarray,
-        concentration: float,
-    ) -> np.ndarray:
-        levels = np.append(concentrations, concentration)
-        candidates = []
-        for chart in (chart_of(levels) for chart_of in charts):
-            training, target = chart.position(concentrations), chart.position(levels[-1:])
-            process, evidence = fit_process(training, spectra, "constant")
-            candidates.append((evidence, process.predict(training, spectra, target)[0]))
-        return max(candidates, key=itemgetter(0))[1]
-
-    return baseline
-
-
-def _on_given_chart(predict: Predictor) -> Baseline:
-    """Baseline that predicts from positions on the given chart."""
-
-    def baseline(
-        given: Chart, concentrations: np.ndarray, spectra: np.ndarray, concentration: float
-    ) -> np.ndarray:
-        target = float(given.position(np.array([concentration]))[0])
-        return predict(given.position(concentrations), spectra, target)
-
-    return baseline
+    fits: dict[Chart, tuple[GaussianProcess, float]] = {}
+    rows: dict[str, list[np.ndarray]] = {name: [] for name in PROCESSES}
+    for target in targets:
+        levels, found = np.append(concentrations, target), []
+        for chart in (_linear_chart(levels), _log_chart(levels)):
+            training, position = chart.position(concentrations), chart.position(levels[-1:])
+            if chart not in fits:
+                fits[chart] = fit_process(training, spectra, "constant")
+            process, evidence = fits[chart]
+            found.append((evidence, process.predict(training, spectra, position)[0]))
+        (of_linear, linearly), (of_log, logarithmically) = found
+        likelier = logarithmically if of_log > of_linear else linearly
+        for name, row in zip(PROCESSES, (linearly, logarithmically, likelier), strict=True):
+            rows[name].append(row)
+    return {name: np.stack(of_targets) for name, of_targets in rows.items()}
 
 
-BASELINES: dict[str, Baseline] = {
-    predict.__name__: _on_given_chart(predict)
+ON_GIVEN_CHART: dict[str, Predictor] = {
+    predict.__name__: predict
     for predict in (
         linear,
         pchip,
@@ -196,8 +189,25 @@ BASELINES: dict[str, Baseline] = {
         gaussian_process,
         process_with_trend,
     )
-} | {
-    "process_on_linear_chart": _process_on(_linear_chart),
-    "process_on_log_chart": _process_on(_log_chart),
-    "process_on_chart_by_evidence": _process_on(_linear_chart, _log_chart),
 }
+PROCESSES = ("process_on_linear_chart", "process_on_log_chart", "process_on_chart_by_evidence")
+BASELINES = (*ON_GIVEN_CHART, *PROCESSES)
+"""Names of all baselines."""
+
+
+def predict_by_baselines(
+    given: Chart, concentrations: Concentrations, spectra: Spectra, targets: Targets
+) -> dict[str, Predicted]:
+    """Predict spectra by all baselines, which are fitted once for all targets.
+
+    Args:
+        given: chart of the series.
+        concentrations: training levels, ascending, at least three.
+        spectra: their spectra.
+        targets: concentrations to predict at.
+    """
+    training, positions = given.position(concentrations), given.position(targets)
+    on_chart = {
+        name: predict(training, spectra, positions) for name, predict in ON_GIVEN_CHART.items()
+    }
+    return on_chart | _processes_on_own_charts(concentrations, spectra, targets)

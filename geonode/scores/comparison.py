@@ -1,13 +1,14 @@
-"""Left-out predictions of the baselines on one series, and their scores."""
+"""Left-out predictions of the baselines on one series, and their errors."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool
 
 from geonode.progress import Progress, silent
-from geonode.scores.baselines import BASELINES, Baseline, Concentrations, Spectra
+from geonode.scores.baselines import BASELINES, Concentrations, Spectra, predict_by_baselines
 from geonode.scores.series_scores import SeriesScores, series_scores, skill
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
@@ -21,16 +22,18 @@ MOST_LEFT_OUT = 10
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of the left-out predictions of all baselines.
+    """Left-out predictions of all baselines.
 
     Attributes:
-        scores: scores by baseline.
-        chosen_rmse: RMSE of the baselines chosen by inner leave-one-out in every fold; None with
-            too few levels to choose.
+        series: the measured series.
+        predicted: by baseline, row i is the spectrum predicted with level i left out.
+        chosen: the same by the baseline chosen inside every fold; None with too few levels to
+            choose.
     """
 
-    scores: dict[str, SeriesScores]
-    chosen_rmse: float | None
+    series: Series
+    predicted: dict[str, Spectra]
+    chosen: Spectra | None
 
     @classmethod
     def of(cls, series: Series, report: Progress = silent) -> "Comparison":
@@ -38,24 +41,30 @@ class Comparison:
 
         Args:
             series: series on its given chart.
-            report: called after every baseline and, in the choice among them, after every fold.
+            report: called after every fold, and again in the choice among the baselines.
         """
-        measured, levels = series.signal, series.concentrations
-        scores = {}
-        for name, baseline in BASELINES.items():
-            predicted = left_out_predictions(baseline, series.chart, levels, measured)
-            scores[name] = series_scores(series.axis, levels, measured, predicted)
-            report(1)
-        chosen_rmse = None
-        if len(levels) >= FEWEST_TO_CHOOSE:
-            chosen = chosen_inside(series.chart, levels, measured, report)
-            chosen_rmse = float(np.sqrt(np.mean((chosen - measured) ** 2)))
-        return cls(scores, chosen_rmse)
+        parts = series.chart, series.concentrations, series.signal
+        predicted = left_out_predictions(*parts, report)
+        if len(series.concentrations) < FEWEST_TO_CHOOSE:
+            return cls(series, predicted, None)
+        names = chosen_inside(*parts, report)
+        chosen = np.stack([predicted[name][fold] for fold, name in enumerate(names)])
+        return cls(series, predicted, chosen)
+
+    @cached_property
+    def rmse(self) -> dict[str, float]:
+        """Errors over all points, by baseline."""
+        return {name: self._error(predicted) for name, predicted in self.predicted.items()}
 
     @property
     def best(self) -> str:
         """Baseline with the smallest RMSE, picked afterwards."""
-        return min(self.scores, key=lambda name: self.scores[name]["rmse"])
+        return min(self.rmse, key=self.rmse.__getitem__)
+
+    @property
+    def chosen_rmse(self) -> float | None:
+        """RMSE of the baselines chosen inside every fold; None with too few levels to choose."""
+        return None if self.chosen is None else self._error(self.chosen)
 
     def summary(self, rmse: float) -> dict[str, Any]:
         """Entries of `validate.json` about the baselines.
@@ -66,75 +75,84 @@ class Comparison:
         details = ("folds", "pooled")
         return {
             "baselines": {
-                name: {key: value for key, value in found.items() if key not in details}
-                for name, found in self.scores.items()
+                name: {
+                    key: value for key, value in self._scores(name).items() if key not in details
+                }
+                for name in self.predicted
             },
             "best_baseline": self.best,
-            "best_baseline_rmse": self.scores[self.best]["rmse"],
+            "best_baseline_rmse": self.rmse[self.best],
             "chosen_baseline_rmse": self.chosen_rmse,
             "skill": None if self.chosen_rmse is None else skill(rmse, self.chosen_rmse),
         }
 
+    def _error(self, predicted: Spectra) -> float:
+        return float(np.sqrt(np.mean((predicted - self.series.signal) ** 2)))
+
+    def _scores(self, baseline: str) -> SeriesScores:
+        measured, predicted = self.series.signal, self.predicted[baseline]
+        return series_scores(self.series.axis, self.series.concentrations, measured, predicted)
+
 
 def left_out_predictions(
-    baseline: Baseline,
-    chart: Chart,
-    levels: Concentrations,
-    spectra: Spectra,
-    left_out: Int[np.ndarray, "fold"] | None = None,
-) -> Float[np.ndarray, "fold wavelength"]:
-    """Predict every spectrum from the others.
+    chart: Chart, levels: Concentrations, spectra: Spectra, report: Progress = silent
+) -> dict[str, Spectra]:
+    """Predict every spectrum from the others by every baseline.
 
     Args:
-        baseline: one of `BASELINES`. It gets the rows of the other levels only.
         chart: chart of the series.
         levels: concentrations, ascending, one more than a baseline takes.
         spectra: the measured spectra.
-        left_out: indices of the levels to leave out in turn; None for all.
+        report: called after every fold.
 
     Returns:
-        Row i is the spectrum predicted at the i-th of these levels with its row left out.
+        By baseline, row i is the spectrum predicted at level i with its row left out.
     """
-    folds = range(len(levels)) if left_out is None else left_out.tolist()
-    return np.stack(
-        [
-            baseline(
-                chart,
-                np.delete(levels, fold),
-                np.delete(spectra, fold, axis=0),
-                float(levels[fold]),
-            )
-            for fold in folds
-        ]
-    )
+    folds = []
+    for fold in range(len(levels)):
+        others, known = np.delete(levels, fold), np.delete(spectra, fold, axis=0)
+        folds.append(predict_by_baselines(chart, others, known, levels[[fold]]))
+        report(1)
+    return {name: np.concatenate([found[name] for found in folds]) for name in folds[0]}
 
 
 def chosen_inside(
-    chart: Chart, concentrations: Concentrations, spectra: Spectra, report: Progress = silent
-) -> Spectra:
-    """Predict every spectrum by the baseline with the smallest inner leave-one-out error.
+    chart: Chart, levels: Concentrations, spectra: Spectra, report: Progress = silent
+) -> list[str]:
+    """Choose for every fold the baseline with the smallest leave-one-out error inside it.
 
-    This is the choice open to a careful user without the method under test: for every fold the
-    baseline with the least squared error when each training spectrum is left out in turn, or
-    `MOST_LEFT_OUT` of them, evenly spaced, where there are more.
+    This is the choice open to a careful user without the method under test. Two levels are left
+    out of a series together, one by the fold and one inside it. Either may be the fold, so that
+    every pair is predicted from the rest once.
 
     Args:
         chart: chart of the series.
-        concentrations: levels, ascending, at least five.
-        spectra: the measured spectra.
-        report: called after every fold.
+        levels: concentrations, ascending, at least five.
+        spectra: the measured spectra. Neither that of a fold nor its error counts in its choice.
+        report: called once for every level.
     """
-    predictions = []
-    for fold, concentration in enumerate(concentrations):
-        training, known = np.delete(concentrations, fold), np.delete(spectra, fold, axis=0)
-        some = np.unique(np.linspace(0, len(training) - 1, MOST_LEFT_OUT).round().astype(int))
-        errors = {
-            name: np.sum(
-                (left_out_predictions(baseline, chart, training, known, some) - known[some]) ** 2
-            )
-            for name, baseline in BASELINES.items()
-        }
-        best = BASELINES[min(errors, key=lambda name: errors[name])]
-        predictions.append(best(chart, training, known, float(concentration)))
+    count = len(levels)
+    inside = _left_out_inside(count)
+    errors = np.zeros((len(BASELINES), count))
+    for first in range(count):
+        for second in range(first + 1, count):
+            pair = [first, second]
+            if not inside[first, second] and not inside[second, first]:
+                continue
+            others, known = np.delete(levels, pair), np.delete(spectra, pair, axis=0)
+            found = predict_by_baselines(chart, others, known, levels[pair])
+            predicted = np.stack([found[name] for name in BASELINES])
+            squared = np.sum((predicted - spectra[pair]) ** 2, axis=2)
+            errors[:, first] += inside[first, second] * squared[:, 1]
+            errors[:, second] += inside[second, first] * squared[:, 0]
         report(1)
-    return np.stack(predictions)
+    return [BASELINES[best] for best in errors.argmin(axis=0)]
+
+
+def _left_out_inside(count: int) -> Bool[np.ndarray, "fold level"]:
+    """Whether a fold leaves out a level inside: all others, or `MOST_LEFT_OUT` evenly spaced."""
+    inside = np.zeros((count, count), dtype=bool)
+    some = np.linspace(0, count - 2, MOST_LEFT_OUT).round().astype(int)
+    for fold in range(count):
+        inside[fold, np.delete(np.arange(count), fold)[some]] = True
+    return inside

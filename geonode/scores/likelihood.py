@@ -29,11 +29,14 @@ class RbfKernel(NamedTuple):
     length: float
     noise: float
 
-    def weights(self, training: Positions, position: float) -> Positions:
-        """Weights of the training values in the prediction at a position."""
+    def weights(
+        self, training: Positions, positions: Float[np.ndarray, "target"]
+    ) -> Float[np.ndarray, "target level"]:
+        """Weights of the training values in the predictions at some positions."""
         covariance = self.constant * _rbf(training[:, None] - training, self.length)
         covariance[np.diag_indices(len(training))] += self.noise
-        return np.linalg.solve(covariance, self.constant * _rbf(training - position, self.length))
+        cross = self.constant * _rbf(training[:, None] - positions, self.length)
+        return np.linalg.solve(covariance, cross).T
 
 
 def most_likely(training: Positions, values: Float[np.ndarray, "level output"]) -> RbfKernel:

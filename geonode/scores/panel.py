@@ -19,7 +19,6 @@ from geonode.engine.processes import finished
 from geonode.errors import GeonodeError, ParameterError, SpectraError
 from geonode.observation.machine import machine
 from geonode.progress import Progress, silent
-from geonode.scores.baselines import BASELINES
 from geonode.scores.panel_scores import PARTS, Job, row_of_parts, score_part
 from geonode.scores.panel_table import PanelRow, read_table, row_of, to_csv
 from geonode.series_fit import fit_steps
@@ -172,7 +171,7 @@ class Panel:
 def _steps(series: Series, parameters: Parameters, device: Device) -> int:
     levels = len(series.concentrations)
     blocks = (parameters.inner, parameters.metric, parameters.decoders)
-    return fit_steps(levels, blocks, device) + len(BASELINES) + 2 * levels
+    return fit_steps(levels, blocks, device) + 3 * levels
 
 
 # checks and fingerprints

@@ -110,9 +110,9 @@ def _of_baselines(job: Job, report: Progress) -> dict[str, Any]:
     found = Comparison.of(job.series, report)
     return {
         "best_baseline": found.best,
-        "best_baseline_rmse": found.scores[found.best]["rmse"],
+        "best_baseline_rmse": found.rmse[found.best],
         "chosen_baseline_rmse": found.chosen_rmse,
-        "baseline_rmse": {name: scores["rmse"] for name, scores in found.scores.items()},
+        "baseline_rmse": found.rmse,
         **{
             f"{name}_error": scores["median_error_of_range"]
             for name, scores in calibration_scores(job.series).items()

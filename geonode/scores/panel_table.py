@@ -143,7 +143,7 @@ def row_of(values: Any) -> PanelRow | None:
         row = PanelRow.model_validate(values)
     except ValidationError:
         return None
-    return row if row.baseline_rmse.keys() == BASELINES.keys() else None
+    return row if row.baseline_rmse.keys() == set(BASELINES) else None
 
 
 def _from_json(text: str) -> dict[str, Any]:

@@ -1,5 +1,4 @@
 import csv
-from functools import partial
 
 import numpy as np
 import pytest
@@ -7,7 +6,7 @@ from scipy.linalg import null_space
 
 from geonode.metrics.gaussian_process import LENGTHS, NOISES
 from geonode.scores import baselines
-from geonode.scores.baselines import BASELINES
+from geonode.scores.baselines import BASELINES, PROCESSES, predict_by_baselines
 from geonode.scores.comparison import left_out_predictions
 from geonode.scores.series_scores import series_scores
 from geonode.spectra.chart import Chart
@@ -16,15 +15,20 @@ from tests.scores.test_likelihood import by_search
 POSITIONS = np.array([-1.0, -0.7, -0.1, 0.2, 0.55, 1.0])
 LEVELS = np.array([0.0, 2.0, 5.0, 20.0, 60.0, 200.0])
 WIDE = np.array([1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0])
-OWN_CHART = ("process_on_linear_chart", "process_on_log_chart", "process_on_chart_by_evidence")
 
 
 def linear_chart(levels):
     return Chart.of("linear", None, levels)
 
 
-def left_out(name, levels, spectra):
-    return left_out_predictions(BASELINES[name], linear_chart(levels), levels, spectra)
+def left_out(levels, spectra):
+    return left_out_predictions(linear_chart(levels), levels, spectra)
+
+
+def predict(chart, levels, spectra, level):
+    """Prediction at one level by every baseline."""
+    found = predict_by_baselines(chart, levels, spectra, np.array([level]))
+    return {name: rows[0] for name, rows in found.items()}
 
 
 def smooth(coordinate):
@@ -51,17 +55,26 @@ def measured_series(measured_data):
 
 @pytest.mark.parametrize("name", ["linear", "pchip", "natural_cubic", "nearest"])
 def test_training_spectra_are_reproduced(name, spectra):
-    for position, spectrum in zip(POSITIONS, spectra, strict=True):
-        predicted = getattr(baselines, name)(POSITIONS, spectra, float(position))
-        np.testing.assert_allclose(predicted, spectrum, atol=1e-14)
+    predicted = getattr(baselines, name)(POSITIONS, spectra, POSITIONS)
+    np.testing.assert_allclose(predicted, spectra, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", BASELINES)
-def test_scale_and_offset_of_the_signal_do_not_matter(name, spectra):
-    predict = partial(BASELINES[name], linear_chart(LEVELS), LEVELS)
-    predicted = predict(spectra, 12.0)
-    scaled = predict(1e4 * spectra - 7.0, 12.0)
-    np.testing.assert_allclose(scaled, 1e4 * predicted - 7.0, rtol=1e-6)
+def test_scale_and_offset_of_the_signal_do_not_matter(spectra):
+    predicted = predict(linear_chart(LEVELS), LEVELS, spectra, 12.0)
+    scaled = predict(linear_chart(LEVELS), LEVELS, 1e4 * spectra - 7.0, 12.0)
+    assert list(predicted) == list(BASELINES)
+    for name in BASELINES:
+        np.testing.assert_allclose(scaled[name], 1e4 * predicted[name] - 7.0, rtol=1e-6)
+
+
+def test_targets_are_predicted_together_as_alone(spectra):
+    """Below the lowest level, between the levels, at one of them, above the highest."""
+    targets = np.array([0.5, 3.0, 20.0, 41.0, 400.0])
+    levels, known = LEVELS[1:], spectra[1:]
+    together = predict_by_baselines(linear_chart(LEVELS), levels, known, targets)
+    for place, target in enumerate(targets):
+        for name, alone in predict(linear_chart(LEVELS), levels, known, target).items():
+            np.testing.assert_allclose(together[name][place], alone, rtol=1e-12, atol=1e-12)
 
 
 def test_low_rank_leaves_noise_out():
@@ -71,46 +84,42 @@ def test_low_rank_leaves_noise_out():
     errors = {"low_rank_pchip": 0.0, "pchip": 0.0}
     for _ in range(5):
         noisy = np.outer(POSITIONS, shape) + 0.05 * generator.normal(size=(6, 300))
+        positions = np.array([-0.85, -0.4, 0.05, 0.4, 0.8])
         for name in errors:
-            for position in (-0.85, -0.4, 0.05, 0.4, 0.8):
-                predicted = getattr(baselines, name)(POSITIONS, noisy, position)
-                errors[name] += np.sum((predicted - position * shape) ** 2)
+            predicted = getattr(baselines, name)(POSITIONS, noisy, positions)
+            errors[name] += np.sum((predicted - np.outer(positions, shape)) ** 2)
     assert errors["low_rank_pchip"] < 0.6 * errors["pchip"]
 
 
 def test_linear_is_the_weighted_mean_of_the_neighbours(spectra):
-    predicted = baselines.linear(POSITIONS, spectra, -0.55)
-    np.testing.assert_allclose(predicted, 0.75 * spectra[1] + 0.25 * spectra[2])
+    predicted = baselines.linear(POSITIONS, spectra, np.array([-0.55]))
+    np.testing.assert_allclose(predicted, 0.75 * spectra[[1]] + 0.25 * spectra[[2]])
 
 
-@pytest.mark.parametrize(
-    ("position", "value"), [(0.0, 1.0), (0.5, 0.6875), (-0.5, 0.6875), (2.0, -1.5), (-3.0, -3.0)]
-)
-def test_natural_cubic_hat(position, value):
+def test_natural_cubic_hat():
     # Through (-1, 0), (0, 1), (1, 0): 1 - 3/2 x^2 + 1/2 |x|^3 inside, slope -+3/2 outside.
-    hat = np.array([[0.0], [1.0], [0.0]])
-    predicted = baselines.natural_cubic(np.array([-1.0, 0.0, 1.0]), hat, position)
-    np.testing.assert_allclose(predicted, [value], atol=1e-14)
+    hat, positions = np.array([[0.0], [1.0], [0.0]]), np.array([0.0, 0.5, -0.5, 2.0, -3.0])
+    predicted = baselines.natural_cubic(np.array([-1.0, 0.0, 1.0]), hat, positions)
+    np.testing.assert_allclose(predicted[:, 0], [1.0, 0.6875, 0.6875, -1.5, -3.0], atol=1e-14)
 
 
 def test_nearest_takes_the_lower_of_two_equally_near(spectra):
-    for position, row in ((-5.0, 0), (-0.69, 1), (0.19, 3), (0.9, 5), (2.0, 5)):
-        predicted = baselines.nearest(POSITIONS, spectra, position)
-        np.testing.assert_array_equal(predicted, spectra[row])
+    places = np.array([-5.0, -0.69, 0.19, 0.9, 2.0])
+    predicted = baselines.nearest(POSITIONS, spectra, places)
+    np.testing.assert_array_equal(predicted, spectra[[0, 1, 3, 5, 5]])
     # Charted 0, 20, 40, 60 with 30 left out: rounding makes the upper one nearer by 1e-17.
     positions = 2 * np.array([0.0, 20.0, 40.0, 60.0]) / 60.0 - 1
     position = 2 * 30.0 / 60.0 - 1
     distance = np.abs(positions - position)
     assert distance[2] < distance[1]
-    predicted = baselines.nearest(positions, spectra[:4], position)
-    np.testing.assert_array_equal(predicted, spectra[1])
+    predicted = baselines.nearest(positions, spectra[:4], np.array([position]))
+    np.testing.assert_array_equal(predicted, spectra[[1]])
 
 
 def test_mean_is_the_same_everywhere():
     spectra = np.array([[1.0, 0.0], [2.0, 0.0], [6.0, 9.0]])
-    for position in (-2.0, 0.0):
-        predicted = baselines.mean(np.array([-1.0, 0.0, 1.0]), spectra, position)
-        np.testing.assert_allclose(predicted, [3.0, 3.0])
+    predicted = baselines.mean(np.array([-1.0, 0.0, 1.0]), spectra, np.array([-2.0, 0.0]))
+    np.testing.assert_allclose(predicted, [[3.0, 3.0], [3.0, 3.0]])
 
 
 def test_gaussian_process_is_the_one_with_an_output_per_wavelength(spectra):
@@ -119,32 +128,30 @@ def test_gaussian_process_is_the_one_with_an_output_per_wavelength(spectra):
     centre = smooth.mean(axis=0)
     scale = np.std(smooth - centre)
     process = by_search(POSITIONS, (smooth - centre) / scale)
-    for position in (-0.4, 1.2):
-        expected = centre + scale * process.predict(np.array([[position]]))[0]
-        predicted = baselines.gaussian_process(POSITIONS, smooth, position)
-        np.testing.assert_allclose(predicted, expected, atol=1e-4)
+    positions = np.array([-0.4, 1.2])
+    expected = centre + scale * process.predict(positions[:, None])
+    predicted = baselines.gaussian_process(POSITIONS, smooth, positions)
+    np.testing.assert_allclose(predicted, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", BASELINES)
-def test_three_levels_are_enough_and_equal_spectra_predict_themselves(name):
+def test_three_levels_are_enough_and_equal_spectra_predict_themselves():
     levels = np.array([1.0, 7.0, 11.0])
     chart, spectra = linear_chart(levels), levels[:, None] * np.array([1.0, -2.0])
-    predicted = BASELINES[name](chart, levels, spectra, 8.5)
-    assert np.all((spectra.min(axis=0) <= predicted) & (predicted <= spectra.max(axis=0)))
+    for predicted in predict(chart, levels, spectra, 8.5).values():
+        assert np.all((spectra.min(axis=0) <= predicted) & (predicted <= spectra.max(axis=0)))
     equal = np.tile([0.25, 1.0, -3.0], (3, 1))
-    predicted = BASELINES[name](chart, levels, equal, 3.0)
-    np.testing.assert_allclose(predicted, equal[0], rtol=1e-15)
+    for predicted in predict(chart, levels, equal, 3.0).values():
+        np.testing.assert_allclose(predicted, equal[0], rtol=1e-15)
 
 
-@pytest.mark.parametrize("name", BASELINES)
-def test_left_out_row_does_not_matter(name, spectra):
-    expected = left_out(name, LEVELS, spectra)
-    for fold in (0, 1, 3):  # the blank, the smallest positive level, another
-        replaced = spectra.copy()
-        replaced[fold] = 1e3
-        predicted = left_out(name, LEVELS, replaced)
-        np.testing.assert_array_equal(predicted[fold], expected[fold])
-        assert not np.array_equal(predicted, expected)
+@pytest.mark.parametrize("fold", [0, 1, 3])  # the blank, the smallest positive level, another
+def test_left_out_row_does_not_matter(fold, spectra):
+    replaced = spectra.copy()
+    replaced[fold] = 1e3
+    expected, found = left_out(LEVELS, spectra), left_out(LEVELS, replaced)
+    for name in BASELINES:
+        np.testing.assert_array_equal(found[name][fold], expected[name][fold])
+        assert not np.array_equal(found[name], expected[name])
 
 
 # charts
@@ -154,10 +161,11 @@ def test_most_baselines_predict_from_positions_on_the_given_chart():
     slope, intercept = np.array([2.0, -1.0, 0.0]), np.array([0.0, 5.0, 1.0])
     spectra = slope * np.log(WIDE)[:, None] + intercept
     chart = Chart.of("log", None, WIDE)
+    levels = np.array([0.2, 7.0, 4000.0])
+    expected = slope * np.log(levels)[:, None] + intercept
+    predicted = predict_by_baselines(chart, WIDE, spectra, levels)
     for name in ("linear", "pchip", "natural_cubic", "process_with_trend"):
-        for level in (0.2, 7.0, 4000.0):
-            predicted = BASELINES[name](chart, WIDE, spectra, level)
-            np.testing.assert_allclose(predicted, slope * np.log(level) + intercept, atol=1e-5)
+        np.testing.assert_allclose(predicted[name], expected, atol=1e-5)
 
 
 def dense_process(places, spectra):
@@ -207,19 +215,19 @@ def test_processes_are_the_dense_ones_on_charts_of_all_levels(levels, level, smo
     linear, on_linear = dense_process(places, spectra)
     logarithmic, on_log = dense_process(logarithm(places), spectra)
     by_evidence = logarithmic if on_log > on_linear else linear
-    for name, expected in zip(OWN_CHART, (linear, logarithmic, by_evidence), strict=True):
-        predicted = BASELINES[name](linear_chart(levels), levels[training], spectra, level)
-        np.testing.assert_allclose(predicted, expected, atol=1e-7)
+    predicted = predict(linear_chart(levels), levels[training], spectra, level)
+    for name, expected in zip(PROCESSES, (linear, logarithmic, by_evidence), strict=True):
+        np.testing.assert_allclose(predicted[name], expected, atol=1e-7)
     assert np.allclose(linear, logarithmic) == (levels is NEGATIVE)
 
 
-@pytest.mark.parametrize("name", OWN_CHART)
-def test_processes_on_a_chart_of_their_own_do_not_look_at_the_given_one(name):
+def test_processes_on_a_chart_of_their_own_do_not_look_at_the_given_one():
     given, other = linear_chart(WIDE), Chart.of("asinh", 7.0, 2 * WIDE)
     first, second = (
-        BASELINES[name](chart, WIDE[1:], smooth(np.log(WIDE))[1:], 1.0) for chart in (given, other)
+        predict(chart, WIDE[1:], smooth(np.log(WIDE))[1:], 1.0) for chart in (given, other)
     )
-    np.testing.assert_array_equal(first, second)
+    for name in PROCESSES:
+        np.testing.assert_array_equal(first[name], second[name])
 
 
 # R2 of every fold, pooled over all folds, and pooled over interior folds.
@@ -233,10 +241,14 @@ PUBLISHED = {
 }
 
 
+@pytest.fixture(scope="module")
+def measured_predictions(measured_series):
+    return left_out(*measured_series)
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_published_scores_on_gold_nanoparticles(name, measured_series):
-    levels, spectra = measured_series
-    predicted = left_out(name, levels, spectra)
+def test_published_scores_on_gold_nanoparticles(name, measured_series, measured_predictions):
+    (levels, spectra), predicted = measured_series, measured_predictions[name]
     axis = np.arange(200.0, 801.0)
     scores = series_scores(axis, levels, spectra, predicted)
     found = [fold["r2"] for fold in scores["folds"].values()]

@@ -64,17 +64,6 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def few_baselines():
-    """Those that take no time; the others come back in their order, which decides ties."""
-    every = dict(BASELINES)
-    for name in set(every) - {"linear", "pchip", "mean"}:
-        del BASELINES[name]
-    yield
-    BASELINES.clear()
-    BASELINES.update(every)
-
-
-@pytest.fixture
 def scored(monkeypatch):
     """Scoring without any learning, by numbers of many digits; numbers of levels by call."""
     sizes, slow = [], panel.score_part
@@ -146,9 +135,7 @@ def predicted_by_hand(series, parameters):
         for name, changes in BY_HAND.items()
     ],
 )
-def test_the_scores_are_those_of_the_steps_taken_by_hand(
-    changes, folder, tmp_path, few_baselines, monkeypatch
-):
+def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, folder, tmp_path, monkeypatch):
     parameters, reported, made = tiny(**changes), [], estimates_kept(monkeypatch)
     (folder / "a.csv").unlink()
     found = Panel.of(folder, tmp_path / "out.json", parameters)
@@ -172,7 +159,7 @@ def test_the_scores_are_those_of_the_steps_taken_by_hand(
     for name, calibration in CALIBRATIONS.items():
         off = np.abs(estimate_left_out_by(calibration, series) - series.concentrations)
         expected[f"{name}_error"] = np.median(off) / 39
-    line = left_out_predictions(BASELINES["linear"], series.chart, series.concentrations, measured)
+    line = left_out_predictions(series.chart, series.concentrations, measured)["linear"]
     assert row.baseline_rmse["linear"] == pytest.approx(np.sqrt(np.mean((line - measured) ** 2)))
     (estimated,) = made
     if prediction.half_width is None:
