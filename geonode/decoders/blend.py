@@ -121,6 +121,12 @@ class Blend:
             decoders.predict(fold, series, concentrations, features)
             for decoders in self.decoders.values()
         ]
+        return self._prediction(fold, series, concentrations, parts)
+
+    def _prediction(
+        self, fold: Fold, series: Series, concentrations: np.ndarray, parts: list[Predicted]
+    ) -> Prediction:
+        """Prediction of a fold from those of all kinds."""
         predicted = mixture(self.weights[fold.index], parts)
         deviation = predicted.deviation
         if predicted.half_widths is not None:
@@ -148,14 +154,14 @@ class Blend:
         features: Float[np.ndarray, "member fold pair training feature"] | None,
     ) -> Prediction:
         """Prediction of every level by the fold that left it out."""
+        folds = leave_one_out(len(series.concentrations))[:-1]
+        of_kinds = [
+            decoders.predict_left_out(folds, series, features)
+            for decoders in self.decoders.values()
+        ]
         parts = [
-            self.predict(
-                fold,
-                series,
-                series.concentrations[list(fold.left_out)],
-                fold.paths_to_left_out(features),
-            )
-            for fold in leave_one_out(len(series.concentrations))[:-1]
+            self._prediction(fold, series, series.concentrations[list(fold.left_out)], list(kinds))
+            for fold, *kinds in zip(folds, *of_kinds, strict=True)
         ]
         half_widths = [part.half_width for part in parts if part.half_width is not None]
         even = [part.predicted.even for part in parts if part.predicted.even is not None]

@@ -57,12 +57,10 @@ class InnerPredictions:
             features: of all geodesics of these folds; None for kinds that use none.
         """
         whole = len(self.known) - 1
-        for fold in folds:
+        found = decoders.predict_left_out(folds, self.series, features)
+        for fold, predicted in zip(folds, found, strict=True):
             targets = list(fold.left_out)
             inside = targets[::-1] if len(targets) > 1 else whole
-            concentrations = self.series.concentrations[targets]
-            paths = fold.paths_to_left_out(features)
-            predicted = decoders.predict(fold, self.series, concentrations, paths)
             self.predicted[kind, inside, targets] = predicted.spectra
             self.deviation[kind, inside, targets] = predicted.deviation
             self.known[inside, targets] = True

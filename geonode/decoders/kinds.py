@@ -39,6 +39,17 @@ class Decoders(Protocol):
                 kinds that use no geodesics.
         """
 
+    def predict_left_out(
+        self, folds: list[Fold], series: Series, features: Features
+    ) -> list[Predicted]:
+        """Predictions of every fold for the levels that it leaves out.
+
+        Args:
+            folds: folds of the run that leave out equally many levels.
+            series: the measured series. The spectra that a fold leaves out are not read.
+            features: of the geodesics between all levels; None for kinds that use no geodesics.
+        """
+
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """Tensors to store, by name."""
 

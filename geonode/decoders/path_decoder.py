@@ -110,6 +110,32 @@ class PathDecoders:
         matrix, offset = (part[fold.index].to(outputs) for part in (self.matrix, self.offset))
         return Predicted.of_draws((outputs @ matrix + offset).double().numpy())
 
+    def predict_left_out(
+        self,
+        folds: list[Fold],
+        series: Series,
+        features: Float[np.ndarray, "member fold pair training feature"] | None,
+    ) -> list[Predicted]:
+        """Predictions of every fold for the levels that it leaves out.
+
+        Args:
+            folds: some folds of the run.
+            series: not used; the decoders were trained on it.
+            features: of the geodesics between all levels.
+
+        Raises:
+            TrainingError: there are no features.
+        """
+        return [
+            self.predict(
+                fold,
+                series,
+                series.concentrations[list(fold.left_out)],
+                fold.paths_to_left_out(features),
+            )
+            for fold in folds
+        ]
+
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """Tensors to store, by name."""
         leading = (self.members, len(self.matrix))

@@ -11,11 +11,14 @@ from torch import Tensor
 
 from geonode.config import DecodersParameters
 from geonode.decoders.predicted import Predicted
-from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.posterior import BLOCK, MetricPosterior
 from geonode.posterior.prior import Prior, packaged_prior
 from geonode.spectra.series import Series
 from geonode.training.context import TrainingRun
 from geonode.training.folds import Fold
+
+MOST_NUMBERS = 2000
+"""Largest number of matrix elements of one smoother, over all folds that are fitted together."""
 
 
 class PosteriorDecoders:
@@ -46,16 +49,49 @@ class PosteriorDecoders:
         Raises:
             TrainingError: there are fewer than three training levels.
         """
-        levels, spectra = series.concentrations[fold.training], series.signal[fold.training]
-        found = MetricPosterior.of(levels, spectra, self.prior).predict(concentrations)
-        inside = fold.spans(series.concentrations, concentrations)
-        return Predicted(
-            found.weights @ spectra,
-            found.factors @ spectra,
-            found.even,
-            self.prior.intervals(len(spectra), inside),
-            found.sqrt_metric,
-        )
+        return self._predict([fold], series, concentrations[None])[0]
+
+    def predict_left_out(
+        self,
+        folds: list[Fold],
+        series: Series,
+        features: Float[np.ndarray, "member fold pair training feature"] | None,  # noqa: ARG002
+    ) -> list[Predicted]:
+        """Predictions of every fold for the levels that it leaves out, several folds at once.
+
+        Args:
+            folds: folds that leave out equally many levels.
+            series: the measured series.
+            features: not used.
+
+        Raises:
+            TrainingError: there are fewer than three training levels.
+        """
+        left_out, training = len(folds[0].left_out), len(folds[0].training)
+        together = max(1, min(BLOCK // left_out, MOST_NUMBERS // training**2))
+        found = []
+        for start in range(0, len(folds), together):
+            some = folds[start : start + together]
+            targets = np.stack([series.concentrations[list(fold.left_out)] for fold in some])
+            found += self._predict(some, series, targets)
+        return found
+
+    def _predict(
+        self, folds: list[Fold], series: Series, targets: Float[np.ndarray, "fold target"]
+    ) -> list[Predicted]:
+        levels = np.stack([series.concentrations[fold.training] for fold in folds])
+        spectra = np.stack([series.signal[fold.training] for fold in folds])
+        posterior = MetricPosterior.of(levels, spectra, self.prior).predict(targets)
+        found = []
+        for fold, known, at, weights, factors, even, sqrt_metric in zip(
+            folds, spectra, targets, *posterior, strict=True
+        ):
+            inside = fold.spans(series.concentrations, at)
+            half_widths = self.prior.intervals(len(known), inside)
+            found.append(
+                Predicted(weights @ known, factors @ known, even, half_widths, sqrt_metric)
+            )
+        return found
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """Empty: the prior is a file of the package."""

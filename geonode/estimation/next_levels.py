@@ -85,10 +85,10 @@ def expected_errors(
     levels: Levels, spectra: Spectra, targets: Float[np.ndarray, "target"]
 ) -> tuple[Float[np.ndarray, "target wavelength"], Float[np.ndarray, "target"]]:
     """Predicted spectra, and the root mean square over wavelengths of their expected errors."""
-    found = MetricPosterior.of(levels, spectra, packaged_prior()).predict(targets)
-    deviations = found.factors @ spectra
-    errors = np.sqrt((deviations**2).sum(1).mean(1) + found.even)
-    return found.weights @ spectra, errors
+    posterior = MetricPosterior.of(levels[None], spectra[None], packaged_prior())
+    (weights,), (factors,), (even,), _ = posterior.predict(targets[None])
+    errors = np.sqrt(((factors @ spectra) ** 2).sum(1).mean(1) + even)
+    return weights @ spectra, errors
 
 
 def _root_mean_square(values: np.ndarray) -> float:

@@ -36,14 +36,14 @@ Where training spectra happen to agree, the covariance alone would vanish.
 FEWEST_LEVELS = 3
 
 BLOCK = 8
-"""Targets predicted together: a single one takes a third of the time of a block."""
+"""Targets predicted together, of one fold or of several: one alone takes a third of their time."""
 
 MOST_THREADS = 4
 """Threads that take blocks. Of 16, each waits for the interpreter longer than it computes."""
 
 
 class PosteriorPrediction(NamedTuple):
-    """Predicted spectra as combinations of the training spectra.
+    """Predicted spectra of every fold as combinations of its training spectra.
 
     Attributes:
         weights: weights of the training spectra.
@@ -53,15 +53,15 @@ class PosteriorPrediction(NamedTuple):
         sqrt_metric: mean and standard deviation of sqrt(g) (per unit of concentration).
     """
 
-    weights: Float[np.ndarray, "target level"]
-    factors: Float[np.ndarray, "target level level"]
-    even: Float[np.ndarray, "target"]
-    sqrt_metric: Float[np.ndarray, "2 target"]
+    weights: Float[np.ndarray, "fold target level"]
+    factors: Float[np.ndarray, "fold target level level"]
+    even: Float[np.ndarray, "fold target"]
+    sqrt_metric: Float[np.ndarray, "fold 2 target"]
 
 
 @dataclass(frozen=True)
 class MetricPosterior:
-    """Posterior over metrics and smoothers, given the spectra of some levels.
+    """Posteriors over metrics and smoothers of some folds, given the spectra of some levels.
 
     Attributes:
         levels: concentrations of the levels, ascending.
@@ -71,17 +71,17 @@ class MetricPosterior:
         fitted: fitted smoothers of the dictionary.
     """
 
-    levels: Float[np.ndarray, "level"]
+    levels: Float[np.ndarray, "fold level"]
     wavelengths: int
-    largest: float
+    largest: Float[np.ndarray, "fold"]
     prior: Prior
     fitted: FittedSmoothers
 
     @classmethod
     def of(
         cls,
-        levels: Float[np.ndarray, "level"],
-        spectra: Float[np.ndarray, "level wavelength"],
+        levels: Float[np.ndarray, "fold level"],
+        spectra: Float[np.ndarray, "fold level wavelength"],
         prior: Prior,
     ) -> "MetricPosterior":
         """Fit all smoothers.
@@ -94,83 +94,87 @@ class MetricPosterior:
         Raises:
             TrainingError: there are fewer than three levels.
         """
-        if len(levels) < FEWEST_LEVELS:
+        if levels.shape[1] < FEWEST_LEVELS:
             raise TrainingError(
-                f"posterior: found levels {', '.join(f'{level:g}' for level in levels)}, expected "
-                "three or more different ones"
+                f"posterior: found levels {', '.join(f'{level:g}' for level in levels[0])}, "
+                "expected three or more different ones"
             )
         with one_thread():
-            largest = max(float(np.abs(spectra).max()), np.finfo(float).tiny)
-            scaled = torch.from_numpy(spectra / largest)
-            fitted = FittedSmoothers.of(torch.from_numpy(levels)[None], (scaled @ scaled.T)[None])
-        return cls(levels, spectra.shape[1], largest, prior, fitted)
+            largest = np.abs(spectra).max(axis=(1, 2)).clip(min=np.finfo(float).tiny)
+            scaled = torch.from_numpy(spectra / largest[:, None, None])
+            fitted = FittedSmoothers.of(torch.from_numpy(levels), scaled @ scaled.transpose(1, 2))
+        return cls(levels, spectra.shape[2], largest, prior, fitted)
 
-    def predict(self, targets: Float[np.ndarray, "target"]) -> PosteriorPrediction:
+    def predict(self, targets: Float[np.ndarray, "fold target"]) -> PosteriorPrediction:
         """Predict spectra at concentrations, none negative.
 
         All blocks have one size, the last one filled up, so that a prediction does not depend on
         the other targets by a bit. Some threads take a block at a time each.
         """
-        starts = range(0, max(1, len(targets)), BLOCK)
-        blocks = [_filled(targets[start : start + BLOCK]) for start in starts]
+        count = targets.shape[1]
+        size = max(1, BLOCK // len(targets))
+        starts = range(0, max(1, count), size)
+        blocks = [_filled(targets[:, start : start + size], size) for start in starts]
         cores = min(MOST_THREADS, torch.get_num_threads())
-        with ThreadPoolExecutor(cores) as threads, one_thread():
-            parts = list(threads.map(self._predict, blocks))
+        with one_thread():
+            if cores == 1:  # handing a block to a thread takes a twentieth of its time
+                parts = [self._predict(block) for block in blocks]
+            else:
+                with ThreadPoolExecutor(cores) as threads:
+                    parts = list(threads.map(self._predict, blocks))
         average, factors, even, metric = zip(*parts, strict=True)
-        count = len(targets)
         return PosteriorPrediction(
-            np.concatenate(average)[:count],
-            np.concatenate(factors)[:count],
-            np.concatenate(even)[:count],
-            np.concatenate(metric, axis=1)[:, :count],
+            np.concatenate(average, axis=1)[:, :count],
+            np.concatenate(factors, axis=1)[:, :count],
+            np.concatenate(even, axis=1)[:, :count],
+            np.concatenate(metric, axis=2)[:, :, :count],
         )
 
     @torch.no_grad()
     def _predict(self, targets: np.ndarray) -> tuple[np.ndarray, ...]:
-        found = self.fitted.evidence(torch.tensor(targets)[None])
+        places = torch.tensor(targets)
+        found = self.fitted.evidence(places)
         weights, expected = self.prior.rule(found)
         # Squared errors are sums over wavelengths of spectra divided by their largest value.
-        expected = expected / self.wavelengths
+        expected = expected.view_as(places) / self.wavelengths
         average, covariance = self._moments(found, weights)
-        mean_square = (covariance * self.fitted.gram).sum((1, 2)) / self.wavelengths
+        mean_square = (covariance * self.fitted.gram[:, None]).sum((2, 3)) / self.wavelengths
         smallest = torch.finfo(mean_square.dtype).tiny
-        covariance = (
-            covariance * ((1 - EVEN) * expected / mean_square.clamp(min=smallest))[:, None, None]
-        )
+        size = (1 - EVEN) * expected / mean_square.clamp(min=smallest)
+        covariance = covariance * size[..., None, None]
         # Far beyond all levels numbers overflow; the result is NaN then.
-        finite = torch.isfinite(covariance).all(-1).all(-1)[:, None, None]
+        finite = torch.isfinite(covariance).all(-1).all(-1)[..., None, None]
         values, vectors = torch.linalg.eigh(torch.where(finite, covariance, 0))
-        factors = values.clamp(min=0).sqrt()[:, :, None] * vectors.transpose(1, 2)
+        factors = values.clamp(min=0).sqrt()[..., None] * vectors.transpose(-1, -2)
         factors = torch.where(finite, factors, torch.nan)
-        even = EVEN * expected * self.largest**2
-        metric = self._sqrt_metric(weights.numpy(), targets)
-        return average.numpy(), factors.numpy(), even.numpy(), metric
+        even = EVEN * expected.numpy() * self.largest[:, None] ** 2
+        return average.numpy(), factors.numpy(), even, self._sqrt_metric(weights, places)
 
-    def _sqrt_metric(self, weights: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def _sqrt_metric(self, weights: Tensor, targets: Tensor) -> np.ndarray:
         """Mean and standard deviation of sqrt(g) under the weights of the smoothers."""
-        chart = self.fitted.description.chart.numpy()
-        by_chart = np.stack(
-            [weights[:, chart == place].sum(axis=1) for place in range(len(FAMILIES))], axis=1
-        )
-        levels, places = (torch.from_numpy(part)[None] for part in (self.levels, targets))
-        values = np.nan_to_num(sqrt_metrics(levels, places)[0].numpy().T)
-        mean = (by_chart * values).sum(axis=1)
-        variance = (by_chart * (values - mean[:, None]) ** 2).sum(axis=1)
-        return np.stack([mean, np.sqrt(variance)])
+        of_chart = torch.nn.functional.one_hot(self.fitted.description.chart, len(FAMILIES))
+        by_chart = (weights @ of_chart.to(weights)).view(*targets.shape, -1)
+        values = sqrt_metrics(torch.from_numpy(self.levels), targets).transpose(1, 2).nan_to_num()
+        mean = (by_chart * values).sum(-1)
+        variance = (by_chart * (values - mean[..., None]) ** 2).sum(-1)
+        return torch.stack([mean, variance.sqrt()], dim=1).numpy()
 
     def _moments(self, found: Evidence, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Average weights of the training spectra, and Q before scaling."""
         average = (weights[..., None] * found.weights).sum(1)
         apart = found.weights - average[:, None]
-        between = torch.einsum("tm,tml,tmk->tlk", weights, apart, apart)
+        between = torch.einsum("rm,rml,rmk->rlk", weights, apart, apart)
+        by_fold = len(self.levels), -1
+        share, average, between = (
+            part.unflatten(0, by_fold) for part in (weights * found.within, average, between)
+        )
         # The variance of a smoother's process is its scale; `within` is that times v.
-        smoothers = self.fitted.smoothers.projection[0]
-        freedom = len(self.levels) - self.fitted.description.coefficients
-        size = self.fitted.scale[0].clamp(min=1e-300)
-        share = weights * found.within / size / freedom
-        return average, between + torch.einsum("tm,mlk->tlk", share, smoothers)
+        freedom = self.levels.shape[1] - self.fitted.description.coefficients
+        share = share / self.fitted.scale.clamp(min=1e-300)[:, None] / freedom
+        within = torch.einsum("ftm,fmlk->ftlk", share, self.fitted.smoothers.projection)
+        return average, between + within
 
 
-def _filled(block: np.ndarray) -> np.ndarray:
-    """Targets of a block, filled up to `BLOCK` with the last one."""
-    return np.concatenate([block, np.repeat(block[-1:], BLOCK - len(block))])
+def _filled(block: np.ndarray, size: int) -> np.ndarray:
+    """Targets of a block of every fold, filled up with the last one."""
+    return np.concatenate([block, np.repeat(block[:, -1:], size - block.shape[1], axis=1)], axis=1)

@@ -70,8 +70,8 @@ def left_out(
     for concentrations, spectra in zip(found.concentrations.numpy(), found.spectra, strict=True):
         chart = Chart.of("linear", None, concentrations)
         whole = Series(concentrations, axis, spectra.numpy(), chart, LABELS)
-        for fold in leave_one_out(levels)[:-1]:
-            level = concentrations[[fold.index]]
-            predicted = decoders.predict(fold, whole, level, None)
+        folds = leave_one_out(levels)[:-1]
+        predictions = decoders.predict_left_out(folds, whole, None)
+        for fold, predicted in zip(folds, predictions, strict=True):
             error = predicted.spectra[0] - whole.signal[fold.index]
             yield fold.is_inside(fold.index), np.abs(error) / predicted.deviation[0]

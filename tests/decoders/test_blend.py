@@ -60,11 +60,12 @@ class KnownErrors:
     def __init__(self, error, deviation):
         self.error, self.deviation = error, deviation
 
-    def predict(self, fold, series, concentrations, features):
-        targets = np.searchsorted(series.concentrations, concentrations).tolist()
-        assert set(targets) <= set(fold.left_out)
-        errors = np.array([self.error(fold, target) for target in targets])
-        spectra = series.signal[targets] + errors[:, None]
+    def predict_left_out(self, folds, series, features):
+        return [self._predicted(fold, series) for fold in folds]
+
+    def _predicted(self, fold, series):
+        errors = np.array([self.error(fold, target) for target in fold.left_out])
+        spectra = series.signal[list(fold.left_out)] + errors[:, None]
         return Predicted(spectra, np.full_like(spectra, self.deviation)[:, None])
 
     def tensors(self):

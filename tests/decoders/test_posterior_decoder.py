@@ -5,7 +5,7 @@ from geonode.decoders.blend import PROBABILITIES
 from geonode.decoders.posterior_decoder import PosteriorDecoders
 from geonode.errors import TrainingError
 from geonode.posterior.prior import packaged_prior
-from geonode.training.folds import leave_one_out
+from geonode.training.folds import leave_one_out, leave_two_out
 from tests.training.series import series
 
 LEVELS, WAVELENGTHS = 6, 15
@@ -47,3 +47,20 @@ def test_two_levels_are_too_few():
     assert np.isfinite(predict(few, fold).spectra).all()
     with pytest.raises(TrainingError, match=r"found levels .*, expected three or more"):
         predict(few, fold.without(3))
+
+
+@pytest.mark.parametrize("levels", [6, 11])
+@pytest.mark.parametrize(
+    "folds_of", [lambda n: leave_one_out(n)[:-1], lambda n: leave_two_out(n, 4)]
+)
+def test_left_out_levels_are_predicted_as_by_each_fold_alone(levels, folds_of):
+    """More folds than are computed together, and fewer."""
+    measured, folds = series(levels, WAVELENGTHS), folds_of(levels)
+    found = PosteriorDecoders(packaged_prior()).predict_left_out(folds, measured, None)
+    for fold, together in zip(folds, found, strict=True):
+        alone = predict(measured, fold, measured.concentrations[list(fold.left_out)])
+        for name in ("spectra", "deviation", "even", "half_widths", "sqrt_metric"):
+            part, expected = getattr(together, name), getattr(alone, name)
+            # The networks compute with seven digits.
+            atol = 1e-5 * np.abs(expected).max()
+            np.testing.assert_allclose(part, expected, rtol=1e-4, atol=atol)

@@ -37,8 +37,9 @@ def test_squared_errors_are_those_of_the_prediction():
         levels, signal = concentrations[series].numpy(), spectra[series].numpy()
         for level in range(5):
             others = [other for other in range(5) if other != level]
-            posterior = MetricPosterior.of(levels[others], signal[others], packaged_prior())
-            predicted = posterior.predict(levels[[level]]).weights[0] @ signal[others]
+            known = signal[others]
+            posterior = MetricPosterior.of(levels[None, others], known[None], packaged_prior())
+            predicted = posterior.predict(levels[None, [level]]).weights[0, 0] @ known
             error = np.sum((predicted - signal[level]) ** 2)
             np.testing.assert_allclose(found[series, level], error, rtol=2e-3)
 

@@ -81,7 +81,7 @@ def left_out_by_weights(measured, weigh):
     for level, target in enumerate(measured.concentrations):
         others = np.arange(len(measured.concentrations)) != level
         spectra = measured.signal[others]
-        fold = MetricPosterior.of(measured.concentrations[others], spectra, prior)
+        fold = MetricPosterior.of(measured.concentrations[None, others], spectra[None], prior)
         evidence = fold.fitted.evidence(torch.tensor([[target]], dtype=torch.float64))
         with torch.no_grad():
             weights = weigh(evidence)[0].numpy()
@@ -127,7 +127,7 @@ def test_simulated_series_are_scored_as_measured_ones_are():
 
 
 def evidence():
-    posterior = MetricPosterior.of(DECADES, MEASURED.signal, packaged_prior())
+    posterior = MetricPosterior.of(DECADES[None], MEASURED.signal[None], packaged_prior())
     return posterior.fitted.evidence(torch.tensor([[0.5, 30.0, 2000.0]], dtype=torch.float64))
 
 
