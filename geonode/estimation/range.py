@@ -19,7 +19,7 @@ from geonode.errors import TrainingError
 BEYOND = 1.5
 """Reach of the range beyond the levels, in steps of concentration or of its logarithm."""
 
-KNOTS = 40
+KNOTS = 32
 RANKS = 2.0  # length of the scale of ranks in the placement of the knots; others have length 1
 LOWEST = 1 / 30  # begin of the logarithmic scale, relative to the lowest positive level
 REFINED = 16  # cells between two knots, over which sqrt(g) is integrated

@@ -36,10 +36,10 @@ class _Layers(nn.Sequential):
         """
         first, *others = self
         columns = first.get_parameter("weight").split([part.shape[-1] for part in parts], dim=1)
-        joined = parts[0] @ columns[0].T
-        joined += first.get_parameter("bias")
-        for part, column in zip(parts[1:], columns[1:], strict=True):
-            joined += part @ column.T
+        joined, *rest = (part @ column.T for part, column in zip(parts, columns, strict=True))
+        rest[0] = rest[0] + first.get_parameter("bias")
+        for part in rest:
+            joined += part
         for layer in others:
             if isinstance(layer, nn.SiLU):  # its gradient needs what it was given
                 joined = nn.functional.silu(joined, inplace=not torch.is_grad_enabled())
@@ -102,12 +102,13 @@ class WeightNetwork(nn.Module):
         features, context = (part.clamp_(-WIDEST, WIDEST) for part in (features, context))
         encoded = self.encode(features, self.description, context[:, None])
         valid = torch.isfinite(start).to(dtype)
-        first = _average(torch.softmax(start, dim=-1), encoded)
-        even = _average(valid / valid.sum(-1, keepdim=True), encoded)
+        shares = [torch.softmax(start, dim=-1), valid / valid.sum(-1, keepdim=True)]
+        first, even = (torch.stack(shares, dim=1) @ encoded).unbind(1)
         gathered = self.gather(first, even, context)
         logits = self.decide(encoded, gathered[:, None])[..., 0]
         weights = torch.softmax(start + POWER * logits, dim=-1)
-        return weights, self.expect(_average(weights, encoded), first, gathered)[:, 0]
+        average = (weights[:, None] @ encoded)[:, 0]
+        return weights, self.expect(average, first, gathered)[:, 0]
 
 
 class WeightRule(nn.Module):
@@ -135,7 +136,3 @@ class WeightRule(nn.Module):
         weights = torch.stack([weights for weights, _ in found]).mean(0).double()
         logarithm = torch.stack([logarithm for _, logarithm in found]).mean(0).double()
         return weights, evidence.total * evidence.expected * torch.exp(2 * logarithm)
-
-
-def _average(weights: Tensor, encoded: Tensor) -> Tensor:
-    return torch.einsum("rm,rmh->rh", weights, encoded)
