@@ -76,7 +76,7 @@ def test_levels_too_far_from_the_range_and_infinite_metrics_are_refused(
 
 @pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
 def test_knots_are_near_to_each_other_on_every_scale(levels):
-    """Of the length of all scales, 4, of which 2 are that of ranks, a step is one of `KNOTS` - 1."""
+    """Of the length of all scales, 4, ranks have 2, and a step is one of `KNOTS` - 1."""
     knots, step = knots_over_range(levels), 4 / (KNOTS - 1)
     low, high = believable_range(levels)
     assert (len(knots), knots[0], knots[-1]) == (KNOTS, low, high)
