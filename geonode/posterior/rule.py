@@ -8,6 +8,8 @@ series, never to a measured one (`geonode.prior.learning`).
 Source: M. Zaheer et al., Deep Sets, NeurIPS 2017 (functions of sets).
 """
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -48,6 +50,21 @@ class _Layers(nn.Sequential):
         return joined
 
 
+class Inputs(NamedTuple):
+    """Inputs of the networks, one row per fold and target.
+
+    Attributes:
+        features, context: standardised evidence.
+        initial: logarithms of the initial weights; -inf where not valid.
+        shares: initial weights that add up to one, and even ones of all that are valid.
+    """
+
+    features: Float[Tensor, "row smoother feature"]
+    context: Float[Tensor, "row number"]
+    initial: Float[Tensor, "row smoother"]
+    shares: Float[Tensor, "row 2 smoother"]
+
+
 class WeightNetwork(nn.Module):
     """One network of the rule.
 
@@ -56,10 +73,6 @@ class WeightNetwork(nn.Module):
     """
 
     description: Tensor
-    feature_mean: Tensor
-    feature_deviation: Tensor
-    context_mean: Tensor
-    context_deviation: Tensor
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -72,9 +85,43 @@ class WeightNetwork(nn.Module):
         for parameter in self.decide[2].parameters():
             nn.init.zeros_(parameter)
         self.register_buffer("description", description, persistent=False)
+
+    def forward(self, inputs: Inputs) -> tuple[Float[Tensor, "row smoother"], Float[Tensor, "row"]]:
+        """Weights of the smoothers, and ln of the error over the initial leave-one-out error."""
+        features, context, initial, shares = inputs
+        encoded = self.encode(features, self.description, context[:, None])
+        first, even = (shares @ encoded).unbind(1)
+        gathered = self.gather(first, even, context)
+        logits = self.decide(encoded, gathered[:, None])[..., 0]
+        weights = torch.softmax(initial + POWER * logits, dim=-1)
+        average = (weights[:, None] @ encoded)[:, 0]
+        return weights, self.expect(average, first, gathered)[:, 0]
+
+
+class WeightRule(nn.Module):
+    """Average of several networks on evidence that is standardised by simulated series.
+
+    Args:
+        networks: number of networks.
+        width: width of their layers.
+    """
+
+    feature_mean: Tensor
+    feature_deviation: Tensor
+    context_mean: Tensor
+    context_deviation: Tensor
+
+    def __init__(self, networks: int, width: int) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList([WeightNetwork(width) for _ in range(networks)])
         for name, size in (("feature", FEATURES), ("context", CONTEXT)):
             self.register_buffer(f"{name}_mean", torch.zeros(size))
             self.register_buffer(f"{name}_deviation", torch.ones(size))
+
+    @property
+    def every(self) -> list[WeightNetwork]:
+        """The networks."""
+        return [network for network in self.networks if isinstance(network, WeightNetwork)]
 
     def standardise(self, evidence: list[Evidence]) -> None:
         """Set means and deviations of all inputs from simulated series."""
@@ -85,54 +132,32 @@ class WeightNetwork(nn.Module):
         self.context_mean.copy_(context.mean(0))
         self.context_deviation.copy_(context.std(0) + 1e-3)
 
-    def forward(
-        self,
-        features: Float[Tensor, "row smoother feature"],
-        context: Float[Tensor, "row number"],
-        initial: Float[Tensor, "row smoother"],
-    ) -> tuple[Float[Tensor, "row smoother"], Float[Tensor, "row"]]:
-        """Weights of the smoothers, and ln of the error over the initial leave-one-out error.
+    def inputs(self, evidence: Evidence, disturbance: float = 0.0) -> Inputs:
+        """Inputs of the networks.
 
-        Arguments are those of `Evidence`.
+        Args:
+            evidence: evidence of some rows.
+            disturbance: standard deviation of noise that is added to standardised evidence.
         """
         dtype = self.feature_mean.dtype
-        features, context, start = (part.to(dtype) for part in (features, context, initial))
+        found = evidence.features, evidence.context, evidence.initial
+        features, context, initial = (part.to(dtype) for part in found)
         features = (features - self.feature_mean).div_(self.feature_deviation)
         context = (context - self.context_mean).div_(self.context_deviation)
-        features, context = (part.clamp_(-WIDEST, WIDEST) for part in (features, context))
-        encoded = self.encode(features, self.description, context[:, None])
-        valid = torch.isfinite(start).to(dtype)
-        shares = [torch.softmax(start, dim=-1), valid / valid.sum(-1, keepdim=True)]
-        first, even = (torch.stack(shares, dim=1) @ encoded).unbind(1)
-        gathered = self.gather(first, even, context)
-        logits = self.decide(encoded, gathered[:, None])[..., 0]
-        weights = torch.softmax(start + POWER * logits, dim=-1)
-        average = (weights[:, None] @ encoded)[:, 0]
-        return weights, self.expect(average, first, gathered)[:, 0]
-
-
-class WeightRule(nn.Module):
-    """Average of several networks.
-
-    Args:
-        networks: number of networks.
-        width: width of their layers.
-    """
-
-    def __init__(self, networks: int, width: int) -> None:
-        super().__init__()
-        self.networks = nn.ModuleList([WeightNetwork(width) for _ in range(networks)])
-
-    @property
-    def every(self) -> list[WeightNetwork]:
-        """The networks."""
-        return [network for network in self.networks if isinstance(network, WeightNetwork)]
+        for part in (features, context):
+            if disturbance:
+                part += disturbance * torch.randn_like(part)
+            part.clamp_(-WIDEST, WIDEST)
+        valid = torch.isfinite(initial).to(dtype)
+        shares = torch.softmax(initial, dim=-1), valid / valid.sum(-1, keepdim=True)
+        return Inputs(features, context, initial, torch.stack(shares, dim=1))
 
     def forward(
         self, evidence: Evidence
     ) -> tuple[Float[Tensor, "row smoother"], Float[Tensor, "row"]]:
         """Weights of the smoothers, and the expected squared error (signal squared, summed)."""
-        found = [net(evidence.features, evidence.context, evidence.initial) for net in self.every]
+        inputs = self.inputs(evidence)
+        found = [network(inputs) for network in self.every]
         weights = torch.stack([weights for weights, _ in found]).mean(0).double()
         logarithm = torch.stack([logarithm for _, logarithm in found]).mean(0).double()
         return weights, evidence.total * evidence.expected * torch.exp(2 * logarithm)

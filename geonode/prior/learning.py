@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.posterior.evidence import Evidence, FittedSmoothers
-from geonode.posterior.rule import WeightNetwork, WeightRule
+from geonode.posterior.rule import Inputs, WeightNetwork, WeightRule
 from geonode.progress import Progress, silent
 from geonode.simulation.draws import Draws
 from geonode.simulation.series import simulate
@@ -120,8 +120,7 @@ def learn_rule(
     series = batches(Draws.of(parameters.seed, device))
     with torch.no_grad():
         sample = [next(series).evidence for _ in range(STANDARDISING)]
-        for network in rule.every:
-            network.standardise(sample)
+        rule.standardise(sample)
     optimizer = torch.optim.AdamW(rule.parameters(), lr=RATE, weight_decay=1e-4)
     smoothed = {name: value.clone() for name, value in rule.state_dict().items()}
     history = []
@@ -131,7 +130,8 @@ def learn_rule(
             group["lr"] = RATE * warm * (0.51 + 0.49 * cos(pi * step / parameters.steps))
         with torch.no_grad():
             batch = next(series)
-        losses = [_loss(network, batch) for network in rule.every]
+        inputs = [rule.inputs(batch.evidence, DISTURBANCE) for _ in rule.every]
+        losses = [_loss(*pair, batch) for pair in zip(rule.every, inputs, strict=True)]
         optimizer.zero_grad()
         torch.stack([loss for loss, _ in losses]).sum().backward()
         norm = torch.nn.utils.clip_grad_norm_(rule.parameters(), 1.0)
@@ -146,16 +146,10 @@ def learn_rule(
     return rule.eval(), torch.stack(history).tolist()
 
 
-def _loss(network: WeightNetwork, batch: LeftOut) -> tuple[Tensor, Tensor]:
+def _loss(network: WeightNetwork, inputs: Inputs, batch: LeftOut) -> tuple[Tensor, Tensor]:
     """Loss of a network on a batch, and mean log error relative to the initial weights."""
-    found = batch.evidence
-    features, context = found.features.float(), found.context.float()
-    weights, expected = network(
-        features + DISTURBANCE * network.feature_deviation * torch.randn_like(features),
-        context + DISTURBANCE * network.context_deviation * torch.randn_like(context),
-        found.initial,
-    )
-    total = found.total
+    weights, expected = network(inputs)
+    found, total = batch.evidence, batch.evidence.total
     errors = batch.squared_errors(weights) / total + EXACT
     at_first = batch.squared_errors(torch.softmax(found.initial, dim=-1)) / total + EXACT
     of_spectra = (errors / at_first).log() / 2

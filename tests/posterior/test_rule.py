@@ -1,7 +1,7 @@
 import torch
 
 from geonode.posterior.evidence import FittedSmoothers
-from geonode.posterior.rule import WeightNetwork, WeightRule
+from geonode.posterior.rule import WeightRule
 
 LEVELS = torch.tensor([[0.0, 10.0, 20.0, 40.0]], dtype=torch.float64)
 SPECTRA = torch.rand(1, 4, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -27,11 +27,15 @@ def test_before_learning_weights_are_the_fourth_power_of_the_error():
 def test_a_network_is_deep_sets_written_out():
     """With all parts concatenated before they are multiplied, row by row."""
     torch.manual_seed(1)
-    network, found, plain = WeightNetwork(8).double(), evidence(), torch.nn.Sequential.forward
+    rule, found, plain = WeightRule(1, 8).double(), evidence(), torch.nn.Sequential.forward
+    rule.standardise([evidence(), evidence(2.0)])
+    (network,) = rule.every
     torch.nn.init.normal_(network.decide[2].weight)
-    weights, logarithm = network(found.features, found.context, found.initial)
+    weights, logarithm = network(rule.inputs(found))
     for row, start in enumerate(found.initial):
-        features, context = (part[row].clamp(-6, 6) for part in (found.features, found.context))
+        features = (found.features[row] - rule.feature_mean) / rule.feature_deviation
+        context = (found.context[row] - rule.context_mean) / rule.context_deviation
+        features, context = features.clamp(-6, 6), context.clamp(-6, 6)
         common = context.expand(len(features), -1)
         encoded = plain(network.encode, torch.cat([features, network.description, common], 1))
         first = start.softmax(0) @ encoded
