@@ -146,7 +146,7 @@ class WeightRule(nn.Module):
         context = (context - self.context_mean).div_(self.context_deviation)
         for part in (features, context):
             if disturbance:
-                part += disturbance * torch.randn_like(part)
+                part.add_(torch.randn_like(part), alpha=disturbance)
             part.clamp_(-WIDEST, WIDEST)
         valid = torch.isfinite(initial).to(dtype)
         shares = torch.softmax(initial, dim=-1), valid / valid.sum(-1, keepdim=True)
