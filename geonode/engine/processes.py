@@ -132,7 +132,7 @@ def _pool(
         pool.shutdown(cancel_futures=True)
         given.close()  # the last end that could be written to
         follower.join()
-        WORKERS.running.clear()
+        WORKERS.running = frozenset()
 
 
 @contextmanager
@@ -156,7 +156,7 @@ def _follow(units: Connection, report: Progress) -> None:
     with units, suppress(EOFError):
         while True:
             process, done = units.recv()
-            WORKERS.running.add(process)
+            WORKERS.running |= {process}
             if done:
                 report(done)
 

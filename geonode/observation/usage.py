@@ -33,17 +33,17 @@ class Workers:
     """Processes that work for this one, whose use counts as its own; on Linux alone.
 
     Attributes:
-        running: their numbers.
+        running: their numbers. It is replaced, never changed: another thread may go through it.
     """
 
     def __init__(self) -> None:
-        self.running: set[int] = set()
+        self.running: frozenset[int] = frozenset()
         self._peak, self._seconds = 0, 0.0
 
     def end(self) -> None:
         """Keep the use of the running ones, which are about to end."""
         self._peak, self._seconds = self.peak, self.seconds
-        self.running.clear()
+        self.running = frozenset()
 
     @property
     def peak(self) -> int:

@@ -60,13 +60,16 @@ class KnownErrors:
     def __init__(self, error, deviation):
         self.error, self.deviation = error, deviation
 
-    def predict_left_out(self, folds, series, features):
-        return [self._predicted(fold, series) for fold in folds]
-
-    def _predicted(self, fold, series):
-        errors = np.array([self.error(fold, target) for target in fold.left_out])
-        spectra = series.signal[list(fold.left_out)] + errors[:, None]
+    def predict(self, fold, series, concentrations, features):
+        targets = np.searchsorted(series.concentrations, concentrations).tolist()
+        assert set(targets) <= set(fold.left_out)
+        errors = np.array([self.error(fold, target) for target in targets])
+        spectra = series.signal[targets] + errors[:, None]
         return Predicted(spectra, np.full_like(spectra, self.deviation)[:, None])
+
+    def predict_left_out(self, folds, series, features):
+        at = series.concentrations
+        return [self.predict(fold, series, at[list(fold.left_out)], None) for fold in folds]
 
     def tensors(self):
         return {}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from geonode.observation import usage
-from geonode.observation.usage import Usage, own_memory, resident_memory
+from geonode.observation.usage import Usage, Workers, own_memory, resident_memory
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="not reported elsewhere")
 
@@ -138,3 +138,16 @@ def test_nothing_is_said_of_memory_that_is_not_told(monkeypatch, caplog):
     used.count(10)
     used.warn("my work")
     assert not caplog.records
+
+
+def test_a_worker_may_begin_while_the_time_of_the_others_is_added_up(monkeypatch):
+    workers = Workers()
+    workers.running |= {1, 2}
+
+    def seconds(process):
+        workers.running |= {process + 10}  # as the thread does that hears of a new one
+        return 1.0
+
+    monkeypatch.setattr(usage, "_processor_seconds", seconds)
+    assert workers.seconds == 2
+    assert workers.running == {1, 2, 11, 12}
