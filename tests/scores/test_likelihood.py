@@ -44,5 +44,5 @@ def test_the_likelihood_is_at_least_what_a_search_finds(levels, length, noise):
 @pytest.mark.parametrize("values", [np.eye(6), np.zeros((6, 2)), np.outer(np.arange(6.0), [1, 2])])
 def test_odd_values_have_a_kernel_within_the_bounds(values):
     found = most_likely(np.linspace(-1, 1, 6), values)
-    assert np.isfinite(found.weights(np.linspace(-1, 1, 6), 0.3) @ values).all()
+    assert np.isfinite(found.weights(np.linspace(-1, 1, 6), np.array([0.3])) @ values).all()
     assert NOISES[0] * (1 - 1e-9) <= found.noise <= NOISES[1] * (1 + 1e-9)
