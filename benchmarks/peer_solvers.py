@@ -14,13 +14,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torchdiffeq import odeint
 
+from geonode.geodesics.solvers.scipy_bvp import Row
 from geonode.geodesics.solvers.shooting import GUESS
 from geonode.geodesics.verification import initial_velocity
 from geonode.geometry.field import Field
 from geonode.geometry.metric import FLOOR, Metric
 
 SHOTS = 8
-BATCH = 2000  # rows at once: more of them no longer fit in cache
+BATCH = 2000  # rows at once on a CPU: more of them no longer fit in cache
 
 Symbol = Callable[[Any, Any], Any]
 """G of one position and one wavelength, scalars of jax."""
@@ -46,6 +47,11 @@ class Rows:
         parts = (self.wavelengths, self.start, self.end)
         return Rows(self.field[chosen], *(part[chosen] for part in parts))
 
+    def batches(self, chosen: Int[Tensor, "chosen"]) -> tuple[Int[Tensor, "batch"], ...]:
+        """Some of the rows in batches of nearly equal size, so that compilers meet few sizes."""
+        count = math.ceil(len(chosen) / BATCH) if chosen.device.type == "cpu" else 1
+        return chosen.tensor_split(count)
+
 
 Integrator = Callable[[Rows, Float[Tensor, "row"], float], Float[Tensor, "row"]]
 """(rows, first velocities, tolerance) to x(1); NaN where the solver gave up."""
@@ -59,7 +65,7 @@ def by_torchdiffeq(symbol: Symbol) -> Integrator:  # noqa: ARG001 - torch has th
             position, speed = state
             return torch.stack([speed, -rows.field(position[:, None])[1][:, 0] * speed.square()])
 
-        times = torch.tensor([0.0, 1.0], dtype=torch.float64)
+        times = torch.tensor([0.0, 1.0], dtype=torch.float64, device=velocity.device)
         options = {"norm": lambda errors: errors.abs().max(), "step_t": times[-1:]}
         how: dict[str, Any] = {"rtol": tolerance, "atol": tolerance, "options": options}
         path = odeint(equation, torch.stack([rows.start, velocity]), times, method="dopri5", **how)
@@ -114,8 +120,10 @@ def by_diffrax(symbol: Symbol) -> Integrator:
     all_rows = jax.jit(jax.vmap(one_row, in_axes=(0, 0, 0, None)))
 
     def integrate(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
-        parts = (part.numpy() for part in (rows.start, velocity, rows.wavelengths))
-        return torch.from_numpy(np.array(all_rows(*parts, tolerance)))
+        parts = (part.cpu().numpy() for part in (rows.start, velocity, rows.wavelengths))
+        with jax.default_device(jax.devices(velocity.device.type)[0]):
+            reached = np.array(all_rows(*parts, tolerance))
+        return torch.from_numpy(reached).to(velocity.device)
 
     return integrate
 
@@ -124,7 +132,7 @@ def in_jax(metric: Metric) -> Symbol:
     """G of a metric network by the same weights in jax, by its forward derivative."""
     network = metric.network
     weights = [
-        (weight[0].numpy(), bias[0, 0].numpy())
+        (weight[0].cpu().numpy(), bias[0, 0].cpu().numpy())
         for weight, bias in zip(network.weights, network.biases, strict=True)
     ]
 
@@ -149,8 +157,7 @@ def shoot(
     """First velocities from start to end, by Newton's method with the exact sensitivity.
 
     Guess and sensitivity are those of `geonode.geodesics.solvers.shooting`. Half the error is left
-    to the integrator. A row that has arrived is not shot again. Rows come in batches of nearly
-    equal size, so that compilers meet few sizes.
+    to the integrator. A row that has arrived is not shot again.
 
     Args:
         integrate: the solver.
@@ -158,15 +165,14 @@ def shoot(
         tolerance: of the solver.
         error: largest |x(1) - target|, chart units.
     """
-    points = rows.start[:, None] + (rows.end - rows.start)[:, None] * torch.tensor(
-        [0.0, *(fraction for fraction, _ in GUESS)], dtype=torch.float64
-    )
-    log_sqrt = rows.field(points)[0]
-    weights = torch.tensor([weight for _, weight in GUESS], dtype=torch.float64)
-    velocity = (rows.end - rows.start) * (torch.exp(log_sqrt[:, 1:] - log_sqrt[:, :1]) @ weights)
-    running = torch.arange(len(velocity))
+    place = rows.start.device
+    fractions, weights = torch.tensor([(0.0, 0.0), *GUESS], dtype=torch.float64, device=place).T
+    span = rows.end - rows.start
+    log_sqrt = rows.field(rows.start[:, None] + span[:, None] * fractions)[0]
+    velocity = span * (torch.exp(log_sqrt - log_sqrt[:, :1]) @ weights)
+    running = torch.arange(len(velocity), device=place)
     for _ in range(SHOTS):
-        batches = running.tensor_split(math.ceil(len(running) / BATCH))
+        batches = rows.batches(running)
         reached = torch.cat([integrate(rows[b], velocity[b], tolerance) for b in batches])
         part = rows[running]
         miss = reached - part.end
@@ -179,12 +185,21 @@ def shoot(
     return velocity
 
 
+def collocate(rows: Rows, tolerance: float) -> Float[Tensor, "row"]:
+    """First velocities by `scipy.integrate.solve_bvp`, one row after the other."""
+    paths = [
+        Row(rows.field[torch.tensor([place])], float(start), float(end)).collocate(tolerance)
+        for place, (start, end) in enumerate(zip(rows.start, rows.end, strict=True))
+    ]
+    return torch.tensor([path.y[1, 0] for path in paths], dtype=torch.float64)
+
+
 PEERS: dict[str, tuple[tuple[str, ...], Callable[[Symbol], Integrator]]] = {
     "torchdiffeq": (("torchdiffeq",), by_torchdiffeq),
     "torchode": (("torchode",), by_torchode),
     "diffrax": (("diffrax", "jax"), by_diffrax),
 }
-"""Packages of every peer, and its integrator from G for jax."""
+"""Packages of every peer that shoots, and its integrator from G for jax."""
 
 
 def truth(rows: Rows) -> tuple[Float[Tensor, "row"], Float[Tensor, "row"]]:

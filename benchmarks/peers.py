@@ -4,11 +4,11 @@
     python -m benchmarks.peers --out peers.json
 
 The same boundary value problems (pair of stations, wavelength) of x'' = -G(x, w) x'^2 in float64,
-on a metric that the pipeline has learned, in one process on one core. Every solver runs at the
-loosest setting of its ladder that reaches the same largest error over all rows; the truth is
-quadrature of sqrt(g) on the network. Choosing the setting warms up and compiles, and is not
-counted; then all solvers take turns, so that what else the machine does falls on all alike. A
-solver that is not installed is listed as such.
+on a metric that the pipeline has learned, in one process on one core, or on a GPU. Every solver
+runs at the loosest setting of its ladder that reaches the same largest error over all rows; the
+truth is quadrature of sqrt(g) on the network. Choosing the setting warms up and compiles, and is
+not counted; then all solvers take turns, so that what else the machine does falls on all alike. A
+solver that is not installed, or not for the device, is listed as such.
 """
 
 import time
@@ -26,8 +26,17 @@ import typer
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmarks.geometry import CPU, NODES, Table, largest, markdown
-from benchmarks.peer_solvers import PEERS, Integrator, Rows, Symbol, in_jax, shoot, truth
+from benchmarks.geometry import NODES, Table, largest, markdown
+from benchmarks.peer_solvers import (
+    PEERS,
+    Integrator,
+    Rows,
+    Symbol,
+    collocate,
+    in_jax,
+    shoot,
+    truth,
+)
 from geonode.config import Parameters
 from geonode.devices.device import one_thread, resolve
 from geonode.geodesics.panels import Panels
@@ -49,6 +58,7 @@ from stages.paths import METRIC, PARAMETERS
 LEVELS = 6
 TOLERANCES = tuple(10.0**-digits for digits in range(3, 11))
 GAUSS_NODES = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # in every gap between levels
+SCIPY_SHARE = 307  # it solves one row in so many, as it takes milliseconds for each
 RESAMPLES = 10_000
 
 
@@ -76,13 +86,14 @@ class Case:
 
     @classmethod
     def of(cls, metric: Metric, wavelengths: int, parameters: Parameters) -> "Case":
-        """Stations and wavelengths evenly spaced over the whole chart."""
-        problem = BoundaryValueProblem.all_pairs(torch.linspace(-1, 1, LEVELS, dtype=torch.float64))
-        w = torch.linspace(-1, 1, wavelengths, dtype=torch.float64)
+        """Stations and wavelengths evenly spaced over the whole chart of a metric in float64."""
+        place = metric.network.weights[0].device
+        problem = BoundaryValueProblem.all_pairs(uniform_nodes(LEVELS, place, torch.float64))
+        w = uniform_nodes(wavelengths, place, torch.float64)
 
         def make_grid(nodes: int) -> Grid:
             source = grid_source(parameters.christoffel, metric, w)
-            return source.grid(0, uniform_nodes(nodes, CPU, torch.float64))
+            return source.grid(0, uniform_nodes(nodes, place, torch.float64))
 
         def make_v0(nodes: int) -> Tensor:
             panels = Panels.between(problem.stations[None], nodes)
@@ -96,9 +107,9 @@ class Case:
         rows = Rows(NetworkField(metric, every), every, *ends)
         return cls(problem, in_jax(metric), make_grid, make_v0, rows, *truth(rows))
 
-    def error(self, v0: Float[Tensor, "row"]) -> float:
-        """Largest miss of the end points to which first velocities lead, chart units."""
-        return largest((v0 - self.velocity) * self.sensitivity)
+    def error(self, v0: Float[Tensor, "part"], share: int = 1) -> float:
+        """Largest miss of the ends to which first velocities lead, one row in so many (chart)."""
+        return largest((v0 - self.velocity[::share]) * self.sensitivity[::share])
 
 
 @dataclass(frozen=True)
@@ -108,7 +119,8 @@ class Entry:
     Attributes:
         solver, geometry, note: names.
         ladder: settings, loosest first; none if it cannot be run.
-        solve: from a setting to the first velocities of all rows.
+        solve: from a setting to the first velocities of the rows.
+        share: one row in so many is solved, and seconds are multiplied by it.
         setting: that suffices; None if there is none.
         error: reached with it.
         warm_up: seconds of the first call at all, which imports and compiles.
@@ -119,7 +131,8 @@ class Entry:
     geometry: str
     note: str
     ladder: tuple[float, ...]
-    solve: Callable[[float], Float[Tensor, "row"]]
+    solve: Callable[[float], Float[Tensor, "part"]]
+    share: int = 1
     setting: float | None = None
     error: float | None = None
     warm_up: float | None = None
@@ -136,7 +149,7 @@ class Entry:
                 reason = (str(failure).splitlines() or [type(failure).__name__])[0]
                 return replace(self, note=f"failed: {reason}")
             warm_up = warm_up or time.perf_counter() - begin
-            reached = case.error(answer)
+            reached = case.error(answer, self.share)
             if reached <= error:
                 return replace(self, setting=setting, error=reached, warm_up=warm_up)
             least = min(least, reached)
@@ -148,8 +161,9 @@ class Entry:
         if self.setting is None:
             return self
         begin = time.perf_counter()
-        self.solve(self.setting)
-        return replace(self, seconds=(*self.seconds, time.perf_counter() - begin))
+        self.solve(self.setting).cpu()  # which waits for a GPU
+        seconds = self.share * (time.perf_counter() - begin)
+        return replace(self, seconds=(*self.seconds, seconds))
 
 
 def shots(
@@ -159,12 +173,28 @@ def shots(
     return shoot(make(), rows, tolerance, error)
 
 
+def lacking(packages: tuple[str, ...], place: torch.device) -> str:
+    """What a peer lacks on a device; empty: nothing."""
+    absent = [package for package in packages if find_spec(package) is None]
+    if absent:
+        return f"not installed: {', '.join(absent)}"
+    if "jax" in packages:
+        import jax  # noqa: PLC0415 - optional
+
+        try:
+            jax.devices(place.type)
+        except RuntimeError:
+            return f"jax does not find {place.type}"
+    return ""
+
+
 def entries_of(case: Case, error: float) -> list[Entry]:
     """Every solver on the network, and those in torch on a grid in memory too.
 
     The first on either geometry is what others there are compared with.
     """
     grid, nodes = case.make_grid(NODES), (float(NODES),)
+    place = case.rows.start.device
     on_grid = replace(case.rows, field=rows_of(ClosedForm(grid), case.problem)[0])
 
     def solve(grid: Grid) -> Tensor:
@@ -183,13 +213,17 @@ def entries_of(case: Case, error: float) -> list[Entry]:
         ),
     ]
     for name, (packages, make) in PEERS.items():
-        absent = [package for package in packages if find_spec(package) is None]
-        note = f"not installed: {', '.join(absent)}" if absent else "dopri5, exact Newton"
-        ladder = () if absent else TOLERANCES
+        lacks = lacking(packages, place)
+        note, ladder = (lacks, ()) if lacks else ("dopri5, exact Newton", TOLERANCES)
         made = cache(partial(make, case.symbol))
         entries.append(Entry(name, network, note, ladder, partial(shots, made, case.rows, error)))
         if "jax" not in packages:  # the grid is in torch
             entries.append(Entry(name, memory, note, ladder, partial(shots, made, on_grid, error)))
+    if place.type == "cpu":
+        some = case.rows[torch.arange(0, len(case.velocity), SCIPY_SHARE)]
+        note = f"solve_bvp, one row in {SCIPY_SHARE}, alone"
+        bvp = partial(collocate, some)
+        entries.append(Entry("scipy", network, note, TOLERANCES, bvp, SCIPY_SHARE))
     return entries
 
 
@@ -250,19 +284,21 @@ def results(ready: list[Entry]) -> Table:
 
 
 def main(
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     wavelengths: Annotated[int, typer.Option(min=2, help="How many; 30 rows each.")] = 601,
     error: Annotated[float, typer.Option(help="Largest miss of any end, chart units.")] = 1e-6,
     repeats: Annotated[int, typer.Option(min=1, help="Counted calls of every solver.")] = 5,
     out: Annotated[Path | None, typer.Option(help="JSON file for everything measured.")] = None,
 ) -> None:
-    """Time geodesics by torchdiffeq, torchode, diffrax and geonode at equal accuracy."""
+    """Time geodesics by torchdiffeq, torchode, diffrax, scipy and geonode at equal accuracy."""
     learned, parameters = LearnedMetrics.read(METRIC), read_parameters(PARAMETERS)
-    metric = learned.metric(CPU)[len(learned.charts) - 1]  # of all levels
+    here = resolve(device, parameters.precision)  # type: ignore[arg-type]
+    metric = learned.metric(here.reference)[len(learned.charts) - 1]  # of all levels
     with one_core() as pinned, one_thread(), torch.no_grad():
         case = Case.of(metric, wavelengths, parameters)
         ready = take_turns(case, entries_of(case, error), error, repeats)
         threads = {"one_core": pinned, "threads": torch.get_num_threads()}
-        conditions = resolve("cpu", parameters.precision).describe() | machine() | threads
+        conditions = here.describe() | machine() | threads
     about = f"{len(case.velocity):,} rows, largest error {error:g}, {repeats} turns"
     typer.echo(f"{about}\n\n{markdown(results(ready))}")
     if out is not None:

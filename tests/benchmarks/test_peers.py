@@ -1,4 +1,5 @@
 import json
+import time
 from dataclasses import dataclass, replace
 
 import pytest
@@ -70,19 +71,22 @@ def entry(solve, ladder=(1e-1, 1e-2, 1e-3, 1e-4)):
     return Entry("s", "network", "", ladder, lambda value: CASE.velocity + solve(value))
 
 
-def test_all_reach_the_error_they_claim_on_a_known_metric():
+def test_all_reach_the_error_they_claim_on_a_known_metric(monkeypatch):
+    monkeypatch.setattr(benchmark, "SCIPY_SHARE", 5)
     with torch.no_grad():
         entries = benchmark.take_turns(CASE, benchmark.entries_of(CASE, ERROR), ERROR, 1)
     assert [one.geometry for one in entries[:5]] == [
         *("network", "grid in memory", "network", "network", "grid in memory")
     ]
-    a, start = rate(CASE.rows.wavelengths), CASE.rows.start
+    assert (entries[-1].solver, entries[-1].share) == ("scipy", 5)
     for one in entries:
         if one.note.startswith("not installed"):
             assert one.setting is None
             continue
-        end = start + torch.log1p(a * one.solve(one.setting)) / a
-        error = float((end - CASE.rows.end).abs().max())
+        rows = CASE.rows[torch.arange(0, len(CASE.velocity), one.share)]
+        a = rate(rows.wavelengths)
+        end = rows.start + torch.log1p(a * one.solve(one.setting)) / a
+        error = float((end - rows.end).abs().max())
         assert error <= 1.01 * ERROR
         assert one.error == pytest.approx(error, rel=0.01, abs=1e-13)
 
@@ -132,6 +136,15 @@ def test_shooting_stops_each_row_when_it_has_arrived_in_batches_that_change_noth
     assert shots[:4] == [9, 9, 9, 9]
 
 
+def test_rows_are_in_batches_on_a_cpu_and_all_at_once_elsewhere(monkeypatch):
+    monkeypatch.setattr(peer_solvers, "BATCH", 10)
+    chosen = torch.arange(3, 28)
+    assert [len(batch) for batch in CASE.rows.batches(chosen)] == [9, 8, 8]
+    assert torch.equal(torch.cat(CASE.rows.batches(chosen)), chosen)
+    (whole,) = CASE.rows.batches(chosen.to("meta"))
+    assert len(whole) == len(chosen)
+
+
 def test_the_ladder_takes_the_loosest_setting_that_suffices():
     ready = entry(lambda value: value / CASE.sensitivity).chosen(CASE, 2.5e-3)
     assert (ready.setting, ready.error) == (1e-3, pytest.approx(1e-3))
@@ -166,6 +179,24 @@ def test_an_absent_peer_is_reported(monkeypatch):
     for line in lines:
         assert line["note"] == "not installed: no_such_package"
         assert line["s (quartiles)"] == line["ratio (95%)"] == line["setting"] == ""
+
+
+def test_jax_is_lacking_where_it_does_not_find_the_device():
+    pytest.importorskip("jax")
+    assert benchmark.lacking(("jax",), torch.device("cpu")) == ""
+    assert benchmark.lacking(("jax",), torch.device("mps")) == "jax does not find mps"
+
+
+def test_seconds_of_a_share_of_the_rows_stand_for_all():
+    wait = 0.01
+
+    def solve(setting):
+        time.sleep(wait)
+        return CASE.velocity[::3]
+
+    one = replace(entry(solve), solve=solve, share=3).chosen(CASE, ERROR)
+    assert one.error == 0
+    assert one.timed().seconds[0] >= 3 * wait
 
 
 def test_turns_alternate_and_the_choice_is_not_counted():
@@ -210,7 +241,7 @@ def test_the_command_writes_all_it_measured(tmp_path, monkeypatch):
     document = json.loads(out.read_text())
     assert document["machine"]["threads"] == 1
     assert set(document["versions"]) == {"torch", "torchdiffeq"}
-    assert len(document["solvers"]) == 5
+    assert len(document["solvers"]) == 6
     for line in document["solvers"]:
         assert line["error"] <= 1e-3
         assert len(line["seconds"]) == 2

@@ -6,6 +6,9 @@ guess, and no use of the first integral. One row after the other, each of 10 to 
 is meant for some rows, to judge the methods that solve all.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -18,6 +21,58 @@ from geonode.geometry.field import Field
 
 MESH, LARGEST_MESH = 11, 10_000
 TIGHT = 1e-12
+
+
+@dataclass
+class Row:
+    """One boundary value problem, as scipy asks for it.
+
+    Attributes:
+        field: the geometry of this row alone, in float64 on the CPU.
+        start, end: chart positions.
+        evaluations: positions at which scipy has asked for the geometry so far.
+    """
+
+    field: Field
+    start: float
+    end: float
+    evaluations: int = 0
+
+    def equation(
+        self,
+        time: object,  # noqa: ARG002
+        state: Float[np.ndarray, "2 *mesh"],
+    ) -> Float[np.ndarray, "2 *mesh"]:
+        """Derivatives of positions and velocities by time."""
+        positions, velocities = state
+        self.evaluations += positions.size
+        with torch.no_grad():
+            symbol = self.field(torch.from_numpy(positions.reshape(1, -1).copy()))[1]
+        return np.stack([velocities, -symbol.numpy().reshape(positions.shape) * velocities**2])
+
+    def misses(
+        self, first: Float[np.ndarray, "2"], last: Float[np.ndarray, "2"]
+    ) -> Float[np.ndarray, "2"]:
+        """Distances of the ends of a path from where they should be."""
+        return np.array([first[0] - self.start, last[0] - self.end])
+
+    def collocate(self, tolerance: float) -> Any:
+        """The path from a straight first guess, as `solve_bvp` returns it."""
+        times, span = np.linspace(0, 1, MESH), self.end - self.start
+        straight = np.stack([self.start + times * span, np.full(MESH, span)])
+        with np.errstate(all="ignore"):
+            return solve_bvp(
+                self.equation, self.misses, times, straight, tol=tolerance, max_nodes=LARGEST_MESH
+            )
+
+    def residual(self, v0: float) -> float:
+        """Where a first velocity leads minus the end; NaN if it leads nowhere."""
+        if not np.isfinite(v0):
+            return np.nan
+        first = [self.start, v0]
+        with np.errstate(all="ignore"):
+            path = solve_ivp(self.equation, (0, 1), first, method="DOP853", rtol=TIGHT, atol=TIGHT)
+        return float(path.y[0, -1]) - self.end if path.success else np.nan
 
 
 def solve_bvp_rows(
@@ -47,12 +102,14 @@ def solve_bvp_rows(
             f"geodesics.method: found scipy for {start.dtype} on {start.device}, expected float64 "
             "on the CPU; set precision.geometry to float64 and device to cpu"
         )
-    rows = [
-        _solve_row(field[torch.tensor([row])], float(start[row]), float(end[row]), tolerance)
-        for row in range(len(start))
-    ]
-    v0, residual = torch.tensor([row[:2] for row in rows], dtype=torch.float64).T
-    solved, iterations, evaluations = torch.tensor([row[2:] for row in rows]).T
+    found = []
+    for place in range(len(start)):
+        row = Row(field[torch.tensor([place])], float(start[place]), float(end[place]))
+        path = row.collocate(tolerance)
+        asked, v0 = row.evaluations, float(path.y[1, 0])
+        found.append((v0, row.residual(v0), path.status, path.niter, asked))
+    v0, residual = torch.tensor([row[:2] for row in found], dtype=torch.float64).T
+    solved, iterations, evaluations = torch.tensor([row[2:] for row in found]).T
     return Solution(
         v0=v0,
         residual=residual,
@@ -60,32 +117,3 @@ def solve_bvp_rows(
         iterations=iterations,
         evaluations=evaluations,
     )
-
-
-def _solve_row(
-    field: Field, start: float, end: float, tolerance: float
-) -> tuple[float, float, int, int, int]:
-    """Velocity, residual, scipy's status, rounds and evaluations of the only row of a field."""
-    evaluations = 0
-
-    def equation(time: object, state: np.ndarray) -> np.ndarray:  # noqa: ARG001
-        nonlocal evaluations
-        positions, velocities = state
-        evaluations += positions.size
-        with torch.no_grad():
-            symbol = field(torch.from_numpy(positions.reshape(1, -1).copy()))[1]
-        return np.stack([velocities, -symbol.numpy().reshape(positions.shape) * velocities**2])
-
-    def ends(first: np.ndarray, last: np.ndarray) -> np.ndarray:
-        return np.array([first[0] - start, last[0] - end])
-
-    times = np.linspace(0, 1, MESH)
-    straight = np.stack([start + times * (end - start), np.full(MESH, end - start)])
-    with np.errstate(all="ignore"):
-        solved = solve_bvp(equation, ends, times, straight, tol=tolerance, max_nodes=LARGEST_MESH)
-        v0, asked = float(solved.y[1, 0]), evaluations
-        residual = np.nan
-        if np.isfinite(v0):
-            path = solve_ivp(equation, (0, 1), [start, v0], method="DOP853", rtol=TIGHT, atol=TIGHT)
-            residual = float(path.y[0, -1]) - end if path.success else np.nan
-    return v0, residual, int(solved.status), int(solved.niter), asked
