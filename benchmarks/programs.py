@@ -3,11 +3,15 @@
 `python -m benchmarks.programs` times one step, without the optimiser, of the first batch of the
 default training: the loss alone, the passes of the package, those that torch records, the latter by
 torch.compile, on a CPU two threads within every operation, and on CUDA a captured step on one
-stream against its halves on two. Medians with quartiles.
+stream against its halves on two. Medians with quartiles. On a CPU the operations of a step of path
+decoders follow, each alone in memory of its own, as times and relative to the floor: what no
+program of these operations goes below.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Annotated
 from unittest.mock import patch
 
@@ -16,10 +20,14 @@ import torch
 import typer
 from torch import Tensor
 
-from geonode.devices.device import resolve
+from geonode.decoders.path_decoder import DECODER_SIZES
+from geonode.devices.device import Device, resolve
+from geonode.devices.products import fast_products
+from geonode.geometry.perceptron import tanh_of_half_
 from geonode.geometry.trainable import TrainablePerceptron
 from geonode.metrics.end_to_end import EndToEnd
 from geonode.parameters_file import read_parameters
+from geonode.performance.floors import Rates, training_work
 from geonode.performance.timing import Quartiles, time_calls
 from geonode.spectra.series import read_series_csv
 from geonode.training.batches import Batch, batches_of
@@ -112,6 +120,42 @@ def programs(objective: EndToEnd, batch: Batch, run: TrainingRun) -> Iterator[tu
     yield "captured, halves on two streams", both
 
 
+def operations(sizes: Sequence[int], rows: int) -> dict[str, list[Step]]:
+    """Operations of one step of a perceptron without its optimiser, by kind; in float32."""
+    layers = list(pairwise(sizes))
+    values, errors = ([torch.randn(1, rows, size) for size in sizes] for _ in range(2))
+    steps: dict[str, list[Step]] = {"products": [], "tanh and its derivative": [], "sums": []}
+    for place, (inputs, outputs) in enumerate(layers):
+        weight, bias = torch.randn(1, inputs, outputs), torch.randn(1, 1, outputs)
+        below, above = values[place], torch.empty(1, rows, outputs)
+        error, under, units = errors[place + 1], errors[place], values[place + 1]
+        steps["products"] += [
+            partial(torch.baddbmm, bias, below, weight, out=above),
+            partial(torch.bmm, below.mT, error),
+        ]
+        steps["sums"].append(partial(torch.sum, error, 1, keepdim=True))
+        if place:
+            times = torch.bmm if outputs > 1 else torch.mul
+            steps["products"].append(partial(times, error, weight.mT, out=under))
+        if place + 1 < len(layers):
+            slope = torch.ops.aten.tanh_backward.grad_input
+            steps["tanh and its derivative"] += [
+                partial(tanh_of_half_, units),
+                partial(slope, error, torch.rand_like(error), grad_input=torch.empty_like(error)),
+            ]
+    return steps
+
+
+def show_operations(rows: int, here: Device, repeats: int) -> None:
+    """Print the times of the operations of a path decoder, relative to its floor on one core."""
+    with torch.no_grad():
+        rates = Rates.of(here, torch.float32, repeats)
+        floor = training_work(1, rows, DECODER_SIZES, 4).floor(rates)
+        for kind, steps in operations(DECODER_SIZES, rows).items():
+            seconds = sum(time_calls(step, repeats, here.synchronise).median for step in steps)
+            typer.echo(f"{kind} of a path decoder: {1e3 * seconds:.3g} ms, {seconds / floor:.3g}")
+
+
 def main(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     repeats: Annotated[int, typer.Option(min=1, help="Timings of every program.")] = 41,
@@ -128,10 +172,14 @@ def main(
     typer.echo(f"{len(batch.models)} models, {here.name}, torch {torch.__version__}")
     if here.kind == "cpu":
         torch.set_num_threads(1)  # as every batch has one
-    for name, step in programs(objective, batch, run):
-        found: Quartiles = time_calls(step, repeats, here.synchronise)
-        low, middle, high = (1e3 * part for part in (found.q25, found.median, found.q75))
-        typer.echo(f"{name}: {middle:.3g} ms ({low:.3g} to {high:.3g})")
+    with fast_products(here.place):
+        for name, step in programs(objective, batch, run):
+            found: Quartiles = time_calls(step, repeats, here.synchronise)
+            low, middle, high = (1e3 * part for part in (found.q25, found.median, found.q75))
+            typer.echo(f"{name}: {middle:.3g} ms ({low:.3g} to {high:.3g})")
+        if here.kind == "cpu":
+            pairs = len(run.folds[0].training_pairs)
+            show_operations(pairs * len(series.axis), here, repeats)
 
 
 if __name__ == "__main__":
