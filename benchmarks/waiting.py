@@ -2,7 +2,7 @@
 
 `python -m benchmarks.waiting [SERIES]` prints the tables of docs/performance.md: medians with
 quartiles of `--repeats` turns, on the device at hand, in a clone of this repository in a temporary
-folder. SERIES is a folder of series for `geonode panel`, which is left out without it. The first
+folder. SERIES is a folder of series for `geonode panel`, beside one of simulated series. The first
 run of the pipeline, in which modules and kernels are compiled, is not counted.
 """
 
@@ -19,11 +19,16 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import torch
 import typer
 import xarray
 
 from geonode.performance.timing import Quartiles
 from geonode.scores.panel_table import mean_ratio, read_table, row_of
+from geonode.simulation.draws import Draws
+from geonode.simulation.series import simulate
+from geonode.spectra.reading import to_csv
+from geonode.spectra.table import SpectraTable
 from geonode.storage.atomic import remove
 
 ROOT = Path(__file__).parents[1]
@@ -36,6 +41,9 @@ SIDES = 96, 288
 
 LARGE = 10_000
 """Side of the image that is extrapolated to."""
+
+SIMULATED, LEVELS, WAVELENGTHS = 40, range(4, 16), 601
+"""Simulated series, their numbers of levels and wavelengths."""
 
 IMPORTED = ("torch", "csv", "csv", *("torch",) * 5)
 """Imported by the stages probe, generate, spectra, metric and so on to validate."""
@@ -100,10 +108,18 @@ class Clone:
         example = str(ROOT / "data" / "examples" / "acetophenone.csv")
         calibrate = (*GEONODE, "calibrate", example, "--overwrite")
         yield "`geonode calibrate acetophenone.csv`", self.timed(*calibrate)
-        parameters = self.folder / "params.yaml"
-        parameters.write_text(parameters.read_text().replace("preset: standard", "preset: fast"))
-        yield "the pipeline with `preset: fast`", self.timed(*DVC, "repro", "-f", "validate")
+        yield "`dvc repro -f validate`, `preset: fast`", self.changed("preset: standard", "fast")
+        if torch.cuda.is_available():
+            yield "`dvc repro -f validate`, `device: cpu`", self.changed("device: auto", "cpu")
+
+    def changed(self, line: str, value: str) -> Quartiles:
+        """Time of the pipeline with another value in a line of its parameters."""
+        parameters, key = self.folder / "params.yaml", line.partition(" ")[0]
+        parameters.write_text(parameters.read_text().replace(line, f"{key} {value}", 1))
+        self.run(*DVC, "repro", "-f", "validate")
+        found = self.timed(*DVC, "repro", "-f", "validate")
         self.run("git", "checkout", "-q", "params.yaml")
+        return found
 
     def _idle(self) -> tuple[str, ...]:
         """DVC in a new pipeline whose stages import what those up to `validate` import."""
@@ -125,12 +141,29 @@ class Clone:
     def panels(self, series: Path) -> Iterator[tuple[str, Quartiles]]:
         """Times and errors of panels, and the time of one more with its models in the store."""
         panel = (*GEONODE, "panel", str(series.absolute()), "--out", PANEL, "--preset")
+        called = f"`geonode panel` of {len(list(series.glob('*.csv')))} series"
         for preset in ("fast", "standard"):
             both = (PANEL, "models")
-            yield f"`geonode panel --preset {preset}`", self.timed(*panel, preset, fresh=both)
+            yield f"{called}, `{preset}`", self.timed(*panel, preset, fresh=both)
             yield "its RMSE over that of the best baseline, geometric mean", self._mean_ratio()
         again = self.timed(*panel, "standard", fresh=(PANEL,))
         yield "the same, of models in the store", again
+
+    def simulated(self) -> Path:
+        """Folder of simulated series, always the same."""
+        folder = self.folder / "simulated"
+        folder.mkdir()
+        axis = np.linspace(200.0, 800.0, WAVELENGTHS)
+        for place in range(SIMULATED):
+            levels = LEVELS[place * len(LEVELS) // SIMULATED]
+            draws = Draws.of(place, torch.device("cpu"))
+            found = simulate(draws, 1, levels, WAVELENGTHS)
+            scans = list(found.spectra[0, :, None].numpy())
+            table = SpectraTable(
+                axis, "wavelength", "nm", found.concentrations[0].numpy(), scans, np.empty(0)
+            )
+            (folder / f"series{place:02}.csv").write_text(to_csv(table))
+        return folder
 
     def _mean_ratio(self) -> Quartiles:
         """Error of the panel relative to the best baseline of every series."""
@@ -180,8 +213,9 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(("git", "clone", "-q", str(ROOT), folder), check=True)
         clone = Clone(Path(folder), repeats)
-        panels = clone.panels(series) if series is not None else ()  # last: they may take hours
-        for name, found in itertools.chain(clone.waits(), clone.computations(), panels):
+        folders = [clone.simulated(), *([] if series is None else [series])]
+        panels = map(clone.panels, folders)  # last: they may take hours
+        for name, found in itertools.chain(clone.waits(), clone.computations(), *panels):
             typer.echo(f"| {name} | {found.median:.4g} ({found.q25:.4g} to {found.q75:.4g}) |")
 
 
