@@ -23,7 +23,7 @@ from torch import Tensor
 from geonode.decoders.path_decoder import DECODER_SIZES
 from geonode.devices.device import Device, resolve
 from geonode.devices.products import fast_products
-from geonode.geometry.perceptron import tanh_of_half_
+from geonode.geometry.perceptron import THIN, product, tanh_of_half_
 from geonode.geometry.trainable import TrainablePerceptron
 from geonode.metrics.end_to_end import EndToEnd
 from geonode.parameters_file import read_parameters
@@ -129,9 +129,10 @@ def operations(sizes: Sequence[int], rows: int) -> dict[str, list[Step]]:
         weight, bias = torch.randn(1, inputs, outputs), torch.randn(1, 1, outputs)
         below, above = values[place], torch.empty(1, rows, outputs)
         error, under, units = errors[place + 1], errors[place], values[place + 1]
+        forward = partial(torch.baddbmm, bias, below, weight, out=above)
         steps["products"] += [
-            partial(torch.baddbmm, bias, below, weight, out=above),
-            partial(torch.bmm, below.mT, error),
+            forward if outputs >= THIN else partial(product, below, weight),
+            partial(product, below.mT, error),
         ]
         steps["sums"].append(partial(torch.sum, error, 1, keepdim=True))
         if place:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from geonode.devices.kernels.available import trains, usable
-from geonode.geometry.perceptron import Perceptron, tanh_of_half_
+from geonode.geometry.perceptron import Perceptron, product, tanh_of_half_
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class _Program(torch.autograd.Function):
             units = perceptron.workspace("value", layer, inputs.shape[1])
             torch.baddbmm(biases[layer], values[-1], weights[layer], out=units)
             values.append(_tanh_(units))
-        outputs = torch.baddbmm(biases[-1], values[-1], weights[-1])
+        outputs = product(values[-1], weights[-1]) + biases[-1]
         # torch keeps count of what is written to these, and refuses to go back after that
         ctx.save_for_backward(joined, *values, *weights)
         ctx.perceptron = perceptron
@@ -135,7 +135,7 @@ class _Program(torch.autograd.Function):
         of_weights, of_biases = parts[:layers], parts[layers:]
         error = outputs.to(perceptron.products)
         for layer in reversed(range(layers)):
-            of_weights[layer].copy_(torch.bmm(values[layer].mT, error))
+            of_weights[layer].copy_(product(values[layer].mT, error))
             torch.sum(error, 1, keepdim=True, dtype=joined.dtype, out=of_biases[layer])
             if layer:
                 below = perceptron.workspace("error", layer - 1, error.shape[1])
@@ -147,7 +147,7 @@ class _Program(torch.autograd.Function):
                 error = below
         of_inputs = None
         if ctx.needs_input_grad[1]:
-            of_inputs = torch.bmm(error, weights[0].mT).to(outputs.dtype)
+            of_inputs = product(error, weights[0].mT).to(outputs.dtype)
         return None, of_inputs, gradient
 
 

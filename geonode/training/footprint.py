@@ -2,8 +2,9 @@
 
 Every hidden unit of a network stores two numbers per row, its value and its error, in the format of
 the products (`geonode.geometry.trainable`); kernels on a GPU need about as much for gradients. All
-other numbers of a row are in the format of the training. Weights, gradients and the moments of Adam
-are left out: a few ten thousand numbers per model.
+other numbers of a row are in the format of the training. Left out are weights, gradients and the
+moments of Adam, a few ten thousand numbers per model, and what libraries copy to transpose it: with
+oneDNN one number for every unit of the first hidden layer.
 """
 
 import math

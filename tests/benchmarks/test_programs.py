@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from benchmarks import programs
+from geonode.geometry.perceptron import product
 from geonode.performance.floors import training_work
 
 SIZES, ROWS = (3, 8, 8, 1), 50
@@ -9,7 +10,7 @@ SIZES, ROWS = (3, 8, 8, 1), 50
 
 def operations_of(call):
     """Sums and products of a product of matrices that a step makes."""
-    if call.func not in (torch.bmm, torch.baddbmm, torch.mul):
+    if call.func not in (product, torch.baddbmm, torch.bmm, torch.mul):
         return 0
     left, right = call.args[-2:]
     return 2 * left.shape[-2] * left.shape[-1] * right.shape[-1]
