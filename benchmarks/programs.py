@@ -23,8 +23,8 @@ from torch import Tensor
 from geonode.decoders.path_decoder import DECODER_SIZES
 from geonode.devices.device import Device, resolve
 from geonode.devices.products import fast_products
-from geonode.geometry.perceptron import THIN, product, tanh_of_half_
-from geonode.geometry.trainable import TrainablePerceptron
+from geonode.geometry.perceptron import tanh_of_half_
+from geonode.geometry.trainable import THIN, TrainablePerceptron, product
 from geonode.metrics.end_to_end import EndToEnd
 from geonode.parameters_file import read_parameters
 from geonode.performance.floors import Rates, training_work

@@ -14,7 +14,6 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 CACHED_ROWS = 2048
-THIN = 8  # columns
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ class Perceptron:
     def _values(self, hidden_layers: list[tuple[Tensor, Tensor]], hidden: Tensor) -> Tensor:
         for weight, bias in hidden_layers:
             hidden = tanh_of_half_(torch.baddbmm(bias, hidden, weight))
-        return product(hidden, self.weights[-1]) + self.biases[-1]
+        return torch.baddbmm(self.biases[-1], hidden, self.weights[-1])
 
     def _values_and_changes(
         self, hidden_layers: list[tuple[Tensor, Tensor]], hidden: Tensor, change: Tensor
@@ -145,27 +144,14 @@ class Perceptron:
             # (1 - h^2) / 2: the layers are doubled, and so is what they make of a change
             slope = torch.addcmul(hidden.new_tensor(0.5), hidden, hidden, value=-0.5)
             change = slope.mul_(torch.bmm(change, weight))
-        value = product(hidden, self.weights[-1]) + self.biases[-1]
-        return value, product(change, self.weights[-1])
+        value = torch.baddbmm(self.biases[-1], hidden, self.weights[-1])
+        return value, torch.bmm(change, self.weights[-1])
 
     def _tiles(self, rows: Tensor) -> tuple[Tensor, ...]:
         """Rows whose hidden values stay in the cache of a processor; elsewhere all of them."""
         if rows.device.type != "cpu" or rows.shape[1] == 0:
             return (rows,)
         return rows.split(max(1, CACHED_ROWS // self.models), dim=1)
-
-
-def product(
-    left: Float[Tensor, "model row inner"], right: Float[Tensor, "model inner column"]
-) -> Float[Tensor, "model row column"]:
-    """The product of matrices, a thin one by its transpose: A B = (B^T A^T)^T.
-
-    MKL and oneDNN compute many rows of a few columns several times slower than few rows of many
-    columns, and oneDNN copies what it has to transpose.
-    """
-    if right.shape[2] < THIN:
-        return torch.bmm(right.mT, left.mT).mT
-    return torch.bmm(left, right)
 
 
 def tanh_of_half_(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -19,7 +19,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from geonode.devices.kernels.available import trains, usable
-from geonode.geometry.perceptron import Perceptron, product, tanh_of_half_
+from geonode.geometry.perceptron import Perceptron, tanh_of_half_
+
+THIN = 8  # columns
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,20 @@ class _Kernels(torch.autograd.Function):
             of_inputs=ctx.needs_input_grad[1],
         )
         return None, of_inputs, gradient
+
+
+def product(
+    left: Float[Tensor, "model row inner"], right: Float[Tensor, "model inner column"]
+) -> Float[Tensor, "model row column"]:
+    """The product of matrices, a thin one by its transpose: A B = (B^T A^T)^T.
+
+    MKL and oneDNN compute many rows of a few columns several times slower than few rows of many
+    columns, and oneDNN copies what it has to transpose. How a row of it is rounded depends on the
+    number of rows, which a training does not change.
+    """
+    if right.shape[2] < THIN:
+        return torch.bmm(right.mT, left.mT).mT
+    return torch.bmm(left, right)
 
 
 def _tanh_(values: Tensor) -> Tensor:

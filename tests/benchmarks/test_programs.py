@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from benchmarks import programs
-from geonode.geometry.perceptron import product
+from geonode.geometry.trainable import product
 from geonode.performance.floors import training_work
 
 SIZES, ROWS = (3, 8, 8, 1), 50

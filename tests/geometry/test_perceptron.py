@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.geometry.perceptron import THIN, Perceptron, product
+from geonode.geometry.perceptron import Perceptron
 from tests.geometry.closed_forms import CPU
 
 SIZES = (3, 8, 5, 2)
@@ -91,15 +91,6 @@ def test_rows_beyond_the_cache_are_the_same(perceptron, monkeypatch, rows):
     parts = (perceptron(rows), *perceptron.with_derivative(rows, DIRECTION))
     for one, other in zip(parts, whole, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-14)
-
-
-@pytest.mark.parametrize("columns", [1, THIN - 1, THIN])
-def test_thin_products_are_those_of_their_definition(columns):
-    generator = torch.Generator().manual_seed(2)
-    left = torch.randn(2, 5, 4, generator=generator, dtype=torch.float64)
-    right = torch.randn(2, 4, columns, generator=generator, dtype=torch.float64)
-    expected = (left[..., None] * right[:, None]).sum(2)
-    torch.testing.assert_close(product(left, right), expected, rtol=1e-14, atol=1e-14)
 
 
 def test_named_tensors_come_back_and_absent_ones_are_named(perceptron):

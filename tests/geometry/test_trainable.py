@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from geonode.geometry.perceptron import Perceptron
-from geonode.geometry.trainable import TrainablePerceptron
+from geonode.geometry.trainable import THIN, TrainablePerceptron, product
 from tests.geometry.closed_forms import CPU, with_gradients
 from tests.geometry.precision import NoFloat64
 
@@ -98,3 +98,12 @@ def test_single_precision_needs_no_double():
     with NoFloat64():
         trainable(inputs).square().mean().backward()
     assert trainable.joined.grad.dtype == torch.float32
+
+
+@pytest.mark.parametrize("columns", [1, THIN - 1, THIN])
+def test_thin_products_are_those_of_their_definition(columns):
+    generator = torch.Generator().manual_seed(2)
+    left = torch.randn(2, 5, 4, generator=generator, dtype=torch.float64)
+    right = torch.randn(2, 4, columns, generator=generator, dtype=torch.float64)
+    expected = (left[..., None] * right[:, None]).sum(2)
+    torch.testing.assert_close(product(left, right), expected, rtol=1e-14, atol=1e-14)
