@@ -16,7 +16,7 @@ from torch import Tensor
 from geonode.geodesics.problem import ordered_pairs
 from geonode.spectra.series import level_names
 
-SOURCES = 4
+SOURCES = 3
 """Largest number of training levels from which geodesics to a training level are trained on."""
 
 

@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 
 from geonode.decoders.kinds import KINDS
 from geonode.decoders.path_decoder import FeatureScale, PathDecoders, lift
-from geonode.training.folds import training_wavelengths
+from geonode.training.folds import leave_one_out, training_wavelengths
 from tests.training.series import (
     TRAINING_WAVELENGTHS,
     decoder_parameters,
@@ -20,7 +20,7 @@ from tests.training.series import (
 )
 
 LEVELS, WAVELENGTHS = 5, 11
-SERIES = series(LEVELS, WAVELENGTHS)
+SERIES, FOLDS = series(LEVELS, WAVELENGTHS), leave_one_out(LEVELS)
 TRAINED_AT = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
 
 
@@ -68,9 +68,8 @@ def test_loss_is_the_mean_squared_error_of_the_standardised_signal():
         levels = [level for level in range(LEVELS) if level != fold]
         scaled = (signal - signal[levels].mean()) / signal[levels].std()
         squares = [
-            (values[place] - scaled[t, TRAINED_AT]) ** 2
-            for place, (s, t) in enumerate(ordered_pairs(LEVELS))
-            if fold not in (s, t)
+            (values[place] - scaled[ordered_pairs(LEVELS)[place][1], TRAINED_AT]) ** 2
+            for place in FOLDS[fold].training_pairs.tolist()
         ]
         assert float(history[0, 0, fold]) == pytest.approx(np.mean(squares), rel=1e-9)
 
@@ -113,10 +112,7 @@ def test_a_decoder_walks_the_geometry_of_its_member_modulo_their_number():
     assert decoders.members == 3
     for member, geometry in enumerate((0, 1, 0)):
         for fold in range(LEVELS + 1):
-            training = [
-                place for place, pair in enumerate(ordered_pairs(LEVELS)) if fold not in pair
-            ]
-            rows = features[geometry, fold][training]
+            rows = features[geometry, fold][FOLDS[fold].training_pairs]
             np.testing.assert_allclose(means[member, fold], rows.mean((0, 1)), atol=1e-12)
 
 

@@ -243,7 +243,7 @@ def test_a_second_run_scores_nothing_and_keeps_every_number(folder, tmp_path, sc
 CHANGES = {
     "parameters": {"metric__epochs": 4},
     "seed": {"decoders__seed": 1},
-    "inner": {"inner__levels": 2},
+    "inner": {"inner__levels": 3},
     "preset": {"preset": "fast"},
     "precision": {"precision__training": "float64"},
     "common chart": {"spectra__chart": "log"},

@@ -140,9 +140,9 @@ def solved(run, *of_metric):
 
 @pytest.mark.slow
 def test_inner_metrics_of_other_inner_folds_are_refused(damaged, run):
-    """Six levels have 15 pairs, of which two a fold are 9."""
+    """Of the 15 pairs of six levels two a fold are 6, and three 9."""
     before = snapshot(damaged / "data")
-    assert_refused(run("decoders", "--inner-levels", "2"), "data/metric.safetensors", "inner")
+    assert_refused(run("decoders", "--inner-levels", "3"), "data/metric.safetensors", "inner")
     assert snapshot(damaged / "data") == before
 
 

@@ -22,6 +22,12 @@ def ordered_pairs(levels):
     return [(s, t) for s in range(levels) for t in range(levels) if s != t]
 
 
+def trained_pairs(fold):
+    """The pairs that a fold is trained on."""
+    pairs = ordered_pairs(fold.levels)
+    return [pairs[place] for place in fold.training_pairs.tolist()]
+
+
 def positions(levels, folds=None):
     """The same uneven chart for every fold."""
     x = np.linspace(-1, 1, levels)
