@@ -108,12 +108,15 @@ class MetricPosterior:
     def predict(self, targets: Float[np.ndarray, "fold target"]) -> PosteriorPrediction:
         """Predict spectra at concentrations, none negative.
 
-        A prediction depends on the other targets by rounding alone. Some threads take a block at
-        a time each.
+        All blocks have one size, the last one filled up, so that networks in single precision
+        round every target alike, whatever the others. On some processors the place in a block is
+        left: MKL rounds matrices of odd size by where they begin in memory. Some threads take a
+        block at a time each.
         """
+        count = targets.shape[1]
         size = max(1, BLOCK // len(targets))
-        starts = range(0, max(1, targets.shape[1]), size)
-        blocks = [targets[:, start : start + size] for start in starts]
+        starts = range(0, max(1, count), size)
+        blocks = [_filled(targets[:, start : start + size], size) for start in starts]
         cores = min(MOST_THREADS, torch.get_num_threads())
         with one_thread():
             if cores == 1:  # handing a block to a thread takes a twentieth of its time
@@ -123,10 +126,10 @@ class MetricPosterior:
                     parts = list(threads.map(self._predict, blocks))
         average, factors, even, metric = zip(*parts, strict=True)
         return PosteriorPrediction(
-            np.concatenate(average, axis=1),
-            np.concatenate(factors, axis=1),
-            np.concatenate(even, axis=1),
-            np.concatenate(metric, axis=2),
+            np.concatenate(average, axis=1)[:, :count],
+            np.concatenate(factors, axis=1)[:, :count],
+            np.concatenate(even, axis=1)[:, :count],
+            np.concatenate(metric, axis=2)[:, :, :count],
         )
 
     @torch.no_grad()
@@ -172,3 +175,8 @@ class MetricPosterior:
         share = share / self.fitted.scale.clamp(min=1e-300)[:, None] / freedom
         within = torch.einsum("ftm,fmlk->ftlk", share, self.fitted.smoothers.projection)
         return average, between + within
+
+
+def _filled(block: np.ndarray, size: int) -> np.ndarray:
+    """Targets of a block of every fold, filled up with the last one."""
+    return np.concatenate([block, np.repeat(block[:, -1:], size - block.shape[1], axis=1)], axis=1)
