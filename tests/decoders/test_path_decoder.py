@@ -17,6 +17,7 @@ from tests.training.series import (
     run,
     series,
     spectra,
+    trained_pairs,
 )
 
 LEVELS, WAVELENGTHS = 5, 11
@@ -68,8 +69,9 @@ def test_loss_is_the_mean_squared_error_of_the_standardised_signal():
         levels = [level for level in range(LEVELS) if level != fold]
         scaled = (signal - signal[levels].mean()) / signal[levels].std()
         squares = [
-            (values[place] - scaled[ordered_pairs(LEVELS)[place][1], TRAINED_AT]) ** 2
-            for place in FOLDS[fold].training_pairs.tolist()
+            (values[place] - scaled[t, TRAINED_AT]) ** 2
+            for place, (s, t) in enumerate(ordered_pairs(LEVELS))
+            if (s, t) in trained_pairs(FOLDS[fold])
         ]
         assert float(history[0, 0, fold]) == pytest.approx(np.mean(squares), rel=1e-9)
 
@@ -112,7 +114,9 @@ def test_a_decoder_walks_the_geometry_of_its_member_modulo_their_number():
     assert decoders.members == 3
     for member, geometry in enumerate((0, 1, 0)):
         for fold in range(LEVELS + 1):
-            rows = features[geometry, fold][FOLDS[fold].training_pairs]
+            pairs = trained_pairs(FOLDS[fold])
+            training = [place for place, pair in enumerate(ordered_pairs(LEVELS)) if pair in pairs]
+            rows = features[geometry, fold][training]
             np.testing.assert_allclose(means[member, fold], rows.mean((0, 1)), atol=1e-12)
 
 

@@ -70,19 +70,37 @@ def test_levels_over_twelve_decades_have_finite_predictions():
 
 
 @pytest.mark.parametrize("count", [3, 5, 11])
-def test_what_else_is_asked_for_changes_rounding_alone(count):
+def test_what_else_is_asked_for_changes_not_a_bit(count):
+    """As long as a target keeps its place."""
     random = np.random.default_rng(count)
     levels = np.sort(random.uniform(0, 60, count))
     spectra = random.normal(size=(count, 31))
     targets = random.uniform(0, 80, BLOCK + 3)
     together = predict(spectra, targets, levels)
+    for place in range(len(targets)):
+        others = random.uniform(0, 80, place + 1)
+        others[place] = targets[place]
+        again = predict(spectra, others, levels)
+        for one, other in zip(together[:3], again[:3], strict=True):
+            np.testing.assert_array_equal(one[place], other[place])
+        np.testing.assert_array_equal(together.sqrt_metric[:, place], again.sqrt_metric[:, place])
+
+
+@pytest.mark.parametrize("count", [3, 5, 11])
+def test_the_place_of_a_target_changes_rounding_alone(count):
+    """By a few units of the last place of single precision, that of the rule of weights."""
+    random = np.random.default_rng(count)
+    levels = np.sort(random.uniform(0, 60, count))
+    spectra = random.normal(size=(count, 31))
+    targets = random.uniform(0, 80, BLOCK)
+    together = predict(spectra, targets, levels)
     for place, target in enumerate(targets):
         alone = predict(spectra, [target], levels)
-        part = PosteriorPrediction(
-            *(found[place : place + 1] for found in together[:3]),
-            together.sqrt_metric[:, place : place + 1],
-        )
-        assert_same_but_for_rounding(part, alone, spectra)
+        tolerances = {"rtol": 1e-6, "atol": 1e-6 * np.abs(alone.weights).max()}
+        np.testing.assert_allclose(together.weights[place], alone.weights[0], **tolerances)
+        np.testing.assert_allclose(together.even[place], alone.even[0], rtol=1e-6)
+        found, expected = together.sqrt_metric[:, place], alone.sqrt_metric[:, 0]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_folds_are_predicted_together_as_alone():
@@ -93,15 +111,9 @@ def test_folds_are_predicted_together_as_alone():
     together = MetricPosterior.of(levels, spectra, packaged_prior()).predict(targets)
     for fold in range(3):
         alone = predict(spectra[fold], targets[fold], levels[fold])
-        part = PosteriorPrediction(*(found[fold] for found in together))
-        assert_same_but_for_rounding(part, alone, spectra[fold])
-
-
-def assert_same_but_for_rounding(one, other, spectra):
-    """The rule of weights is in single precision."""
-    deviations = [found.factors @ spectra for found in (one, other)]
-    covariances = [rows.swapaxes(1, 2) @ rows for rows in deviations]
-    np.testing.assert_allclose(*covariances, rtol=1e-5, atol=1e-6 * covariances[0].max())
-    for name in ("weights", "even", "sqrt_metric"):
-        found, expected = getattr(one, name), getattr(other, name)
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        deviations = [found @ spectra[fold] for found in (together.factors[fold], alone.factors)]
+        covariances = [rows.swapaxes(1, 2) @ rows for rows in deviations]
+        np.testing.assert_allclose(*covariances, rtol=1e-5, atol=1e-6 * covariances[0].max())
+        for name in ("weights", "even", "sqrt_metric"):
+            found, expected = getattr(together, name)[fold], getattr(alone, name)
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

@@ -23,9 +23,15 @@ def ordered_pairs(levels):
 
 
 def trained_pairs(fold):
-    """The pairs that a fold is trained on."""
-    pairs = ordered_pairs(fold.levels)
-    return [pairs[place] for place in fold.training_pairs.tolist()]
+    """The pairs that a fold of up to five training levels is trained on, by ranks apart."""
+    training = [level for level in range(fold.levels) if level not in fold.left_out]
+    apart = {3: {1, 2}, 4: {1, 2, 3}, 5: {1, 2, 4}}[len(training)]
+    return [
+        (s, t)
+        for s, t in ordered_pairs(fold.levels)
+        if {s, t} <= set(training)
+        and (training.index(s) - training.index(t)) % len(training) in apart
+    ]
 
 
 def positions(levels, folds=None):
