@@ -56,7 +56,7 @@ def fit_series(
     if steps == 0:
         return _fit(series, blocks, device, report)
     store, key = ModelStore.of_user(), key_of(series, blocks, device)
-    model = store.read(key)
+    model = store.read(key, series)
     if model is None:
         fitted = _fit(series, blocks, device, report)
         store.write(key, Model(fitted.learned, fitted.blend))

@@ -5,15 +5,19 @@ stores, by file name, the checksums of the artifacts that it computed from. As t
 the last artifact of a run identifies all earlier ones.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.storage.artifact import read_attributes
 from geonode.storage.weights_header import read_metadata
+
+PACKAGE = Path(__file__).parents[1]
 
 NOTHING: Mapping[str, str] = {}
 """Lineage of an artifact that was made from no other."""
@@ -93,3 +97,12 @@ def strangers(path: Path, sources: Iterable[Path], seals: Mapping[Path, Seal]) -
                 f"{path}: found that it was made from {source.name} of checksum {found}, expected "
                 f"{expected} of {source}; one of the two is of another run: run `dvc repro`"
             )
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256 of the code of this package, and of the weights in it."""
+    digest = hashlib.sha256()
+    for file in sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".safetensors")):
+        digest.update(file.relative_to(PACKAGE).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
