@@ -30,8 +30,8 @@ def panel(
     """Predict every spectrum of every series of a folder from the others, and score them.
 
     Several cores score several series at once. The table is written after each. A new run skips
-    series whose file and parameters have not changed. The exit status is 1 if some series could
-    not be scored.
+    series whose files, parameters and code have not changed; a table of other series is refused.
+    The exit status is 1 if some series could not be scored.
     """
     from geonode.engine.forking import prepare  # noqa: PLC0415
 
@@ -41,15 +41,15 @@ def panel(
 
     given = {"preset": preset, "device": device}
     replaced = {key: name for key, name in given.items() if name is not None}
-    found = Panel.of(folder, out, read_parameters(params, replaced))
-    found.write()
-    for name, row in found.rows.items():
-        note(f"{name}: {row.error or 'unchanged, skipped'}")
-    steps = sum(series.steps for series in found.pending.values())
-    with bar(f"scoring {len(found.pending)} series", steps) as report:
-        for name in found.score(report, found.processes):
-            row = found.rows[name]
-            note(f"{name}: {row.error or f'scored in {row.seconds:.0f} s'}")
+    with Panel.opened(folder, out, read_parameters(params, replaced)) as found:
+        found.write()
+        for name, row in found.rows.items():
+            note(f"{name}: {row.error or 'unchanged, skipped'}")
+        steps = sum(series.steps for series in found.pending.values())
+        with bar(f"scoring {len(found.pending)} series", steps) as report:
+            for name in found.score(report, found.processes):
+                row = found.rows[name]
+                note(f"{name}: {row.error or f'scored in {row.seconds:.0f} s'}")
     tell("\n".join([*aligned(table(found.rows)), mean_ratio(found.rows)]))
     if found.failed:
         names = ", ".join(found.failed)

@@ -1,12 +1,14 @@
 """Nested leave-one-out of every series of a folder, and one table of scores.
 
 The table is written after every series. A new run keeps the rows whose fingerprint matches the
-current file and parameters, so that an interrupted run resumes.
+current files, parameters and code, so that an interrupted run resumes. A table has the series of
+one folder, and one process at a time writes it.
 """
 
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +18,7 @@ from geonode.config import Parameters, SpectraParameters
 from geonode.devices.device import Device, resolve
 from geonode.engine.forking import processes_for
 from geonode.engine.processes import finished
-from geonode.errors import GeonodeError, ParameterError, SpectraError
+from geonode.errors import ArtifactError, GeonodeError, ParameterError, SpectraError
 from geonode.observation.machine import machine
 from geonode.progress import Progress, silent
 from geonode.scores.panel_scores import PARTS, Job, row_of_parts, score_part
@@ -25,8 +27,9 @@ from geonode.series_fit import fit_steps
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.reading import files_of
 from geonode.spectra.series import Series, read_series_csv
-from geonode.storage.atomic import write_bytes
+from geonode.storage.atomic import scratch_folder, write_bytes
 from geonode.storage.document import encode_json
+from geonode.storage.lineage import code_digest
 
 BLOCKS = {"precision", "inner", "metric", "decoders"}
 """Blocks of parameters that the scores of all series depend on."""
@@ -85,14 +88,15 @@ class Panel:
                 parameters is wrong.
             SpectraError: there is no such folder, or it is empty.
             DeviceError: the device is absent.
-            ArtifactError: `out` exists and is no such table.
+            ArtifactError: `out` exists and is no such table, or that of another folder.
         """
         _require_format(folder, out)
         device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
         rows, pending = {}, {}
-        stored = read_table(out)
+        found, stored = parameters_of_folder(folder, parameters.spectra), read_table(out)
+        _require_series(folder, out, set(stored) - set(found))
         digest = _digest(parameters, device)
-        for name, own in sorted(parameters_of_folder(folder, parameters.spectra).items()):
+        for name, own in sorted(found.items()):
             try:
                 fingerprint = _fingerprint(own, digest)
                 known = row_of(stored.get(name))
@@ -105,6 +109,18 @@ class Panel:
             except GeonodeError as error:
                 rows[name] = PanelRow(error=str(error))
         return cls(out, parameters, device, rows, pending)
+
+    @classmethod
+    @contextmanager
+    def opened(cls, folder: Path, out: Path, parameters: Parameters) -> Iterator["Panel"]:
+        """Panel as of `of`, whose table no other process opens until the context ends.
+
+        Raises:
+            ArtifactError: another process has it open.
+        """
+        _require_format(folder, out)
+        with scratch_folder(out.with_name(f"{out.name}.panel")):  # `write` takes the lock of `out`
+            yield cls.of(folder, out, parameters)
 
     @property
     def processes(self) -> int:
@@ -186,6 +202,20 @@ def _require_format(folder: Path, out: Path) -> None:
     raise ParameterError("command line", "--out", str(out), expected)
 
 
+def _require_series(folder: Path, out: Path, others: set[str]) -> None:
+    """Refuse a table with rows that would be lost.
+
+    Raises:
+        ArtifactError: there are rows of other series than those of the folder.
+    """
+    if others:
+        named = ", ".join(sorted(others)[:5]) + (", ..." if len(others) > 5 else "")
+        raise ArtifactError(
+            f"{out}: found {len(others)} rows of series that {folder} has not ({named}), expected "
+            "rows of its series alone; name another file by --out, or take these rows out"
+        )
+
+
 def _digest(parameters: Parameters, device: Device) -> str:
     """SHA-256 of the parameters of all series, with the chosen device for `auto`."""
     values = parameters.model_dump(mode="json", include=BLOCKS) | {"device": device.kind}
@@ -193,11 +223,15 @@ def _digest(parameters: Parameters, device: Device) -> str:
 
 
 def _fingerprint(own: SpectraParameters, digest: str) -> str:
-    """SHA-256 of all inputs of the scores of a series: file, own and common parameters, version."""
-    try:
-        content = b"".join(file.read_bytes() for file in files_of(Path(own.source)))
-    except OSError as error:
-        raise SpectraError(f"{own.source}: {error.strerror}; expected a file") from error
+    """SHA-256 of all inputs of the scores of a series: files, own and common parameters, code."""
     values = own.model_dump(mode="json", exclude={"source"})
-    head = json.dumps([values, digest, __version__], sort_keys=True)
-    return hashlib.sha256(head.encode() + b"\0" + content).hexdigest()
+    head = json.dumps([values, digest, __version__, code_digest()], sort_keys=True)
+    found = hashlib.sha256(head.encode())
+    for source in map(Path, filter(None, (own.source, own.concentrations))):
+        try:
+            for file in files_of(source):
+                name, content = file.relative_to(source).as_posix(), file.read_bytes()
+                found.update(json.dumps([name, len(content)]).encode() + content)
+        except OSError as error:
+            raise SpectraError(f"{source}: {error.strerror}; expected a file") from error
+    return found.hexdigest()

@@ -14,6 +14,9 @@ from geonode.errors import ArtifactError
 from geonode.scores.baselines import BASELINES
 from geonode.storage.document import cell, text_of
 
+JSON_KEYS = ("parameters_digest", "preset", "environment", "series")
+"""Keys of a table as JSON."""
+
 BASELINE_COLUMN = "rmse_"
 """Prefix of the CSV columns of `baseline_rmse`."""
 
@@ -132,8 +135,8 @@ def read_table(path: Path) -> dict[str, Any]:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, csv.Error) as error:
         raise ArtifactError(
-            f"{path}: found a file that is no table of a panel, expected such a table or no file; "
-            "name another"
+            f"{path}: found a file that is no table of a panel of this version, expected such a "
+            "table or no file; name another, or remove it"
         ) from error
 
 
@@ -148,16 +151,17 @@ def row_of(values: Any) -> PanelRow | None:
 
 def _from_json(text: str) -> dict[str, Any]:
     content = json.loads(text)
-    if not isinstance(content, dict) or "parameters_digest" not in content:
-        raise ValueError("no digest")
-    series = content.get("series")
-    return series if isinstance(series, dict) else {}
+    if not isinstance(content, dict) or list(content) != list(JSON_KEYS):
+        raise ValueError("other keys")
+    if not isinstance(content["series"], dict):
+        raise ValueError("no series")
+    return content["series"]
 
 
 def _from_csv(text: str) -> dict[str, Any]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    if not {"series", "fingerprint"} <= set(reader.fieldnames or ()):
-        raise ValueError("no fingerprints")
+    if list(reader.fieldnames or ()) != list(_flat("", PanelRow().model_dump())):
+        raise ValueError("other columns")
     rows: dict[str, Any] = {}
     for cells in reader:
         values: dict[str, Any] = {"baseline_rmse": {}}

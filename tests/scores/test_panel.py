@@ -22,6 +22,7 @@ from geonode.scores.panel import Panel
 from geonode.scores.panel_table import PanelRow, mean_ratio, table
 from geonode.training.context import NestedRuns
 from geonode.training.folds import training_wavelengths
+from tests.training import series as small
 from tests.training.series import cpu
 
 ROOT = Path(__file__).parents[2]
@@ -289,10 +290,73 @@ def test_a_changed_file_is_scored_again_and_the_others_are_not(folder, tmp_path,
     (folder / "b.yaml").write_text("window: [400, 600]\n", encoding="utf-8")
     assert list(run(folder, out).pending) == ["b"]
     write_series(folder / "c.csv", levels=6)
-    (folder / "a.csv").unlink()
     assert list(run(folder, out).pending) == ["c"]
-    assert [row["series"] for row in values_of(out)] == ["b", "c"]
+    assert [row["series"] for row in values_of(out)] == ["a", "b", "c"]
     assert scored == [5, 4, 4, 5, 6]
+
+
+@pytest.mark.parametrize("change", [b"B,1\nA,14\nC,27\nD,40\n", b"A,1\nB,14\nC,27\nD,41\n"])
+def test_the_second_table_counts(tmp_path, scored, change):
+    out, levels = tmp_path / "out.json", tmp_path / "levels.csv"
+    folder = tmp_path / "series"
+    folder.mkdir()
+    write_series(folder / "a.csv", levels=4)
+    text = (folder / "a.csv").read_text()
+    (folder / "a.csv").write_text(text.replace("1.0,14.0,27.0,40.0", "A,B,C,D", 1))
+    (folder / "a.yaml").write_text(f"concentrations: {levels}\n")
+    levels.write_bytes(b"name,concentration\nA,1\nB,14\nC,27\nD,40\n")
+    assert list(run(folder, out).pending) == ["a"]
+    assert not run(folder, out).pending
+    levels.write_bytes(b"name,concentration\n" + change)
+    assert list(run(folder, out).pending) == ["a"]
+    levels.unlink()
+    assert "levels.csv" in run(folder, out).failed["a"]
+
+
+def test_every_file_of_a_store_counts_and_its_name(tmp_path, scored, monkeypatch):
+    """Two files that swap their names, or a byte that moves to the next, make another series."""
+    monkeypatch.setattr(panel, "read_series_csv", lambda own: small.series(4, 9))
+    folder, out = tmp_path / "series", tmp_path / "out.json"
+    places = [folder / "a.zarr" / name for name in ("c/0", "c/1")]
+    places[0].parent.mkdir(parents=True)
+    for contents in ((b"1", b"23"), (b"12", b"3"), (b"3", b"12")):
+        for place, content in zip(places, contents, strict=True):
+            place.write_bytes(content)
+        assert list(run(folder, out).pending) == ["a"]
+        assert not run(folder, out).pending
+    places[1].rename(folder / "a.zarr" / "c" / "2")
+    assert list(run(folder, out).pending) == ["a"]
+
+
+def test_other_code_of_the_same_version_scores_all_again(folder, tmp_path, scored, monkeypatch):
+    run(folder, tmp_path / "out.json")
+    monkeypatch.setattr(panel, "code_digest", lambda: "edited")
+    assert set(Panel.of(folder, tmp_path / "out.json", tiny()).pending) == {"a", "b"}
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.csv"])
+def test_rows_of_other_series_are_not_lost(folder, tmp_path, scored, name):
+    out = tmp_path / name
+    run(folder, out)
+    before = out.read_bytes()
+    (folder / "a.csv").rename(folder / "other.csv")
+    with pytest.raises(ArtifactError, match=r"1 rows of series that .* has not \(a\).*--out"):
+        Panel.of(folder, out, tiny())
+    assert out.read_bytes() == before
+
+
+def test_one_process_at_a_time_has_a_table_open(folder, tmp_path, scored):
+    out = tmp_path / "new" / "out.csv"
+    with Panel.opened(folder, out, tiny()) as first:
+        list(first.score())
+        with (
+            pytest.raises(ArtifactError, match=r"out\.csv.*being written by another process"),
+            Panel.opened(folder, out, tiny()),
+        ):
+            raise AssertionError("two have it open")
+    with Panel.opened(folder, out, tiny()) as again:
+        assert set(again.rows) == {"a", "b"}
+    assert [path.name for path in out.parent.iterdir()] == ["out.csv"]
 
 
 def test_a_series_called_like_a_formula_is_known_again(folder, tmp_path, scored):
@@ -399,6 +463,12 @@ def test_what_cannot_begin_is_refused_and_writes_nothing(folder, tmp_path, monke
         ("out.json", b"\xff"),
         ("out.csv", b"wavelength,1,2\n400,0,0\n"),
         ("out.csv", b'series,fingerprint\n"open,x\n'),
+        ("out.csv", b"series,fingerprint,mine\na,,1\n"),
+        ("out.json", b'{"parameters_digest": "", "series": {"a": 1}, "mine": 2}'),
+        (
+            "out.json",
+            b'{"parameters_digest": "", "preset": "", "environment": {}, "series": [1]}',
+        ),
     ],
 )
 def test_a_file_that_is_no_such_table_is_not_replaced(folder, tmp_path, name, content):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
+from geonode.storage import lineage
 from geonode.storage.artifact import open_artifact
 from geonode.storage.artifact_writer import artifact_writer
 from geonode.storage.lineage import Seal, consistent_artifacts, read_seal
@@ -118,3 +119,16 @@ def test_what_is_damaged_silent_or_absent_is_told(chain):
     refused(MissingArtifactError, r"b\.safetensors: not found")
     cut(chain[0] / "zarr.json")
     refused(CorruptArtifactError, r"a\.zarr.*fails its checksum")
+
+
+def test_the_digest_of_the_code_is_of_every_byte(tmp_path, monkeypatch):
+    shutil.copytree(lineage.PACKAGE, tmp_path / "geonode")
+    monkeypatch.setattr(lineage, "PACKAGE", tmp_path / "geonode")
+    found = [lineage.code_digest.__wrapped__()]
+    for change in ("scores/panel.py", "posterior/prior.safetensors"):
+        file = tmp_path / "geonode" / change
+        file.write_bytes(file.read_bytes() + b" ")
+        found.append(lineage.code_digest.__wrapped__())
+    (tmp_path / "geonode" / "scores/panel.py").rename(tmp_path / "geonode" / "scores/other.py")
+    found.append(lineage.code_digest.__wrapped__())
+    assert len(set(found)) == 4
