@@ -202,7 +202,9 @@ def _require_series(entry: Path, model: Model, series: Series) -> None:
     """
     for file in (METRICS, DECODERS):
         if (key := _key_in(entry / file)) != entry.name:
-            raise ArtifactError(f"{entry}: found {file} of the key {key}, expected that of its name")
+            raise ArtifactError(
+                f"{entry}: found {file} of the key {key}, expected that of its name"
+            )
     found = (len(model.learned.charts) - 1, len(model.blend.weights) - 1, model.blend.wavelengths)
     levels, wavelengths = series.signal.shape
     if found != (levels, levels, wavelengths):
@@ -232,4 +234,3 @@ def key_of(series: Series, blocks: tuple[BaseModel, ...], device: Device) -> str
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-

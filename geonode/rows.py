@@ -17,7 +17,7 @@ from geonode.series_fit import fit_series
 from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
-from geonode.spectra.table import MOST_LEVELS
+from geonode.spectra.table import MOST_LEVELS, without_rounding
 
 INNER_LEVELS = 2
 """Levels left out in turn inside a fold: as few as there may be.
@@ -64,6 +64,8 @@ def fitted_model(
 ) -> SpectralModel:
     """Model of rows; rows of one concentration are scans of one level, whose mean is learned from.
 
+    Concentrations that differ by rounding alone are one.
+
     Args:
         parameters: of the fit.
         concentrations: of the rows, none negative.
@@ -79,7 +81,7 @@ def fitted_model(
     """
     device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
     axis = _axis(wavelengths, spectra.shape[1])
-    levels, place = np.unique(concentrations, return_inverse=True)
+    levels, place = np.unique(without_rounding(concentrations), return_inverse=True)
     if not fewest <= len(levels) <= MOST_LEVELS:
         raise SpectraError(
             f"found {len(levels)} different concentrations in {len(spectra)} rows, expected "
@@ -102,7 +104,7 @@ def grouped(concentrations: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"
     More of them are put in so many groups of neighbours, with equally many different concentrations
     each; a row gets the mean of its group, and a warning says so.
     """
-    different, place = np.unique(concentrations, return_inverse=True)
+    different, place = np.unique(without_rounding(concentrations), return_inverse=True)
     if len(different) <= MOST_LEVELS:
         return concentrations
     sizes = [len(group) for group in np.array_split(different, MOST_LEVELS)]

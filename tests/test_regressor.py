@@ -50,6 +50,14 @@ def fitted():
     return cheap().fit(X, Y)
 
 
+def test_levels_that_are_equal_to_rounding_are_one():
+    levels = np.array([0.0, 0.1, 0.3, 0.1 + 0.2, 0.5, 0.9])
+    found = cheap().fit(levels[:, None], Y).series_
+    np.testing.assert_array_equal(found.concentrations, [0, 0.1, 0.3, 0.5, 0.9])
+    np.testing.assert_array_equal(found.replicates.scans, [1, 1, 2, 1, 1])
+    np.testing.assert_allclose(found.signal[2], (Y[2] + Y[3]) / 2)
+
+
 def left_out_of_the_pipeline(fitted):
     """Every level by the fold that leaves it out, as the pipeline scores it."""
     model = fitted.model_

@@ -9,6 +9,7 @@ from geonode.errors import SpectraError
 from geonode.spectra.headers import concentration_header, level, role, same_unit
 from geonode.spectra.headings import numbered
 from geonode.spectra.sheet import Grid, Sheet, shortest
+from geonode.spectra.table import without_rounding
 
 
 def with_concentrations(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, ...]) -> Sheet:
@@ -28,7 +29,7 @@ def with_concentrations(sheet: Sheet, grid: Grid, said: str, endings: tuple[str,
             a concentration is none, or they disagree in their unit.
     """
     table, unit = _table(grid, said, endings)
-    names, kept, left = [], [], []
+    levels, kept, left = [], [], []
     for spectrum, (name, place) in enumerate(zip(sheet.names, sheet.name_places, strict=True)):
         if name not in table:
             known = ", ".join(map(repr, list(table)[:3]))
@@ -40,7 +41,7 @@ def with_concentrations(sheet: Sheet, grid: Grid, said: str, endings: tuple[str,
         if found is None:
             left.append(name)
             continue
-        names.append(shortest(found))
+        levels.append(found)
         kept.append(spectrum)
     if len({*sheet.names}) < len(sheet.names):
         raise SpectraError("found two spectra of one name, expected every name once")
@@ -48,7 +49,7 @@ def with_concentrations(sheet: Sheet, grid: Grid, said: str, endings: tuple[str,
     at = np.array(kept, dtype=np.int64)
     return replace(
         sheet,
-        names=numbered(names),
+        names=numbered([shortest(one) for one in without_rounding(np.array(levels))]),
         values=sheet.values[at],
         name_places=[sheet.name_places[spectrum] for spectrum in kept],
         understood=sheet.understood.also(f"concentrations of {said}", skipped=skipped),

@@ -3,9 +3,12 @@
 import re
 from typing import Literal
 
+import numpy as np
+
 from geonode.errors import SpectraError
 from geonode.spectra.headers import Level, labelled_level, level, same_unit
 from geonode.spectra.sheet import Sheet, shortest
+from geonode.spectra.table import without_rounding
 
 Replicates = Literal["ask", "marks", "levels"]
 """Meaning of `20.1` beside `20`: asked about, a further scan of 20, or a level of its own."""
@@ -18,11 +21,13 @@ def scans_of(
 ) -> tuple[dict[tuple[float, int], int], str | None]:
     """Place of every spectrum by level and scan (from 1 on), and the unit of all.
 
+    Levels that differ by rounding alone are one, and theirs are further scans of it.
+
     Raises:
         SpectraError: names are no concentrations, may mean two things, or disagree in their unit or
             label, or a scan is there twice.
     """
-    found = _scans(sheet, replicates)
+    found = _without_rounding(_scans(sheet, replicates))
     unit = _unit(sheet, found)
     places: dict[tuple[float, int], int] = {}
     for spectrum, scan in enumerate(found):
@@ -37,6 +42,25 @@ def scans_of(
                 f"'{shortest(concentration)}'; the first scan of a level has no mark"
             )
     return places, unit
+
+
+def _without_rounding(found: list[Level]) -> list[Level]:
+    """The same of levels that are equal to rounding, whose scans are numbered on."""
+    named = [one.concentration for one in found]
+    level_of = dict(zip(named, without_rounding(np.array(named)).tolist(), strict=True))
+    behind: dict[float, int] = {}
+    scans: dict[float, int] = {}
+    for name in sorted(level_of, key=lambda name: name != level_of[name]):
+        behind[name] = scans.get(level_of[name], 0)
+        own = max(one.scan for one in found if one.concentration == name)
+        scans[level_of[name]] = behind[name] + own
+    return [
+        one._replace(
+            concentration=level_of[one.concentration],
+            scan=one.scan + behind[one.concentration],
+        )
+        for one in found
+    ]
 
 
 def _scans(sheet: Sheet, replicates: Replicates) -> list[Level]:

@@ -31,7 +31,7 @@ from geonode.spectra.jcamp_dx import read_jcamp, read_jcamp_files
 from geonode.spectra.labelled_arrays import read_labelled_arrays
 from geonode.spectra.layout import sheet_of
 from geonode.spectra.levels import Replicates, scans_of
-from geonode.spectra.sense import doubts
+from geonode.spectra.sense import doubts, doubts_of_cells
 from geonode.spectra.separate import together
 from geonode.spectra.sheet import Grid, Sheet, shortest, to_number
 from geonode.spectra.spc import read_spc
@@ -142,8 +142,6 @@ def read_spectra(
     """
     with errors_naming(path):
         sheet = read_sheet(path, most_levels=None, sheet_name=sheet_name)
-        for line in sheet.understood.notes:
-            _LOG.warning("%s: %s", printable(str(path)), line)
         places: dict[str, str] = {}
         for name, place in zip(sheet.names, sheet.name_places, strict=True):
             if not name:
@@ -160,6 +158,8 @@ def read_spectra(
                 f"found {len(sheet.names)} spectra at {len(kept)} wavelengths, expected at least "
                 f"one at {FEWEST_WAVELENGTHS}"
             )
+        for line in (*sheet.understood.notes, *doubts_of_cells(sheet)):
+            _LOG.warning("%s: %s", printable(str(path)), line)
         return Spectra(
             names=sheet.names,
             axis=sheet.axis[kept],

@@ -102,8 +102,17 @@ class Sheet:
 
     def cell_place(self, spectrum: int, wavelength: int) -> str:
         """Place of a value, for messages."""
-        word = "column" if self.columns else "spectrum"
-        return f"{self.axis_places[wavelength]}, {word} {self.names[spectrum]!r}"
+        at, (row, _, column) = (
+            self.axis_places[wavelength],
+            self.name_places[spectrum].partition(", "),
+        )
+        if self.columns:
+            return f"{at}, column {self.names[spectrum]!r}"
+        if at.startswith("column"):
+            at = f"{row}, {at}"
+        elif at.startswith("row"):
+            at = f"{at}, {column}"
+        return f"{at}, spectrum {self.names[spectrum]!r}"
 
 
 Decimal = Literal[".", ","]

@@ -13,6 +13,12 @@ FEWEST_LEVELS = 4
 MOST_LEVELS = 50
 FEWEST_WAVELENGTHS = 3
 
+ROUNDING = 1e-9
+"""Relative difference of concentrations, up to which they are one: nobody weighs so exactly."""
+
+ROUNDING_OF_ZERO = 4 * float(np.finfo(float).eps)
+"""Share of the next level, up to which one is zero: 0.3 - 0.1 - 0.2 is not."""
+
 
 @dataclass(frozen=True, eq=False)
 class SpectraTable:
@@ -52,7 +58,8 @@ class SpectraTable:
                 f"found {wavelengths} wavelengths, expected at least {FEWEST_WAVELENGTHS} "
                 "(one column a spectrum, one row a wavelength)"
             )
-        if self.concentrations[0] < 0 or np.any(np.diff(self.concentrations) <= 0):
+        finite = self.concentrations[np.isfinite(self.concentrations)]
+        if self.concentrations[0] < 0 or np.any(np.diff(without_rounding(finite)) <= 0):
             raise SpectraError(
                 f"found concentrations {self.concentrations.tolist()}, expected each once, "
                 "ascending, none negative"
@@ -83,3 +90,22 @@ class SpectraTable:
         """Share of wavelengths at which the mean spectra both rise and fall with concentration."""
         steps = np.diff(self.spectra, axis=0)
         return float(np.mean(np.any(steps > 0, axis=0) & np.any(steps < 0, axis=0)))
+
+
+def without_rounding(levels: Float[np.ndarray, "value"]) -> Float[np.ndarray, "value"]:
+    """Concentrations, of which those that differ by rounding alone are one and the same number.
+
+    So do 0.3 and 0.1 + 0.2. The number is the one of them with the shortest text.
+
+    Args:
+        levels: finite, in any order.
+    """
+    if not levels.size:
+        return levels
+    each, place = np.unique(levels, return_inverse=True)
+    near = ROUNDING * np.abs(each[1:])
+    if len(each) > 2 and each[0] == 0:
+        near[0] = ROUNDING_OF_ZERO * each[2]
+    groups = np.split(each, np.flatnonzero(np.diff(each) > near) + 1)
+    shortest = [min(group.tolist(), key=lambda value: len(repr(value))) for group in groups]
+    return np.repeat(shortest, [len(group) for group in groups])[place.reshape(levels.shape)]

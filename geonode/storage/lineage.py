@@ -103,6 +103,8 @@ def strangers(path: Path, sources: Iterable[Path], seals: Mapping[Path, Seal]) -
 def code_digest() -> str:
     """SHA-256 of the code of this package, and of the weights in it."""
     digest = hashlib.sha256()
-    for file in sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".safetensors")):
+    for file in sorted(
+        path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".safetensors")
+    ):
         digest.update(file.relative_to(PACKAGE).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()

@@ -7,6 +7,7 @@ from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
 from geonode.parameters_file import parse_yaml
 from geonode.spectra.inspection import BARS, inspect_file, noise_along_the_axis, one_line_spectra
+from geonode.spectra.reading import read_spectra
 from tests.bounds import dataset
 
 AXIS = np.arange(300.0, 420.0, 2.0)
@@ -113,17 +114,26 @@ def test_measured_noise_agrees_with_what_is_published(measured_data):
 LEVELS = np.arange(0, 70, 10.0)
 SPECTRA = 0.2 + LEVELS[:, None] / 100 * np.exp(-(((AXIS - 360) / 20) ** 2))
 SPECTRA += np.random.default_rng(0).normal(0, 1e-3, SPECTRA.shape)
-FAR = SPECTRA.copy()
-FAR[2, 5] = 1e20
+
+
+def changed(*cells, spectra=SPECTRA):
+    """The spectra with other values at (level, wavelength)."""
+    other = spectra.copy()
+    for level, at, value in cells:
+        other[level, at] = value
+    return other
+
+
 EXCHANGED = SPECTRA.copy()
 EXCHANGED[3] = SPECTRA[0]
+FAR = changed((2, 5, 5432.1))
 
 
 @pytest.mark.parametrize(
     ("spectra", "doubt"),
     [
         (SPECTRA, None),
-        (FAR, "values of more than 1e+06 times the median size, 0.2"),
+        (FAR, "values of more than 1000 times the largest of the others, 0.8"),
         (FAR, ": row 7, column '20.0'"),
         (np.minimum(SPECTRA, 0.7), "flat tops of 3 values or more begin: row "),
         (EXCHANGED, "level 30 is "),
@@ -137,3 +147,107 @@ def test_what_is_possible_and_hardly_meant_is_said(file, spectra, doubt):
     else:
         assert any(doubt in line for line in inspection.doubts)
         assert all(f"doubt: {line}" in inspection.text() for line in inspection.doubts)
+
+
+def doubts_of(file, levels, spectra, name="series.csv"):
+    rows = [["wavelength_nm", *levels], *np.column_stack([AXIS, spectra.T]).tolist()]
+    return inspect_file(file("\n".join(",".join(map(str, row)) for row in rows), name)).doubts
+
+
+@pytest.mark.parametrize(
+    "code", [9999.0, -9999.0, 99999.0, 999.0, -999.0, -99.0, 999.99, 1e30, 1e20, -32768.0]
+)
+def test_a_code_of_a_missing_value_is_said_with_its_cell(file, code):
+    (line,) = doubts_of(file, LEVELS, changed((2, 5, code)))
+    assert line.startswith(f"values of {code:.10g}, which often mean that one is missing")
+    assert line.endswith(": row 7, column '20.0'")
+    cells = [(level, at, code) for level in range(7) for at in range(40)]  # more than half of all
+    (line,) = doubts_of(file, LEVELS, changed(*cells))
+    assert "row 2, column '0.0'; row 3, column '0.0'" in line
+    assert line.endswith("and 277 more")
+
+
+def test_several_codes_are_said(file):
+    (line,) = doubts_of(file, LEVELS, changed((2, 5, -9999.0), (4, 9, 1e30), (0, 0, 9999.0)))
+    assert line.startswith("values of -9999, 9999, 1e+30, which")
+    assert line.endswith(": row 2, column '0.0'; row 7, column '20.0'; row 11, column '40.0'")
+
+
+def test_a_code_among_counts_is_said_if_it_is_of_another_sign(file):
+    counts = np.round(1e4 * SPECTRA)
+    (line,) = doubts_of(file, LEVELS, changed((2, 5, -9999.0), spectra=counts))
+    assert line.startswith("values of -9999, which")
+
+
+def test_spectra_in_rows_have_their_cells_said(file):
+    rows = [["concentration", *AXIS], *np.column_stack([LEVELS, changed((2, 5, 9999.0))]).tolist()]
+    (line,) = inspect_file(file("\n".join(",".join(map(str, row)) for row in rows))).doubts
+    assert line.endswith(": row 4, column 7, spectrum '20.0'")
+
+
+def test_spikes_and_saturation_are_no_codes(file):
+    """Counts of a Raman spectrometer: cosmic rays, and a detector of 16 bits at its ceiling."""
+    random = np.random.default_rng(3)
+    band = np.exp(-(((AXIS - 360) / 20) ** 2))
+    counts = 300 + 20 * LEVELS[:, None] * band + random.normal(0, 15, (7, len(AXIS)))
+    spiky = changed(
+        *(
+            (random.integers(7), random.integers(len(AXIS)), random.uniform(2e3, 6e4))
+            for _ in range(20)
+        ),
+        spectra=counts,
+    )
+    saturated = np.minimum(np.round(200 * counts), 65535)
+    for name, spectra in (("spiky.csv", spiky), ("saturated.csv", saturated)):
+        said = doubts_of(file, LEVELS, spectra, name)
+        assert not [line for line in said if line.startswith("values of")]
+    assert any(line.startswith("flat tops") for line in said)
+
+
+def test_unknown_spectra_are_doubted_too(file, caplog):
+    rows = [["wavelength_nm", "x"], *np.column_stack([AXIS, changed((6, 5, 9999.0))[6]]).tolist()]
+    read_spectra(file("\n".join(",".join(map(str, row)) for row in rows)))
+    assert "values of 9999, which" in caplog.text
+    assert "row 7, column 'x'" in caplog.text
+
+
+# labels
+
+
+SIX = np.array([0, 5, 10, 20, 40, 60.0])
+BAND = np.exp(-(((AXIS - 360) / 20) ** 2)) + 0.3 * np.exp(-(((AXIS - 320) / 9) ** 2))
+
+
+def of_six(curved=0.0):
+    """Six levels with noise, on a line or on a curve that flattens."""
+    amounts = SIX / 60 / (1 + curved * SIX / 60)
+    return 0.1 + amounts[:, None] * BAND + np.random.default_rng(1).normal(0, 1e-3, (6, len(AXIS)))
+
+
+@pytest.mark.parametrize("curved", [0.0, 2.0])
+@pytest.mark.parametrize("pair", [(1, 2), (2, 3), (3, 4), (4, 5), (1, 4), (0, 5), (2, 5)])
+def test_two_labels_that_were_swapped_are_said(file, curved, pair):
+    spectra = of_six(curved)
+    assert doubts_of(file, SIX, spectra) == []
+    spectra[[*pair]] = spectra[[*pair[::-1]]]
+    one, other = SIX[[*pair]]
+    said = doubts_of(file, SIX, spectra, "swapped.csv")
+    assert any(line.startswith(f"levels {one:g} and {other:g} look swapped") for line in said)
+
+
+@pytest.mark.parametrize("pair", [(0, 1), (2, 3), (5, 1)])
+def test_one_spectrum_under_two_levels_is_said(file, pair):
+    spectra = of_six()
+    spectra[pair[0]] = spectra[pair[1]]
+    one, other = SIX[sorted(pair)]
+    said = doubts_of(file, SIX, spectra)
+    assert any(
+        line.startswith(f"levels {one:g} and {other:g} have one and the same") for line in said
+    )
+
+
+def test_a_response_that_bends_back_is_not_taken_for_swapped_labels(file):
+    """As of fluorescence that is quenched: 0, 1, 2, 3, 2.6, 1.6."""
+    amounts = np.array([0, 1, 2, 3, 2.6, 1.6])
+    spectra = amounts[:, None] * BAND + np.random.default_rng(2).normal(0, 1e-3, (6, len(AXIS)))
+    assert doubts_of(file, SIX, spectra) == []

@@ -23,6 +23,22 @@ from tests.spectra.tables import (
     wide,
 )
 
+
+def with_level(rows, name):
+    """The table with one more spectrum, of 5 throughout but for its end."""
+    unit = next((unit for unit in ("ppb", " ppb") if rows[0][1].endswith(unit)), "")
+    label = "As_" if rows[0][1].startswith("As_") else ""
+    values, called = ["5", "5", "5", "6"], f"{label}{name}{unit}"
+    if len(rows[0]) == 3:
+        return [
+            *rows,
+            *([called, f"{at:g}", value] for at, value in zip(AXIS, values, strict=True)),
+        ]
+    if rows[0][0].startswith("conc"):
+        return [*rows, [called, *values]]
+    return [[*row, more] for row, more in zip(rows, [called, *values], strict=True)]
+
+
 PPB = [f"{name} ppb" for name in NAMES]
 
 
@@ -139,6 +155,46 @@ def test_what_is_written_reads_back_unchanged(file, unit):
     for scans, expected in zip(again.scans, table.scans, strict=True):
         np.testing.assert_array_equal(scans, expected)
     assert to_csv(read_table(file(PLAIN))) == PLAIN.replace("1.0", "1")
+
+
+THIRD = repr(0.1 + 0.2)  # 0.30000000000000004
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        wide(["0", "0.3", "0.5", THIRD]),
+        wide(["0 ppb", f"{THIRD} ppb", "0.5 ppb", "0.3 ppb"]),
+        wide(["As_0ppb", "As_0.3ppb", "As_0.5ppb", f"As_{THIRD}ppb"]),
+        tall("concentration", ["0", "0.3", "0.5", THIRD]),
+        long(names=["0", "0.3", "0.5", THIRD]),
+    ],
+)
+def test_levels_that_are_equal_to_rounding_are_scans_of_one(file, rows):
+    """One more level, so that there are enough of them."""
+    path = file(text(with_level(rows, "0.7")))
+    table = read_table(path)
+    np.testing.assert_array_equal(table.concentrations, [0, 0.3, 0.5, 0.7])
+    assert [len(scans) for scans in table.scans] == [1, 2, 1, 1]
+    np.testing.assert_array_equal(np.sort(table.scans[1], axis=0), SPECTRA[[1, 3]])
+    (doubt,) = inspect_file(path).doubts
+    assert doubt == f"levels {THIRD} and 0.3 differ by rounding alone: read as one level"
+
+
+def test_scans_of_levels_that_are_equal_to_rounding_are_numbered_on(file):
+    names = ["0.3", "0.3__r2", THIRD, f"{THIRD}__r2"]
+    rows = wide(names)
+    for level in ("0", "0.5", "0.7"):
+        rows = with_level(rows, level)
+    assert [len(scans) for scans in read_table(file(text(rows))).scans] == [1, 4, 1, 1]
+
+
+def test_rounding_in_a_second_table_makes_scans(file):
+    path, content = file(text(with_level(wide(["a", "b", "c", "d"]), "e"))), "name,concentration\n"
+    content += f"a,0\nb,0.3\nc,{THIRD}\nd,0.5\ne,0.7\n"
+    table = read_table(path, choices=Choices(concentrations=file(content, "b.csv")))
+    np.testing.assert_array_equal(table.concentrations, [0, 0.3, 0.5, 0.7])
+    assert [len(scans) for scans in table.scans] == [1, 2, 1, 1]
 
 
 # what is no file, second tables and folders

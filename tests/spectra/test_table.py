@@ -3,7 +3,7 @@ import pytest
 
 from geonode.errors import SpectraError
 from geonode.spectra.replicates import Replicates
-from geonode.spectra.table import SpectraTable
+from geonode.spectra.table import SpectraTable, without_rounding
 
 
 def table(concentrations=(0.0, 1.0, 2.0, 3.0), axis=(400.0, 500.0, 600.0), scans=None):
@@ -84,3 +84,27 @@ def test_the_excess_of_a_fold_does_not_know_the_scans_of_a_level_that_is_left_ou
     one, other = (Replicates.of(scans).excess(left_out) for scans in (SCANS, changed))
     np.testing.assert_array_equal(one, other)
     assert np.abs(one).sum() > 0
+
+
+THIRD = 0.1 + 0.2  # 0.30000000000000004
+
+
+@pytest.mark.parametrize(
+    ("levels", "expected"),
+    [
+        ([THIRD, 0.3, 0.5, 0.7 - 0.4], [0.3, 0.3, 0.5, 0.3]),
+        ([0.0, 0.1, THIRD - 0.3], [0.0, 0.1, 0.0]),
+        ([1e-12, 1e-9, 1e-3, 1e6], [1e-12, 1e-9, 1e-3, 1e6]),
+        ([0.0, 1e-9, 1.0], [0.0, 1e-9, 1.0]),
+        ([1.0, 1.000001], [1.0, 1.000001]),
+        ([0.0, 0.0], [0.0, 0.0]),
+        ([], []),
+    ],
+)
+def test_levels_that_are_equal_to_rounding_are_one(levels, expected):
+    np.testing.assert_array_equal(without_rounding(np.array(levels, dtype=float)), expected)
+
+
+def test_a_table_has_no_levels_that_are_equal_to_rounding():
+    with pytest.raises(SpectraError, match="expected each once"):
+        table([0.0, 0.3, THIRD, 1.0])
