@@ -5,15 +5,20 @@ what it is given is counted first: unpacked by this module and not as the archiv
 """
 
 import io
-import re
 import zipfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from geonode.errors import SpectraError
 from geonode.spectra.block import find_block, grid_of, kind_of_cells, rows_said, trimmed
+from geonode.spectra.number_formats import (
+    Units,
+    body_with_units,
+    header_with_units,
+    scale_shown,
+    units_shown,
+)
 from geonode.spectra.sheet import LONGEST_NAME, MOST_VALUES, Grid, Row, Understood, require_columns
 
 LARGEST_WORKBOOK = 2**27
@@ -35,8 +40,6 @@ _LEFT_OUT = (
 )
 _CELLS = ("xl/worksheets/", "xl/sharedstrings.xml")
 _BLOCK = 2**20
-_QUOTED = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')  # what a format shows as it is
-_IN_THOUSANDS = re.compile(r"[0#?],+(?![0#?,])")
 
 
 def read_excel(path: Path, sheet: str | None = None) -> Grid:
@@ -48,7 +51,8 @@ def read_excel(path: Path, sheet: str | None = None) -> Grid:
 
     Raises:
         SpectraError: it is damaged or too large, has no cells, or more than one sheet that has
-            some and none is chosen, or not the one that is.
+            some and none is chosen, or not the one that is; or formats of its numbers show others,
+            or several units.
         OSError: it cannot be read.
     """
     import openpyxl  # noqa: PLC0415 - only where a workbook is read
@@ -129,11 +133,11 @@ def _refuse_more(what: str, found: int, most: int) -> None:
 
 
 def _is_filled(sheet: Any) -> bool:
-    return any(value is not None for row in _rows(sheet) for value in row)
+    return any(value is not None for row in _rows(sheet) for value, _ in row)
 
 
-def _rows(sheet: Any) -> Iterator[tuple[Any, ...]]:
-    """Values of the rows, refusing what a sheet says of places where it has no cells."""
+def _rows(sheet: Any) -> Iterator[tuple[tuple[Any, str | None], ...]]:
+    """Values and units of the rows, refusing what a sheet says of places without cells."""
     sheet.reset_dimensions()
     cells = 0
     for number, row in enumerate(sheet.iter_rows(), start=1):
@@ -143,34 +147,32 @@ def _rows(sheet: Any) -> Iterator[tuple[Any, ...]]:
         yield tuple(_value(cell) for cell in row)
 
 
-def _value(cell: Any) -> Any:
-    """Value of a cell.
+def _value(cell: Any) -> tuple[Any, str | None]:
+    """Value of a cell, and the unit that its format shows.
 
     Raises:
-        SpectraError: it is a number that is shown as another.
+        SpectraError: it is a number that is shown as another, or in units that differ by its size.
     """
-    if isinstance(cell.value, int | float) and _scales(cell.number_format):
-        shown = "per cent" if "%" in cell.number_format else "thousands"
+    if not isinstance(cell.value, int | float):
+        return cell.value, None
+    scale, units = scale_shown(cell.number_format), units_shown(cell.number_format)
+    if scale is not None or len(units) > 1:
+        shown = scale or " or ".join(sorted(units))[:80]
         raise SpectraError(
             f"row {cell.row}, column {cell.column}: found {cell.value:g} in a cell that shows "
             f"{shown}, which is one number or the other; format it as a plain number"
         )
-    return cell.value
-
-
-@cache
-def _scales(number_format: str) -> bool:
-    """Whether a format shows per cent, or thousands; not by a character in quotes."""
-    bare = _QUOTED.sub("", number_format)
-    return "%" in bare or _IN_THOUSANDS.search(bare) is not None
+    return cell.value, next(iter(units), None)
 
 
 def _grid(sheet: Any) -> Grid:
     """The table of a sheet, without the empty cells at its edges."""
     rows: list[Row] = []
+    units: Units = {}
     width = 0
-    for number, values in enumerate(_rows(sheet), start=1):
-        cells = trimmed([_text(value) for value in values])
+    for number, found in enumerate(_rows(sheet), start=1):
+        cells = trimmed([_text(value) for value, _ in found])
+        units |= {(number, at): unit for at, (_, unit) in enumerate(found) if unit is not None}
         width = max(width, len(cells))
         require_columns(width)
         rows.append((number, cells))
@@ -179,6 +181,7 @@ def _grid(sheet: Any) -> Grid:
         rows.pop()
     indent = min(_indent(cells) for _, cells in rows if cells)
     rows = [(number, cells[indent:]) for number, cells in rows]
+    units = {(number, at - indent): unit for (number, at), unit in units.items()}
     block = find_block([kind_of_cells(cells) for _, cells in rows])
     top, start, end = block or (0, 1, len(rows))
     # Of names and numbers without a row above them, the first is the header.
@@ -190,7 +193,8 @@ def _grid(sheet: Any) -> Grid:
     left = [(where, [number for number, cells in part if cells]) for where, part in parts]
     said = tuple(rows_said(numbers, where) for where, numbers in left if numbers)
     understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=said)
-    return grid_of(rows[top:end], start - top, ".", understood, even=False)
+    table = [*header_with_units(rows[top:start], units), *rows[start:end]]
+    return body_with_units(grid_of(table, start - top, ".", understood, even=False), units)
 
 
 def _indent(cells: list[str]) -> int:

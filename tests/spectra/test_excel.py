@@ -122,6 +122,86 @@ def test_a_number_that_is_shown_as_it_is_is_read(workbook, number_format):
     assert_series(read_table(workbook(CELLS, C3=number_format)))
 
 
+HEADER = ("B1", "C1", "D1", "E1")
+PPB = '0" ppb"'
+
+
+@pytest.mark.parametrize(
+    "number_format",
+    [PPB, 'General" ppb"', r"0.0\ \p\p\b", '#,##0.00 "ppb";-0 "ppb"', "0 [$ppb]", '0" (ppb)"'],
+)
+def test_units_of_number_formats_are_units(workbook, number_format):
+    table = read_table(workbook(CELLS, **dict.fromkeys(HEADER, number_format)))
+    assert_series(table, unit="ppb")
+
+
+TALL = [["concentration", *AXIS], *np.column_stack([LEVELS, SPECTRA]).tolist()]
+LONG = numbers(long())
+
+
+def column(letter, number_format):
+    """Formats of the cells of a column, but for the header."""
+    return {f"{letter}{row}": number_format for row in range(2, 18)}
+
+
+@pytest.mark.parametrize(
+    ("rows", "formats", "units"),
+    [
+        (TALL, column("A", PPB), ("1", "ppb")),
+        (TALL, column("A", PPB) | column("B", '0.0" AU"') | {"D3": '0.00" AU"'}, ("1", "ppb")),
+        (TALL, dict.fromkeys(HEADER, '0" nm"'), ("nm", None)),
+        (LONG, column("A", PPB) | column("C", '0.0" AU"'), ("nm", "ppb")),
+        (CELLS, column("A", '0.0" nm"') | column("B", '0.0" AU"'), ("nm", None)),
+        ([["x", *LEVELS], *CELLS[1:]], column("A", '0" nm"'), ("nm", None)),
+        ([["wavelength", *LEVELS], *CELLS[1:]], column("A", '0" nm"'), ("nm", None)),
+        ([["wavelength", *LEVELS], *CELLS[1:]], {"E3": '0.0" %"'}, ("1", None)),
+    ],
+)
+def test_units_of_number_formats_are_units_everywhere(workbook, rows, formats, units):
+    table = read_table(workbook(rows, **formats))
+    np.testing.assert_array_equal(table.concentrations, LEVELS)
+    np.testing.assert_array_equal(table.axis, AXIS)
+    np.testing.assert_array_equal(table.spectra, SPECTRA)
+    assert (table.axis_unit, table.concentration_unit) == units
+
+
+@pytest.mark.parametrize(
+    ("rows", "formats", "message"),
+    [
+        (CELLS, {"B1": PPB, "C1": '0" ppm"'}, "found concentrations in ppm and in ppb"),
+        (CELLS, {"B1": PPB, "C1": '0" apples"'}, "found '10.* apples'"),
+        (CELLS, {"B1": '[<5]0" ppb";0" ppm"'}, "row 1, column 2: found 0 in .* shows ppb or ppm"),
+        (TALL, {"A2": PPB, "A4": '0" ppm"'}, "found concentrations in ppm and in ppb"),
+        (TALL, {"B1": '0" nm"', "C1": '0" cm-1"'}, "units nm and cm-1 on one axis"),
+        (CELLS, {"A2": '0" nm"', "A4": '0" um"'}, "row 4, column 1: .* in um, and one in nm in"),
+        (CELLS, {"A2": '0" eV"'}, "found 'wavelength_nm' above numbers .* in eV"),
+        (CELLS, {"C2": '0" mAU"', "D5": '0" AU"'}, "row 5, column 4: .* in AU, and one in mAU"),
+        (LONG, {"A2": PPB, "A9": '0" ppm"'}, "found concentrations in ppm and in ppb"),
+    ],
+)
+def test_a_mix_of_units_in_number_formats_is_refused(workbook, rows, formats, message):
+    with pytest.raises(SpectraError, match=message):
+        read_table(workbook(rows, **formats))
+
+
+def test_units_of_a_second_table_may_be_in_its_formats(workbook, file):
+    table = workbook([["name", "level"], ["a", 0], ["b", 10], ["c", 20], ["d", 60]], B4=PPB)
+    choices = Choices(concentrations=table)
+    found = read_table(file("\n".join(map(",".join, wide(["a", "b", "c", "d"])))), choices=choices)
+    assert_series(found, unit="ppb")
+
+
+def test_two_columns_without_a_header_lose_no_row(workbook, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name, values in zip(NAMES, SPECTRA, strict=True):
+        rows = np.column_stack([AXIS, values]).tolist()
+        workbook(rows, A1='0" nm"', A2='0" nm"', B1='0" AU"').rename(folder / f"{name} ppb.xlsx")
+    table = read_table(folder)
+    np.testing.assert_array_equal(table.axis, AXIS)
+    np.testing.assert_array_equal(table.spectra, SPECTRA)
+
+
 def test_what_is_no_workbook_or_unpacks_to_too_much_is_not_opened(workbook, file, monkeypatch):
     path = workbook(CELLS)
     size = sum(entry.file_size for entry in zipfile.ZipFile(path).infolist())

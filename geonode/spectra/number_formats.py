@@ -1,0 +1,134 @@
+"""Number formats of spreadsheets: a cell may show another number than it holds, or its unit.
+
+Codes of formats: ECMA-376 part 1, section 18.8.31.
+"""
+
+import re
+from dataclasses import replace
+from functools import cache
+
+from geonode.errors import SpectraError
+from geonode.spectra.headers import (
+    CONCENTRATION_UNIT,
+    UNITS,
+    axis_header,
+    labelled_level,
+    level,
+    role,
+    wavelength,
+)
+from geonode.spectra.sheet import Grid, Row, to_number
+
+Units = dict[tuple[int, int], str]
+"""Units of numbers by row, as `Row` counts them, and place in it."""
+
+_PART = re.compile(
+    r'"(?P<quoted>[^"]*)"|\\(?P<escaped>.)|\[\$(?P<currency>[^\]-]*)[^\]]*\]'
+    r"|(?P<left_out>_.|\*.|\[[^\]]*\])|(?P<digits>(?i:general)|[0#?.,]+|[eE][+-][0#?]+)"
+    r"|(?P<end>;)|(?P<bare>.)"
+)
+_IN_THOUSANDS = re.compile(r"[0#?],+(?![0#?,])")
+
+
+@cache
+def scale_shown(number_format: str) -> str | None:
+    """What a format multiplies by: "per cent" or "thousands"; None: it shows the number itself."""
+    parts = _PART.finditer(number_format)
+    bare = "".join(part["digits"] or part["end"] or part["bare"] or "" for part in parts)
+    if "%" in bare:
+        return "per cent"
+    return "thousands" if _IN_THOUSANDS.search(bare) else None
+
+
+@cache
+def units_shown(number_format: str) -> frozenset[str]:
+    """What a format writes behind a number, if it has letters: one for each size that differs."""
+    found, behind, is_number = set(), "", False
+    for part in _PART.finditer(f"{number_format};"):
+        if part["digits"]:
+            behind, is_number = "", True
+        elif part["end"]:
+            found |= {behind.strip(" ()[]")} if is_number else set()
+            behind, is_number = "", False
+        else:
+            behind += part["quoted"] or part["escaped"] or part["currency"] or part["bare"] or " "
+    return frozenset(text for text in found if re.search(r"[^\W\d_]|%", text))
+
+
+def header_with_units(rows: list[Row], units: Units) -> list[Row]:
+    """Rows above a table, with the units of numbers; not where a number is their first cell."""
+    return [
+        (number, [_with_unit(cell, units.get((number, at))) for at, cell in enumerate(cells)])
+        if to_number(cells[0]) is None
+        else (number, cells)
+        for number, cells in rows
+    ]
+
+
+def body_with_units(grid: Grid, units: Units) -> Grid:
+    """A table with the units of its body: of levels, of its axis, and of the spectra themselves.
+
+    Raises:
+        SpectraError: an axis or the spectra have two units.
+    """
+    header = list(grid.header)
+    rows = [(number, list(cells)) for number, cells in grid.rows]
+    values: Units = {}
+    for at, name in enumerate(grid.header):
+        found = {(row, at): units[row, at] for row in grid.row_numbers if (row, at) in units}
+        means = None if _is_number(name) else role(name)
+        if not found:
+            continue
+        if means == "axis" or (at == 0 and all(map(_of_axis, found.values()))):
+            unit = _one_unit(found)
+            header[at] = name if _is_number(name) else _axis_with_unit(name, unit)
+        elif means == "concentration" or at == 0:
+            for row, cells in rows:
+                cells[at] = _with_unit(cells[at], found.get((row, at)))
+        elif means is None:
+            values |= found
+    _one_unit(values)
+    return replace(grid, headings=[*grid.headings[:-1], (grid.header_row, header)], rows=rows)
+
+
+def _is_number(name: str) -> bool:
+    """Whether a header is a level or an axis value, which has a unit but is no name of one."""
+    return any(found is not None for found in (level(name), labelled_level(name), wavelength(name)))
+
+
+def _of_axis(unit: str) -> bool:
+    """Whether a unit is of an axis: a uM is no um."""
+    return unit.lower() in UNITS and re.fullmatch(CONCENTRATION_UNIT, unit) is None
+
+
+def _axis_with_unit(name: str, unit: str) -> str:
+    known = axis_header(name)[1]
+    if known == "1":
+        return f"{name} ({unit})"
+    if UNITS.get(unit.lower()) != known:
+        raise SpectraError(
+            f"found {name[:40]!r} above numbers that are shown in {unit[:40]}, expected one unit"
+        )
+    return name
+
+
+def _one_unit(units: Units) -> str:
+    """The unit of some numbers; "" of none.
+
+    Raises:
+        SpectraError: there are two.
+    """
+    first: dict[str, tuple[int, int]] = {}
+    for place, unit in units.items():
+        first.setdefault(unit, place)
+    if len(first) > 1:
+        (one, (row, at)), (other, (row_2, at_2)) = list(first.items())[:2]
+        raise SpectraError(
+            f"row {row_2}, column {at_2 + 1}: found a number shown in {other[:40]}, and one in "
+            f"{one[:40]} in row {row}, column {at + 1}, expected one unit"
+        )
+    return next(iter(first), "")
+
+
+def _with_unit(cell: str, unit: str | None) -> str:
+    return cell if unit is None else f"{cell} {unit}"
