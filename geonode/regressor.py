@@ -32,7 +32,7 @@ from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import Estimates, estimate
-from geonode.rows import fitted_model, parameters_of
+from geonode.rows import axis_of, columns_of, fitted_model, parameters_of, require_columns
 from geonode.spectra.table import FEWEST_LEVELS
 
 ChartName = Literal["linear", "log", "asinh"]
@@ -115,7 +115,8 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         Args:
             X: concentrations, array-like of shape (row, 1), none negative. Rows of the
                 same concentration are replicates and are averaged. From 4 to 50 different ones.
-            y: spectra, array-like of shape (row, wavelength), or (row,) for one wavelength.
+            y: spectra, array-like of shape (row, wavelength), or (row,) for one wavelength. Columns
+                of a DataFrame that are called by numbers must be the wavelengths.
 
         Returns:
             The regressor itself.
@@ -128,6 +129,7 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             DeviceError: the device is absent.
             TrainingError: as `fit_series`.
         """
+        table = y
         X, y = validate_data(  # noqa: N806
             self,
             X,
@@ -140,8 +142,13 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         check_non_negative(X, type(self).__name__)
         parameters, concentrations = parameters_of(self, NAMES), self._concentrations(X)
         spectra = y.reshape(len(y), -1).astype(np.float64)
-        model = fitted_model(parameters, concentrations, spectra, self.wavelengths, FEWEST_LEVELS)
-        self._set(model, one_dimensional=y.ndim == 1)
+        axis = axis_of(self.wavelengths, spectra.shape[1])
+        known = None if self.wavelengths is None else axis.tolist()
+        called = columns_of(table)
+        if called and isinstance(called[0], float):
+            require_columns(table, known, "y")
+        model = fitted_model(parameters, concentrations, spectra, axis, FEWEST_LEVELS)
+        self._set(model, called or known, one_dimensional=y.ndim == 1)
         return self
 
     def predict(
@@ -197,14 +204,16 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
 
         Args:
             spectra: array-like of shape (row, wavelength), as measured: what a pipeline did to its
-                own is done to them.
+                own is done to them. The columns of a DataFrame must be called as those of the fit,
+                or else by the wavelengths.
             offset: whether they may differ from the measured ones by a constant, of any size.
             scale: whether they may differ by a factor close to 1.
 
         Raises:
             NotFittedError: there was no fit.
             ValueError: the spectra are empty, not finite or of another shape.
-            SpectraError: they have other wavelengths, or one alone, of which an offset leaves none.
+            SpectraError: they have other wavelengths or columns of other names, or one alone, of
+                which an offset leaves none.
             TrainingError: there are no inner folds.
         """
         check_is_fitted(self)
@@ -219,6 +228,7 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             raise SpectraError(
                 f"estimate: found {given.shape[1]} wavelengths, expected the {wanted} of the series"
             )
+        require_columns(spectra, self._columns, "estimate")
         if offset and wanted == 1:
             raise SpectraError(
                 "estimate: found offset and one wavelength, expected two or more, as an offset "
@@ -255,7 +265,7 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             kappa=None if kappa in limits else kappa,
         )
         regressor.n_features_in_ = 1
-        regressor._set(model, one_dimensional=False)
+        regressor._set(model, model.series.axis.tolist(), one_dimensional=False)
         return regressor
 
     def __sklearn_tags__(self) -> Any:
@@ -273,8 +283,14 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             raise SpectraError(f"X: found {rows.shape[1]} columns, expected one, of concentrations")
         return rows[:, 0]
 
-    def _set(self, model: SpectralModel, *, one_dimensional: bool) -> None:
-        self.series_, self.model_ = model.series, model
+    def _set(
+        self,
+        model: SpectralModel,
+        columns: list[float] | list[str] | None,
+        *,
+        one_dimensional: bool,
+    ) -> None:
+        self.series_, self.model_, self._columns = model.series, model, columns
         self._one_dimensional = one_dimensional
         self._curves: dict[tuple[bool, bool], Curve] = {}
 

@@ -2,6 +2,9 @@
 
 import warnings
 from collections.abc import Mapping
+from itertools import zip_longest
+from math import isclose
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -15,6 +18,7 @@ from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.model import SpectralModel
 from geonode.series_fit import fit_series
 from geonode.spectra.chart import Chart
+from geonode.spectra.headers import wavelength
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
 from geonode.spectra.table import MOST_LEVELS, without_rounding
@@ -25,6 +29,9 @@ INNER_LEVELS = 2
 They are for the predictions of the folds of leave-one-out alone. The fold that leaves nothing out
 is judged by leave-one-out itself, and gives the same bits with more of them.
 """
+
+SAME_WAVELENGTH = 1e-6
+"""Relative difference up to which the names of columns are one wavelength, written otherwise."""
 
 OPTIONAL = ("spectra.kappa",)
 """Parameters whose None is a value, and not that of the preset."""
@@ -80,7 +87,7 @@ def fitted_model(
         TrainingError: as `fit_series`.
     """
     device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
-    axis = _axis(wavelengths, spectra.shape[1])
+    axis = axis_of(wavelengths, spectra.shape[1])
     levels, place = np.unique(without_rounding(concentrations), return_inverse=True)
     if not fewest <= len(levels) <= MOST_LEVELS:
         raise SpectraError(
@@ -117,8 +124,8 @@ def grouped(concentrations: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"
     return (np.bincount(group, concentrations) / np.bincount(group))[group]
 
 
-def _axis(wavelengths: ArrayLike | None, count: int) -> np.ndarray:
-    """The spectral axis of spectra with so many columns.
+def axis_of(wavelengths: ArrayLike | None, count: int) -> Float[np.ndarray, "wavelength"]:
+    """The spectral axis of spectra with so many columns; 0, 1, 2, ... if none is given.
 
     Raises:
         SpectraError: the wavelengths are of another number, not finite or not ascending.
@@ -136,3 +143,46 @@ def _axis(wavelengths: ArrayLike | None, count: int) -> np.ndarray:
             "the columns of the spectra with them"
         )
     return axis.astype(np.float64)
+
+
+def columns_of(table: Any) -> list[float] | list[str] | None:
+    """What the columns of a DataFrame are called: numbers if all are, as of wavelengths, or texts.
+
+    None for an array, and for columns that are only counted from 0 on.
+    """
+    if not hasattr(table, "columns"):
+        return None
+    names = [str(name) for name in table.columns]
+    found = [wavelength(name) for name in names]
+    numbers = [number for number, _ in filter(None, found)]
+    if len(numbers) < len(names):
+        return names
+    return None if numbers == [*range(len(names))] else numbers
+
+
+def require_columns(table: Any, known: list[float] | list[str] | None, where: str) -> None:
+    """Refuse a DataFrame whose columns are called otherwise than those of the fit.
+
+    Scikit-learn compares names that are texts, and takes no notice of numbers.
+
+    Args:
+        table: spectra; an array has no names to compare.
+        known: `columns_of` the spectra of the fit, or their wavelengths; None: neither is known.
+        where: what the table is, for the message.
+
+    Raises:
+        SpectraError: naming the first column that differs.
+    """
+    found = columns_of(table)
+    if found is None or known is None:
+        return
+    for place, (one, other) in enumerate(zip_longest(found, known, fillvalue="none"), start=1):
+        if isinstance(one, float) and isinstance(other, float):
+            same = isclose(one, other, rel_tol=SAME_WAVELENGTH)
+        else:
+            same = one == other
+        if not same:
+            raise SpectraError(
+                f"{where}: found column {place} called {one}, expected {other} as in the fit; give "
+                "the columns of the fit in its order, or an array if their names mean nothing"
+            )

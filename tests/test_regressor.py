@@ -58,6 +58,27 @@ def test_levels_that_are_equal_to_rounding_are_one():
     np.testing.assert_allclose(found.signal[2], (Y[2] + Y[3]) / 2)
 
 
+def test_columns_of_a_frame_are_those_of_the_fit():
+    frame = pd.DataFrame(Y, columns=AXIS)
+    others = (frame.set_axis(AXIS + 100, axis=1), frame[AXIS[::-1]])
+    plain = {"inner_members": 1, "kind": "posterior"}
+    by_wavelengths, by_names = cheap(**plain).fit(X, Y), cheap(**plain, wavelengths=None)
+    expected = by_wavelengths.estimate(Y).mode
+    for fit in (by_wavelengths, by_names.fit(X, frame)):
+        np.testing.assert_array_equal(fit.estimate(frame).mode, fit.estimate(Y).mode)
+        for other in others:
+            with pytest.raises(SpectraError, match=r"estimate: found column 1 called [57]00\.0"):
+                fit.estimate(other)
+            np.testing.assert_array_equal(by_wavelengths.estimate(Y).mode, expected)
+    for other in others:
+        with pytest.raises(SpectraError, match=r"y: found column 1 called [57]00\.0, expected 400"):
+            cheap().fit(X, other)
+    texts = pd.DataFrame(Y, columns=[f"w{place}" for place in range(9)])
+    fit = cheap(**plain).fit(X, texts)
+    with pytest.raises(SpectraError, match="estimate: found column 1 called w8, expected w0"):
+        fit.estimate(texts.iloc[:, ::-1])
+
+
 def left_out_of_the_pipeline(fitted):
     """Every level by the fold that leaves it out, as the pipeline scores it."""
     model = fitted.model_
