@@ -7,7 +7,7 @@ from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
 from geonode.parameters_file import parse_yaml
 from geonode.spectra.inspection import BARS, inspect_file, noise_along_the_axis, one_line_spectra
-from geonode.spectra.reading import read_spectra
+from geonode.spectra.reading import read_spectra, read_table
 from tests.bounds import dataset
 
 AXIS = np.arange(300.0, 420.0, 2.0)
@@ -167,10 +167,12 @@ def test_a_code_of_a_missing_value_is_said_with_its_cell(file, code):
     assert line.endswith("and 277 more")
 
 
-def test_several_codes_are_said(file):
+def test_several_codes_are_said_whoever_reads_the_file(file, tmp_path, caplog):
     (line,) = doubts_of(file, LEVELS, changed((2, 5, -9999.0), (4, 9, 1e30), (0, 0, 9999.0)))
     assert line.startswith("values of -9999, 9999, 1e+30, which")
     assert line.endswith(": row 2, column '0.0'; row 7, column '20.0'; row 11, column '40.0'")
+    read_table(tmp_path / "series.csv")  # as `calibrate` does
+    assert line in caplog.text
 
 
 def test_a_code_among_counts_is_said_if_it_is_of_another_sign(file):
