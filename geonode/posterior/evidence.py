@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from geonode.posterior.charts import Positions
+from geonode.posterior.charts import Positions, positions
 from geonode.posterior.smoothers import Description, Smoothers, dictionary
 
 FEATURES, CONTEXT = 14, 16
@@ -53,6 +53,19 @@ class Evidence(NamedTuple):
     def valid(self) -> Bool[Tensor, "row smoother"]:
         """Whether the target is in the domain of the chart of a smoother."""
         return torch.isfinite(self.initial)
+
+
+class Residuals(NamedTuple):
+    """Leave-one-out residuals of the training levels of some folds.
+
+    Attributes:
+        weights: a row per level; times the training spectra, the spectrum of the level less its
+            average prediction by the other levels.
+        square: expected squared norm of every residual, relative to `total`.
+    """
+
+    weights: Float[Tensor, "fold level level"]
+    square: Float[Tensor, "fold level"]
 
 
 @dataclass(frozen=True)
@@ -121,6 +134,27 @@ class FittedSmoothers:
     @cached_property
     def _freedom(self) -> Tensor:
         return self.gram.shape[-1] - self.description.coefficients
+
+    def left_out_residuals(self) -> Residuals:
+        """Residual of every training level, predicted from the others by the initial average.
+
+        A smoother m leaves r_i = (P Y)_i / P_ii of level i and expects the variance s^2 / P_ii,
+        with s^2 its scale. The average with weights w_m leaves sum_m w_m r_mi, and expects the
+        variance between the smoothers and that of each. Charts and weights are those of all levels.
+
+        Source: G. Wahba, Spline Models for Observational Data, SIAM 1990, section 4.2 (the
+        leave-one-out residual without a refit).
+        """
+        levels = self.smoothers.levels
+        valid = positions(levels, levels[:, -1:]).valid[:, self.description.chart, 0]
+        log_error = self._independent_of_target[0][:, 0]
+        share = torch.softmax((-POWER * log_error).masked_fill(~valid, -torch.inf), dim=-1)
+        combined = share[..., None] / self._diagonal
+        weights = torch.einsum("fml,fmlk->flk", combined, self.smoothers.projection)
+        each = self.errors + self.scale[..., None] / self._diagonal
+        together = self._square(weights[:, None])[:, 0]
+        square = (share[..., None] * each).sum(1) - together
+        return Residuals(weights, square.clamp(min=SMALLEST))
 
     def evidence(self, targets: Float[Tensor, "fold target"]) -> Evidence:
         """Evidence for all smoothers at all targets, one row per fold and target."""

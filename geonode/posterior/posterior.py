@@ -59,6 +59,18 @@ class PosteriorPrediction(NamedTuple):
     sqrt_metric: Float[np.ndarray, "fold 2 target"]
 
 
+class LeftOutResiduals(NamedTuple):
+    """Residuals of the training levels of every fold, each predicted from the others.
+
+    Attributes:
+        weights: a row per level; times the training spectra, the residual of that level.
+        square: squared size to expect of every residual (signal squared, mean over wavelengths).
+    """
+
+    weights: Float[np.ndarray, "fold level level"]
+    square: Float[np.ndarray, "fold level"]
+
+
 @dataclass(frozen=True)
 class MetricPosterior:
     """Posteriors over metrics and smoothers of some folds, given the spectra of some levels.
@@ -104,6 +116,16 @@ class MetricPosterior:
             scaled = torch.from_numpy(spectra / largest[:, None, None])
             fitted = FittedSmoothers.of(torch.from_numpy(levels), scaled @ scaled.transpose(1, 2))
         return cls(levels, spectra.shape[2], largest, prior, fitted)
+
+    def left_out_residuals(self) -> LeftOutResiduals:
+        """Residuals of the training levels in closed form, without refits.
+
+        The average is that of the initial weights, without the rule of the prior.
+        """
+        with one_thread():
+            weights, square = self.fitted.left_out_residuals()
+            size = (self.fitted.total / self.wavelengths)[:, None] * square
+        return LeftOutResiduals(weights.numpy(), size.numpy() * self.largest[:, None] ** 2)
 
     def predict(self, targets: Float[np.ndarray, "fold target"]) -> PosteriorPrediction:
         """Predict spectra at concentrations, none negative.

@@ -1,8 +1,11 @@
 import numpy as np
 import pytest
 
+from geonode.posterior.charts import LOG
 from geonode.posterior.posterior import BLOCK, MetricPosterior, PosteriorPrediction
 from geonode.posterior.prior import packaged_prior
+from geonode.posterior.smoothers import dictionary
+from tests.posterior.kriging import Kriging
 
 LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 60.0])
 BAND = np.exp(-(((np.arange(30) - 12) / 5) ** 2))
@@ -117,3 +120,57 @@ def test_folds_are_predicted_together_as_alone():
         for name in ("weights", "even", "sqrt_metric"):
             found, expected = getattr(together, name)[fold], getattr(alone, name)
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def refitted_residuals(levels, spectra):
+    """Residuals of the average, and their expected size, by a fit without each level in turn."""
+    kriging, description, count = Kriging(levels, levels[:0]), dictionary(), len(levels)
+    residuals, expected, log_weights = [], [], []
+    for smoother, chart in enumerate(description.chart.tolist()):
+        if chart == LOG and levels[0] == 0:
+            continue
+        inverse = np.linalg.inv(kriging.system(smoother, np.arange(count)))[:count, :count]
+        freedom = count - int(description.coefficients[smoother])
+        scale = np.einsum("iw,ij,jw->", spectra, inverse, spectra) / freedom
+        found = []
+        for level in range(count):
+            kept = np.delete(np.arange(count), level)
+            weights, variance = kriging.predict(smoother, kept, level)
+            found.append((spectra[level] - weights @ spectra[kept], variance))
+        alone = np.stack([residual for residual, _ in found])
+        noise = float(description.noise[smoother])
+        residuals.append(alone)
+        expected.append([scale * (variance + noise) for _, variance in found])
+        log_weights.append(-4 * np.log(np.sum(alone**2)))
+    weights = np.exp(np.array(log_weights) - max(log_weights))
+    weights /= weights.sum()
+    average = np.einsum("m,mlw->lw", weights, residuals)
+    between = ((np.array(residuals) - average) ** 2).sum(axis=2)
+    return average, weights @ (between + expected) / spectra.shape[1]
+
+
+@pytest.mark.parametrize("levels", [LEVELS, LEVELS + 5.0], ids=["with a blank", "without"])
+def test_residuals_of_left_out_levels_are_those_of_refits(levels):
+    random = np.random.default_rng(1)
+    spectra = 3 * np.outer(levels / (levels + 25), BAND) + 0.05 * random.normal(size=(5, 30))
+    average, square = refitted_residuals(levels, spectra)
+    folds = np.stack([levels**2, levels]), np.stack([2 * spectra[::-1], spectra])
+    posterior = MetricPosterior.of(*folds, packaged_prior())
+    found = posterior.left_out_residuals()
+    np.testing.assert_allclose(found.weights[1] @ spectra, average, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found.square[1], square, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "spectra",
+    [np.ones((5, 30)), np.zeros((5, 30)), 1e12 * np.outer(LEVELS, BAND)],
+    ids=["constant", "zero", "huge"],
+)
+def test_odd_spectra_have_finite_residuals_of_their_size(spectra):
+    levels = np.array([1e-9, 1e-6, 1e-3, 1.0, 1e3])
+    for some in (LEVELS, levels):
+        posterior = MetricPosterior.of(some[None], spectra[None], packaged_prior())
+        (weights,), (square,) = posterior.left_out_residuals()
+        assert np.abs(weights @ spectra).max() <= 20 * np.abs(spectra).max()
+        assert (square >= 0).all()
+        assert (square <= 400 * np.abs(spectra).max() ** 2).all()

@@ -2,49 +2,17 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.posterior.charts import positions
-from geonode.posterior.smoothers import (
-    KERNELS,
-    MEANS,
-    Smoothers,
-    dictionary,
-    inverse_and_log_determinant,
-)
+from geonode.posterior.smoothers import Smoothers, inverse_and_log_determinant
+from tests.posterior.kriging import Kriging
 
 LEVELS = np.array([0.0, 5.0, 10.0, 30.0, 60.0])
 TARGETS = np.array([20.0, 75.0])
+KRIGING = Kriging(LEVELS, TARGETS)
 SOME = [0, 40, 333, 700, 951, 1300, 1871]
 
 
 def batch(array):
     return torch.from_numpy(array)[None]
-
-
-def reference(smoother, kept, at):
-    """Kriging weights by the full system of equations, and the variance: slow and plain."""
-    description = dictionary()
-    chart, mean = description.chart[smoother], MEANS[description.mean[smoother]]
-    place = positions(batch(LEVELS), batch(TARGETS))
-    on_chart = np.concatenate([place.levels[0, chart], place.targets[0, chart]])
-    concentration = np.concatenate([LEVELS, TARGETS])
-
-    def kernel(a, b):
-        r = np.abs(on_chart[a][:, None] - on_chart[b]) / float(description.length[smoother])
-        if KERNELS[description.kernel[smoother]] == "squared exponential":
-            return np.exp(-(r**2) / 2)
-        return (1 + 3**0.5 * r) * np.exp(-(3**0.5) * r)
-
-    def terms(a):
-        columns = {"1": 0 * on_chart[a] + 1, "x": on_chart[a], "c": concentration[a] / 60}
-        return np.stack([columns[name] for name in mean.split()], axis=1)
-
-    noise = float(description.noise[smoother]) * np.eye(len(kept))
-    h, wanted = terms(kept), terms([at])
-    size = h.shape[1]
-    system = np.block([[kernel(kept, kept) + noise, h], [h.T, np.zeros((size, size))]])
-    right = np.concatenate([kernel(kept, [at])[:, 0], wanted[0]])
-    solution = np.linalg.solve(system, right)
-    return solution[: len(kept)], 1 - solution @ right
 
 
 @pytest.mark.parametrize("smoother", SOME)
@@ -53,7 +21,7 @@ def test_weights_variance_and_residuals_are_those_of_kriging(smoother):
     closed = Smoothers.of(batch(LEVELS))
     found = closed.at(batch(TARGETS))
     for target in range(len(TARGETS)):
-        weights, variance = reference(smoother, list(range(5)), 5 + target)
+        weights, variance = KRIGING.predict(smoother, list(range(5)), 5 + target)
         np.testing.assert_allclose(
             found.weights[0, smoother, target], weights, rtol=1e-6, atol=1e-8
         )
@@ -63,7 +31,7 @@ def test_weights_variance_and_residuals_are_those_of_kriging(smoother):
     residuals = projection @ spectra / np.diag(projection)[:, None]
     for level in range(5):
         kept = [other for other in range(5) if other != level]
-        weights, _ = reference(smoother, kept, level)
+        weights, _ = KRIGING.predict(smoother, kept, level)
         expected = spectra[level] - weights @ spectra[kept]
         np.testing.assert_allclose(residuals[level], expected, rtol=1e-6, atol=1e-8)
 
