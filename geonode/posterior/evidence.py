@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from geonode.posterior.charts import Positions, positions
-from geonode.posterior.smoothers import Description, Smoothers, dictionary
+from geonode.posterior.smoothers import ON_A_CHART, Description, Smoothers, dictionary
 
 FEATURES, CONTEXT = 14, 16
 POWER = 4
@@ -22,6 +22,9 @@ POWER = 4
 
 SMALLEST = 1e-12
 """Smallest squared error, relative to the variance of the spectra."""
+
+PRODUCTS = 2**17
+"""Numbers of products that stay in the cache of a processor."""
 
 NEAR = 0.7
 """Width of the window of levels around a target: standard deviation in ranks."""
@@ -107,14 +110,14 @@ class FittedSmoothers:
     @cached_property
     def errors(self) -> Float[Tensor, "fold smoother level"]:
         """Squared leave-one-out errors of all levels, relative to `total`."""
-        found = (self._product * self.smoothers.projection).sum(-1)
-        return (found / self._diagonal**2 / self.total[:, None, None]).clamp(min=SMALLEST)
+        squares, _ = self._products
+        return (squares / self._diagonal**2 / self.total[:, None, None]).clamp(min=SMALLEST)
 
     @cached_property
     def scale(self) -> Float[Tensor, "fold smoother"]:
         """Variance of the process, tr(P Y Y^T) / (n - p), relative to `total`."""
-        trace = torch.diagonal(self._product, dim1=-2, dim2=-1).sum(-1).clamp(min=0)
-        return trace / self._freedom / self.total[:, None]
+        _, trace = self._products
+        return trace.clamp(min=0) / self._freedom / self.total[:, None]
 
     @cached_property
     def likelihood(self) -> Float[Tensor, "fold smoother"]:
@@ -124,8 +127,28 @@ class FittedSmoothers:
         return found - found.amax(1, keepdim=True)
 
     @cached_property
-    def _product(self) -> Tensor:
-        return self.smoothers.projection @ self.gram[:, None]
+    def _products(self) -> tuple[Tensor, Tensor]:
+        """Diagonals of P G P and traces of P G, a few smoothers at a time.
+
+        Of many levels, memory for all products at once would take longer than the arithmetic.
+        """
+        size = max(1, PRODUCTS // self.gram.numel())
+        squares, traces = [], []
+        for projection in self.smoothers.projection.split(size, dim=1):
+            product = projection @ self.gram[:, None]
+            squares.append((product * projection).sum(-1))
+            traces.append(torch.diagonal(product, dim1=-2, dim2=-1).sum(-1))
+        return torch.cat(squares, dim=1), torch.cat(traces, dim=1)
+
+    @cached_property
+    def _coordinates(self) -> Float[Tensor, "fold level level"]:
+        """Training spectra on orthogonal axes, F of the Gram matrix F F^T.
+
+        Norms of combinations of rows of F lose fewer digits than quadratic forms of the Gram
+        matrix, where spectra cancel each other.
+        """
+        values, vectors = torch.linalg.eigh(self.gram)
+        return vectors * values.clamp(min=0).sqrt()[:, None]
 
     @cached_property
     def _diagonal(self) -> Tensor:
@@ -152,34 +175,38 @@ class FittedSmoothers:
         combined = share[..., None] / self._diagonal
         weights = torch.einsum("fml,fmlk->flk", combined, self.smoothers.projection)
         each = self.errors + self.scale[..., None] / self._diagonal
-        together = self._square(weights[:, None])[:, 0]
+        together = _square(weights @ self._coordinates) / self.total[:, None]
         square = (share[..., None] * each).sum(1) - together
         return Residuals(weights, square.clamp(min=SMALLEST))
 
     def evidence(self, targets: Float[Tensor, "fold target"]) -> Evidence:
         """Evidence for all smoothers at all targets, one row per fold and target."""
         found = self.smoothers.at(targets)
-        valid = found.valid.transpose(1, 2)
+        weights, valid = found.weights, found.valid
         mean_error, (log_error, *_) = self.errors.mean(-1), self._independent_of_target
         initial = (-POWER * log_error).masked_fill(~valid, -torch.inf)
         share = torch.softmax(initial, dim=-1)
-        within = self.scale[:, None] * found.variance.transpose(1, 2)
-        weights = found.weights.transpose(1, 2)
-        average = (share[..., None] * weights).sum(2)
-        apart = self._square(weights - average[:, :, None])
+        within = self.scale[:, None] * found.variance
+        predicted = weights @ self._coordinates[:, None]
+        average = share[:, :, None] @ predicted
+        mean = self._coordinates.mean(1)[:, None, None].expand_as(average)
+        total = self.total[:, None, None]
+        apart, from_mean = (
+            _distances(predicted, torch.cat([average, mean], dim=2)).square() / total[..., None]
+        ).unbind(-1)
         best = torch.where(valid, log_error, torch.inf).amin(-1)
         by_target = (
             within,
-            found.variance.transpose(1, 2),
+            found.variance,
             apart,
-            self._square(weights - 1 / weights.shape[-1]),
+            from_mean,
         )
         features = self._features(by_target, best, found.positions)
-        square = self._square(average[:, :, None])[..., 0]
+        square = _square(average) / total
         context = self._context(
             targets,
             best,
-            square,
+            square[..., 0],
             (apart * share).sum(-1),
             torch.where(valid, share * _ln(within), 0).sum(-1),
         )
@@ -211,8 +238,7 @@ class FittedSmoothers:
         self, by_target: tuple[Tensor, ...], best: Tensor, places: Positions
     ) -> Float[Tensor, "fold target smoother feature"]:
         within, variance, apart, from_mean = by_target
-        near, distance, beyond = self._nearness(places)
-        nearby = torch.einsum("ftml,fml->ftm", near, self.errors)
+        nearby, distance, beyond = self._nearness(places)
         mean, geometric, lowest, highest, scale, likelihood, spread = self._independent_of_target
         least = best[..., None]
         columns = [
@@ -234,7 +260,7 @@ class FittedSmoothers:
         return torch.stack([column.expand_as(within) for column in columns], dim=-1)
 
     def _nearness(self, places: Positions) -> tuple[Tensor, Tensor, Tensor]:
-        """Weights of the levels by rank, distance to the nearest in lengths, distance beyond."""
+        """Errors of near levels, distance to the nearest in lengths, distance beyond."""
         levels, targets = places.levels, places.targets  # (fold, chart, level), (.., target)
         count = levels.shape[-1]
         after = (levels[..., None, :] < targets[..., None]).sum(-1).clamp(1, count - 1)
@@ -242,12 +268,15 @@ class FittedSmoothers:
         rank = after - 1 + ((targets - low) / (high - low)).clamp(-0.5, 1.5)
         ranks = torch.arange(count, device=levels.device, dtype=levels.dtype)
         near = torch.softmax(-(((ranks - rank[..., None]) / NEAR) ** 2) / 2, dim=-1)
+        # Smoothers on one chart are neighbours in the dictionary.
+        errors = self.errors.unflatten(1, (-1, ON_A_CHART)).transpose(-1, -2)
+        nearby = near[:, self.description.chart[::ON_A_CHART]] @ errors
         nearest = (levels[..., None, :] - targets[..., None]).abs().amin(-1)
         beyond = (targets.abs() - 1).clamp(min=0)
         chart = self.description.chart
         length = self.description.length.to(levels.dtype)
         return (
-            near[:, chart].transpose(1, 2),
+            nearby.transpose(1, 2).flatten(2),
             torch.log1p(nearest[:, chart] / length[:, None]).transpose(1, 2),
             torch.log1p(beyond[:, chart]).transpose(1, 2),
         )
@@ -297,10 +326,15 @@ class FittedSmoothers:
         shares = _ln(values[:, 1:3] / values[:, :1].clamp(min=1e-300), 1e-10)
         return shares[:, :1], shares[:, 1:]
 
-    def _square(self, weights: Tensor) -> Tensor:
-        """Squared norm of combinations of the training spectra, relative to `total`."""
-        combined = torch.einsum("ftml,flk->ftmk", weights, self.gram)
-        return (combined * weights).sum(-1).clamp(min=0) / self.total[:, None, None]
+
+def _distances(rows: Tensor, others: Tensor) -> Tensor:
+    """Distances between rows and a few others, by their differences."""
+    return torch.cdist(rows, others, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def _square(rows: Tensor) -> Tensor:
+    """Squared norms of rows."""
+    return torch.linalg.vector_norm(rows, dim=-1).square()
 
 
 def _ln(values: Tensor, smallest: float = SMALLEST) -> Tensor:

@@ -185,9 +185,9 @@ class MetricPosterior:
 
     def _moments(self, found: Evidence, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Average weights of the training spectra, and Q before scaling."""
-        average = (weights[..., None] * found.weights).sum(1)
-        apart = found.weights - average[:, None]
-        between = torch.einsum("rm,rml,rmk->rlk", weights, apart, apart)
+        average = (weights[:, None] @ found.weights)[:, 0]
+        apart = (found.weights - average[:, None]).mul_(weights.sqrt()[..., None])
+        between = apart.transpose(1, 2) @ apart
         by_fold = len(self.levels), -1
         share, average, between = (
             part.unflatten(0, by_fold) for part in (weights * found.within, average, between)

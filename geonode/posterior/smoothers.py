@@ -81,6 +81,9 @@ def dictionary() -> Description:
     return Description(*places, torch.tensor(length), torch.tensor(noise))
 
 
+SMOOTHERS = len(dictionary().chart)
+
+
 class AtTargets(NamedTuple):
     """Predictions of all smoothers at some targets.
 
@@ -91,9 +94,9 @@ class AtTargets(NamedTuple):
         positions: positions of levels and targets on every chart.
     """
 
-    weights: Float[Tensor, "fold smoother target level"]
-    variance: Float[Tensor, "fold smoother target"]
-    valid: Bool[Tensor, "fold smoother target"]
+    weights: Float[Tensor, "fold target smoother level"]
+    variance: Float[Tensor, "fold target smoother"]
+    valid: Bool[Tensor, "fold target smoother"]
     positions: Positions
 
 
@@ -102,11 +105,13 @@ class _Mean(NamedTuple):
 
     Attributes:
         transform: (fold, chart, 1, 1, term, term), from the terms to an orthonormal basis.
-        solved: K^-1 H, (fold, chart, kernel, noise, level, term).
+        white: R H, (fold, chart, kernel, noise, level, term), with K^-1 = R^T R.
+        solved: H^T K^-1, (fold, chart, kernel, noise, term, level).
         inverse: (H^T K^-1 H)^-1.
     """
 
     transform: Tensor
+    white: Tensor
     solved: Tensor
     inverse: Tensor
 
@@ -124,7 +129,7 @@ class Smoothers:
     levels: Float[Tensor, "fold level"]
     projection: Float[Tensor, "fold smoother level level"]
     log_determinant: Float[Tensor, "fold smoother"]
-    _inverse: Tensor
+    _root: Tensor
     _means: tuple[_Mean, ...]
 
     @classmethod
@@ -136,22 +141,30 @@ class Smoothers:
         identity = torch.eye(count, dtype=levels.dtype, device=levels.device)
         kernels = _kernels(place[..., :, None] - place[..., None, :])
         covariance = kernels[:, :, :, None] + noise[:, None, None] * identity
-        inverse, log_determinant = inverse_and_log_determinant(covariance)
-        projections, determinants, means = [], [], []
+        lower, _ = torch.linalg.cholesky_ex(covariance)  # no eigenvalue is smaller than the noise
+        root = torch.linalg.solve_triangular(lower.mT, identity, upper=True).mT  # row after row
+        inverse = root.mT @ root
+        log_determinant = 2 * torch.diagonal(lower, dim1=-2, dim2=-1).log().sum(-1)
+        # Many levels fill much memory, which is written once.
+        projection = covariance.new_empty(len(levels), SMOOTHERS, count, count)
+        rest, determinants, means = projection, [], []
         for mean in range(len(MEANS)):
             charts = slice(_charts_of(mean).start, None)
             basis, transform = _orthonormal(_terms(mean, place[:, charts], levels, levels))
-            solved = inverse[:, charts] @ basis
-            among = basis.transpose(-1, -2) @ solved
+            white = root[:, charts] @ basis
+            solved = white.mT @ root[:, charts]
+            among = white.mT @ white
             of_mean, of_terms = _small_inverse(among)
-            projections.append(inverse[:, charts] - solved @ of_mean @ solved.transpose(-1, -2))
+            explained = (solved.mT @ of_mean @ solved).flatten(1, 3)
+            part, rest = rest.tensor_split([explained.shape[1]], dim=1)
+            torch.sub(inverse[:, charts].flatten(1, 3), explained, out=part)
             determinants.append(log_determinant[:, charts] + of_terms)
-            means.append(_Mean(transform, solved, of_mean))
+            means.append(_Mean(transform, white, solved, of_mean))
         return cls(
             levels,
-            torch.cat([part.flatten(1, 3) for part in projections], dim=1),
+            projection,
             torch.cat([part.flatten(1, 3) for part in determinants], dim=1),
-            inverse,
+            root,
             tuple(means),
         )
 
@@ -159,44 +172,28 @@ class Smoothers:
         """Predictions at some concentrations, none negative."""
         place = positions(self.levels, targets)
         kernels = _kernels(place.targets[..., :, None] - place.levels[..., None, :])[:, :, :, None]
-        known = kernels @ self._inverse
-        explained = (known * kernels).sum(-1)
-        weights, variances, valid = [], [], []
+        white = kernels @ self._root.mT
+        known, explained = white @ self._root, white.square().sum(-1)
+        count = targets.shape[1]
+        weights = known.new_empty(len(targets), count, SMOOTHERS, self.levels.shape[1])
+        rest, variances, valid = weights, [], []
         for number, mean in enumerate(self._means):
             charts = slice(_charts_of(number).start, None)
             terms = _terms(number, place.targets[:, charts], targets, self.levels)
-            solved = terms[:, :, None, None] @ mean.transform - kernels[:, charts] @ mean.solved
+            solved = terms[:, :, None, None] @ mean.transform - white[:, charts] @ mean.white
             gain = solved @ mean.inverse
-            weights.append(known[:, charts] + gain @ mean.solved.transpose(-1, -2))
+            by_mean = (gain @ mean.solved).flatten(1, 3)
+            part, rest = rest.tensor_split([by_mean.shape[1]], dim=2)
+            torch.add(known[:, charts].flatten(1, 3), by_mean, out=part.transpose(1, 2))
             variances.append(1 - explained[:, charts] + (gain * solved).sum(-1))
             valid.append(place.valid[:, charts].repeat_interleave(ON_A_CHART, dim=1))
+        variance = torch.cat([part.flatten(1, 3) for part in variances], dim=1).clamp(min=0)
         return AtTargets(
-            torch.cat([part.flatten(1, 3) for part in weights], dim=1),
-            torch.cat([part.flatten(1, 3) for part in variances], dim=1).clamp(min=0),
-            torch.cat(valid, dim=1),
+            weights,
+            variance.transpose(1, 2),
+            torch.cat(valid, dim=1).transpose(1, 2),
             place,
         )
-
-
-def inverse_and_log_determinant(
-    matrices: Float[Tensor, "*batch level level"],
-) -> tuple[Float[Tensor, "*batch level level"], Float[Tensor, "*batch"]]:
-    """Inverse and logarithm of the determinant of many small positive definite matrices.
-
-    Gauss-Jordan elimination without pivoting, which positive definite matrices do not need: every
-    step is one operation on all matrices, where a library would call a routine for each.
-    """
-    found = matrices.clone()
-    logarithm = torch.zeros(found.shape[:-2], dtype=found.dtype, device=found.device)
-    for step in range(found.shape[-1]):
-        pivot = found[..., step, step].clone()
-        column, row = found[..., :, step].clone(), found[..., step, :] / pivot[..., None]
-        found -= column[..., :, None] * row[..., None, :]
-        found[..., step, :] = row
-        found[..., :, step] = -column / pivot[..., None]
-        found[..., step, step] = 1 / pivot
-        logarithm += torch.log(pivot)
-    return found, logarithm
 
 
 def _kernels(difference: Tensor) -> Tensor:
