@@ -10,7 +10,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from geonode.config import DecodersParameters
-from geonode.decoders.predicted import Predicted
+from geonode.decoders.predicted import Predicted, Residuals
 from geonode.posterior.posterior import BLOCK, MetricPosterior
 from geonode.posterior.prior import Prior, packaged_prior
 from geonode.spectra.series import Series
@@ -38,7 +38,7 @@ class PosteriorDecoders:
         concentrations: Float[np.ndarray, "target"],
         features: Float[np.ndarray, "member source target training feature"] | None,  # noqa: ARG002
     ) -> Predicted:
-        """Posterior mean over metrics, and its covariance calibrated on simulated series.
+        """Posterior mean over metrics, its covariance, and residuals of the training levels.
 
         Args:
             fold: a fold of the run.
@@ -81,16 +81,17 @@ class PosteriorDecoders:
     ) -> list[Predicted]:
         levels = np.stack([series.concentrations[fold.training] for fold in folds])
         spectra = np.stack([series.signal[fold.training] for fold in folds])
-        posterior = MetricPosterior.of(levels, spectra, self.prior).predict(targets)
+        posterior = MetricPosterior.of(levels, spectra, self.prior)
+        predicted, left_out = posterior.predict(targets), posterior.left_out_residuals()
         found = []
-        for fold, known, at, weights, factors, even, sqrt_metric in zip(
-            folds, spectra, targets, *posterior, strict=True
+        for fold, known, at, weights, factors, even, sqrt_metric, rest, square in zip(
+            folds, spectra, targets, *predicted, *left_out, strict=True
         ):
             inside = fold.spans(series.concentrations, at)
             half_widths = self.prior.intervals(len(known), inside)
-            found.append(
-                Predicted(weights @ known, factors @ known, even, half_widths, sqrt_metric)
-            )
+            residuals = Residuals(rest @ known, square)
+            parts = (even, half_widths, sqrt_metric, residuals)
+            found.append(Predicted(weights @ known, factors @ known, *parts))
         return found
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:

@@ -1,9 +1,22 @@
 """Predicted spectra with the covariance of their errors."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+
+
+class Residuals(NamedTuple):
+    """Residuals of the training levels of a fold, each predicted from the others.
+
+    Attributes:
+        spectra: spectrum of every level less its prediction.
+        square: squared size to expect of every residual (signal squared, mean over wavelengths).
+    """
+
+    spectra: Float[np.ndarray, "training wavelength"]
+    square: Float[np.ndarray, "training"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +32,7 @@ class Predicted:
             None where intervals need inner folds.
         sqrt_metric: mean and standard deviation of sqrt(g) at the targets under the posterior over
             metrics (per unit of concentration); None without one.
+        residuals: of the training levels under the posterior over metrics; None without one.
     """
 
     spectra: Float[np.ndarray, "target wavelength"]
@@ -26,6 +40,7 @@ class Predicted:
     even: Float[np.ndarray, "target"] | None = None
     half_widths: Float[np.ndarray, "target probability"] | None = None
     sqrt_metric: Float[np.ndarray, "2 target"] | None = None
+    residuals: Residuals | None = None
 
     @property
     def deviation(self) -> Float[np.ndarray, "target wavelength"]:
@@ -45,8 +60,8 @@ def mixture(weights: Float[np.ndarray, "kind"], parts: list[Predicted]) -> Predi
 
     Args:
         weights: weights of the distributions; they add up to one.
-        parts: the distributions. Half widths and metric of the mixture are those of the first
-            distribution that has some.
+        parts: the distributions. Half widths, metric and residuals of the mixture are those of
+            the first distribution that has some.
     """
     spectra = np.stack([part.spectra for part in parts], axis=1)
     mean = np.einsum("k,tkw->tw", weights, spectra)
@@ -65,4 +80,5 @@ def mixture(weights: Float[np.ndarray, "kind"], parts: list[Predicted]) -> Predi
         sum(even) if even else None,
         of_posterior.half_widths,
         of_posterior.sqrt_metric,
+        of_posterior.residuals,
     )

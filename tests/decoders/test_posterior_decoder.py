@@ -41,6 +41,21 @@ def test_intervals_are_those_of_the_prior_on_the_side_of_the_target():
     np.testing.assert_array_equal(predict(targets=targets).half_widths, expected)
 
 
+@FOLDS
+def test_residuals_are_those_of_the_training_levels_of_the_fold(fold):
+    """A spectrum that is off has the largest; the one that is left out is not looked at."""
+    off = 3
+    signal = SERIES.signal.copy()
+    signal[off] += 0.2
+    signal[list(fold.left_out)] = np.nan
+    found = predict(series(LEVELS, WAVELENGTHS, signal), fold).residuals
+    assert found.spectra.shape == (len(fold.training), WAVELENGTHS)
+    norms = dict(zip(fold.training, np.linalg.norm(found.spectra, axis=1), strict=True))
+    assert max(norms, key=norms.get) == off
+    assert found.square.shape == (len(fold.training),)
+    assert (found.square > 0).all()
+
+
 def test_two_levels_are_too_few():
     few = series(4, WAVELENGTHS)
     fold = leave_one_out(4)[1]
