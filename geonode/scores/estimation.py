@@ -1,18 +1,24 @@
 """Accuracy of left-out concentrations estimated from left-out spectra."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float
+from threadpoolctl import threadpool_limits
 
+from geonode.devices.device import one_thread
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import Estimates, estimate, posterior
+from geonode.posterior.posterior import MOST_THREADS
 from geonode.progress import Progress, silent
 from geonode.scores.calibrations import CALIBRATIONS, ConcentrationScores, estimate_left_out_by
 from geonode.spectra.series import Series, level_names
-from geonode.training.folds import leave_one_out
+from geonode.training.folds import Fold, leave_one_out
 
 MERGED = 2  # neighbouring cells of a posterior per line of its table
 
@@ -101,15 +107,25 @@ def estimate_left_out(model: SpectralModel, report: Progress = silent) -> LeftOu
     """
     if not model.has_posterior and model.blend.calibration is None:
         return None
-    series, estimates, places, densities = model.series, [], [], []
-    for fold in leave_one_out(len(series.concentrations))[:-1]:
-        curve = Curve.of(replace(model, fold=fold))
-        spectrum = series.signal[[fold.index]]
-        estimates.append(estimate(curve, spectrum))
-        probability = posterior(curve, spectrum)[0]
-        starts = np.arange(0, len(probability), MERGED)
-        edges = np.append(curve.edges[starts], curve.edges[-1])
-        densities.append(np.add.reduceat(probability, starts) / np.diff(edges))
-        places.append((edges[1:] + edges[:-1]) / 2)
-        report(1)
-    return LeftOutEstimates(series.concentrations, estimates, places, densities)
+    series = model.series
+    folds = leave_one_out(len(series.concentrations))[:-1]
+    # Matrices of this size are slower with several threads, the more so beside another job.
+    cores = min(MOST_THREADS, torch.get_num_threads())
+    found = []
+    with one_thread(), threadpool_limits(1), ThreadPoolExecutor(cores) as threads:
+        for one in threads.map(partial(_left_out, model), folds):
+            found.append(one)
+            report(1)
+    estimates, places, densities = zip(*found, strict=True)
+    return LeftOutEstimates(series.concentrations, [*estimates], [*places], [*densities])
+
+
+def _left_out(model: SpectralModel, fold: Fold) -> tuple[Estimates, np.ndarray, np.ndarray]:
+    """Estimate of the level that a fold leaves out, with its posterior by merged cells."""
+    curve = Curve.of(replace(model, fold=fold))
+    spectrum = model.series.signal[[fold.index]]
+    probability = posterior(curve, spectrum)[0]
+    starts = np.arange(0, len(probability), MERGED)
+    edges = np.append(curve.edges[starts], curve.edges[-1])
+    density = np.add.reduceat(probability, starts) / np.diff(edges)
+    return estimate(curve, spectrum), (edges[1:] + edges[:-1]) / 2, density

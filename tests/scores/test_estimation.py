@@ -1,8 +1,11 @@
 import json
+import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
@@ -23,6 +26,32 @@ def test_every_level_is_estimated_by_the_fold_without_it():
         expected = estimate(Curve.of(alone), bent(np.array(LEVELS))[[fold.index]])
         assert one.sets == expected.sets
         assert one.mode == expected.mode
+
+
+def test_several_threads_take_a_level_each_and_do_linear_algebra_alone(monkeypatch):
+    model, alone, seen = known(bent, LEVELS, ERRORS), [], []
+    of = Curve.of
+
+    def watched(one):
+        blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+        counts = [torch.get_num_threads(), *(pool["num_threads"] for pool in blas)]
+        seen.append((threading.current_thread(), *counts))
+        return of(one)
+
+    monkeypatch.setattr(Curve, "of", watched)
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            with threadpool_limits(2):
+                alone.append(estimate_left_out(model))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert {count for _, *counts in seen for count in counts} == {1}
+    assert threading.main_thread() not in {thread for thread, *_ in seen}
+    for one, other in zip(*(found.densities for found in alone), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_the_summary_by_hand():
