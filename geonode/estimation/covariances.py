@@ -1,0 +1,91 @@
+"""Covariances over the nodes of a curve, which change linearly between its knots.
+
+Between two knots S = (1 - t) S_0 + t S_1. One matrix V of every pair of knots makes both diagonal:
+V S_0 V^T = I and V S_1 V^T = diag(l). So V S V^T is diagonal at all nodes between them, and no node
+needs a decomposition of its own. A node may have few terms b of its own, S + sum b b^T; they count
+by Woodbury's formula and the determinant lemma.
+
+Source: G. H. Golub and C. F. Van Loan, Matrix Computations, 4th edition, Johns Hopkins 2013,
+sections 8.7.2 (two symmetric matrices made diagonal together) and 2.1.4.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+
+@dataclass(frozen=True)
+class Covariances:
+    """Covariance S + sum b b^T of every node.
+
+    Attributes:
+        pair: place of the pair of knots about every node.
+        white: V of every pair of knots.
+        scale: inverse root of the diagonal of V S V^T.
+        explained: rows that give what the terms of a node explain of a whitened difference.
+        log_determinant: ln |S + sum b b^T|.
+    """
+
+    pair: Int[np.ndarray, "node"]
+    white: Float[np.ndarray, "pair direction direction"]
+    scale: Float[np.ndarray, "node direction"]
+    explained: Float[np.ndarray, "node term direction"]
+    log_determinant: Float[np.ndarray, "node"]
+
+    @classmethod
+    def of(
+        cls,
+        at_knots: Float[np.ndarray, "knot direction direction"],
+        knots: Float[np.ndarray, "knot"],
+        nodes: Float[np.ndarray, "node"],
+        terms: Float[np.ndarray, "node term direction"],
+    ) -> "Covariances":
+        """Covariances from those at the knots.
+
+        Args:
+            at_knots: positive definite.
+            knots: places of the knots, ascending.
+            nodes: places of the nodes, none outside of the knots.
+            terms: vectors b, whose outer products are added at every node.
+
+        Raises:
+            LinAlgError: a covariance at a knot is not positive definite.
+        """
+        pair = np.clip(np.searchsorted(knots, nodes) - 1, 0, len(knots) - 2)
+        share = ((nodes - knots[pair]) / (knots[pair + 1] - knots[pair]))[:, None]
+        inverse = np.linalg.inv(np.linalg.cholesky(at_knots))[:-1]
+        ends, vectors = np.linalg.eigh(inverse @ at_knots[1:] @ inverse.swapaxes(1, 2))
+        white = vectors.swapaxes(1, 2) @ inverse
+        variances = (1 - share) + share * ends[pair]
+        of_pairs = -2 * np.log(np.diagonal(inverse, axis1=1, axis2=2)).sum(axis=1)
+        scale = 1 / np.sqrt(variances)
+        whitened = _by_pair(white, pair, terms) * scale[..., None]
+        among = np.eye(terms.shape[1]) + whitened.swapaxes(1, 2) @ whitened
+        root = np.linalg.cholesky(among)
+        explained = np.linalg.solve(root, whitened.swapaxes(1, 2))
+        of_terms = 2 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        log_determinant = of_pairs[pair] + np.log(variances).sum(axis=1) + of_terms
+        return cls(pair, white, scale, explained, log_determinant)
+
+    def distances(
+        self,
+        means: Float[np.ndarray, "node direction"],
+        scores: Float[np.ndarray, "spectrum direction"],
+    ) -> Float[np.ndarray, "spectrum node"]:
+        """Squared Mahalanobis distances of spectra from the mean of every node."""
+        white = (self.white @ scores.T)[self.pair]
+        white -= _by_pair(self.white, self.pair, means[:, None])
+        white *= self.scale[..., None]
+        explained = self.explained @ white
+        distances = np.einsum("nds,nds->sn", white, white)
+        return distances - np.einsum("nts,nts->sn", explained, explained)
+
+
+def _by_pair(white: np.ndarray, pair: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """V of its pair of knots times the rows of every node, (node, direction, row)."""
+    found = np.empty((len(pair), white.shape[1], rows.shape[1]))
+    for place, matrix in enumerate(white):
+        there = pair == place
+        found[there] = matrix @ rows[there].swapaxes(1, 2)
+    return found
