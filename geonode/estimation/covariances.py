@@ -20,14 +20,20 @@ class Covariances:
     """Covariance S + sum b b^T of every node.
 
     Attributes:
+        at_knots: S at the knots.
+        terms: vectors b of every node.
         pair: place of the pair of knots about every node.
+        share: t of every node.
         white: V of every pair of knots.
         scale: inverse root of the diagonal of V S V^T.
         explained: rows that give what the terms of a node explain of a whitened difference.
         log_determinant: ln |S + sum b b^T|.
     """
 
+    at_knots: Float[np.ndarray, "knot direction direction"]
+    terms: Float[np.ndarray, "node term direction"]
     pair: Int[np.ndarray, "node"]
+    share: Float[np.ndarray, "node"]
     white: Float[np.ndarray, "pair direction direction"]
     scale: Float[np.ndarray, "node direction"]
     explained: Float[np.ndarray, "node term direction"]
@@ -53,11 +59,11 @@ class Covariances:
             LinAlgError: a covariance at a knot is not positive definite.
         """
         pair = np.clip(np.searchsorted(knots, nodes) - 1, 0, len(knots) - 2)
-        share = ((nodes - knots[pair]) / (knots[pair + 1] - knots[pair]))[:, None]
+        share = (nodes - knots[pair]) / (knots[pair + 1] - knots[pair])
         inverse = np.linalg.inv(np.linalg.cholesky(at_knots))[:-1]
         ends, vectors = np.linalg.eigh(inverse @ at_knots[1:] @ inverse.swapaxes(1, 2))
         white = vectors.swapaxes(1, 2) @ inverse
-        variances = (1 - share) + share * ends[pair]
+        variances = 1 - share[:, None] + share[:, None] * ends[pair]
         of_pairs = -2 * np.log(np.diagonal(inverse, axis1=1, axis2=2)).sum(axis=1)
         scale = 1 / np.sqrt(variances)
         whitened = _by_pair(white, pair, terms) * scale[..., None]
@@ -66,7 +72,14 @@ class Covariances:
         explained = np.linalg.solve(root, whitened.swapaxes(1, 2))
         of_terms = 2 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
         log_determinant = of_pairs[pair] + np.log(variances).sum(axis=1) + of_terms
-        return cls(pair, white, scale, explained, log_determinant)
+        return cls(at_knots, terms, pair, share, white, scale, explained, log_determinant)
+
+    @property
+    def matrices(self) -> Float[np.ndarray, "node direction direction"]:
+        """The covariance of every node in full."""
+        share = self.share[:, None, None]
+        between = (1 - share) * self.at_knots[self.pair] + share * self.at_knots[self.pair + 1]
+        return between + self.terms.swapaxes(1, 2) @ self.terms
 
     def distances(
         self,

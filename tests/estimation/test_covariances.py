@@ -31,6 +31,7 @@ def test_distances_and_determinants_are_those_of_the_matrices_in_full(directions
     at_knots, of_nodes, means, scores = drawn(directions, terms, 4)
     found = Covariances.of(at_knots, KNOTS, NODES, of_nodes)
     matrices = dense(at_knots, of_nodes)
+    np.testing.assert_allclose(found.matrices, matrices, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found.log_determinant, np.linalg.slogdet(matrices)[1], rtol=1e-9)
     apart = scores[:, None] - means
     expected = np.einsum("snd,nde,sne->sn", apart, np.linalg.inv(matrices), apart)
