@@ -236,7 +236,7 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             )
         if (offset, scale) not in self._curves:
             self._curves[offset, scale] = Curve.of(
-                self.model_, offset=offset, scale=scale, one_scan=True
+                self.series_, self.model_.fold, offset=offset, scale=scale, one_scan=True
             )
         names = [f"row {row}" for row in range(len(given))]
         prepared = self.series_.preprocessing.require(self.series_.axis, given, names)

@@ -1,14 +1,17 @@
 """Learn the prior of the package again, from simulated series alone. It takes hours on a CPU."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from geonode.errors import GeonodeError
+from geonode.observation.machine import usable_cores
 
 if TYPE_CHECKING:
     from geonode.devices.device import Device
+    from geonode.posterior.prior import Prior
     from geonode.prior.learning import LearningParameters
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -29,58 +32,60 @@ def main(
     levels: Annotated[
         int,
         typer.Option(min=20, help="Left-out levels to calibrate on, of every number of levels."),
-    ] = 640,
+    ] = 2400,
+    learn: Annotated[
+        bool, typer.Option("--learn/--only-calibrate", help="Whether to learn the rule again.")
+    ] = True,
 ) -> None:
-    """Learn the weights of smoothers on simulated series, and calibrate intervals.
+    """Learn the weights of smoothers on simulated series, and calibrate intervals and sets.
 
     The new file is part of the package: check it with `make ablation` before keeping it.
     """
-    import numpy as np
-
     from geonode.config import PrecisionParameters
     from geonode.devices.device import resolve
+    from geonode.posterior.prior import packaged_prior
+    from geonode.prior.calibration import LEVELS, calibrated
     from geonode.prior.learning import LearningParameters
+    from geonode.progress import bar
 
     try:
         where = resolve(device, PrecisionParameters(training="float32", geometry="auto"))
         parameters = LearningParameters(seed, networks, width, steps)
-        history = _write_prior(out, parameters, where, levels)
+        prior = _learned(parameters, where) if learn else packaged_prior()
+        provenance = prior.provenance | {"calibration_levels": str(levels)}
+        with bar("calibrating", len(LEVELS) * levels) as report:
+            found = calibrated(prior, levels, seed + 1000, report, usable_cores())
+        replace(found, provenance=provenance).write(out)
     except GeonodeError as error:
         typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
         raise typer.Exit(2) from error
-    recent = float(np.mean(history[-100:]))
-    typer.echo(f"error of the last series: {np.exp(recent):.3f} of that before learning -> {out}")
 
 
-def _write_prior(
-    out: Path, parameters: "LearningParameters", device: "Device", levels: int
-) -> list[float]:
-    """Learn, calibrate and write the prior; return the losses of the learning."""
+def _learned(parameters: "LearningParameters", device: "Device") -> "Prior":
+    """Prior with a new rule, not yet calibrated."""
     from dataclasses import asdict
 
     import numpy as np
     import torch
 
     from geonode.posterior.prior import PROBABILITIES, Prior
-    from geonode.prior.calibration import LEVELS, calibrated
+    from geonode.prior.calibration import LEVELS
     from geonode.prior.learning import learn_rule
     from geonode.progress import bar
 
     with bar("learning weights", parameters.steps) as report:
         rule, history = learn_rule(parameters, device.place, report)
+    recent = float(np.mean(history[-100:]))
+    typer.echo(f"error of the last series: {np.exp(recent):.3f} of that before learning")
     provenance = {
         "command": "make prior",
         "learned_on": "simulated series alone",
         **{name: str(value) for name, value in asdict(parameters).items()},
         "device": str(device.describe()["name"]),
-        "calibration_levels": str(levels),
     }
     counts = np.array([float(number - 1) for number in LEVELS])
-    widths = np.ones((len(counts), 2, len(PROBABILITIES)))
-    plain = Prior(rule.to(torch.device("cpu")), counts, widths, provenance)
-    with bar("calibrating", len(LEVELS) * levels) as report:
-        calibrated(plain, levels, parameters.seed + 1000, report).write(out)
-    return history
+    widths, masses = np.ones((len(counts), 2, len(PROBABILITIES))), np.ones((len(counts), 2))
+    return Prior(rule.to(torch.device("cpu")), counts, widths, masses, provenance)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def app(parameters: Parameters) -> str:
     with progress("predicting with the baselines", 2 * len(levels)) as report:
         baselines = Comparison.of(series, report)
     with progress("estimating left-out concentrations", len(levels)) as report:
-        estimated = estimate_left_out(model, report)
+        estimated = estimate_left_out(series, report)
     write_metrics(
         METRICS / "validate.json",
         {
@@ -48,7 +48,7 @@ def app(parameters: Parameters) -> str:
             **baselines.summary(scores["rmse"]),
             "coverage": held,
             "coverage90": held["90"]["all"] if held else None,
-            "estimation": estimated and estimated.summary(),
+            "estimation": estimated.summary(),
             "calibrations": calibration_scores(series),
             "published_method": _published(series, blend, features),
         },

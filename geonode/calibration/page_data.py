@@ -48,9 +48,8 @@ def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[st
     low rank: two factors of it are stored.
     """
     nodes, directions = curve.scores.shape
-    factors = np.linalg.inv(curve.inverse)
     lower = np.tril_indices(directions)
-    entries = (factors @ factors.swapaxes(1, 2))[:, lower[0], lower[1]]
+    entries = curve.covariances.matrices[:, lower[0], lower[1]]
     left, sizes, right = np.linalg.svd(entries, full_matrices=False)
     rank = int(np.sum(sizes > np.finfo(float).eps * sizes[0]))
     tested = np.flatnonzero(curve.tested)

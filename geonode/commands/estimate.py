@@ -119,11 +119,12 @@ def estimate(
     allowed = {"offset": allow_offset, "scale": allow_scale, "one_scan": True}
     if image:
         number: Format = cache_dtype or "float64"
-        _write_maps(file, out, Curve.of(model, **allowed), model.series, engine, batch_size, number)
+        curve = Curve.of(model.series, model.fold, **allowed)
+        _write_maps(file, out, curve, model.series, engine, batch_size, number)
         return
     spectra = read_spectra(file, sheet_name=sheet)
     require_axis(model.series, spectra)
-    curve = Curve.of(model, **allowed)
+    curve = Curve.of(model.series, model.fold, **allowed)
     rows = _estimates(curve, model.series, spectra, out)
     if figure is not None:
         _draw(figure, model, curve, spectra, rows, scale=allow_scale)

@@ -88,8 +88,8 @@ class PosteriorDecoders:
             folds, spectra, targets, *predicted, *left_out, strict=True
         ):
             inside = fold.spans(series.concentrations, at)
-            half_widths = self.prior.intervals(len(known), inside)
             residuals = Residuals(rest @ known, square)
+            half_widths = residuals.scale * self.prior.intervals(len(known), inside)
             parts = (even, half_widths, sqrt_metric, residuals)
             found.append(Predicted(weights @ known, factors @ known, *parts))
         return found

@@ -1,60 +1,63 @@
-"""Curve of predicted spectra over concentration, with the distribution of errors about it.
+"""Curve of predicted spectra over concentration, with the law of errors about it.
 
-The predictions are those of the posterior over metrics, or of perceptrons where there is none.
+The predictions are those of the posterior over metrics. All predictions of a fold are combinations
+of its training spectra and of a constant, so the curve lies in the subspace of few directions that
+these span. There the covariance S of the error at a concentration c has two sources. One is the
+covariance D of the posterior. The other are the series' own errors: each of the n training levels
+is predicted from the others, and its residual e_i, in units of the deviation that is expected of
+it, is z_i. With s = tr D / r, r directions and P, the projector on the training spectra,
 
-All predictions of a fold are combinations of its training spectra and of a constant, so the curve
-lies in the subspace of few directions that these span. There the error of a prediction by
-perceptrons has the covariance S = D + R: D is the covariance over members and sources at that
-concentration, R the second moment of the errors inside the fold. A few errors determine R poorly.
-It therefore has an inverse Wishart prior with as many degrees of freedom as directions, which makes
-the predictive distribution Student's instead of normal. With n errors e_i, r directions and s^2 the
-mean squared norm of the errors, R = (sum e_i e_i^T + s^2 I) / (n + 1), with n + 1 degrees of
-freedom.
+    S(c) = (k ((1 - a) D + a s P) + s sum_i z_i z_i^T) / (k + n).
+
+So directions in which the residuals are large count little, and small ones carry the analyte.
+
+The errors of a spectrum are few: a gain, an offset, something else in the sample. They are not as
+many as directions, and their size is known poorly. With the squared distance q = e^T S^-1 e, the
+likelihood is therefore that of Student's distribution in d effective directions and with v degrees
+of freedom, where the size of an error is its geometric mean over the directions:
+
+    ln p = -(v + d) / 2 ln(1 + q / (v f)) - d / (2 r) ln |S|.
+
+Such a likelihood is tempered: it is no probability of the spectrum, but a loss by which to update a
+prior. k (`EXPECTED`), a, d, v and f were chosen by the mean log posterior density of the
+concentrations of left-out levels of simulated series, and the size of the sets is calibrated on
+these (`geonode.prior.calibration`).
 
 The residual of a spectrum in other directions is no evidence about its concentration, but shows
 whether the spectrum belongs to the series at all. It is compared with the novelty of the training
 spectra: the residual of each outside the span of the others.
 
-Source: A. Gelman et al., Bayesian Data Analysis, 3rd edition, CRC Press 2013, section 3.6 (a normal
-model with a conjugate prior of its covariance predicts by a multivariate t).
+Sources: P. G. Bissiri, C. C. Holmes and S. G. Walker, J. R. Stat. Soc. B 78 (2016) 1103 (updating
+by a loss); A. Gelman et al., Bayesian Data Analysis, 3rd edition, CRC Press 2013, section 3.6 (a
+prior of a covariance counts as some observations, and predictions are Student's).
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from scipy.interpolate import CubicSpline
 
-from geonode.decoders.calibration import Calibration
-from geonode.errors import TrainingError
-from geonode.estimation.model import SpectralModel
-from geonode.estimation.range import NODES, Nodes, knots_over_range, nodes_on_metric
+from geonode.decoders.posterior_decoder import PosteriorDecoders
+from geonode.decoders.predicted import EXPECTED, Predicted
+from geonode.estimation.covariances import Covariances
+from geonode.estimation.outside import outside_others
+from geonode.estimation.range import NODES, knots_over_range, nodes_on_metric
+from geonode.posterior.prior import Prior, packaged_prior
+from geonode.spectra.series import Series
+from geonode.training.folds import Fold
 
 CREDIBLE = 0.9
 """Nominal coverage of the sets: the share that is to hold the true concentration."""
 
-CHART_KNOTS = 65  # concentrations at which a curve without a posterior is predicted
 SCALE_DEVIATION = 0.2
 """Standard deviation of the factor between two instruments, where one is allowed."""
 SMALLEST = 1e-6  # smallest assumed error, relative to the largest signal
 RANK_TOLERANCE = 1e-10
-SHARED = 0.5
-"""Share of the expected squared error that is equal in all directions of the training spectra.
-
-Gain, offset and mishaps of one preparation are in no covariance over smoothers.
-"""
 OTHERWISE = 0.01  # weight of all other directions, relative to those of the training spectra
-STRETCH = 1.4
-"""Factor of the deviations of a posterior in the likelihood of a concentration.
 
-Half width of its 90% intervals in deviations, over that of a normal distribution: 2.3 / 1.64.
-"""
-MASS = 0.95
-"""Posterior probability of the sets of a posterior over metrics, of which about 90% hold the truth.
-
-The likelihood has errors of one size, where a series has errors of many sizes.
-"""
+SHARED = 0.2  # a: share of its size that is equal in all directions of the training spectra
+DIRECTIONS, FREEDOM, STRETCH = 4, 2.0, 3.0  # d, v and f
 
 
 @dataclass(frozen=True)
@@ -114,177 +117,128 @@ class Curve:
     """Scores of predicted spectra over a range of concentrations.
 
     Attributes:
-        concentrations: nodes, evenly spaced on the chart of the fold.
+        concentrations: nodes, evenly spaced on the arc length of the posterior metric.
         edges: edges of the cells about the nodes; one more than nodes.
+        inside: whether a node is between the lowest and the highest training level.
         basis: orthonormal directions.
         scores: scores of the predicted spectra in these directions.
-        inverse: inverse Cholesky factors of S.
-        log_determinant: log determinant of S.
+        covariances: S of every node.
         log_prior: log prior probability of the cells.
-        tested: whether a node takes part in the goodness-of-fit test; beyond the levels errors are
-            so large that any spectrum would fit.
-        freedom: degrees of freedom of Student's distribution at every node.
+        training: number of training levels.
         novelty: residuals in other directions to expect.
         offset: whether the mean over wavelengths is removed from every spectrum.
-        mass: posterior probability of the sets whose nominal coverage is `CREDIBLE`.
+        mass: of every node, the posterior probability of more likely nodes below which the 90% set
+            holds it.
     """
 
     concentrations: Float[np.ndarray, "node"]
     edges: Float[np.ndarray, "edge"]
+    inside: Bool[np.ndarray, "node"]
     basis: Float[np.ndarray, "direction wavelength"]
     scores: Float[np.ndarray, "node direction"]
-    inverse: Float[np.ndarray, "node direction direction"]
-    log_determinant: Float[np.ndarray, "node"]
+    covariances: Covariances
     log_prior: Float[np.ndarray, "node"]
-    tested: Bool[np.ndarray, "node"]
-    freedom: Int[np.ndarray, "node"]
+    training: int
     novelty: Novelty
     offset: bool
-    mass: float
+    mass: Float[np.ndarray, "node"]
 
     @classmethod
     def of(
         cls,
-        model: SpectralModel,
+        series: Series,
+        fold: Fold,
         *,
         offset: bool = False,
         scale: bool = False,
         one_scan: bool = False,
+        prior: Prior | None = None,
     ) -> "Curve":
-        """Curve of a model over the range of all levels of its series.
+        """Curve of a fold of a series over the range of all its levels.
+
+        Whatever predicts spectra elsewhere, this is the posterior over metrics: a blend with
+        perceptrons predicts spectra better and estimates worse.
 
         Args:
-            model: model that predicts the spectra.
+            series: the measured series. The spectra that the fold leaves out are not read.
+            fold: a fold of `leave_one_out`; the last one leaves nothing out.
             offset: whether measured spectra may differ by a constant of any size.
             scale: whether they may differ by a factor, 1 with deviation `SCALE_DEVIATION`.
             one_scan: whether they are single scans, which are noisier than the means of replicates
                 in the series.
+            prior: rule and calibration of the posterior; None: those of the package.
 
         Raises:
-            TrainingError: there are neither inner folds nor a posterior, from which the errors are
-                known; or the levels are too far apart for a curve.
+            TrainingError: there are fewer than three levels, or they are too far apart for a curve.
         """
-        model = _estimator(model)
-        training = _centred(model.series.signal[model.fold.training], offset)
+        prior = prior or packaged_prior()
+        levels = series.concentrations[fold.training]
+        training = _centred(series.signal[fold.training], offset)
         basis = _directions(training, offset)
-        nodes, means, disagreement = _at_nodes(model, basis)
-        law = (
-            _law_of_posterior(model, nodes, disagreement, training, basis)
-            if model.has_posterior
-            else _law_of_inner_folds(model, nodes, disagreement, basis, offset)
-        )
-        noise = _centred(_noise_of_a_scan(model), offset) if one_scan else training[:0]
+        knots = knots_over_range(levels)
+        predicted = PosteriorDecoders(prior).predict(fold, series, knots, None)
+        assert predicted.sqrt_metric is not None  # the posterior has one
+        nodes = nodes_on_metric(levels, knots, predicted.sqrt_metric[0])
+        places = np.linspace(0, 1, NODES)
+        means = CubicSpline(nodes.shares, predicted.spectra @ basis.T)(places)
+        noise = _centred(_noise_of_a_scan(series, fold), offset) if one_scan else training[:0]
         noise_scores = noise @ basis.T
-        covariance = law.covariance + noise_scores.T @ noise_scores + _within_cells(means)
+        terms = _across_cells(means)[:, None]
         if scale:
-            covariance = covariance + SCALE_DEVIATION**2 * means[:, :, None] * means[:, None]
-        factors = np.linalg.cholesky(covariance)
+            terms = np.concatenate([terms, SCALE_DEVIATION * means[:, None]], axis=1)
+        growth = _growth(series, fold, knots) if one_scan else np.ones_like(knots)
+        of_scan = growth[:, None, None] * (noise_scores.T @ noise_scores)
+        at_knots = _covariance(predicted, training, basis, offset) + of_scan
+        inside = fold.spans(series.concentrations, nodes.fine)
         return cls(
             nodes.fine,
             nodes.edges,
+            inside,
             basis,
             means,
-            np.linalg.inv(factors),
-            2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1),
+            Covariances.of(at_knots, nodes.shares, places, terms),
             nodes.log_prior,
-            law.tested,
-            law.freedom,
+            len(levels),
             Novelty.of(_novel(training, offset)).with_noise(noise - noise_scores @ basis),
             offset,
-            law.mass,
+            prior.mass_of_sets(len(levels), inside),
         )
 
 
-def _estimator(model: SpectralModel) -> SpectralModel:
-    """Part of a model that estimates: the posterior, where there is one.
-
-    A blend predicts spectra better and estimates worse. Its perceptrons are noise on the curve, and
-    their disagreement is no covariance of errors.
-    """
-    return model.by_posterior() if model.has_posterior else model
-
-
-class _Law(NamedTuple):
-    """Student's distribution of spectra about a curve: S, and attributes as of `Curve`."""
-
-    covariance: np.ndarray
-    freedom: np.ndarray
-    tested: np.ndarray
-    mass: float
-
-
-def _law_of_posterior(
-    model: SpectralModel,
-    nodes: Nodes,
-    disagreement: np.ndarray,
-    training: np.ndarray,
-    basis: np.ndarray,
-) -> _Law:
-    """Distribution with S = D, in part spread evenly over the directions of the spectra."""
+def _covariance(
+    predicted: Predicted, training: np.ndarray, basis: np.ndarray, offset: bool
+) -> Float[np.ndarray, "knot direction direction"]:
+    """S at the knots, without what the measurement of an unknown adds."""
+    rows, directions = predicted.factors @ basis.T, len(basis)
+    disagreement = rows.swapaxes(1, 2) @ rows
+    if predicted.even is not None:
+        disagreement = disagreement + predicted.even[:, None, None] * np.eye(directions)
     smallest = (SMALLEST * float(np.abs(training).max())) ** 2
-    size = np.trace(disagreement, axis1=1, axis2=2) / disagreement.shape[1] + smallest
-    even = size[:, None, None] * _spanned(training, basis)
-    return _Law(
-        STRETCH**2 * ((1 - SHARED) * disagreement + SHARED * even),
-        np.full(NODES, len(training)),
-        model.is_inside(nodes.fine),
-        MASS,
-    )
+    size = np.trace(disagreement, axis1=1, axis2=2)[:, None, None] / directions + smallest
+    prior = (1 - SHARED) * disagreement + SHARED * size * _spanned(training, basis)
+    assert predicted.residuals is not None  # the posterior has some
+    expected = predicted.residuals.square * basis.shape[1] / directions + smallest
+    own = _centred(predicted.residuals.spectra, offset) @ basis.T / np.sqrt(expected)[:, None]
+    total = EXPECTED + len(own)
+    return (EXPECTED * prior + size * (own.T @ own)) / total
 
 
-def _law_of_inner_folds(
-    model: SpectralModel, nodes: Nodes, disagreement: np.ndarray, basis: np.ndarray, offset: bool
-) -> _Law:
-    """Distribution with S = D + R, where R is of errors on the same side of the training range.
-
-    Raises:
-        TrainingError: there are no inner folds.
-    """
-    inner, inside = model.blend.calibration, model.is_inside(nodes.fine)
-    if inner is None:
-        raise TrainingError(
-            "estimation: found inner.members 0, expected 1 or more, as errors inside the folds "
-            "say how far a spectrum may be off; or set decoders.kind to posterior or blend"
-        )
-    within, beyond = (_second_moment(model, inner, side, basis, offset) for side in (0, 1))
-    moment = np.where(inside[:, None, None], within[0], beyond[0])
-    freedom = np.where(inside, within[1], beyond[1])
-    return _Law(disagreement + moment, freedom, np.ones_like(inside), CREDIBLE)
-
-
-def _within_cells(means: np.ndarray) -> np.ndarray:
-    """Covariance of the curve within the cell of every node, whose likelihood is that of the node.
+def _across_cells(means: np.ndarray) -> np.ndarray:
+    """Root of the covariance of the curve within the cell of a node, all of which it stands for.
 
     Across a cell the curve is nearly straight, and an even distribution over a length has a twelfth
     of its square as variance. It counts where errors are smaller than the distance of the nodes.
     """
     across = np.gradient(means, axis=0)
     across[[0, -1]] /= 2  # the cells at both ends are half as wide
-    return across[:, :, None] * across[:, None] / 12
+    return across / 12**0.5
 
 
-def _noise_of_a_scan(model: SpectralModel) -> Float[np.ndarray, "row wavelength"]:
+def _noise_of_a_scan(series: Series, fold: Fold) -> Float[np.ndarray, "row wavelength"]:
     """Rows whose outer products add up to the excess covariance of a scan over a mean of scans."""
-    replicates, training = model.series.replicates, model.fold.training
-    if replicates is None:
-        return model.series.signal[:0]
-    return replicates.excess(np.array(training))
-
-
-def _at_nodes(model: SpectralModel, basis: np.ndarray) -> tuple[Nodes, np.ndarray, np.ndarray]:
-    """Nodes, with the scores of the predictions there and their covariance D."""
-    levels, on_chart = model.series.concentrations[model.fold.training], _chart_nodes(model)
-    knots = knots_over_range(levels) if model.has_posterior else on_chart.knots
-    predicted = model.predict(knots).predicted
-    metric = predicted.sqrt_metric
-    nodes = on_chart if metric is None else nodes_on_metric(levels, knots, metric[0])
-    rows = predicted.factors @ basis.T
-    disagreement = rows.swapaxes(1, 2) @ rows
-    if predicted.even is not None:
-        disagreement = disagreement + predicted.even[:, None, None] * np.eye(len(basis))
-    fine = np.linspace(0, 1, NODES)
-    means = CubicSpline(nodes.shares, predicted.spectra @ basis.T)(fine)
-    return nodes, means, _upsampled(disagreement, nodes.shares, fine)
+    if series.replicates is None:
+        return series.signal[:0]
+    return series.replicates.excess(np.array(fold.training))
 
 
 def _spanned(training: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -298,41 +252,19 @@ def _spanned(training: np.ndarray, basis: np.ndarray) -> np.ndarray:
     return kept.T @ kept + OTHERWISE * np.eye(len(basis))
 
 
-def _chart_nodes(model: SpectralModel) -> Nodes:
-    """Nodes evenly spaced on the chart of the fold, over the range of all levels."""
-    chart = model.learned.charts[model.fold.index]
-    low, high = chart.position(model.series.concentrations[[0, -1]])
-    fine = np.linspace(low, high, NODES)
-    half = (fine[1] - fine[0]) / 2
-    edges = np.concatenate([[low], fine[:-1] + half, [high]])
-    even = np.zeros(len(fine))
-    even[[0, -1]] = -np.log(2)  # the cells at both ends are half as wide
-    shares, at = np.linspace(0, 1, CHART_KNOTS), chart.concentration
-    return Nodes(at(low + shares * (high - low)), shares, at(fine), at(edges), even)
-
-
-def _second_moment(
-    model: SpectralModel, inner: Calibration, side: int, basis: np.ndarray, offset: bool
-) -> tuple[np.ndarray, int]:
-    """Second moment R of the errors on one side of the training range, and its freedom."""
-    fold, signal = model.fold, model.series.signal
-    rows = []
-    for level in np.flatnonzero(inner.calibration_set[fold.index, side]).tolist():
-        # Errors in directions of the training spectra; all others count as novelty.
-        known = _directions(_centred(signal[fold.without(level).training], offset), offset)
-        error = _centred(inner.errors[fold.index, level], offset)
-        rows.append(error @ known.T @ known @ basis.T)
-    errors = np.stack(rows)
-    count, directions = errors.shape
-    largest = np.abs(signal[fold.training]).max()
-    smallest = (SMALLEST * largest) ** 2 * signal.shape[1]
-    square = max(float(np.mean(np.sum(errors**2, axis=1))), smallest)
-    return (errors.T @ errors + square * np.eye(directions)) / (count + 1), count + 1
-
-
 def _centred(spectra: np.ndarray, offset: bool) -> np.ndarray:
     """Spectra, without their mean over wavelengths if an offset is allowed."""
     return spectra - spectra.mean(axis=-1, keepdims=True) if offset else spectra
+
+
+def _growth(series: Series, fold: Fold, knots: np.ndarray) -> Float[np.ndarray, "knot"]:
+    """Excess variance of a scan at the knots, relative to the pooled one."""
+    if series.replicates is None:
+        return np.ones_like(knots)
+    constant, proportional = series.replicates.growth(
+        np.array(fold.training), series.concentrations
+    )
+    return constant + proportional * knots**2
 
 
 def _directions(spectra: np.ndarray, offset: bool) -> np.ndarray:
@@ -342,17 +274,7 @@ def _directions(spectra: np.ndarray, offset: bool) -> np.ndarray:
     return right[singular > RANK_TOLERANCE * singular[0]]
 
 
-def _upsampled(values: np.ndarray, knots: np.ndarray, fine: np.ndarray) -> np.ndarray:
-    """Linear interpolation of covariances, which keeps them positive semi-definite."""
-    place = np.clip(np.searchsorted(knots, fine) - 1, 0, len(knots) - 2)
-    share = ((fine - knots[place]) / (knots[place + 1] - knots[place]))[:, None, None]
-    return (1 - share) * values[place] + share * values[place + 1]
-
-
 def _novel(spectra: np.ndarray, offset: bool) -> np.ndarray:
     """Residual of every spectrum outside the span of the others and of a constant."""
-    parts = []
-    for place in range(len(spectra)):
-        known = _directions(np.delete(spectra, place, axis=0), offset)
-        parts.append(spectra[place] - spectra[place] @ known.T @ known)
-    return np.stack(parts)
+    constant = np.full((0 if offset else 1, spectra.shape[1]), np.abs(spectra).max())
+    return outside_others(np.concatenate([spectra, constant]), RANK_TOLERANCE)[: len(spectra)]

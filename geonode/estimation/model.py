@@ -1,6 +1,6 @@
 """Model of a series: prediction of spectra at any concentration."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -63,10 +63,6 @@ class SpectralModel:
     def has_posterior(self) -> bool:
         """Whether the posterior over metrics is among the decoders."""
         return "posterior" in self.blend.decoders
-
-    def by_posterior(self) -> "SpectralModel":
-        """Model whose only decoder is the posterior over metrics."""
-        return replace(self, blend=self.blend.only("posterior"))
 
     @property
     def range(self) -> tuple[float, float]:

@@ -1,13 +1,20 @@
 """Posterior distribution of the concentration of a spectrum.
 
-The prior is that of the nodes of the curve (`geonode.estimation.range`). The likelihood is
-Student's distribution about the predicted spectrum. The response need not be monotonic, so the
-posterior may have several modes; all are reported.
+The prior is that of the nodes of the curve (`geonode.estimation.range`), the likelihood that of
+`geonode.estimation.curve`. The response need not be monotonic, so the posterior may have several
+modes; all are reported. The estimate is the most likely concentration between the levels, unless
+these have less than `EVIDENCE` of the probability: predictions far beyond them are so unsure that
+almost any spectrum might be found there.
+
+The 90% set holds the concentrations of which few are more likely: those whose more likely ones have
+together less than `Curve.mass`. That bound is calibrated apart for concentrations between the
+levels and beyond.
 
 A spectrum that matches no concentration has a small p-value. It combines two tests by Fisher's
-method: the distance of the spectrum from the nearest point of the curve (Q / (r - 1) as F with
-r - 1 degrees of freedom, r the number of directions), and its residual in directions that no
-prediction has.
+method: the squared distance Q of the spectrum from the nearest point of the curve, and its residual
+in directions that no prediction has. Q / r (r directions) is compared with F with 2 and n / 2 + 1
+degrees of freedom for n training levels. On left-out levels of simulated series that law holds in
+the tail: Q is small where the errors happen to be along the curve, and large where a level is off.
 
 Source: R. A. Fisher, Statistical Methods for Research Workers, 4th edition, Oliver & Boyd 1932,
 section 21.1.
@@ -22,11 +29,12 @@ from scipy.special import chdtrc as chi2_tail  # scipy.stats takes 0.3 s to impo
 from scipy.special import fdtrc as f_tail
 
 from geonode.errors import SpectraError
-from geonode.estimation.curve import Curve
+from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve
 
 SMALLEST_WEIGHT = 0.01  # of a mode that is reported
 DIP = 0.5  # largest density between two modes, relative to the lower one
 MISFIT = 0.01  # p-value below which a spectrum fits nowhere
+EVIDENCE = 0.3  # probability between the levels, of less than which the estimate is beyond them
 BATCH_NUMBERS = 8_000_000
 
 
@@ -35,13 +43,12 @@ class Estimates:
     """Estimated concentrations of spectra.
 
     Attributes:
-        mode: most likely concentration.
+        mode: most likely concentration, between the levels if that is not unlikely.
         mean, deviation: mean and standard deviation of the posterior.
         modes: concentration and weight of every mode of at least `SMALLEST_WEIGHT`, heaviest
             first. The weight is the posterior probability between the minima on both sides.
             Between two modes the density falls to `DIP` of the lower one or less.
-        sets: intervals of the smallest set of probability `Curve.mass`; nine of ten sets are to
-            hold the true concentration.
+        sets: intervals of the 90% set; nine of ten are to hold the true concentration.
         p_value: probability of a misfit at least as large, for a spectrum of the series.
     """
 
@@ -100,8 +107,10 @@ def _estimate(curve: Curve, spectra: np.ndarray) -> Estimates:
     probability = _posterior(curve, distance)
     mean = probability @ curve.concentrations
     square = probability @ curve.concentrations**2
+    between = probability[:, curve.inside].sum(axis=1, keepdims=True) >= EVIDENCE
+    density = np.where(curve.inside == between, _density(probability), -1)
     return Estimates(
-        curve.concentrations[_density(probability).argmax(axis=1)],
+        curve.concentrations[density.argmax(axis=1)],
         mean,
         np.sqrt((square - mean**2).clip(min=0)),
         _modes(curve, probability),
@@ -123,18 +132,17 @@ def _distances(curve: Curve, spectra: np.ndarray) -> tuple[np.ndarray, np.ndarra
         spectra = spectra - spectra.mean(axis=1, keepdims=True)
     scores = spectra @ curve.basis.T
     other = spectra - scores @ curve.basis
-    # Whitened scores of the spectra less those of the nodes: (node, direction, spectrum).
-    white = curve.inverse @ scores.T - (curve.inverse @ curve.scores[..., None])
-    distance = np.einsum("gds,gds->sg", white, white)
+    distance = curve.covariances.distances(curve.scores, scores)
     return np.einsum("sw,sw->s", other, other), distance
 
 
 def _posterior(curve: Curve, distance: np.ndarray) -> np.ndarray:
     directions = curve.scores.shape[1]
-    logarithm = -0.5 * (
-        curve.log_determinant + (curve.freedom + directions) * np.log1p(distance / curve.freedom)
+    effective = min(DIRECTIONS, directions)
+    logarithm = curve.log_prior - 0.5 * (
+        effective / directions * curve.covariances.log_determinant
+        + (FREEDOM + effective) * np.log1p(distance / (FREEDOM * STRETCH))
     )
-    logarithm += curve.log_prior
     probability = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
     return probability / probability.sum(axis=1, keepdims=True)
 
@@ -180,13 +188,20 @@ def _separate(density: np.ndarray, places: list[int]) -> tuple[list[int], list[i
     return places, cuts
 
 
+def more_likely(
+    probability: Float[np.ndarray, "spectrum node"],
+) -> Float[np.ndarray, "spectrum node"]:
+    """Probability of all nodes that are more likely than a node."""
+    order = np.argsort(-_density(probability), axis=1, kind="stable")
+    ordered = np.take_along_axis(probability, order, axis=1)
+    found = np.empty_like(probability)
+    np.put_along_axis(found, order, np.cumsum(ordered, axis=1) - ordered, axis=1)
+    return found
+
+
 def _credible_sets(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, float]]]:
-    """Intervals of the cells of largest density whose probabilities add up to `Curve.mass`."""
-    density = _density(probability)
-    order = np.argsort(-density, axis=1, kind="stable")
-    held = np.cumsum(np.take_along_axis(probability, order, axis=1), axis=1)
-    last = (held < curve.mass).sum(axis=1, keepdims=True).clip(max=probability.shape[1] - 1)
-    taken = density >= np.take_along_axis(density, np.take_along_axis(order, last, axis=1), axis=1)
+    """Intervals of the cells whose more likely cells have less probability than `Curve.mass`."""
+    taken = more_likely(probability) < curve.mass
     steps = np.diff(taken.astype(np.int8), prepend=0, append=0, axis=1)
     rows, starts = np.nonzero(steps == 1)
     _, stops = np.nonzero(steps == -1)
@@ -198,18 +213,8 @@ def _credible_sets(curve: Curve, probability: np.ndarray) -> list[list[tuple[flo
 
 def _p_value(curve: Curve, distance: np.ndarray, residual: np.ndarray) -> np.ndarray:
     """Combined p-value of the distance to the curve and the residual in other directions."""
-    across = max(1, curve.scores.shape[1] - 1)
-    near = np.max(
-        [
-            f_tail(
-                across,
-                freedom,
-                distance[:, curve.tested & (curve.freedom == freedom)].min(axis=1) / across,
-            )
-            for freedom in np.unique(curve.freedom[curve.tested])
-        ],
-        axis=0,
-    )
+    freedom = curve.training / 2 + 1
+    near = f_tail(2.0, freedom, distance.min(axis=1) / curve.scores.shape[1])
     novelty = curve.novelty
     rounding = np.finfo(float).eps * float(np.abs(curve.scores).max()) ** 2
     square = max(novelty.square, rounding)

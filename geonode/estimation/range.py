@@ -47,15 +47,18 @@ class Nodes(NamedTuple):
 def believable_range(levels: Float[np.ndarray, "level"]) -> tuple[float, float]:
     """Range of concentrations to consider, by the larger of a linear and a logarithmic step.
 
-    It begins at zero if it would begin below all knots on the logarithmic scale. Logarithms near
-    zero, such as of what rounding leaves of 0.9 - 1.5 * 0.6, would fill the range otherwise.
+    Half of the span of the levels is a step too: neighbours may be close where others are far
+    apart. It begins at zero if it would begin below all knots on the logarithmic scale. Logarithms
+    near zero, such as of what rounding leaves of 0.9 - 1.5 * 0.6, would fill the range otherwise.
 
     Args:
         levels: training levels, ascending, none negative.
     """
     first, second = (float(level) for level in levels[:2])
     before, last = (float(level) for level in levels[-2:])
-    low, high = first - BEYOND * (second - first), last + BEYOND * (last - before)
+    least = (last - first) / 2
+    low = first - max(BEYOND * (second - first), least)
+    high = last + max(BEYOND * (last - before), least)
     if before > 0:
         high = max(high, last * (last / before) ** BEYOND)
     if first > 0:

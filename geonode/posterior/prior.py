@@ -21,6 +21,9 @@ PACKAGED = Path(__file__).parent / "prior.safetensors"
 PROBABILITIES = (0.5, 0.8, 0.9, 0.95)
 """Nominal coverages of the intervals."""
 
+CALIBRATED = ("counts", "half_widths", "masses")
+"""Attributes of a prior that `geonode.prior.calibration` finds."""
+
 
 @dataclass(frozen=True)
 class Prior:
@@ -31,12 +34,15 @@ class Prior:
         counts: numbers of training levels with calibrated half widths, ascending.
         half_widths: half the width of the intervals of `PROBABILITIES` in units of the predicted
             deviation, for targets inside (0) and outside (1) of the training levels.
+        masses: posterior probability of all more likely concentrations, below which a concentration
+            inside (0) or outside (1) of the training levels belongs to the 90% set.
         provenance: command, parameters and device of the learning.
     """
 
     rule: WeightRule
     counts: Float[np.ndarray, "count"]
     half_widths: Float[np.ndarray, "count side probability"]
+    masses: Float[np.ndarray, "count side"]
     provenance: dict[str, str]
 
     def intervals(
@@ -48,11 +54,23 @@ class Prior:
             levels: number of training levels.
             inside: whether targets are between the training levels.
         """
+        return self._of_count(self.half_widths, levels)[1 - inside.astype(int)]
+
+    def mass_of_sets(
+        self, levels: int, inside: Bool[np.ndarray, "node"]
+    ) -> Float[np.ndarray, "node"]:
+        """Largest probability of more likely concentrations in a 90% set, linear between `counts`.
+
+        Args:
+            levels: number of training levels.
+            inside: whether concentrations are between the training levels.
+        """
+        return self._of_count(self.masses, levels)[1 - inside.astype(int)]
+
+    def _of_count(self, values: np.ndarray, levels: int) -> np.ndarray:
         place = float(np.interp(levels, self.counts, np.arange(len(self.counts))))
         low = min(int(place), len(self.counts) - 2)
-        share = place - low
-        by_side = (1 - share) * self.half_widths[low] + share * self.half_widths[low + 1]
-        return by_side[1 - inside.astype(int)]
+        return (low + 1 - place) * values[low] + (place - low) * values[low + 1]
 
     def write(self, path: Path) -> None:
         """Write as a sealed file of tensors.
@@ -61,7 +79,7 @@ class Prior:
             ArtifactError: it cannot be written.
         """
         tensors = {f"rule.{name}": part for name, part in self.rule.state_dict().items()}
-        for name in ("counts", "half_widths"):
+        for name in CALIBRATED:
             tensors[name] = torch.from_numpy(getattr(self, name))
         write_weights(path, tensors, {"provenance": json.dumps(self.provenance)})
 
@@ -82,8 +100,7 @@ def read_prior(path: Path) -> Prior:
             if name.startswith("rule.")
         }
         rule.load_state_dict(state)
-        counts, half_widths = (tensors[name].numpy() for name in ("counts", "half_widths"))
-        return Prior(rule.eval(), counts, half_widths, provenance)
+        return Prior(rule.eval(), *(tensors[name].numpy() for name in CALIBRATED), provenance)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CorruptArtifactError(path, f"holds no prior ({error!r:.80})") from error
 

@@ -1,7 +1,7 @@
 """Accuracy of left-out concentrations estimated from left-out spectra."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,6 @@ from threadpoolctl import threadpool_limits
 
 from geonode.devices.device import one_thread
 from geonode.estimation.curve import Curve
-from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import Estimates, estimate, posterior
 from geonode.posterior.posterior import MOST_THREADS
 from geonode.progress import Progress, silent
@@ -96,34 +95,32 @@ def calibration_scores(series: Series) -> dict[str, dict[str, float]]:
     return found
 
 
-def estimate_left_out(model: SpectralModel, report: Progress = silent) -> LeftOutEstimates | None:
+def estimate_left_out(series: Series, report: Progress = silent) -> LeftOutEstimates:
     """Estimate every level from its spectrum by the fold without it.
 
-    None if the model has neither a posterior nor inner folds, from which errors are known.
-
     Args:
-        model: model of all levels; its folds are those of leave-one-out.
+        series: three levels or more are left in every fold.
         report: called after every level.
+
+    Raises:
+        TrainingError: as `Curve.of`.
     """
-    if not model.has_posterior and model.blend.calibration is None:
-        return None
-    series = model.series
     folds = leave_one_out(len(series.concentrations))[:-1]
     # Matrices of this size are slower with several threads, the more so beside another job.
     cores = min(MOST_THREADS, torch.get_num_threads())
     found = []
     with one_thread(), threadpool_limits(1), ThreadPoolExecutor(cores) as threads:
-        for one in threads.map(partial(_left_out, model), folds):
+        for one in threads.map(partial(_left_out, series), folds):
             found.append(one)
             report(1)
     estimates, places, densities = zip(*found, strict=True)
     return LeftOutEstimates(series.concentrations, [*estimates], [*places], [*densities])
 
 
-def _left_out(model: SpectralModel, fold: Fold) -> tuple[Estimates, np.ndarray, np.ndarray]:
+def _left_out(series: Series, fold: Fold) -> tuple[Estimates, np.ndarray, np.ndarray]:
     """Estimate of the level that a fold leaves out, with its posterior by merged cells."""
-    curve = Curve.of(replace(model, fold=fold))
-    spectrum = model.series.signal[[fold.index]]
+    curve = Curve.of(series, fold)
+    spectrum = series.signal[[fold.index]]
     probability = posterior(curve, spectrum)[0]
     starts = np.arange(0, len(probability), MERGED)
     edges = np.append(curve.edges[starts], curve.edges[-1])

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from geonode.config import Parameters
 from geonode.devices.device import Device, one_thread
 from geonode.errors import GeonodeError
-from geonode.estimation.model import SpectralModel
 from geonode.progress import Progress
 from geonode.scores.comparison import Comparison
 from geonode.scores.estimation import calibration_scores, estimate_left_out
@@ -15,7 +14,6 @@ from geonode.scores.panel_table import PanelRow
 from geonode.scores.series_scores import coverage, series_scores, skill
 from geonode.series_fit import fit_series
 from geonode.spectra.series import Series
-from geonode.training.folds import leave_one_out
 
 
 class Job(NamedTuple):
@@ -69,13 +67,12 @@ def _of_predictor(job: Job, report: Progress) -> dict[str, Any]:
     """
     series, parameters = job.series, job.parameters
     blocks = (parameters.inner, parameters.metric, parameters.decoders)
-    learned, blend, features = fit_series(series, blocks, job.device, report)
+    _, blend, features = fit_series(series, blocks, job.device, report)
     prediction = blend.left_out(series, features)
     measured, predicted = series.signal, prediction.spectra
     scores = series_scores(series.axis, series.concentrations, measured, predicted)
     widths = prediction.half_width
     held = None if widths is None else coverage(measured, predicted, widths)["90"]
-    *_, whole = leave_one_out(len(series.concentrations))
     return {
         "q2": scores["q2"],
         "pooled_r2": scores["pooled_r2"],
@@ -85,18 +82,15 @@ def _of_predictor(job: Job, report: Progress) -> dict[str, Any]:
         "coverage90": held and held["all"],
         "coverage90_interior": held and held["interior"],
         "coverage90_ends": held and held["ends"],
-        **_of_concentrations(SpectralModel(series, learned, blend, whole), report),
+        **_of_concentrations(series, report),
         "levels": len(series.concentrations),
         "wavelengths": len(series.axis),
     }
 
 
-def _of_concentrations(model: SpectralModel, report: Progress) -> dict[str, Any]:
-    """Columns about estimates of left-out concentrations; empty if the model cannot estimate."""
-    estimated = estimate_left_out(model, report)
-    if estimated is None:
-        return {}
-    summary = estimated.summary()
+def _of_concentrations(series: Series, report: Progress) -> dict[str, Any]:
+    """Columns about estimates of left-out concentrations."""
+    summary = estimate_left_out(series, report).summary()
     places = ("coverage90", "coverage90_interior", "coverage90_ends")
     return {
         "concentration_error": summary["median_error_of_range"],

@@ -31,13 +31,12 @@ def predictions_csv(series: Series, found: Prediction) -> str:
     )
 
 
-def posterior_csv(found: LeftOutEstimates | None) -> str:
-    """Posterior density of the concentration of every left-out level; the header alone if None."""
+def posterior_csv(found: LeftOutEstimates) -> str:
+    """Posterior density of the concentration of every left-out level."""
     rows: list[tuple[str | float, ...]] = []
-    if found is not None:
-        names = level_names(found.levels)
-        for name, *columns in zip(names, found.concentrations, found.densities, strict=True):
-            rows += [(name, *point) for point in zip(*columns, strict=True)]
+    names = level_names(found.levels)
+    for name, *columns in zip(names, found.concentrations, found.densities, strict=True):
+        rows += [(name, *point) for point in zip(*columns, strict=True)]
     return _csv(("level", "concentration", "density"), rows)
 
 

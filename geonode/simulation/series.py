@@ -34,7 +34,7 @@ class SimulatedSeries(NamedTuple):
 
 
 def simulate(
-    draws: Draws, series: int, levels: int, wavelengths: int = WAVELENGTHS
+    draws: Draws, series: int, levels: int, wavelengths: int = WAVELENGTHS, errors: float = 1.0
 ) -> SimulatedSeries:
     """Simulate concentration series.
 
@@ -43,16 +43,19 @@ def simulate(
         series: number of series.
         levels: number of levels of every series.
         wavelengths: number of wavelengths of every spectrum.
+        errors: factor of the largest errors of preparation, of the matrix and of drift.
     """
     nominal = designs(draws, series, levels)
-    error = draws.log_uniform(series, 1, low=2e-3, high=0.08) * draws.chance(0.7, series, 1)
+    error = draws.log_uniform(series, 1, low=2e-3, high=0.08 * errors) * draws.chance(
+        0.7, series, 1
+    )
     true = nominal * torch.exp(error * draws.normal(series, levels))
     signal = _with_filter(draws, _mixture(draws, true, wavelengths), true)
     signal = signal / signal.abs().amax((1, 2), keepdim=True).clamp(min=1e-9)
     background = draws.log_uniform(series, 1, 1, low=0.01, high=10.0)
     background = background * _bands(draws, series, 1, wavelengths)
     signal = signal + background * draws.chance(0.5, series, 1, 1)
-    return SimulatedSeries(nominal, _recorded(draws, _saturated(draws, signal)))
+    return SimulatedSeries(nominal, _recorded(draws, _saturated(draws, signal), errors))
 
 
 def _mixture(draws: Draws, true: Tensor, wavelengths: int) -> Tensor:
@@ -121,7 +124,7 @@ def _saturated(draws: Draws, signal: Tensor) -> Tensor:
     return torch.where(draws.chance(0.05, series, 1, 1), signal.minimum(ceiling), signal)
 
 
-def _recorded(draws: Draws, signal: Tensor) -> Tensor:
+def _recorded(draws: Draws, signal: Tensor, errors: float) -> Tensor:
     """Signal with errors: gain, offset, slope, noise, matrix, drift, one outlier.
 
     All except the gain are relative to the deviation of the spectra of the series.
@@ -132,9 +135,8 @@ def _recorded(draws: Draws, signal: Tensor) -> Tensor:
     axis = 2 * _axis(draws, wavelengths) - 1
 
     def size(low: float, high: float, share: float) -> Tensor:
-        return draws.log_uniform(series, 1, 1, low=low, high=high) * draws.chance(
-            share, series, 1, 1
-        )
+        largest = draws.log_uniform(series, 1, 1, low=low, high=errors * high)
+        return largest * draws.chance(share, series, 1, 1)
 
     def of_levels() -> Tensor:
         return draws.normal(series, levels, 1)

@@ -5,6 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+CROSSINGS = 12
+"""Concentrations compared at which the proportional part of a variance is as large as the other."""
+
+CONSTANT = 2 / 3
+"""Prior probability that scans of all levels vary alike."""
+
 
 @dataclass(frozen=True, eq=False)
 class Replicates:
@@ -60,3 +66,37 @@ class Replicates:
         freedom = int(known.sum()) - len(np.unique(self.level[known]))
         share = 1 - float(np.mean(1 / self.scans[levels]))
         return self.deviations[known] * np.sqrt(share / max(freedom, 1))
+
+    def growth(
+        self, levels: Int[np.ndarray, "known"], concentrations: Float[np.ndarray, "level"]
+    ) -> tuple[float, float]:
+        """Variance of a scan at a concentration c over the pooled one: a + b c^2.
+
+        Gains and preparations err in proportion to the concentration, detectors do not. The
+        concentration at which both parts are equal is averaged over with its posterior probability
+        (normal deviations, prior 1 / s^2 of their common variance s^2).
+
+        Args:
+            levels: places of the levels whose scans may be looked at.
+            concentrations: of all levels.
+
+        Returns:
+            a, and b (per squared concentration).
+        """
+        known = np.isin(self.level, levels)
+        places, of_level = np.unique(self.level[known], return_inverse=True)
+        freedom = np.bincount(of_level) - 1
+        squares = np.bincount(of_level, np.mean(self.deviations[known] ** 2, axis=1))
+        total, top = squares.sum(), concentrations.max()
+        if total == 0 or top == 0:
+            return 1.0, 0.0
+        lowest = concentrations[concentrations > 0].min()
+        constant = np.append(np.geomspace(top, lowest, CROSSINGS) ** 2, top**2)
+        proportional = np.append(np.ones(CROSSINGS), 0.0)
+        shape = constant + np.multiply.outer(concentrations[places] ** 2, proportional)
+        size = (squares[:, None] / shape).sum(axis=0)
+        logarithm = -0.5 * (freedom @ np.log(shape) + freedom.sum() * np.log(size))
+        logarithm += np.log(np.append(np.full(CROSSINGS, (1 - CONSTANT) / CROSSINGS), CONSTANT))
+        weights = np.exp(logarithm - logarithm.max())
+        share = weights / weights.sum() * size / total
+        return float(share @ constant), float(share @ proportional)
