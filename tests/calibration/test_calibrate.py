@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from openpyxl import load_workbook
 
+from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.files import NAMES, writing
-from geonode.calibration.fit import Calibration
 from geonode.errors import ArtifactError, ParameterError
 from tests.calibration import beer
 from tests.commands.calling import call
@@ -26,10 +26,11 @@ def made(tmp_path_factory, calibration, series_file):
     (folder / "unknown.csv").write_text(beer.table(spectra), encoding="utf-8")
     words = ("--unknown", folder / "unknown.csv", "--out", folder / "out")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Calibration, "of", lambda source, series, report: calibration)
+        patch.setattr(CalibratedFile, "of", lambda source, series, method, report: calibration)
         done = call("calibrate", series_file, "--quantity", "absorbance", *words)
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("Use a straight line at 500 nm: median error")
+    assert done.stdout.startswith("Use a straight line weighted 1/c² at 500 nm: RMSEP 0.00")
+    assert "unknowns estimated by straight line, weighted 1/c²" in done.stderr
     return folder / "out"
 
 
@@ -40,16 +41,22 @@ def rows(path):
 
 def test_levels_and_unknowns_are_estimated(made):
     header, *levels = rows(made / "calibration.csv")
-    assert header[:5] == [
-        f"{name} (ppb)" for name in ("level", "estimated", "low90", "high90", "error")
+    assert header[:6] == [
+        *("level (ppb)", "method", "estimated (ppb)", "low90 (ppb)", "high90 (ppb)", "error (ppb)")
     ]
-    assert [float(row[0]) for row in levels] == beer.LEVELS.tolist()
-    assert all(abs(float(row[4])) < 1 for row in levels)
-    _, good, odd = rows(made / "unknowns.csv")
-    assert good[:2] == ["unknown.csv", "'=1+1"]  # no formula of a spreadsheet
-    assert float(good[3]) < 3.5 < float(good[4])
-    assert (good[6], odd[6]) == ("true", "false")
+    method = "straight line, weighted 1/c²"
+    assert [(float(row[0]), row[1]) for row in levels] == [(at, method) for at in beer.LEVELS]
+    assert all(abs(float(row[5])) < 0.1 for row in levels)
+    assert sum(row[7] == "true" for row in levels) >= 4
+    header, good, odd = rows(made / "unknowns.csv")
+    assert good[:3] == ["unknown.csv", "'=1+1", method]  # no formula of a spreadsheet
+    assert float(good[4]) < 3.5 < float(good[5])
+    assert float(good[3]) != float(good[6])
+    assert float(good[7]) < 3.5 < float(good[8])
+    fits = header.index("fits")
+    assert (good[fits], odd[fits]) == ("true", "false")
     assert "fits nowhere" in odd[-1]
+    assert "above the range" not in good[-1]
 
 
 def test_the_band_is_a_peak_and_the_summary_gives_errors_and_limits(made):
@@ -60,9 +67,12 @@ def test_the_band_is_a_peak_and_the_summary_gives_errors_and_limits(made):
     assert 'id="peaks"' in page
     assert 'href="#peaks"' in page
     summary = dict(rows(made / "summary.csv"))
-    errors = [abs(float(row[4])) for row in rows(made / "calibration.csv")[1:]]
-    found = summary["geonode, median error of left-out levels"]
-    assert float(found) == pytest.approx(np.median(errors), rel=1e-5)
+    table = rows(made / "calibration.csv")[1:]
+    geonode = [abs(float(row[8]) - float(row[0])) for row in table]
+    errors = [abs(float(row[5])) for row in table]
+    for method, expected in (("geonode", geonode), (summary["unknowns by"], errors)):
+        found = summary[f"{method}, median error of left-out levels"]
+        assert float(found) == pytest.approx(np.median(expected), rel=0.01)
     assert summary["limit of detection, straight line"].endswith(" ppb")
 
 
