@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
 from geonode.calibration.fit import Calibration, curve_of
 from geonode.errors import SpectraError
 from geonode.estimation.posterior import Estimates
-from geonode.rows import parameters_of
+from geonode.rows import columns_of, parameters_of, require_columns
 
 NAMES = {
     "preset": "preset",
@@ -89,7 +89,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
             ParameterError: a parameter is of the wrong type or out of range.
             DeviceError: the device is absent.
         """
-        columns = _numbers_of_columns(X)
+        columns = columns_of(X)
         X, y = validate_data(  # noqa: N806
             self, X, y, dtype=np.float64, ensure_min_samples=2, y_numeric=True
         )
@@ -126,7 +126,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
 
         Raises:
             NotFittedError: there was no fit.
-            ValueError: as `fit`, or columns have other numbers than those of `fit`.
+            ValueError: as `fit`.
+            SpectraError: columns are called by other numbers than those of `fit`.
         """
         X = self._validated(X)  # noqa: N806
         if self.calibration_.curve is not None:
@@ -169,24 +170,11 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
     def _validated(self, X: Any) -> np.ndarray:  # noqa: N803
         """Spectra with the columns of `fit`."""
         check_is_fitted(self)
-        columns = _numbers_of_columns(X)
-        known = self._columns
-        if columns is not None and known is not None and not np.array_equal(columns, known):
-            raise ValueError(
-                f"X: found columns {columns[0]:g} to {columns[-1]:g}, expected the {len(known)} of "
-                f"fit, {known[0]:g} to {known[-1]:g}"
-            )
-        return validate_data(self, X, reset=False, dtype=np.float64)
+        spectra = validate_data(self, X, reset=False, dtype=np.float64)
+        require_columns(X, self._columns, "X")
+        return spectra
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
-
-
-def _numbers_of_columns(X: Any) -> np.ndarray | None:  # noqa: N803
-    """Numbers that name the columns of a table, which scikit-learn does not compare; None: none."""
-    columns = getattr(X, "columns", None)
-    if columns is None or np.asarray(columns).dtype.kind not in "iuf":
-        return None
-    return np.asarray(columns, dtype=np.float64)

@@ -17,12 +17,10 @@ from geonode.estimation.posterior import Estimates, estimate
 from geonode.progress import Progress, silent
 from geonode.rows import fitted_model
 from geonode.scores.calibrations import CALIBRATIONS, Fitted, fitted, folds_of
+from geonode.spectra.table import without_rounding
 
 FEWEST_LEVELS = 3
 """Of a fold of geonode: as many as a series of four leaves."""
-
-DIGITS = 12
-"""Significant digits of concentrations that are one level."""
 
 UNLIKELY = 0.05
 """Probability of so few intervals that hold, if they hold as often as they should."""
@@ -218,8 +216,8 @@ def _required_groups(
         )
     if not np.isfinite(concentrations).all() or (concentrations < 0).any():
         raise SpectraError("concentrations: found NaN or a negative one, expected numbers from 0")
-    levels = [f"{one:.{DIGITS}g}" for one in concentrations]
-    if len(set(levels)) < 2:
+    levels = without_rounding(concentrations)
+    if not np.ptp(levels):
         raise SpectraError(
             f"found 1 different concentration in {len(spectra)} samples, expected two or more"
         )
