@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from geonode.calibration.fit import FEWEST_LEVELS, Calibration, fast_parameters
 from geonode.calibration.limits import Limit, limits
-from geonode.calibration.verdict import ARTICLES, NAMES
+from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
 from geonode.decoders.blend import Prediction
 from geonode.errors import TrainingError
 from geonode.estimation.axis import on_axis, require_axis
@@ -147,7 +147,7 @@ class CalibratedFile:
     @cached_property
     def sentence(self) -> str:
         """The verdict, with its warnings, and by which method unknowns are estimated if another."""
-        wavelengths = dict.fromkeys(ARTICLES, self.at(self.place))
+        wavelengths = dict.fromkeys(OF_ONE_WAVELENGTH, self.at(self.place))
         best = self.calibration.fitted["single_wavelength"].option
         wavelengths["single_wavelength"] = self.at(best)
         verdict = self.calibration.verdict

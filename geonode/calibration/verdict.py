@@ -54,14 +54,8 @@ NAMES = {
 }
 """Names of the methods for people, the simplest method first."""
 
-ARTICLES = {
-    "straight_line": "a straight line",
-    "line_over_c": "a straight line weighted 1/c",
-    "line_over_c2": "a straight line weighted 1/c²",
-    "quadratic": "a quadratic",
-    "single_wavelength": "the best single wavelength",
-}
-"""Names inside a sentence of the methods that read one wavelength."""
+OF_ONE_WAVELENGTH = [*NAMES][:5]
+"""Methods that read one wavelength."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +226,7 @@ def chosen_without(
 
 def _squares(levels: np.ndarray, estimates: dict[str, np.ndarray]) -> np.ndarray:
     """Squared errors that count, and over decades relative ones: (method, level, kind)."""
-    counted = np.array([1 + (name in ARTICLES) / len(levels) for name in estimates])
+    counted = np.array([1 + (name in OF_ONE_WAVELENGTH) / len(levels) for name in estimates])
     errors = np.abs(np.stack([*estimates.values()]) - levels)
     kinds = [errors]
     if spans_decades(levels):
@@ -261,4 +255,6 @@ def _sizes(means: np.ndarray, levels: np.ndarray) -> np.ndarray:
 
 def _called(method: Method) -> str:
     """Its name inside a sentence."""
-    return ARTICLES.get(method.key, method.name)
+    if method.key not in OF_ONE_WAVELENGTH:
+        return method.name
+    return f"{'the' if method.key == 'single_wavelength' else 'a'} {method.name}"

@@ -45,18 +45,7 @@ Unknowns = Annotated[
     typer.Option(metavar="FILE", help="Spectra of unknown concentration; may be repeated."),
 ]
 Method = Annotated[
-    Literal[
-        "auto",
-        "straight_line",
-        "line_over_c",
-        "line_over_c2",
-        "quadratic",
-        "single_wavelength",
-        "pcr",
-        "pls",
-        "geonode",
-    ],
-    typer.Option(help="What estimates unknowns; auto: the simplest of the best."),
+    str, typer.Option(help="What estimates unknowns, such as pls; auto: the simplest of the best.")
 ]
 Out = Annotated[
     Path | None,

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from openpyxl import load_workbook
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.files import NAMES, writing
+from geonode.calibration.verdict import Verdict
 from geonode.errors import ArtifactError, ParameterError
 from tests.calibration import beer
 from tests.commands.calling import call
@@ -29,7 +31,7 @@ def made(tmp_path_factory, calibration, series_file):
         patch.setattr(CalibratedFile, "of", lambda source, series, method, report: calibration)
         done = call("calibrate", series_file, "--quantity", "absorbance", *words)
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("Use a straight line weighted 1/c² at 500 nm: RMSEP 0.00")
+    assert done.stdout.startswith("Use a straight line, weighted 1/c² at 500 nm: RMSEP 0.00")
     assert "unknowns estimated by straight line, weighted 1/c²" in done.stderr
     return folder / "out"
 
@@ -114,6 +116,50 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(tmp_path, monkeypatch,
     before = sorted(tmp_path.iterdir())
     assert_refused(call("calibrate", *words), message)
     assert sorted(tmp_path.iterdir()) == before
+
+
+def wide(path):
+    """A file of a series without a blank."""
+    random = np.random.default_rng(3)
+    levels = np.array([1.0, 2.0, 4.0, 6.0, 8.0, 10.0])
+    spectra = beer.spectra_at(levels) + 1e-4 * random.normal(size=(6, 21))
+    names = [f"{level:g} ppb" for level in levels]
+    path.write_text(beer.table(dict(zip(names, spectra, strict=True))), "utf-8")
+    return path
+
+
+def test_another_method_may_be_asked_for_and_whose_number_it_is_is_said(tmp_path):
+    series, unknown = wide(tmp_path / "wide.csv"), tmp_path / "unknown.csv"
+    exact = dict(zip("abc", beer.spectra_at([0.2, 5.0, 14.0]), strict=True))
+    unknown.write_text(beer.table(exact), "utf-8")
+    words = ("--unknown", unknown, "--method", "pls", "--out", tmp_path / "out")
+    done = call("calibrate", series, *words)
+    assert done.exit_code == 0, done.output
+    assert "Unknown spectra are estimated by PLS." in done.stdout
+    found = rows(tmp_path / "out" / "unknowns.csv")[1:]
+    assert [row[2] for row in found] == ["PLS"] * 3
+    assert [float(row[3]) for row in found] == pytest.approx([0.2, 5, 14], abs=0.05)
+    assert found[0][-1].startswith("below the range: beyond the level of 1 ppb")
+    assert "range" not in found[1][-1]
+    assert found[2][-1].startswith("above the range: beyond the level of 10 ppb")
+    assert_refused(call("calibrate", series, "--method", "ols"), "expected auto, straight_line")
+
+
+def test_intervals_that_fail_and_large_errors_are_warned_of(calibration):
+    """Of 7 intervals 2 hold, which happens with a probability of 2e-4 if 9 of 10 do."""
+    levels = np.arange(7.0)
+    sets = [[(level - 1, level + 1)] for level in [0, 1, *levels[2:] + 5]]
+    verdict = Verdict.of(levels, {"pls": levels + np.array([2, -2, 2, -2, 2, -2, 2])})
+    found = replace(
+        calibration.calibration,
+        **{"concentrations": levels, "sets": {"pls": sets}, "method": "pls", "verdict": verdict},
+    )
+    few, large = found.warnings
+    assert few == "Warning: 2 of 7 known levels inside their interval; about 6 expected."
+    assert "the error (RMSEP) is 33% of the range" in large
+    assert not replace(calibration, calibration=found).is_sound
+    sound = replace(found, sets={"pls": [[(level - 1, level + 1)] for level in levels]})
+    assert sound.warnings == [large]
 
 
 def test_proposals_lie_between_the_levels_and_are_told_apart(series_file):
