@@ -3,16 +3,21 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from geonode.calibration.fit import Calibration
     from geonode.estimator import ConcentrationRegressor
     from geonode.regressor import SpectrumRegressor
 
 __version__ = "0.1.0"
 
-__all__ = ["ConcentrationRegressor", "SpectrumRegressor"]
+__all__ = ["Calibration", "ConcentrationRegressor", "SpectrumRegressor"]
 
 
 def __getattr__(name: str) -> Any:
-    """Lazy import of a regressor, which needs torch and scikit-learn."""
+    """Lazy import of what needs torch and scikit-learn."""
+    if name == "Calibration":
+        from geonode.calibration.fit import Calibration  # noqa: PLC0415
+
+        return Calibration
     if name == "ConcentrationRegressor":
         from geonode.estimator import ConcentrationRegressor  # noqa: PLC0415
 

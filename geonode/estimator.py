@@ -1,20 +1,24 @@
 """A scikit-learn regressor from spectra to concentrations."""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    check_non_negative,
+    column_or_1d,
+    validate_data,
+)
 
+from geonode.calibration.fit import Calibration, curve_of
 from geonode.errors import SpectraError
-from geonode.estimation.curve import Curve
-from geonode.estimation.posterior import Estimates, estimate
-from geonode.rows import fitted_model, grouped, parameters_of
-
-FEWEST_LEVELS = 3
-"""As many as a fold of a series of four leaves."""
+from geonode.estimation.posterior import Estimates
+from geonode.rows import columns_of, parameters_of, require_columns
 
 NAMES = {
     "preset": "preset",
@@ -26,72 +30,82 @@ NAMES = {
 
 
 class ConcentrationRegressor(RegressorMixin, BaseEstimator):
-    """Concentrations by spectrum, with sets of credible concentrations.
+    """Concentrations by spectrum, by the method with the smallest errors, with 90% intervals.
 
     Args:
-        preset: "fast" (closed forms, no networks), "standard" or "thorough".
-        offset: whether spectra may differ from those of `fit` by a constant, of any size.
-        scale: whether they may differ by a factor close to 1.
-        seed: of first weights; "fast" has none.
-        device: where to train: "auto", "cpu", "cuda" or "mps".
+        method: "auto", or the key of a method: "straight_line", "line_over_c", "line_over_c2",
+            "quadratic", "single_wavelength", "pcr", "pls" or "geonode".
+        preset: of geonode: "fast" (closed forms, no networks), "standard" or "thorough".
+        offset: for geonode, whether spectra may differ from those of `fit` by a constant.
+        scale: for geonode, whether they may differ by a factor close to 1.
+        seed: of first weights of geonode; "fast" has none.
+        device: where geonode trains: "auto", "cpu", "cuda" or "mps".
 
     Attributes:
-        series_ (Series): levels, each once and ascending, and the mean spectrum of each.
-        model_ (SpectralModel): that predicts spectra.
-        curve_ (Curve): of predicted spectra, which spectra are compared with.
+        calibration_ (Calibration): all methods and their errors on samples left out.
+        method_ (str): key of the method that estimates.
         n_features_in_ (int): number of wavelengths.
         feature_names_in_ (ndarray): their names, if X had some.
 
-    Samples of one concentration are scans of one level: their mean is learned from, and how much
-    they vary says how much a single scan may. Of more than 50 concentrations, neighbours are made
-    one level, with a warning. One substance is thought to vary: other differences between samples
-    count as noise.
+    All methods but geonode take every sample by itself. Geonode takes samples of one concentration
+    for scans of one level: how much they vary says how much a single scan may. It takes part with 4
+    to 50 different concentrations.
     """
 
     def __init__(
         self,
         *,
+        method: str = "auto",
         preset: str = "fast",
         offset: bool = False,
         scale: bool = False,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
+        self.method = method
         self.preset = preset
         self.offset = offset
         self.scale = scale
         self.seed = seed
         self.device = device
 
-    def fit(self, X: Any, y: Any) -> "ConcentrationRegressor":  # noqa: N803
-        """Learn from measured spectra.
+    def fit(self, X: Any, y: Any, groups: Any = None) -> "ConcentrationRegressor":  # noqa: N803
+        """Learn from measured spectra, and choose the method.
 
         Args:
             X: spectra, array-like of shape (sample, wavelength).
-            y: concentrations, array-like of shape (sample,), none negative, at least three
-                different ones.
+            y: concentrations, array-like of shape (sample,), none negative, at least two different
+                ones.
+            groups: array-like of shape (sample,): samples that are left out together when methods
+                are compared; None: those of one concentration.
 
         Returns:
             The regressor itself.
 
         Raises:
             ValueError: an array is empty, negative or not finite, or not of these shapes.
-            SpectraError: there are too few levels, or one wavelength that an offset leaves nothing.
+            SpectraError: all concentrations are equal, or there is one wavelength that an offset
+                leaves nothing.
             ParameterError: a parameter is of the wrong type or out of range.
             DeviceError: the device is absent.
-            TrainingError: as `fit_series`.
         """
+        columns = columns_of(X)
         X, y = validate_data(  # noqa: N806
             self, X, y, dtype=np.float64, ensure_min_samples=2, y_numeric=True
         )
         check_non_negative(y.reshape(-1, 1), f"{type(self).__name__} (y)")
         if self.offset and X.shape[1] == 1:
             raise SpectraError("X: found offset and one wavelength, expected two or more")
+        if groups is not None:
+            groups = column_or_1d(groups)
+            check_consistent_length(X, groups)
         parameters = parameters_of(self, NAMES)
-        levels = grouped(y.astype(np.float64))
-        self.model_ = fitted_model(parameters, levels, X, None, FEWEST_LEVELS)
-        self.series_ = self.model_.series
-        self.curve_ = Curve.of(self.model_, offset=self.offset, scale=self.scale, one_scan=True)
+        geonode = partial(curve_of, parameters=parameters, offset=self.offset, scale=self.scale)
+        self.calibration_ = Calibration.of(
+            X, y.astype(np.float64), groups, method=self.method, geonode=geonode
+        )
+        self.method_ = self.calibration_.method
+        self._columns = columns
         return self
 
     def predict(
@@ -102,53 +116,63 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         Float[np.ndarray, "sample"]
         | tuple[Float[np.ndarray, "sample"], Float[np.ndarray, "sample 2"]]
     ):
-        """Most likely concentrations; a warning says how many spectra fit none.
+        """Concentrations by `method_`; a warning says how many spectra geonode has none for.
 
         Args:
             X: spectra, array-like of shape (sample, wavelength).
-            return_interval: whether to return lowest and highest concentration of each 90% set
-                too. A set with a gap is more than its ends say: see `predict_set`.
+            return_interval: whether to return lowest and highest concentration of the 90% interval
+                of the method too. A set of geonode with a gap is more than its ends say: see
+                `predict_set`.
 
         Raises:
             NotFittedError: there was no fit.
             ValueError: as `fit`.
+            SpectraError: columns are called by other numbers than those of `fit`.
         """
-        found = self.estimate(X)
-        if misfits := int((~found.fits).sum()):
-            warnings.warn(
-                f"{misfits} of {len(found.fits)} spectra fit no concentration; `estimate` tells "
-                "which",
-                stacklevel=2,
-            )
-        if not return_interval:
-            return found.mode
-        return found.mode, np.array([(parts[0][0], parts[-1][1]) for parts in found.sets])
+        X = self._validated(X)  # noqa: N806
+        if self.calibration_.curve is not None:
+            fits = self.calibration_.by_geonode(X).fits
+            if misfits := int((~fits).sum()):
+                warnings.warn(
+                    f"{misfits} of {len(fits)} spectra fit no concentration; `estimate` tells "
+                    "which",
+                    stacklevel=2,
+                )
+        found, intervals = self.calibration_.estimate(X)
+        return (found, intervals) if return_interval else found
 
     def predict_set(self, X: Any) -> list[list[tuple[float, float]]]:  # noqa: N803
-        """90% sets of concentrations: the intervals of every spectrum, ascending.
+        """90% sets of concentrations by geonode: the intervals of every spectrum, ascending.
 
         Args:
             X: spectra, array-like of shape (sample, wavelength).
 
         Raises:
             NotFittedError: there was no fit.
-            ValueError: as `fit`.
+            SpectraError: geonode takes no part.
+            ValueError: as `predict`.
         """
         return self.estimate(X).sets
 
     def estimate(self, X: Any) -> Estimates:  # noqa: N803
-        """Posterior of the concentration of every spectrum.
+        """Posterior of the concentration of every spectrum by geonode.
 
         Args:
             X: spectra, array-like of shape (sample, wavelength).
 
         Raises:
             NotFittedError: there was no fit.
-            ValueError: as `fit`.
+            SpectraError: geonode takes no part.
+            ValueError: as `predict`.
         """
+        return self.calibration_.by_geonode(self._validated(X))
+
+    def _validated(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Spectra with the columns of `fit`."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806
-        return estimate(self.curve_, X)
+        spectra = validate_data(self, X, reset=False, dtype=np.float64)
+        require_columns(X, self._columns, "X")
+        return spectra
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,6 +1,5 @@
 """Common parts of the regressors of scikit-learn: parameters by name, fits of rows of arrays."""
 
-import warnings
 from collections.abc import Mapping
 from itertools import zip_longest
 from math import isclose
@@ -103,25 +102,6 @@ def fitted_model(
     blocks = (parameters.inner, parameters.metric, parameters.decoders)
     learned, blend, _ = fit_series(series, blocks, device)
     return SpectralModel.of(series, learned, blend)
-
-
-def grouped(concentrations: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]:
-    """Concentrations of at most `MOST_LEVELS` different values.
-
-    More of them are put in so many groups of neighbours, with equally many different concentrations
-    each; a row gets the mean of its group, and a warning says so.
-    """
-    different, place = np.unique(without_rounding(concentrations), return_inverse=True)
-    if len(different) <= MOST_LEVELS:
-        return concentrations
-    sizes = [len(group) for group in np.array_split(different, MOST_LEVELS)]
-    group = np.repeat(np.arange(MOST_LEVELS), sizes)[place]
-    warnings.warn(
-        f"found {len(different)} different concentrations: neighbours are made one level, "
-        f"{MOST_LEVELS} in all",
-        stacklevel=3,
-    )
-    return (np.bincount(group, concentrations) / np.bincount(group))[group]
 
 
 def axis_of(wavelengths: ArrayLike | None, count: int) -> Float[np.ndarray, "wavelength"]:

@@ -88,14 +88,14 @@ ALLOWED = dict.fromkeys(GROUND, GROUND) | {
     "estimation": GROUND | LEARNING,
     "rows": GROUND | LEARNING | {"series_fit", "estimation"},
     "regressor": GROUND | LEARNING | {"estimation", "rows"},
-    "estimator": GROUND | LEARNING | {"estimation", "rows"},
+    "estimator": GROUND | LEARNING | {"estimation", "rows", "calibration"},
     "reference": GROUND | {"geometry"},
     "prior": GROUND | LEARNING | {"simulation", "estimation"},
     "scores": GROUND | LEARNING | {"series_fit", "estimation", "simulation", "prior"},
     "performance": GROUND | LEARNING | {"reference", "scores"},
     "figures": GROUND | {"spectra", "decoders", "estimation"},
     "report": GROUND | {"spectra"},
-    "calibration": GROUND | LEARNING | {"series_fit", "estimation", "scores", "report"},
+    "calibration": GROUND | LEARNING | {"series_fit", "estimation", "rows", "scores", "report"},
     "commands": GROUND
     | LEARNING
     | {"model_store", "estimation", "scores", "figures", "calibration"},

@@ -203,6 +203,44 @@ function shiftOf(curve, spectrum) {
   return gained > BETTER && Math.abs(tried[best]) >= smallest ? tried[best] : 0;
 }
 
+// The chosen method, where it is not geonode: geonode/scores/calibrations.py and intervals.py.
+
+function estimateBy(method, spectrum) {
+  const found = method.polynomial ? readBack(method, spectrum) : alongComponents(method, spectrum);
+  const {law} = method, {value, leverage} = found;
+  const [constant, share] = value < law.low || value > law.high ? law.beyond : law.inside;
+  const half = law.t * Math.sqrt((constant + share * value * value) * (1 + leverage));
+  return {value, low: value - half, high: value + half};
+}
+
+function alongComponents(method, spectrum) {
+  method.numbers ??= unpacked(method.vectors);
+  let value = method.mean, leverage = 1 / method.count;
+  method.offsets.forEach((offset, k) => {
+    const score = spectrum.reduce((sum, one, i) =>
+      sum + one * method.numbers[k * spectrum.length + i], -offset);
+    value += score * method.slopes[k];
+    leverage += score * score * method.weights[k];
+  });
+  return {value, leverage};
+}
+
+function readBack(method, spectrum) {
+  const {constant, slope, curvature, covariance, lowest, power} = method.polynomial;
+  let above = spectrum[method.polynomial.place] - constant;
+  if (curvature) {
+    const turn = -slope * slope / (4 * curvature);
+    above = curvature > 0 ? Math.max(above, turn) : Math.min(above, turn);
+  }
+  const root = Math.sqrt(Math.max(slope * slope + 4 * curvature * above, 0));
+  const steep = slope + (slope < 0 ? -root : root), z = steep ? 2 * above / steep : 0;
+  const value = method.polynomial.centre + method.polynomial.span * z;
+  let leverage = 0;
+  covariance.forEach((row, i) => row.forEach((one, j) => { leverage += one * z ** (i + j); }));
+  const weight = power ? Math.max(value / lowest, 1) ** -power : 1;
+  return {value, leverage: leverage * weight};
+}
+
 const MISFIT = 0.01;
 
 function estimateOf(curve, spectrum) {

@@ -13,7 +13,7 @@ from openpyxl.cell import WriteOnlyCell
 from openpyxl.styles import Font
 from openpyxl.utils import get_column_letter
 
-from geonode.calibration.fit import Calibration
+from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.page import GENERATOR, page
 from geonode.calibration.tables import Table, tables
 from geonode.errors import ParameterError
@@ -47,7 +47,7 @@ DATED = datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 @contextmanager
 def writing(
     folder: Path, inputs: list[Path], *, overwrite: bool
-) -> Iterator[Callable[[Calibration], None]]:
+) -> Iterator[Callable[[CalibratedFile], None]]:
     """Yield what writes a calibration; the folder takes its place when the body has ended.
 
     Args:
@@ -63,13 +63,13 @@ def writing(
     with replacing(folder) as temporary:
         temporary.mkdir()
 
-        def write(calibration: Calibration) -> None:
-            found = tables(calibration)
+        def write(file: CalibratedFile) -> None:
+            found = tables(file)
             book = workbook(found)
             (temporary / WORKBOOK).write_bytes(book)
             for table in found:
                 (temporary / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
-            (temporary / PAGE).write_text(page(calibration, found, book), encoding="utf-8")
+            (temporary / PAGE).write_text(page(file, found, book), encoding="utf-8")
 
         yield write
 

@@ -1,160 +1,259 @@
-"""A calibration: the default predictor fitted to a file, and all that is concluded from it."""
+"""A calibration: methods compared on samples that were left out, and the one that estimates."""
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int, Shaped
+from scipy.stats import binom
 
-from geonode.calibration.limits import Limit, limits
-from geonode.calibration.line import most_sensitive, straight_line
-from geonode.calibration.verdict import Verdict
-from geonode.decoders.blend import Prediction
+from geonode.calibration.intervals import COVERAGE, ErrorLaw, intervals_left_out
+from geonode.calibration.verdict import NAMES, Verdict, chosen_without
+from geonode.config import Parameters
 from geonode.defaults import default_parameters
-from geonode.devices.device import resolve
-from geonode.estimation.axis import require_axis
+from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
-from geonode.estimation.model import SpectralModel
-from geonode.estimation.next_levels import Proposal, propose
-from geonode.estimation.tables import EstimateRow, estimated
+from geonode.estimation.posterior import Estimates, estimate
 from geonode.progress import Progress, silent
-from geonode.report.wording import quantity
-from geonode.scores.calibrations import CALIBRATIONS, best_wavelength, estimate_left_out_by
-from geonode.scores.estimation import LeftOutEstimates, estimate_left_out
-from geonode.series_fit import fit_series
-from geonode.spectra.reading import Spectra, errors_naming, read_spectra
-from geonode.spectra.series import Series
+from geonode.rows import fitted_model
+from geonode.scores.calibrations import CALIBRATIONS, Fitted, fitted, folds_of
+from geonode.spectra.table import without_rounding
 
-MOST_WITH_MIDDLES = 12
-"""Levels, whose middles are tabulated too."""
+FEWEST_LEVELS = 3
+"""Of a fold of geonode: as many as a series of four leaves."""
 
-PROPOSALS = 3
-"""Concentrations to measure next that are proposed."""
+UNLIKELY = 0.05
+"""Probability of so few intervals that hold, if they hold as often as they should."""
 
-PREDICTED = 65
-"""Concentrations at which spectra are predicted for tables and figures."""
+LARGEST_ERROR = 0.25
+"""RMSEP as a share of the range, from which the estimates tell little."""
+
+Samples = Float[np.ndarray, "sample"]
+Spectra = Float[np.ndarray, "sample wavelength"]
+Sets = list[list[tuple[float, float]]]
+Scans = tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]
 
 
-def read_unknown(file: Path, series: Series) -> Spectra:
-    """Spectra of unknown concentration on an axis that says all of that of a series.
+def fast_parameters() -> Parameters:
+    """Parameters of geonode in closed forms, on the processor."""
+    return default_parameters({"preset": "fast", "device": "cpu"})
 
-    Raises:
-        SpectraError: they cannot be read, or their axis misses something.
+
+def curve_of(
+    concentrations: Samples,
+    spectra: Spectra,
+    parameters: Parameters | None = None,
+    *,
+    offset: bool = False,
+    scale: bool = False,
+) -> Curve:
+    """Curve of geonode; samples of one concentration are scans of one level.
+
+    Args:
+        concentrations: of the samples.
+        spectra: theirs.
+        parameters: of the fit; None: `fast_parameters`.
+        offset: as of `Curve.of`.
+        scale: as of `Curve.of`.
     """
-    spectra = read_spectra(file)
-    with errors_naming(file):
-        require_axis(series, spectra)
-    return spectra
+    given = parameters or fast_parameters()
+    model = fitted_model(given, concentrations, spectra, None, FEWEST_LEVELS)
+    return Curve.of(model, offset=offset, scale=scale, one_scan=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Calibration:
-    """Default predictor of a series, with its errors on left-out levels.
+    """Methods fitted to samples, compared on samples left out, and the one that estimates.
+
+    A sample has a spectrum and a known concentration. All methods but geonode take every sample by
+    itself; geonode takes samples of one concentration for scans of one level. It takes no part with
+    more than 50 levels, or where a fold would have fewer than three.
 
     Attributes:
-        source: file of the series.
-        model: of all levels.
-        curve: of unknown single scans.
-        left_out: estimate of every level by the fold without it.
-        verdict: on all methods.
-        place: of the most sensitive wavelength, that of the straight line.
-        limits: of detection and of quantification.
-        unknowns: names of files of unknown spectra, each with the estimates of its spectra.
+        concentrations: of the samples.
+        fitted: the methods but geonode, by key of `NAMES`.
+        curve: of geonode; None: there are too many levels, or too few.
+        absent: why geonode takes no part.
+        verdict: on all methods that took part.
+        method: which estimates, a key of `NAMES`.
+        law: of its errors; None: it is geonode.
+        sets: 90% intervals of the samples left out, by method: the one that estimates, and geonode.
     """
 
-    source: str
-    model: SpectralModel
-    curve: Curve
-    left_out: LeftOutEstimates
+    concentrations: Samples
+    fitted: dict[str, Fitted]
+    curve: Curve | None
+    absent: str
     verdict: Verdict
-    place: int
-    limits: list[Limit]
-    unknowns: list[tuple[str, list[EstimateRow]]]
+    method: str
+    law: ErrorLaw | None
+    sets: dict[str, Sets]
 
     @classmethod
-    def of(cls, source: str, series: Series, report: Progress = silent) -> "Calibration":
-        """Fit the predictor and measure its errors; `report` is called for `steps` units.
+    def of(
+        cls,
+        spectra: Spectra,
+        concentrations: Samples,
+        groups: Shaped[np.ndarray, "sample"] | None = None,
+        *,
+        method: str = "auto",
+        geonode: Callable[[Samples, Spectra], Curve] = curve_of,
+        scans: Scans | None = None,
+        report: Progress = silent,
+    ) -> "Calibration":
+        """Fit all methods to samples, and choose one by the errors of samples left out.
+
+        Groups are left out one by one; more than 20 of them in ten parts.
+
+        Args:
+            spectra: of the samples.
+            concentrations: theirs, none negative, at least two different ones.
+            groups: of samples that are left out together; None: those of one concentration.
+            method: a key of `NAMES`, to estimate by; "auto": the simplest of the best.
+            geonode: `curve_of`, or with other parameters.
+            scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
+            report: called for every fold.
 
         Raises:
-            TrainingError: the spectra are all zero, or levels are too far apart.
+            ParameterError: there is no such method, or it is geonode and takes no part.
+            SpectraError: samples are not finite, concentrations negative, all equal or not as many.
         """
-        parameters = default_parameters({"preset": "fast", "device": "cpu"})
-        blocks = (parameters.inner, parameters.metric, parameters.decoders)
-        device = resolve(parameters.device, parameters.precision)
-        learned, blend, _ = fit_series(series, blocks, device)
-        model = SpectralModel.of(series, learned, blend)
-        curve = Curve.of(model, one_scan=True)
-        report(1)
-        left_out = estimate_left_out(model, report)
-        assert left_out is not None  # the preset has a posterior
-        levels = series.concentrations
-        methods = CALIBRATIONS | {"straight_line": straight_line}
-        estimates = {name: estimate_left_out_by(one, series) for name, one in methods.items()}
-        estimates["geonode"] = np.array([one.mode[0] for one in left_out.estimates])
-        place = most_sensitive(levels, series.signal)
-        verdict = Verdict.of(levels, estimates)
-        found = limits(series, curve, verdict, place)
-        report(1)
-        return cls(source, model, curve, left_out, verdict, place, found, [])
+        groups = _required_groups(spectra, concentrations, groups, method)
+        of, scan = scans or (np.arange(len(spectra)), spectra)
+        folds = folds_of(concentrations, groups)
+        found = {key: fitted(key, concentrations, spectra, folds) for key in CALIBRATIONS}
+        estimates, sets = {name: one.left_out for name, one in found.items()}, {}
+        curve, law, absent = None, None, ""
+        try:
+            curve = geonode(concentrations[of], scan)
+            left_out = _by_geonode(geonode, concentrations, spectra, folds, report)
+            estimates["geonode"], sets["geonode"] = left_out
+        except (SpectraError, TrainingError, ArithmeticError, np.linalg.LinAlgError) as error:
+            absent = f"geonode takes no part: {error}"
+        verdict = Verdict.of(concentrations, estimates)
+        chosen = verdict.used.key if method == "auto" else method
+        if chosen not in estimates:
+            raise ParameterError("calibration", "method", chosen, f"another: {absent}")
+        if chosen in found:
+            one, errors = found[chosen], _errors(concentrations, groups, found, estimates, method)
+            sets[chosen] = intervals_left_out(concentrations, *errors, groups, one)
+            away = one.estimates(scan) - one.estimates(spectra)[of]
+            law = ErrorLaw.of(concentrations[of], errors[0][of] + away, errors[1][of], groups[of])
+        return cls(concentrations, found, curve, absent, verdict, chosen, law, sets)
 
-    @staticmethod
-    def steps(series: Series) -> int:
-        """Units of work of `of`."""
-        return len(series.concentrations) + 2
+    def estimate(
+        self, spectra: Float[np.ndarray, "unknown wavelength"]
+    ) -> tuple[Float[np.ndarray, "unknown"], Float[np.ndarray, "unknown 2"]]:
+        """Concentrations of unknown spectra by the chosen method, and their 90% intervals.
 
-    def with_unknown(self, file: Path, spectra: Spectra) -> "Calibration":
-        """Calibration with estimates of the spectra that `read_unknown` read of a file.
+        Intervals are infinite where nothing tells how wide they are.
 
         Raises:
-            SpectraError: on their axis the series itself is taken for other levels.
+            SpectraError: a spectrum is not finite, or has other wavelengths than the samples.
         """
-        with errors_naming(file):
-            rows = estimated(self.curve, self.series, spectra)
-        return replace(self, unknowns=[*self.unknowns, (file.name, rows)])
+        wavelengths = self.fitted[self.method].wavelengths if self.law else spectra.shape[1]
+        if spectra.shape[1] != wavelengths or not np.isfinite(spectra).all():
+            raise SpectraError(
+                f"spectra: found {spectra.shape[1]} wavelengths, or NaN, expected {wavelengths} "
+                "finite numbers each"
+            )
+        if self.law is None:
+            found = self.by_geonode(spectra)
+            ends = [(parts[0][0], parts[-1][1]) for parts in found.sets]
+            return found.mode, np.array(ends).reshape(-1, 2)
+        chosen = self.fitted[self.method]
+        middle = chosen.estimates(spectra)
+        half = self.law.half_widths(middle, chosen.leverages_of(spectra))
+        return middle, np.stack([middle - half, middle + half], axis=1)
+
+    def by_geonode(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> Estimates:
+        """Concentrations and 90% sets of unknown spectra by geonode, whatever the method is.
+
+        Raises:
+            SpectraError: as `estimate`, or geonode has no curve.
+        """
+        if self.curve is None:
+            raise SpectraError(self.absent)
+        return estimate(self.curve, spectra)
+
+    def held(self, method: str) -> Bool[np.ndarray, "sample"]:
+        """Whether the intervals of a method of `sets` hold the samples left out."""
+        pairs = zip(self.concentrations, self.sets[method], strict=True)
+        return np.array([any(low <= c <= high for low, high in parts) for c, parts in pairs])
 
     @property
-    def series(self) -> Series:
-        """Measured series."""
-        return self.model.series
+    def warnings(self) -> list[str]:
+        """What a reader must know before using the chosen method; each is a sentence."""
+        found, held = [], self.held(self.method)
+        if binom.cdf(held.sum(), len(held), COVERAGE) < UNLIKELY:
+            found.append(
+                f"Warning: {held.sum()} of {len(held)} known levels inside their interval; about "
+                f"{COVERAGE * len(held):.0f} expected."
+            )
+        share = self.verdict.by_key(self.method).scores.rmsep_of_range
+        if share >= LARGEST_ERROR:
+            found.append(
+                f"Warning: the error (RMSEP) is {share:.0%} of the range of the levels, so that "
+                "estimates tell little more than low from high."
+            )
+        return found
 
-    @property
-    def unit(self) -> str:
-        """Unit of the concentrations."""
-        return self.series.labels["concentration_unit"]
 
-    def at(self, place: int) -> str:
-        """A wavelength with its unit."""
-        return quantity(float(self.series.axis[place]), self.series.labels["axis_unit"], 4)
+def _required_groups(
+    spectra: np.ndarray, concentrations: np.ndarray, groups: np.ndarray | None, method: str
+) -> np.ndarray:
+    """Groups from 0 on, by default of concentrations that differ by rounding alone.
 
-    @cached_property
-    def sentence(self) -> str:
-        """The verdict."""
-        best = best_wavelength(self.series.concentrations, self.series.signal)
-        wavelengths = {"straight_line": self.at(self.place), "single_wavelength": self.at(best)}
-        return self.verdict.sentence(self.unit, wavelengths)
+    Raises:
+        ParameterError, SpectraError: as `Calibration.of`.
+    """
+    if method not in {"auto", *NAMES}:
+        raise ParameterError("calibration", "method", method, f"auto, {', '.join(NAMES)}")
+    if len(spectra) != len(concentrations) or not np.isfinite(spectra).all():
+        raise SpectraError(
+            f"samples: found {len(spectra)} spectra of {len(concentrations)} concentrations, or "
+            "NaN, expected finite spectra, one of each"
+        )
+    if not np.isfinite(concentrations).all() or (concentrations < 0).any():
+        raise SpectraError("concentrations: found NaN or a negative one, expected numbers from 0")
+    levels = without_rounding(concentrations)
+    if not np.ptp(levels):
+        raise SpectraError(
+            f"found 1 different concentration in {len(spectra)} samples, expected two or more"
+        )
+    return np.unique(levels if groups is None else groups, return_inverse=True)[1]
 
-    @cached_property
-    def places(self) -> Float[np.ndarray, "target"]:
-        """Concentrations of `predictions`: `tabulated`, and evenly between on the curve."""
-        levels, nodes = self.series.concentrations, self.curve.concentrations
-        inside = nodes[(nodes >= levels[0]) & (nodes <= levels[-1])]
-        even = inside[np.linspace(0, len(inside) - 1, PREDICTED).round().astype(int)]
-        return np.union1d(self.tabulated, even)
 
-    @cached_property
-    def tabulated(self) -> Float[np.ndarray, "target"]:
-        """The levels and the middles between neighbours; of many levels these alone."""
-        levels = self.series.concentrations
-        middles = (levels[1:] + levels[:-1]) / 2
-        return levels if len(levels) > MOST_WITH_MIDDLES else np.union1d(levels, middles)
+def _by_geonode(
+    curve_of_samples: Callable[[Samples, Spectra], Curve],
+    concentrations: np.ndarray,
+    spectra: np.ndarray,
+    folds: np.ndarray,
+    report: Progress,
+) -> tuple[np.ndarray, Sets]:
+    """Estimates and 90% sets of geonode of all samples, by the folds without them."""
+    modes: np.ndarray = np.empty(len(spectra))
+    sets: Sets = [[]] * len(spectra)
+    for fold in range(folds.max() + 1):
+        out = folds == fold
+        found = estimate(curve_of_samples(concentrations[~out], spectra[~out]), spectra[out])
+        modes[out] = found.mode
+        for place, parts in zip(np.flatnonzero(out), found.sets, strict=True):
+            sets[place] = parts
+        report(1)
+    return modes, sets
 
-    @cached_property
-    def proposals(self) -> list[Proposal]:
-        """Concentrations to measure next."""
-        return propose(self.series.concentrations, self.series.signal, PROPOSALS)
 
-    @cached_property
-    def predictions(self) -> Prediction:
-        """Spectra at `places`."""
-        return self.model.predict(self.places)
+def _errors(
+    concentrations: np.ndarray,
+    groups: np.ndarray,
+    found: dict[str, Fitted],
+    estimates: dict[str, np.ndarray],
+    method: str,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Errors and leverages of the samples left out, by the method that the others choose."""
+    by_name = {name: one for name, one in estimates.items() if method in {"auto", name}}
+    none = np.zeros(len(concentrations))
+    leverages = np.stack([found[name].leverages if name in found else none for name in by_name])
+    own = chosen_without(concentrations, by_name, groups), np.arange(len(concentrations))
+    return np.stack([*by_name.values()])[own] - concentrations, leverages[own]

@@ -18,22 +18,23 @@ Olivieri, Anal. Chem. 86 (2014) 7858; A. C. Olivieri et al., Pure Appl. Chem. 78
 geonode: the smallest concentration whose predicted spectrum, taken for that of an unknown, has a
 90% set without zero, as all higher ones up to the highest level have.
 
-A method that does not count by the rule of `verdict` has no limit.
+A method that does not count by the rule of `verdict` has no limit. Nor is there one where errors
+are those of rounding, above the highest level, or, without a blank, lower than the lowest level by
+more than the range of the levels.
 """
 
-from dataclasses import dataclass, replace
-from warnings import catch_warnings, simplefilter
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.cross_decomposition import PLSRegression
 
+from geonode.calibration.fit import Calibration
+from geonode.calibration.intervals import EXACT
 from geonode.calibration.line import Line
-from geonode.calibration.verdict import Verdict
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
 from geonode.report.wording import quantity
-from geonode.scores.calibrations import pls_components
+from geonode.scores.calibrations import most_sensitive, own_basis, pls
 from geonode.spectra.series import Series
 
 DETECTION, QUANTIFICATION = 3.3, 10.0
@@ -63,19 +64,21 @@ class Limit:
     quantification: tuple[float, float] | None = None
 
 
-def limits(series: Series, curve: Curve, verdict: Verdict, place: int) -> list[Limit]:
+def limits(series: Series, calibration: Calibration, curve: Curve) -> list[Limit]:
     """Limits by every method.
 
     Args:
         series: what was measured.
-        curve: of its posterior.
-        verdict: on the methods.
-        place: of the wavelength of the straight line.
+        calibration: of its levels.
+        curve: of geonode.
     """
-    line = Line.of(series.concentrations, series.signal[:, place])
+    levels, verdict = series.concentrations, calibration.verdict
+    place = most_sensitive(levels, series.signal)
+    line = Line.of(levels, series.signal[:, place])
     found = [line_limit(series, line, place), blank_limit(series, line, place)]
     better = {method.name for method in verdict.methods if verdict.counts(method)}
-    multivariate = [pls_limit(series), curve_limit(series, curve)]
+    of_pls = pls_limit(series, calibration.fitted["pls"].option + 1)
+    multivariate = [of_pls, curve_limit(series, curve)]
     return found + [
         one if one.method in better else Limit(one.method, GUESSED) for one in multivariate
     ]
@@ -96,12 +99,8 @@ def line_limit(series: Series, line: Line, place: int) -> Limit:
     if detection >= np.median(series.concentrations):
         return Limit(name, "it would be above half of the levels: the response is curved, or noisy")
     said = "3.3 s/b and 10 s/b, s: residual standard deviation of the line; curvature counts as s"
-    if detection < series.concentrations[0]:
-        said += "; no level is as low: extrapolated"
-    found = _limit(name, line.deviation / abs(line.slope), said)
-    if found.quantification and found.quantification[1] >= series.concentrations[-1]:
-        return replace(found, quantification=None, said=f"{said}; the LOQ is above all levels")
-    return found
+    deviation = line.deviation / abs(line.slope)
+    return _limit(series, name, said, deviation, deviation)
 
 
 def blank_limit(series: Series, line: Line, place: int) -> Limit:
@@ -119,9 +118,9 @@ def blank_limit(series: Series, line: Line, place: int) -> Limit:
     if reason := _no_line(series, line, place):
         return Limit(name, reason)
     of_blank = series.replicates.deviations[series.replicates.level == 0, place]
-    deviation = float(np.sqrt(of_blank @ of_blank / (scans - 1)))
+    deviation = float(np.sqrt(of_blank @ of_blank / (scans - 1))) / abs(line.slope)
     said = f"3.3 s/b and 10 s/b, s: {scans} scans of the blank; preparation not included"
-    return _limit(name, deviation / abs(line.slope), said)
+    return _limit(series, name, said, deviation, deviation)
 
 
 def _no_line(series: Series, line: Line, place: int) -> str | None:
@@ -137,10 +136,23 @@ def _no_line(series: Series, line: Line, place: int) -> str | None:
     return None
 
 
-def _limit(name: str, deviation: float, said: str) -> Limit:
-    """Limits from the standard deviation of a concentration near zero."""
-    detection, quantification = DETECTION * deviation, QUANTIFICATION * deviation
-    return Limit(name, said, (detection, detection), (quantification, quantification))
+def _limit(series: Series, name: str, said: str, low: float, high: float) -> Limit:
+    """Limits from the lowest and highest standard deviation of a concentration near zero."""
+    first, top = series.concentrations[[0, -1]].tolist()
+    if high <= EXACT * top:
+        return Limit(name, "errors are those of rounding: equal scans, or exact numbers")
+    detection, quantification = (
+        (factor * low, factor * high) for factor in (DETECTION, QUANTIFICATION)
+    )
+    if detection[1] >= top:
+        return Limit(name, "the limit is above the highest level")
+    if detection[1] < first - (top - first):
+        return Limit(name, "no blank was measured, and the lowest level is far above the limit")
+    if detection[1] < first:
+        said += "; no level is as low: extrapolated"
+    if quantification[1] >= top:
+        return Limit(name, f"{said}; the LOQ is above all levels", detection)
+    return Limit(name, said, detection, quantification)
 
 
 # PLS
@@ -171,18 +183,19 @@ class PlsFigures:
         components: int,
     ) -> "PlsFigures":
         """PLS of the levels on their spectra, neither scaled."""
-        with catch_warnings():
-            simplefilter("ignore")  # of further components, to which nothing is left to explain
-            fitted = PLSRegression(components, scale=False).fit(spectra, levels)
-        y, scores = levels - levels.mean(), fitted.x_scores_[:, fitted.x_scores_.any(axis=0)]
-        residuals = levels - fitted.predict(spectra).ravel()
-        leverages = (np.linalg.qr(scores)[0] ** 2).sum(axis=1)
+        basis, y = own_basis(spectra), levels - levels.mean()
+        scores, last = spectra @ basis, components - 1
+        fitted = pls(levels, scores)
+        residuals = levels - fitted.estimates(scores)[:, last]
+        leverages = fitted.leverages(scores)[:, last] - 1 / len(levels)
         lowest = float(levels.mean() ** 2 / (y @ y))
         highest = float(np.max(leverages + lowest * (1 - (y / levels.mean()) ** 2)))
-        components = scores.shape[1]
+        assert fitted.rotation is not None  # of components
+        vector = fitted.rotation[:, :components] @ fitted.slopes[:components]
+        components = int(np.isfinite(fitted.sizes[:components]).sum())
         freedom = len(y) - components - 1
         variance = float(residuals @ residuals) / freedom if freedom > 0 else None
-        sensitivity = float(1 / np.linalg.norm(fitted.coef_))
+        sensitivity = float(1 / np.linalg.norm(basis @ vector))
         return cls(components, sensitivity, (lowest, max(highest, lowest)), variance)
 
     def deviations(self, signal_variance: float) -> tuple[float, float]:
@@ -193,24 +206,19 @@ class PlsFigures:
         return float(low), float(high)
 
 
-def pls_limit(series: Series) -> Limit:
-    """Limits of PLS, from lowest to highest leverage of a blank."""
-    levels, name = series.concentrations, "PLS"
-    noise = None if series.replicates is None else series.replicates.noise
+def pls_limit(series: Series, components: int) -> Limit:
+    """Limits of PLS with so many components, from lowest to highest leverage of a blank."""
+    name, noise = "PLS", None if series.replicates is None else series.replicates.noise
     if noise is None:
         return Limit(name, "no level was scanned twice: the noise is not known")
-    figures = PlsFigures.of(levels, series.signal, pls_components(levels, series.signal))
+    figures = PlsFigures.of(series.concentrations, series.signal, components)
     if figures.calibration_variance is None:
         return Limit(name, "as many components as levels: nothing is left to judge by")
-    low, high = figures.deviations(float(np.mean(noise**2)))
-    if DETECTION * high >= levels[-1]:
-        return Limit(name, "the limit is above the highest level")
     said = (
         f"Olivieri's interval, {figures.components} components; noise of single scans, equal and "
         "independent at all wavelengths; residuals of the levels stand for their own errors"
     )
-    ends = ((factor * low, factor * high) for factor in (DETECTION, QUANTIFICATION))
-    return Limit(name, said, *ends)
+    return _limit(series, name, said, *figures.deviations(float(np.mean(noise**2))))
 
 
 # geonode

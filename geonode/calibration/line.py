@@ -51,27 +51,3 @@ class Line:
     def is_sloped(self) -> bool:
         """Whether the slope differs from zero."""
         return self.p_value < SIGNIFICANT
-
-
-def most_sensitive(
-    levels: Float[np.ndarray, "level"], spectra: Float[np.ndarray, "level wavelength"]
-) -> int:
-    """Place of the wavelength whose line is the steepest; of equal ones the first."""
-    return int(np.abs((levels - levels.mean()) @ spectra).argmax())
-
-
-def straight_line(
-    concentrations: Float[np.ndarray, "level"],
-    spectra: Float[np.ndarray, "level wavelength"],
-    unknown: Float[np.ndarray, "unknown wavelength"],
-) -> Float[np.ndarray, "unknown"]:
-    """Concentrations read from the line at the most sensitive wavelength.
-
-    A calibration as those of `geonode.scores.calibrations`. Where no signal changes at all, the
-    mean level is returned.
-    """
-    place = most_sensitive(concentrations, spectra)
-    line = Line.of(concentrations, spectra[:, place])
-    if line.slope == 0:
-        return np.full(len(unknown), concentrations.mean())
-    return (unknown[:, place] - line.intercept) / line.slope

@@ -40,7 +40,10 @@ function trueFigure() {
   if (chosen && data.chosen !== 'geonode') {
     layers.push({kind: 'points', shape: 'square', x: levels, y: chosen, colour: 'second',
       name: data.names[data.chosen], titles: levels.map(
-        (level, i) => `${shown(level)} estimated as ${shown(chosen[i])} ${data.unit}`)});
+        (level, i) => `${shown(level)} estimated as ${shown(chosen[i])} ${data.unit}`)},
+    {kind: 'bars', x: levels, low: data.intervals.map(one => one[0][0]), width: 1.2,
+      high: data.intervals.map(one => one[0][1]), colour: 'second',
+      name: `${data.names[data.chosen]}, 90% interval`});
   }
   return {name: 'true', height: 400, layers,
     x: {...concentration, label: `true ${data.concentrationLabel}`},
@@ -179,6 +182,18 @@ box.addEventListener('change', () => {
 let unknowns = [];
 
 function remarkOf(found) {
+  const beyond = rangeRemark(found.value), said = fitRemark(found);
+  return beyond ? `${beyond}; ${said}` : said;
+}
+
+function rangeRemark(value) {
+  const [low, high] = [levels[0], levels[levels.length - 1]];
+  if (value > high) return `above the range: beyond the level of ${shown(high)}, extrapolated`;
+  return value < low && low > 0
+    ? `below the range: beyond the level of ${shown(low)}, extrapolated` : '';
+}
+
+function fitRemark(found) {
   if (found.shift) return `fits if its axis is off by ${shown(found.shift, 3)} ${data.axisUnit}: check the instrument`;
   if (!found.fits) return `fits nowhere (p = ${shown(found.p, 2)}): its numbers mean nothing`;
   return found.sets.length > 1 ? 'ambiguous: the spectrum does not tell which part' : 'fits';
@@ -187,17 +202,17 @@ function remarkOf(found) {
 function tellUnknowns() {
   const body = element('table-dropped').tBodies[0];
   body.replaceChildren(...unknowns.map(one => {
-    const row = document.createElement('tr'), {mode, sets} = one.found;
-    const said = sets.map(([low, high]) => `${shown(low)} to ${shown(high)}`).join('; ');
-    const numbers = [mode, sets[0][0], sets[sets.length - 1][1]];
-    const cells = [one.name, ...numbers.map(value => shown(value)), said, shown(one.found.p, 2),
-      remarkOf(one.found)];
+    const row = document.createElement('tr'), {mode, sets, value, low, high} = one.found;
+    const said = sets.map(ends => `${shown(ends[0])} to ${shown(ends[1])}`).join('; ');
+    const numbers = [value, low, high, mode, sets[0][0], sets[sets.length - 1][1]];
+    const cells = [one.name, data.names[data.chosen], ...numbers.map(number => shown(number)), said,
+      shown(one.found.p, 2), remarkOf(one.found)];
     cells.forEach((text, i) => {
       const cell = document.createElement(i ? 'td' : 'th');
       cell.textContent = text;
-      if (0 < i && i < 4) cell.dataset.value = numbers[i - 1];
-      if (i === 5) cell.dataset.value = one.found.p;
-      if (i === 6) cell.className = one.found.fits ? 'text' : 'text bad';
+      if (1 < i && i < 8) cell.dataset.value = numbers[i - 2];
+      if (i === 9) cell.dataset.value = one.found.p;
+      if (i === 10) cell.className = one.found.fits ? 'text' : 'text bad';
       row.append(cell);
     });
     return row;
@@ -208,13 +223,20 @@ function tellUnknowns() {
   if (unknowns.length) draw('unknown');
 }
 
+// Estimates by geonode and by the chosen method.
+function bothOf(spectrum) {
+  const found = estimateOf(curve, spectrum), ends = found.sets.flat();
+  const own = {value: found.mode, low: ends[0], high: ends[ends.length - 1]};
+  return {...found, ...(data.method ? estimateBy(data.method, spectrum) : own)};
+}
+
 async function take(files) {
   const told = element('drop-told');
   unknowns = [];
   try {
     for (const file of files) {
       const spectra = spectraOf(await file.text(), curve);
-      unknowns.push(...spectra.map(one => ({...one, found: estimateOf(curve, one.values)})));
+      unknowns.push(...spectra.map(one => ({...one, found: bothOf(one.values)})));
     }
     told.textContent = `${unknowns.length} estimated.`;
     told.className = 'note';

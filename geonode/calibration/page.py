@@ -2,7 +2,7 @@
 
 from importlib.resources import files
 
-from geonode.calibration.fit import Calibration
+from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.page_data import drawn_places, estimates_in_page, page_json
 from geonode.calibration.tables import ESTIMATED, Table, coverage, said_limit
 from geonode.calibration.verdict import spans_decades
@@ -16,17 +16,17 @@ SCRIPTS = ("chart.js", "estimate.js", "page.js")
 SAVES = ("csv", "svg", "png")
 
 
-def page(calibration: Calibration, tables: list[Table], book: bytes) -> str:
+def page(file: CalibratedFile, tables: list[Table], book: bytes) -> str:
     """The page.
 
     Args:
-        calibration: what it shows.
+        file: what it shows.
         tables: of the calibration.
         book: its workbook.
     """
     script = "\n".join(_asset(name) for name in SCRIPTS)
     by_name = {table.name: table for table in tables}
-    sections = "\n".join(_sections(calibration, by_name))
+    sections = "\n".join(_sections(file, by_name))
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -35,15 +35,15 @@ def page(calibration: Calibration, tables: list[Table], book: bytes) -> str:
 <meta http-equiv="Content-Security-Policy" content="{policy(script)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{escaped(calibration.source)}: calibration</title>
+<title>{escaped(file.source)}: calibration</title>
 <style>{_asset("page.css")}</style>
 </head>
 <body>
 <main>
-{_first(calibration)}
+{_first(file)}
 {sections}
 </main>
-<script type="application/json" id="data">{page_json(calibration, book)}</script>
+<script type="application/json" id="data">{page_json(file, book)}</script>
 <script>{script}</script>
 </body>
 </html>
@@ -57,17 +57,17 @@ def _asset(name: str) -> str:
 # the first screen
 
 
-def _first(calibration: Calibration) -> str:
-    none = "" if calibration.verdict.chosen else " none"
-    return f"""<h1>Calibration of {escaped(calibration.source)}</h1>
-<p class="verdict{none}">{escaped(calibration.sentence)}</p>
+def _first(file: CalibratedFile) -> str:
+    none = "" if file.is_sound else " none"
+    return f"""<h1>Calibration of {escaped(file.source)}</h1>
+<p class="verdict{none}">{escaped(file.sentence)}</p>
 <p id="undrawn">The figures need JavaScript; the tables do not.</p>
 <div class="first">
-{_figure("true", "left-out levels: estimated over true concentration, with 90% sets")}
+{_figure("true", "left-out levels: estimated over true concentration, with 90% intervals")}
 <div>
-{_scores(calibration)}
-{_short_limits(calibration)}
-<p class="note">{escaped(_remarks(calibration))}</p>
+{_scores(file)}
+{_short_limits(file)}
+<p class="note">{escaped(_remarks(file))}</p>
 <p><a id="workbook" href="calibration.xlsx" download>All tables as an Excel workbook</a></p>
 </div>
 </div>
@@ -78,39 +78,44 @@ def _first(calibration: Calibration) -> str:
 </nav>"""
 
 
-def _scores(calibration: Calibration) -> str:
+def _scores(file: CalibratedFile) -> str:
     """Errors of the methods, the one to use marked."""
-    verdict, unit = calibration.verdict, calibration.unit
+    verdict, unit = file.calibration.verdict, file.unit
     rows = []
     for method in verdict.methods:
         found = method.scores
         median = (found.median_absolute_error, 100 * found.median_error_of_range)
         errors = (*median, found.rmsep, 100 * found.rmsep_of_range)
         cells = "".join(f"<td>{number(error, 2)}</td>" for error in errors)
-        mark, kind = ("▸ ", ' class="used"') if method is verdict.chosen else ("", "")
+        used = method.key == file.calibration.method
+        mark, kind = ("▸ ", ' class="used"') if used else ("", "")
         rows.append(f'<tr{kind}><th scope="row">{mark}{escaped(method.name)}</th>{cells}</tr>')
     of = "" if unit == "1" else f", {unit}"
     columns = ["method", f"median{of}", "% of range", f"RMSEP{of}", "% of range"]
-    said = "Errors of concentration, every level left out in turn (▸: use this)"
+    said = "Errors of concentration, every level left out in turn (▸: estimates unknowns)"
     return _grid(said, columns, rows)
 
 
-def _short_limits(calibration: Calibration) -> str:
+def _short_limits(file: CalibratedFile) -> str:
     rows = []
-    for limit in calibration.limits:
+    for limit in file.limits:
         found = (limit.detection, limit.quantification)
-        said = [escaped(said_limit(one, calibration.unit)) for one in found]
+        said = [escaped(said_limit(one, file.unit)) for one in found]
         why = "" if limit.detection else f'<br><span class="hint">{escaped(limit.said)}</span>'
         cells = "".join(f"<td>{one}</td>" for one in said)
         rows.append(f'<tr><th scope="row">{escaped(limit.method)}{why}</th>{cells}</tr>')
     return _grid("", ["limit by", "detection", "quantification"], rows)
 
 
-def _remarks(calibration: Calibration) -> str:
+def _remarks(file: CalibratedFile) -> str:
     """Remarks on the errors."""
-    levels = calibration.series.concentrations
-    said = f"The 90% sets of geonode hold {coverage(calibration)} of the left-out levels."
-    if ambiguous := sum(bool(one.disconnected[0]) for one in calibration.left_out.estimates):
+    levels = file.series.concentrations
+    held = coverage(file.calibration.held(file.calibration.method))
+    said = f"The 90% intervals of {file.method} hold {held} of the left-out levels"
+    if file.calibration.method != "geonode":
+        said += f", the sets of geonode {coverage(file.calibration.held('geonode'))}"
+    said += "."
+    if ambiguous := sum(len(parts) > 1 for parts in file.calibration.sets["geonode"]):
         said += (
             f" Sets of several parts: {ambiguous}. Such a spectrum fits more than one "
             "concentration, and a diluted sample tells which."
@@ -126,20 +131,19 @@ def _remarks(calibration: Calibration) -> str:
 # the sections
 
 
-def _sections(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
+def _sections(file: CalibratedFile, tables: dict[str, Table]) -> list[str]:
     """All sections below the first screen."""
-    chosen = calibration.verdict.chosen
-    first = "geonode" if chosen is None else chosen.key
+    first = file.calibration.method
     methods = "".join(
         f'<option value="{method.key}"{" selected" if method.key == first else ""}>'
         f"{escaped(method.name)}</option>"
-        for method in calibration.verdict.methods
+        for method in file.calibration.verdict.methods
     )
     choose = f'<label>method <select id="method">{methods}</select></label>'
-    drawn = drawn_places(calibration)
+    drawn = drawn_places(file)
     wavelength = (
         f'<label>wavelength <input type="range" id="wavelength" min="0" max="{len(drawn) - 1}" '
-        f'value="{(drawn < calibration.place).sum()}"> <output id="wavelength-at"></output></label>'
+        f'value="{(drawn < file.place).sum()}"> <output id="wavelength-at"></output></label>'
     )
     return [
         _section("spectra", "Spectra", _figure("spectra", "measured spectra of all levels")),
@@ -162,10 +166,10 @@ def _sections(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
         _section(
             "predicted",
             "Predicted spectrum at any concentration",
-            _controls(_concentration(calibration)),
+            _controls(_concentration(file)),
             _figure("predicted", "predicted spectrum with its 90% interval"),
         ),
-        _section("unknown", "Unknown spectra", *_unknown(calibration, tables)),
+        _section("unknown", "Unknown spectra", *_unknown(file, tables)),
         _section("limits", "Limits of detection and quantification", _table(tables["limits"])),
         _section("next", "What to measure next", f"<p>{NEXT}</p>", _table(tables["next"])),
         _section(
@@ -177,11 +181,11 @@ def _sections(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
     ]
 
 
-def _concentration(calibration: Calibration) -> str:
+def _concentration(file: CalibratedFile) -> str:
     """A slider and a number for one concentration."""
-    low, high = calibration.places[[0, -1]].tolist()
-    unit = "" if calibration.unit == "1" else escaped(calibration.unit)
-    start = float(f"{calibration.places[len(calibration.places) // 2]:.4g}")
+    low, high = file.places[[0, -1]].tolist()
+    unit = "" if file.unit == "1" else escaped(file.unit)
+    start = float(f"{file.places[len(file.places) // 2]:.4g}")
     return (
         '<label>concentration <input type="range" id="concentration" min="0" max="1000" '
         f'value="500"></label><label><input type="number" id="concentration-number" step="any" '
@@ -201,7 +205,7 @@ DROP = (
     '<div id="drop"><label>Drop a table of unknown spectra here, or choose it: '
     '<input type="file" id="file" multiple accept=".csv,.txt,.tsv"></label>'
     '<p class="hint">One column per spectrum on the axis of the calibration. '
-    "It is estimated by geonode in this page; nothing is sent anywhere.</p>"
+    "It is estimated in this page by the method above and by geonode; nothing is sent anywhere.</p>"
     '<p class="note" id="drop-told" aria-live="polite"></p></div>'
 )
 BY_COMMAND = (
@@ -210,16 +214,17 @@ BY_COMMAND = (
 )
 
 
-def _unknown(calibration: Calibration, tables: dict[str, Table]) -> list[str]:
+def _unknown(file: CalibratedFile, tables: dict[str, Table]) -> list[str]:
     """Estimates of the command, and the place to drop more."""
     found = [_table(tables["unknowns"])] if "unknowns" in tables else []
-    columns = ["spectrum", *(labelled(name, calibration.unit) for name in ESTIMATED)]
-    columns += ["set90", "p", "remark"]
+    columns = ["spectrum", "method", *(labelled(name, file.unit) for name in ESTIMATED)]
+    columns += [labelled(f"geonode {name}", file.unit) for name in ESTIMATED]
+    columns += ["geonode set90", "p", "remark"]
     select = '<label>shown <select id="unknown-shown"></select></label>'
     figure = _figure("unknown", "an unknown spectrum and the nearest prediction")
     return [
         *found,
-        DROP if estimates_in_page(calibration) else BY_COMMAND,
+        DROP if estimates_in_page(file) else BY_COMMAND,
         f'<div id="dropped" hidden>{_grid("", columns, [], "dropped")}{_controls(select)}{figure}'
         "</div>",
     ]

@@ -2,12 +2,14 @@
 
 import base64
 import json
+from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import line_limit
 from geonode.calibration.line import Line
@@ -15,6 +17,7 @@ from geonode.calibration.tables import said_limit
 from geonode.calibration.verdict import NAMES, spans_decades
 from geonode.estimation.curve import Curve
 from geonode.report.wording import number
+from geonode.scores.calibrations import Polynomial
 from geonode.spectra.series import labelled
 from geonode.storage.document import plain
 
@@ -33,12 +36,12 @@ def packed(values: Float[np.ndarray, "..."], kind: str = "<f8") -> str:
     return base64.b64encode(np.ascontiguousarray(values, kind).tobytes()).decode()
 
 
-def estimates_in_page(calibration: Calibration) -> bool:
+def estimates_in_page(file: CalibratedFile) -> bool:
     """Whether the page can estimate unknown spectra; it has no preprocessing and stays small."""
-    curve = calibration.curve
+    curve = file.curve
     nodes, directions = curve.scores.shape
     small = 8 * directions * (curve.basis.shape[1] + nodes) <= LARGEST_CURVE
-    return small and not calibration.series.preprocessing.steps
+    return small and not file.series.preprocessing.steps
 
 
 def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[str, Any]:
@@ -74,16 +77,16 @@ def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[st
     }
 
 
-def page_json(calibration: Calibration, book: bytes) -> str:
+def page_json(file: CalibratedFile, book: bytes) -> str:
     """All of it, as JSON that may stand inside a script element."""
-    series, verdict = calibration.series, calibration.verdict
-    levels, unit, axis_unit = series.concentrations, calibration.unit, series.labels["axis_unit"]
-    drawn, prediction = drawn_places(calibration), calibration.predictions
+    series, verdict = file.series, file.calibration.verdict
+    levels, unit, axis_unit = series.concentrations, file.unit, series.labels["axis_unit"]
+    drawn, prediction = drawn_places(file), file.predictions
     _, half = prediction.band
     positive = levels[levels > 0]
     decades = spans_decades(levels)
     content = {
-        "stem": PurePath(calibration.source).stem,
+        "stem": PurePath(file.source).stem,
         "unit": "" if unit == "1" else unit,
         "axisUnit": "" if axis_unit == "1" else axis_unit,
         "axisLabel": series.axis_label,
@@ -93,40 +96,60 @@ def page_json(calibration: Calibration, book: bytes) -> str:
         "floor": positive[0] / 10 if decades else None,
         "levels": levels,
         "names": NAMES,
-        "chosen": None if verdict.chosen is None else verdict.chosen.key,
+        "chosen": file.calibration.method,
         "methods": {method.key: method.estimates for method in verdict.methods},
-        "sets": [one.sets[0] for one in calibration.left_out.estimates],
+        "sets": file.calibration.sets["geonode"],
+        "intervals": file.calibration.sets[file.calibration.method],
         "drawn": drawn,
         "axis": packed(series.axis[drawn]),
         "measured": packed(series.signal[:, drawn], "<f4"),
         "size": float(np.abs(series.signal).max()),
-        "places": calibration.places,
+        "places": file.places,
         "predicted": packed(prediction.spectra[:, drawn], "<f4"),
         "half": packed(half[:, drawn], "<f4"),
-        "lines": [_line(calibration, place) for place in drawn.tolist()],
-        "metric": _metric(calibration),
-        "curve": packed_curve(calibration.curve, series.axis)
-        if estimates_in_page(calibration)
-        else None,
+        "lines": [_line(file, place) for place in drawn.tolist()],
+        "metric": _metric(file),
+        "curve": packed_curve(file.curve, series.axis) if estimates_in_page(file) else None,
+        "method": _method(file.calibration),
         "workbook": base64.b64encode(book).decode() if len(book) <= LARGEST_WORKBOOK else None,
     }
     text = json.dumps(plain(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 
 
-def drawn_places(calibration: Calibration) -> Int[np.ndarray, "drawn"]:
+def _method(calibration: Calibration) -> dict[str, Any] | None:
+    """The method that estimates, as `estimate.js` reads it; None: it is geonode."""
+    law = calibration.law
+    if law is None:
+        return None
+    chosen = calibration.fitted[calibration.method]
+    fit, kept = chosen.fit, slice(chosen.option + 1)
+    content: dict[str, Any] = {"law": asdict(law) | {"t": law.quantile}}
+    if isinstance(fit, Polynomial):
+        return content | {"polynomial": asdict(fit)}
+    if fit.rotation is None or chosen.basis is None:
+        kept = slice(chosen.option, chosen.option + 1)
+        vectors, offsets = np.eye(len(fit.centre))[:, kept], fit.centre[kept]
+    else:
+        vectors, offsets = chosen.basis @ fit.rotation[:, kept], fit.centre @ fit.rotation[:, kept]
+    numbers = {"offsets": offsets, "slopes": fit.slopes[kept], "weights": 1 / fit.sizes[kept]}
+    ends = {"mean": fit.mean, "count": fit.count, "vectors": packed(vectors.T)}
+    return content | numbers | ends
+
+
+def drawn_places(file: CalibratedFile) -> Int[np.ndarray, "drawn"]:
     """Wavelengths that are drawn: evenly, and that of the straight line."""
-    count = len(calibration.series.axis)
+    count = len(file.series.axis)
     even = np.linspace(0, count - 1, min(count, DRAWN)).round().astype(int)
-    return np.union1d(even, [calibration.place])
+    return np.union1d(even, [file.place])
 
 
-def _line(calibration: Calibration, place: int) -> dict[str, Any]:
+def _line(file: CalibratedFile, place: int) -> dict[str, Any]:
     """Calibration line at a wavelength, and what it amounts to in words."""
-    series = calibration.series
+    series = file.series
     line = Line.of(series.concentrations, series.signal[:, place])
     limit = line_limit(series, line, place)
-    detection = said_limit(limit.detection, calibration.unit)
+    detection = said_limit(limit.detection, file.unit)
     if limit.detection is None:
         detection += f": {limit.said}"
     note = (
@@ -136,14 +159,14 @@ def _line(calibration: Calibration, place: int) -> dict[str, Any]:
     return {"intercept": line.intercept, "slope": line.slope, "note": note}
 
 
-def _metric(calibration: Calibration) -> dict[str, Any]:
+def _metric(file: CalibratedFile) -> dict[str, Any]:
     """Posterior of sqrt(g) between the end levels, where the predictor changes its calibration."""
-    found = calibration.predictions.predicted.sqrt_metric
+    found = file.predictions.predicted.sqrt_metric
     assert found is not None  # the predictor has a posterior
-    first, last = calibration.series.concentrations[[0, -1]]
-    kept = (calibration.places > first) & (calibration.places < last)
+    first, last = file.series.concentrations[[0, -1]]
+    kept = (file.places > first) & (file.places < last)
     return {
-        "places": calibration.places[kept],
+        "places": file.places[kept],
         "mean": found[0][kept],
         "deviation": found[1][kept],
     }

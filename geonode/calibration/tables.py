@@ -3,14 +3,15 @@
 from dataclasses import astuple, dataclass
 
 import numpy as np
+from jaxtyping import Bool
 from scipy.signal import find_peaks
 
 from geonode import __version__
-from geonode.calibration.fit import Calibration
+from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.limits import Limit
 from geonode.calibration.line import Line
 from geonode.decoders.blend import COVERAGE
-from geonode.estimation.tables import Cell, EstimateRow, csv_text
+from geonode.estimation.tables import Cell, csv_text
 from geonode.report.wording import quantity, share
 from geonode.spectra.inspection import noise_along_the_axis
 from geonode.spectra.series import Series, labelled
@@ -25,7 +26,7 @@ MOST_PEAKS = 12
 """Peaks of a table; the most prominent."""
 
 ESTIMATED = ("estimated", "low90", "high90")
-"""Columns of a concentration with its 90% set."""
+"""Columns of a concentration with its 90% interval."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,11 @@ class Table:
         return csv_text(self.columns, self.rows)
 
 
-def tables(calibration: Calibration) -> list[Table]:
+def tables(file: CalibratedFile) -> list[Table]:
     """All tables, the summary first."""
-    unknowns = [_unknowns] if calibration.unknowns else []
+    unknowns = [_unknowns] if file.unknowns else []
     made = [_summary, _levels, _methods, *unknowns, _limits, _peaks, _predicted, _next]
-    return [make(calibration) for make in made]
+    return [make(file) for make in made]
 
 
 def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
@@ -65,37 +66,42 @@ def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
     return numbers if unit == "1" else f"{numbers} {unit}"
 
 
-def _summary(calibration: Calibration) -> Table:
-    series, verdict, unit = calibration.series, calibration.verdict, calibration.unit
-    geonode = next(one for one in verdict.methods if one.key == "geonode").scores
+def _summary(file: CalibratedFile) -> Table:
+    series, verdict, unit = file.series, file.calibration.verdict, file.unit
     low, high = series.axis[[0, -1]].tolist()
-    held = calibration.left_out.held
+    errors: list[list[Cell]] = []
+    for key in dict.fromkeys((file.calibration.method, "geonode")):
+        one, held = verdict.by_key(key), file.calibration.held(key)
+        errors += [
+            [f"{one.name}, median error of left-out levels", one.scores.median_absolute_error],
+            [f"{one.name}, RMSEP of left-out levels", one.scores.rmsep],
+            [f"{one.name}, RMSEP as share of the range", one.scores.rmsep_of_range],
+            [f"{one.name}, left-out levels inside their 90% intervals", float(held.sum())],
+        ]
     rows: list[list[Cell]] = [
-        ["verdict", calibration.sentence],
-        ["file", calibration.source],
+        ["verdict", file.sentence],
+        ["unknowns by", file.method],
+        ["file", file.source],
         ["levels", float(len(series.concentrations))],
         ["lowest level", series.concentrations[0]],
         ["highest level", series.concentrations[-1]],
         ["unit of concentrations", "" if unit == "1" else unit],
         ["wavelengths", float(len(series.axis))],
         ["axis", f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")],
-        ["geonode, median error of left-out levels", geonode.median_absolute_error],
-        ["geonode, RMSEP of left-out levels", geonode.rmsep],
-        ["geonode, median error as share of the range", geonode.median_error_of_range],
-        ["geonode, left-out levels inside their 90% sets", float(held.sum())],
-        ["wavelength of the straight line", float(series.axis[calibration.place])],
-        *_limit_rows(calibration.limits, unit),
+        *errors,
+        ["wavelength of the straight line", float(series.axis[file.place])],
+        *_limit_rows(file.limits, unit),
         ["made by", f"geonode {__version__} calibrate"],
     ]
     return Table("summary", "Summary", ["what", "value"], rows)
 
 
-def _next(calibration: Calibration) -> Table:
-    unit = calibration.unit
-    error = labelled("expected error there", calibration.series.labels["signal_unit"])
+def _next(file: CalibratedFile) -> Table:
+    unit = file.unit
+    error = labelled("expected error there", file.series.labels["signal_unit"])
     columns = [labelled("concentration", unit), error, "gain over the range"]
     rows: list[list[Cell]] = [
-        [one.concentration, one.expected_error, one.gain] for one in calibration.proposals
+        [one.concentration, one.expected_error, one.gain] for one in file.proposals
     ]
     return Table("next", "Levels to measure next, each after those before", columns, rows)
 
@@ -106,38 +112,43 @@ def _limit_rows(limits: list[Limit], unit: str) -> list[list[Cell]]:
     ]
 
 
-def _levels(calibration: Calibration) -> Table:
-    unit = calibration.unit
-    columns = [labelled(name, unit) for name in ("level", "estimated", "low90", "high90", "error")]
+def _levels(file: CalibratedFile) -> Table:
+    unit, calibration = file.unit, file.calibration
+    columns = [labelled("level", unit), "method", *(labelled(name, unit) for name in ESTIMATED)]
+    columns += [labelled("error", unit), "error relative to the level", "inside the interval"]
+    columns += [*(labelled(f"geonode {name}", unit) for name in ESTIMATED)]
+    columns += ["geonode ambiguous", "inside the set of geonode", labelled("geonode set90", unit)]
+    both = [
+        (calibration.verdict.by_key(key).estimates, calibration.sets[key], calibration.held(key))
+        for key in (calibration.method, "geonode")
+    ]
     rows: list[list[Cell]] = []
-    for level, one, inside in zip(
-        calibration.left_out.levels.tolist(),
-        calibration.left_out.estimates,
-        calibration.left_out.held.tolist(),
-        strict=True,
-    ):
-        mode, sets = float(one.mode[0]), one.sets[0]
-        relative = mode / level - 1 if level else None
-        numbers: list[Cell] = [level, mode, sets[0][0], sets[-1][1], mode - level, relative]
-        rows.append([*numbers, len(sets) > 1, inside, _set_text(sets)])
-    title = f"Left-out levels, estimated by geonode with {COVERAGE:.0%} sets"
-    more = ["error relative to the level", "ambiguous", "inside the set", labelled("set90", unit)]
-    return Table("calibration", title, columns + more, rows)
+    for place, level in enumerate(calibration.concentrations.tolist()):
+        own, of_geonode = (
+            [float(found[place]), sets[place][0][0], sets[place][-1][1], bool(held[place])]
+            for found, sets, held in both
+        )
+        relative = own[0] / level - 1 if level else None
+        sets = calibration.sets["geonode"][place]
+        row: list[Cell] = [level, file.method, *own[:3], own[0] - level, relative, own[3]]
+        rows.append([*row, *of_geonode[:3], len(sets) > 1, of_geonode[3], _set_text(sets)])
+    title = f"Left-out levels, estimated by {file.method} with {COVERAGE:.0%} intervals"
+    return Table("calibration", title, columns, rows)
 
 
 def _set_text(sets: list[tuple[float, float]]) -> str:
     return "; ".join(f"{low:.4g} to {high:.4g}" for low, high in sets)
 
 
-def _methods(calibration: Calibration) -> Table:
-    verdict, unit = calibration.verdict, calibration.unit
+def _methods(file: CalibratedFile) -> Table:
+    verdict, unit = file.calibration.verdict, file.unit
     columns = ["method", "use", labelled("median error", unit), "of the range"]
     columns += [labelled("RMSEP", unit), "RMSEP of the range", "Q2", "p against the best"]
     names = [labelled(f"left out {level:g}", unit) for level in verdict.levels]
     rows: list[list[Cell]] = [
         [
             one.name,
-            one is verdict.chosen,
+            one.key == file.calibration.method,
             *astuple(one.scores),  # in the order of the columns
             verdict.p_value(one),
             *one.estimates.tolist(),
@@ -147,38 +158,39 @@ def _methods(calibration: Calibration) -> Table:
     return Table("validation", "Methods, by levels that were left out", columns + names, rows)
 
 
-def _limits(calibration: Calibration) -> Table:
-    unit = calibration.unit
+def _limits(file: CalibratedFile) -> Table:
+    unit = file.unit
     ends = [labelled(f"{limit} {end}", unit) for limit in ("LOD", "LOQ") for end in ("low", "high")]
     columns = ["by", *ends, "how, or why not"]
     none = (None, None)
     rows: list[list[Cell]] = [
         [one.method, *(one.detection or none), *(one.quantification or none), one.said]
-        for one in calibration.limits
+        for one in file.limits
     ]
     return Table("limits", "Limits of detection and of quantification", columns, rows)
 
 
-def _unknowns(calibration: Calibration) -> Table:
-    unit = calibration.unit
-    columns = ["file", "spectrum", *(labelled(name, unit) for name in ESTIMATED)]
-    columns += ["ambiguous", "fits", "p", labelled("set90", unit), "remark"]
-    rows: list[list[Cell]] = [
-        _unknown(file, row, "" if unit == "1" else unit)
-        for file, found in calibration.unknowns
-        for row in found
-    ]
-    return Table("unknowns", "Unknown spectra", columns, rows)
+def _unknowns(file: CalibratedFile) -> Table:
+    unit = file.unit
+    columns = ["file", "spectrum", "method", *(labelled(name, unit) for name in ESTIMATED)]
+    columns += [labelled(f"geonode {name}", unit) for name in ESTIMATED]
+    columns += ["ambiguous", "fits", "p", labelled("geonode set90", unit), "remark"]
+    rows: list[list[Cell]] = []
+    for name, found in file.unknowns:
+        for one in found:
+            row = one.of_geonode
+            said = [file.range_remark(one.concentration), row.sentence("" if unit == "1" else unit)]
+            remark = "; ".join(part for part in said if part)
+            numbers: list[Cell] = [one.concentration, one.low, one.high]
+            of_geonode: list[Cell] = [row.mode, row.low, row.high, row.ambiguous, row.fits]
+            ends: list[Cell] = [row.p_value, _set_text(row.sets), remark]
+            rows.append([name, row.name, file.method, *numbers, *of_geonode, *ends])
+    title = f"Unknown spectra, estimated by {file.method}, geonode beside it"
+    return Table("unknowns", title, columns, rows)
 
 
-def _unknown(file: str, row: EstimateRow, unit: str) -> list[Cell]:
-    remark = row.sentence(unit) or ""
-    numbers: list[Cell] = [row.mode, row.low, row.high, row.ambiguous, row.fits, row.p_value]
-    return [file, row.name, *numbers, _set_text(row.sets), remark]
-
-
-def _peaks(calibration: Calibration) -> Table:
-    series, unit = calibration.series, calibration.unit
+def _peaks(file: CalibratedFile) -> Table:
+    series, unit = file.series, file.unit
     axis_unit, signal_unit = series.labels["axis_unit"], series.labels["signal_unit"]
     lowest, highest = (f"at {level:g}" for level in series.concentrations[[0, -1]])
     columns = [
@@ -205,22 +217,21 @@ def _peaks(calibration: Calibration) -> Table:
     return Table("peaks", f"Peaks of the spectrum of {level}", columns, rows)
 
 
-def _predicted(calibration: Calibration) -> Table:
-    series, unit = calibration.series, calibration.unit
-    _, half = calibration.predictions.band
+def _predicted(file: CalibratedFile) -> Table:
+    series, unit = file.series, file.unit
+    _, half = file.predictions.band
     columns, values = [series.axis_label], [series.axis]
-    for at in np.searchsorted(calibration.places, calibration.tabulated).tolist():
-        level = quantity(float(calibration.places[at]), unit, 4)
-        spectrum = calibration.predictions.spectra[at]
+    for at in np.searchsorted(file.places, file.tabulated).tolist():
+        level = quantity(float(file.places[at]), unit, 4)
+        spectrum = file.predictions.spectra[at]
         columns += [level, f"{level}, low90", f"{level}, high90"]
         values += [spectrum, spectrum - half[at], spectrum + half[at]]
     rows: list[list[Cell]] = [list(row) for row in np.column_stack(values).tolist()]
     return Table("predicted", "Predicted spectra with 90% intervals", columns, rows)
 
 
-def coverage(calibration: Calibration) -> str:
-    """Number of left-out levels inside their sets, in words."""
-    held = calibration.left_out.held
+def coverage(held: Bool[np.ndarray, "level"]) -> str:
+    """Number of left-out levels inside their intervals, in words."""
     return f"{held.sum()} of {len(held)} ({share(round(float(held.mean()), 2))})"
 
 

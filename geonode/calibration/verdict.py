@@ -2,26 +2,38 @@
 
 The rule: a method counts if it beats the mean of the other levels, which knows no spectrum, both
 in the median of its absolute errors and in their root mean square. Where the levels span more
-than two decades, absolute errors are those of the highest levels alone: the median of the errors
-relative to the levels must then be below one half too. The best is the one of the smallest
-median. Another is as good if its median is at most a fifth larger, or at most one hundredth of
-the range of the levels larger, and the same holds of the root mean square. The simplest method
-that is as good is the one to use. If no method counts, none is.
+than two decades, the root mean square is that of the highest levels alone. There the errors
+relative to the levels count too: a method whose median is one half or more does not count, and
+methods are compared by both root mean squares. A relative error is at most 1, that of a method
+that knows nothing, and that of a blank is relative to the lowest positive level.
+
+The best is the one of the smallest root mean square (the smallest product of the two). Another is
+as good if its errors are larger by at most `MARGIN`. The simplest method that is as good is the
+one to use. If no method counts, none is. Of n levels, the errors of a method that reads one
+wavelength count 1 + 1 / n times: with so few levels one of five such methods is good by chance. On
+simulated mixtures of 4 to 6 levels this makes the unknowns better by 5%, and costs nothing else.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.stats import wilcoxon
 
 from geonode.report.wording import number, quantity
 from geonode.scores.calibrations import ConcentrationScores
 
-MARGIN = 1.2
-"""Times the smallest error that is as good as the smallest."""
+MARGIN = 1.05
+"""Times the smallest error that is as good as the smallest.
 
-NEGLIGIBLE = 0.01
+On simulated series and mixtures of 4 to 80 levels a simpler method within it costs 1% of accuracy;
+a fifth, one standard error of a root mean square, or that of paired squares cost 3 to 20%.
+"""
+
+RIVAL = 2.0
+"""Times the smallest error, beyond which a method was never about to be chosen."""
+
+EQUAL = 1e-9
 """Of the range of the levels: errors that differ by less are equal."""
 
 DECADES = 100.0
@@ -32,6 +44,9 @@ LARGEST_RELATIVE = 0.5
 
 NAMES = {
     "straight_line": "straight line",
+    "line_over_c": "straight line, weighted 1/c",
+    "line_over_c2": "straight line, weighted 1/c²",
+    "quadratic": "quadratic",
     "single_wavelength": "best single wavelength",
     "pcr": "PCR",
     "pls": "PLS",
@@ -39,7 +54,8 @@ NAMES = {
 }
 """Names of the methods for people, the simplest method first."""
 
-ARTICLES = {"straight_line": "a straight line", "single_wavelength": "the best single wavelength"}
+OF_ONE_WAVELENGTH = [*NAMES][:5]
+"""Methods that read one wavelength."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +86,7 @@ class Verdict:
         levels: the true concentrations.
         methods: simplest first.
         guess: median error of the mean of the other levels.
-        best: the method with the smallest median error, of those better than the guess if any is.
+        best: the method with the smallest error, of those better than the guess if any is.
         chosen: the simplest that is as good; None: none is better than the guess.
     """
 
@@ -99,13 +115,22 @@ class Verdict:
         ]
         others = (levels.sum() - levels) / (len(levels) - 1)
         guess = float(np.median(np.abs(others - levels)))
-        whole = cls(levels, methods, guess, min(methods, key=_errors), None)
+        whole = cls(levels, methods, guess, methods[0], None)
         counting = [method for method in methods if whole.counts(method)]
-        if not counting:
-            return whole
-        best, span = min(counting, key=_errors), float(np.ptp(levels))
-        chosen = next(method for method in counting if _as_good(method, best, span))
-        return replace(whole, best=best, chosen=chosen)
+        compared = counting or methods
+        squares = _squares(levels, {method.key: method.estimates for method in compared})
+        best, simplest = _chosen(squares.mean(axis=1), levels)
+        chosen = compared[int(simplest)] if counting else None
+        return replace(whole, best=compared[int(best)], chosen=chosen)
+
+    @property
+    def used(self) -> Method:
+        """The chosen method; the best where none is good enough."""
+        return self.chosen or self.best
+
+    def by_key(self, key: str) -> Method:
+        """Method of a key."""
+        return next(method for method in self.methods if method.key == key)
 
     def counts(self, method: Method) -> bool:
         """Whether a method is better than the mean of the other levels.
@@ -129,7 +154,7 @@ class Verdict:
         return float(wilcoxon(apart).pvalue) if apart.any() else None
 
     def sentence(self, unit: str, wavelengths: dict[str, str]) -> str:
-        """Verdict in one sentence: the method to use, and its error.
+        """Verdict in one sentence: the method to use, and its errors.
 
         Args:
             unit: of the concentrations.
@@ -144,41 +169,92 @@ class Verdict:
                 f"{quantity(self.guess, unit, 2)} off"
             )
             return (
-                f"None of the methods can be used: {reason}. The smallest median error is "
+                f"None of the methods can be used: {reason}. The smallest error (RMSEP) is "
                 f"{self._error(self.best, unit)}, by {_called(self.best)}."
             )
         chosen = self.chosen
         at = f" at {wavelengths[chosen.key]}" if chosen.key in wavelengths else ""
-        use = f"Use {_called(chosen)}{at}: median error {self._error(chosen, unit)}"
+        median = quantity(chosen.scores.median_absolute_error, unit, 2)
+        use = f"Use {_called(chosen)}{at}: RMSEP {self._error(chosen, unit)}, median error {median}"
         if chosen is not self.best:
             return (
                 f"{use}, as good here as {_called(self.best)} with {self._error(self.best, unit)}."
             )
-        second = min((one for one in self.methods if one is not chosen), key=_errors)
-        return f"{use}; the next best is {_called(second)} with {self._error(second, unit)}."
+        others = [one for one in self.methods if one is not chosen]
+        if not others:
+            return f"{use}."
+        second = min(others, key=lambda method: method.scores.rmsep)
+        return f"{use}; next is {_called(second)} with {self._error(second, unit)}."
 
     def _error(self, method: Method, unit: str) -> str:
         scores = method.scores
-        of_range = number(100 * scores.median_error_of_range, 2)
-        return f"{quantity(scores.median_absolute_error, unit, 2)} ({of_range} % of the range)"
+        of_range = number(100 * scores.rmsep_of_range, 2)
+        return f"{quantity(scores.rmsep, unit, 2)} ({of_range} % of the range)"
 
 
 def spans_decades(levels: Float[np.ndarray, "level"]) -> bool:
-    """Whether levels, ascending, span more than `DECADES` above zero."""
+    """Whether levels span more than `DECADES` above zero."""
     positive = levels[levels > 0]
-    return bool(positive[-1] > DECADES * positive[0])
+    return bool(positive.max() > DECADES * positive.min())
+
+
+def chosen_without(
+    levels: Float[np.ndarray, "level"],
+    estimates: dict[str, Float[np.ndarray, "level"]],
+    groups: Int[np.ndarray, "level"],
+) -> Int[np.ndarray, "level"]:
+    """Place of the method that the errors of the other groups choose, for every level.
+
+    The errors of the method that is chosen by all are somewhat flattered, as a method with small
+    errors by chance is preferred. Those of the methods that are chosen by the others are not.
+
+    Args:
+        levels: the true concentrations.
+        estimates: by method, the simplest first, each level estimated with its group left out.
+        groups: of levels that were left out together, from 0 on.
+    """
+    squares = _squares(levels, estimates)
+    means = squares.mean(axis=1)
+    best, _ = _chosen(means, levels)
+    rivals = np.flatnonzero((_sizes(means, levels) <= RIVAL * _sizes(means, levels)[best]).all(1))
+    squares = squares[rivals].swapaxes(0, 1)
+    of_group = np.zeros((groups.max() + 1, *squares.shape[1:]))
+    np.add.at(of_group, groups, squares)
+    of_others = (of_group.sum(axis=0) - of_group)[groups] / len(levels)
+    return rivals[_chosen(of_others, levels)[1]]
+
+
+def _squares(levels: np.ndarray, estimates: dict[str, np.ndarray]) -> np.ndarray:
+    """Squared errors that count, and over decades relative ones: (method, level, kind)."""
+    counted = np.array([1 + (name in OF_ONE_WAVELENGTH) / len(levels) for name in estimates])
+    errors = np.abs(np.stack([*estimates.values()]) - levels)
+    kinds = [errors]
+    if spans_decades(levels):
+        sizes = np.maximum(levels, levels[levels > 0].min())
+        kinds.append(np.minimum(errors / sizes, 1))
+    return (counted[:, None, None] * np.stack(kinds, axis=-1)) ** 2
+
+
+def _chosen(means: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the best and of the simplest method that is as good, by mean squares.
+
+    Args:
+        means: (..., method, kind).
+        levels: the true concentrations.
+    """
+    sizes = _sizes(means, levels)
+    best = np.argmin(np.log(sizes).sum(axis=-1), axis=-1)
+    of_best = np.take_along_axis(sizes, best[..., None, None], axis=-2)
+    return best, np.argmax((sizes <= MARGIN * of_best).all(axis=-1), axis=-1)
+
+
+def _sizes(means: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Root mean squares of every kind; rounding makes none of them smaller than another."""
+    return np.sqrt(means) + EQUAL * np.array([np.ptp(levels), 1.0])[: means.shape[-1]]
 
 
 def _called(method: Method) -> str:
     """Its name inside a sentence."""
-    return ARTICLES.get(method.key, method.name)
-
-
-def _errors(method: Method) -> tuple[float, float]:
-    return method.scores.median_absolute_error, method.scores.rmsep
-
-
-def _as_good(method: Method, best: Method, span: float) -> bool:
-    """Whether neither error is much larger than that of the best."""
-    pairs = zip(_errors(method), _errors(best), strict=True)
-    return all(error <= max(MARGIN * least, least + NEGLIGIBLE * span) for error, least in pairs)
+    if method.key not in OF_ONE_WAVELENGTH:
+        return method.name
+    return f"{'the' if method.key == 'single_wavelength' else 'a'} {method.name}"

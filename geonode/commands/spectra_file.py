@@ -44,6 +44,9 @@ Unknowns = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE", help="Spectra of unknown concentration; may be repeated."),
 ]
+Method = Annotated[
+    str, typer.Option(help="What estimates unknowns, such as pls; auto: the simplest of the best.")
+]
 Out = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Folder to write.", show_default=f"name of FILE, {ENDING}"),
@@ -86,15 +89,16 @@ def calibrate(
     sheet: Sheet = None,
     concentrations: SecondTable = None,
     replicates: Replicates = "ask",
+    method: Method = "auto",
     overwrite: Overwrite = False,
 ) -> None:
     """Calibrate with a file of spectra, and say which method to use and how far off it is.
 
-    Every level is estimated from the others by geonode, PLS, PCR, the best single wavelength and a
-    straight line. DIR gets a page (index.html), a workbook (calibration.xlsx) and CSV files.
+    Every level is estimated from the others by eight methods, of which the best estimates unknowns.
+    DIR gets a page (index.html), a workbook (calibration.xlsx) and CSV files.
     """
+    from geonode.calibration.calibrated_file import CalibratedFile, read_unknown  # noqa: PLC0415
     from geonode.calibration.files import writing  # noqa: PLC0415
-    from geonode.calibration.fit import Calibration, read_unknown  # noqa: PLC0415
     from geonode.spectra.series import read_series_csv  # noqa: PLC0415
 
     series = read_series_csv(
@@ -112,15 +116,16 @@ def calibrate(
         )
     )
     spectra = {one: read_unknown(one, series) for one in unknown or []}
-    folder = Path(f"{file.stem}{ENDING}") if out is None else out
+    folder = out or Path(f"{file.stem}{ENDING}")
     with writing(folder, [file, *spectra], overwrite=overwrite) as write:
-        with bar("calibrating", Calibration.steps(series)) as report:
-            found = Calibration.of(file.name, series, report)
+        with bar("calibrating", CalibratedFile.steps(series)) as report:
+            found = CalibratedFile.of(file.name, series, method=method, report=report)
         for one, read in spectra.items():
             found = found.with_unknown(one, read)
         write(found)
     tell(found.sentence)
-    note(f"{len(series.concentrations)} levels calibrated -> {folder / 'index.html'}")
+    unknowns = f", unknowns estimated by {found.method}" if spectra else ""
+    note(f"{len(series.concentrations)} levels calibrated{unknowns} -> {folder / 'index.html'}")
 
 
 def next_levels(

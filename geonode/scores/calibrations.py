@@ -1,10 +1,17 @@
-"""Classical multivariate calibrations, which an estimate of concentration has to beat.
+"""Classical calibrations, which estimate a concentration from a spectrum.
 
-A calibration takes the concentrations of the training levels (ascending, at least three), their
-spectra and the spectra to estimate, and returns a concentration for each of these. All three are
-linear in the spectrum and extrapolate beyond the training levels, below zero included. Each has one
-hyper-parameter, the number of components or the wavelength. It is chosen by leave-one-out among the
-training levels, and so is nested where the calibration gets the other levels of a series.
+Each is fitted to samples, of which it knows concentration and spectrum, with all its options at
+once: every number of components, or every wavelength. The option is chosen by the errors of samples
+that were left out, and so is nested wherever the errors of the calibration itself are measured. All
+extrapolate beyond the samples, below zero included.
+
+The lines and the quadratic are direct regressions at the most sensitive wavelength: the signal over
+the concentration by least squares, and a concentration read back. The best single wavelength, PCR
+and PLS are inverse regressions, of the concentration on the spectrum, neither scaled.
+
+Sources: K. Danzer and L. A. Currie, Pure Appl. Chem. 70 (1998) 993 (lines); Krutchkoff,
+Technometrics 9, 425 (1967) (inverse regression); Massy, J. Am. Stat. Assoc. 60, 234 (1965) (PCR);
+Wold, Ruhe, Wold and Dunn, SIAM J. Sci. Stat. Comput. 5, 735 (1984) (PLS).
 """
 
 from collections.abc import Callable
@@ -12,106 +19,362 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits
 
 from geonode.spectra.series import Series
 
-Concentrations = Float[np.ndarray, "level"]
-Spectra = Float[np.ndarray, "level wavelength"]
+Concentrations = Float[np.ndarray, "sample"]
+Spectra = Float[np.ndarray, "sample wavelength"]
 Unknown = Float[np.ndarray, "unknown wavelength"]
-Estimated = Float[np.ndarray, "unknown"]
-Calibration = Callable[[Concentrations, Spectra, Unknown], Estimated]
-
-Candidates = Callable[[Concentrations, Spectra, Unknown], Float[np.ndarray, "unknown candidate"]]
-"""Function that estimates by every candidate: every number of components, or every wavelength."""
+ByOption = Float[np.ndarray, "unknown option"]
 
 MOST_COMPONENTS = 10
 """Largest number of components of PLS and PCR: samples have fewer absorbers."""
+
+MOST_FOLDS = 20
+"""Groups that are left out one by one; of more, `INTERLEAVED` parts are left out in turn."""
+
+INTERLEAVED = 10
 
 ROUNDING = 1e-12
 """Largest variation due to rounding, relative to the size of the spectra."""
 
 TIE = 1e-10
-"""Largest difference of equal errors, relative to the range of the training levels."""
+"""Largest difference of equal errors, relative to the range of the concentrations."""
 
 
-# the three calibrations
+# one wavelength
 
 
-def pls(concentrations: Concentrations, spectra: Spectra, unknown: Unknown) -> Estimated:
-    """Partial least squares regression of the concentration on the spectrum, neither scaled.
+@dataclass(frozen=True)
+class Polynomial:
+    """Signal at one wavelength as a polynomial of the concentration, of degree 1 or 2.
 
-    Up to `MOST_COMPONENTS` components are compared, and at most two fewer than training levels: one
-    level is left out, and the others about their mean span one dimension less than their number.
-
-    Sources: Wold, Ruhe, Wold and Dunn, SIAM J. Sci. Stat. Comput. 5, 735 (1984); Wold, Sjöström and
-    Eriksson, Chemom. Intell. Lab. Syst. 58, 109 (2001).
+    Attributes:
+        place: of the wavelength.
+        centre, span: of the concentrations; z = (c - centre) / span.
+        constant, slope, curvature: the signal is constant + slope z + curvature z^2.
+        covariance: of the three, over the variance of an error of weight 1.
+        lowest, power: samples have the weight (lowest / c)^power; those below `lowest` 1.
     """
-    return _of_components(_pls_by_count, concentrations, spectra, unknown)
+
+    place: int
+    centre: float
+    span: float
+    constant: float
+    slope: float
+    curvature: float
+    covariance: Float[np.ndarray, "term term"]
+    lowest: float
+    power: int
+
+    def estimates(self, spectra: Unknown) -> ByOption:
+        """Concentrations on the branch of the mean level; its end if the signal is beyond."""
+        return self.centre + self.span * self._charted(spectra)[:, None]
+
+    def leverages(self, spectra: Unknown) -> ByOption:
+        """Variance of what was fitted, at each estimate, over that of one error."""
+        design = np.vander(self._charted(spectra), len(self.covariance), increasing=True)
+        found = np.einsum("ut,tk,uk->u", design, self.covariance, design)[:, None]
+        return found * _weights(self.estimates(spectra), self.lowest, self.power)
+
+    def _charted(self, spectra: Unknown) -> np.ndarray:
+        above = spectra[:, self.place] - self.constant
+        if self.curvature:
+            beyond = np.maximum if self.curvature > 0 else np.minimum
+            above = beyond(above, -(self.slope**2) / (4 * self.curvature))
+        root = np.sqrt(np.maximum(self.slope**2 + 4 * self.curvature * above, 0))
+        steep = self.slope + np.copysign(root, self.slope)
+        return np.divide(2 * above, steep, out=np.zeros_like(above), where=steep != 0)
 
 
-def pls_components(concentrations: Concentrations, spectra: Spectra) -> int:
-    """Number of components that `pls` takes."""
-    scores, _ = _on_own_basis(spectra, spectra)
-    by_count = partial(_pls_by_count, _most_components(concentrations))
-    return 1 + _best(by_count, concentrations, scores)
+def most_sensitive(concentrations: Concentrations, spectra: Spectra) -> int:
+    """Place of the wavelength whose line is the steepest; of equal ones the first."""
+    return int(np.abs((concentrations - concentrations.mean()) @ spectra).argmax())
 
 
-def pcr(concentrations: Concentrations, spectra: Spectra, unknown: Unknown) -> Estimated:
-    """Least squares of the concentration on the leading principal components of the spectra.
-
-    As many components are compared as for `pls`.
-
-    Source: Massy, J. Am. Stat. Assoc. 60, 234 (1965).
-    """
-    return _of_components(_pcr_by_count, concentrations, spectra, unknown)
-
-
-def single_wavelength(
-    concentrations: Concentrations, spectra: Spectra, unknown: Unknown
-) -> Estimated:
-    """Straight line through the concentrations over the signal at the best wavelength.
-
-    It is the inverse regression, of the concentration on the signal: as PLS and PCR it minimises
-    the squared error of the concentration, and it returns the mean level where the signal does not
-    depend on concentration. There the direct regression divides by a slope near zero. Of equally
-    good wavelengths the first is taken.
-
-    Source: Krutchkoff, Technometrics 9, 425 (1967).
-    """
-    return _by_the_best(_by_wavelength, concentrations, spectra, unknown)
-
-
-def best_wavelength(concentrations: Concentrations, spectra: Spectra) -> int:
-    """Place of the wavelength that `single_wavelength` takes."""
-    return _best(_by_wavelength, concentrations, spectra)
-
-
-CALIBRATIONS: dict[str, Calibration] = {
-    calibration.__name__: calibration for calibration in (pls, pcr, single_wavelength)
-}
-
-
-def estimate_left_out_by(calibration: Calibration, series: Series) -> Concentrations:
-    """Estimate the concentration of every spectrum of a series from the other levels.
+def polynomial(
+    concentrations: Concentrations, spectra: Spectra, *, degree: int = 1, power: int = 0
+) -> Polynomial:
+    """Least squares of the signal at the most sensitive wavelength over the concentration.
 
     Args:
-        calibration: one of `CALIBRATIONS`. It gets the concentrations and spectra of the other
-            levels, and of the left-out level the spectrum only.
-        series: series of at least four levels.
-
-    Returns:
-        Entry i is the concentration (unit of the levels) estimated with level i left out.
+        concentrations: of the samples, none negative.
+        spectra: theirs.
+        degree: of the polynomial; one lower than the number of different levels at most.
+        power: samples are weighted with 1 / c^power, a blank as the lowest positive level.
     """
-    # Matrices of this size are slower with several threads.
-    with threadpool_limits(1):
-        return np.array(
-            [
-                calibration(*_without(fold, series.concentrations, series.signal), spectrum[None])
-                for fold, spectrum in enumerate(series.signal)
-            ]
-        )[:, 0]
+    place, levels = most_sensitive(concentrations, spectra), np.unique(concentrations)
+    centre, span = float(concentrations.mean()), float(np.ptp(levels)) or 1.0
+    signal = spectra[:, place]
+    lowest = float(levels[levels > 0].min(initial=np.inf)) if power else np.inf
+    weights = _weights(concentrations, lowest, power)
+    terms = 1 + min(degree, len(levels) - 1)
+    if np.ptp(signal) <= ROUNDING * np.abs(signal).max():
+        terms = 1
+    root = np.sqrt(weights)
+    design = root[:, None] * np.vander((concentrations - centre) / span, terms, increasing=True)
+    basis, triangle = np.linalg.qr(design)
+    inverse = np.linalg.inv(triangle)
+    constant, slope, curvature = [*(inverse @ (basis.T @ (root * signal))).tolist(), 0.0, 0.0][:3]
+    covariance = inverse @ inverse.T
+    return Polynomial(place, centre, span, constant, slope, curvature, covariance, lowest, power)
+
+
+def _weights(concentrations: np.ndarray, lowest: float, power: int) -> np.ndarray:
+    """Weights of concentrations; all are 1 if none is above the lowest."""
+    ratio = concentrations / lowest
+    return np.maximum(ratio, 1) ** -float(power)
+
+
+# inverse regression
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Regression of the concentration on the first 1, 2, ... components, or on every wavelength.
+
+    Attributes:
+        count: number of samples.
+        mean: of their concentrations.
+        centre: their mean spectrum.
+        rotation: whose products with deviations from it are the scores of the components; None:
+            deviations are scores, each an option by itself.
+        sizes: squared scores of the samples, summed; infinite for components that are not there.
+        slopes: of the concentration over the scores.
+    """
+
+    count: int
+    mean: float
+    centre: Float[np.ndarray, "wavelength"]
+    rotation: Float[np.ndarray, "wavelength component"] | None
+    sizes: Float[np.ndarray, "score"]
+    slopes: Float[np.ndarray, "score"]
+
+    def estimates(self, spectra: Unknown) -> ByOption:
+        """Concentrations by every number of components, or every wavelength."""
+        return self.mean + self._summed(self._scores(spectra) * self.slopes)
+
+    def leverages(self, spectra: Unknown) -> ByOption:
+        """Variance of what was fitted, at each spectrum, over that of one error."""
+        return 1 / self.count + self._summed(self._scores(spectra) ** 2 / self.sizes)
+
+    def _scores(self, spectra: Unknown) -> np.ndarray:
+        deviations = spectra - self.centre
+        return deviations if self.rotation is None else deviations @ self.rotation
+
+    def _summed(self, parts: np.ndarray) -> np.ndarray:
+        return parts if self.rotation is None else np.cumsum(parts, axis=1)
+
+
+Fit = Polynomial | Linear
+
+
+def wavelengths(concentrations: Concentrations, spectra: Spectra) -> Linear:
+    """Least squares of the concentration over the signal at every wavelength.
+
+    As PLS and PCR it minimises the squared error of the concentration, and returns the mean level
+    where the signal does not depend on concentration. There the direct regression divides by a
+    slope near zero.
+    """
+    centre, mean = spectra.mean(axis=0), float(concentrations.mean())
+    sizes = np.sum((spectra - centre) ** 2, axis=0)
+    sizes[sizes <= (ROUNDING * np.abs(spectra).max(axis=0)) ** 2] = np.inf
+    slopes = (concentrations - mean) @ (spectra - centre) / sizes
+    return Linear(len(spectra), mean, centre, None, sizes, slopes)
+
+
+def pls(concentrations: Concentrations, scores: Spectra) -> Linear:
+    """Partial least squares by the orthogonal scores algorithm.
+
+    The first components of a fit are those of a fit with fewer. Where the residual scores are
+    uncorrelated with the residual levels, further components change nothing; scikit-learn divides
+    by zero there.
+
+    Args:
+        concentrations: of the samples.
+        scores: theirs, as of `own_basis`.
+    """
+    mean, span = concentrations.mean(), np.ptp(concentrations) or 1.0
+    centre = scores.mean(axis=0)
+    residual, x = (concentrations - mean) / span, scores - centre
+    rotation, loadings = np.zeros((2, scores.shape[1], MOST_COMPONENTS))
+    sizes, slopes = np.full(MOST_COMPONENTS, np.inf), np.zeros(MOST_COMPONENTS)
+    for component in range(min(MOST_COMPONENTS, len(scores) - 1)):
+        covariance = residual @ x
+        size = np.linalg.norm(covariance)
+        if size <= ROUNDING:
+            break
+        weights = covariance / size
+        along = x @ weights
+        sizes[component] = along @ along
+        loadings[:, component] = along @ x / sizes[component]
+        slopes[component] = along @ residual / sizes[component]
+        residual = residual - slopes[component] * along
+        x = x - np.outer(along, loadings[:, component])
+        rotation[:, component] = weights - rotation @ (loadings.T @ weights)
+    return Linear(len(scores), float(mean), centre, rotation, sizes, span * slopes)
+
+
+def pcr(concentrations: Concentrations, scores: Spectra) -> Linear:
+    """Least squares on the leading principal components; those beyond the rank change nothing.
+
+    Arguments are those of `pls`.
+    """
+    mean, centre = float(concentrations.mean()), scores.mean(axis=0)
+    left, singular, basis = np.linalg.svd(scores - centre, full_matrices=False)
+    count = min(MOST_COMPONENTS, int(np.sum(singular > ROUNDING)))
+    rotation = np.zeros((scores.shape[1], MOST_COMPONENTS))
+    sizes, slopes = np.full(MOST_COMPONENTS, np.inf), np.zeros(MOST_COMPONENTS)
+    rotation[:, :count], sizes[:count] = basis[:count].T, singular[:count] ** 2
+    slopes[:count] = (concentrations - mean) @ left[:, :count] / singular[:count]
+    return Linear(len(scores), mean, centre, rotation, sizes, slopes)
+
+
+def own_basis(spectra: Spectra) -> Float[np.ndarray, "wavelength direction"]:
+    """Directions of the span of spectra, scaled so that the largest score is of norm one.
+
+    PLS and PCR give the same estimates from scores as from spectra, also with samples left out.
+    Their coefficients are combinations of the centred spectra, which the basis spans. Scores have
+    the inner products of the spectra, up to a factor, which determine the combination. `ROUNDING`
+    is relative to it.
+    """
+    _, singular, basis = np.linalg.svd(spectra - spectra.mean(axis=0), full_matrices=False)
+    kept = singular > max(ROUNDING * np.linalg.norm(spectra), np.finfo(float).tiny)
+    return basis[kept].T / (singular[0] if kept.any() else 1.0)
+
+
+# the registry
+
+
+CALIBRATIONS: dict[str, Callable[[Concentrations, Spectra], Fit]] = {
+    "straight_line": polynomial,
+    "line_over_c": partial(polynomial, power=1),
+    "line_over_c2": partial(polynomial, power=2),
+    "quadratic": partial(polynomial, degree=2),
+    "single_wavelength": wavelengths,
+    "pcr": pcr,
+    "pls": pls,
+}
+"""All calibrations, the simplest first."""
+
+ON_SCORES = ("pcr", "pls")
+"""Those of them that take scores of `own_basis` in place of spectra."""
+
+INVERSE = ("pls", "pcr", "single_wavelength")
+"""Those of them that an estimate by geonode is compared with in scores."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A calibration of all samples by its best option, and its errors on samples left out.
+
+    Attributes:
+        fit: to all samples.
+        wavelengths: their number.
+        basis: of the scores that it takes; None: it takes spectra.
+        option: its option.
+        left_out: estimates of the samples, each without those of its fold.
+        leverages: theirs.
+    """
+
+    fit: Fit
+    wavelengths: int
+    basis: Float[np.ndarray, "wavelength direction"] | None
+    option: int
+    left_out: Float[np.ndarray, "sample"]
+    leverages: Float[np.ndarray, "sample"]
+
+    def estimates(self, spectra: Unknown) -> Float[np.ndarray, "unknown"]:
+        """Concentrations of spectra."""
+        return self.fit.estimates(self._taken(spectra))[:, self.option]
+
+    def leverages_of(self, spectra: Unknown) -> Float[np.ndarray, "unknown"]:
+        """Leverages of spectra."""
+        return self.fit.leverages(self._taken(spectra))[:, self.option]
+
+    def _taken(self, spectra: np.ndarray) -> np.ndarray:
+        return spectra if self.basis is None else spectra @ self.basis
+
+
+def folds_of(
+    concentrations: Concentrations, groups: Int[np.ndarray, "sample"]
+) -> Int[np.ndarray, "sample"]:
+    """Fold of every sample: the samples of a group are left out together.
+
+    Of more than `MOST_FOLDS` groups, in the order of their mean concentrations, every
+    `INTERLEAVED`th is left out together.
+    """
+    _, group = np.unique(groups, return_inverse=True)
+    means = np.bincount(group, concentrations) / np.bincount(group)
+    if len(means) <= MOST_FOLDS:
+        return group
+    return (np.argsort(np.argsort(means, kind="stable")) % INTERLEAVED)[group]
+
+
+def fitted(
+    key: str,
+    concentrations: Concentrations,
+    spectra: Spectra,
+    folds: Int[np.ndarray, "sample"],
+) -> Fitted:
+    """Fit a calibration, and estimate every sample without those of its fold.
+
+    A fold without its samples chooses the option by the errors of the other folds, each left out
+    in turn too.
+
+    Args:
+        key: of `CALIBRATIONS`.
+        concentrations: of the samples.
+        spectra: theirs.
+        folds: of `folds_of`; of one fold alone, estimates are the mean.
+    """
+    basis = own_basis(spectra) if key in ON_SCORES else None
+    taken = spectra if basis is None else spectra @ basis
+    count, fit = int(folds.max()) + 1, CALIBRATIONS[key]
+
+    def without(*left_out: int) -> Fit:
+        kept = ~np.isin(folds, left_out)
+        return fit(concentrations[kept], taken[kept])
+
+    with threadpool_limits(1):  # matrices of this size are slower with several threads
+        whole = fit(concentrations, taken)
+        options = whole.estimates(taken[:1]).shape[1]
+        estimates, leverages = np.empty((2, len(taken), options))
+        inner = np.zeros((count, options))
+        for one in range(count if count > 1 else 0):
+            at = folds == one
+            of_fold = without(one)
+            estimates[at], leverages[at] = (
+                of_fold.estimates(taken[at]),
+                of_fold.leverages(taken[at]),
+            )
+            for other in range(one if count > 2 and options > 1 else 0):
+                of_pair = without(one, other)
+                for outer, left in ((one, folds == other), (other, at)):
+                    errors = of_pair.estimates(taken[left]) - concentrations[left, None]
+                    inner[outer] += np.sum(errors**2, axis=0)
+    if count == 1:
+        estimates[:], leverages[:] = concentrations.mean(), 1 / len(taken)
+    size = len(taken), float(np.ptp(concentrations))
+    total = np.sum((estimates - concentrations[:, None]) ** 2, axis=0)
+    chosen = np.array([_best(row, *size) for row in inner])[folds]
+    own = np.arange(len(taken)), chosen
+    option = _best(total, *size)
+    return Fitted(whole, spectra.shape[1], basis, option, estimates[own], leverages[own])
+
+
+def _best(squares: np.ndarray, count: int, range_: float) -> int:
+    """Option with the least squared errors, of equal ones the first."""
+    errors = np.sqrt(squares / count)
+    return int(np.argmax(errors <= errors.min() + TIE * range_))
+
+
+def estimate_left_out_by(key: str, series: Series) -> Float[np.ndarray, "concentration"]:
+    """Estimates (unit of the levels) of every spectrum of a series from the other levels."""
+    levels = series.concentrations
+    return fitted(key, levels, series.signal, folds_of(levels, np.arange(len(levels)))).left_out
 
 
 # how good they are
@@ -149,115 +412,3 @@ class ConcentrationScores:
         median, rmsep = float(np.median(np.abs(errors))), float(np.sqrt(np.mean(errors**2)))
         q2 = 1 - float(np.sum(errors**2) / np.sum((levels - others) ** 2))
         return cls(median, median / span, rmsep, rmsep / span, q2)
-
-
-# the choice inside
-
-
-def _by_the_best(
-    candidates: Candidates, levels: np.ndarray, spectra: np.ndarray, unknown: np.ndarray
-) -> np.ndarray:
-    """Estimates by the candidate with the least squared error, of equal ones the first."""
-    return candidates(levels, spectra, unknown)[:, _best(candidates, levels, spectra)]
-
-
-def _best(candidates: Candidates, levels: np.ndarray, spectra: np.ndarray) -> int:
-    """Place of the candidate with the least squared error of left-out levels."""
-    errors = np.stack(
-        [
-            candidates(*_without(fold, levels, spectra), spectra[[fold]])[0] - level
-            for fold, level in enumerate(levels)
-        ]
-    )
-    rmse = np.sqrt(np.mean(errors**2, axis=0))
-    return int(np.argmax(rmse <= rmse.min() + TIE * np.ptp(levels)))
-
-
-def _without(fold: int, levels: np.ndarray, spectra: np.ndarray) -> tuple[Concentrations, Spectra]:
-    return np.delete(levels, fold), np.delete(spectra, fold, axis=0)
-
-
-def _of_components(
-    by_count: Callable[[int, np.ndarray, np.ndarray, np.ndarray], np.ndarray],
-    levels: np.ndarray,
-    spectra: np.ndarray,
-    unknown: np.ndarray,
-) -> np.ndarray:
-    most = _most_components(levels)
-    scores, unknown_scores = _on_own_basis(spectra, unknown)
-    return _by_the_best(partial(by_count, most), levels, scores, unknown_scores)
-
-
-def _most_components(levels: np.ndarray) -> int:
-    return min(len(levels) - 2, MOST_COMPONENTS)
-
-
-def _on_own_basis(spectra: np.ndarray, unknown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of spectra on the singular vectors of the training spectra, the largest of norm one.
-
-    PLS and PCR give the same estimates from scores as from spectra, also with a level left out.
-    Their coefficients are combinations of the centred training spectra, which the basis spans, so
-    that only the projection of an unknown spectrum counts. The basis is orthonormal, so that scores
-    have the inner products of the spectra, which determine the combination. The common scale
-    changes neither; `ROUNDING` is relative to it.
-    """
-    centre = spectra.mean(axis=0)
-    left, singular, basis = np.linalg.svd(spectra - centre, full_matrices=False)
-    singular[singular <= ROUNDING * np.linalg.norm(spectra)] = 0
-    largest = singular[0] or 1.0  # constant spectra have scores of zero
-    return left * singular / largest, (unknown - centre) @ basis.T / largest
-
-
-# candidates
-
-
-def _pls_by_count(
-    most: int, levels: np.ndarray, scores: np.ndarray, unknown: np.ndarray
-) -> np.ndarray:
-    """Estimates of PLS with 1 to `most` components, all from one fit.
-
-    The first components of a fit are those of a fit with fewer. Where the residual scores are
-    uncorrelated with the residual levels, further components change nothing. It is the orthogonal
-    scores algorithm of the first source; that of scikit-learn divides by zero there.
-    """
-    mean, span = levels.mean(), np.ptp(levels)
-    residual, x = (levels - mean) / span, scores - scores.mean(axis=0)
-    unknown_x = unknown - scores.mean(axis=0)
-    parts = np.zeros((len(unknown), most))
-    for component in range(most):
-        covariance = residual @ x
-        if np.linalg.norm(covariance) <= ROUNDING:
-            break
-        weights = covariance / np.linalg.norm(covariance)
-        along, unknown_along = x @ weights, unknown_x @ weights
-        loadings, slope = along @ x / (along @ along), along @ residual / (along @ along)
-        residual = residual - slope * along
-        x = x - np.outer(along, loadings)
-        unknown_x = unknown_x - np.outer(unknown_along, loadings)
-        parts[:, component] = slope * unknown_along
-    return mean + span * np.cumsum(parts, axis=1)
-
-
-def _pcr_by_count(
-    most: int, levels: np.ndarray, scores: np.ndarray, unknown: np.ndarray
-) -> np.ndarray:
-    """Estimates of PCR with 1 to `most` components; components beyond the rank change nothing."""
-    centre, mean = scores.mean(axis=0), levels.mean()
-    left, singular, basis = np.linalg.svd(scores - centre, full_matrices=False)
-    count = min(most, int(np.sum(singular > ROUNDING)))
-    slopes = (levels - mean) @ left[:, :count] / singular[:count]
-    parts = np.zeros((len(unknown), most))
-    parts[:, :count] = (unknown - centre) @ basis[:count].T * slopes
-    return mean + np.cumsum(parts, axis=1)
-
-
-def _by_wavelength(levels: np.ndarray, spectra: np.ndarray, unknown: np.ndarray) -> np.ndarray:
-    """Estimates of the straight line at every wavelength; the mean level where all are equal."""
-    centre, mean = spectra.mean(axis=0), levels.mean()
-    deviations = spectra - centre
-    squares = np.sum(deviations**2, axis=0)
-    varies = squares > (ROUNDING * np.abs(spectra).max(axis=0)) ** 2
-    slopes = np.divide(
-        (levels - mean) @ deviations, squares, out=np.zeros_like(squares), where=varies
-    )
-    return mean + (unknown - centre) * slopes

@@ -15,7 +15,7 @@ from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate, posterior
 from geonode.posterior.posterior import MOST_THREADS
 from geonode.progress import Progress, silent
-from geonode.scores.calibrations import CALIBRATIONS, ConcentrationScores, estimate_left_out_by
+from geonode.scores.calibrations import INVERSE, ConcentrationScores, estimate_left_out_by
 from geonode.spectra.series import Series, level_names
 from geonode.training.folds import Fold, leave_one_out
 
@@ -86,10 +86,10 @@ class LeftOutEstimates:
 
 
 def calibration_scores(series: Series) -> dict[str, dict[str, float]]:
-    """Errors of left-out concentrations of the classical calibrations, by name."""
+    """Errors of left-out concentrations of the inverse calibrations, by name."""
     found = {}
-    for name, calibration in CALIBRATIONS.items():
-        estimates = estimate_left_out_by(calibration, series)
+    for name in INVERSE:
+        estimates = estimate_left_out_by(name, series)
         scores = asdict(ConcentrationScores.of(series.concentrations, estimates))
         found[name] = {key: value for key, value in scores.items() if key != "q2"}
     return found

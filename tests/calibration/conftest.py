@@ -1,6 +1,6 @@
 import pytest
 
-from geonode.calibration.fit import Calibration
+from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.spectra.series import read_series_csv
 from tests.calibration import beer
@@ -14,4 +14,4 @@ def series_file(tmp_path_factory):
 @pytest.fixture(scope="session")
 def calibration(series_file):
     series = read_series_csv(spectra_parameters(series_file, quantity="absorbance"))
-    return Calibration.of(series_file.name, series)
+    return CalibratedFile.of(series_file.name, series)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from geonode.calibration.calibrated_file import read_unknown
 from geonode.calibration.files import workbook
-from geonode.calibration.fit import read_unknown
 from geonode.calibration.page import page
 from geonode.calibration.tables import tables
 from tests.calibration import beer
@@ -151,7 +151,7 @@ def test_the_page_draws_saves_and_estimates_as_python_does(calibration, unknown,
         assert (figure["fits"], figure["cut"], figure["broken"]) == (True, [], False), name
     marks = {name: tuple(figure["marks"].values()) for name, figure in seen["second"].items()}
     levels = len(beer.LEVELS)
-    sets = sum(len(one.sets[0]) for one in calibration.left_out.estimates)
+    sets = levels + sum(len(parts) for parts in calibration.calibration.sets["geonode"])
     assert marks == {  # lines, bands, bars, points
         "true": (1, 0, sets, 2 * levels),
         "spectra": (levels, 0, 0, 0),
@@ -164,34 +164,37 @@ def test_the_page_draws_saves_and_estimates_as_python_does(calibration, unknown,
     assert seen["moved"] == [seen["moved"][0], beer.LEVELS[-1]] != [seen["note"], beer.LEVELS[-1]]
     assert "found nothing at 480" in seen["refused"]
     assert seen["kept"]
-    assert_estimates(seen["rows"], found.unknowns[0][1])
+    assert calibration.calibration.law is not None  # of another method than geonode
+    assert_estimates(seen["rows"], found.unknowns[0][1], found.method)
     saved = seen["saved"]
     assert saved["csv"].startswith('true concentration (ppb),"geonode, 90% set, low"')
     assert (saved["svg"], saved["png"], saved["book"]) == ("svg", "image/png", "PK")
     assert saved["size"] > 5000
 
 
-def assert_estimates(shown, expected):
+def assert_estimates(shown, expected, method):
     """What the page says of spectra is what Python says of them."""
-    assert [row[0] for row in shown] == [row.name for row in expected]
-    for found, row in zip(shown, expected, strict=True):
-        mode, low, high = map(float, found[1:4])
-        np.testing.assert_allclose((mode, low, high), (row.mode, row.low, row.high), rtol=1e-9)
-        assert len(found[4].split(";")) == len(row.sets)
-        assert float(found[5]) == pytest.approx(row.p_value, rel=1e-6)
-        assert found[6].startswith(
-            "fits nowhere" if not row.fits and not row.shift else ("fits", "ambiguous")
-        )
+    for found, one in zip(shown, expected, strict=True):
+        row = one.of_geonode
+        assert found[:2] == [row.name, method]
+        numbers = (*one[1:], row.mode, row.low, row.high)
+        np.testing.assert_allclose(list(map(float, found[2:8])), numbers, rtol=1e-9)
+        assert len(found[8].split(";")) == len(row.sets)
+        assert float(found[9]) == pytest.approx(row.p_value, rel=1e-6)
+        assert ("above the range" in found[10]) == (one.concentration > beer.LEVELS[-1])
+        assert ("fits nowhere" in found[10]) == (not row.fits and not row.shift)
         shift = f"off by {row.shift:.3g}".replace("-", "−")
-        assert (shift in found[6]) == bool(row.shift)
-    assert any(row.shift for row in expected)
-    assert any(not row.fits and not row.shift for row in expected)
+        assert (shift in found[10]) == bool(row.shift)
+    rows = [one.of_geonode for one in expected]
+    assert any(row.shift for row in rows)
+    assert any(not row.fits and not row.shift for row in rows)
+    assert any(one.concentration > beer.LEVELS[-1] for one in expected)
 
 
 def test_a_name_that_looks_like_html_is_text(calibration, tmp_path):
     labels = dict.fromkeys(calibration.series.labels, HOSTILE)
     series = replace(calibration.series, labels=labels)
-    hostile = replace(calibration, source=HOSTILE, model=replace(calibration.model, series=series))
+    hostile = replace(calibration, source=HOSTILE, series=series)
     found = tables(hostile)
     given = beer.table({"a": beer.spectra_at([3.0])[0]})
     seen, console = look(tmp_path, page(hostile, found, workbook(found)), SCREEN, given, "")

@@ -3,14 +3,16 @@
 import csv
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from openpyxl import load_workbook
 
+from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.files import NAMES, writing
-from geonode.calibration.fit import Calibration
+from geonode.calibration.verdict import Verdict
 from geonode.errors import ArtifactError, ParameterError
 from tests.calibration import beer
 from tests.commands.calling import call
@@ -26,10 +28,11 @@ def made(tmp_path_factory, calibration, series_file):
     (folder / "unknown.csv").write_text(beer.table(spectra), encoding="utf-8")
     words = ("--unknown", folder / "unknown.csv", "--out", folder / "out")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Calibration, "of", lambda source, series, report: calibration)
+        patch.setattr(CalibratedFile, "of", lambda source, series, method, report: calibration)
         done = call("calibrate", series_file, "--quantity", "absorbance", *words)
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("Use a straight line at 500 nm: median error")
+    assert done.stdout.startswith("Use a straight line, weighted 1/c² at 500 nm: RMSEP 0.00")
+    assert "unknowns estimated by straight line, weighted 1/c²" in done.stderr
     return folder / "out"
 
 
@@ -40,16 +43,22 @@ def rows(path):
 
 def test_levels_and_unknowns_are_estimated(made):
     header, *levels = rows(made / "calibration.csv")
-    assert header[:5] == [
-        f"{name} (ppb)" for name in ("level", "estimated", "low90", "high90", "error")
+    assert header[:6] == [
+        *("level (ppb)", "method", "estimated (ppb)", "low90 (ppb)", "high90 (ppb)", "error (ppb)")
     ]
-    assert [float(row[0]) for row in levels] == beer.LEVELS.tolist()
-    assert all(abs(float(row[4])) < 1 for row in levels)
-    _, good, odd = rows(made / "unknowns.csv")
-    assert good[:2] == ["unknown.csv", "'=1+1"]  # no formula of a spreadsheet
-    assert float(good[3]) < 3.5 < float(good[4])
-    assert (good[6], odd[6]) == ("true", "false")
+    method = "straight line, weighted 1/c²"
+    assert [(float(row[0]), row[1]) for row in levels] == [(at, method) for at in beer.LEVELS]
+    assert all(abs(float(row[5])) < 0.1 for row in levels)
+    assert sum(row[7] == "true" for row in levels) >= 4
+    header, good, odd = rows(made / "unknowns.csv")
+    assert good[:3] == ["unknown.csv", "'=1+1", method]  # no formula of a spreadsheet
+    assert float(good[4]) < 3.5 < float(good[5])
+    assert float(good[3]) != float(good[6])
+    assert float(good[7]) < 3.5 < float(good[8])
+    fits = header.index("fits")
+    assert (good[fits], odd[fits]) == ("true", "false")
     assert "fits nowhere" in odd[-1]
+    assert "above the range" not in good[-1]
 
 
 def test_the_band_is_a_peak_and_the_summary_gives_errors_and_limits(made):
@@ -60,9 +69,12 @@ def test_the_band_is_a_peak_and_the_summary_gives_errors_and_limits(made):
     assert 'id="peaks"' in page
     assert 'href="#peaks"' in page
     summary = dict(rows(made / "summary.csv"))
-    errors = [abs(float(row[4])) for row in rows(made / "calibration.csv")[1:]]
-    found = summary["geonode, median error of left-out levels"]
-    assert float(found) == pytest.approx(np.median(errors), rel=1e-5)
+    table = rows(made / "calibration.csv")[1:]
+    geonode = [abs(float(row[8]) - float(row[0])) for row in table]
+    errors = [abs(float(row[5])) for row in table]
+    for method, expected in (("geonode", geonode), (summary["unknowns by"], errors)):
+        found = summary[f"{method}, median error of left-out levels"]
+        assert float(found) == pytest.approx(np.median(expected), rel=0.01)
     assert summary["limit of detection, straight line"].endswith(" ppb")
 
 
@@ -104,6 +116,50 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(tmp_path, monkeypatch,
     before = sorted(tmp_path.iterdir())
     assert_refused(call("calibrate", *words), message)
     assert sorted(tmp_path.iterdir()) == before
+
+
+def wide(path):
+    """A file of a series without a blank."""
+    random = np.random.default_rng(3)
+    levels = np.array([1.0, 2.0, 4.0, 6.0, 8.0, 10.0])
+    spectra = beer.spectra_at(levels) + 1e-4 * random.normal(size=(6, 21))
+    names = [f"{level:g} ppb" for level in levels]
+    path.write_text(beer.table(dict(zip(names, spectra, strict=True))), "utf-8")
+    return path
+
+
+def test_another_method_may_be_asked_for_and_whose_number_it_is_is_said(tmp_path):
+    series, unknown = wide(tmp_path / "wide.csv"), tmp_path / "unknown.csv"
+    exact = dict(zip("abc", beer.spectra_at([0.2, 5.0, 14.0]), strict=True))
+    unknown.write_text(beer.table(exact), "utf-8")
+    words = ("--unknown", unknown, "--method", "pls", "--out", tmp_path / "out")
+    done = call("calibrate", series, *words)
+    assert done.exit_code == 0, done.output
+    assert "Unknown spectra are estimated by PLS." in done.stdout
+    found = rows(tmp_path / "out" / "unknowns.csv")[1:]
+    assert [row[2] for row in found] == ["PLS"] * 3
+    assert [float(row[3]) for row in found] == pytest.approx([0.2, 5, 14], abs=0.05)
+    assert found[0][-1].startswith("below the range: beyond the level of 1 ppb")
+    assert "range" not in found[1][-1]
+    assert found[2][-1].startswith("above the range: beyond the level of 10 ppb")
+    assert_refused(call("calibrate", series, "--method", "ols"), "expected auto, straight_line")
+
+
+def test_intervals_that_fail_and_large_errors_are_warned_of(calibration):
+    """Of 7 intervals 2 hold, which happens with a probability of 2e-4 if 9 of 10 do."""
+    levels = np.arange(7.0)
+    sets = [[(level - 1, level + 1)] for level in [0, 1, *levels[2:] + 5]]
+    verdict = Verdict.of(levels, {"pls": levels + np.array([2, -2, 2, -2, 2, -2, 2])})
+    found = replace(
+        calibration.calibration,
+        **{"concentrations": levels, "sets": {"pls": sets}, "method": "pls", "verdict": verdict},
+    )
+    few, large = found.warnings
+    assert few == "Warning: 2 of 7 known levels inside their interval; about 6 expected."
+    assert "the error (RMSEP) is 33% of the range" in large
+    assert not replace(calibration, calibration=found).is_sound
+    sound = replace(found, sets={"pls": [[(level - 1, level + 1)] for level in levels]})
+    assert sound.warnings == [large]
 
 
 def test_proposals_lie_between_the_levels_and_are_told_apart(series_file):

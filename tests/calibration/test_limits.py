@@ -106,14 +106,48 @@ def test_components_that_explain_nothing_are_not_counted():
 
 
 def test_the_limit_of_pls_is_an_interval_and_needs_replicates():
-    found = pls_limit(series(beer.LEVELS, beer.scans()))
+    found = pls_limit(series(beer.LEVELS, beer.scans()), 1)
     low, high = found.detection
     # All noise is that of scans of a band of known size: sqrt(1 + h0) * 3.3 sd / |unit spectrum|.
     exact = 3.3 * beer.NOISE / np.linalg.norm(beer.UNIT_SPECTRUM)
     assert exact < low < high < 4 * exact
-    without = pls_limit(series(beer.LEVELS, beer.scans(1)))
+    without = pls_limit(series(beer.LEVELS, beer.scans(1)), 1)
     assert without.detection is None
     assert "scanned twice" in without.said
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-16, 1e12])
+def test_the_limit_of_pls_is_the_same_in_any_unit(unit):
+    found, scans = pls_limit(series(beer.LEVELS, beer.scans()), 2), beer.scans()
+    scaled = pls_limit(series(unit * beer.LEVELS, [scan / unit for scan in scans]), 2)
+    np.testing.assert_allclose(scaled.detection, unit * np.array(found.detection), rtol=1e-6)
+    dim = pls_limit(series(beer.LEVELS, [unit * scan for scan in scans]), 2)
+    np.testing.assert_allclose(dim.detection, found.detection, rtol=1e-6)
+
+
+def test_equal_scans_and_exact_lines_have_no_limit():
+    scans = beer.scans()
+    scans[0] = np.broadcast_to(scans[0].mean(axis=0), (3, 21))
+    found = series(beer.LEVELS, scans)
+    line = Line.of(beer.LEVELS, found.signal[:, beer.PLACE])
+    exact = one_wavelength([0, 1, 2, 3], [0.1, 0.4, 0.7, 1.0])
+    for limit in (blank_limit(found, line, beer.PLACE), exact):
+        assert (limit.detection, limit.quantification) == (None, None)
+        assert "rounding" in limit.said
+
+
+def test_limits_lie_near_the_levels():
+    """By hand: a line of slope 1 with s = sqrt(0.04 / 2) has limits of 0.467 and 1.41."""
+    signal = np.array([0.1, -0.1, -0.1, 0.1]) + np.arange(4)
+    near = one_wavelength(np.arange(4) + 1.0, signal)
+    assert "extrapolated" in near.said
+    assert near.detection[0] == pytest.approx(3.3 * np.sqrt(0.02))
+    far = one_wavelength(np.arange(4) + 4.0, signal)
+    assert far.detection is None
+    assert "no blank was measured" in far.said
+    noisy = one_wavelength(np.arange(4), 3 * signal - 2 * np.arange(4))
+    assert noisy.detection[0] == pytest.approx(3 * 3.3 * np.sqrt(0.02))
+    assert (noisy.quantification, "above all levels" in noisy.said) == (None, True)
 
 
 def test_the_limit_of_the_curve_is_where_sets_leave_zero(calibration):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from geonode.calibration.line import Line, most_sensitive, straight_line
-from tests.calibration.beer import LEVELS, PLACE, spectra_at
+from geonode.calibration.line import Line
+from tests.calibration.beer import LEVELS
 
 
 def test_a_line_is_that_of_its_normal_equations():
@@ -20,11 +20,3 @@ def test_a_level_signal_has_no_slope_and_an_exact_line_has():
     level = Line.of(LEVELS, np.full(5, 0.3))
     assert (level.is_sloped, level.slope, level.r2, level.p_value) == (False, 0, 0, 1)
     assert Line.of(LEVELS, 2 * LEVELS).is_sloped
-
-
-def test_concentrations_are_read_at_the_steepest_wavelength_or_are_the_mean_level():
-    spectra, even = spectra_at(LEVELS), np.ones((5, 4))
-    assert most_sensitive(LEVELS, spectra) == PLACE
-    found = straight_line(LEVELS, spectra, spectra_at([3.0, 12.0]))
-    np.testing.assert_allclose(found, [3.0, 12.0])
-    np.testing.assert_array_equal(straight_line(LEVELS, even, even[:2]), [5.0, 5.0])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from geonode.calibration.verdict import Verdict
+from geonode.calibration.verdict import Verdict, chosen_without
 
 LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 40.0])
 SIGNS = np.array([1, -1, 1, -1, 1])
@@ -15,21 +15,35 @@ def estimates(**errors):
 @pytest.mark.parametrize(
     ("errors", "chosen"),
     [
-        ({"straight_line": 5.9, "pls": 5.5, "geonode": 5.0}, "straight_line"),  # a fifth at most
-        ({"straight_line": 6.1, "pls": 5.9, "geonode": 5.0}, "pls"),
+        ({"pcr": 5.24, "pls": 5.1, "geonode": 5.0}, "pcr"),  # 5% at most
+        ({"pcr": 5.26, "pls": 5.1, "geonode": 5.0}, "pls"),
+        ({"straight_line": 4.37, "pls": 5.1, "geonode": 5.0}, "straight_line"),  # counts 6 / 5
+        ({"straight_line": 4.38, "pls": 5.1, "geonode": 5.0}, "pls"),
         ({"straight_line": 9.0, "pls": 5.0, "geonode": 2.0}, "geonode"),
-        ({"straight_line": 0.45, "pls": 0.1, "geonode": 0.2}, "straight_line"),  # 1% of the range
-        ({"straight_line": 0.55, "pls": 0.1, "geonode": 0.2}, "pls"),
+        ({"straight_line": 1e-9, "pls": 1e-10, "geonode": 0.0}, "straight_line"),  # rounding
     ],
 )
 def test_the_simplest_of_those_that_are_as_good_is_chosen(errors, chosen):
-    assert Verdict.of(LEVELS, estimates(**errors)).chosen.key == chosen
+    verdict = Verdict.of(LEVELS, estimates(**errors))
+    assert verdict.chosen.key == verdict.used.key == chosen
 
 
 def test_one_large_error_is_not_as_good():
-    given = estimates(straight_line=2.0, geonode=2.0)
-    given["straight_line"][-1] += 30
+    given = estimates(pls=2.0, geonode=2.0)
+    given["pls"][-1] += 3
     assert Verdict.of(LEVELS, given).chosen.key == "geonode"
+
+
+def test_the_others_choose_without_the_errors_of_a_group():
+    """The line fails in the last group of two alone, and PLS everywhere a little."""
+    line, pls = np.array([0.1, -0.1, 0.1, 5.0, -5.0]), np.array([0.2, -0.2, 0.2, 4.0, 4.0])
+    given = {"pcr": LEVELS + line, "pls": LEVELS + pls}
+    groups = np.array([0, 1, 2, 3, 3])
+    assert chosen_without(LEVELS, given, groups).tolist() == [1, 1, 1, 0, 0]
+    alone = np.arange(5)
+    assert chosen_without(LEVELS, given, alone).tolist() == [1, 1, 1, 1, 1]
+    never = {"pcr": LEVELS + line, "pls": LEVELS + 0.4 * line}  # more than twice as large
+    assert chosen_without(LEVELS, never, groups).tolist() == [1, 1, 1, 1, 1]
 
 
 def test_methods_are_compared_by_signed_ranks():
@@ -65,12 +79,24 @@ def test_over_decades_a_method_must_tell_the_size_of_a_concentration():
     assert (verdict.best.key, verdict.chosen.key) == ("geonode", "geonode")
     none = Verdict.of(levels, {"pls": far})
     assert none.chosen is None
+    assert none.used.key == "pls"
     assert "to within half of their size" in none.sentence("M", {})
 
 
+def test_over_decades_small_errors_of_the_highest_level_are_not_enough():
+    """Of errors of 3 everywhere, and of 3% everywhere with 33 at the top."""
+    levels = np.array([10.0, 30.0, 100.0, 300.0, 1100.0])
+    equal, relative = levels + 3, levels * 1.03
+    verdict = Verdict.of(levels, {"pcr": equal, "pls": relative})
+    # RMSEP 3 and 15.3, relative 0.145 and 0.03: the products are 0.435 and 0.459.
+    assert (verdict.best.key, verdict.chosen.key) == ("pcr", "pcr")
+    wider = levels + 4
+    assert Verdict.of(levels, {"pcr": wider, "pls": relative}).chosen.key == "pls"
+
+
 def test_the_sentence_names_method_wavelength_and_errors():
-    verdict = Verdict.of(LEVELS, estimates(straight_line=2.0, geonode=1.8))
+    verdict = Verdict.of(LEVELS, estimates(straight_line=2.0, geonode=2.35))
     assert verdict.sentence("ppb", {"straight_line": "451 nm"}) == (
-        "Use a straight line at 451 nm: median error 2 ppb (5 % of the range), as good here as "
-        "geonode with 1.8 ppb (4.5 % of the range)."
+        "Use a straight line at 451 nm: RMSEP 2 ppb (5 % of the range), median error 2 ppb, as "
+        "good here as geonode with 2.4 ppb (5.9 % of the range)."
     )

@@ -10,10 +10,11 @@ from sklearn.pipeline import make_pipeline
 
 from geonode.scores.calibrations import (
     CALIBRATIONS,
+    INVERSE,
     ConcentrationScores,
-    best_wavelength,
     estimate_left_out_by,
-    pls_components,
+    fitted,
+    folds_of,
 )
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
@@ -23,6 +24,7 @@ AXIS = np.linspace(0, 1, 40)
 BAND, OTHER = np.exp(-(((AXIS - 0.4) / 0.2) ** 2)), np.exp(-(((AXIS - 0.6) / 0.3) ** 2))
 
 every_calibration = pytest.mark.parametrize("name", CALIBRATIONS)
+every_inverse = pytest.mark.parametrize("name", INVERSE)
 of_components = pytest.mark.parametrize("name", ["pls", "pcr"])
 
 
@@ -40,6 +42,12 @@ def noisy(levels, wavelengths, seed=3):
     return concentrations, spectra + generator.normal(size=spectra.shape)
 
 
+def fit(name, concentrations, spectra):
+    """A calibration fitted to levels that are left out one by one."""
+    folds = folds_of(concentrations, np.arange(len(concentrations)))
+    return fitted(name, concentrations, spectra, folds)
+
+
 @pytest.fixture
 def measured():
     levels, spectra = noisy(9, 30)
@@ -51,7 +59,7 @@ def measured():
 def test_exactly_linear_series_are_recovered(name, count):
     levels = LEVELS[:count]
     series = series_of(0.3 + np.outer(levels, np.append(BAND, [0.0, 0.0])), levels)
-    estimates = estimate_left_out_by(CALIBRATIONS[name], series)
+    estimates = estimate_left_out_by(name, series)
     np.testing.assert_allclose(estimates, levels, atol=1e-9 * levels[-1])
 
 
@@ -60,9 +68,9 @@ def test_an_absorber_that_varies_by_itself_costs_one_component_more(name):
     """Of two absorbers that overlap everywhere no wavelength tells the one from the other."""
     amount = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0])
     series = series_of(0.1 + np.outer(LEVELS, BAND) + 10 * np.outer(amount, OTHER))
-    estimates = estimate_left_out_by(CALIBRATIONS[name], series)
+    estimates = estimate_left_out_by(name, series)
     np.testing.assert_allclose(estimates, LEVELS, atol=1e-7)
-    alone = estimate_left_out_by(CALIBRATIONS["single_wavelength"], series)
+    alone = estimate_left_out_by("single_wavelength", series)
     assert np.abs(alone - LEVELS).max() > 1
 
 
@@ -86,11 +94,11 @@ def slowly(name, levels, spectra):
 def test_components_are_chosen_as_by_trying_each_on_the_spectra(name, levels, wavelengths):
     concentrations, spectra = noisy(levels, wavelengths)
     unknown = noisy(3, wavelengths, 11)[1]
-    estimates = CALIBRATIONS[name](concentrations, spectra, unknown)
+    estimates = fit(name, concentrations, spectra).estimates(unknown)
     model = slowly(name, concentrations, spectra)
     np.testing.assert_allclose(estimates, model.predict(unknown), rtol=1e-8)
     if name == "pls":
-        assert pls_components(concentrations, spectra) == model.n_components
+        assert fit(name, concentrations, spectra).option + 1 == model.n_components
 
 
 @pytest.mark.parametrize("levels", [3, 4, 9])
@@ -110,9 +118,9 @@ def test_the_wavelength_is_chosen_as_by_trying_each(levels):
         for signal in spectra.T
     ]
     best = int(np.argmin(errors))
-    assert best_wavelength(concentrations, spectra) == best
+    assert fit("single_wavelength", concentrations, spectra).option == best
     expected = np.polyval(np.polyfit(spectra[:, best], concentrations, 1), unknown[:, best])
-    estimates = CALIBRATIONS["single_wavelength"](concentrations, spectra, unknown)
+    estimates = fit("single_wavelength", concentrations, spectra).estimates(unknown)
     np.testing.assert_allclose(estimates, expected, rtol=1e-9)
 
 
@@ -121,27 +129,96 @@ def test_of_equally_good_wavelengths_the_first_is_taken():
     spectra = np.random.default_rng(4).normal(size=(8, 5))
     spectra[:, 1], spectra[:, 3] = 2 * LEVELS + 1, 5 - LEVELS
     unknown = np.array([[99.0, 21.0, -99.0, 7.0, 99.0]])
-    estimates = CALIBRATIONS["single_wavelength"](LEVELS, spectra, unknown)
+    estimates = fit("single_wavelength", LEVELS, spectra).estimates(unknown)
     np.testing.assert_allclose(estimates, [10.0])
 
 
 # what is left out
 
 
-def test_a_calibration_is_handed_the_other_levels_and_the_spectrum_alone(measured):
-    handed = []
+@every_calibration
+def test_nothing_of_a_level_reaches_its_estimate_but_its_spectrum(name, measured):
+    """With a single scan of the true level, the number of components and the wavelength differ."""
+    levels = measured.concentrations
+    before = fit(name, levels, measured.signal)
+    changed = levels.copy()
+    changed[3] = 3 * levels[-1]
+    after = fit(name, changed, measured.signal)
+    np.testing.assert_allclose(after.left_out[3], before.left_out[3], rtol=1e-9)
+    np.testing.assert_allclose(after.leverages[3], before.leverages[3], rtol=1e-9)
+    assert not np.isclose(after.left_out[4], before.left_out[4], rtol=1e-3)
+    others = np.arange(9) != 3
+    alone = fit(name, levels[others], measured.signal[others])
+    np.testing.assert_allclose(alone.estimates(measured.signal[[3]]), before.left_out[[3]])
 
-    def calibration(concentrations, spectra, unknown):
-        handed.append((concentrations, spectra, unknown))
-        return np.array([float(len(handed))])
 
-    estimates = estimate_left_out_by(calibration, measured)
-    assert estimates.tolist() == list(range(1, 10))
-    for fold, (concentrations, spectra, unknown) in enumerate(handed):
-        others = [place for place in range(9) if place != fold]
-        np.testing.assert_array_equal(concentrations, measured.concentrations[others])
-        np.testing.assert_array_equal(spectra, measured.signal[others])
-        np.testing.assert_array_equal(unknown, measured.signal[[fold]])
+def test_groups_are_left_out_together_and_many_in_ten_parts():
+    concentrations = np.array([3.0, 1.0, 3.0, 2.0])
+    assert folds_of(concentrations, np.array([7, 5, 7, 6])).tolist() == [2, 0, 2, 1]
+    many = np.random.default_rng(0).permutation(42) / 2
+    folds = folds_of(many, np.arange(42))
+    np.testing.assert_array_equal(folds, 2 * many % 10)  # by rank
+
+
+# leverages, lines and the quadratic
+
+
+def test_leverages_are_those_of_least_squares():
+    """The diagonal of X (X^T W X)^-1 X^T W, with the design X of the regression."""
+    levels, spectra = noisy(9, 30)
+    for name, weights, terms in (
+        ("straight_line", np.ones(9), 2),
+        ("line_over_c2", levels[0] ** 2 / levels**2, 2),
+        ("quadratic", np.ones(9), 3),
+    ):
+        found = fit(name, levels, spectra)
+        place = found.fit.place
+        at = found.estimates(spectra)
+        design, there = np.vander(levels, terms), np.vander(at, terms)
+        inverse = np.linalg.inv(design.T @ (weights[:, None] * design))
+        expected = np.einsum("st,tk,sk->s", there, inverse, there)
+        expected *= (levels[0] / np.maximum(at, levels[0])) ** 2 if name == "line_over_c2" else 1
+        np.testing.assert_allclose(found.leverages_of(spectra), expected, rtol=1e-6)
+        if name != "quadratic":
+            line = np.polynomial.Polynomial.fit(levels, spectra[:, place], 1, w=np.sqrt(weights))
+            np.testing.assert_allclose(line(at), spectra[:, place], rtol=1e-9)
+    model = PLSRegression(3, scale=False).fit(spectra, levels)
+    scores = np.column_stack([np.ones(9), model.x_scores_])
+    components = fit("pls", levels, spectra)
+    taken = spectra @ components.basis
+    expected = np.diag(scores @ np.linalg.pinv(scores))
+    np.testing.assert_allclose(components.fit.leverages(taken)[:, 2], expected, rtol=1e-6)
+
+
+def test_a_blank_has_the_weight_of_the_lowest_positive_level():
+    levels = np.array([0.0, 2.0, 4.0, 8.0])
+    signal = np.array([0.1, 1.0, 2.2, 3.8])
+    found = fit("line_over_c", levels, signal[:, None])
+    line = np.polynomial.Polynomial.fit(levels, signal, 1, w=1 / np.sqrt([2, 2, 4, 8]))
+    np.testing.assert_allclose(line(found.estimates(np.array([[1.5]]))), 1.5)
+
+
+def test_concentrations_are_read_at_the_steepest_wavelength_or_are_the_mean_level():
+    spectra = 0.2 + np.outer(LEVELS, BAND) + 1e-3 * np.outer(LEVELS**2, OTHER)
+    found = fit("straight_line", LEVELS, spectra)
+    place = int(np.abs(np.polyfit(LEVELS, spectra, 1)[0]).argmax())
+    assert found.fit.place == place
+    slope, constant = np.polyfit(LEVELS, spectra[:, place], 1)
+    np.testing.assert_allclose(found.estimates(spectra), (spectra[:, place] - constant) / slope)
+    even = np.full((8, 40), 1 / 3)
+    for name in ("straight_line", "line_over_c2", "quadratic"):
+        np.testing.assert_allclose(fit(name, LEVELS, even).estimates(spectra), LEVELS.mean())
+
+
+@pytest.mark.parametrize("bend", [-0.02, 0.05])
+def test_a_quadratic_is_read_on_the_branch_of_the_levels(bend):
+    levels = np.array([0.0, 2.0, 5.0, 8.0, 10.0])
+    true = np.array([1.0, 9.0])
+    found = fit("quadratic", levels, (3 + levels + bend * levels**2)[:, None])
+    np.testing.assert_allclose(found.estimates((3 + true + bend * true**2)[:, None]), true)
+    turn = -1 / (2 * bend)  # the signal of no concentration is that of the turning point
+    none = 3 + turn + bend * turn**2 - np.copysign(1, bend)
+    np.testing.assert_allclose(found.estimates(np.array([[none]])), turn)
 
 
 # units, and spectra that say nothing
@@ -150,9 +227,9 @@ def test_a_calibration_is_handed_the_other_levels_and_the_spectrum_alone(measure
 @every_calibration
 @pytest.mark.parametrize(("unit", "signal_unit"), [(1e-9, 1.0), (1e6, 1e5), (1.0, 1e-15)])
 def test_units_and_an_offset_do_not_matter(name, unit, signal_unit, measured):
-    estimates = estimate_left_out_by(CALIBRATIONS[name], measured)
+    estimates = estimate_left_out_by(name, measured)
     signal, levels = signal_unit * (measured.signal + 7.0), unit * measured.concentrations
-    scaled = estimate_left_out_by(CALIBRATIONS[name], series_of(signal, levels))
+    scaled = estimate_left_out_by(name, series_of(signal, levels))
     np.testing.assert_allclose(scaled, unit * estimates, rtol=1e-8)
 
 
@@ -168,7 +245,7 @@ def test_rounding_is_no_component(name, offset, count):
         along = (unknown - offset) @ BAND / (BAND @ BAND)
         amounts = (levels / 50) ** 3
         expected = np.polyval(np.polyfit(amounts, levels, 1), along)
-        estimates = CALIBRATIONS[name](levels, offset + np.outer(amounts, BAND), unknown)
+        estimates = fit(name, levels, offset + np.outer(amounts, BAND)).estimates(unknown)
         np.testing.assert_allclose(estimates, expected, rtol=1e-8)
 
 
@@ -184,21 +261,22 @@ def test_rounding_is_no_component_where_the_level_that_shows_one_is_left_out(nam
     design = np.column_stack([np.ones(8), absorbers])
     expected = np.column_stack([np.ones(3), unknown]) @ np.linalg.lstsq(design, LEVELS)[0]
     shapes = np.stack([BAND, OTHER])
-    estimates = CALIBRATIONS[name](LEVELS, 0.3 + absorbers @ shapes, 0.3 + unknown @ shapes)
+    estimates = fit(name, LEVELS, 0.3 + absorbers @ shapes).estimates(0.3 + unknown @ shapes)
     np.testing.assert_allclose(estimates, expected, rtol=1e-8)
 
 
-@every_calibration
+@every_inverse
 def test_spectra_that_say_nothing_estimate_the_mean_level(name):
     """They are constant, also where rounding takes their mean beside them, or bend both ways."""
     unknown = np.array([[3.0], [50.0]]) * BAND
     for value in (0.0, 0.1, 0.7, 1e6 / 3):
         for count in (3, 5, 6, 8):
-            estimates = CALIBRATIONS[name](LEVELS[:count], np.full((count, 40), value), unknown)
+            even = np.full((count, 40), value)
+            estimates = fit(name, LEVELS[:count], even).estimates(unknown)
             np.testing.assert_allclose(estimates, LEVELS[:count].mean())
     levels = np.array([0.0, 10.0, 20.0, 30.0, 40.0])
     bends = np.array([4.0, 1.0, 0.0, 1.0, 4.0])
-    estimates = CALIBRATIONS[name](levels, np.outer(bends, BAND), unknown)
+    estimates = fit(name, levels, np.outer(bends, BAND)).estimates(unknown)
     np.testing.assert_allclose(estimates, 20.0, atol=1e-9)
 
 

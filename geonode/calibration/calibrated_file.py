@@ -1,0 +1,207 @@
+"""A calibration of a file, and all that its page and its tables conclude from it."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.calibration.fit import FEWEST_LEVELS, Calibration, fast_parameters
+from geonode.calibration.limits import Limit, limits
+from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
+from geonode.decoders.blend import Prediction
+from geonode.errors import TrainingError
+from geonode.estimation.axis import on_axis, require_axis
+from geonode.estimation.curve import Curve
+from geonode.estimation.model import SpectralModel
+from geonode.estimation.next_levels import Proposal, propose
+from geonode.estimation.tables import EstimateRow, estimated
+from geonode.progress import Progress, silent
+from geonode.report.wording import quantity
+from geonode.rows import fitted_model
+from geonode.scores.calibrations import folds_of, most_sensitive
+from geonode.spectra.reading import Spectra, errors_naming, read_spectra
+from geonode.spectra.series import Series
+
+MOST_WITH_MIDDLES = 12
+"""Levels, whose middles are tabulated too."""
+
+PROPOSALS = 3
+"""Concentrations to measure next that are proposed."""
+
+PREDICTED = 65
+"""Concentrations at which spectra are predicted for tables and figures."""
+
+
+def read_unknown(file: Path, series: Series) -> Spectra:
+    """Spectra of unknown concentration on an axis that says all of that of a series.
+
+    Raises:
+        SpectraError: they cannot be read, or their axis misses something.
+    """
+    spectra = read_spectra(file)
+    with errors_naming(file):
+        require_axis(series, spectra)
+    return spectra
+
+
+class Unknown(NamedTuple):
+    """Estimates of one unknown spectrum.
+
+    Attributes:
+        of_geonode: by geonode, with its verdict on the spectrum.
+        concentration: by the chosen method.
+        low, high: ends of its 90% interval.
+    """
+
+    of_geonode: EstimateRow
+    concentration: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedFile:
+    """Calibration of a file of a series, with what its page and tables say.
+
+    Attributes:
+        source: name of the file.
+        series: what was measured.
+        calibration: of the mean spectra of its levels; unknowns are single scans.
+        model: of geonode.
+        curve: of geonode.
+        limits: of detection and of quantification.
+        unknowns: names of files of unknown spectra, each with the estimates of its spectra.
+    """
+
+    source: str
+    series: Series
+    calibration: Calibration
+    model: SpectralModel
+    curve: Curve
+    limits: list[Limit]
+    unknowns: list[tuple[str, list[Unknown]]]
+
+    @classmethod
+    def of(
+        cls, source: str, series: Series, *, method: str = "auto", report: Progress = silent
+    ) -> "CalibratedFile":
+        """Calibrate with a series; `report` is called for `steps` units.
+
+        Raises:
+            ParameterError: there is no such method.
+            TrainingError: geonode takes no part, which predicts spectra: they are all zero, or
+                levels are too far apart.
+        """
+        levels, spectra = series.concentrations, series.signal
+        of, scans = _scans(series)
+        found = Calibration.of(spectra, levels, method=method, scans=(of, scans), report=report)
+        if found.curve is None or "geonode" not in found.sets:
+            raise TrainingError(found.absent)
+        model = fitted_model(fast_parameters(), levels[of], scans, series.axis, FEWEST_LEVELS)
+        limit = limits(series, found, found.curve)
+        return cls(source, series, found, model, found.curve, limit, [])
+
+    @staticmethod
+    def steps(series: Series) -> int:
+        """Units of work of `of`."""
+        levels = series.concentrations
+        return int(folds_of(levels, np.arange(len(levels))).max()) + 1
+
+    def with_unknown(self, file: Path, spectra: Spectra) -> "CalibratedFile":
+        """This, with estimates of the spectra that `read_unknown` read of a file.
+
+        Raises:
+            SpectraError: on their axis the series itself is taken for other levels.
+        """
+        series = self.series
+        with errors_naming(file):
+            rows = estimated(self.curve, series, spectra)
+            values = on_axis(series, spectra.axis, spectra.values)
+            values = series.preprocessing.require(series.axis, values, spectra.names)
+        numbers = np.column_stack(self.calibration.estimate(values)).tolist()
+        unknowns = [Unknown(row, *three) for row, three in zip(rows, numbers, strict=True)]
+        return replace(self, unknowns=[*self.unknowns, (file.name, unknowns)])
+
+    @property
+    def method(self) -> str:
+        """Name, for people, of the method that estimates."""
+        return NAMES[self.calibration.method]
+
+    @cached_property
+    def place(self) -> int:
+        """Place of the most sensitive wavelength, that of the lines."""
+        return most_sensitive(self.series.concentrations, self.series.signal)
+
+    @property
+    def unit(self) -> str:
+        """Unit of the concentrations."""
+        return self.series.labels["concentration_unit"]
+
+    def at(self, place: int) -> str:
+        """A wavelength with its unit."""
+        return quantity(float(self.series.axis[place]), self.series.labels["axis_unit"], 4)
+
+    @cached_property
+    def sentence(self) -> str:
+        """The verdict, with its warnings, and by which method unknowns are estimated if another."""
+        wavelengths = dict.fromkeys(OF_ONE_WAVELENGTH, self.at(self.place))
+        best = self.calibration.fitted["single_wavelength"].option
+        wavelengths["single_wavelength"] = self.at(best)
+        verdict = self.calibration.verdict
+        said = [verdict.sentence(self.unit, wavelengths), *self.calibration.warnings]
+        if verdict.chosen is None or verdict.chosen.key != self.calibration.method:
+            said.insert(1, f"Unknown spectra are estimated by {self.method}.")
+        return " ".join(said)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether a method can be used, and nothing warns of the one that estimates."""
+        return self.calibration.verdict.chosen is not None and not self.calibration.warnings
+
+    def range_remark(self, concentration: float) -> str | None:
+        """That an estimate lies beyond the levels; None: it does not."""
+        levels = self.series.concentrations
+        if levels[0] <= concentration <= levels[-1] or (levels[0] == 0 > concentration):
+            return None
+        side, end = ("above", -1) if concentration > levels[-1] else ("below", 0)
+        level = quantity(float(levels[end]), self.unit)
+        return f"{side} the range: beyond the level of {level}, extrapolated"
+
+    @cached_property
+    def places(self) -> Float[np.ndarray, "target"]:
+        """Concentrations of `predictions`: `tabulated`, and evenly between on the curve."""
+        levels, nodes = self.series.concentrations, self.curve.concentrations
+        inside = nodes[(nodes >= levels[0]) & (nodes <= levels[-1])]
+        even = inside[np.linspace(0, len(inside) - 1, PREDICTED).round().astype(int)]
+        return np.union1d(self.tabulated, even)
+
+    @cached_property
+    def tabulated(self) -> Float[np.ndarray, "target"]:
+        """The levels and the middles between neighbours; of many levels these alone."""
+        levels = self.series.concentrations
+        middles = (levels[1:] + levels[:-1]) / 2
+        return levels if len(levels) > MOST_WITH_MIDDLES else np.union1d(levels, middles)
+
+    @cached_property
+    def proposals(self) -> list[Proposal]:
+        """Concentrations to measure next."""
+        return propose(self.series.concentrations, self.series.signal, PROPOSALS)
+
+    @cached_property
+    def predictions(self) -> Prediction:
+        """Spectra at `places`."""
+        return self.model.predict(self.places)
+
+
+def _scans(series: Series) -> tuple[np.ndarray, np.ndarray]:
+    """Scans behind the levels of a series: of which level each is, and its spectrum."""
+    level = np.arange(len(series.signal))
+    if series.replicates is None:
+        return level, series.signal
+    once = level[series.replicates.scans == 1]
+    repeated = series.replicates.level
+    scans = series.signal[repeated] + series.replicates.deviations
+    return np.append(once, repeated), np.concatenate([series.signal[once], scans])

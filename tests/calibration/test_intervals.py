@@ -1,0 +1,99 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from geonode.calibration.fit import Calibration
+from geonode.calibration.intervals import ErrorLaw, intervals_left_out
+
+ALONE = np.arange(200)
+
+
+def law(concentrations, errors):
+    return ErrorLaw.of(concentrations, errors, np.zeros(len(errors)), ALONE[: len(errors)])
+
+
+def test_errors_of_one_size_have_the_interval_of_student():
+    """Of 200 errors of size 0.1, t of 198 degrees of freedom is 1.653."""
+    concentrations = np.linspace(0, 1, 200)
+    found = law(concentrations, np.where(ALONE % 2, 0.1, -0.1))
+    half = found.half_widths(np.array([0.1, 0.5, 0.9]), np.array([0.0, 0.0, 3.0]))
+    np.testing.assert_allclose(half, [0.1653, 0.1653, 0.3306], rtol=0.03)
+
+
+def test_errors_that_grow_with_concentration_have_intervals_that_do():
+    concentrations = np.geomspace(1e-3, 1, 200)
+    signs = np.where(ALONE % 2, 1, -1)
+    found = law(concentrations, 0.03 * concentrations * signs)
+    half = found.half_widths(np.array([0.01, 0.1, 0.5]), np.zeros(3))
+    np.testing.assert_allclose(half / [0.01, 0.1, 0.5], 0.03 * 1.653, rtol=0.1)
+
+
+def test_estimates_beyond_the_levels_have_the_errors_of_their_ends():
+    concentrations = np.linspace(0, 1, 20)
+    errors = np.where(ALONE % 2, 0.01, -0.01)[:20]
+    errors[[0, -1]] = 0.3
+    inside, beyond = law(concentrations, errors).half_widths(np.array([0.5, 1.01]), np.zeros(2))
+    assert inside < 0.03
+    assert beyond > 0.2
+
+
+@pytest.mark.parametrize(("groups", "infinite"), [(2, True), (3, False)])
+def test_two_groups_tell_nothing_of_errors_and_three_little(groups, infinite):
+    group = np.arange(12) % groups
+    found = ErrorLaw.of(group * 1.0, np.full(12, 0.1), np.zeros(12), group)
+    half = found.half_widths(np.array([1.0]), np.zeros(1))
+    assert np.isinf(half[0]) == infinite
+    assert half[0] > 0.1 * 6.3  # t of one degree of freedom
+
+
+def test_the_errors_of_a_group_tell_nothing_of_its_own_interval():
+    concentrations, errors = np.linspace(0, 1, 8), np.full(8, 0.01)
+    groups = np.array([0, 0, 1, 2, 3, 4, 5, 6])
+    none = np.zeros(8)
+    given = SimpleNamespace(left_out=concentrations, leverages=none)
+    before = np.diff(intervals_left_out(concentrations, errors, none, groups, given))
+    errors = np.where(groups == 0, 5.0, errors)
+    after = np.diff(intervals_left_out(concentrations, errors, none, groups, given))
+    np.testing.assert_allclose(after[:2], before[:2])
+    assert (after[2:] > 10 * before[2:]).all()
+
+
+def held_by_third(random, error, count):
+    """Share of unknowns inside their interval, by thirds of the range, of simulated lines."""
+    band = np.exp(-(np.linspace(-2, 2, 15) ** 2))
+    held = [[], [], []]
+    for _ in range(count):
+        levels = np.append(np.linspace(0.02, 1, 20), random.uniform(0.02, 1, 4))
+        prepared = levels + error(levels) * random.normal(size=24)
+        spectra = np.outer(prepared, band) + 1e-3 * random.normal(size=(24, 15))
+        found = Calibration.of(spectra[:20], levels[:20], method="straight_line")
+        low, high = found.estimate(spectra[20:])[1].T
+        for level, one, other in zip(levels[20:], low, high, strict=True):
+            held[int(3 * level)].append(one <= level <= other)
+    return [np.mean(third) for third in held]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_intervals_of_simulated_lines_hold_in_every_third(share, monkeypatch):
+    """Nine of ten, for errors of one size and for errors of 3% of the concentration."""
+    monkeypatch.setattr("geonode.calibration.fit.FEWEST_LEVELS", 99)  # geonode takes no part
+    random = np.random.default_rng(1)
+    found = held_by_third(random, lambda c: 0.01 * (1 - share) + 0.03 * share * c, 150)
+    assert all(0.84 < one < 0.97 for one in found)  # of 200 each
+
+
+def test_a_choice_among_methods_does_not_make_intervals_too_short(monkeypatch):
+    """Of six levels with an interferent, methods are good by chance; nine of ten still hold."""
+    monkeypatch.setattr("geonode.calibration.fit.FEWEST_LEVELS", 13)
+    random, axis = np.random.default_rng(2), np.linspace(0, 1, 20)
+    held = []
+    for _ in range(60):
+        bands = np.exp(-(((axis - np.array([[0.3], [0.5]])) / 0.2) ** 2))
+        levels = np.append(np.linspace(0, 1, 6), random.uniform(0, 1, 3))
+        amounts = np.column_stack([levels, random.uniform(0, 0.5, 9)])
+        spectra = amounts @ bands + 0.01 * random.normal(size=(9, 20))
+        found = Calibration.of(spectra[:6], levels[:6]).estimate(spectra[6:])[1]
+        held.append((found[:, 0] <= levels[6:]) & (levels[6:] <= found[:, 1]))
+    assert 0.83 < np.mean(held) < 0.97  # of 180
