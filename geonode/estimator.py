@@ -18,15 +18,7 @@ from sklearn.utils.validation import (
 from geonode.calibration.fit import Calibration, curve_of
 from geonode.errors import SpectraError
 from geonode.estimation.posterior import Estimates
-from geonode.rows import columns_of, parameters_of, require_columns
-
-NAMES = {
-    "preset": "preset",
-    "device": "device",
-    "metric.seed": "seed",
-    "decoders.seed": "seed",
-}
-"""Parameters of the regressor by dotted key."""
+from geonode.rows import columns_of, require_columns
 
 
 class ConcentrationRegressor(RegressorMixin, BaseEstimator):
@@ -35,11 +27,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
     Args:
         method: "auto", or the key of a method: "straight_line", "line_over_c", "line_over_c2",
             "quadratic", "single_wavelength", "pcr", "pls" or "geonode".
-        preset: of geonode: "fast" (closed forms, no networks), "standard" or "thorough".
         offset: for geonode, whether spectra may differ from those of `fit` by a constant.
         scale: for geonode, whether they may differ by a factor close to 1.
-        seed: of first weights of geonode; "fast" has none.
-        device: where geonode trains: "auto", "cpu", "cuda" or "mps".
 
     Attributes:
         calibration_ (Calibration): all methods and their errors on samples left out.
@@ -56,18 +45,12 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         self,
         *,
         method: str = "auto",
-        preset: str = "fast",
         offset: bool = False,
         scale: bool = False,
-        seed: int = 0,
-        device: str = "auto",
     ) -> None:
         self.method = method
-        self.preset = preset
         self.offset = offset
         self.scale = scale
-        self.seed = seed
-        self.device = device
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> "ConcentrationRegressor":  # noqa: N803
         """Learn from measured spectra, and choose the method.
@@ -86,8 +69,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
             ValueError: an array is empty, negative or not finite, or not of these shapes.
             SpectraError: all concentrations are equal, or there is one wavelength that an offset
                 leaves nothing.
-            ParameterError: a parameter is of the wrong type or out of range.
-            DeviceError: the device is absent.
+            ParameterError: there is no such method, or it is geonode and takes no part.
         """
         columns = columns_of(X)
         X, y = validate_data(  # noqa: N806
@@ -99,8 +81,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         if groups is not None:
             groups = column_or_1d(groups)
             check_consistent_length(X, groups)
-        parameters = parameters_of(self, NAMES)
-        geonode = partial(curve_of, parameters=parameters, offset=self.offset, scale=self.scale)
+        geonode = partial(curve_of, offset=self.offset, scale=self.scale)
         self.calibration_ = Calibration.of(
             X, y.astype(np.float64), groups, method=self.method, geonode=geonode
         )

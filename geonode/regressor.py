@@ -15,7 +15,7 @@ that is left out, the chart and the metric networks are continued.
 
 import warnings
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -32,10 +32,16 @@ from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import Estimates, estimate
-from geonode.rows import axis_of, columns_of, fitted_model, parameters_of, require_columns
+from geonode.rows import (
+    axis_of,
+    columns_of,
+    fitted_model,
+    parameters_of,
+    require_columns,
+    series_of,
+)
+from geonode.spectra.chart import ChartName
 from geonode.spectra.table import FEWEST_LEVELS
-
-ChartName = Literal["linear", "log", "asinh"]
 
 AT_ONCE = 256  # concentrations
 
@@ -147,7 +153,9 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         called = columns_of(table)
         if called and isinstance(called[0], float):
             require_columns(table, known, "y")
-        model = fitted_model(parameters, concentrations, spectra, axis, FEWEST_LEVELS)
+        chart = parameters.spectra.chart, parameters.spectra.kappa
+        series = series_of(concentrations, spectra, axis, FEWEST_LEVELS, *chart)
+        model = fitted_model(series, parameters)
         self._set(model, called or known, one_dimensional=y.ndim == 1)
         return self
 

@@ -16,7 +16,7 @@ from geonode.devices.device import resolve
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.model import SpectralModel
 from geonode.series_fit import fit_series
-from geonode.spectra.chart import Chart
+from geonode.spectra.chart import Chart, ChartName
 from geonode.spectra.headers import wavelength
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
@@ -61,31 +61,30 @@ def parameters_of(estimator: BaseEstimator, names: Mapping[str, str]) -> Paramet
         raise ParameterError(where, names[first], given[first], error.expected) from error
 
 
-def fitted_model(
-    parameters: Parameters,
+def series_of(
     concentrations: Float[np.ndarray, "row"],
     spectra: Float[np.ndarray, "row wavelength"],
     wavelengths: ArrayLike | None,
     fewest: int,
-) -> SpectralModel:
-    """Model of rows; rows of one concentration are scans of one level, whose mean is learned from.
+    chart: ChartName = "linear",
+    kappa: float | None = None,
+) -> Series:
+    """Series of rows; rows of one concentration are scans of one level, which is their mean.
 
     Concentrations that differ by rounding alone are one.
 
     Args:
-        parameters: of the fit.
         concentrations: of the rows, none negative.
         spectra: theirs.
         wavelengths: axis values of the columns, ascending; None: 0, 1, 2, ...
         fewest: levels.
+        chart: of the concentrations.
+        kappa: as of `Chart.of`.
 
     Raises:
         SpectraError: there are too few or too many levels, the wavelengths do not fit the spectra,
             or the chart does not fit the levels.
-        DeviceError: the device is absent.
-        TrainingError: as `fit_series`.
     """
-    device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
     axis = axis_of(wavelengths, spectra.shape[1])
     levels, place = np.unique(without_rounding(concentrations), return_inverse=True)
     if not fewest <= len(levels) <= MOST_LEVELS:
@@ -97,8 +96,18 @@ def fitted_model(
     means = np.stack([of_level.mean(axis=0) for of_level in scans])
     labels = {"signal": "signal", "axis": "wavelength"}
     labels |= dict.fromkeys(("signal_unit", "axis_unit", "concentration_unit"), "1")
-    chart = Chart.of(parameters.spectra.chart, parameters.spectra.kappa, levels)
-    series = Series(levels, axis, means, chart, labels, Replicates.of(scans))
+    found = Chart.of(chart, kappa, levels)
+    return Series(levels, axis, means, found, labels, Replicates.of(scans))
+
+
+def fitted_model(series: Series, parameters: Parameters) -> SpectralModel:
+    """Model of all levels of a series.
+
+    Raises:
+        DeviceError: the device is absent.
+        TrainingError: as `fit_series`.
+    """
+    device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
     blocks = (parameters.inner, parameters.metric, parameters.decoders)
     learned, blend, _ = fit_series(series, blocks, device)
     return SpectralModel.of(series, learned, blend)

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from geonode.calibration.fit import FEWEST_LEVELS, Calibration, fast_parameters
+from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit, limits
 from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
 from geonode.decoders.blend import Prediction
+from geonode.defaults import default_parameters
 from geonode.errors import TrainingError
 from geonode.estimation.axis import on_axis, require_axis
 from geonode.estimation.curve import Curve
@@ -100,7 +101,8 @@ class CalibratedFile:
         found = Calibration.of(spectra, levels, method=method, scans=(of, scans), report=report)
         if found.curve is None or "geonode" not in found.sets:
             raise TrainingError(found.absent)
-        model = fitted_model(fast_parameters(), levels[of], scans, series.axis, FEWEST_LEVELS)
+        parameters = default_parameters({"preset": "fast", "device": "cpu"})
+        model = fitted_model(series, parameters)
         limit = limits(series, found, found.curve)
         return cls(source, series, found, model, found.curve, limit, [])
 

@@ -31,8 +31,8 @@ function curveOf(packed) {
       logarithm[node] += 2 * Math.log(f[at(j, j)]);
     }
   }
-  return {nodes, r, w, factors, logarithm, pairs, mass: packed.mass, freedom: packed.freedom,
-    tested: packed.tested, novelty: packed.novelty, rounding: packed.rounding,
+  return {nodes, r, w, factors, logarithm, pairs, inside: packed.inside, masses: packed.masses,
+    evidence: packed.evidence, law: packed.law, training: packed.training, novelty: packed.novelty, rounding: packed.rounding,
     axis: unpacked(packed.axis), concentrations: unpacked(packed.concentrations),
     edges: unpacked(packed.edges), basis: unpacked(packed.basis), scores: unpacked(packed.scores),
     prior: unpacked(packed.log_prior)};
@@ -68,31 +68,44 @@ function distancesTo(curve, scores) {
 }
 
 function posteriorOf(curve, distance) {
-  const found = distance.map((q, i) => -0.5 * (curve.logarithm[i]
-    + (curve.freedom + curve.r) * Math.log1p(q / curve.freedom)) + curve.prior[i]);
+  const [share, power, size] = curve.law;
+  const found = distance.map((q, i) => curve.prior[i]
+    - 0.5 * (share * curve.logarithm[i] + power * Math.log1p(q / size)));
   const most = found.reduce((one, other) => Math.max(one, other), -Infinity);
   const weights = found.map(value => Math.exp(value - most));
   const total = weights.reduce((sum, value) => sum + value, 0);
   return weights.map(value => value / total);
 }
 
-// Cells of the largest density that hold the mass of the curve together, as intervals.
+// Cells whose more likely cells have less probability than the mass of their side, as intervals.
 function setOf(curve, probability, density) {
   const order = [...density.keys()].sort((i, j) => density[j] - density[i] || i - j);
-  let held = 0, least = 0;
+  const taken = new Array(curve.nodes), [first, last] = curve.inside;
+  let likelier = 0;
   for (const place of order) {
-    held += probability[place];
-    least = density[place];
-    if (held >= curve.mass) break;
+    taken[place] = likelier < curve.masses[first <= place && place < last ? 0 : 1];
+    likelier += probability[place];
   }
   const intervals = [];
   for (let i = 0; i < curve.nodes; i++) {
-    if (density[i] < least) continue;
+    if (!taken[i]) continue;
     const start = i;
-    while (i + 1 < curve.nodes && density[i + 1] >= least) i++;
+    while (i + 1 < curve.nodes && taken[i + 1]) i++;
     intervals.push([curve.edges[start], curve.edges[i + 1]]);
   }
   return intervals;
+}
+
+// The most likely node between the levels, unless these have too little of the probability.
+function modeOf(curve, probability, density) {
+  const [first, last] = curve.inside, between = i => first <= i && i < last;
+  const held = probability.reduce((sum, value, i) => between(i) ? sum + value : sum, 0);
+  const side = held >= curve.evidence;
+  let best = -1;
+  density.forEach((value, i) => {
+    if (between(i) === side && (best < 0 || value > density[best])) best = i;
+  });
+  return curve.concentrations[best];
 }
 
 // Laws of chance
@@ -130,12 +143,8 @@ const tailOfF = (value, one, two) => incompleteBeta(two / (two + one * value), t
 
 // Of the distance to the curve and of what is in other directions, by Fisher's method.
 function pValue(curve, distance, other) {
-  const across = Math.max(1, curve.r - 1);
-  let nearest = Infinity;
-  for (let i = 0; i < curve.nodes; i++) {
-    if (curve.tested[0] <= i && i < curve.tested[1]) nearest = Math.min(nearest, distance[i]);
-  }
-  const near = tailOfF(nearest / across, across, curve.freedom);
+  const nearest = distance.reduce((one, other) => Math.min(one, other), Infinity);
+  const near = tailOfF(nearest / curve.r, 2, curve.training / 2 + 1);
   const [square, freedom, spectra] = curve.novelty;
   const fresh = tailOfF(other / Math.max(square, curve.rounding), freedom, freedom * spectra);
   const tiny = 2.2250738585072014e-308;
@@ -248,10 +257,8 @@ function estimateOf(curve, spectrum) {
   const probability = posteriorOf(curve, distance), density = Float64Array.from(probability);
   density[0] *= 2;
   density[curve.nodes - 1] *= 2;
-  let best = 0;
-  density.forEach((value, i) => { if (value > density[best]) best = i; });
   const p = pValue(curve, distance, other), shift = shiftOf(curve, spectrum);
-  return {mode: curve.concentrations[best], sets: setOf(curve, probability, density), p, shift,
+  return {mode: modeOf(curve, probability, density), sets: setOf(curve, probability, density), p, shift,
     fits: p >= MISFIT && shift === 0};
 }
 

@@ -9,15 +9,14 @@ from scipy.stats import binom
 
 from geonode.calibration.intervals import COVERAGE, ErrorLaw, intervals_left_out
 from geonode.calibration.verdict import NAMES, Verdict, chosen_without
-from geonode.config import Parameters
-from geonode.defaults import default_parameters
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate
 from geonode.progress import Progress, silent
-from geonode.rows import fitted_model
+from geonode.rows import series_of
 from geonode.scores.calibrations import CALIBRATIONS, Fitted, fitted, folds_of
 from geonode.spectra.table import without_rounding
+from geonode.training.folds import leave_one_out
 
 FEWEST_LEVELS = 3
 """Of a fold of geonode: as many as a series of four leaves."""
@@ -34,31 +33,20 @@ Sets = list[list[tuple[float, float]]]
 Scans = tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]
 
 
-def fast_parameters() -> Parameters:
-    """Parameters of geonode in closed forms, on the processor."""
-    return default_parameters({"preset": "fast", "device": "cpu"})
-
-
 def curve_of(
-    concentrations: Samples,
-    spectra: Spectra,
-    parameters: Parameters | None = None,
-    *,
-    offset: bool = False,
-    scale: bool = False,
+    concentrations: Samples, spectra: Spectra, *, offset: bool = False, scale: bool = False
 ) -> Curve:
     """Curve of geonode; samples of one concentration are scans of one level.
 
     Args:
         concentrations: of the samples.
         spectra: theirs.
-        parameters: of the fit; None: `fast_parameters`.
         offset: as of `Curve.of`.
         scale: as of `Curve.of`.
     """
-    given = parameters or fast_parameters()
-    model = fitted_model(given, concentrations, spectra, None, FEWEST_LEVELS)
-    return Curve.of(model, offset=offset, scale=scale, one_scan=True)
+    series = series_of(concentrations, spectra, None, FEWEST_LEVELS)
+    *_, whole = leave_one_out(len(series.concentrations))
+    return Curve.of(series, whole, offset=offset, scale=scale, one_scan=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +98,7 @@ class Calibration:
             concentrations: theirs, none negative, at least two different ones.
             groups: of samples that are left out together; None: those of one concentration.
             method: a key of `NAMES`, to estimate by; "auto": the simplest of the best.
-            geonode: `curve_of`, or with other parameters.
+            geonode: `curve_of`, or with other options.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
             report: called for every fold.
 

@@ -229,7 +229,7 @@ def curve_limit(series: Series, curve: Curve) -> Limit:
     name, unit = "geonode", series.labels["concentration_unit"]
     if series.concentrations[0] > 0:
         return Limit(name, "no blank was measured")
-    inside = curve.tested & (curve.concentrations > 0)
+    inside = curve.inside & (curve.concentrations > 0)
     places = curve.concentrations[inside]
     found = estimate(curve, curve.scores[inside] @ curve.basis)
     first_cell = float(curve.edges[1])

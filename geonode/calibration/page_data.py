@@ -15,7 +15,8 @@ from geonode.calibration.limits import line_limit
 from geonode.calibration.line import Line
 from geonode.calibration.tables import said_limit
 from geonode.calibration.verdict import NAMES, spans_decades
-from geonode.estimation.curve import Curve
+from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve
+from geonode.estimation.posterior import EVIDENCE
 from geonode.report.wording import number
 from geonode.scores.calibrations import Polynomial
 from geonode.spectra.series import labelled
@@ -55,15 +56,19 @@ def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[st
     entries = curve.covariances.matrices[:, lower[0], lower[1]]
     left, sizes, right = np.linalg.svd(entries, full_matrices=False)
     rank = int(np.sum(sizes > np.finfo(float).eps * sizes[0]))
-    tested = np.flatnonzero(curve.tested)
+    inside = np.flatnonzero(curve.inside)
+    first, last = int(inside[0]), int(inside[-1])
+    effective = min(DIRECTIONS, directions)
     return {
         "nodes": nodes,
         "directions": directions,
         "wavelengths": len(axis),
         "rank": rank,
-        "mass": curve.mass,
-        "freedom": int(curve.freedom[0]),
-        "tested": [int(tested[0]), int(tested[-1]) + 1],
+        "inside": [first, last + 1],
+        "masses": [curve.mass[first], curve.mass[0 if first else -1]],
+        "evidence": EVIDENCE,
+        "law": [effective / directions, FREEDOM + effective, FREEDOM * STRETCH],
+        "training": curve.training,
         "novelty": [curve.novelty.square, curve.novelty.freedom, curve.novelty.spectra],
         "rounding": np.finfo(float).eps * float(np.abs(curve.scores).max()) ** 2,
         "axis": packed(axis),

@@ -116,15 +116,21 @@ def estimate(
     else:
         _refuse(of_images, "an image, or no such option")
     model = _model(data, allow_offset, allow_scale)
-    allowed = {"offset": allow_offset, "scale": allow_scale, "one_scan": True}
+    curve_of = partial(
+        Curve.of,
+        model.series,
+        model.fold,
+        offset=allow_offset,
+        scale=allow_scale,
+        one_scan=True,
+    )
     if image:
         number: Format = cache_dtype or "float64"
-        curve = Curve.of(model.series, model.fold, **allowed)
-        _write_maps(file, out, curve, model.series, engine, batch_size, number)
+        _write_maps(file, out, curve_of(), model.series, engine, batch_size, number)
         return
     spectra = read_spectra(file, sheet_name=sheet)
     require_axis(model.series, spectra)
-    curve = Curve.of(model.series, model.fold, **allowed)
+    curve = curve_of()
     rows = _estimates(curve, model.series, spectra, out)
     if figure is not None:
         _draw(figure, model, curve, spectra, rows, scale=allow_scale)

@@ -34,6 +34,7 @@ from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes
+from geonode.storage.lineage import code_digest
 from geonode.storage.seal import UNSEALED, read_sealed, seal
 
 BATCH_SPECTRA = 64
@@ -110,7 +111,11 @@ def write_maps(
 def _fingerprint(curve: Curve, series: Series, image: Image, number: Format) -> str:
     """Hash of all inputs of the maps: model, image files and format."""
     found = hashlib.sha256(repr((number, image.axis.tolist(), series.axis.tolist())).encode())
-    for part in (getattr(curve, field.name) for field in fields(curve)):
+    found.update(code_digest().encode())
+    parts = [
+        getattr(part, field.name) for part in (curve, curve.covariances) for field in fields(part)
+    ]
+    for part in parts:
         found.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
     for file in sorted(image.path.rglob("*")):
         about = file.stat()

@@ -100,7 +100,8 @@ def read_prior(path: Path) -> Prior:
             if name.startswith("rule.")
         }
         rule.load_state_dict(state)
-        return Prior(rule.eval(), *(tensors[name].numpy() for name in CALIBRATED), provenance)
+        calibrated = {name: tensors[name].numpy() for name in CALIBRATED}
+        return Prior(rule.eval(), **calibrated, provenance=provenance)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CorruptArtifactError(path, f"holds no prior ({error!r:.80})") from error
 

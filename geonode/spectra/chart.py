@@ -8,6 +8,8 @@ from jaxtyping import Float
 
 from geonode.errors import SpectraError
 
+ChartName = Literal["linear", "log", "asinh"]
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -59,7 +61,7 @@ class Chart:
     @classmethod
     def of(
         cls,
-        kind: Literal["linear", "log", "asinh"],
+        kind: ChartName,
         kappa: float | None,
         concentrations: Float[np.ndarray, "concentration"],
     ) -> "Chart":
