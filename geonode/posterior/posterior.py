@@ -162,9 +162,12 @@ class MetricPosterior:
         # Squared errors are sums over wavelengths of spectra divided by their largest value.
         expected = expected.view_as(places) / self.wavelengths
         average, covariance = self._moments(found, weights)
-        mean_square = (covariance * self.fitted.gram[:, None]).sum((2, 3)) / self.wavelengths
-        smallest = torch.finfo(mean_square.dtype).tiny
-        size = (1 - EVEN) * expected / mean_square.clamp(min=smallest)
+        products = covariance * self.fitted.gram[:, None]
+        mean_square = products.sum((2, 3)) / self.wavelengths
+        # Of exact spectra it is rounding alone, or zero.
+        number = torch.finfo(products.dtype)
+        rounding = number.eps * products.abs().sum((2, 3)) / self.wavelengths + number.tiny
+        size = (1 - EVEN) * expected / mean_square.maximum(rounding)
         covariance = covariance * size[..., None, None]
         # Far beyond all levels numbers overflow; the result is NaN then.
         finite = torch.isfinite(covariance).all(-1).all(-1)[..., None, None]

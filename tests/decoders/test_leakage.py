@@ -224,8 +224,12 @@ def anywhere(measured, learned, blend):
     said = []
     for fold in OUTER[: len(NOISE)]:
         model = SpectralModel(measured, learned, blend, fold)
-        curve = Curve.of(model)
-        numbers = (curve.scores @ curve.basis, curve.log_determinant, curve.novelty.square)
+        curve = Curve.of(measured, fold)
+        numbers = (
+            curve.scores @ curve.basis,
+            curve.covariances.log_determinant,
+            curve.novelty.square,
+        )
         parts = (model.predict(places).scale, *map(np.asarray, numbers))
         said.append(np.concatenate([part.ravel() for part in parts]))
     return np.stack(said)

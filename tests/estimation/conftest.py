@@ -12,7 +12,7 @@ def model(trained):
 
 @pytest.fixture(scope="session")
 def curve(model):
-    return Curve.of(model)
+    return Curve.of(model.series, model.fold)
 
 
 @pytest.fixture(autouse=True)

@@ -1,14 +1,13 @@
-"""Models whose predictions are a formula."""
-
-from dataclasses import dataclass
+"""Curves and models whose predictions are a formula."""
 
 import numpy as np
 
-from geonode.decoders.blend import Blend, Prediction
-from geonode.decoders.calibration import PROBABILITIES, Calibration
+from geonode.decoders.blend import Blend
 from geonode.decoders.posterior_decoder import PosteriorDecoders
-from geonode.decoders.predicted import Predicted
+from geonode.estimation.covariances import Covariances
+from geonode.estimation.curve import Curve, Novelty
 from geonode.estimation.model import SpectralModel
+from geonode.estimation.range import NODES
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
@@ -17,72 +16,6 @@ from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
 from geonode.training.folds import leave_one_out
 from tests.geometry.small_series import LABELS
-
-
-@dataclass(frozen=True)
-class Known(SpectralModel):
-    """Predicts by a formula of the concentration, with the same factors everywhere."""
-
-    formula: object = None
-    rows: object = None
-
-    def predict(self, concentrations):
-        spectra = self.formula(concentrations)
-        factors = np.broadcast_to(self.rows, (len(spectra), *self.rows.shape))
-        predicted = Predicted(spectra, factors)
-        return Prediction(predicted, predicted.deviation, None)
-
-
-def of_fold(kind, levels, signal, blend, chart, fold, *others):
-    """A model of one fold of a series, with an untrained metric of every fold on one chart."""
-    series = Series(levels, np.linspace(400, 700, signal.shape[1]), signal, chart, LABELS)
-    folds = leave_one_out(len(levels))
-    network = Perceptron.initial(SIZES, [(0,)] * len(folds))
-    return kind(series, LearnedMetrics(network, [chart] * len(folds)), blend, folds[fold], *others)
-
-
-def known(formula, levels, errors, rows=None, chart=None, fold=-1, inside=None):
-    """A model of a formula.
-
-    Args:
-        formula: spectra (target, wavelength) of concentrations.
-        levels: concentrations of the series, whose spectra are exact.
-        errors: made inside every fold, one row a level.
-        rows: factors of the covariance of the predictions; none.
-        chart: linear.
-        fold: the last.
-        inside: calibration set inside the training range; outside, all levels calibrate.
-    """
-    levels = np.asarray(levels, dtype=float)
-    signal, count = formula(levels), len(levels)
-    chart = chart or Chart.of("linear", None, levels)
-    calibration_set = np.ones((count + 1, 2, count), dtype=bool)
-    if inside is not None:
-        calibration_set[:, 0] = np.isin(np.arange(count), inside)
-    calibration = Calibration(
-        np.zeros((count + 1, 2, signal.shape[1])),
-        np.zeros((count + 1, 2, len(PROBABILITIES))),
-        np.tile(errors, (count + 1, 1, 1)),
-        calibration_set,
-    )
-    blend = Blend({}, np.ones((count + 1, 1)), calibration, np.arange(2), signal.shape[1])
-    rows = np.zeros((1, signal.shape[1])) if rows is None else rows
-    return of_fold(Known, levels, signal, blend, chart, fold, formula, rows)
-
-
-def learned(levels, signal, fold=-1):
-    """The model of a posterior over metrics.
-
-    Args:
-        levels: concentrations of the series.
-        signal: its spectra.
-        fold: the last.
-    """
-    count, width = signal.shape
-    decoders = {"posterior": PosteriorDecoders(packaged_prior())}
-    blend = Blend(decoders, np.ones((count + 1, 1)), None, np.arange(2), width)
-    return of_fold(SpectralModel, levels, signal, blend, Chart.of("linear", None, levels), fold)
-
 
 W = np.linspace(0, 1, 40)
 LEVELS = [0.0, 10.0, 20.0, 30.0, 40.0, 60.0]
@@ -107,3 +40,62 @@ def holds(intervals, concentration):
 def noise(count, size, seed=0):
     """Errors without direction, one row each."""
     return size * np.random.default_rng(seed).normal(size=(count, len(W)))
+
+
+def series_of(levels, signal):
+    """A series of some levels on a linear chart."""
+    levels = np.asarray(levels, dtype=float)
+    axis = np.linspace(400, 700, signal.shape[1])
+    return Series(levels, axis, signal, Chart.of("linear", None, levels), LABELS)
+
+
+def whole(series):
+    """The fold that leaves nothing out."""
+    return leave_one_out(len(series.concentrations))[-1]
+
+
+def learned(levels, signal):
+    """The model of a posterior over metrics."""
+    series, count = series_of(levels, signal), len(levels)
+    decoders = {"posterior": PosteriorDecoders(packaged_prior())}
+    blend = Blend(decoders, np.ones((count + 1, 1)), None, np.arange(2), signal.shape[1])
+    network = Perceptron.initial(SIZES, [(0,)] * (count + 1))
+    return SpectralModel.of(series, LearnedMetrics(network, [series.chart] * (count + 1)), blend)
+
+
+def curve_by(formula, covariance, inside=(10.0, 50.0), masses=(0.9, 0.9), offset=False):
+    """The curve of a formula from 0 to 60, with even nodes and prior.
+
+    Args:
+        formula: spectra (target, wavelength) of concentrations.
+        covariance: S (direction, direction) of all nodes, in any directions, as rows (row,
+            wavelength) whose outer products add up to it.
+        inside: ends of the levels.
+        masses: between them and beyond.
+        offset: whether a constant is allowed.
+    """
+    nodes, width = np.linspace(0, 60, NODES), 60 / (NODES - 1)
+    edges = np.concatenate([[0], (nodes[1:] + nodes[:-1]) / 2, [60]])
+    spectra = formula(nodes)
+    if offset:
+        spectra = spectra - spectra.mean(axis=1, keepdims=True)
+        covariance = covariance - covariance.mean(axis=1, keepdims=True)
+    _, sizes, right = np.linalg.svd(spectra, full_matrices=False)
+    basis = right[sizes > 1e-6 * sizes[0]]
+    rows = covariance @ basis.T
+    both = np.repeat((rows.T @ rows)[None], 2, axis=0)
+    places, terms = np.linspace(0, 1, NODES), np.zeros((NODES, 1, len(basis)))
+    between = (nodes >= inside[0]) & (nodes <= inside[1])
+    return Curve(
+        nodes,
+        edges,
+        between,
+        basis,
+        spectra @ basis.T,
+        Covariances.of(both, np.array([0.0, 1.0]), places, terms),
+        np.log(np.diff(edges) / width),
+        6,
+        Novelty(1e-4, 5.0, 6),
+        offset,
+        np.where(between, *masses),
+    )

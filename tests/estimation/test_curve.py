@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from geonode.decoders.posterior_decoder import PosteriorDecoders
-from geonode.errors import TrainingError
-from geonode.estimation.curve import SCALE_DEVIATION, Curve, Novelty
+from geonode.decoders.predicted import EXPECTED
+from geonode.estimation.curve import OTHERWISE, SCALE_DEVIATION, SHARED, Curve, Novelty
 from geonode.estimation.posterior import estimate
-from geonode.estimation.range import NODES
+from geonode.estimation.range import NODES, knots_over_range
 from geonode.posterior.prior import packaged_prior
-from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
-from tests.estimation.known import LEVELS, W, bent, holds, known, learned, noise, straight
+from geonode.training.folds import leave_one_out
+from tests.estimation.known import LEVELS, W, bent, holds, noise, series_of, straight, whole
 
-ERRORS = noise(6, 0.01)
+SERIES = series_of(LEVELS, bent(LEVELS) + noise(6, 0.01))
 
 
 def projector(spectra, constant=True):
@@ -22,101 +22,84 @@ def projector(spectra, constant=True):
     return np.linalg.pinv(rows) @ rows
 
 
-def covariance_by_hand(errors, signal, basis, rows, offset=False):
-    """S = D + R in the directions of a basis, from their definitions."""
-    known_parts = []
-    for level, error in enumerate(errors):
-        others = np.delete(signal, level, axis=0)
-        known_parts.append(error @ projector(others, constant=not offset))
-    parts = np.array(known_parts) @ basis.T
-    square = np.mean(np.sum(parts**2, axis=1))
-    moment = (parts.T @ parts + square * np.eye(len(basis))) / (len(parts) + 1)
-    return moment + basis @ rows.T @ rows @ basis.T
-
-
 def test_directions_are_those_of_the_training_spectra_and_a_constant():
-    model = known(straight, LEVELS, ERRORS)
-    curve = Curve.of(model)
+    exact = series_of(LEVELS, straight(LEVELS))
+    curve = Curve.of(exact, whole(exact))
     assert curve.basis.shape == (2, len(W))  # the peak and the constant
     np.testing.assert_allclose(curve.basis @ curve.basis.T, np.eye(2), atol=1e-12)
-    np.testing.assert_allclose(curve.basis.T @ curve.basis, projector(straight(LEVELS)), atol=1e-9)
-    np.testing.assert_allclose(curve.scores @ curve.basis, straight(curve.concentrations))
+    np.testing.assert_allclose(curve.basis.T @ curve.basis, projector(exact.signal), atol=1e-9)
+    predicted = PosteriorDecoders(packaged_prior()).predict(
+        whole(exact), exact, curve.concentrations[[100, 700]], None
+    )
+    found = curve.scores[[100, 700]] @ curve.basis
+    np.testing.assert_allclose(found, predicted.spectra, atol=1e-4)
 
 
-def test_nodes_are_even_on_the_chart_and_cells_share_it_out():
-    chart = Chart.of("asinh", 5.0, np.array(LEVELS))
-    curve = Curve.of(known(straight, LEVELS, ERRORS, chart=chart))
+def test_cells_share_the_range_out_between_them():
+    curve = Curve.of(SERIES, whole(SERIES))
     assert len(curve.concentrations) == NODES
-    steps = np.diff(chart.position(curve.concentrations))
-    np.testing.assert_allclose(steps, steps[0], rtol=1e-6)
-    cells = np.diff(chart.position(curve.edges))
-    np.testing.assert_allclose(cells[1:-1], steps[0], rtol=1e-6)
-    np.testing.assert_allclose(cells[[0, -1]], steps[0] / 2, rtol=1e-6)
-    assert (curve.edges[0], curve.edges[-1]) == (0.0, 60.0)
     assert (curve.edges[:-1] <= curve.concentrations).all()
     assert (curve.concentrations <= curve.edges[1:]).all()
+    between = (curve.concentrations >= 0) & (curve.concentrations <= 60)
+    np.testing.assert_array_equal(curve.inside, between)
 
 
 @pytest.mark.parametrize(("offset", "scale"), [(False, False), (False, True), (True, True)])
-def test_covariances_are_disagreement_and_errors(offset, scale):
-    rows = noise(3, 0.02, seed=5)
-    if offset:  # a constant is of no account, so nor is that part of any spectrum
-        shape = lambda c: bent(c) - bent(c).mean(axis=1, keepdims=True)  # noqa: E731
-        errors = ERRORS - ERRORS.mean(axis=1, keepdims=True)
-    else:
-        shape, errors = bent, ERRORS
-    curve = Curve.of(known(bent, LEVELS, ERRORS, rows=rows), offset=offset, scale=scale)
-    expected = covariance_by_hand(errors, shape(LEVELS), curve.basis, rows, offset)
-    for node in (0, 300, 1024):
-        mean = curve.basis @ shape(curve.concentrations[[node]])[0]
-        np.testing.assert_allclose(curve.scores[node], mean, atol=1e-6)
-        across = np.diff(shape(curve.edges[[node, node + 1]]), axis=0) @ curve.basis.T
-        whole = expected + scale * SCALE_DEVIATION**2 * np.outer(mean, mean)
-        whole += across.T @ across / 12
-        factor = np.linalg.inv(curve.inverse[node])
-        np.testing.assert_allclose(factor @ factor.T, whole, rtol=1e-5, atol=1e-9)
-        determinant = np.linalg.slogdet(whole)[1]
-        assert curve.log_determinant[node] == pytest.approx(determinant, abs=1e-4)
-    assert (curve.freedom == 7).all()
+def test_covariances_are_of_the_posterior_and_of_the_residuals(offset, scale):
+    """S at the knots from its definition, in all wavelengths."""
+    fold, levels = whole(SERIES), SERIES.concentrations
+    curve = Curve.of(SERIES, fold, offset=offset, scale=scale)
+    predicted = PosteriorDecoders(packaged_prior()).predict(
+        fold, SERIES, knots_over_range(levels), None
+    )
+    remove = np.full((len(W), len(W)), 1 / len(W)) if offset else np.zeros((len(W), len(W)))
+    basis = curve.basis @ (np.eye(len(W)) - remove)
+    directions = len(basis)
+    residuals = predicted.residuals.spectra @ basis.T
+    size = predicted.residuals.square * len(W) / directions
+    own = sum(np.outer(one, one) / its for one, its in zip(residuals, size, strict=True))
+    span = basis @ projector(SERIES.signal @ (np.eye(len(W)) - remove), False) @ basis.T
+    for knot in (3, 16, 30):
+        rows = predicted.factors[knot] @ curve.basis.T
+        of_posterior = rows.T @ rows + predicted.even[knot] * np.eye(directions)
+        mean = np.trace(of_posterior) / directions
+        even = mean * (span + OTHERWISE * np.eye(directions))
+        expected = EXPECTED * ((1 - SHARED) * of_posterior + SHARED * even) + mean * own
+        expected /= EXPECTED + len(levels)
+        np.testing.assert_allclose(
+            curve.covariances.at_knots[knot], expected, rtol=1e-4, atol=1e-6 * mean
+        )
+    node = 300
+    across = curve.scores[[node - 1, node + 1]]
+    terms = [(across[1] - across[0]) / 2 / 12**0.5]
+    terms += [SCALE_DEVIATION * curve.scores[node]] * scale
+    np.testing.assert_allclose(curve.covariances.terms[node], terms, rtol=1e-9, atol=1e-12)
 
 
-def test_what_is_outside_of_the_training_range_uses_all_errors():
-    errors = ERRORS * np.array([10, 1, 1, 1, 1, 10.0])[:, None]
-    model = known(straight, LEVELS, errors, fold=0, inside=[2, 3, 4])
-    curve = Curve.of(model)
-    outside = curve.concentrations < 10
-    assert 0 < outside.sum() < len(outside)
-    np.testing.assert_array_equal(curve.freedom, np.where(outside, 7, 4))
-    widths = curve.log_determinant
-    assert widths[outside].min() > widths[~outside].max()
+def test_large_residuals_in_a_direction_make_that_direction_count_less():
+    generator, bands = np.random.default_rng(3), np.exp(-(((W - 0.8) / 0.05) ** 2))
+    levels = np.linspace(0, 60, 9)
+    disturbed = straight(levels) + 0.05 * generator.normal(size=(9, 1)) * bands
+    curves = [
+        Curve.of(one, whole(one))
+        for one in (
+            series_of(levels, straight(levels) + noise(9, 1e-3)),
+            series_of(levels, disturbed),
+        )
+    ]
+    shares = []
+    for curve in curves:
+        covariance = curve.covariances.matrices[NODES // 2]
+        direction = curve.basis @ bands / np.linalg.norm(bands)
+        shares.append(direction @ covariance @ direction / np.trace(covariance))
+    assert shares[1] > 2 * shares[0]
 
 
 def test_exact_predictions_have_a_smallest_error():
-    curve = Curve.of(known(straight, LEVELS, 0 * ERRORS))
-    assert np.isfinite(curve.inverse).all()
-    assert np.isfinite(curve.log_determinant).all()
-
-
-def test_without_inner_folds_nothing_says_how_far_a_spectrum_is_off():
-    model = known(straight, LEVELS, ERRORS)
-    object.__setattr__(model.blend, "calibration", None)
-    with pytest.raises(TrainingError, match=r"inner.members 0, expected 1 or more"):
-        Curve.of(model)
-
-
-class Unused(PosteriorDecoders):
-    def predict(self, *_):
-        raise AssertionError
-
-
-def test_a_blend_estimates_by_its_posterior_alone():
-    alone = learned(np.array(LEVELS), straight(LEVELS) + noise(len(LEVELS), 0.01))
-    weights = np.full((len(LEVELS) + 1, 2), 0.5)
-    decoders = {"path": Unused(packaged_prior()), **alone.blend.decoders}
-    blend = replace(alone.blend, decoders=decoders, weights=weights)
-    found, expected = (Curve.of(model) for model in (replace(alone, blend=blend), alone))
-    for name, part in vars(expected).items():
-        np.testing.assert_equal(getattr(found, name), part)
+    exact = series_of(LEVELS, straight(LEVELS))
+    curve = Curve.of(exact, whole(exact))
+    assert np.isfinite(curve.covariances.log_determinant).all()
+    assert np.isfinite(curve.covariances.white).all()
 
 
 # novelty
@@ -140,15 +123,13 @@ def test_sizes_that_differ_leave_little_freedom_and_no_novelty_is_none():
 
 def test_novelty_is_what_the_others_do_not_have():
     """Of a curve that all lies in two directions, none; of noise, that of each spectrum."""
-    assert Curve.of(known(straight, LEVELS, ERRORS)).novelty.square < 1e-20
-    scatter = noise(6, 0.01, seed=3)
-    noisy = lambda c: straight(c) + scatter[: len(c)]  # noqa: E731
-    model = known(noisy, LEVELS, ERRORS)
-    object.__setattr__(model, "formula", straight)
-    found = Curve.of(model).novelty
+    exact = series_of(LEVELS, straight(LEVELS))
+    assert Curve.of(exact, whole(exact)).novelty.square < 1e-20
+    noisy = series_of(LEVELS, straight(LEVELS) + noise(6, 0.01, seed=3))
+    found = Curve.of(noisy, whole(noisy)).novelty
     apart = [
-        np.sum((row - row @ projector(np.delete(model.series.signal, k, axis=0))) ** 2)
-        for k, row in enumerate(model.series.signal)
+        np.sum((row - row @ projector(np.delete(noisy.signal, k, axis=0))) ** 2)
+        for k, row in enumerate(noisy.signal)
     ]
     assert found.square == pytest.approx(np.mean(apart))
     assert found.spectra == 6
@@ -166,11 +147,9 @@ def scanned(seed, count=6):
         reading = 0.02 * generator.normal(size=(number, len(W)))
         return straight(np.full(number, concentration)) + offset + reading
 
-    levels = np.array(LEVELS)
-    of_levels = [scans(level, count) for level in levels]
-    model = learned(levels, np.stack([part.mean(axis=0) for part in of_levels]))
-    series = replace(model.series, replicates=Replicates.of(of_levels))
-    return replace(model, series=series), scans
+    of_levels = [scans(level, count) for level in LEVELS]
+    series = series_of(LEVELS, np.stack([part.mean(axis=0) for part in of_levels]))
+    return replace(series, replicates=Replicates.of(of_levels)), scans
 
 
 @pytest.mark.slow
@@ -178,12 +157,12 @@ def test_single_scans_fit_as_their_replicates_vary():
     """A single scan has six times the variance of the means that the series consists of."""
     fits, fit_as_means, held = [], [], []
     for seed in range(8):
-        model, scans = scanned(seed)
+        series, scans = scanned(seed)
         truths = np.linspace(5, 55, 8)
         spectra = np.concatenate([scans(truth, 1) for truth in truths])
-        found = estimate(Curve.of(model, one_scan=True), spectra)
+        found = estimate(Curve.of(series, whole(series), one_scan=True), spectra)
         fits += found.fits.tolist()
-        fit_as_means += estimate(Curve.of(model), spectra).fits.tolist()
+        fit_as_means += estimate(Curve.of(series, whole(series)), spectra).fits.tolist()
         held += map(holds, found.sets, truths)
     assert np.mean(fits) >= 0.95
     assert np.mean(fit_as_means) < 0.7
@@ -191,14 +170,48 @@ def test_single_scans_fit_as_their_replicates_vary():
 
 
 def test_the_covariance_of_a_scan_is_that_of_a_mean_and_the_excess():
-    model, _ = scanned(0)
-    mean, scan = Curve.of(model), Curve.of(model, one_scan=True)
-    rows = model.series.replicates.excess(np.arange(6)) @ mean.basis.T
-    for node in (0, 500, 1024):
-        of_mean, of_scan = (np.linalg.inv(curve.inverse[node]) for curve in (mean, scan))
-        expected = of_mean @ of_mean.T + rows.T @ rows
-        np.testing.assert_allclose(of_scan @ of_scan.T, expected, rtol=1e-8, atol=1e-12)
+    series, _ = scanned(0)
+    mean, scan = (Curve.of(series, whole(series), one_scan=one) for one in (False, True))
+    rows = series.replicates.excess(np.arange(6)) @ mean.basis.T
+    constant, proportional = series.replicates.growth(np.arange(6), series.concentrations)
+    knots = knots_over_range(series.concentrations)
+    for knot in (0, 15, 31):
+        grown = (constant + proportional * knots[knot] ** 2) * rows.T @ rows
+        expected = mean.covariances.at_knots[knot] + grown
+        found = scan.covariances.at_knots[knot]
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-12)
     assert scan.novelty.square > 3 * mean.novelty.square
+
+
+@pytest.mark.slow
+def test_sets_hold_in_every_third_where_errors_grow_with_the_concentration():
+    """Separate preparations with an error of 3% each: a scan of 50 is as wrong as five of 10."""
+    generator, thirds = np.random.default_rng(0), {0: [], 1: [], 2: []}
+
+    def scans(concentration, number):
+        prepared = concentration * (1 + 0.03 * generator.normal(size=number))
+        return straight(prepared) + 5e-4 * generator.normal(size=(number, len(W)))
+
+    for _ in range(12):
+        of_levels = [scans(level, 4) for level in LEVELS]
+        series = series_of(LEVELS, np.stack([part.mean(axis=0) for part in of_levels]))
+        series = replace(series, replicates=Replicates.of(of_levels))
+        truths = generator.uniform(0, 60, 45)
+        spectra = np.concatenate([scans(truth, 1) for truth in truths])
+        found = estimate(Curve.of(series, whole(series), one_scan=True), spectra)
+        for truth, intervals in zip(truths, found.sets, strict=True):
+            thirds[min(int(truth // 20), 2)].append(holds(intervals, truth))
+    for held in thirds.values():
+        assert 0.83 <= np.mean(held) <= 0.99
+
+
+def test_a_curve_reads_nothing_of_the_left_out_spectrum():
+    for fold in leave_one_out(6)[:-1]:
+        changed = SERIES.signal.copy()
+        changed[fold.index] = 7.0
+        one, other = (Curve.of(series, fold) for series in (SERIES, series_of(LEVELS, changed)))
+        np.testing.assert_array_equal(one.scores, other.scores)
+        np.testing.assert_array_equal(one.covariances.matrices, other.covariances.matrices)
 
 
 @pytest.mark.parametrize("size", [0.1, 10.0])

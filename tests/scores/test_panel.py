@@ -108,8 +108,8 @@ def estimates_kept(patch):
     """Estimates that the panel makes, which take most of the time."""
     made = []
 
-    def estimate(model, report):
-        made.append(estimate_left_out(model, report))
+    def estimate(series, report):
+        made.append(estimate_left_out(series, report))
         return made[-1]
 
     patch.setattr("geonode.scores.panel_scores.estimate_left_out", estimate)

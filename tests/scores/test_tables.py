@@ -7,7 +7,7 @@ import pytest
 
 from geonode.scores.estimation import estimate_left_out
 from geonode.scores.tables import metric_csv, posterior_csv, predictions_csv
-from tests.estimation.known import LEVELS, bent, known, noise
+from tests.estimation.known import LEVELS, bent, noise, series_of
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -31,7 +31,7 @@ def test_one_row_for_every_level_and_wavelength():
 
 
 def test_the_table_has_the_posterior_of_every_level():
-    found = estimate_left_out(known(bent, LEVELS, noise(6, 0.01)))
+    found = estimate_left_out(series_of(LEVELS, bent(LEVELS) + noise(6, 0.01)))
     rows = list(csv.DictReader(io.StringIO(posterior_csv(found))))
     assert {row["level"] for row in rows} == {"0", "10", "20", "30", "40", "60"}
     for key, parts in (("concentration", found.concentrations), ("density", found.densities)):
@@ -39,6 +39,9 @@ def test_the_table_has_the_posterior_of_every_level():
         np.testing.assert_allclose(read, np.concatenate(parts), rtol=1e-5)
 
 
-def test_without_estimates_there_is_the_header_alone():
-    assert posterior_csv(None) == "level,concentration,density\n"
-    assert metric_csv(known(bent, LEVELS, noise(6, 0.01))) == "concentration,sqrt_g,deviation\n"
+@pytest.mark.usefixtures("unchecked")
+def test_without_a_posterior_there_is_no_metric_but_the_header():
+    model = SimpleNamespace(
+        series=series_of(LEVELS, bent(LEVELS)), has_posterior=False, predict=None
+    )
+    assert metric_csv(model) == "concentration,sqrt_g,deviation\n"
