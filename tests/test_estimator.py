@@ -145,6 +145,17 @@ def test_groups_are_left_out_together():
     assert pls.scores.rmsep == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=0.3)
 
 
+def test_where_two_concentrations_look_alike_sets_have_both():
+    """Of a signal that rises and falls no method estimates a level that is left out."""
+    levels = np.array([0.0, 10.0, 20.0, 40.0, 50.0, 60.0])
+    spectra = beer.spectra_at(10 - (levels - 30) ** 2 / 90)
+    found = ConcentrationRegressor().fit(spectra, levels)
+    assert found.calibration_.verdict.chosen is None
+    assert found.method_ == "geonode"
+    (parts,) = found.predict_set(spectra[[1]])
+    assert [any(low <= level <= high for low, high in parts) for level in (10, 50)] == [True, True]
+
+
 def test_two_concentrations_are_a_line_of_unknown_error():
     found = ConcentrationRegressor().fit(X[:4], Y[:4])
     values, ends = found.predict(X[:4], return_interval=True)
