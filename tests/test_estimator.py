@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +11,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from geonode import ConcentrationRegressor
-from geonode.calibration.fit import fast_parameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
-from geonode.rows import fitted_model
+from geonode.rows import series_of
 from geonode.training.folds import leave_one_out
 from tests.calibration import beer
 
@@ -44,7 +42,7 @@ def test_unknown_spectra_are_estimated_with_sets_that_hold_them(fitted):
 
 
 def test_scans_of_a_level_are_its_replicates():
-    series = fitted_model(fast_parameters(), Y, X, None, 3).series
+    series = series_of(Y, X, None, 3)
     np.testing.assert_array_equal(series.concentrations, beer.LEVELS)
     np.testing.assert_allclose(series.signal, [scans.mean(axis=0) for scans in SCANS])
     expected = np.sqrt(np.mean([scans.var(axis=0, ddof=1) for scans in SCANS], axis=0))
@@ -55,9 +53,9 @@ def test_leaving_a_level_out_is_what_the_pipeline_does():
     # One scan a level: the mean is the scan.
     means = np.stack([scans.mean(axis=0) for scans in SCANS])
     whole = ConcentrationRegressor(method="geonode").fit(means, beer.LEVELS).calibration_
-    model = fitted_model(fast_parameters(), beer.LEVELS, means, None, 3)
+    series = series_of(beer.LEVELS, means, None, 3)
     fold = leave_one_out(len(means))[2]
-    curve = Curve.of(replace(model, fold=fold), one_scan=True)
+    curve = Curve.of(series, fold, one_scan=True)
     kept = list(fold.training)
     left_out = ConcentrationRegressor().fit(means[kept], beer.LEVELS[kept]).estimate(means[[2]])
     expected = estimate(curve, means[[2]]).mode
@@ -175,7 +173,6 @@ def test_columns_of_other_numbers_are_refused(shifted):
 @pytest.mark.parametrize(
     ("changes", "spectra", "levels", "error", "message"),
     [
-        ({"preset": "slow"}, X, Y, ParameterError, "ConcentrationRegressor: preset: found 'slow'"),
         ({"offset": True}, X[:, :1], Y, SpectraError, "one wavelength"),
         ({}, X, Y - 1, ValueError, "Negative values"),
         ({}, X[:2], Y[:2], SpectraError, "found 1 different concentration in 2 samples"),
