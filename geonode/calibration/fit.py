@@ -119,7 +119,7 @@ class Calibration:
         except (SpectraError, TrainingError, ArithmeticError, np.linalg.LinAlgError) as error:
             absent = f"geonode takes no part: {error}"
         verdict = Verdict.of(concentrations, estimates)
-        chosen = verdict.used.key if method == "auto" else method
+        chosen = _chosen(method, verdict, sets)
         if chosen not in estimates:
             raise ParameterError("calibration", "method", chosen, f"another: {absent}")
         if chosen in found:
@@ -166,14 +166,13 @@ class Calibration:
 
     def held(self, method: str) -> Bool[np.ndarray, "sample"]:
         """Whether the intervals of a method of `sets` hold the samples left out."""
-        pairs = zip(self.concentrations, self.sets[method], strict=True)
-        return np.array([any(low <= c <= high for low, high in parts) for c, parts in pairs])
+        return _held(self.concentrations, self.sets[method])
 
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before using the chosen method; each is a sentence."""
         found, held = [], self.held(self.method)
-        if binom.cdf(held.sum(), len(held), COVERAGE) < UNLIKELY:
+        if _are_few(held):
             found.append(
                 f"Warning: {held.sum()} of {len(held)} known levels inside their interval; about "
                 f"{COVERAGE * len(held):.0f} expected."
@@ -210,6 +209,30 @@ def _required_groups(
             f"found 1 different concentration in {len(spectra)} samples, expected two or more"
         )
     return np.unique(levels if groups is None else groups, return_inverse=True)[1]
+
+
+def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets]) -> str:
+    """Key of the method that estimates.
+
+    If none counts, it is geonode if its sets hold: where spectra of two concentrations are alike,
+    all point estimates fail, and its sets have both.
+    """
+    if method != "auto":
+        return method
+    if verdict.chosen is None and "geonode" in sets:
+        return verdict.best.key if _are_few(_held(verdict.levels, sets["geonode"])) else "geonode"
+    return verdict.used.key
+
+
+def _held(true: np.ndarray, sets: Sets) -> np.ndarray:
+    """Whether sets hold the true concentrations."""
+    pairs = zip(true, sets, strict=True)
+    return np.array([any(low <= one <= high for low, high in parts) for one, parts in pairs])
+
+
+def _are_few(held: np.ndarray) -> bool:
+    """Whether so few sets that hold are unlikely if nine of ten should."""
+    return bool(binom.cdf(held.sum(), len(held), COVERAGE) < UNLIKELY)
 
 
 def _by_geonode(
