@@ -76,7 +76,7 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         members: independent metrics and decoders of every fold.
         epochs: of training, of metrics as of decoders.
         inner_members: models of every fold inside a fold; 0: no inner folds: a blend is then the
-            posterior alone, and "path" has no calibrated deviation and no `estimate`.
+            posterior alone, and "path" has no calibrated deviation.
         seed: of the first weights. The same seed and data give the same fit on the same machine.
         device: where to train: "auto", "cpu", "cuda" or "mps".
 
@@ -222,7 +222,7 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             ValueError: the spectra are empty, not finite or of another shape.
             SpectraError: they have other wavelengths or columns of other names, or one alone, of
                 which an offset leaves none.
-            TrainingError: there are no inner folds.
+            TrainingError: as `Curve.of`.
         """
         check_is_fitted(self)
         given = check_array(

@@ -251,7 +251,7 @@ def test_the_project_knows_no_parameter_file_but_in_its_commands(file):
     assert ("params.yaml" in text) == (file in {"stages/paths.py", "geonode/commands/common.py"})
 
 
-LONGEST_FUNCTION = 50  # lines, signature and docstring included
+LONGEST_FUNCTION = 80  # lines, signature and docstring included
 
 
 @pytest.mark.parametrize("file", LIBRARY + STAGES)

@@ -31,7 +31,7 @@ function curveOf(packed) {
       logarithm[node] += 2 * Math.log(f[at(j, j)]);
     }
   }
-  return {nodes, r, w, factors, logarithm, pairs, inside: packed.inside, masses: packed.masses,
+  return {nodes, r, w, factors, logarithm, pairs, inside: packed.inside, tested: packed.tested, masses: packed.masses,
     evidence: packed.evidence, law: packed.law, training: packed.training, novelty: packed.novelty, rounding: packed.rounding,
     axis: unpacked(packed.axis), concentrations: unpacked(packed.concentrations),
     edges: unpacked(packed.edges), basis: unpacked(packed.basis), scores: unpacked(packed.scores),
@@ -143,7 +143,8 @@ const tailOfF = (value, one, two) => incompleteBeta(two / (two + one * value), t
 
 // Of the distance to the curve and of what is in other directions, by Fisher's method.
 function pValue(curve, distance, other) {
-  const nearest = distance.reduce((one, other) => Math.min(one, other), Infinity);
+  const tested = distance.subarray(curve.tested[0], curve.tested[1]);
+  const nearest = tested.reduce((one, other) => Math.min(one, other), Infinity);
   const near = tailOfF(nearest / curve.r, 2, curve.training / 2 + 1);
   const [square, freedom, spectra] = curve.novelty;
   const fresh = tailOfF(other / Math.max(square, curve.rounding), freedom, freedom * spectra);

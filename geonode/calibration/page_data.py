@@ -57,6 +57,7 @@ def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[st
     left, sizes, right = np.linalg.svd(entries, full_matrices=False)
     rank = int(np.sum(sizes > np.finfo(float).eps * sizes[0]))
     inside = np.flatnonzero(curve.inside)
+    tested = np.flatnonzero(curve.tested)
     first, last = int(inside[0]), int(inside[-1])
     effective = min(DIRECTIONS, directions)
     return {
@@ -65,6 +66,7 @@ def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[st
         "wavelengths": len(axis),
         "rank": rank,
         "inside": [first, last + 1],
+        "tested": [int(tested[0]), int(tested[-1]) + 1],
         "masses": [curve.mass[first], curve.mass[0 if first else -1]],
         "evidence": EVIDENCE,
         "law": [effective / directions, FREEDOM + effective, FREEDOM * STRETCH],

@@ -89,7 +89,7 @@ class PosteriorDecoders:
         ):
             inside = fold.spans(series.concentrations, at)
             residuals = Residuals(rest @ known, square)
-            half_widths = residuals.scale * self.prior.intervals(len(known), inside)
+            half_widths = self.prior.intervals(len(known), inside)
             parts = (even, half_widths, sqrt_metric, residuals)
             found.append(Predicted(weights @ known, factors @ known, *parts))
         return found

@@ -58,6 +58,11 @@ OTHERWISE = 0.01  # weight of all other directions, relative to those of the tra
 
 SHARED = 0.2  # a: share of its size that is equal in all directions of the training spectra
 DIRECTIONS, FREEDOM, STRETCH = 4, 2.0, 3.0  # d, v and f
+TESTED = 4.0
+"""Variance of predictions, relative to the largest between the levels, up to which they test a fit.
+
+Farther beyond the levels errors are so large that any spectrum would fit.
+"""
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,7 @@ class Curve:
         concentrations: nodes, evenly spaced on the arc length of the posterior metric.
         edges: edges of the cells about the nodes; one more than nodes.
         inside: whether a node is between the lowest and the highest training level.
+        tested: whether it takes part in the test of fit.
         basis: orthonormal directions.
         scores: scores of the predicted spectra in these directions.
         covariances: S of every node.
@@ -134,6 +140,7 @@ class Curve:
     concentrations: Float[np.ndarray, "node"]
     edges: Float[np.ndarray, "edge"]
     inside: Bool[np.ndarray, "node"]
+    tested: Bool[np.ndarray, "node"]
     basis: Float[np.ndarray, "direction wavelength"]
     scores: Float[np.ndarray, "node direction"]
     covariances: Covariances
@@ -181,25 +188,32 @@ class Curve:
         nodes = nodes_on_metric(levels, knots, predicted.sqrt_metric[0])
         places = np.linspace(0, 1, NODES)
         means = CubicSpline(nodes.shares, predicted.spectra @ basis.T)(places)
-        noise = _centred(_noise_of_a_scan(series, fold), offset) if one_scan else training[:0]
-        noise_scores = noise @ basis.T
+        at_knots = _covariance(predicted, training, basis, offset)
+        size = np.interp(places, nodes.shares, np.trace(at_knots, axis1=1, axis2=2))
+        inside = fold.spans(series.concentrations, nodes.fine)
         terms = _across_cells(means)[:, None]
         if scale:
             terms = np.concatenate([terms, SCALE_DEVIATION * means[:, None]], axis=1)
-        growth = _growth(series, fold, knots) if one_scan else np.ones_like(knots)
-        of_scan = growth[:, None, None] * (noise_scores.T @ noise_scores)
-        at_knots = _covariance(predicted, training, basis, offset) + of_scan
-        inside = fold.spans(series.concentrations, nodes.fine)
+        novelty = Novelty.of(_novel(training, offset))
+        if one_scan and series.replicates is not None:
+            known = np.array(fold.training)
+            noise = _centred(series.replicates.excess(known), offset)
+            scores = noise @ basis.T
+            constant, proportional = series.replicates.growth(known, series.concentrations)
+            growth = constant + proportional * knots**2
+            at_knots = at_knots + growth[:, None, None] * (scores.T @ scores)
+            novelty = novelty.with_noise(noise - scores @ basis)
         return cls(
             nodes.fine,
             nodes.edges,
             inside,
+            size <= TESTED * size[inside].max(),
             basis,
             means,
             Covariances.of(at_knots, nodes.shares, places, terms),
             nodes.log_prior,
             len(levels),
-            Novelty.of(_novel(training, offset)).with_noise(noise - noise_scores @ basis),
+            novelty,
             offset,
             prior.mass_of_sets(len(levels), inside),
         )
@@ -234,13 +248,6 @@ def _across_cells(means: np.ndarray) -> np.ndarray:
     return across / 12**0.5
 
 
-def _noise_of_a_scan(series: Series, fold: Fold) -> Float[np.ndarray, "row wavelength"]:
-    """Rows whose outer products add up to the excess covariance of a scan over a mean of scans."""
-    if series.replicates is None:
-        return series.signal[:0]
-    return series.replicates.excess(np.array(fold.training))
-
-
 def _spanned(training: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """Projector on the directions of the training spectra, plus a little of all others.
 
@@ -255,16 +262,6 @@ def _spanned(training: np.ndarray, basis: np.ndarray) -> np.ndarray:
 def _centred(spectra: np.ndarray, offset: bool) -> np.ndarray:
     """Spectra, without their mean over wavelengths if an offset is allowed."""
     return spectra - spectra.mean(axis=-1, keepdims=True) if offset else spectra
-
-
-def _growth(series: Series, fold: Fold, knots: np.ndarray) -> Float[np.ndarray, "knot"]:
-    """Excess variance of a scan at the knots, relative to the pooled one."""
-    if series.replicates is None:
-        return np.ones_like(knots)
-    constant, proportional = series.replicates.growth(
-        np.array(fold.training), series.concentrations
-    )
-    return constant + proportional * knots**2
 
 
 def _directions(spectra: np.ndarray, offset: bool) -> np.ndarray:

@@ -214,7 +214,8 @@ def _credible_sets(curve: Curve, probability: np.ndarray) -> list[list[tuple[flo
 def _p_value(curve: Curve, distance: np.ndarray, residual: np.ndarray) -> np.ndarray:
     """Combined p-value of the distance to the curve and the residual in other directions."""
     freedom = curve.training / 2 + 1
-    near = f_tail(2.0, freedom, distance.min(axis=1) / curve.scores.shape[1])
+    nearest = distance[:, curve.tested].min(axis=1)
+    near = f_tail(2.0, freedom, nearest / curve.scores.shape[1])
     novelty = curve.novelty
     rounding = np.finfo(float).eps * float(np.abs(curve.scores).max()) ** 2
     square = max(novelty.square, rounding)

@@ -90,6 +90,7 @@ def curve_by(formula, covariance, inside=(10.0, 50.0), masses=(0.9, 0.9), offset
         nodes,
         edges,
         between,
+        np.ones(NODES, dtype=bool),
         basis,
         spectra @ basis.T,
         Covariances.of(both, np.array([0.0, 1.0]), places, terms),

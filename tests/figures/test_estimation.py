@@ -7,8 +7,8 @@ from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import estimated
-from geonode.posterior.prior import packaged_prior
 from geonode.figures.estimation import estimates_figure, predicted_figure
+from geonode.posterior.prior import packaged_prior
 from geonode.spectra.reading import Spectra
 from tests.estimation.trained import AXIS, LEVELS, spectra_at
 
