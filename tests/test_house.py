@@ -344,15 +344,3 @@ def test_every_block_of_parameters_is_used():
         importlib.import_module(f"stages.{name}")
     read = {key for name in PIPELINE for key in BLOCKS[name]}
     assert read == set(PARAMETERS) - {"presets"}  # presets name values of the others
-
-
-# the documents
-
-MOST_WORDS = {"README.md": 900, "docs/accuracy.md": 900, "docs": 9_000}
-
-
-@pytest.mark.parametrize(("place", "most"), MOST_WORDS.items())
-def test_documents_are_short(place, most):
-    pages = sorted((ROOT / place).glob("*.md")) or [ROOT / place]
-    words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
-    assert words <= most, f"{place}: found {words} words, expected at most {most}"

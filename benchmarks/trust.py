@@ -1,0 +1,129 @@
+"""What the intervals and the choice of a method keep: on simulated levels, series and samples.
+
+`python -m benchmarks.trust simulated` leaves every level of new simulated series out, by the number
+of levels. `series DIR` leaves every level of every series of a folder out. `samples FILE` leaves
+the compositions of a table of samples in rows out, whose columns `y_NAME` are known amounts.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import typer
+
+from geonode.calibration.fit import Calibration
+from geonode.engine.forking import processes_for
+from geonode.engine.processes import finished
+from geonode.parameters_file import read_parameters
+from geonode.posterior.prior import PROBABILITIES, packaged_prior
+from geonode.prior.calibration import ERRORS, LEVELS, Batch, left_out
+from geonode.progress import bar
+from geonode.scores.calibrations import fitted, folds_of
+from geonode.spectra.folder import parameters_of_folder
+from geonode.spectra.series import read_series_csv
+from stages.paths import PARAMETERS
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+AT_ONCE = 60
+"""Left-out levels of a batch of simulated series."""
+
+
+@app.command()
+def simulated(
+    levels: Annotated[int, typer.Option(help="Left-out ones of every number of levels.")] = 1200,
+    seed: Annotated[int, typer.Option(help="Other than that of the calibration, 1000.")] = 50_000,
+) -> None:
+    """Shares of simulated levels that 90% sets hold, and of spectra that 90% intervals hold."""
+    prior, batches = packaged_prior(), []
+    for count in LEVELS:
+        for number in range(-(-levels // AT_ONCE)):
+            errors = ERRORS[number % len(ERRORS)]
+            seed += 1
+            batches.append(Batch(prior, count, -(-AT_ONCE // count), errors, seed))
+    rows = []
+    with bar("leaving levels out", len(batches) * AT_ONCE) as report:
+        for batch, found in finished(left_out, batches, processes_for(8, "cpu"), report):
+            inside = np.array([one.inside for one in found])
+            masses = prior.mass_of_sets(batch.levels - 1, inside)
+            widths = prior.intervals(batch.levels - 1, inside)[:, PROBABILITIES.index(0.9)]
+            rows += [
+                (batch.levels, one.inside, one.more_likely < mass, np.mean(one.ratios <= width))
+                for one, mass, width in zip(found, masses, widths, strict=True)
+            ]
+    table = pd.DataFrame(rows, columns=["levels", "inside", "sets", "spectra"])
+    shares = table.groupby(["levels", "inside"])[["sets", "spectra"]].agg("mean").unstack()
+    typer.echo(shares.round(3).to_string())
+    typer.echo(f"{len(table)} levels")
+
+
+@app.command()
+def series(folder: Annotated[Path, typer.Argument(help="Of files, one a series.")]) -> None:
+    """Errors and intervals of the chosen method and of geonode on left-out levels."""
+    common, rows, held = read_parameters(PARAMETERS).spectra, [], []
+    files = parameters_of_folder(folder, common)
+    with bar("calibrating", len(files)) as report:
+        for name, own in files.items():
+            one = read_series_csv(own)
+            found = Calibration.of(one.signal, one.concentrations)
+            errors = {method.key: method.scores.rmsep_of_range for method in found.verdict.methods}
+            by_geonode = found.verdict.by_key("geonode").scores
+            pls = found.verdict.by_key("pls").scores
+            rows.append(
+                {
+                    "series": name,
+                    "method": found.method,
+                    "RMSEP": errors[found.method],
+                    "over the best": errors[found.method] / min(errors.values()),
+                    "geonode RMSEP": by_geonode.rmsep_of_range,
+                    "geonode median over PLS": by_geonode.median_error_of_range
+                    / max(pls.median_error_of_range, 1e-6),
+                }
+            )
+            ends = np.isin(np.arange(len(one.concentrations)), [0, len(one.concentrations) - 1])
+            for at_end, chosen, ours in zip(
+                ends, found.held(found.method), found.held("geonode"), strict=True
+            ):
+                held.append((at_end, chosen, ours))
+            report(1)
+    table = pd.DataFrame(rows).set_index("series")
+    typer.echo(table.round(3).to_string())
+    means = np.exp(np.log(table.drop(columns="method").clip(lower=1e-6)).mean())
+    typer.echo("geometric means: " + ", ".join(f"{key} {one:.3g}" for key, one in means.items()))
+    shares = pd.DataFrame(held, columns=["at an end", "chosen method", "geonode"])
+    typer.echo("90% intervals hold:")
+    typer.echo(shares.groupby("at an end").mean().round(3).to_string())
+
+
+@app.command()
+def samples(
+    file: Annotated[Path, typer.Argument(help="CSV; columns y_NAME are amounts.")],
+    parts: Annotated[int, typer.Option(help="Most groups of compositions left out.")] = 25,
+) -> None:
+    """RMSEP over that of PLS, and the share of intervals that hold, for every amount."""
+    table = pd.read_csv(file)
+    names = [name for name in table if name.startswith("y_")]
+    spectra = table.drop(columns=names).to_numpy(float)
+    _, composition = np.unique(table[names].to_numpy(), axis=0, return_inverse=True)
+    shuffled = np.random.default_rng(0).permutation(composition.max() + 1)
+    part = shuffled[composition] % min(parts, len(shuffled))
+    for name in names:
+        amounts = table[name].to_numpy(float)
+        errors, by_pls, held = (np.empty(len(amounts)) for _ in range(3))
+        with bar(name, part.max() + 1) as report:
+            for number in range(part.max() + 1):
+                out = part == number
+                known, its = spectra[~out], amounts[~out]
+                found, ends = Calibration.of(known, its).estimate(spectra[out])
+                errors[out] = found - amounts[out]
+                held[out] = (ends[:, 0] <= amounts[out]) & (amounts[out] <= ends[:, 1])
+                pls = fitted("pls", its, known, folds_of(its, np.arange(len(its))))
+                by_pls[out] = pls.estimates(spectra[out]) - amounts[out]
+                report(1)
+        ratio = np.sqrt(np.mean(errors**2) / np.mean(by_pls**2))
+        typer.echo(f"{file.stem} {name}: RMSEP / PLS {ratio:.3f}, intervals hold {held.mean():.3f}")
+
+
+if __name__ == "__main__":
+    app()
