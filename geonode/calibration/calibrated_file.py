@@ -24,7 +24,7 @@ from geonode.report.wording import quantity
 from geonode.rows import fitted_model
 from geonode.scores.calibrations import folds_of, most_sensitive
 from geonode.spectra.reading import Spectra, errors_naming, read_spectra
-from geonode.spectra.series import Series
+from geonode.spectra.series import Series, require_response
 
 MOST_WITH_MIDDLES = 12
 """Levels, whose middles are tabulated too."""
@@ -97,6 +97,7 @@ class CalibratedFile:
                 levels are too far apart.
         """
         levels, spectra = series.concentrations, series.signal
+        require_response(spectra)
         of, scans = _scans(series)
         found = Calibration.of(spectra, levels, method=method, scans=(of, scans), report=report)
         if found.curve is None or "geonode" not in found.sets:

@@ -92,7 +92,8 @@ class Covariances:
         white *= self.scale[..., None]
         explained = self.explained @ white
         distances = np.einsum("nds,nds->sn", white, white)
-        return distances - np.einsum("nts,nts->sn", explained, explained)
+        explained_part = np.einsum("nts,nts->sn", explained, explained)
+        return np.maximum(distances - explained_part, 0)  # rounding of large terms
 
 
 def _by_pair(white: np.ndarray, pair: np.ndarray, rows: np.ndarray) -> np.ndarray:

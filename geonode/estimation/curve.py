@@ -40,6 +40,7 @@ from scipy.interpolate import CubicSpline
 
 from geonode.decoders.posterior_decoder import PosteriorDecoders
 from geonode.decoders.predicted import EXPECTED, Predicted
+from geonode.errors import TrainingError
 from geonode.estimation.covariances import Covariances
 from geonode.estimation.outside import outside_others
 from geonode.estimation.range import NODES, knots_over_range, nodes_on_metric
@@ -176,11 +177,14 @@ class Curve:
             prior: rule and calibration of the posterior; None: those of the package.
 
         Raises:
-            TrainingError: there are fewer than three levels, or they are too far apart for a curve.
+            TrainingError: there are fewer than three levels, they are too far apart for a curve, or
+                their spectra are zero.
         """
         prior = prior or packaged_prior()
         levels = series.concentrations[fold.training]
         training = _centred(series.signal[fold.training], offset)
+        if not training.any():
+            raise TrainingError("estimation: found spectra that are zero, expected a signal")
         basis = _directions(training, offset)
         knots = knots_over_range(levels)
         predicted = PosteriorDecoders(prior).predict(fold, series, knots, None)

@@ -16,6 +16,7 @@ from geonode.posterior.posterior import MetricPosterior
 from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
 from geonode.spectra.inspection import proposes_log
+from geonode.spectra.series import require_response
 
 GRID = 64
 """Concentrations from the lowest level to the highest, by which the gain is measured."""
@@ -62,8 +63,9 @@ def propose(
         report: called after every proposal.
 
     Raises:
-        TrainingError: as `MetricPosterior.of`.
+        TrainingError: as `MetricPosterior.of` and `require_response`.
     """
+    require_response(spectra)
     scale: Scale = (np.log, np.exp) if proposes_log(levels) else (np.asarray, np.asarray)
     to, back = scale
     grid = back(np.linspace(to(levels[0]), to(levels[-1]), GRID))

@@ -14,13 +14,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.config import MetricParameters
-from geonode.errors import TrainingError
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.metrics.end_to_end import TERMS, fit_metric
 from geonode.metrics.evidence import charts_by_evidence
-from geonode.spectra.series import Series
+from geonode.spectra.series import Series, require_response
 from geonode.training.context import NestedRuns, TrainingRun
 from geonode.training.folds import Fold
 
@@ -97,12 +96,7 @@ def learn(series: Series, parameters: MetricParameters, runs: NestedRuns) -> Met
         TrainingError: all spectra are equal, a loss is not finite, a level is not in the domain of
             the method, or a checkpoint is of another training.
     """
-    if (series.signal == series.signal[0]).all():
-        value = "zero" if not series.signal.any() else "the same at every concentration"
-        raise TrainingError(
-            f"spectra: found spectra that are {value}, expected a signal that depends on "
-            "concentration"
-        )
+    require_response(series.signal)
     method = LEARNING[parameters.learning]
     fit = method(series, parameters, runs.outer)
     if runs.inner is None:

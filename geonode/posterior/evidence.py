@@ -152,7 +152,9 @@ class FittedSmoothers:
 
     @cached_property
     def _diagonal(self) -> Tensor:
-        return torch.diagonal(self.smoothers.projection, dim1=-2, dim2=-1)
+        """P_ii, at least what rounding makes of zero: where a mean function explains a level."""
+        found = torch.diagonal(self.smoothers.projection, dim1=-2, dim2=-1)
+        return found.maximum(torch.finfo(found.dtype).eps * found.amax(-1, keepdim=True))
 
     @cached_property
     def _freedom(self) -> Tensor:
@@ -265,7 +267,8 @@ class FittedSmoothers:
         count = levels.shape[-1]
         after = (levels[..., None, :] < targets[..., None]).sum(-1).clamp(1, count - 1)
         low, high = (levels.gather(-1, place) for place in (after - 1, after))
-        rank = after - 1 + ((targets - low) / (high - low)).clamp(-0.5, 1.5)
+        step = (high - low).clamp(min=torch.finfo(low.dtype).tiny)  # rounding joins far levels
+        rank = after - 1 + ((targets - low) / step).clamp(-0.5, 1.5)
         ranks = torch.arange(count, device=levels.device, dtype=levels.dtype)
         near = torch.softmax(-(((ranks - rank[..., None]) / NEAR) ** 2) / 2, dim=-1)
         # Smoothers on one chart are neighbours in the dictionary.

@@ -17,8 +17,8 @@ FAR = 1e3
 CODES = np.array(
     [
         *(float(f"{'9' * whole}.{'9' * part}") for whole in range(2, 11) for part in range(4)),
-        *(10.0**power for power in range(6, 39)),
-        *(32768.0, 2147483648.0, float(np.finfo(np.float32).max)),
+        *(10.0**power for power in range(6, 31)),
+        *(32768.0, 2147483648.0),
     ]
 )
 """Sizes of numbers with which programs say that a value is missing."""
@@ -127,15 +127,16 @@ def _merged(sheet: Sheet) -> Iterator[str]:
 
 def _copied(table: SpectraTable) -> Iterator[str]:
     """Equal spectra of different levels; those without a band may well be equal."""
-    seen: dict[bytes, float] = {}
+    seen: dict[bytes, dict[str, None]] = {}
     for concentration, scans in zip(table.concentrations, table.scans, strict=True):
         for scan in scans[np.ptp(scans, axis=1) > 0]:
-            first = seen.setdefault(scan.tobytes(), concentration)
-            if first != concentration:
-                yield (
-                    f"levels {first:g} and {concentration:g} have one and the same spectrum: look "
-                    "for one that was copied, or exported twice"
-                )
+            seen.setdefault(scan.tobytes(), {})[f"{concentration:g}"] = None
+    for *others, last in seen.values():
+        if others:
+            yield (
+                f"levels {', '.join(others)} and {last} have one and the same spectrum: look for "
+                "one that was copied, or exported twice"
+            )
 
 
 def _orders(table: SpectraTable) -> Iterator[str]:

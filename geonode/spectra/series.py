@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.config import SpectraParameters
-from geonode.errors import CorruptArtifactError, SpectraError
+from geonode.errors import CorruptArtifactError, SpectraError, TrainingError
 from geonode.parameter_types import PreprocessStep
 from geonode.preprocessing.steps import Preprocessing
 from geonode.spectra.chart import Chart
@@ -250,3 +250,17 @@ def _labels(table: SpectraTable, parameters: SpectraParameters) -> dict[str, str
 def labelled(name: str, unit: str) -> str:
     """A name with its unit; the unit "1" is left out."""
     return name if unit == "1" else f"{name} ({unit})"
+
+
+def require_response(spectra: Float[np.ndarray, "concentration wavelength"]) -> None:
+    """Refuse spectra that say nothing of the concentration.
+
+    Raises:
+        TrainingError: they are zero, or all the same.
+    """
+    if (spectra == spectra[0]).all():
+        value = "the same at every concentration" if spectra.any() else "zero"
+        raise TrainingError(
+            f"spectra: found spectra that are {value}, expected a signal that depends on "
+            "concentration"
+        )

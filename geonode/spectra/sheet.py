@@ -15,8 +15,8 @@ MOST_COLUMNS = 100_000
 MOST_VALUES = 20_000_000
 """Of all spectra together: 160 MB."""
 
-LARGEST_NUMBER = 1e100
-"""Its square, and sums of squares, are finite; no spectrum reaches it."""
+LARGEST_NUMBER, SMALLEST_NUMBER = 1e30, 1e-30
+"""Sizes whose fourth powers, summed, neither overflow nor vanish, nor they in single precision."""
 
 NEVER_WRITTEN = 9.969209968386869e36
 """NC_FILL_FLOAT and NC_FILL_DOUBLE of netcdf.h."""
@@ -96,9 +96,9 @@ class Sheet:
         units = self.axis_unit, self.concentration_unit or ""
         _refuse_long([*self.names, self.axis_name, *units, self.signal or ""])
         _check_order(self.axis, self.axis_places)
+        require_measured(self.values)
         require_size(self.axis)
         require_size(self.values)
-        require_measured(self.values)
 
     def cell_place(self, spectrum: int, wavelength: int) -> str:
         """Place of a value, for messages."""
@@ -281,15 +281,22 @@ def require_measured(numbers: Float[np.ndarray, "..."]) -> None:
 
 
 def require_size(numbers: Float[np.ndarray, "..."]) -> None:
-    """Refuse numbers that overflow once they are computed with; NaN passes.
+    """Refuse numbers that overflow or vanish once they are computed with; NaN passes.
 
     Raises:
-        SpectraError: one is infinite, or larger than `LARGEST_NUMBER`.
+        SpectraError: one is infinite, or larger than `LARGEST_NUMBER`; all are smaller than
+            `SMALLEST_NUMBER`, and not all zero.
     """
-    wrong = np.abs(numbers) > LARGEST_NUMBER
+    sizes = np.abs(numbers)
+    wrong = sizes > LARGEST_NUMBER
     if wrong.any():
         raise SpectraError(
             f"found {numbers[wrong][0]}, expected finite numbers of at most {LARGEST_NUMBER:g}; "
+            "change the unit, or empty the cell if nothing was measured"
+        )
+    if 0 < (largest := np.nanmax(sizes, initial=0.0)) < SMALLEST_NUMBER:
+        raise SpectraError(
+            f"found no number larger than {largest:g}, expected some above {SMALLEST_NUMBER:g}; "
             "change the unit"
         )
 

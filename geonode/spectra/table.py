@@ -66,7 +66,7 @@ class SpectraTable:
             )
         if np.any(np.diff(self.axis) <= 0):
             raise SpectraError("found an axis that does not ascend, expected every value once")
-        for numbers in (self.axis, self.concentrations, *self.scans):
+        for numbers in (self.axis, self.concentrations, np.concatenate(self.scans)):
             if not np.all(np.isfinite(numbers)):
                 raise SpectraError("found NaN or infinity, expected finite numbers only")
             require_size(numbers)

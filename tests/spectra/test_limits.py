@@ -34,10 +34,10 @@ def test_values_are_counted_before_they_are_read(file, monkeypatch):
 
 
 def test_the_largest_number_is_read(file):
-    assert read_table(file(PLAIN.replace("1.6", "1e100"))).scans[3][0, 3] == 1e100
+    assert read_table(file(PLAIN.replace("1.6", "1e30"))).scans[3][0, 3] == 1e30
     for axis in ("430,", "430,1.3"):
-        with pytest.raises(SpectraError, match=r"expected finite numbers of at most 1e\+100"):
-            read_table(file(PLAIN.replace(axis, axis.replace("430", "1e101"))))
+        with pytest.raises(SpectraError, match=r"expected finite numbers of at most 1e\+30"):
+            read_table(file(PLAIN.replace(axis, axis.replace("430", "1e31"))))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
