@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from itertools import zip_longest
 from math import isclose
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from geonode.config import Parameters
 from geonode.defaults import default_parameters
@@ -21,6 +20,9 @@ from geonode.spectra.headers import wavelength
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
 from geonode.spectra.table import MOST_LEVELS, without_rounding
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 INNER_LEVELS = 2
 """Levels left out in turn inside a fold: as few as there may be.
@@ -36,7 +38,7 @@ OPTIONAL = ("spectra.kappa",)
 """Parameters whose None is a value, and not that of the preset."""
 
 
-def parameters_of(estimator: BaseEstimator, names: Mapping[str, str]) -> Parameters:
+def parameters_of(estimator: "BaseEstimator", names: Mapping[str, str]) -> Parameters:
     """The parameters of a preset, with those of an estimator that are not None in their place.
 
     Args:

@@ -129,11 +129,10 @@ def workbook(tables: list[Table]) -> bytes:
 
 def _cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
     """A cell that is what it is: a text that begins like a formula stays a text."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    made = WriteOnlyCell(sheet, printable(value) if isinstance(value, str) else value)
-    if isinstance(value, str):
-        made.data_type = "s"
+    if not isinstance(value, str):
+        return value.item() if isinstance(value, np.generic) else value
+    made = WriteOnlyCell(sheet, printable(value))
+    made.data_type = "s"
     if bold:
         made.font = Font(bold=True)
     return made

@@ -9,12 +9,14 @@ from scipy.stats import binom
 
 from geonode.calibration.intervals import COVERAGE, ErrorLaw, intervals_left_out
 from geonode.calibration.verdict import NAMES, Verdict, chosen_without
+from geonode.devices.device import in_threads
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate
 from geonode.progress import Progress, silent
 from geonode.rows import series_of
 from geonode.scores.calibrations import CALIBRATIONS, Fitted, fitted, folds_of
+from geonode.spectra.sheet import require_size
 from geonode.spectra.table import without_rounding
 from geonode.training.folds import leave_one_out
 
@@ -104,7 +106,8 @@ class Calibration:
 
         Raises:
             ParameterError: there is no such method, or it is geonode and takes no part.
-            SpectraError: samples are not finite, concentrations negative, all equal or not as many.
+            SpectraError: samples are not finite or of no usual size, concentrations negative, all
+                equal or not as many.
         """
         groups = _required_groups(spectra, concentrations, groups, method)
         of, scan = scans or (np.arange(len(spectra)), spectra)
@@ -137,7 +140,8 @@ class Calibration:
         Intervals are infinite where nothing tells how wide they are.
 
         Raises:
-            SpectraError: a spectrum is not finite, or has other wavelengths than the samples.
+            SpectraError: spectra are not finite or of no usual size, or have other wavelengths than
+                the samples.
         """
         wavelengths = self.fitted[self.method].wavelengths if self.law else spectra.shape[1]
         if spectra.shape[1] != wavelengths or not np.isfinite(spectra).all():
@@ -145,6 +149,7 @@ class Calibration:
                 f"spectra: found {spectra.shape[1]} wavelengths, or NaN, expected {wavelengths} "
                 "finite numbers each"
             )
+        require_size(spectra)
         if self.law is None:
             found = self.by_geonode(spectra)
             ends = [(parts[0][0], parts[-1][1]) for parts in found.sets]
@@ -203,10 +208,13 @@ def _required_groups(
         )
     if not np.isfinite(concentrations).all() or (concentrations < 0).any():
         raise SpectraError("concentrations: found NaN or a negative one, expected numbers from 0")
+    require_size(spectra)
+    require_size(concentrations)
     levels = without_rounding(concentrations)
-    if not np.ptp(levels):
+    if (different := len(np.unique(levels))) < 2:
         raise SpectraError(
-            f"found 1 different concentration in {len(spectra)} samples, expected two or more"
+            f"found {different} different concentration{'' if different else 's'} in "
+            f"{len(spectra)} samples, expected two or more"
         )
     return np.unique(levels if groups is None else groups, return_inverse=True)[1]
 
@@ -243,15 +251,17 @@ def _by_geonode(
     report: Progress,
 ) -> tuple[np.ndarray, Sets]:
     """Estimates and 90% sets of geonode of all samples, by the folds without them."""
+
+    def estimated(out: np.ndarray) -> Estimates:
+        return estimate(curve_of_samples(concentrations[~out], spectra[~out]), spectra[out])
+
+    left_out = [folds == fold for fold in range(folds.max() + 1)]
     modes: np.ndarray = np.empty(len(spectra))
     sets: Sets = [[]] * len(spectra)
-    for fold in range(folds.max() + 1):
-        out = folds == fold
-        found = estimate(curve_of_samples(concentrations[~out], spectra[~out]), spectra[out])
+    for out, found in zip(left_out, in_threads(estimated, left_out, report), strict=True):
         modes[out] = found.mode
         for place, parts in zip(np.flatnonzero(out), found.sets, strict=True):
             sets[place] = parts
-        report(1)
     return modes, sets
 
 

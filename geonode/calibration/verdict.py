@@ -183,13 +183,21 @@ class Verdict:
         others = [one for one in self.methods if one is not chosen]
         if not others:
             return f"{use}."
-        second = min(others, key=lambda method: method.scores.rmsep)
-        return f"{use}; next is {_called(second)} with {self._error(second, unit)}."
+        squares = _squares(self.levels, {one.key: one.estimates for one in others})
+        second = others[int(_chosen(squares.mean(axis=1), self.levels)[0])]
+        smaller = not spans_decades(self.levels) and second.scores.rmsep < chosen.scores.rmsep
+        alone = smaller and second.key in OF_ONE_WAVELENGTH
+        but = ", but from one wavelength alone" if alone else ""
+        return f"{use}; next is {_called(second)} with {self._error(second, unit)}{but}."
 
     def _error(self, method: Method, unit: str) -> str:
+        """Root mean square error, also as share of the range and, over decades, of the levels."""
         scores = method.scores
-        of_range = number(100 * scores.rmsep_of_range, 2)
-        return f"{quantity(scores.rmsep, unit, 2)} ({of_range} % of the range)"
+        shares = f"{number(100 * scores.rmsep_of_range, 2)} % of the range"
+        if spans_decades(self.levels):
+            relative = np.sqrt(_squares(self.levels, {"": method.estimates})[0, :, 1].mean())
+            shares += f", {number(100 * float(relative), 2)} % of the level"
+        return f"{quantity(scores.rmsep, unit, 2)} ({shares})"
 
 
 def spans_decades(levels: Float[np.ndarray, "level"]) -> bool:

@@ -97,6 +97,8 @@ def calibrate(
     Every level is estimated from the others by eight methods, of which the best estimates unknowns.
     DIR gets a page (index.html), a workbook (calibration.xlsx) and CSV files.
     """
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
     from geonode.calibration.calibrated_file import CalibratedFile, read_unknown  # noqa: PLC0415
     from geonode.calibration.files import writing  # noqa: PLC0415
     from geonode.spectra.series import read_series_csv  # noqa: PLC0415
@@ -117,7 +119,9 @@ def calibrate(
     )
     spectra = {one: read_unknown(one, series) for one in unknown or []}
     folder = out or Path(f"{file.stem}{ENDING}")
-    with writing(folder, [file, *spectra], overwrite=overwrite) as write:
+    # Threads take folds and blocks of predictions, not parts of a matrix.
+    one_each = threadpool_limits(1, user_api="blas")
+    with one_each, writing(folder, [file, *spectra], overwrite=overwrite) as write:
         with bar("calibrating", CalibratedFile.steps(series)) as report:
             found = CalibratedFile.of(file.name, series, method=method, report=report)
         for one, read in spectra.items():

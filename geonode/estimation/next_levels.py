@@ -45,8 +45,8 @@ class Proposal(NamedTuple):
 
     @property
     def gain(self) -> float:
-        """Share of the expected error over the range that the measurement takes away."""
-        return 1 - self.after / self.before if self.before else 0.0
+        """Share of the expected error over the range that the measurement takes away, or none."""
+        return max(0.0, 1 - self.after / self.before) if self.before else 0.0
 
 
 def propose(
@@ -69,18 +69,19 @@ def propose(
     scale: Scale = (np.log, np.exp) if proposes_log(levels) else (np.asarray, np.asarray)
     to, back = scale
     grid = back(np.linspace(to(levels[0]), to(levels[-1]), GRID))
-    after = _root_mean_square(expected_errors(levels, spectra, grid)[1])
     found: list[Proposal] = []
-    for _ in range(count):
+    for measured in range(count + 1):
         middles = back((to(levels[1:]) + to(levels[:-1])) / 2)
-        predicted, errors = expected_errors(levels, spectra, middles)
-        gap = int(np.argmax(errors))
+        predicted, errors = expected_errors(levels, spectra, np.append(grid, middles))
+        over_range = float(np.sqrt(np.mean(errors[:GRID] ** 2)))
+        if measured:
+            found[-1] = found[-1]._replace(after=over_range)
+            report(1)
+        gap = int(np.argmax(errors[GRID:]))
+        found.append(Proposal(float(middles[gap]), float(errors[GRID + gap]), over_range, 0.0))
         levels = np.insert(levels, gap + 1, middles[gap])
-        spectra = np.insert(spectra, gap + 1, predicted[gap], axis=0)
-        before, after = after, _root_mean_square(expected_errors(levels, spectra, grid)[1])
-        found.append(Proposal(float(middles[gap]), float(errors[gap]), before, after))
-        report(1)
-    return found
+        spectra = np.insert(spectra, gap + 1, predicted[GRID + gap], axis=0)
+    return found[:count]
 
 
 def expected_errors(
@@ -91,7 +92,3 @@ def expected_errors(
     (weights,), (factors,), (even,), _ = posterior.predict(targets[None])
     errors = np.sqrt(((factors @ spectra) ** 2).sum(1).mean(1) + even)
     return weights @ spectra, errors
-
-
-def _root_mean_square(values: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(values**2)))

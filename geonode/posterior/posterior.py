@@ -11,7 +11,6 @@ sqrt(g) = dx/dc under the weights of the smoothers on each chart. Every chart ha
 training levels, so that sqrt(g) is per unit of concentration.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.devices.device import one_thread
+from geonode.devices.device import in_threads, one_thread
 from geonode.errors import TrainingError
 from geonode.posterior.charts import FAMILIES, sqrt_metrics
 from geonode.posterior.evidence import Evidence, FittedSmoothers
@@ -37,9 +36,6 @@ FEWEST_LEVELS = 3
 
 BLOCK = 8
 """Targets predicted together, of one fold or of several: one alone takes a third of their time."""
-
-MOST_THREADS = 4
-"""Threads that take blocks. Of 16, each waits for the interpreter longer than it computes."""
 
 
 class PosteriorPrediction(NamedTuple):
@@ -132,20 +128,13 @@ class MetricPosterior:
 
         All blocks have one size, the last one filled up, so that networks in single precision
         round every target alike, whatever the others. On some processors the place in a block is
-        left: MKL rounds matrices of odd size by where they begin in memory. Some threads take a
-        block at a time each.
+        left: MKL rounds matrices of odd size by where they begin in memory.
         """
         count = targets.shape[1]
         size = max(1, BLOCK // len(targets))
         starts = range(0, max(1, count), size)
         blocks = [_filled(targets[:, start : start + size], size) for start in starts]
-        cores = min(MOST_THREADS, torch.get_num_threads())
-        with one_thread():
-            if cores == 1:  # handing a block to a thread takes a twentieth of its time
-                parts = [self._predict(block) for block in blocks]
-            else:
-                with ThreadPoolExecutor(cores) as threads:
-                    parts = list(threads.map(self._predict, blocks))
+        parts = in_threads(self._predict, blocks)
         average, factors, even, metric = zip(*parts, strict=True)
         return PosteriorPrediction(
             np.concatenate(average, axis=1)[:, :count],

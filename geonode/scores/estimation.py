@@ -1,19 +1,15 @@
 """Accuracy of left-out concentrations estimated from left-out spectra."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float
-from threadpoolctl import threadpool_limits
 
-from geonode.devices.device import one_thread
+from geonode.devices.device import in_threads
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate, posterior
-from geonode.posterior.posterior import MOST_THREADS
 from geonode.progress import Progress, silent
 from geonode.scores.calibrations import INVERSE, ConcentrationScores, estimate_left_out_by
 from geonode.spectra.series import Series, level_names
@@ -106,13 +102,7 @@ def estimate_left_out(series: Series, report: Progress = silent) -> LeftOutEstim
         TrainingError: as `Curve.of`.
     """
     folds = leave_one_out(len(series.concentrations))[:-1]
-    # Matrices of this size are slower with several threads, the more so beside another job.
-    cores = min(MOST_THREADS, torch.get_num_threads())
-    found = []
-    with one_thread(), threadpool_limits(1), ThreadPoolExecutor(cores) as threads:
-        for one in threads.map(partial(_left_out, series), folds):
-            found.append(one)
-            report(1)
+    found = in_threads(partial(_left_out, series), folds, report)
     estimates, places, densities = zip(*found, strict=True)
     return LeftOutEstimates(series.concentrations, [*estimates], [*places], [*densities])
 
