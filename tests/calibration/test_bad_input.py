@@ -1,0 +1,171 @@
+"""Input at the limits: an answer with its interval, or one line."""
+
+import re
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from geonode.calibration.fit import Calibration
+from geonode.calibration.verdict import Verdict
+from geonode.devices.device import in_threads
+from geonode.errors import SpectraError, TrainingError
+from geonode.estimation.next_levels import propose
+from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.prior import packaged_prior
+
+AXIS = np.linspace(0, 1, 21)
+BANDS = np.exp(-((AXIS - [[0.3], [0.6]]) ** 2) / 0.02)
+LEVELS = np.array([0, 5, 10, 20, 40, 60.0])
+
+
+def spectra_of(amounts, noise=0.003):
+    shares = np.asarray(amounts, float) / np.max(amounts)
+    rows = np.stack([shares / (1 + shares), shares], axis=1) @ BANDS + 0.1
+    return rows + noise * np.random.default_rng(7).standard_normal(rows.shape)
+
+
+SPECTRA = spectra_of(LEVELS)
+
+
+@pytest.fixture(autouse=True)
+def no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+@pytest.mark.parametrize(
+    ("levels", "spectra"),
+    [
+        (LEVELS[:3], SPECTRA[:3]),
+        (LEVELS, np.zeros((6, 21))),
+        (LEVELS, np.full((6, 21), 0.5)),
+        (LEVELS, SPECTRA[[2] * 6]),
+        (LEVELS, SPECTRA[:, [6]]),
+        (LEVELS, SPECTRA * 1e-28),
+        (LEVELS, SPECTRA * 1e28),
+        (LEVELS, SPECTRA + 1e5),
+        (LEVELS, np.concatenate([np.zeros((5, 21)), SPECTRA[5:]])),
+        (LEVELS * 1e-28, SPECTRA),
+        (np.repeat(LEVELS, [1, 1, 5, 1, 1, 1]), spectra_of(np.repeat(LEVELS, [1, 1, 5, 1, 1, 1]))),
+        (10.0 ** np.arange(-6, 7), spectra_of(np.arange(13))),
+        (10.0 ** np.arange(-15, 16, 6), spectra_of(np.arange(6))),
+        (np.array([0, 1e-6, 1, 1e6]), spectra_of(np.arange(4))),
+        (np.array([0, 1, 1000, 1000.001]), spectra_of(np.arange(4))),
+        (np.arange(60.0), spectra_of(np.arange(60))),
+    ],
+)
+def test_an_answer_has_an_interval(levels, spectra):
+    calibration = Calibration.of(spectra, levels)
+    flat = np.stack([np.zeros(spectra.shape[1]), np.full(spectra.shape[1], np.abs(spectra).max())])
+    found, ends = calibration.estimate(np.concatenate([spectra, flat]))
+    assert np.isfinite(found).all()
+    assert np.isfinite(ends).all()
+    assert (ends[:, 0] <= ends[:, 1]).all()
+
+
+@pytest.mark.parametrize(
+    ("factor", "said"),
+    [
+        (1e-310, "found no number larger than .*e-3.., expected some above 1e-30; change the unit"),
+        (1e-150, "change the unit"),
+        (1e96, r"expected finite numbers of at most 1e\+30; change the unit"),
+        (1e200, "change the unit"),
+    ],
+)
+@pytest.mark.parametrize("of_levels", [True, False])
+def test_sizes_of_which_powers_vanish_or_overflow_are_refused(factor, said, of_levels):
+    scaled = (SPECTRA, LEVELS * factor) if of_levels else (SPECTRA * factor, LEVELS)
+    with pytest.raises(SpectraError, match=said):
+        Calibration.of(*scaled)
+    if not of_levels:
+        with pytest.raises(SpectraError, match="change the unit"):
+            Calibration.of(SPECTRA, LEVELS).estimate(scaled[0])
+
+
+def test_no_sample_is_one_line():
+    with pytest.raises(SpectraError, match="found 0 different concentrations in 0 samples"):
+        Calibration.of(np.zeros((0, 21)), np.zeros(0))
+
+
+@pytest.mark.parametrize("levels", [[0, 1e-6, 1e6], [1e-15, 1e-9, 1e-3, 1e3, 1e15]])
+def test_predictions_over_many_decades_are_finite(levels):
+    """A level that a mean function explains has P_ii = 0, of which rounding may leave any sign."""
+    spectra = spectra_of(np.arange(len(levels)))
+    posterior = MetricPosterior.of(np.array([levels]), spectra[None], packaged_prior())
+    targets = np.array([[0.0, levels[1], 1e-4, 1.0, levels[-1]]])
+    for part in (*posterior.predict(targets), *posterior.left_out_residuals()):
+        assert np.isfinite(part).all()
+
+
+@pytest.mark.parametrize(
+    ("spectra", "said"), [(np.zeros((6, 21)), "zero"), (SPECTRA[[1] * 6], "same")]
+)
+def test_nothing_is_proposed_without_a_response(spectra, said):
+    with pytest.raises(TrainingError, match=f"found spectra that are .*{said}"):
+        propose(LEVELS, spectra, 2)
+
+
+def test_each_proposal_takes_the_ones_before_as_measured():
+    one, two = propose(LEVELS, SPECTRA, 2)
+    (alone,) = propose(LEVELS, SPECTRA, 1)
+    assert one == alone
+    assert two.before == pytest.approx(one.after)
+    assert one.gain == pytest.approx(1 - one.after / one.before)
+    exact = spectra_of(LEVELS, noise=0) + 1e5
+    assert all(proposal.gain >= 0 for proposal in propose(LEVELS, exact, 3))
+
+
+def test_threads_change_no_estimate_and_keep_the_order():
+    before = torch.get_num_threads()
+    many = np.linspace(0, 60, 22)
+    found = []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            assert in_threads(lambda item: (item, torch.get_num_threads()), range(5)) == [
+                (item, 1) for item in range(5)
+            ]
+            assert torch.get_num_threads() == threads
+            found.append(Calibration.of(spectra_of(many), many).verdict.by_key("geonode").estimates)
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_array_equal(*found)
+
+
+def test_over_decades_errors_are_shares_of_the_level_too():
+    levels = np.array([1, 10, 100, 1000.0])
+    estimates = {
+        "pls": levels * [1.1, 0.9, 1.1, 0.9],
+        "geonode": levels + np.array([0.9, 9, 10, 10]),
+    }
+    sentence = Verdict.of(levels, estimates).sentence("uM", {})
+    # RMSEP of PLS: sqrt((0.1^2 + 1 + 10^2 + 100^2) / 4) = 50.3; all its errors are a tenth.
+    assert sentence.startswith("Use PLS: RMSEP 50 uM (5.0 % of the range, 10 % of the level)")
+    # Of geonode: sqrt((0.9^2 + 0.9^2 + 0.1^2 + 0.01^2) / 4) = 0.638.
+    assert sentence.endswith(
+        "next is geonode with 8.4 uM (0.84 % of the range, 64 % of the level)."
+    )
+
+
+def run(*arguments):
+    code = "from geonode.cli import app; app()"
+    command = [sys.executable, "-c", code, "-q", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("levels", "factor"), [(LEVELS, 1e-313), (LEVELS, 1e96), (10.0 ** np.arange(-18, 13, 6), 1.0)]
+)
+def test_files_of_hostile_numbers_are_one_line(levels, factor, tmp_path):
+    rows = np.column_stack([400 + AXIS, factor * spectra_of(np.arange(len(levels))).T])
+    file = tmp_path / "hostile.csv"
+    header = ",".join(["wavelength_nm", *map(repr, levels.tolist())])
+    np.savetxt(file, rows, delimiter=",", header=header, comments="", fmt="%.17g")
+    done = run("calibrate", file, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert re.fullmatch("error: .*, expected .*\n|error: .*; expected .*\n", done.stderr)
