@@ -230,6 +230,8 @@ def curve_limit(series: Series, curve: Curve) -> Limit:
     if series.concentrations[0] > 0:
         return Limit(name, "no blank was measured")
     inside = curve.inside & (curve.concentrations > 0)
+    if not inside.any():
+        return Limit(name, "the levels are too far apart")
     places = curve.concentrations[inside]
     found = estimate(curve, curve.scores[inside] @ curve.basis)
     first_cell = float(curve.edges[1])

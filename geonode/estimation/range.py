@@ -120,7 +120,7 @@ def nodes_on_metric(
     borders = np.concatenate([[0.0], (places[1:] + places[:-1]) / 2, [1.0]])
     fine, edges = (np.interp(where, shares, between) for where in (places, borders))
     below, beyond = fine < levels[0], fine > levels[-1]
-    if np.count_nonzero(~(below | beyond)) < 2:
+    if (below | beyond).all():
         raise TrainingError(
             f"estimation: found levels from {levels[0]:g} to {levels[-1]:g} and a range up to "
             f"{knots[-1]:g}, of which they are less than a {NODES}th; expected a level between "

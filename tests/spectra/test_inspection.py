@@ -248,6 +248,15 @@ def test_one_spectrum_under_two_levels_is_said(file, pair):
     )
 
 
+def test_one_spectrum_under_many_levels_is_said_once(file):
+    spectra = of_six()
+    spectra[1:4] = spectra[1]
+    said = [line for line in doubts_of(file, SIX, spectra) if "one and the same" in line]
+    one, two, three = (f"{level:g}" for level in SIX[1:4])
+    assert len(said) == 1
+    assert said[0].startswith(f"levels {one}, {two} and {three} have one and the same spectrum")
+
+
 def test_a_response_that_bends_back_is_not_taken_for_swapped_labels(file):
     """As of fluorescence that is quenched: 0, 1, 2, 3, 2.6, 1.6."""
     amounts = np.array([0, 1, 2, 3, 2.6, 1.6])
