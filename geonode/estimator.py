@@ -60,7 +60,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
             y: concentrations, array-like of shape (sample,), none negative, at least two different
                 ones.
             groups: array-like of shape (sample,): samples that are left out together when methods
-                are compared; None: those of one concentration.
+                are compared; None: those of one concentration that are nearer to each other than
+                to all of other ones.
 
         Returns:
             The regressor itself.

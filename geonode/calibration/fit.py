@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import pdist, squareform
 from scipy.stats import binom
 
 from geonode.calibration.intervals import COVERAGE, ErrorLaw, intervals_left_out
@@ -98,7 +100,8 @@ class Calibration:
         Args:
             spectra: of the samples.
             concentrations: theirs, none negative, at least two different ones.
-            groups: of samples that are left out together; None: those of one concentration.
+            groups: of samples that are left out together; None: those of one concentration that
+                are nearer to each other than to all of other ones.
             method: a key of `NAMES`, to estimate by; "auto": the simplest of the best.
             geonode: `curve_of`, or with other options.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
@@ -194,7 +197,7 @@ class Calibration:
 def _required_groups(
     spectra: np.ndarray, concentrations: np.ndarray, groups: np.ndarray | None, method: str
 ) -> np.ndarray:
-    """Groups from 0 on, by default of concentrations that differ by rounding alone.
+    """Groups from 0 on, by default of scans of one preparation.
 
     Raises:
         ParameterError, SpectraError: as `Calibration.of`.
@@ -216,7 +219,22 @@ def _required_groups(
             f"found {different} different concentration{'' if different else 's'} in "
             f"{len(spectra)} samples, expected two or more"
         )
-    return np.unique(levels if groups is None else groups, return_inverse=True)[1]
+    if groups is None:
+        groups = _scans_of_a_preparation(spectra, levels)
+    return np.unique(groups, return_inverse=True)[1]
+
+
+def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Groups of samples of one concentration that are nearer to each other than to all others.
+
+    Samples of one concentration that differ as much as those of different ones are compositions in
+    which something else varies. A method must tell them apart, and they are left out one by one.
+    """
+    apart = squareform(pdist(spectra - spectra.mean(axis=0)))
+    same = levels[:, None] == levels
+    nearest = np.where(same, np.inf, apart).min(axis=1)
+    linked = same & (apart <= np.minimum(nearest[:, None], nearest))
+    return connected_components(linked, directed=False)[1]
 
 
 def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets]) -> str:

@@ -1,0 +1,43 @@
+"""Samples that are left out together where nobody says which."""
+
+import numpy as np
+
+from geonode.calibration.fit import Calibration, _required_groups
+
+AXIS = np.linspace(0, 1, 30)
+LEVELS = np.repeat([1.0, 2.0, 3.0, 4.0, 5.0], 3)
+
+
+def band(place):
+    return np.exp(-(((AXIS - place) / 0.1) ** 2))
+
+
+def scatter(count, size):
+    return size * np.random.default_rng(0).normal(size=(count, len(AXIS)))
+
+
+def groups_of(spectra):
+    return _required_groups(spectra, LEVELS, None, "auto")
+
+
+def test_scans_of_one_preparation_are_left_out_together():
+    spectra = LEVELS[:, None] * band(0.3) + scatter(len(LEVELS), 0.01)
+    np.testing.assert_array_equal(groups_of(spectra), np.repeat(np.arange(5), 3))
+
+
+def test_compositions_with_one_amount_in_common_are_left_out_one_by_one():
+    """Another substance varies as much; without it one component would do, with it two."""
+    other = np.random.default_rng(1).uniform(0, 10, len(LEVELS))
+    spectra = LEVELS[:, None] * band(0.3) + other[:, None] * band(0.5)
+    spectra += scatter(len(LEVELS), 1e-3)
+    assert len(np.unique(groups_of(spectra))) == len(LEVELS)
+    found = Calibration.of(spectra, LEVELS)
+    assert found.method in ("pcr", "pls")
+    assert found.verdict.by_key("pls").scores.rmsep < 0.02
+
+
+def test_what_is_given_is_taken():
+    spectra = LEVELS[:, None] * band(0.3) + scatter(len(LEVELS), 0.01)
+    days = np.tile(["a", "b", "c"], 5)
+    found = _required_groups(spectra, LEVELS, days, "auto")
+    np.testing.assert_array_equal(found, np.tile([0, 1, 2], 5))
