@@ -30,7 +30,7 @@ def app(parameters: Parameters) -> str:  # noqa: ARG001 - as every stage
 def _scores(validated: dict[str, Any]) -> dict[str, float | None]:
     """Scores of predicted spectra, of their 90% intervals, and of estimated concentrations."""
     held = (validated["coverage"] or {}).get("90", {})
-    estimated = validated["estimation"] or {}
+    estimated = validated["estimation"]
     return {
         **{name: validated[name] for name in ("q2", "pooled_r2", "interior_pooled_r2", "rmse")},
         "best_baseline_rmse": validated["best_baseline_rmse"],

@@ -253,7 +253,8 @@ def _chosen(means: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarr
     sizes = _sizes(means, levels)
     best = np.argmin(np.log(sizes).sum(axis=-1), axis=-1)
     of_best = np.take_along_axis(sizes, best[..., None, None], axis=-2)
-    return best, np.argmax((sizes <= MARGIN * of_best).all(axis=-1), axis=-1)
+    simplest = np.argmax((sizes <= MARGIN * of_best).all(axis=-1), axis=-1)
+    return np.asarray(best), np.asarray(simplest)
 
 
 def _sizes(means: np.ndarray, levels: np.ndarray) -> np.ndarray:

@@ -47,6 +47,7 @@ def test_two_groups_tell_nothing_of_errors_and_three_little(groups, infinite):
     assert half[0] > 0.1 * 6.3  # t of one degree of freedom
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_the_errors_of_a_group_tell_nothing_of_its_own_interval():
     concentrations, errors = np.linspace(0, 1, 8), np.full(8, 0.01)
     groups = np.array([0, 0, 1, 2, 3, 4, 5, 6])

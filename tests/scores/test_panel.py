@@ -142,7 +142,7 @@ def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, folder, tmp_pa
     found = Panel.of(folder, tmp_path / "out.json", parameters)
     assert list(found.score(reported.append)) == ["b"]
     row, series = found.rows["b"], found.pending["b"].series
-    assert sum(reported) + 5 * (made == [None]) == found.pending["b"].steps
+    assert sum(reported) == found.pending["b"].steps
 
     prediction, measured = predicted_by_hand(series, parameters), series.signal
     error = prediction.spectra - measured
@@ -163,16 +163,15 @@ def test_the_scores_are_those_of_the_steps_taken_by_hand(changes, folder, tmp_pa
     line = left_out_predictions(series.chart, series.concentrations, measured)["linear"]
     assert row.baseline_rmse["linear"] == pytest.approx(np.sqrt(np.mean((line - measured) ** 2)))
     (estimated,) = made
+    expected["concentration_error"] = np.median(estimated.errors) / 39
+    expected["concentration_coverage90"] = estimated.held.mean()
     if prediction.half_width is None:
-        assert (row.coverage90, row.coverage90_ends, estimated) == (None, None, None)
-        assert (row.concentration_error, row.concentration_coverage90) == (None, None)
+        assert (row.coverage90, row.coverage90_ends) == (None, None)
     else:
         held = np.abs(error) <= prediction.half_width[PROBABILITIES.index(0.9)]
         expected["coverage90"] = held.mean()
         expected["coverage90_interior"] = held[1:-1].mean()
         expected["coverage90_ends"] = held[[0, -1]].mean()
-        expected["concentration_error"] = np.median(estimated.errors) / 39
-        expected["concentration_coverage90"] = estimated.held.mean()
     assert {name: getattr(row, name) for name in expected} == pytest.approx(expected, rel=1e-9)
     assert list(row.baseline_rmse) == list(BASELINES)
     assert row.best_baseline_rmse == row.baseline_rmse[row.best_baseline]

@@ -153,7 +153,8 @@ def test_without_inner_folds_path_decoders_have_no_intervals(damaged, run):
     assert run("decoders", *none, "--kind", "path").exit_code == 0
     assert run("validate").exit_code == 0
     path = json.loads((damaged / "metrics/validate.json").read_text(encoding="utf-8"))
-    assert (path["coverage"], path["coverage90"], path["estimation"]) == (None, None, None)
+    assert (path["coverage"], path["coverage90"]) == (None, None)
+    assert len(path["estimation"]["levels"]) > 0  # by the posterior, which nothing trains
     table = (damaged / "metrics/plots/predictions.csv").read_text(encoding="utf-8")
     assert table.startswith("level,wavelength,measured,predicted,standard deviation\n")
 
