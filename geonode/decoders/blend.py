@@ -130,8 +130,6 @@ class Blend:
         predicted = mixture(self.weights[fold.index], parts)
         deviation = predicted.deviation
         if predicted.half_widths is not None:
-            if predicted.residuals is not None:
-                deviation = predicted.residuals.scale * deviation
             half_width = predicted.half_widths.T[..., None] * deviation
             return Prediction(predicted, deviation, half_width)
         if self.calibration is None:

@@ -6,9 +6,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-EXPECTED = 5.0
-"""Levels' worth of what is expected of the size of residuals, against what they are."""
-
 
 class Residuals(NamedTuple):
     """Residuals of the training levels of a fold, each predicted from the others.
@@ -20,13 +17,6 @@ class Residuals(NamedTuple):
 
     spectra: Float[np.ndarray, "training wavelength"]
     square: Float[np.ndarray, "training"]
-
-    @property
-    def scale(self) -> float:
-        """Size of the residuals relative to the expected one, which counts `EXPECTED` levels."""
-        smallest = np.finfo(float).tiny
-        squares = np.mean(self.spectra**2, axis=1) / np.maximum(self.square, smallest)
-        return float(np.sqrt((EXPECTED + squares.sum()) / (EXPECTED + len(squares))))
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from jaxtyping import Bool, Float
 from scipy.interpolate import CubicSpline
 
 from geonode.decoders.posterior_decoder import PosteriorDecoders
-from geonode.decoders.predicted import EXPECTED, Predicted
+from geonode.decoders.predicted import Predicted
 from geonode.errors import TrainingError
 from geonode.estimation.covariances import Covariances
 from geonode.estimation.outside import outside_others
@@ -57,6 +57,7 @@ SMALLEST = 1e-6  # smallest assumed error, relative to the largest signal
 RANK_TOLERANCE = 1e-10
 OTHERWISE = 0.01  # weight of all other directions, relative to those of the training spectra
 
+EXPECTED = 5.0  # k: levels' worth of the covariance of the posterior
 SHARED = 0.2  # a: share of its size that is equal in all directions of the training spectra
 DIRECTIONS, FREEDOM, STRETCH = 4, 2.0, 3.0  # d, v and f
 TESTED = 4.0

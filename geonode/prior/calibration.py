@@ -69,7 +69,7 @@ class LeftOut(NamedTuple):
 
     Attributes:
         inside: whether it is between the others.
-        ratios: |error| / deviation of its predicted spectrum, both as the residuals of its series.
+        ratios: |error| / deviation of its predicted spectrum.
         more_likely: probability of the concentrations that are more likely than the true one; 1 if
             that is out of range.
     """
@@ -129,12 +129,10 @@ def left_out(batch: Batch, report: Progress = silent) -> list[LeftOut]:
         for fold, predicted in zip(
             folds, decoders.predict_left_out(folds, series, None), strict=True
         ):
-            assert predicted.residuals is not None  # the posterior has some
             error = np.abs(predicted.spectra[0] - series.signal[fold.index])
-            deviation = predicted.residuals.scale * predicted.deviation[0]
             unlikely = _more_likely_than_truth(series, fold, batch.prior)
             inside = fold.is_inside(fold.index)
-            found.append(LeftOut(inside, error / deviation, unlikely))
+            found.append(LeftOut(inside, error / predicted.deviation[0], unlikely))
             report(1)
     return found
 

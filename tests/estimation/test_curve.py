@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from geonode.decoders.posterior_decoder import PosteriorDecoders
-from geonode.decoders.predicted import EXPECTED
-from geonode.estimation.curve import OTHERWISE, SCALE_DEVIATION, SHARED, Curve, Novelty
+from geonode.estimation.curve import EXPECTED, OTHERWISE, SCALE_DEVIATION, SHARED, Curve, Novelty
 from geonode.estimation.posterior import estimate
 from geonode.estimation.range import NODES, knots_over_range
 from geonode.posterior.prior import packaged_prior
