@@ -1,8 +1,9 @@
 """What the intervals and the choice of a method keep: on simulated levels, series and samples.
 
 `python -m benchmarks.trust simulated` leaves every level of new simulated series out, by the number
-of levels. `series DIR` leaves every level of every series of a folder out. `samples FILE` leaves
-the compositions of a table of samples in rows out, whose columns `y_NAME` are known amounts.
+of levels, and `choices` does so with the choice of a method inside. `series DIR` leaves every level
+of every series of a folder out. `samples FILE` leaves the compositions of a table of samples in
+rows out, whose columns `y_NAME` are known amounts.
 """
 
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
+import torch
 import typer
 
 from geonode.calibration.fit import Calibration
@@ -18,10 +20,13 @@ from geonode.engine.processes import finished
 from geonode.parameters_file import read_parameters
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from geonode.prior.calibration import ERRORS, LEVELS, Batch, left_out
-from geonode.progress import bar
+from geonode.progress import Progress, bar, silent
 from geonode.scores.calibrations import fitted, folds_of
+from geonode.simulation.draws import Draws
+from geonode.simulation.series import simulate
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.series import read_series_csv
+from geonode.training.folds import leave_one_out
 from stages.paths import PARAMETERS
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -56,6 +61,57 @@ def simulated(
     shares = table.groupby(["levels", "inside"])[["sets", "spectra"]].agg("mean").unstack()
     typer.echo(shares.round(3).to_string())
     typer.echo(f"{len(table)} levels")
+
+
+@app.command()
+def choices(
+    levels: Annotated[int, typer.Option(help="Left-out ones of every number of levels.")] = 300,
+    seed: Annotated[int, typer.Option(help="Other than that of the calibration, 1000.")] = 60_000,
+) -> None:
+    """Shares of simulated levels in the interval of the method that the other levels choose."""
+    prior, batches = packaged_prior(), []
+    for count in LEVELS[1:-1]:
+        for number in range(-(-levels // AT_ONCE)):
+            seed += 1
+            errors = ERRORS[number % len(ERRORS)]
+            batches.append(Batch(prior, count, -(-AT_ONCE // count), errors, seed))
+    rows = []
+    with bar("choosing without levels", len(batches) * AT_ONCE) as report:
+        for batch, found in finished(chosen_without, batches, processes_for(8, "cpu"), report):
+            rows += [(batch.levels, *one) for one in found]
+    columns = ["levels", "inside", "series", "holds", "chosen", "geonode", "pls"]
+    table = pd.DataFrame(rows, columns=columns)
+    typer.echo(table.groupby(["levels", "inside"])["holds"].mean().unstack().round(3).to_string())
+    errors = table.groupby(["levels", "series"])[columns[4:]].agg(lambda e: np.sqrt((e**2).mean()))
+    means = np.exp(np.log(errors.clip(lower=1e-6)).groupby("levels").mean())
+    typer.echo("RMSEP, share of the range, geometric means over series:")
+    typer.echo(means.round(4).to_string())
+    typer.echo(f"{len(table)} levels")
+
+
+def chosen_without(
+    batch: Batch, report: Progress = silent
+) -> list[tuple[bool, int, bool, float, float, float]]:
+    """Left-out levels: inside, series, held; errors of chosen method, geonode and PLS."""
+    draws, found = Draws.of(batch.seed, torch.device("cpu")), []
+    simulated = simulate(draws, batch.series, batch.levels, errors=batch.errors)
+    for number, (levels, spectra) in enumerate(
+        zip(*(one.numpy() for one in simulated), strict=True)
+    ):
+        for fold in leave_one_out(batch.levels)[:-1]:
+            out, kept = [fold.index], fold.training
+            calibration = Calibration.of(spectra[kept], levels[kept])
+            (value,), ((low, high),) = calibration.estimate(spectra[out])
+            pls = float(calibration.fitted["pls"].estimates(spectra[out])[0])
+            ours = value
+            if calibration.curve is not None:
+                ours = float(calibration.by_geonode(spectra[out]).mode[0])
+            true, span = levels[fold.index], np.ptp(levels)
+            errors = [(one - true) / span for one in (value, ours, pls)]
+            held = bool(low <= true <= high)
+            found.append((fold.is_inside(fold.index), 1000 * batch.seed + number, held, *errors))
+            report(1)
+    return found
 
 
 @app.command()

@@ -1,7 +1,6 @@
 """A scikit-learn regressor from spectra to concentrations."""
 
 import warnings
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from geonode.calibration.fit import Calibration, curve_of
+from geonode.calibration.fit import Calibration
 from geonode.errors import SpectraError
 from geonode.estimation.posterior import Estimates
 from geonode.rows import columns_of, require_columns
@@ -82,9 +81,13 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         if groups is not None:
             groups = column_or_1d(groups)
             check_consistent_length(X, groups)
-        geonode = partial(curve_of, offset=self.offset, scale=self.scale)
         self.calibration_ = Calibration.of(
-            X, y.astype(np.float64), groups, method=self.method, geonode=geonode
+            X,
+            y.astype(np.float64),
+            groups,
+            method=self.method,
+            offset=self.offset,
+            scale=self.scale,
         )
         self.method_ = self.calibration_.method
         self._columns = columns

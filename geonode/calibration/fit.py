@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -9,8 +10,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import binom
 
-from geonode.calibration.intervals import COVERAGE, ErrorLaw, intervals_left_out
+from geonode.calibration.intervals import ErrorLaw, intervals_left_out
 from geonode.calibration.verdict import NAMES, Verdict, chosen_without
+from geonode.decoders.blend import COVERAGE
 from geonode.devices.device import in_threads
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
@@ -35,22 +37,6 @@ Samples = Float[np.ndarray, "sample"]
 Spectra = Float[np.ndarray, "sample wavelength"]
 Sets = list[list[tuple[float, float]]]
 Scans = tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]
-
-
-def curve_of(
-    concentrations: Samples, spectra: Spectra, *, offset: bool = False, scale: bool = False
-) -> Curve:
-    """Curve of geonode; samples of one concentration are scans of one level.
-
-    Args:
-        concentrations: of the samples.
-        spectra: theirs.
-        offset: as of `Curve.of`.
-        scale: as of `Curve.of`.
-    """
-    series = series_of(concentrations, spectra, None, FEWEST_LEVELS)
-    *_, whole = leave_one_out(len(series.concentrations))
-    return Curve.of(series, whole, offset=offset, scale=scale, one_scan=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +75,8 @@ class Calibration:
         groups: Shaped[np.ndarray, "sample"] | None = None,
         *,
         method: str = "auto",
-        geonode: Callable[[Samples, Spectra], Curve] = curve_of,
+        offset: bool = False,
+        scale: bool = False,
         scans: Scans | None = None,
         report: Progress = silent,
     ) -> "Calibration":
@@ -103,7 +90,8 @@ class Calibration:
             groups: of samples that are left out together; None: those of one concentration that
                 are nearer to each other than to all of other ones.
             method: a key of `NAMES`, to estimate by; "auto": the simplest of the best.
-            geonode: `curve_of`, or with other options.
+            offset: for geonode, as of `Curve.of`.
+            scale: for geonode, as of `Curve.of`.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
             report: called for every fold.
 
@@ -118,11 +106,12 @@ class Calibration:
         found = {key: fitted(key, concentrations, spectra, folds) for key in CALIBRATIONS}
         estimates, sets = {name: one.left_out for name, one in found.items()}, {}
         curve, law, absent = None, None, ""
+        curve_of = partial(_curve, offset=offset, scale=scale)
         try:
-            curve = geonode(concentrations[of], scan)
-            left_out = _by_geonode(geonode, concentrations, spectra, folds, report)
+            left_out = _by_geonode(curve_of, concentrations, spectra, folds, report)
+            curve = curve_of(concentrations[of], scan)
             estimates["geonode"], sets["geonode"] = left_out
-        except (SpectraError, TrainingError, ArithmeticError, np.linalg.LinAlgError) as error:
+        except (SpectraError, TrainingError) as error:
             absent = f"geonode takes no part: {error}"
         verdict = Verdict.of(concentrations, estimates)
         chosen = _chosen(method, verdict, sets)
@@ -261,8 +250,15 @@ def _are_few(held: np.ndarray) -> bool:
     return bool(binom.cdf(held.sum(), len(held), COVERAGE) < UNLIKELY)
 
 
+def _curve(concentrations: np.ndarray, spectra: np.ndarray, *, offset: bool, scale: bool) -> Curve:
+    """Curve of geonode; samples of one concentration are scans of one level."""
+    series = series_of(concentrations, spectra, None, FEWEST_LEVELS)
+    *_, whole = leave_one_out(len(series.concentrations))
+    return Curve.of(series, whole, offset=offset, scale=scale, one_scan=True)
+
+
 def _by_geonode(
-    curve_of_samples: Callable[[Samples, Spectra], Curve],
+    curve_of: Callable[[Samples, Spectra], Curve],
     concentrations: np.ndarray,
     spectra: np.ndarray,
     folds: np.ndarray,
@@ -271,7 +267,7 @@ def _by_geonode(
     """Estimates and 90% sets of geonode of all samples, by the folds without them."""
 
     def estimated(out: np.ndarray) -> Estimates:
-        return estimate(curve_of_samples(concentrations[~out], spectra[~out]), spectra[out])
+        return estimate(curve_of(concentrations[~out], spectra[~out]), spectra[out])
 
     left_out = [folds == fold for fold in range(folds.max() + 1)]
     modes: np.ndarray = np.empty(len(spectra))

@@ -13,7 +13,7 @@ over n - 1.
 v is constant plus proportional to c^2, and larger by a factor at the lowest and highest level,
 which were estimated by extrapolation. Estimates beyond the levels have that factor too. Neither
 share nor factor is known well, so that v is averaged over both with their posterior probability
-(errors normal, prior 1 / s^2 of s^2, `CONSTANT` and even).
+(errors normal, prior 1 / s^2 of s^2, that of `VarianceShapes` and even).
 
 What so few levels can promise: with 3, 4, 6 and 8 groups t is 6.3, 2.9, 2.1 and 1.9, and the
 interval of two is infinite. The law was chosen, against conformal quantiles of the residuals and
@@ -30,23 +30,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import t as student
 
+from geonode.decoders.blend import COVERAGE
 from geonode.scores.calibrations import Fitted
-
-COVERAGE = 0.9
-
-CROSSINGS = 12
-"""Concentrations compared at which the proportional part is as large as the constant one.
-
-They run from the highest level to the lowest positive one, evenly in their logarithms.
-"""
-
-CONSTANT = 2 / 3
-"""Prior probability that there is no proportional part.
-
-On simulated errors, constant and proportional, of 6 to 60 levels, even and over decades, 0.83 to 1
-of the intervals of each third of the range then hold, 0.85 to 0.98 from 12 levels on; with 12 in 13
-proportional ones it was 0.77 to 1.
-"""
+from geonode.spectra.replicates import VarianceShapes
 
 FACTORS = 4.0 ** np.arange(6)
 """Of the variance at the lowest and highest level."""
@@ -92,29 +78,24 @@ class ErrorLaw:
         share = 1 / np.bincount(group)[group]
         count = float(share.sum())
         low, high = float(concentrations.min()), float(concentrations.max())
-        top = high or 1.0
-        smallest = (EXACT * top) ** 2
-        lowest = concentrations[concentrations > 0].min(initial=top)
-        crossings = np.geomspace(top, lowest, CROSSINGS)
-        constant = np.append(crossings**2, top**2)
-        proportional = np.append(np.ones(CROSSINGS), 0.0)
-        by_crossing = constant + np.multiply.outer(concentrations**2, proportional)
+        smallest = (EXACT * (high or 1.0)) ** 2
+        shapes = VarianceShapes.over(concentrations)
+        by_shape = shapes.at(concentrations)
         at_end = ((concentrations == low) | (concentrations == high))[:, None]
         by_factor = np.where(at_end, FACTORS, 1.0)
-        # Relative variances of the samples, and their common size: (sample, crossing, factor).
-        relative = by_crossing[:, :, None] * by_factor[:, None, :]
+        # Relative variances of the samples, and their common size: (sample, shape, factor).
+        relative = by_shape[:, :, None] * by_factor[:, None, :]
         squares = (errors**2 / (1 + leverages) + smallest)[:, None, None]
         total = np.tensordot(share, squares / relative, 1)
         logarithm = -0.5 * np.tensordot(share, np.log(relative), 1)
         logarithm -= 0.5 * max(count - 2, 1) * np.log(total)
-        prior = np.append(np.full(CROSSINGS, (1 - CONSTANT) / CROSSINGS), CONSTANT)
-        logarithm += np.log(prior)[:, None]
+        logarithm += shapes.log_prior[:, None]
         weights = np.exp(logarithm - logarithm.max())
         size = weights / weights.sum() * total / max(count - 1, 1)
 
         def parts(factors: np.ndarray) -> tuple[float, float]:
-            by_crossing = size @ factors
-            return float(by_crossing @ constant), float(by_crossing @ proportional)
+            of_shape = size @ factors
+            return float(of_shape @ shapes.constant), float(of_shape @ shapes.proportional)
 
         return cls(
             parts(np.ones_like(FACTORS)), parts(FACTORS), low, high, max(round(count) - 2, 0)

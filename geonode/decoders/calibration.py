@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from geonode.posterior.prior import PROBABILITIES
@@ -29,15 +29,10 @@ class Calibration:
     Attributes:
         residual: mean squared error r^2 of the calibration set (signal squared).
         factors: half widths of the intervals of `PROBABILITIES`, in units of the scale.
-        errors: predictions of every fold for its own training levels, less the measured spectra;
-            0 where nothing was predicted.
-        calibration_set: levels whose errors calibrate the predictions (stored as `judges`).
     """
 
     residual: Float[np.ndarray, "fold side wavelength"]
     factors: Float[np.ndarray, "fold side probability"]
-    errors: Float[np.ndarray, "fold level wavelength"]
-    calibration_set: Bool[np.ndarray, "fold side level"]
 
     def intervals(
         self,
@@ -59,8 +54,7 @@ class Calibration:
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """Tensors to store, by name."""
-        arrays = {"residual": self.residual, "factors": self.factors, "errors": self.errors}
-        arrays["judges"] = self.calibration_set
+        arrays = {"residual": self.residual, "factors": self.factors}
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     @classmethod
@@ -70,7 +64,7 @@ class Calibration:
         Raises:
             KeyError: a tensor is absent, and another is there.
         """
-        names = ("residual", "factors", "errors", "judges")
+        names = ("residual", "factors")
         if not tensors.keys() & set(names):
             return None
         return cls(*(tensors[name].numpy() for name in names))

@@ -83,20 +83,15 @@ class InnerPredictions:
 
     def calibration(self, folds: list[Fold]) -> Calibration:
         """Calibration of the intervals of the only kind."""
-        shape = (len(folds), 2)
-        found = Calibration(
-            np.zeros((*shape, self.series.signal.shape[1])),
-            np.zeros((*shape, len(PROBABILITIES))),
-            np.where(self.known[..., None], self.predicted[0] - self.series.signal, 0.0),
-            np.zeros((*shape, len(self.series.signal)), dtype=bool),
-        )
+        errors = self.predicted[0] - self.series.signal
+        residual = np.zeros((len(folds), 2, errors.shape[-1]))
+        factors = np.zeros((len(folds), 2, len(PROBABILITIES)))
         for fold in folds:
             known = np.flatnonzero(self.known[fold.index]).tolist()
             inside = [level for level in known if fold.without(level).is_inside(level)]
             enough = len(inside) >= SMALLEST_CALIBRATION_SET
             for side, levels in enumerate((inside if enough else known, known)):
                 place = (fold.index, levels)
-                judged = residual_and_factors(found.errors[place], self.deviation[0][place])
-                found.residual[fold.index, side], found.factors[fold.index, side] = judged
-                found.calibration_set[fold.index, side, levels] = True
-        return found
+                judged = residual_and_factors(errors[place], self.deviation[0][place])
+                residual[fold.index, side], factors[fold.index, side] = judged
+        return Calibration(residual, factors)

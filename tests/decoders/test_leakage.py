@@ -238,7 +238,7 @@ def anywhere(measured, learned, blend):
 EVERY_PREDICTION = {"spectra", "deviation", "half width", "anywhere"}
 BY_EVIDENCE = {
     "blend": EVERY_PREDICTION | {"weights"},
-    "path": EVERY_PREDICTION | {"residual", "factors", "errors"},
+    "path": EVERY_PREDICTION | {"residual", "factors"},
 }
 """What every other fold makes of a spectrum."""
 
