@@ -8,7 +8,7 @@
 #             five minutes on a GPU and half an hour of calibration); look at make ablation before it is kept
 # make chaos: kill, fill and collide: what is lost (docs/reliability.md)
 # make scale: how time and memory grow with the number of geodesics (two minutes)
-# make lint:  formatter, linter, type checker, house rules (docstrings, shapes, layers)
+# make lint:  formatter, linter, type checker, layers (import-linter), house rules (docstrings, shapes)
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := $(CURDIR)/.venv/bin
@@ -58,6 +58,7 @@ lint: .venv/installed-test
 	ruff check .
 	ruff format --check .
 	mypy
+	lint-imports
 	python -m pytest tests/test_house.py
 
 clean:

@@ -18,19 +18,19 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from benchmarks.performance.timing import time_calls
+from geonode.compute.device import one_thread
 from geonode.config import Parameters
-from geonode.devices.device import one_thread
-from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geodesics.solvers.closed_form import ClosedForm
-from geonode.geodesics.solvers.methods import METHODS, rows_of
-from geonode.geodesics.verification import initial_velocity
 from geonode.geometry.field import NetworkField
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import FLOOR, Metric
+from geonode.geometry.problem import BoundaryValueProblem
+from geonode.geometry.solvers.closed_form import ClosedForm
+from geonode.geometry.solvers.methods import METHODS, rows_of
 from geonode.geometry.sources import GridSource, grid_source
+from geonode.geometry.verification import initial_velocity
 from geonode.parameters_file import read_parameters
-from geonode.performance.timing import time_calls
 from geonode.spectra.series import Series, read_series
 from stages.paths import METRIC, PARAMETERS, SPECTRA
 

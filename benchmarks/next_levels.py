@@ -14,8 +14,8 @@ import numpy as np
 import typer
 from jaxtyping import Float
 
-from geonode.estimation.next_levels import expected_errors
 from geonode.parameters_file import read_parameters
+from geonode.posterior.next_levels import expected_errors
 from geonode.progress import bar
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.inspection import proposes_log

@@ -14,11 +14,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torchdiffeq import odeint
 
-from geonode.geodesics.solvers.scipy_bvp import Row
-from geonode.geodesics.solvers.shooting import GUESS
-from geonode.geodesics.verification import initial_velocity
 from geonode.geometry.field import Field
 from geonode.geometry.metric import FLOOR, Metric
+from geonode.geometry.solvers.scipy_bvp import Row
+from geonode.geometry.solvers.shooting import GUESS
+from geonode.geometry.verification import initial_velocity
 
 SHOTS = 8
 BATCH = 2000  # rows at once on a CPU: more of them no longer fit in cache
@@ -156,7 +156,7 @@ def shoot(
 ) -> Float[Tensor, "row"]:
     """First velocities from start to end, by Newton's method with the exact sensitivity.
 
-    Guess and sensitivity are those of `geonode.geodesics.solvers.shooting`. Half the error is left
+    Guess and sensitivity are those of `geonode.geometry.solvers.shooting`. Half the error is left
     to the integrator. A row that has arrived is not shot again.
 
     Args:

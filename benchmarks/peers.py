@@ -37,20 +37,20 @@ from benchmarks.peer_solvers import (
     shoot,
     truth,
 )
+from benchmarks.performance.timing import Quartiles
+from geonode.compute.device import one_thread, resolve
 from geonode.config import Parameters
-from geonode.devices.device import one_thread, resolve
-from geonode.geodesics.panels import Panels
-from geonode.geodesics.problem import BoundaryValueProblem
-from geonode.geodesics.solvers.closed_form import ClosedForm
-from geonode.geodesics.solvers.methods import rows_of
 from geonode.geometry.field import NetworkField
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
+from geonode.geometry.panels import Panels
+from geonode.geometry.problem import BoundaryValueProblem
+from geonode.geometry.solvers.closed_form import ClosedForm
+from geonode.geometry.solvers.methods import rows_of
 from geonode.geometry.sources import grid_source
-from geonode.observation.machine import machine, one_core
+from geonode.machine import machine, one_core
 from geonode.parameters_file import read_parameters
-from geonode.performance.timing import Quartiles
 from geonode.progress import bar
 from geonode.storage.document import write_document
 from stages.paths import METRIC, PARAMETERS

@@ -20,18 +20,18 @@ import torch
 import typer
 from torch import Tensor
 
-from geonode.decoders.path_decoder import DECODER_SIZES
-from geonode.devices.device import Device, resolve
-from geonode.devices.products import fast_products
+from benchmarks.performance.floors import Rates, training_work
+from benchmarks.performance.timing import Quartiles, time_calls
+from geonode.compute.device import Device, resolve
+from geonode.compute.products import fast_products
 from geonode.geometry.perceptron import tanh_of_half_
 from geonode.geometry.trainable import THIN, TrainablePerceptron, product
-from geonode.metrics.end_to_end import EndToEnd
+from geonode.learning.batches import Batch, batches_of
+from geonode.learning.context import NestedRuns, TrainingRun
+from geonode.learning.end_to_end import EndToEnd
+from geonode.learning.path_decoder import DECODER_SIZES
 from geonode.parameters_file import read_parameters
-from geonode.performance.floors import Rates, training_work
-from geonode.performance.timing import Quartiles, time_calls
 from geonode.spectra.series import read_series_csv
-from geonode.training.batches import Batch, batches_of
-from geonode.training.context import NestedRuns, TrainingRun
 from stages.paths import PARAMETERS
 
 WARM_UP = 3

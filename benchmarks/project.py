@@ -51,10 +51,10 @@ os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
 _PROCESSES.set_forkserver_preload(
     [
         "benchmarks.project",
-        "geonode.scores.estimation",
-        "geonode.figures.folds",
+        "geonode.evaluation.estimation",
+        "geonode.report.png_folds",
         "geonode.geometry.stored",
-        "geonode.metrics.metric_learning",
+        "geonode.learning.metric_learning",
         "geonode.report.page",
         *(f"stages.{name}" for name in STAGES),
     ]

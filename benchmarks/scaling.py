@@ -18,10 +18,10 @@ import torch
 import typer
 
 from benchmarks.geometry import CPU, Table, markdown
-from geonode.devices.device import one_thread
-from geonode.engine.local import LOCAL
-from geonode.geodesics.panels import Panels
+from geonode.compute.device import one_thread
+from geonode.compute.local import LOCAL
 from geonode.geometry.metric import SIZES, Metric
+from geonode.geometry.panels import Panels
 from geonode.geometry.perceptron import Perceptron
 from geonode.progress import Progress, bar
 

@@ -13,21 +13,21 @@ import numpy as np
 import typer
 from jaxtyping import Float
 
+from benchmarks.performance.benchmark import time_training
+from geonode.compute.device import Device, resolve
 from geonode.config import Parameters
-from geonode.decoders.path_decoder import fit_path_decoders
-from geonode.decoders.path_features import path_features
-from geonode.devices.device import Device, resolve
 from geonode.errors import DeviceError
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
-from geonode.observation.machine import machine
+from geonode.learning.context import TrainingRun
+from geonode.learning.folds import leave_one_out, training_wavelengths
+from geonode.learning.path_decoder import fit_path_decoders
+from geonode.learning.path_features import path_features
+from geonode.machine import machine
 from geonode.parameters_file import read_parameters
-from geonode.performance.benchmark import time_training
 from geonode.spectra.series import Series, read_series_csv
 from geonode.storage.document import write_document
-from geonode.training.context import TrainingRun
-from geonode.training.folds import leave_one_out, training_wavelengths
 from stages.paths import PARAMETERS
 
 FORMATS = ("float64", "float32", "tf32", "bfloat16")

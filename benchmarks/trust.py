@@ -15,18 +15,18 @@ import torch
 import typer
 
 from geonode.calibration.fit import Calibration
-from geonode.engine.forking import processes_for
-from geonode.engine.processes import finished
+from geonode.calibration.methods import fitted, folds_of
+from geonode.compute.forking import processes_for
+from geonode.compute.processes import finished
+from geonode.estimation.simulated_sets import ERRORS, LEVELS, Batch, left_out
+from geonode.learning.folds import leave_one_out
 from geonode.parameters_file import read_parameters
+from geonode.posterior.draws import Draws
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
-from geonode.prior.calibration import ERRORS, LEVELS, Batch, left_out
+from geonode.posterior.simulated_series import simulate
 from geonode.progress import Progress, bar, silent
-from geonode.scores.calibrations import fitted, folds_of
-from geonode.simulation.draws import Draws
-from geonode.simulation.series import simulate
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.series import read_series_csv
-from geonode.training.folds import leave_one_out
 from stages.paths import PARAMETERS
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

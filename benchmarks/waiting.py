@@ -23,10 +23,10 @@ import torch
 import typer
 import xarray
 
-from geonode.performance.timing import Quartiles
-from geonode.scores.panel_table import mean_ratio, read_table, row_of
-from geonode.simulation.draws import Draws
-from geonode.simulation.series import simulate
+from benchmarks.performance.timing import Quartiles
+from geonode.evaluation.panel_table import mean_ratio, read_table, row_of
+from geonode.posterior.draws import Draws
+from geonode.posterior.simulated_series import simulate
 from geonode.spectra.reading import to_csv
 from geonode.spectra.table import SpectraTable
 from geonode.storage.atomic import remove

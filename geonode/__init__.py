@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from geonode.calibration.estimator import ConcentrationRegressor
     from geonode.calibration.fit import Calibration
-    from geonode.estimator import ConcentrationRegressor
-    from geonode.regressor import SpectrumRegressor
+    from geonode.estimation.regressor import SpectrumRegressor
 
 __version__ = "0.1.0"
 
@@ -19,11 +19,11 @@ def __getattr__(name: str) -> Any:
 
         return Calibration
     if name == "ConcentrationRegressor":
-        from geonode.estimator import ConcentrationRegressor  # noqa: PLC0415
+        from geonode.calibration.estimator import ConcentrationRegressor  # noqa: PLC0415
 
         return ConcentrationRegressor
     if name == "SpectrumRegressor":
-        from geonode.regressor import SpectrumRegressor  # noqa: PLC0415
+        from geonode.estimation.regressor import SpectrumRegressor  # noqa: PLC0415
 
         return SpectrumRegressor
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

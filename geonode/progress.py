@@ -53,7 +53,7 @@ def bar(label: str, total: int, steady: bool = False) -> Iterator[Progress]:
         with _shown(label, total) as report:
             yield report
         return
-    from geonode.observation.usage import Usage  # noqa: PLC0415 - only where it is used
+    from geonode.usage import Usage  # noqa: PLC0415 - only where it is used
 
     usage = Usage(total)
     try:

@@ -14,11 +14,11 @@ def app(parameters: Parameters) -> str:
     from functools import partial
     from pathlib import Path
 
-    from geonode.devices.device import Device
-    from geonode.engine.forking import processes_for
-    from geonode.engine.processes import finished
-    from geonode.scores import ablation
-    from geonode.scores.ablation_table import paired_csv, rows_csv
+    from geonode.compute.device import Device
+    from geonode.compute.forking import processes_for
+    from geonode.compute.processes import finished
+    from geonode.evaluation import ablation
+    from geonode.evaluation.ablation_table import paired_csv, rows_csv
     from geonode.spectra.folder import parameters_of_folder
     from geonode.spectra.series import read_series_csv
     from geonode.storage.document import read_document, write_text

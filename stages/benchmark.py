@@ -10,10 +10,10 @@ from stages.paths import DEVICE, GEODESICS, METRIC, METRICS, PIPELINE, RECORDS, 
 if TYPE_CHECKING:
     import numpy as np
 
+    from benchmarks.performance.timing import Quartiles
     from geonode.geometry.learned import LearnedMetrics
-    from geonode.observation.record import Record
-    from geonode.performance.timing import Quartiles
     from geonode.spectra.series import Series
+    from geonode.storage.record import Record
 
 
 @stage(
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 )
 def app(parameters: Parameters) -> str:
     """Compare the stages, and the work of the publication, with the sequential method."""
-    from geonode.devices.device import Device
-    from geonode.performance.benchmark import Kernels
-    from geonode.performance.parity import MiddleFold
+    from benchmarks.performance.benchmark import Kernels
+    from benchmarks.performance.parity import MiddleFold
+    from geonode.compute.device import Device
     from geonode.storage.document import read_document, write_metrics
 
     device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
@@ -76,7 +76,7 @@ def stage_records(parameters: Parameters) -> dict[str, "Record"]:
         ArtifactError: a record is of a resumed or profiled run, or of another machine or engine.
         MissingArtifactError, CorruptArtifactError: a record is absent or damaged.
     """
-    from geonode.observation.record import Record, conditions
+    from geonode.storage.record import Record, conditions
 
     here = conditions(parameters.engine.model_dump(mode="json"))
     paths = {name: RECORDS / f"{name}.json" for name in PIPELINE}
@@ -93,8 +93,8 @@ def stage_records(parameters: Parameters) -> dict[str, "Record"]:
 
 def _inputs() -> tuple["Series", "LearnedMetrics", "np.ndarray"]:
     """Spectra, metrics, and features of the geodesics of the first member."""
-    from geonode.geodesics.solved import read_features
     from geonode.geometry.learned import LearnedMetrics
+    from geonode.geometry.solved import read_features
     from geonode.spectra.series import read_series
     from geonode.storage.lineage import consistent_artifacts
 
@@ -107,7 +107,7 @@ def _inputs() -> tuple["Series", "LearnedMetrics", "np.ndarray"]:
 
 def _sequential(call: "Quartiles", sample: int) -> dict[str, Any]:
     """Time of the sequential method, extrapolated to the metric calls of the publication."""
-    from geonode.reference.sequential import published_calls
+    from benchmarks.sequential import published_calls
 
     calls = published_calls()
     return {

@@ -8,8 +8,8 @@ from stages.paths import CHRISTOFFEL, DEVICE, METRIC, METRICS, SHARED, SPECTRA
 
 if TYPE_CHECKING:
     from geonode.config import ChristoffelParameters
+    from geonode.evaluation.grid_report import GridReport
     from geonode.geometry.learned import LearnedMetrics
-    from geonode.scores.grid_report import GridReport
     from geonode.spectra.series import Series
 
 
@@ -18,13 +18,13 @@ def app(parameters: Parameters) -> str:
     """Evaluate Christoffel symbols and ln sqrt(g) on the grid, and check them in float64."""
     import torch
 
-    from geonode.devices.device import Device, one_thread
-    from geonode.engine.local import open_engine
+    from geonode.compute.device import Device, one_thread
+    from geonode.compute.local import open_engine
+    from geonode.evaluation.grid_report import GridCheck, GridReport
     from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.resolution import require_resolution
     from geonode.geometry.sources import grid_source
     from geonode.geometry.stored import write_grids
-    from geonode.scores.grid_report import GridCheck, GridReport
     from geonode.storage.document import read_document
 
     block = parameters.christoffel

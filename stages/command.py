@@ -99,7 +99,7 @@ def processes_of_training(parameters: Parameters, module: str) -> "BaseContext |
         parameters: all parameters.
         module: module of the training.
     """
-    from geonode.engine.forking import processes_for_tiles
+    from geonode.compute.forking import processes_for_tiles
     from geonode.storage.document import read_document
 
     device = read_document(DEVICE)["device"]
@@ -166,7 +166,7 @@ def _recorded(
     """Record the resources of a stage of the pipeline, and whether it resumed from checkpoints."""
     if stage_name not in PIPELINE:
         return nullcontext()
-    from geonode.observation.record import recorded  # it imports NumPy
+    from geonode.storage.record import recorded  # it imports NumPy
 
     whole = not profile and not (CHECKPOINTS / stage_name).exists()
     engine = parameters.engine.model_dump(mode="json")
@@ -174,7 +174,7 @@ def _recorded(
 
 
 def _profiled(stage_name: str) -> AbstractContextManager[None]:
-    from geonode.observation.profile import profiled  # it imports torch
+    from geonode.storage.profile import profiled  # it imports torch
 
     return profiled(PROFILES / f"{stage_name}.json.gz", remark)
 

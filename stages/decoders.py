@@ -19,7 +19,7 @@ from stages.paths import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from geonode.decoders.blend import Blend
+    from geonode.learning.blend import Blend
 
 
 @stage("decoders", also=("preset", "inner", "engine", "memory_mb"))
@@ -27,20 +27,20 @@ def app(parameters: Parameters) -> str:
     """Train the decoders of all folds, fit the weights of their kinds, calibrate intervals."""
     block, inner = parameters.decoders, parameters.inner
     trains = block.kind != "posterior"
-    processes = processes_of_training(parameters, "geonode.decoders.kinds") if trains else None
+    processes = processes_of_training(parameters, "geonode.learning.kinds") if trains else None
 
-    from geonode.decoders.blend import BLENDS, fit_blend, training_steps
-    from geonode.decoders.path_features import path_features
-    from geonode.devices.device import Device
-    from geonode.engine.local import open_engine
-    from geonode.geodesics.solved import read_features
+    from geonode.compute.device import Device
+    from geonode.compute.local import open_engine
     from geonode.geometry.learned import LearnedMetrics
+    from geonode.geometry.solved import read_features
+    from geonode.learning.blend import BLENDS, fit_blend, training_steps
+    from geonode.learning.context import NestedRuns
+    from geonode.learning.folds import fold_names, training_wavelengths
+    from geonode.learning.path_features import path_features
     from geonode.spectra.series import read_series
     from geonode.storage.atomic import file_lock
     from geonode.storage.document import read_document
     from geonode.storage.lineage import consistent_artifacts
-    from geonode.training.context import NestedRuns
-    from geonode.training.folds import fold_names, training_wavelengths
 
     device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS) as made_from:
@@ -77,8 +77,8 @@ def _write_metrics(
     block: DecodersParameters, blend: "Blend", history: "Tensor", names: list[str]
 ) -> float | None:
     """Write training history and weights; return the mean loss before the last step, if any."""
+    from geonode.learning.trainer import history_csv, last_losses
     from geonode.storage.document import write_metrics, write_text
-    from geonode.training.trainer import history_csv, last_losses
 
     write_text(PLOTS / "training.csv", history_csv(history, ("loss",), len(names), block))
     last = float(last_losses(history).mean()) if len(history) else None

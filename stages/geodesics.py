@@ -8,10 +8,10 @@ from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRIC, METRICS, SHARED
 @stage("geodesics", also=("engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Solve every geodesic in closed form, and check samples on the network in float64."""
-    from geonode.devices.device import Device
-    from geonode.engine.local import open_engine
-    from geonode.geodesics.solved import solve_all
+    from geonode.compute.device import Device
+    from geonode.compute.local import open_engine
     from geonode.geometry.learned import LearnedMetrics
+    from geonode.geometry.solved import solve_all
     from geonode.geometry.stored import StoredGrids
     from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics

@@ -10,20 +10,20 @@ def app(parameters: Parameters) -> str:
     """Learn the metric of every fold: none, by evidence, or end to end through geodesics."""
     import math
 
-    block, learning = parameters.metric, "geonode.metrics.metric_learning"
+    block, learning = parameters.metric, "geonode.learning.metric_learning"
     trains = block.learning != "flat"
     processes = processes_of_training(parameters, learning) if trains else None
 
-    from geonode.devices.device import Device
-    from geonode.engine.local import open_engine
-    from geonode.metrics.metric_learning import learn
+    from geonode.compute.device import Device
+    from geonode.compute.local import open_engine
+    from geonode.learning.context import NestedRuns
+    from geonode.learning.folds import fold_names
+    from geonode.learning.metric_learning import learn
+    from geonode.learning.trainer import history_csv
     from geonode.spectra.series import read_series
     from geonode.storage.atomic import file_lock
     from geonode.storage.document import read_document, write_metrics, write_text
     from geonode.storage.lineage import consistent_artifacts
-    from geonode.training.context import NestedRuns
-    from geonode.training.folds import fold_names
-    from geonode.training.trainer import history_csv
 
     device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     with consistent_artifacts(SPECTRA) as made_from:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from geonode.errors import GeonodeError
-from geonode.observation.machine import usable_cores
+from geonode.machine import usable_cores
 
 if TYPE_CHECKING:
-    from geonode.devices.device import Device
+    from geonode.compute.device import Device
     from geonode.posterior.prior import Prior
-    from geonode.prior.learning import LearningParameters
+    from geonode.posterior.rule_learning import LearningParameters
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -41,11 +41,11 @@ def main(
 
     The new file is part of the package: check it with `make ablation` before keeping it.
     """
+    from geonode.compute.device import resolve
     from geonode.config import PrecisionParameters
-    from geonode.devices.device import resolve
+    from geonode.estimation.simulated_sets import LEVELS, calibrated
     from geonode.posterior.prior import packaged_prior
-    from geonode.prior.calibration import LEVELS, calibrated
-    from geonode.prior.learning import LearningParameters
+    from geonode.posterior.rule_learning import LearningParameters
     from geonode.progress import bar
 
     try:
@@ -68,9 +68,9 @@ def _learned(parameters: "LearningParameters", device: "Device") -> "Prior":
     import numpy as np
     import torch
 
+    from geonode.estimation.simulated_sets import LEVELS
     from geonode.posterior.prior import PROBABILITIES, Prior
-    from geonode.prior.calibration import LEVELS
-    from geonode.prior.learning import learn_rule
+    from geonode.posterior.rule_learning import learn_rule
     from geonode.progress import bar
 
     with bar("learning weights", parameters.steps) as report:

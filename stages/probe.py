@@ -19,8 +19,8 @@ _LOG = logging.getLogger("geonode.stages")
 @stage("device", "precision")
 def app(parameters: Parameters) -> str:
     """Choose the device and its precision, describe this machine and what stages depend on."""
-    from geonode.devices.choice import choose
-    from geonode.observation.machine import compiled_anew, machine
+    from geonode.compute.choice import choose
+    from geonode.machine import compiled_anew, machine
     from geonode.storage.document import write_document, write_metrics
     from geonode.storage.integrity import damaged
 

@@ -10,9 +10,9 @@ from stages.paths import CHRISTOFFEL, GEODESICS, METRICS, PLOTS, SPECTRA
 @stage(reads=("spectra",))
 def app(parameters: Parameters) -> str:
     """Write one self-contained page of figures and scores, and draw the left-out levels."""
-    from geonode.figures.folds import folds_figure
-    from geonode.figures.style import save_figure
     from geonode.report.page import page
+    from geonode.report.png_folds import folds_figure
+    from geonode.report.png_style import save_figure
     from geonode.report.reading import read_report
     from geonode.storage.document import write_text
     from geonode.storage.lineage import consistent_artifacts

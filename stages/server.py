@@ -32,15 +32,15 @@ SERVED = ("christoffel", "geodesics", "decoders", "validate")
 
 IMPORTED = (
     "stages.command",
-    "geonode.observation.record",
-    "geonode.geodesics.solved",
-    "geonode.scores.grid_report",
-    "geonode.scores.comparison",
-    "geonode.scores.tables",
+    "geonode.storage.record",
+    "geonode.geometry.solved",
+    "geonode.evaluation.grid_report",
+    "geonode.evaluation.comparison",
+    "geonode.evaluation.tables",
 )
 """Imported by a server; they start no threads and use no device, which no fork survives."""
 
-KERNELS = ("geonode.devices.kernels.closed_form", "geonode.devices.kernels.perceptron")
+KERNELS = ("geonode.compute.kernels.closed_form", "geonode.compute.kernels.perceptron")
 """Imported as well for a GPU; the same holds for them."""
 
 SOCKET = Path("data/stages.sock")  # relative, as the path of a socket has to be short

@@ -10,8 +10,8 @@ from stages.paths import METRICS, PIPELINE, RECORDS
 @stage()
 def app(parameters: Parameters) -> str:  # noqa: ARG001 - as every stage
     """Collect the scores of the predictions, and the seconds and memory of the stages."""
-    from geonode.observation.record import Record
     from geonode.storage.document import read_metrics, write_metrics
+    from geonode.storage.record import Record
 
     # probe runs every time: were its seconds in the summary, it and the report would run too
     timed = [name for name in PIPELINE if name != "probe"]

@@ -9,7 +9,7 @@ from stages.paths import DATA, DECODERS, GEODESICS, METRIC, METRICS, PLOTS, SPEC
 if TYPE_CHECKING:
     import numpy as np
 
-    from geonode.decoders.blend import Blend
+    from geonode.learning.blend import Blend
     from geonode.spectra.series import Series
 
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 def app(parameters: Parameters) -> str:
     """Score leave-one-out predictions and compare them with classical baselines."""
     from geonode.estimation.model import SpectralModel
-    from geonode.geodesics.solved import read_features
-    from geonode.scores.comparison import Comparison
-    from geonode.scores.estimation import calibration_scores, estimate_left_out
-    from geonode.scores.series_scores import band_scores, coverage, series_scores
-    from geonode.scores.tables import metric_csv, posterior_csv, predictions_csv
+    from geonode.evaluation.comparison import Comparison
+    from geonode.evaluation.estimation import calibration_scores, estimate_left_out
+    from geonode.evaluation.series_scores import band_scores, coverage, series_scores
+    from geonode.evaluation.tables import metric_csv, posterior_csv, predictions_csv
+    from geonode.geometry.solved import read_features
     from geonode.storage.document import write_metrics, write_text
     from geonode.storage.lineage import consistent_artifacts
 
@@ -68,7 +68,7 @@ def _published(
     series: "Series", blend: "Blend", features: "np.ndarray"
 ) -> dict[str, float | None] | None:
     """Scores of the published method; None where it was not trained."""
-    from geonode.scores.series_scores import series_scores
+    from geonode.evaluation.series_scores import series_scores
 
     if "path" not in blend.decoders:
         return None

@@ -5,8 +5,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from geonode.observation.usage import Usage
 from geonode.progress import bar, is_quiet, quietly
+from geonode.usage import Usage
 
 
 class Terminal(io.StringIO):

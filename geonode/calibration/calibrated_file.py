@@ -10,21 +10,21 @@ from jaxtyping import Float
 
 from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit, limits
+from geonode.calibration.methods import folds_of, most_sensitive
 from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
-from geonode.decoders.blend import Prediction
 from geonode.defaults import default_parameters
 from geonode.errors import TrainingError
 from geonode.estimation.axis import on_axis, require_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
-from geonode.estimation.next_levels import Proposal, propose
+from geonode.estimation.rows import fitted_model
 from geonode.estimation.tables import EstimateRow, estimated
+from geonode.learning.blend import Prediction
+from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
-from geonode.report.wording import quantity
-from geonode.rows import fitted_model
-from geonode.scores.calibrations import folds_of, most_sensitive
 from geonode.spectra.reading import Spectra, errors_naming, read_spectra
 from geonode.spectra.series import Series, require_response
+from geonode.wording import quantity
 
 MOST_WITH_MIDDLES = 12
 """Levels, whose middles are tabulated too."""

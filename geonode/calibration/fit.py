@@ -11,18 +11,18 @@ from scipy.spatial.distance import pdist, squareform
 from scipy.stats import binom
 
 from geonode.calibration.intervals import ErrorLaw, intervals_left_out
+from geonode.calibration.methods import CALIBRATIONS, Fitted, fitted, folds_of
 from geonode.calibration.verdict import NAMES, Verdict, chosen_without
-from geonode.decoders.blend import COVERAGE
-from geonode.devices.device import in_threads
+from geonode.compute.device import in_threads
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate
+from geonode.estimation.rows import series_of
+from geonode.learning.blend import COVERAGE
+from geonode.learning.folds import leave_one_out
 from geonode.progress import Progress, silent
-from geonode.rows import series_of
-from geonode.scores.calibrations import CALIBRATIONS, Fitted, fitted, folds_of
 from geonode.spectra.sheet import require_size
 from geonode.spectra.table import without_rounding
-from geonode.training.folds import leave_one_out
 
 FEWEST_LEVELS = 3
 """Of a fold of geonode: as many as a series of four leaves."""
@@ -108,9 +108,9 @@ class Calibration:
         curve, law, absent = None, None, ""
         curve_of = partial(_curve, offset=offset, scale=scale)
         try:
+            whole = curve_of(concentrations[of], scan)  # first, as it may say why there is none
             left_out = _by_geonode(curve_of, concentrations, spectra, folds, report)
-            curve = curve_of(concentrations[of], scan)
-            estimates["geonode"], sets["geonode"] = left_out
+            (estimates["geonode"], sets["geonode"]), curve = left_out, whole
         except (SpectraError, TrainingError) as error:
             absent = f"geonode takes no part: {error}"
         verdict = Verdict.of(concentrations, estimates)

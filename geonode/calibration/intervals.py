@@ -30,8 +30,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import t as student
 
-from geonode.decoders.blend import COVERAGE
-from geonode.scores.calibrations import Fitted
+from geonode.calibration.methods import Fitted
+from geonode.learning.blend import COVERAGE
 from geonode.spectra.replicates import VarianceShapes
 
 FACTORS = 4.0 ** np.arange(6)

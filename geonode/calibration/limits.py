@@ -31,11 +31,11 @@ from jaxtyping import Float
 from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import EXACT
 from geonode.calibration.line import Line
+from geonode.calibration.methods import most_sensitive, own_basis, pls
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
-from geonode.report.wording import quantity
-from geonode.scores.calibrations import most_sensitive, own_basis, pls
 from geonode.spectra.series import Series
+from geonode.wording import quantity
 
 DETECTION, QUANTIFICATION = 3.3, 10.0
 """Multiples of the standard deviation of a concentration near zero."""

@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import wilcoxon
 
-from geonode.report.wording import number, quantity
-from geonode.scores.calibrations import ConcentrationScores
+from geonode.calibration.methods import ConcentrationScores
+from geonode.wording import number, quantity
 
 MARGIN = 1.05
 """Times the smallest error that is as good as the smallest.

@@ -23,7 +23,7 @@ def info(root: Root = Path(), as_json: AsJson = False) -> None:
 
     The exit status is 1 if an output is damaged. An absent output is no error here.
     """
-    from geonode.model_store import LARGEST_BYTES, ModelStore  # noqa: PLC0415
+    from geonode.estimation.model_store import LARGEST_BYTES, ModelStore  # noqa: PLC0415
     from geonode.storage.inventory import inventory  # noqa: PLC0415
 
     found = [asdict(entry) | {"ratio": entry.ratio} for entry in inventory(root)]

@@ -176,8 +176,8 @@ def _model(data: Path, allow_offset: bool, allow_scale: bool) -> "SpectralModel"
 
 
 def _draw(figure: Path, *drawn: Any, scale: bool) -> None:
-    from geonode.figures.estimation import estimates_figure  # noqa: PLC0415
-    from geonode.figures.style import save_figure  # noqa: PLC0415
+    from geonode.report.png_estimation import estimates_figure  # noqa: PLC0415
+    from geonode.report.png_style import save_figure  # noqa: PLC0415
 
     save_figure(estimates_figure(*drawn, scale=scale), figure)
 
@@ -233,10 +233,10 @@ def _write_maps(
     number: Format,
 ) -> None:
     """Write the maps of an image, tile by tile."""
-    from geonode.engine.local import open_engine  # noqa: PLC0415
+    from geonode.compute.local import open_engine  # noqa: PLC0415
     from geonode.estimation.image import Image, pixels_at_once  # noqa: PLC0415
     from geonode.estimation.maps import write_maps  # noqa: PLC0415
-    from geonode.observation.machine import usable_cores  # noqa: PLC0415
+    from geonode.machine import usable_cores  # noqa: PLC0415
 
     if out is None:
         expected = "a store of maps, .zarr, for an image"

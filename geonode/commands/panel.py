@@ -33,11 +33,11 @@ def panel(
     series whose files, parameters and code have not changed; a table of other series is refused.
     The exit status is 1 if some series could not be scored.
     """
-    from geonode.engine.forking import prepare  # noqa: PLC0415
+    from geonode.compute.forking import prepare  # noqa: PLC0415
 
-    prepare("geonode.scores.panel_scores")
-    from geonode.scores.panel import Panel  # noqa: PLC0415
-    from geonode.scores.panel_table import mean_ratio, table  # noqa: PLC0415
+    prepare("geonode.evaluation.panel_scores")
+    from geonode.evaluation.panel import Panel  # noqa: PLC0415
+    from geonode.evaluation.panel_table import mean_ratio, table  # noqa: PLC0415
 
     given = {"preset": preset, "device": device}
     replaced = {key: name for key, name in given.items() if name is not None}

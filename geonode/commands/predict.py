@@ -149,11 +149,11 @@ def _draw(figure: Path, model: "SpectralModel", wanted: "np.ndarray") -> None:
     import numpy as np  # noqa: PLC0415
 
     from geonode.estimation.predicting import PredictedBlock  # noqa: PLC0415
-    from geonode.figures.estimation import (  # noqa: PLC0415
+    from geonode.report.png_estimation import (  # noqa: PLC0415
         MOST_SPECTRA,
         predicted_figure,
     )
-    from geonode.figures.style import save_figure  # noqa: PLC0415
+    from geonode.report.png_style import save_figure  # noqa: PLC0415
 
     chosen = np.unique(np.linspace(0, len(wanted) - 1, MOST_SPECTRA).round().astype(int))
     block = PredictedBlock.of(model, wanted[chosen])

@@ -100,7 +100,7 @@ def calibrate(
     from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
     from geonode.calibration.calibrated_file import CalibratedFile, read_unknown  # noqa: PLC0415
-    from geonode.calibration.files import writing  # noqa: PLC0415
+    from geonode.report.calibration_files import writing  # noqa: PLC0415
     from geonode.spectra.series import read_series_csv  # noqa: PLC0415
 
     series = read_series_csv(
@@ -151,7 +151,7 @@ def next_levels(
     Each is where the predicted spectrum is least sure. The gain is the part of the expected error
     over the whole range that the measurement should take away.
     """
-    from geonode.estimation.next_levels import propose  # noqa: PLC0415
+    from geonode.posterior.next_levels import propose  # noqa: PLC0415
     from geonode.spectra.series import labelled, read_series_csv  # noqa: PLC0415
 
     series = read_series_csv(

@@ -21,7 +21,7 @@ of freedom, where the size of an error is its geometric mean over the directions
 Such a likelihood is tempered: it is no probability of the spectrum, but a loss by which to update a
 prior. k (`EXPECTED`), a, d, v and f were chosen by the mean log posterior density of the
 concentrations of left-out levels of simulated series, and the size of the sets is calibrated on
-these (`geonode.prior.calibration`).
+these (`geonode.estimation.simulated_sets`).
 
 The residual of a spectrum in other directions is no evidence about its concentration, but shows
 whether the spectrum belongs to the series at all. It is compared with the novelty of the training
@@ -38,15 +38,15 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.interpolate import CubicSpline
 
-from geonode.decoders.posterior_decoder import PosteriorDecoders
-from geonode.decoders.predicted import Predicted
 from geonode.errors import TrainingError
 from geonode.estimation.covariances import Covariances
 from geonode.estimation.outside import outside_others
 from geonode.estimation.range import NODES, knots_over_range, nodes_on_metric
+from geonode.learning.folds import Fold
+from geonode.learning.posterior_decoder import PosteriorDecoders
+from geonode.learning.predicted import Predicted
 from geonode.posterior.prior import Prior, packaged_prior
 from geonode.spectra.series import Series
-from geonode.training.folds import Fold
 
 CREDIBLE = 0.9
 """Nominal coverage of the sets: the share that is to hold the true concentration."""

@@ -12,8 +12,8 @@ from jaxtyping import Float
 
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.large import batch_size
+from geonode.spectra.formats.labelled_arrays import probe, require_chunks
 from geonode.spectra.headers import UNITS, role
-from geonode.spectra.labelled_arrays import probe, require_chunks
 from geonode.spectra.reading import errors_naming
 from geonode.spectra.sheet import MOST_VALUES
 from geonode.storage.zarr_metadata import require_own_files, require_plain

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float
 
-from geonode.decoders.blend import Blend, Prediction
-from geonode.decoders.path_features import features_to
 from geonode.errors import SpectraError
 from geonode.geometry.learned import LearnedMetrics
+from geonode.learning.blend import Blend, Prediction
+from geonode.learning.folds import Fold, leave_one_out
+from geonode.learning.path_features import features_to
 from geonode.spectra.series import Series, read_series
 from geonode.storage.lineage import consistent_artifacts
-from geonode.training.folds import Fold, leave_one_out
 
 SPECTRA, METRIC, DECODERS = "spectra.zarr", "metric.safetensors", "decoders.safetensors"
 """Names of the artifacts of a model in the folder of a pipeline."""

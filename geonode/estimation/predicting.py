@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from geonode.decoders.blend import COVERAGE
-from geonode.devices.device import one_thread
+from geonode.compute.device import one_thread
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.large import batch_size, in_format
 from geonode.estimation.model import SpectralModel
+from geonode.learning.blend import COVERAGE
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
 from geonode.spectra.headers import role

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from geonode.compute.device import one_thread
 from geonode.config import ChristoffelParameters
-from geonode.devices.device import one_thread
 from geonode.geometry.chebyshev import differentiation, expand, polynomials
 from geonode.geometry.grid import Grid, moved
 from geonode.geometry.metric import Metric

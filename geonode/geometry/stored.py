@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.devices.device import on_device
-from geonode.devices.profile import profile_of
-from geonode.engine.local import LOCAL, Engine, Found
+from geonode.compute.device import on_device
+from geonode.compute.local import LOCAL, Engine, Found
+from geonode.compute.profile import profile_of
 from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.sources import GridSource

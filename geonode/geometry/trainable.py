@@ -5,7 +5,7 @@ the outputs, dW = h'^T e, db = 1^T e, and the error one layer down is (e W^T)(1 
 C. M. Bishop, Pattern Recognition and Machine Learning, Springer 2006, section 5.3. So hidden values
 and their errors have one place each, which every step writes anew: fresh memory for them would cost
 a step about as much as its arithmetic. Where kernels can be used they have no place in memory at
-all (`geonode.devices.kernels.perceptron`).
+all (`geonode.compute.kernels.perceptron`).
 """
 
 import itertools
@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from geonode.devices.kernels.available import trains, usable
+from geonode.compute.kernels.available import trains, usable
 from geonode.geometry.perceptron import Perceptron, tanh_of_half_
 
 THIN = 8  # columns
@@ -160,7 +160,7 @@ class _Kernels(torch.autograd.Function):
     def forward(
         ctx: Any, perceptron: TrainablePerceptron, inputs: Tensor, joined: Tensor
     ) -> Tensor:
-        from geonode.devices.kernels import perceptron as kernels  # noqa: PLC0415 - needs Triton
+        from geonode.compute.kernels import perceptron as kernels  # noqa: PLC0415 - needs Triton
 
         ctx.save_for_backward(joined, inputs)
         ctx.perceptron = perceptron
@@ -169,7 +169,7 @@ class _Kernels(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, errors: Tensor) -> tuple[Tensor | None, ...]:
-        from geonode.devices.kernels import perceptron as kernels  # noqa: PLC0415 - needs Triton
+        from geonode.compute.kernels import perceptron as kernels  # noqa: PLC0415 - needs Triton
 
         joined, inputs = ctx.saved_tensors
         gradient, of_inputs = kernels.gradients(

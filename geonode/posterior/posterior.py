@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.devices.device import in_threads, one_thread
+from geonode.compute.device import in_threads, one_thread
 from geonode.errors import TrainingError
 from geonode.posterior.charts import FAMILIES, sqrt_metrics
 from geonode.posterior.evidence import Evidence, FittedSmoothers

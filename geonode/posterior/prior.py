@@ -22,7 +22,7 @@ PROBABILITIES = (0.5, 0.8, 0.9, 0.95)
 """Nominal coverages of the intervals."""
 
 CALIBRATED = ("counts", "half_widths", "masses")
-"""Attributes of a prior that `geonode.prior.calibration` finds."""
+"""Attributes of a prior that `geonode.estimation.simulated_sets` finds."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from geonode.report.figure import (
     text,
     titled,
 )
-from geonode.report.wording import number
+from geonode.wording import number
 
 VISIBLE = (0.2, 0.9)
 """Part of viridis that is visible on a dark and on a light page."""

@@ -33,7 +33,7 @@ from geonode.report.figure import (
     text,
     titled,
 )
-from geonode.report.wording import difference, number, quantity, signed
+from geonode.wording import difference, number, quantity, signed
 
 MODEL, BAND, SECOND = "#d55e00", "rgba(213,94,0,0.3)", "#0072b2"
 NAMED = 12

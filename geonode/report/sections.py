@@ -19,8 +19,8 @@ from geonode.report.figures import (
 from geonode.report.html_parts import Part, Section, Table, Verdict
 from geonode.report.unmeasured import unmeasured
 from geonode.report.verdicts import verdicts
-from geonode.report.wording import difference, listed, number, quantity, share, signed
 from geonode.spectra.chart import Chart
+from geonode.wording import difference, listed, number, quantity, share, signed
 
 ABSENT = "not measured"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from geonode.report.data import Report
-from geonode.report.wording import listed, number
+from geonode.wording import listed, number
 
 REASONS = {
     "r2": "the measured spectrum is constant, or varies much less than the others, as a blank",

@@ -2,7 +2,7 @@
 
 from geonode.report.data import Report
 from geonode.report.html_parts import Verdict
-from geonode.report.wording import number, quantity, share
+from geonode.wording import number, quantity, share
 
 PROMISED = 0.9
 """Nominal coverage of the intervals."""

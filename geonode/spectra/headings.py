@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.spectra.block import counts_rows
+from geonode.spectra.formats.block import counts_rows
 from geonode.spectra.headers import (
     AXIS_OF_UNIT,
     CONCENTRATION_UNIT,

@@ -24,17 +24,17 @@ from jaxtyping import Bool, Float
 
 from geonode.errors import SpectraError
 from geonode.spectra.concentrations import with_concentrations
-from geonode.spectra.delimited import read_delimited
-from geonode.spectra.excel import read_excel
-from geonode.spectra.jcamp_dx import SUFFIXES as JCAMP
-from geonode.spectra.jcamp_dx import read_jcamp, read_jcamp_files
-from geonode.spectra.labelled_arrays import read_labelled_arrays
-from geonode.spectra.layout import sheet_of
+from geonode.spectra.formats.delimited import read_delimited
+from geonode.spectra.formats.excel import read_excel
+from geonode.spectra.formats.jcamp_dx import SUFFIXES as JCAMP
+from geonode.spectra.formats.jcamp_dx import read_jcamp, read_jcamp_files
+from geonode.spectra.formats.labelled_arrays import read_labelled_arrays
+from geonode.spectra.formats.layout import sheet_of
+from geonode.spectra.formats.separate import together
+from geonode.spectra.formats.spc import read_spc
 from geonode.spectra.levels import Replicates, scans_of
 from geonode.spectra.sense import doubts, doubts_of_cells
-from geonode.spectra.separate import together
 from geonode.spectra.sheet import Grid, Sheet, shortest, to_number
-from geonode.spectra.spc import read_spc
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS, SpectraTable
 from geonode.terminal import printable
 

@@ -12,9 +12,9 @@ from jaxtyping import Float
 from geonode.config import SpectraParameters
 from geonode.errors import CorruptArtifactError, SpectraError, TrainingError
 from geonode.parameter_types import PreprocessStep
-from geonode.preprocessing.steps import Preprocessing
 from geonode.spectra.chart import Chart
 from geonode.spectra.headers import same_unit
+from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.reading import Choices, read_table
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.table import SpectraTable

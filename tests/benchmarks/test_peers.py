@@ -11,7 +11,7 @@ import benchmarks.peers as benchmark
 from benchmarks import peer_solvers
 from benchmarks.peer_solvers import PEERS, Rows
 from benchmarks.peers import Case, Entry
-from geonode.geodesics.problem import BoundaryValueProblem
+from geonode.geometry.problem import BoundaryValueProblem
 from tests.geometry.closed_forms import exponential, grid_of, nodes, random_metric
 from tests.geometry.small_series import small_metrics, small_series
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from benchmarks import programs
+from benchmarks.performance.floors import training_work
 from geonode.geometry.trainable import product
-from geonode.performance.floors import training_work
 
 SIZES, ROWS = (3, 8, 8, 1), 50
 

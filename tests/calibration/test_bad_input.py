@@ -11,9 +11,9 @@ import torch
 
 from geonode.calibration.fit import Calibration
 from geonode.calibration.verdict import Verdict
-from geonode.devices.device import in_threads
+from geonode.compute.device import in_threads
 from geonode.errors import SpectraError, TrainingError
-from geonode.estimation.next_levels import propose
+from geonode.posterior.next_levels import propose
 from geonode.posterior.posterior import MetricPosterior
 from geonode.posterior.prior import packaged_prior
 

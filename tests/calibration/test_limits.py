@@ -5,8 +5,8 @@ import pytest
 
 from geonode.calibration.limits import PlsFigures, blank_limit, curve_limit, line_limit, pls_limit
 from geonode.calibration.line import Line
-from geonode.calibration.tables import maxima
 from geonode.estimation.posterior import estimate
+from geonode.report.calibration_tables import maxima
 from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series

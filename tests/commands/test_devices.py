@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 import torch
 
-from geonode.devices import present
-from geonode.devices.profile import Profile
+from geonode.compute import present
+from geonode.compute.profile import Profile
 from tests.commands.calling import call
 
 PROCESSOR = Profile(3_000, 2, 2, 1_000, False, False)

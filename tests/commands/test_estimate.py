@@ -11,7 +11,7 @@ from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import estimate
 from geonode.parameter_types import PreprocessStep
-from geonode.preprocessing.steps import Preprocessing
+from geonode.spectra.preprocessing import Preprocessing
 from tests.commands.calling import call
 from tests.estimation.known import holds
 from tests.estimation.trained import AXIS, spectra_at

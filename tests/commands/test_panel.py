@@ -2,11 +2,11 @@ import json
 
 import pytest
 
-from geonode import series_fit
 from geonode.errors import ArtifactError
-from geonode.scores import panel
+from geonode.estimation import series_fit
+from geonode.evaluation import panel
 from tests.commands.calling import call
-from tests.scores.test_panel import TINY, write_series
+from tests.evaluation.test_panel import TINY, write_series
 from tests.stages.conftest import assert_refused
 from tests.storage.damage import contents
 from tests.test_config import write_parameters

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import xarray
 
-from geonode.decoders.calibration import PROBABILITIES
 from geonode.errors import SpectraError
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.predicting import PredictedBlock
+from geonode.learning.half_widths import PROBABILITIES
 from geonode.posterior.prior import packaged_prior
 from geonode.spectra.reading import read_spectra, read_table
 from geonode.storage.artifact import open_artifact

@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from geonode.decoders.blend import Blend
-from geonode.decoders.posterior_decoder import PosteriorDecoders
 from geonode.estimation.covariances import Covariances
 from geonode.estimation.curve import Curve, Novelty
 from geonode.estimation.model import SpectralModel
@@ -11,10 +9,12 @@ from geonode.estimation.range import NODES
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
+from geonode.learning.blend import Blend
+from geonode.learning.folds import leave_one_out
+from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import packaged_prior
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
-from geonode.training.folds import leave_one_out
 from tests.geometry.small_series import LABELS
 
 W = np.linspace(0, 1, 40)

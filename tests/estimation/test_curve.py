@@ -3,13 +3,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from geonode.decoders.posterior_decoder import PosteriorDecoders
 from geonode.estimation.curve import EXPECTED, OTHERWISE, SCALE_DEVIATION, SHARED, Curve, Novelty
 from geonode.estimation.posterior import estimate
 from geonode.estimation.range import NODES, knots_over_range
+from geonode.learning.folds import leave_one_out
+from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import packaged_prior
 from geonode.spectra.replicates import Replicates
-from geonode.training.folds import leave_one_out
 from tests.estimation.known import LEVELS, W, bent, holds, noise, series_of, straight, whole
 
 SERIES = series_of(LEVELS, bent(LEVELS) + noise(6, 0.01))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from geonode.errors import SpectraError
 from geonode.estimation import image, large
 from geonode.estimation.image import Image, is_image, pixels_at_once, tiles
-from geonode.spectra import labelled_arrays
+from geonode.spectra.formats import labelled_arrays
 from tests.estimation.images import image_values, store
 from tests.estimation.trained import AXIS
 

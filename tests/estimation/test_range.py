@@ -11,7 +11,7 @@ from geonode.estimation.range import (
     knots_over_range,
     nodes_on_metric,
 )
-from geonode.training.folds import leave_one_out
+from geonode.learning.folds import leave_one_out
 from tests.estimation.known import LEVELS, series_of, straight
 
 LOW_AND_HIGH = np.array([10.0, 20.0, 30.0, 40.0, 50.0])

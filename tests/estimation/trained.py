@@ -3,12 +3,12 @@
 import numpy as np
 
 from geonode.config import InnerParameters, SpectraParameters
-from geonode.series_fit import fit_series
+from geonode.estimation.series_fit import fit_series
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import read_series, write_series
 from geonode.spectra.table import SpectraTable
 from geonode.storage.lineage import consistent_artifacts
-from tests.training.series import cpu, decoder_parameters, metric_parameters
+from tests.learning.series import cpu, decoder_parameters, metric_parameters
 
 LEVELS = np.array([0.0, 15.0, 30.0, 45.0, 60.0])
 AXIS = np.linspace(400.0, 700.0, 31)

@@ -3,6 +3,7 @@ from copy import copy
 
 import pytest
 
+from tests.calibration.conftest import calibration, series_file  # noqa: F401
 from tests.report.run import Run
 
 

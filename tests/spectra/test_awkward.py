@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from geonode.errors import SpectraError
-from geonode.spectra.delimited import DELIMITERS
+from geonode.spectra.formats.delimited import DELIMITERS
 from geonode.spectra.inspection import inspect_file
 from geonode.spectra.reading import read_spectra, read_table
 from geonode.spectra.sheet import MOST_COLUMNS

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.spectra import sheet, text
+from geonode.spectra import sheet
+from geonode.spectra.formats import text
 from geonode.spectra.reading import read_spectra, read_table
 from tests.bounds import HEAD, LEVELS, SHEET, SIGNAL, TAIL, dataset, workbook
 from tests.spectra.tables import PLAIN

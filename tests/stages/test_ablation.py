@@ -1,11 +1,11 @@
 """Jobs and tables of the ablation, without any learning."""
 
-from geonode.devices.device import resolve
+from geonode.compute.device import resolve
+from geonode.evaluation import ablation
 from geonode.parameters_file import read_parameters
-from geonode.scores import ablation
 from geonode.storage.document import write_document
 from stages.paths import DEVICE, METRICS
-from tests.scores.test_panel import write_series
+from tests.evaluation.test_panel import write_series
 
 
 def test_every_series_is_scored_by_all_and_the_networks_with_every_seed(run, project, monkeypatch):
@@ -18,7 +18,7 @@ def test_every_series_is_scored_by_all_and_the_networks_with_every_seed(run, pro
         return [ablation.AblationRow(ablation.MEASURED, str(name), seed, score, 1.0, None, None)]
 
     monkeypatch.setattr(ablation, "rows_of", rows_of)
-    monkeypatch.setattr("geonode.engine.forking.processes_for", lambda *_: 1)
+    monkeypatch.setattr("geonode.compute.forking.processes_for", lambda *_: 1)
     precision = read_parameters(project / "params.yaml").precision
     write_document(DEVICE, resolve("cpu", precision).describe())
     (project / "series").mkdir()

@@ -5,13 +5,13 @@ from dataclasses import asdict
 
 import pytest
 
-from geonode.devices.device import resolve
+from benchmarks.performance import benchmark, parity
+from benchmarks.performance.timing import Quartiles
+from geonode.compute.device import resolve
 from geonode.errors import ArtifactError, MissingArtifactError
-from geonode.observation.record import Record, conditions
 from geonode.parameters_file import read_parameters
-from geonode.performance import benchmark, parity
-from geonode.performance.timing import Quartiles
 from geonode.storage.document import write_document
+from geonode.storage.record import Record, conditions
 from stages.benchmark import stage_records
 from stages.paths import DEVICE, METRICS, PIPELINE, RECORDS
 

@@ -11,8 +11,8 @@ from geonode.config import Parameters
 from geonode.errors import GeonodeError
 from geonode.parameters_file import read_parameters
 from stages.command import progress, stage
-from tests.observation.test_profile import events
 from tests.stages.conftest import ROOT, assert_refused
+from tests.storage.test_profile import events
 
 STAGES = {
     "probe": ["device", "precision-training", "precision-geometry"],
@@ -112,7 +112,7 @@ def test_a_stage_before_its_inputs_says_what_is_missing(name, missing, run, proj
 
 
 def test_an_absent_device_is_refused(run, monkeypatch):
-    monkeypatch.setattr("geonode.devices.choice._card", lambda: None)
+    monkeypatch.setattr("geonode.compute.choice._card", lambda: None)
     assert_refused(run("probe", "--device", "cuda"), "'cuda'", "absent", "cpu")
     assert not Path("data/device.json").exists()
 
@@ -194,7 +194,7 @@ def test_nothing_is_profiled_or_said_unless_asked_for(project):
         ("error", []),
         ("warning", []),
         ("info", ["stages", "stages"]),
-        ("debug", ["stages", "observation.usage", "stages"]),
+        ("debug", ["stages", "usage", "stages"]),
     ],
 )
 def test_every_level_says_as_much_as_it_should(level, said, project):

@@ -46,7 +46,7 @@ def edit(copy, file, found, other):
 
 def test_words_rerun_nothing(copy, code, before):
     """Comments, docstrings and blank lines."""
-    file = "geonode/training/adam.py"
+    file = "geonode/learning/adam.py"
     text = (copy / file).read_text(encoding="utf-8")
     first = text.index('"""') + 3
     text = text[:first] + "Other words. " + text[first:] + "\n\n# A comment.\n"
@@ -57,7 +57,7 @@ def test_words_rerun_nothing(copy, code, before):
 @pytest.mark.parametrize(
     ("file", "found", "other"),
     [
-        ("geonode/training/trainer.py", "import ", "import this\nimport "),
+        ("geonode/learning/trainer.py", "import ", "import this\nimport "),
         ("geonode/config.py", "class ", "ONE = 1\n\n\nclass "),
         ("stages/command.py", "def ", "ONE = 1\n\n\ndef "),
         (METRIC, "@stage(", "ONE = 1\n\n\n@stage("),
@@ -86,14 +86,14 @@ def test_data_files_that_a_module_names_count(copy, code):
 
 
 def test_only_files_that_changed_are_parsed_again(copy, code, before, monkeypatch):
-    edit(copy, "geonode/training/trainer.py", "import ", "import this\nimport ")
+    edit(copy, "geonode/learning/trainer.py", "import ", "import this\nimport ")
     whole = SourceCode(copy).digest(METRIC)
     parsed = []
     monkeypatch.setattr(
         SourceCode, "_parsed", lambda self, *given: parsed.append(given[0]) or PARSED(self, *given)
     )
     assert SourceCode(copy, code.read).digest(METRIC) == whole != before
-    assert parsed == ["geonode/training/trainer.py"]
+    assert parsed == ["geonode/learning/trainer.py"]
 
 
 def test_probe_writes_code_and_parameters_of_every_stage(tmp_path, monkeypatch, before):

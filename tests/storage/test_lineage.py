@@ -125,10 +125,12 @@ def test_the_digest_of_the_code_is_of_every_byte(tmp_path, monkeypatch):
     shutil.copytree(lineage.PACKAGE, tmp_path / "geonode")
     monkeypatch.setattr(lineage, "PACKAGE", tmp_path / "geonode")
     found = [lineage.code_digest.__wrapped__()]
-    for change in ("scores/panel.py", "posterior/prior.safetensors"):
+    for change in ("evaluation/panel.py", "posterior/prior.safetensors"):
         file = tmp_path / "geonode" / change
         file.write_bytes(file.read_bytes() + b" ")
         found.append(lineage.code_digest.__wrapped__())
-    (tmp_path / "geonode" / "scores/panel.py").rename(tmp_path / "geonode" / "scores/other.py")
+    (tmp_path / "geonode" / "evaluation/panel.py").rename(
+        tmp_path / "geonode" / "evaluation/other.py"
+    )
     found.append(lineage.code_digest.__wrapped__())
     assert len(set(found)) == 4

@@ -1,0 +1,165 @@
+"""A scikit-learn regressor from spectra to concentrations."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    check_non_negative,
+    column_or_1d,
+    validate_data,
+)
+
+from geonode.calibration.fit import Calibration
+from geonode.errors import SpectraError
+from geonode.estimation.posterior import Estimates
+from geonode.estimation.rows import columns_of, require_columns
+
+
+class ConcentrationRegressor(RegressorMixin, BaseEstimator):
+    """Concentrations by spectrum, by the method with the smallest errors, with 90% intervals.
+
+    Args:
+        method: "auto", or the key of a method: "straight_line", "line_over_c", "line_over_c2",
+            "quadratic", "single_wavelength", "pcr", "pls" or "geonode".
+        offset: for geonode, whether spectra may differ from those of `fit` by a constant.
+        scale: for geonode, whether they may differ by a factor close to 1.
+
+    Attributes:
+        calibration_ (Calibration): all methods and their errors on samples left out.
+        method_ (str): key of the method that estimates.
+        n_features_in_ (int): number of wavelengths.
+        feature_names_in_ (ndarray): their names, if X had some.
+
+    All methods but geonode take every sample by itself. Geonode takes samples of one concentration
+    for scans of one level: how much they vary says how much a single scan may. It takes part with 4
+    to 50 different concentrations.
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str = "auto",
+        offset: bool = False,
+        scale: bool = False,
+    ) -> None:
+        self.method = method
+        self.offset = offset
+        self.scale = scale
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> "ConcentrationRegressor":  # noqa: N803
+        """Learn from measured spectra, and choose the method.
+
+        Args:
+            X: spectra, array-like of shape (sample, wavelength).
+            y: concentrations, array-like of shape (sample,), none negative, at least two different
+                ones.
+            groups: array-like of shape (sample,): samples that are left out together when methods
+                are compared; None: those of one concentration that are nearer to each other than
+                to all of other ones.
+
+        Returns:
+            The regressor itself.
+
+        Raises:
+            ValueError: an array is empty, negative or not finite, or not of these shapes.
+            SpectraError: all concentrations are equal, or there is one wavelength that an offset
+                leaves nothing.
+            ParameterError: there is no such method, or it is geonode and takes no part.
+        """
+        columns = columns_of(X)
+        X, y = validate_data(  # noqa: N806
+            self, X, y, dtype=np.float64, ensure_min_samples=2, y_numeric=True
+        )
+        check_non_negative(y.reshape(-1, 1), f"{type(self).__name__} (y)")
+        if self.offset and X.shape[1] == 1:
+            raise SpectraError("X: found offset and one wavelength, expected two or more")
+        if groups is not None:
+            groups = column_or_1d(groups)
+            check_consistent_length(X, groups)
+        self.calibration_ = Calibration.of(
+            X,
+            y.astype(np.float64),
+            groups,
+            method=self.method,
+            offset=self.offset,
+            scale=self.scale,
+        )
+        self.method_ = self.calibration_.method
+        self._columns = columns
+        return self
+
+    def predict(
+        self,
+        X: Any,  # noqa: N803
+        return_interval: bool = False,
+    ) -> (
+        Float[np.ndarray, "sample"]
+        | tuple[Float[np.ndarray, "sample"], Float[np.ndarray, "sample 2"]]
+    ):
+        """Concentrations by `method_`; a warning says how many spectra geonode has none for.
+
+        Args:
+            X: spectra, array-like of shape (sample, wavelength).
+            return_interval: whether to return lowest and highest concentration of the 90% interval
+                of the method too. A set of geonode with a gap is more than its ends say: see
+                `predict_set`.
+
+        Raises:
+            NotFittedError: there was no fit.
+            ValueError: as `fit`.
+            SpectraError: columns are called by other numbers than those of `fit`.
+        """
+        X = self._validated(X)  # noqa: N806
+        if self.calibration_.curve is not None:
+            fits = self.calibration_.by_geonode(X).fits
+            if misfits := int((~fits).sum()):
+                warnings.warn(
+                    f"{misfits} of {len(fits)} spectra fit no concentration; `estimate` tells "
+                    "which",
+                    stacklevel=2,
+                )
+        found, intervals = self.calibration_.estimate(X)
+        return (found, intervals) if return_interval else found
+
+    def predict_set(self, X: Any) -> list[list[tuple[float, float]]]:  # noqa: N803
+        """90% sets of concentrations by geonode: the intervals of every spectrum, ascending.
+
+        Args:
+            X: spectra, array-like of shape (sample, wavelength).
+
+        Raises:
+            NotFittedError: there was no fit.
+            SpectraError: geonode takes no part.
+            ValueError: as `predict`.
+        """
+        return self.estimate(X).sets
+
+    def estimate(self, X: Any) -> Estimates:  # noqa: N803
+        """Posterior of the concentration of every spectrum by geonode.
+
+        Args:
+            X: spectra, array-like of shape (sample, wavelength).
+
+        Raises:
+            NotFittedError: there was no fit.
+            SpectraError: geonode takes no part.
+            ValueError: as `predict`.
+        """
+        return self.calibration_.by_geonode(self._validated(X))
+
+    def _validated(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Spectra with the columns of `fit`."""
+        check_is_fitted(self)
+        spectra = validate_data(self, X, reset=False, dtype=np.float64)
+        require_columns(X, self._columns, "X")
+        return spectra
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags

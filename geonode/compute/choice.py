@@ -1,0 +1,95 @@
+"""Choice of a device and its number formats, made once per run.
+
+A named device that is absent is an error; only `auto` chooses. The choice is a small document that
+every later stage reads, so that one run never mixes devices. Torch is imported only to look for a
+GPU that is not of NVIDIA, as that takes longer than all else that `probe` does.
+"""
+
+import runpy
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from geonode.compute.driver import first_card
+from geonode.config import PrecisionParameters
+from geonode.errors import DeviceError
+from geonode.machine import processor
+
+DeviceKind = Literal["cpu", "cuda", "mps"]
+
+_APPLE = sys.platform == "darwin"
+
+
+def choose(
+    device: Literal["auto", "cpu", "cuda", "mps"], precision: PrecisionParameters
+) -> dict[str, str]:
+    """Description of a device and its formats, for `Device.from_description`.
+
+    Args:
+        device: a device, or `auto` for the first of cuda, mps, cpu that is present.
+        precision: formats of training and geometry; `auto` geometry is float64, on mps float32.
+
+    Raises:
+        DeviceError: the device is absent, or does not have a format that is requested.
+    """
+    kind: DeviceKind = (
+        next(k for k in ("cuda", "mps", "cpu") if _is_present(k)) if device == "auto" else device
+    )
+    require(kind)
+    training, geometry = precision.training, precision.geometry
+    if geometry == "auto":
+        geometry = "float32" if kind == "mps" else "float64"
+    if kind == "mps" and "float64" in (training, geometry):
+        raise DeviceError(
+            "device mps has no float64: set precision.training and precision.geometry to float32"
+        )
+    if training == "tf32" and kind != "cuda":
+        raise DeviceError(f"device {kind} has no tf32: set precision.training to float32")
+    return {"device": kind, "name": _name(kind), "training": training, "geometry": geometry}
+
+
+def require(kind: DeviceKind) -> None:
+    """Check that a device is present.
+
+    Raises:
+        DeviceError: it is absent.
+    """
+    if not _is_present(kind):
+        present = [k for k in get_args(DeviceKind) if _is_present(k)]
+        raise DeviceError(
+            f"device {kind!r} is absent on this machine, which has {', '.join(present)}; "
+            "set device to one of these, or to auto"
+        )
+
+
+def _is_present(kind: DeviceKind) -> bool:
+    if kind == "cuda":
+        return _card() is not None
+    if kind == "mps" and _APPLE:
+        import torch  # noqa: PLC0415 - not where it can be avoided
+
+        return torch.backends.mps.is_available()
+    return kind == "cpu"
+
+
+def _name(kind: DeviceKind) -> str:
+    return (_card() if kind == "cuda" else None) or processor()
+
+
+def _card() -> str | None:
+    """Name of the first GPU that torch calls a CUDA device; None: there is none."""
+    built_for = torch_build()
+    if built_for["hip"] is not None:  # AMD
+        import torch  # noqa: PLC0415 - not where it can be avoided
+
+        return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return first_card(built_for["cuda"]) if built_for["cuda"] is not None else None
+
+
+def torch_build() -> dict[str, Any]:
+    """Variables of `torch.version`, such as `cuda` and `hip`, without an import of torch."""
+    found = find_spec("torch")
+    assert found is not None
+    assert found.origin is not None
+    return runpy.run_path(str(Path(found.origin).with_name("version.py")))

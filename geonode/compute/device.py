@@ -1,0 +1,205 @@
+"""A device with its number formats, and what is done on it."""
+
+import gc
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar, cast, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from threadpoolctl import threadpool_limits
+from torch import Tensor
+
+from geonode.compute.choice import DeviceKind, choose, require
+from geonode.compute.profile import profile_of
+from geonode.config import PrecisionParameters
+from geonode.progress import Progress, silent
+
+Rounding = Literal["tf32", "bfloat16"]
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+MOST_THREADS = 4
+"""Of `in_threads`. Of 16, each waits for the interpreter longer than it computes."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Device:
+    """Device and its number formats.
+
+    Attributes:
+        kind, name: kind and name of the device.
+        training: format of networks in training, their losses and their gradients.
+        geometry: format of grids and geodesics.
+        rounding: format to which factors of products are rounded in training; None for none.
+        memory_mb: memory for the arrays of one batch or tile; None: that of the profile.
+    """
+
+    kind: DeviceKind
+    name: str
+    training: torch.dtype
+    geometry: torch.dtype
+    rounding: Rounding | None = None
+    memory_mb: int | None = None
+
+    @property
+    def products(self) -> torch.dtype:
+        """Format in which layers of networks in training are multiplied."""
+        return torch.bfloat16 if self.rounding == "bfloat16" else self.training
+
+    @property
+    def place(self) -> torch.device:
+        """The torch device on which networks are trained and grids are computed."""
+        return torch.device(self.kind)
+
+    @property
+    def budget(self) -> int:
+        """Memory for the arrays of one batch or tile (bytes)."""
+        return 10**6 * (self.memory_mb or profile_of(self.place).memory_mb)
+
+    def shared(self, processes: int) -> "Device":
+        """The device for one of several processes, with an equal part of the memory."""
+        return replace(self, memory_mb=max(1, self.budget // processes // 10**6))
+
+    @property
+    def has_float64(self) -> bool:
+        """Whether the device supports double precision."""
+        return self.kind != "mps"
+
+    @property
+    def reference(self) -> torch.device:
+        """Device of double-precision reference values: this one if it can, else the CPU."""
+        return self.place if self.has_float64 else torch.device("cpu")
+
+    def synchronise(self) -> None:
+        """Wait until all work given to the device is done."""
+        if self.kind == "cuda":
+            torch.cuda.synchronize()
+        elif self.kind == "mps":
+            torch.mps.synchronize()
+
+    def describe(self) -> dict[str, Any]:
+        """Document for `Device.from_description`, as `choose` returns it."""
+        return {
+            "device": self.kind,
+            "name": self.name,
+            "training": self.rounding or str(self.training).removeprefix("torch."),
+            "geometry": str(self.geometry).removeprefix("torch."),
+        }
+
+    @classmethod
+    def from_description(
+        cls, description: dict[str, Any], memory_mb: int | None = None
+    ) -> "Device":
+        """Inverse of `describe`.
+
+        Args:
+            description: as `describe` or `choose` returns it.
+            memory_mb: as for `resolve`.
+
+        Raises:
+            DeviceError: the device is absent (the document is from another machine).
+        """
+        kind, training = description["device"], description["training"]
+        require(kind)
+        rounded = training in get_args(Rounding)
+        return cls(
+            kind,
+            description["name"],
+            torch.float32 if rounded else getattr(torch, training),
+            getattr(torch, description["geometry"]),
+            cast(Rounding, training) if rounded else None,
+            memory_mb,
+        )
+
+
+def resolve(
+    device: Literal["auto", "cpu", "cuda", "mps"],
+    precision: PrecisionParameters,
+    memory_mb: int | None = None,
+) -> Device:
+    """Choose the device and its formats.
+
+    Args:
+        device: as for `choose`.
+        precision: as for `choose`.
+        memory_mb: memory for the arrays of one batch or tile; None: that of the profile.
+
+    Raises:
+        DeviceError: as `choose`.
+    """
+    return Device.from_description(choose(device, precision), memory_mb)
+
+
+def on_device(
+    array: Shaped[np.ndarray, "*shape"], device: torch.device, dtype: torch.dtype
+) -> Float[Tensor, "*shape"]:
+    """Tensor on a device from an array on the host.
+
+    It is cast before it is moved, as a device without float64 cannot hold a double.
+    """
+    return torch.from_numpy(array).to(dtype).to(device)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Context in which torch operations on the CPU use one thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def in_threads(
+    work: Callable[[Item], T], items: Iterable[Item], report: Progress = silent
+) -> list[T]:
+    """Results of a function in the order of the items, each computed by one thread.
+
+    Matrices of a series are slower with several threads, the more so beside another job, and their
+    last digits would depend on the number of cores. Inside of itself it takes one item at a time.
+
+    Args:
+        work: function of an item.
+        items: independent of each other.
+        report: called after every item.
+    """
+    cores, found = min(MOST_THREADS, torch.get_num_threads()), []
+    with one_thread():
+        if cores == 1:  # handing an item to a thread takes time
+            for item in items:
+                found.append(work(item))
+                report(1)
+            return found
+        with threadpool_limits(1), ThreadPoolExecutor(cores) as threads:
+            for result in threads.map(work, items):
+                found.append(result)
+                report(1)
+    return found
+
+
+def unless_out_of_memory(work: Callable[[], T], instead: str) -> T | None:
+    """Result of a function; None if the GPU ran out of memory, which is freed then.
+
+    Work is divided by the memory free at that time; other processes may take some of it later.
+
+    Args:
+        work: function that returns anything but None.
+        instead: description of the fallback, for the log.
+    """
+    try:
+        return work()
+    except torch.OutOfMemoryError as error:
+        _LOG.warning("%s; %s", str(error).splitlines()[0], instead)
+    if torch.cuda.is_initialized():
+        # outside of the except block, where the error no longer holds the arrays
+        gc.collect()
+        torch.cuda.empty_cache()
+    return None

@@ -1,0 +1,31 @@
+"""Availability of the kernels of this package."""
+
+from importlib.util import find_spec
+
+import torch
+
+NARROWEST, WIDEST = 16, 128  # sides of a matrix product on the GPU
+AMPERE = (8, 0)
+FORMATS = (torch.float32, torch.bfloat16)  # of factors
+
+
+def usable(device: torch.device) -> bool:
+    """Whether kernels run on a device: a CUDA GPU from Ampere on, with Triton installed.
+
+    Older GPUs are not supported by Triton, have no products in tf32 and bfloat16, and less shared
+    memory than the largest program takes, 74 kB.
+    """
+    installed = device.type == "cuda" and find_spec("triton") is not None
+    return installed and torch.cuda.get_device_capability(device) >= AMPERE
+
+
+def trains(sizes: tuple[int, ...], products: torch.dtype) -> bool:
+    """Whether `geonode.compute.kernels.perceptron` supports networks of these sizes.
+
+    Args:
+        sizes: width of every layer, inputs first.
+        products: format of factors.
+    """
+    powers = all(NARROWEST <= size <= WIDEST and size.bit_count() == 1 for size in sizes[1:-1])
+    ends = max(sizes[0], sizes[-1]) <= NARROWEST
+    return len(sizes) == 4 and powers and ends and products in FORMATS

@@ -1,0 +1,201 @@
+"""Independent work in several processes of this machine: jobs as they finish, and an engine."""
+
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from functools import cache, partial
+from multiprocessing import active_children, parent_process
+from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
+from pathlib import Path
+from threading import Lock, Thread, current_thread, main_thread
+from typing import Any, TypeVar
+
+import numpy as np
+from jaxtyping import Shaped
+from threadpoolctl import threadpool_limits
+
+from geonode.compute.forking import prepare
+from geonode.compute.local import LOCAL, Found, Open, Recipe, Tile, mapped
+from geonode.errors import EngineError
+from geonode.progress import Progress, silent
+from geonode.terminal import log_to_stderr
+from geonode.usage import WORKERS
+
+Job = TypeVar("Job")
+
+
+def finished(
+    work: Callable[[Job, Progress], Found],
+    jobs: Sequence[Job],
+    processes: int,
+    report: Progress,
+) -> Iterator[tuple[Job, Found]]:
+    """Yield every job with its result, in the order in which they finish.
+
+    Args:
+        work: function of a module; it, the jobs and the results are pickled.
+        jobs: jobs, started in this order.
+        processes: number of processes, with one thread each; 1: this process.
+        report: called with units of finished work of all jobs.
+
+    Raises:
+        EngineError: a process died, or none can be started.
+        Exception: raised by `work`.
+    """
+    if processes == 1:
+        for job in jobs:
+            yield job, work(job, report)
+        return
+    with _pool(prepare(work.__module__), processes, partial(_itself, work), report) as pool:
+        with _interrupted_later():
+            running = {pool.submit(_work, job): job for job in jobs}
+        for future in as_completed(running):
+            yield running[future], future.result()
+
+
+class Processes:
+    """Engine that runs tiles in processes of this machine, with one thread each.
+
+    Args:
+        context: starts the processes.
+        scratch: folder for shared arrays.
+    """
+
+    def __init__(self, context: BaseContext, scratch: Path) -> None:
+        self._context, self._scratch = context, scratch
+
+    def work(
+        self,
+        recipe: Recipe[Tile, Found],
+        tiles: Sequence[Tile],
+        take: Callable[[Tile, Found], object],
+        report: Progress = silent,
+        cores: int | None = None,
+    ) -> None:
+        """Run every tile, see `Engine`; a single one in this process."""
+        processes = min(cores or 1, len(tiles))
+        if processes <= 1:
+            LOCAL.work(recipe, tiles, take, report, cores)
+            return
+        with _pool(self._context, processes, recipe, report) as pool:
+            with _interrupted_later():
+                running = [pool.submit(_work, tile) for tile in tiles]
+            for tile, future in zip(tiles, running, strict=True):
+                take(tile, future.result())
+
+    def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
+        """Handle of a file that every process maps into its memory."""
+        return mapped(array, self._scratch)
+
+
+@contextmanager
+def _pool(
+    context: BaseContext, processes: int, recipe: Recipe[Any, Any], report: Progress
+) -> Iterator[ProcessPoolExecutor]:
+    """Context with processes for `_work`; when it ends, also by an error, they have ended.
+
+    Raises:
+        EngineError: a process died, or none can be started.
+    """
+    level = logging.getLogger("geonode").level
+    try:
+        # Not a queue, whose lock would stay locked if its owner died.
+        units, given = context.Pipe(duplex=False)
+        pool = ProcessPoolExecutor(processes, context, _begin, (recipe, given, level))
+    except OSError as error:
+        raise EngineError(
+            f"processes cannot be started: {error}; mount /dev/shm, or use one core: taskset -c 0"
+        ) from error
+    follower = Thread(target=_follow, args=(units, report), daemon=True)
+    follower.start()
+    others = active_children()
+    try:
+        yield pool
+    except BaseException as error:
+        # A pool that broke, or was interrupted, while it started a process waits for it for ever.
+        for process in active_children():
+            if process not in others:
+                process.kill()
+        if not isinstance(error, BrokenProcessPool):
+            raise
+        raise EngineError(
+            "a worker process died, perhaps for want of memory; close other programs or allow "
+            "fewer cores, and start again"
+        ) from error
+    finally:
+        WORKERS.end()
+        pool.shutdown(cancel_futures=True)
+        given.close()  # the last end that could be written to
+        follower.join()
+        WORKERS.running = frozenset()
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Context that Ctrl-C interrupts at its end: a process that is half started would stay."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        for number in pressed[:1]:
+            signal.raise_signal(number)
+
+
+def _follow(units: Connection, report: Progress) -> None:
+    """Report units of finished work, each with the process that did it, until all have ended."""
+    with units, suppress(EOFError):
+        while True:
+            process, done = units.recv()
+            WORKERS.running |= {process}
+            if done:
+                report(done)
+
+
+_WORK: list[Callable[[Any], Any]] = []  # of a worker process: its only function of a job or tile
+
+
+def _begin(recipe: Recipe[Any, Any], units: Connection, level: int) -> None:
+    """Prepare a worker process: one thread, as other processes use the other cores."""
+    import torch  # noqa: PLC0415 - only where there is work
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it at once
+    Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    threadpool_limits(1)
+    if level != logging.NOTSET:  # else the program of the user decides what is logged
+        log_to_stderr(level)
+    process, one_at_a_time = os.getpid(), Lock()
+
+    def report(done: int) -> None:
+        with one_at_a_time:  # of this process; so few bytes are not mixed with those of others
+            units.send((process, done))
+
+    followed = cache(recipe)  # called by the first job, whose error it may be
+    _WORK.append(lambda job: followed()(job, report))
+    units.send((process, 0))  # so that its use counts from now on
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that waits for its results is killed."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _work(job: Any) -> Any:
+    return _WORK[0](job)
+
+
+def _itself(work: Callable[[Job, Progress], Found]) -> Callable[[Job, Progress], Found]:
+    return work

@@ -1,1 +1,0 @@
-"""Decoders of spectra: the posterior, networks on path features, and their blend."""

@@ -1,1 +1,0 @@
-"""Devices, number formats and kernels."""

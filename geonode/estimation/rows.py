@@ -1,0 +1,179 @@
+"""Common parts of the regressors of scikit-learn: parameters by name, fits of rows of arrays."""
+
+from collections.abc import Mapping
+from itertools import zip_longest
+from math import isclose
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from geonode.compute.device import resolve
+from geonode.config import Parameters
+from geonode.defaults import default_parameters
+from geonode.errors import ParameterError, SpectraError
+from geonode.estimation.model import SpectralModel
+from geonode.estimation.series_fit import fit_series
+from geonode.spectra.chart import Chart, ChartName
+from geonode.spectra.headers import wavelength
+from geonode.spectra.replicates import Replicates
+from geonode.spectra.series import Series
+from geonode.spectra.table import MOST_LEVELS, without_rounding
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+INNER_LEVELS = 2
+"""Levels left out in turn inside a fold: as few as there may be.
+
+They are for the predictions of the folds of leave-one-out alone. The fold that leaves nothing out
+is judged by leave-one-out itself, and gives the same bits with more of them.
+"""
+
+SAME_WAVELENGTH = 1e-6
+"""Relative difference up to which the names of columns are one wavelength, written otherwise."""
+
+OPTIONAL = ("spectra.kappa",)
+"""Parameters whose None is a value, and not that of the preset."""
+
+
+def parameters_of(estimator: "BaseEstimator", names: Mapping[str, str]) -> Parameters:
+    """The parameters of a preset, with those of an estimator that are not None in their place.
+
+    Args:
+        estimator: its values; NumPy's numbers, such as those of a search, become Python's.
+        names: names of the parameters of the estimator by dotted key.
+
+    Raises:
+        ParameterError: naming a parameter of the estimator.
+    """
+    given = {key: getattr(estimator, name) for key, name in names.items()}
+    values = {
+        key: value.item() if isinstance(value, np.generic) else value
+        for key, value in given.items()
+        if value is not None or key in OPTIONAL
+    }
+    try:
+        return default_parameters(values | {"inner.levels": INNER_LEVELS})
+    except ParameterError as error:
+        # Of values that contradict each other only their block is named.
+        first = next(key for key in values if key == error.key or key.startswith(f"{error.key}."))
+        where = type(estimator).__name__
+        raise ParameterError(where, names[first], given[first], error.expected) from error
+
+
+def series_of(
+    concentrations: Float[np.ndarray, "row"],
+    spectra: Float[np.ndarray, "row wavelength"],
+    wavelengths: ArrayLike | None,
+    fewest: int,
+    chart: ChartName = "linear",
+    kappa: float | None = None,
+) -> Series:
+    """Series of rows; rows of one concentration are scans of one level, which is their mean.
+
+    Concentrations that differ by rounding alone are one.
+
+    Args:
+        concentrations: of the rows, none negative.
+        spectra: theirs.
+        wavelengths: axis values of the columns, ascending; None: 0, 1, 2, ...
+        fewest: levels.
+        chart: of the concentrations.
+        kappa: as of `Chart.of`.
+
+    Raises:
+        SpectraError: there are too few or too many levels, the wavelengths do not fit the spectra,
+            or the chart does not fit the levels.
+    """
+    axis = axis_of(wavelengths, spectra.shape[1])
+    levels, place = np.unique(without_rounding(concentrations), return_inverse=True)
+    if not fewest <= len(levels) <= MOST_LEVELS:
+        raise SpectraError(
+            f"found {len(levels)} different concentrations in {len(spectra)} rows, expected "
+            f"{fewest} to {MOST_LEVELS}; a fold of a cross-validation leaves some out"
+        )
+    scans = [spectra[place == level] for level in range(len(levels))]
+    means = np.stack([of_level.mean(axis=0) for of_level in scans])
+    labels = {"signal": "signal", "axis": "wavelength"}
+    labels |= dict.fromkeys(("signal_unit", "axis_unit", "concentration_unit"), "1")
+    found = Chart.of(chart, kappa, levels)
+    return Series(levels, axis, means, found, labels, Replicates.of(scans))
+
+
+def fitted_model(series: Series, parameters: Parameters) -> SpectralModel:
+    """Model of all levels of a series.
+
+    Raises:
+        DeviceError: the device is absent.
+        TrainingError: as `fit_series`.
+    """
+    device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
+    blocks = (parameters.inner, parameters.metric, parameters.decoders)
+    learned, blend, _ = fit_series(series, blocks, device)
+    return SpectralModel.of(series, learned, blend)
+
+
+def axis_of(wavelengths: ArrayLike | None, count: int) -> Float[np.ndarray, "wavelength"]:
+    """The spectral axis of spectra with so many columns; 0, 1, 2, ... if none is given.
+
+    Raises:
+        SpectraError: the wavelengths are of another number, not finite or not ascending.
+    """
+    if wavelengths is None:
+        return np.arange(count, dtype=np.float64)
+    axis = np.asarray(wavelengths)
+    if axis.shape != (count,):
+        raise SpectraError(
+            f"wavelengths: found shape {axis.shape}, expected ({count},), one a column of spectra"
+        )
+    if axis.dtype.kind not in "iuf" or not np.isfinite(axis).all() or (np.diff(axis) <= 0).any():
+        raise SpectraError(
+            "wavelengths: expected finite numbers that ascend; reverse those that descend, and "
+            "the columns of the spectra with them"
+        )
+    return axis.astype(np.float64)
+
+
+def columns_of(table: Any) -> list[float] | list[str] | None:
+    """What the columns of a DataFrame are called: numbers if all are, as of wavelengths, or texts.
+
+    None for an array, and for columns that are only counted from 0 on.
+    """
+    if not hasattr(table, "columns"):
+        return None
+    names = [str(name) for name in table.columns]
+    found = [wavelength(name) for name in names]
+    numbers = [number for number, _ in filter(None, found)]
+    if len(numbers) < len(names):
+        return names
+    return None if numbers == [*range(len(names))] else numbers
+
+
+def require_columns(table: Any, known: list[float] | list[str] | None, where: str) -> None:
+    """Refuse a DataFrame whose columns are called otherwise than those of the fit.
+
+    Scikit-learn compares names that are texts, and takes no notice of numbers.
+
+    Args:
+        table: spectra; an array has no names to compare.
+        known: `columns_of` the spectra of the fit, or their wavelengths; None: neither is known.
+        where: what the table is, for the message.
+
+    Raises:
+        SpectraError: naming the first column that differs.
+    """
+    found = columns_of(table)
+    if found is None or known is None:
+        return
+    for place, (one, other) in enumerate(zip_longest(found, known, fillvalue="none"), start=1):
+        if isinstance(one, float) and isinstance(other, float):
+            same = isclose(one, other, rel_tol=SAME_WAVELENGTH)
+        else:
+            same = one == other
+        if not same:
+            raise SpectraError(
+                f"{where}: found column {place} called {one}, expected {other} as in the fit; give "
+                "the columns of the fit in its order, or an array if their names mean nothing"
+            )

@@ -1,0 +1,100 @@
+"""Fit of metrics and decoders of a series without the grid: path features from the networks."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.compute.device import Device
+from geonode.config import DecodersParameters, InnerParameters, MetricParameters
+from geonode.estimation.model_store import Model, ModelStore, key_of
+from geonode.geometry.learned import LearnedMetrics
+from geonode.learning.blend import BLENDS, Blend, fit_blend, training_steps
+from geonode.learning.context import NestedRuns
+from geonode.learning.folds import training_wavelengths
+from geonode.learning.metric_learning import learn
+from geonode.learning.path_features import path_features
+from geonode.progress import Progress, silent
+from geonode.spectra.series import Series
+
+Blocks = tuple[InnerParameters, MetricParameters, DecodersParameters]
+"""The blocks `inner`, `metric` and `decoders` of the parameters."""
+
+
+class SeriesFit(NamedTuple):
+    """Metrics and decoders of every fold of leave-one-out.
+
+    Attributes:
+        learned: the metrics.
+        blend: the blend of decoders.
+        features: of all geodesics between levels, at the training wavelengths; None for the
+            posterior alone.
+    """
+
+    learned: LearnedMetrics
+    blend: Blend
+    features: Float[np.ndarray, "member fold pair training feature"] | None
+
+
+def fit_series(
+    series: Series, blocks: Blocks, device: Device, report: Progress = silent
+) -> SeriesFit:
+    """Learn metrics and decoders of a series, or read those learned before.
+
+    Models that take a training are kept in the store of the user.
+
+    Args:
+        series: series on its given chart.
+        blocks: parameters.
+        device: device to train on.
+        report: called after every step.
+
+    Raises:
+        TrainingError: as `learn` and `fit_blend`.
+    """
+    steps = fit_steps(len(series.concentrations), blocks, device)
+    if steps == 0:
+        return _fit(series, blocks, device, report)
+    store, key = ModelStore.of_user(), key_of(series, blocks, device)
+    model = store.read(key, series)
+    if model is None:
+        fitted = _fit(series, blocks, device, report)
+        store.write(key, Model(fitted.learned, fitted.blend))
+        return fitted
+    report(steps)
+    return SeriesFit(*model, _features(model.learned, series, blocks[2]))
+
+
+def fit_steps(levels: int, blocks: Blocks, device: Device) -> int:
+    """Training steps that `fit_series` reports; 0 if nothing is trained."""
+    inner, metric, decoders = blocks
+    of_metric, of_decoders = (
+        NestedRuns.of(levels, members, inner, device)
+        for members in (metric.members, decoders.members)
+    )
+    steps = 0 if metric.learning == "flat" else of_metric.models * metric.epochs
+    return steps + training_steps(decoders, of_decoders)
+
+
+def _fit(series: Series, blocks: Blocks, device: Device, report: Progress) -> SeriesFit:
+    inner, metric, decoders = blocks
+    of_metric, of_decoders = (
+        NestedRuns.of(len(series.concentrations), members, inner, device).with_progress(report)
+        for members in (metric.members, decoders.members)
+    )
+    learned = learn(series, metric, of_metric).metrics
+    features = _features(learned, series, decoders)
+    inside = None if learned.inner is None else _features(learned.inner, series, decoders)
+    blend, _ = fit_blend(series, features, inside, decoders, of_decoders)
+    return SeriesFit(learned, blend, features)
+
+
+def _features(
+    learned: LearnedMetrics, series: Series, decoders: DecodersParameters
+) -> Float[np.ndarray, "member fold pair training feature"] | None:
+    """Features of all geodesics between levels; None for the posterior alone."""
+    if "path" not in BLENDS[decoders.kind]:
+        return None
+    return path_features(
+        learned, series, training_wavelengths(len(series.axis), decoders.wavelengths)
+    )

@@ -1,1 +1,0 @@
-"""Figures for people: left-out spectra, predictions and estimates, as PNG."""

@@ -1,0 +1,85 @@
+"""Every way to solve the boundary value problems of a grid, by name.
+
+All of them take the same problem and give back the same kind of solution, with rows (pair,
+wavelength) that do not influence each other, but for digits beyond the tolerance by `dopri5`.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from geonode.config import GeodesicsParameters
+from geonode.geometry.field import GridField
+from geonode.geometry.problem import BoundaryValueProblem, Solution
+from geonode.geometry.solvers.closed_form import ClosedForm
+from geonode.geometry.solvers.initial_value import DormandPrince, Integrator, RungeKutta
+from geonode.geometry.solvers.shooting import shoot
+
+Method = Callable[[ClosedForm, BoundaryValueProblem, GeodesicsParameters], Solution]
+
+
+def rows_of(
+    closed_form: ClosedForm, problem: BoundaryValueProblem
+) -> tuple[GridField, Float[Tensor, "row"], Float[Tensor, "row"]]:
+    """Field, start and end of every row of a problem, wavelengths fastest."""
+    grid = closed_form.grid
+    pairs, width = len(problem.source), grid.log_sqrt.shape[1]
+    columns = torch.arange(width, device=grid.positions.device).repeat(pairs)
+    start, end = (
+        problem.stations[index].repeat_interleave(width)
+        for index in (problem.source, problem.target)
+    )
+    return GridField(grid, columns), start, end
+
+
+def _closed_form(
+    closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
+) -> Solution:
+    return closed_form.solve(problem, parameters.tolerance)
+
+
+def _newton(
+    closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
+) -> Solution:
+    return _shoot(closed_form, problem, parameters, RungeKutta(parameters.steps))
+
+
+def _dopri5(
+    closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
+) -> Solution:
+    # A tenth of the tolerance is left to a step: the residual does not see what it misses.
+    return _shoot(closed_form, problem, parameters, DormandPrince(parameters.tolerance / 10))
+
+
+def _shoot(
+    closed_form: ClosedForm,
+    problem: BoundaryValueProblem,
+    parameters: GeodesicsParameters,
+    integrator: Integrator,
+) -> Solution:
+    found = shoot(
+        *rows_of(closed_form, problem),
+        integrator,
+        tolerance=parameters.tolerance,
+        patience=parameters.patience,
+    )
+    return found.unflatten(len(problem.source))
+
+
+def _scipy(
+    closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
+) -> Solution:
+    from geonode.geometry.solvers.scipy_bvp import solve_bvp_rows  # noqa: PLC0415
+
+    rows = rows_of(closed_form, problem)
+    return solve_bvp_rows(*rows, tolerance=parameters.tolerance).unflatten(len(problem.source))
+
+
+METHODS: dict[str, Method] = {
+    "closed_form": _closed_form,
+    "newton": _newton,
+    "dopri5": _dopri5,
+    "scipy": _scipy,
+}

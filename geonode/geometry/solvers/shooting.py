@@ -1,0 +1,83 @@
+"""The boundary value problem by shooting: correct the first velocity until the path arrives.
+
+Every row is on its own: its bits are the same in any company, if those of the field and of the
+integrator are.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from geonode.geometry.field import Field
+from geonode.geometry.problem import Solution, converged
+from geonode.geometry.solvers.initial_value import Integrator
+
+CORRECTIONS = 8
+"""Corrections at most. A good guess takes three; eight square an error away from anywhere that
+Newton's method converges from."""
+
+# Gauss-Legendre rule of order 6 on [0, 1]
+GUESS = tuple(zip((0.5 - 0.15**0.5, 0.5, 0.5 + 0.15**0.5), (5 / 18, 8 / 18, 5 / 18), strict=True))
+
+
+def shoot(
+    field: Field,
+    start: Float[Tensor, "row"],
+    end: Float[Tensor, "row"],
+    integrator: Integrator,
+    *,
+    tolerance: float,
+    patience: int,
+) -> Solution:
+    """Find the first velocity of the path from `start` at time 0 to `end` at time 1.
+
+    The guess is the closed form by a coarse rule. Newton's method corrects it: the miss is divided
+    by its derivative. A row that has arrived in so many shots running, or whose end is no finite
+    number, is corrected no further, and costs nothing from then on.
+
+    Rows that do not arrive raise nothing; `converged` tells.
+
+    Args:
+        field: the geometry of the rows.
+        start: chart positions at time 0.
+        end: chart positions at time 1; no row may end where it starts.
+        integrator: where paths arrive, and how that depends on their velocity.
+        tolerance: largest miss of a row that has arrived, chart units.
+        patience: successive shots that must arrive.
+    """
+    with torch.no_grad():
+        v0, residual = _guess(field, start, end), torch.full_like(start, torch.nan)
+        shots, arrived = torch.zeros(2, len(start), dtype=torch.int64, device=start.device)
+        evaluations = torch.full_like(shots, 1 + len(GUESS))
+        rows = torch.arange(len(start), device=start.device)
+        change = torch.zeros_like(start)
+        for _ in range(CORRECTIONS + 1):
+            v0[rows] += change
+            arrival = integrator(field[rows], start[rows], v0[rows])
+            miss = arrival.position - end[rows]
+            residual[rows] = miss
+            shots[rows] += 1
+            evaluations[rows] += arrival.evaluations
+            arrived[rows] = torch.where(miss.abs() <= tolerance, arrived[rows] + 1, 0)
+            running = (arrived[rows] < patience) & torch.isfinite(miss)
+            rows, change = rows[running], (-miss / arrival.sensitivity)[running]
+            if not len(rows):
+                break
+    return Solution(
+        v0=v0,
+        residual=residual,
+        converged=converged(v0, residual, tolerance),
+        iterations=shots - 1,
+        evaluations=evaluations,
+    )
+
+
+def _guess(field: Field, start: Tensor, end: Tensor) -> Tensor:
+    """First velocities by a coarse rule."""
+    distance = end - start
+    log_sqrt = field(start[:, None])[0][:, 0]
+    inside = torch.stack([start + fraction * distance for fraction, _ in GUESS], dim=1)
+    roots = torch.exp(field(inside)[0] - log_sqrt[:, None]).unbind(1)
+    # added one by one: the order in a matrix product may depend on the number of rows
+    mean = sum(weight * root for (_, weight), root in zip(GUESS, roots, strict=True))
+    return distance * mean

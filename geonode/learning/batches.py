@@ -1,0 +1,152 @@
+"""Batches of models that are trained side by side.
+
+A model is a (member, fold). Models with equally many training pairs are stacked along a leading
+dimension and trained by one program. An accelerator takes all of them at once. On a CPU a batch
+holds a few, whose activations fit into the cache; each core trains a batch of its own with one
+thread, so that the number of cores changes the time and not a bit of the result.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from geonode.compute.profile import profile_of
+from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.problem import ordered_pairs
+from geonode.learning.context import TrainingRun
+from geonode.learning.folds import Fold
+from geonode.learning.footprint import Footprint
+
+
+class Model(NamedTuple):
+    """One member of one fold."""
+
+    member: int
+    fold: Fold
+
+
+class Batch(NamedTuple):
+    """Models to train side by side, with their training pairs.
+
+    Attributes:
+        models: the models.
+        source, target: level indices of the training pairs of every model.
+        parts: number of parts of the training pairs; one part at a time fits into memory.
+    """
+
+    models: list[Model]
+    source: Int[Tensor, "model pair"]
+    target: Int[Tensor, "model pair"]
+    parts: int = 1
+
+    def halves(self) -> "list[Batch]":
+        """Two batches of half the models, or a single model in more parts; empty if neither."""
+        count, pairs = self.source.shape
+        if count == 1:
+            more = min(2 * self.parts, pairs)
+            return [self._replace(parts=more)] if more > self.parts else []
+        return [
+            Batch(self.models[half], self.source[half], self.target[half], self.parts)
+            for half in (slice(count // 2), slice(count // 2, count))
+        ]
+
+    @property
+    def label(self) -> str:
+        """Name of the checkpoint of these models."""
+        ends = (self.models[0], self.models[-1])
+        return "-to-".join(f"member{model.member}-fold{model.fold.index}" for model in ends)
+
+    def name(self, place: int) -> str:
+        """Name of a model in messages."""
+        member, fold = self.models[place]
+        left_out = " and ".join(map(str, fold.left_out))
+        return f"member {member} of the fold " + (f"without {left_out}" if left_out else "of all")
+
+    def initial(self, sizes: tuple[int, ...], *seed: int) -> Perceptron:
+        """Networks whose first weights depend on seed, member and fold alone."""
+        seeds = [(*seed, model.member, *model.fold.seed) for model in self.models]
+        return Perceptron.initial(sizes, seeds)
+
+
+class Fitted(NamedTuple):
+    """Trained models.
+
+    Attributes:
+        network: the trained networks, on the CPU.
+        history: terms of their losses.
+        buffers: further fitted values of every model, not trained.
+    """
+
+    network: Perceptron
+    history: Float[Tensor, "epoch term model"]
+    buffers: Sequence[Any] = ()
+
+
+def side_by_side(fitted: list[Fitted]) -> Fitted:
+    """Models of several batches as one, in the order of the batches."""
+    networks = [part.network for part in fitted]
+    return Fitted(
+        Perceptron(
+            tuple(map(torch.cat, zip(*(network.weights for network in networks), strict=True))),
+            tuple(map(torch.cat, zip(*(network.biases for network in networks), strict=True))),
+        ),
+        torch.cat([part.history for part in fitted], dim=-1),
+        [values for part in fitted for values in part.buffers],
+    )
+
+
+def in_order(batches: list[Batch], fitted: list[Fitted]) -> Fitted:
+    """Models of all batches in the order (member, fold)."""
+    models = [model for batch in batches for model in batch.models]
+    order = sorted(range(len(models)), key=lambda k: (models[k].member, models[k].fold.index))
+    network, history, buffers = side_by_side(fitted)
+    ordered = [buffers[place] for place in order] if buffers else ()
+    return Fitted(network[order], history[..., order], ordered)
+
+
+def batches_of(run: TrainingRun, footprint: Footprint) -> list[Batch]:
+    """Batches of all models; the models of a batch have equally many training pairs.
+
+    Args:
+        run: the models and the device.
+        footprint: memory of a step.
+
+    Raises:
+        TrainingError: not even one pair of one model fits into the memory of the device.
+    """
+    device, profile = run.device.place, profile_of(run.device.place)
+    memory = run.device.budget // profile.batches
+    source, target = ordered_pairs(run.folds[0].levels)
+    batches = []
+    for _, alike in itertools.groupby(run.folds, key=lambda fold: len(fold.left_out)):
+        group = list(alike)
+        models = [Model(member, fold) for member in range(run.members) for fold in group]
+        count = len(group[0].training_pairs)
+        parts = footprint.parts_within(memory, count)
+        by_memory = memory // footprint.bytes(count, parts)
+        largest = max(1, min(profile.batch_rows // (footprint.rows * count), by_memory))
+        for part in _shared_out(models, largest, even=device.type == "cpu"):
+            pairs = torch.stack([model.fold.training_pairs for model in part])
+            batches.append(Batch(part, source[pairs].to(device), target[pairs].to(device), parts))
+    return batches
+
+
+def _shared_out(models: list[Model], largest: int, *, even: bool) -> list[list[Model]]:
+    """Parts of nearly equal size.
+
+    Args:
+        models: models in order.
+        largest: models of a part, at most.
+        even: whether the number of parts is even, so that they keep two cores busy to the end. The
+            number of cores itself does not count: a model in another batch is rounded otherwise.
+    """
+    parts = math.ceil(len(models) / largest)
+    if even:
+        parts = min(len(models), parts + parts % 2)
+    ends = [part * len(models) // parts for part in range(parts + 1)]
+    return [models[first:last] for first, last in itertools.pairwise(ends)]

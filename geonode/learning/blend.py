@@ -1,0 +1,326 @@
+"""Blends: weighted averages of one or more kinds of decoders, with intervals.
+
+The posterior over metrics gives its own intervals. The weights of several kinds, and the intervals
+of perceptrons, are learned by leave-one-out inside every fold: each training level of the fold is
+left out in turn, predicted from the rest, and compared with its spectrum. The left-out spectrum of
+the fold itself takes no part.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from threadpoolctl import threadpool_limits
+from torch import Tensor
+
+from geonode.config import DecodersParameters
+from geonode.errors import ArtifactError, CorruptArtifactError
+from geonode.learning.context import NestedRuns
+from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
+from geonode.learning.half_widths import PROBABILITIES, Calibration
+from geonode.learning.inner_predictions import InnerPredictions
+from geonode.learning.kinds import KINDS, Decoders
+from geonode.learning.predicted import Predicted, mixture
+from geonode.spectra.series import Series
+from geonode.storage.lineage import NOTHING
+from geonode.storage.weights import read_weights, write_weights
+
+BLENDS: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
+    "blend": ("posterior", "path"),
+}
+"""Kinds of decoders by value of the parameter `decoders.kind`."""
+
+
+COVERAGE = 0.9
+"""Nominal coverage of the interval that is drawn and printed."""
+
+ODDS = {"posterior": 5.0, "path": 1.0}
+"""Weights of kinds whose errors inside a fold are equal. Chosen on simulated series, on which the
+posterior errs less (`docs/accuracy.md`)."""
+
+FEWEST_TO_WEIGH = 5
+"""Fewest levels for weights; with fewer, inner folds would train on two and the first kind counts
+alone."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predicted spectra with standard deviations and intervals.
+
+    Attributes:
+        predicted: predictions, and their covariance over sources, members and kinds.
+        scale: standard deviation including the errors inside the folds; without inner folds that
+            over sources, members and kinds alone, which is no estimate of the error.
+        half_width: half the width of the intervals of `PROBABILITIES`; None with neither a
+            posterior nor inner folds.
+    """
+
+    predicted: Predicted
+    scale: Float[np.ndarray, "target wavelength"]
+    half_width: Float[np.ndarray, "probability target wavelength"] | None
+
+    @property
+    def spectra(self) -> Float[np.ndarray, "target wavelength"]:
+        """Predicted spectra."""
+        return self.predicted.spectra
+
+    @property
+    def deviation(self) -> Float[np.ndarray, "target wavelength"]:
+        """Standard deviation over sources, members and kinds."""
+        return self.predicted.deviation
+
+    @property
+    def band(self) -> tuple[str, Float[np.ndarray, "target wavelength"]]:
+        """Name and half width of the band to draw about the predictions."""
+        if self.half_width is None:
+            return "standard deviation", self.deviation
+        shown = PROBABILITIES.index(COVERAGE)
+        return f"{COVERAGE:.0%} interval", self.half_width[shown]
+
+
+@dataclass(frozen=True)
+class Blend:
+    """Decoders of some kinds, with their weights in every fold.
+
+    Attributes:
+        decoders: decoders by kind.
+        weights: weights of the kinds; those of a fold add up to one.
+        calibration: calibration of the intervals of perceptrons alone; None without inner folds.
+        training: indices of the training wavelengths.
+        wavelengths: number of wavelengths of a prediction.
+    """
+
+    decoders: dict[str, Decoders]
+    weights: Float[np.ndarray, "fold kind"]
+    calibration: Calibration | None
+    training: Int[np.ndarray, "training"]
+    wavelengths: int
+
+    def predict(
+        self,
+        fold: Fold,
+        series: Series,
+        concentrations: Float[np.ndarray, "target"],
+        features: Float[np.ndarray, "member source target training feature"] | None,
+    ) -> Prediction:
+        """Predicted spectra.
+
+        Args:
+            fold: a fold of `leave_one_out`.
+            series: the measured series. The spectra that the fold leaves out are not read.
+            concentrations: targets.
+            features: of the geodesics from the fold's training levels to the targets, at the
+                training wavelengths; None for the posterior alone.
+        """
+        parts = [
+            decoders.predict(fold, series, concentrations, features)
+            for decoders in self.decoders.values()
+        ]
+        return self._prediction(fold, series, concentrations, parts)
+
+    def _prediction(
+        self, fold: Fold, series: Series, concentrations: np.ndarray, parts: list[Predicted]
+    ) -> Prediction:
+        """Prediction of a fold from those of all kinds."""
+        predicted = mixture(self.weights[fold.index], parts)
+        deviation = predicted.deviation
+        if predicted.half_widths is not None:
+            half_width = predicted.half_widths.T[..., None] * deviation
+            return Prediction(predicted, deviation, half_width)
+        if self.calibration is None:
+            return Prediction(predicted, deviation, None)
+        side = 1 - fold.spans(series.concentrations, concentrations).astype(int)
+        return Prediction(predicted, *self.calibration.intervals(fold.index, side, deviation))
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether predictions have intervals."""
+        return self.calibration is not None or "posterior" in self.decoders
+
+    def only(self, kind: str) -> "Blend":
+        """Blend of one kind alone. Perceptrons then have no intervals."""
+        weights = np.ones((len(self.weights), 1))
+        alone = {kind: self.decoders[kind]}
+        return Blend(alone, weights, None, self.training, self.wavelengths)
+
+    def left_out(
+        self,
+        series: Series,
+        features: Float[np.ndarray, "member fold pair training feature"] | None,
+    ) -> Prediction:
+        """Prediction of every level by the fold that left it out."""
+        folds = leave_one_out(len(series.concentrations))[:-1]
+        of_kinds = [
+            decoders.predict_left_out(folds, series, features)
+            for decoders in self.decoders.values()
+        ]
+        parts = [
+            self._prediction(fold, series, series.concentrations[list(fold.left_out)], list(kinds))
+            for fold, *kinds in zip(folds, *of_kinds, strict=True)
+        ]
+        half_widths = [part.half_width for part in parts if part.half_width is not None]
+        even = [part.predicted.even for part in parts if part.predicted.even is not None]
+        return Prediction(
+            Predicted(
+                np.concatenate([part.spectra for part in parts]),
+                np.concatenate([part.predicted.factors for part in parts]),
+                np.concatenate(even) if even else None,
+            ),
+            np.concatenate([part.scale for part in parts]),
+            np.concatenate(half_widths, axis=1) if half_widths else None,
+        )
+
+    def require_series(self, path: Path, series: Series) -> None:
+        """Refuse decoders that do not fit a series.
+
+        Raises:
+            ArtifactError: numbers of levels or wavelengths differ; the message names the artifact.
+        """
+        found = (len(self.weights) - 1, self.wavelengths)
+        expected = (len(series.concentrations), len(series.axis))
+        if found != expected:
+            raise ArtifactError(
+                f"{path}: holds decoders of {found[0]} levels at {found[1]} wavelengths, but the "
+                f"spectra have {expected[0]} at {expected[1]}; run `dvc repro`"
+            )
+
+    def write(self, path: Path, made_from: Mapping[str, str] = NOTHING) -> None:
+        """Write as an artifact.
+
+        Args:
+            path: path of the artifact.
+            made_from: as `consistent_artifacts` yields it.
+
+        Raises:
+            ArtifactError: it cannot be written; an older artifact is then intact.
+        """
+        tensors = {
+            "weights": torch.from_numpy(self.weights),
+            "training": torch.from_numpy(self.training),
+        }
+        if self.calibration is not None:
+            tensors |= self.calibration.tensors()
+        for kind, decoders in self.decoders.items():
+            tensors |= {f"{kind}/{name}": tensor for name, tensor in decoders.tensors().items()}
+        metadata = {
+            "kinds": json.dumps(list(self.decoders)),
+            "wavelengths": str(self.wavelengths),
+            "made_from": json.dumps(made_from),
+        }
+        write_weights(path, tensors, metadata)
+
+    @classmethod
+    def read(cls, path: Path) -> "Blend":
+        """Read an artifact of `write`.
+
+        Raises:
+            MissingArtifactError, CorruptArtifactError: the file is missing, damaged, or holds no
+                decoders.
+        """
+        tensors, metadata = read_weights(path)
+        try:
+            decoders = {
+                kind: KINDS[kind].from_tensors(_under(kind, tensors))
+                for kind in json.loads(metadata["kinds"])
+            }
+            weights = tensors["weights"].numpy()
+            if weights.shape[1:] != (len(decoders),):
+                raise ValueError(f"weights of shape {weights.shape} for {len(decoders)} kinds")
+            return cls(
+                decoders,
+                weights,
+                Calibration.from_tensors(tensors),
+                tensors["training"].numpy(),
+                int(metadata["wavelengths"]),
+            )
+        except KeyError as error:
+            raise CorruptArtifactError(path, f"holds no decoders: {error} is absent") from error
+        except (TypeError, ValueError) as error:
+            raise CorruptArtifactError(path, f"holds no decoders: {error}") from error
+
+
+def training_steps(parameters: DecodersParameters, runs: NestedRuns) -> int:
+    """Training steps that `fit_blend` reports: those of all path decoders, 0 without any.
+
+    Args:
+        parameters: the block `decoders` of the parameters.
+        runs: runs over the folds and the inner folds.
+    """
+    if "path" not in BLENDS[parameters.kind]:
+        return 0
+    inner = _needs_inner_folds(BLENDS[parameters.kind], runs.outer.folds[0].levels)
+    models = runs.models if inner else runs.outer.members * len(runs.outer.folds)
+    return parameters.epochs * models
+
+
+def _needs_inner_folds(kinds: Collection[str], levels: int) -> bool:
+    """Whether inner folds are used, for weights of several kinds or intervals of perceptrons."""
+    return "posterior" not in kinds or (len(kinds) > 1 and levels >= FEWEST_TO_WEIGH)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Context with one thread for linear algebra, so that no bit depends on the number of cores."""
+    with threadpool_limits(1):  # not its `wrap`, which may know no library that is loaded later
+        yield
+
+
+@_one_thread()
+def fit_blend(
+    series: Series,
+    features: Float[np.ndarray, "member fold pair training feature"] | None,
+    inner_features: Float[np.ndarray, "inner_member inner pair training feature"] | None,
+    parameters: DecodersParameters,
+    runs: NestedRuns,
+) -> tuple[Blend, Float[Tensor, "epoch term model"]]:
+    """Fit all kinds of decoders of a blend, their weights and their intervals.
+
+    Without inner folds, or with fewer than `FEWEST_TO_WEIGH` levels, the first kind counts alone.
+
+    Args:
+        series: the measured series. A fold never reads the spectra that it leaves out.
+        features: of all geodesics of the folds of `leave_one_out`, at the training wavelengths;
+            None for the posterior alone.
+        inner_features: features of the geodesics of the inner folds; None without them.
+        parameters: the block `decoders` of the parameters.
+        runs: runs over the folds and the inner folds.
+
+    Returns:
+        The blend, and the training history of its decoders; no epochs if none are trained.
+
+    Raises:
+        TrainingError: a loss is not finite.
+        CorruptArtifactError: a checkpoint is damaged.
+    """
+    kinds, (outer, inner) = BLENDS[parameters.kind], runs
+    fitted = {
+        kind: KINDS[kind].fit(series, features, parameters, outer.of_kind(kind)) for kind in kinds
+    }
+    decoders = {kind: of_kind for kind, (of_kind, _) in fitted.items()}
+    history = max((history for _, history in fitted.values()), key=len)
+    weights = np.zeros((len(outer.folds), len(kinds)))
+    weights[:, 0] = 1
+    calibration = None
+    if inner is not None and _needs_inner_folds(kinds, len(series.concentrations)):
+        inside = InnerPredictions.of(series, len(kinds), outer.folds)
+        for place, kind in enumerate(kinds):
+            of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, inner.of_kind(kind))
+            inside.enter(place, inner.folds, of_inner, inner_features)
+            inside.enter(place, outer.folds[:-1], decoders[kind], features)
+        if "posterior" in kinds:  # which has intervals of its own
+            weights = inside.weights(np.array([ODDS[kind] for kind in kinds]))
+        else:
+            calibration = inside.calibration(outer.folds)
+    training = training_wavelengths(len(series.axis), parameters.wavelengths)
+    return Blend(decoders, weights, calibration, training, len(series.axis)), history
+
+
+def _under(kind: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors of one kind, without the kind in their names."""
+    start = f"{kind}/"
+    return {k.removeprefix(start): part for k, part in tensors.items() if k.startswith(start)}

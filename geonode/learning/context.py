@@ -1,0 +1,94 @@
+"""Execution context of a training run."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from geonode.compute.device import Device
+from geonode.compute.local import LOCAL, Engine
+from geonode.config import InnerParameters
+from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.trainable import TrainablePerceptron
+from geonode.learning.folds import Fold, leave_one_out, leave_two_out
+from geonode.progress import Progress, silent
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """Models to train, device, checkpoints, progress callback and engine.
+
+    Attributes:
+        folds: the folds; those that leave equally many levels out are neighbours.
+        members: number of models per fold.
+        device: device and number formats.
+        scratch: folder of the checkpoints, removed when the training is done; None for none.
+        report: called after every step of every model.
+        engine: runs the batches.
+    """
+
+    folds: list[Fold]
+    members: int
+    device: Device
+    scratch: Path | None = None
+    report: Progress = silent
+    engine: Engine = LOCAL
+
+    def trainable(self, network: Perceptron) -> TrainablePerceptron:
+        """Trainable copy of networks, on the device in its formats."""
+        moved = network.to(self.device.place, self.device.training)
+        return TrainablePerceptron.of(moved, self.device.products)
+
+    @property
+    def detached(self) -> "TrainingRun":
+        """Copy of the run without engine and progress callback, for another process."""
+        return replace(self, report=silent, engine=LOCAL)
+
+    def of_kind(self, kind: str) -> "TrainingRun":
+        """Copy of the run with checkpoints of its own, for one of several trainings."""
+        return replace(self, scratch=self.scratch and self.scratch / kind)
+
+
+class NestedRuns(NamedTuple):
+    """Runs over the leave-one-out folds, and over the leave-one-out folds inside each of them.
+
+    Attributes:
+        outer: folds that leave one level out, and a last one that leaves none out.
+        inner: folds that leave two levels out; None without inner folds.
+    """
+
+    outer: TrainingRun
+    inner: TrainingRun | None
+
+    @classmethod
+    def of(
+        cls,
+        levels: int,
+        members: int,
+        inner: InnerParameters,
+        device: Device,
+        scratch: Path | None = None,
+    ) -> "NestedRuns":
+        """Runs over all folds of a series.
+
+        Args:
+            levels: number of levels of the series.
+            members: number of models per fold.
+            inner: the block `inner` of the parameters.
+            device: device and number formats.
+            scratch: folder of the checkpoints of both runs; None for none.
+        """
+        outer = TrainingRun(leave_one_out(levels), members, device, scratch and scratch / "outer")
+        if inner.members == 0:
+            return cls(outer, None)
+        folds = leave_two_out(levels, inner.levels)
+        return cls(outer, TrainingRun(folds, inner.members, device, scratch and scratch / "inner"))
+
+    @property
+    def models(self) -> int:
+        """Number of models of both runs."""
+        return sum(len(run.folds) * run.members for run in self if run is not None)
+
+    def with_progress(self, report: Progress, engine: Engine = LOCAL) -> "NestedRuns":
+        """Both runs with a progress callback and an engine."""
+        inner = self.inner and replace(self.inner, report=report, engine=engine)
+        return NestedRuns(replace(self.outer, report=report, engine=engine), inner)

@@ -1,0 +1,97 @@
+"""Predictions inside every fold, from which weights of kinds and intervals are learned."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from geonode.learning.folds import Fold
+from geonode.learning.half_widths import Calibration, residual_and_factors
+from geonode.learning.kinds import Decoders
+from geonode.posterior.prior import PROBABILITIES
+from geonode.spectra.series import Series
+
+SMALLEST_SHARE = 0.01
+"""Smallest share of the best kind's mean squared error as which a squared error counts, so that no
+spectrum that happens to be predicted exactly decides alone."""
+
+SMALLEST_CALIBRATION_SET = 3
+"""Fewest inner levels to calibrate an interval on; with fewer, levels at the ends count as well."""
+
+
+@dataclass(frozen=True)
+class InnerPredictions:
+    """Predictions of every fold for its training levels, each left out in turn.
+
+    Attributes:
+        series: the measured series.
+        predicted, deviation: predictions of every kind and their deviations.
+        known: whether a level has been predicted.
+    """
+
+    series: Series
+    predicted: Float[np.ndarray, "kind fold level wavelength"]
+    deviation: Float[np.ndarray, "kind fold level wavelength"]
+    known: Bool[np.ndarray, "fold level"]
+
+    @classmethod
+    def of(cls, series: Series, kinds: int, folds: list[Fold]) -> "InnerPredictions":
+        """Arrays of the right shape, still without predictions."""
+        shape = (kinds, len(folds), *series.signal.shape)
+        return cls(series, np.zeros(shape), np.zeros(shape), np.zeros(shape[1:3], dtype=bool))
+
+    def enter(
+        self,
+        kind: int,
+        folds: list[Fold],
+        decoders: Decoders,
+        features: Float[np.ndarray, "member fold pair training feature"] | None,
+    ) -> None:
+        """Enter the predictions of one kind.
+
+        Args:
+            kind: place of the kind.
+            folds: folds with two levels left out, each of which is predicted inside the fold
+                without the other; or with one, predicted inside the fold that leaves nothing out.
+            decoders: decoders of these folds.
+            features: of all geodesics of these folds; None for kinds that use none.
+        """
+        whole = len(self.known) - 1
+        found = decoders.predict_left_out(folds, self.series, features)
+        for fold, predicted in zip(folds, found, strict=True):
+            targets = list(fold.left_out)
+            inside = targets[::-1] if len(targets) > 1 else whole
+            self.predicted[kind, inside, targets] = predicted.spectra
+            self.deviation[kind, inside, targets] = predicted.deviation
+            self.known[inside, targets] = True
+
+    def weights(self, odds: Float[np.ndarray, "kind"]) -> Float[np.ndarray, "fold kind"]:
+        """Weights of the kinds: their odds, divided by the geometric means of their squared errors.
+
+        Args:
+            odds: weights of kinds whose errors are equal.
+        """
+        squares = ((self.predicted - self.series.signal) ** 2).mean(3)
+        found = []
+        for known, of_kinds in zip(self.known, squares.swapaxes(0, 1), strict=True):
+            errors = of_kinds[:, known]
+            smallest = max(SMALLEST_SHARE * errors.mean(1).min(), np.finfo(float).tiny)
+            logarithms = np.log(np.maximum(errors, smallest)).mean(1)
+            weights = odds * np.exp(logarithms.min() - logarithms)
+            found.append(weights / weights.sum())
+        return np.stack(found)
+
+    def calibration(self, folds: list[Fold]) -> Calibration:
+        """Calibration of the intervals of the only kind."""
+        errors = self.predicted[0] - self.series.signal
+        residual = np.zeros((len(folds), 2, errors.shape[-1]))
+        factors = np.zeros((len(folds), 2, len(PROBABILITIES)))
+        for fold in folds:
+            known = np.flatnonzero(self.known[fold.index]).tolist()
+            inside = [level for level in known if fold.without(level).is_inside(level)]
+            enough = len(inside) >= SMALLEST_CALIBRATION_SET
+            for side, levels in enumerate((inside if enough else known, known)):
+                place = (fold.index, levels)
+                judged = residual_and_factors(errors[place], self.deviation[0][place])
+                residual[fold.index, side], factors[fold.index, side] = judged
+        return Calibration(residual, factors)

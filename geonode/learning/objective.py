@@ -1,0 +1,149 @@
+"""Objectives of a training, and `fit`, which minimises them.
+
+An objective defines the networks, their data and their loss. It is sent to the process that trains
+and prepares the models of one batch at a time.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from geonode.compute.device import Device, one_thread, unless_out_of_memory
+from geonode.compute.products import fast_products
+from geonode.compute.profile import profile_of
+from geonode.config import TrainingParameters
+from geonode.errors import TrainingError
+from geonode.geometry.trainable import TrainablePerceptron
+from geonode.learning.batches import Batch, Fitted, batches_of, in_order, side_by_side
+from geonode.learning.checkpoint import Checkpoints, open_checkpoints
+from geonode.learning.context import TrainingRun
+from geonode.learning.footprint import Footprint
+from geonode.learning.trainer import train
+from geonode.progress import Progress
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """Models of a batch, ready to be trained."""
+
+    @property
+    def networks(self) -> list[tuple[TrainablePerceptron, float]]:
+        """Networks that are trained in place, each with its rate; only the first is kept."""
+
+    @property
+    def buffers(self) -> Sequence[Any]:
+        """Further fitted values of every model, not trained."""
+
+    def loss(self, part: slice) -> Float[Tensor, "term model"]:
+        """Terms of every model's loss, as means over some of the training pairs."""
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """Networks, data and loss of a training; can be pickled."""
+
+    @property
+    def parameters(self) -> TrainingParameters:
+        """Parameters of the training."""
+
+    def data(self) -> list[Shaped[np.ndarray, "..."]]:
+        """All arrays that the result depends on."""
+
+    def footprint(self, device: Device) -> Footprint:
+        """Memory of a step."""
+
+    def prepare(self, batch: Batch, run: TrainingRun) -> Prepared:
+        """Models of a batch, on the device of the run."""
+
+
+def fit(objective: Objective, run: TrainingRun) -> Fitted:
+    """Train every (member, fold) of a run.
+
+    Returns:
+        All models in the order (member, fold), on the CPU.
+
+    Raises:
+        TrainingError: a loss is not finite, the checkpoints are of another training, or not even
+            one pair of one model fits into the memory of the device.
+        CorruptArtifactError: a checkpoint is damaged.
+    """
+    checkpoints = open_checkpoints(objective.parameters, run, objective.data())
+    batches = batches_of(run, objective.footprint(run.device))
+    recipe = partial(_BatchTraining, objective, run.detached, checkpoints)
+    cores = profile_of(run.device.place).batches if run.device.kind == "cpu" else None
+    fitted: list[Fitted] = []
+    with _settings(run.device):
+        run.engine.work(recipe, batches, lambda _, found: fitted.append(found), run.report, cores)
+    if checkpoints is not None:
+        checkpoints.discard()
+    return in_order(batches, fitted)
+
+
+@contextmanager
+def _settings(device: Device) -> Iterator[None]:
+    """Numerical settings of a training: fast matrix products, and on a CPU one thread a batch."""
+    threads = one_thread() if device.kind == "cpu" else nullcontext()
+    with fast_products(device.place, tf32=device.rounding == "tf32"), threads:
+        yield
+
+
+@dataclass(frozen=True)
+class _BatchTraining:
+    """Training of the models of a batch, in any process."""
+
+    objective: Objective
+    run: TrainingRun
+    checkpoints: Checkpoints | None
+
+    def __call__(self, batch: Batch, report: Progress) -> Fitted:
+        # Set already in the calling process; a worker process sets them here.
+        with _settings(self.run.device):
+            return self._within_memory(batch, report)
+
+    def _within_memory(self, batch: Batch, report: Progress) -> Fitted:
+        """Fit a batch, or its halves if the GPU runs out of memory.
+
+        Raises:
+            TrainingError: one pair of one model does not fit into its memory.
+        """
+        done: list[int] = []
+
+        def counted(steps: int) -> None:
+            done.append(steps)
+            report(steps)
+
+        less = f"training half of {batch.label} at once, which changes results by rounding alone"
+        found = unless_out_of_memory(lambda: self._train(batch, counted), less)
+        if found is not None:
+            return found
+        report(-sum(done))
+        halves = batch.halves()
+        if not halves:
+            raise TrainingError(
+                f"training: the device has no memory for one pair of {batch.name(0)}; free memory "
+                "on it, or take another device"
+            )
+        return side_by_side([self._within_memory(half, report) for half in halves])
+
+    def _train(self, batch: Batch, report: Progress) -> Fitted:
+        prepared = self.objective.prepare(batch, self.run)
+        history = train(
+            prepared.networks,
+            prepared.loss,
+            batch.source.shape[1],
+            self.objective.parameters,
+            name=batch.name,
+            report=report,
+            checkpoint=self.checkpoints and self.checkpoints.of_batch(batch.label),
+            parts=batch.parts,
+        )
+        kept, _ = prepared.networks[0]
+        network = kept.to(torch.device("cpu"), self.run.device.training)
+        return Fitted(network, history, prepared.buffers)

@@ -1,0 +1,313 @@
+"""Path decoders: from the features of a geodesic to the spectrum at its target.
+
+A decoder is a perceptron, 5 -> 64 -> 128 -> 1: from the features of a geodesic at one wavelength to
+the standardised signal there. It is trained at some wavelengths. Its outputs are treated as noisy
+readings of a spectrum that varies like the training spectra of the fold, with its training error as
+the noise; `lift` turns them into the spectrum at all wavelengths.
+
+Features are standardised. The prediction of a fold is the mean over all training concentrations as
+sources and over all members.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from geonode.compute.device import Device, on_device
+from geonode.compute.local import Open
+from geonode.config import DecodersParameters
+from geonode.errors import TrainingError
+from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.stations import FEATURES
+from geonode.geometry.trainable import TrainablePerceptron
+from geonode.learning.batches import Batch
+from geonode.learning.context import TrainingRun
+from geonode.learning.folds import Fold, Standardisation, training_wavelengths
+from geonode.learning.footprint import OF_PAIR, Footprint, bytes_of_row
+from geonode.learning.objective import fit
+from geonode.learning.predicted import Predicted
+from geonode.learning.targets import training_targets
+from geonode.learning.trainer import last_losses
+from geonode.spectra.series import Series
+
+HIDDEN = (64, 128)
+DECODER_SIZES = (len(FEATURES), *HIDDEN, 1)
+SMALLEST_NOISE = 1e-10  # variance of the standardised signal; keeps the lift solvable
+
+
+@dataclass(frozen=True)
+class FeatureScale:
+    """Mean and deviation of every feature over the training pairs and wavelengths of a model."""
+
+    mean: Float[Tensor, "model feature"]
+    deviation: Float[Tensor, "model feature"]
+
+    @classmethod
+    def of(cls, features: Float[Tensor, "model pair wavelength feature"]) -> "FeatureScale":
+        """Scale of the training features; a constant feature has deviation 1."""
+        rows = features.flatten(1, 2)
+        deviation, mean = torch.std_mean(rows, dim=1, correction=0)
+        tiny = torch.finfo(rows.dtype).eps * (1 + mean.abs())
+        return cls(mean, torch.where(deviation > tiny, deviation, 1.0))
+
+    def apply(
+        self, features: Float[Tensor, "model pair wavelength feature"]
+    ) -> Float[Tensor, "model row feature"]:
+        """Standardised features, one row for every pair and wavelength."""
+        return (
+            (features.flatten(1, 2) - self.mean[:, None]) / self.deviation[:, None]
+        ).contiguous()
+
+
+@dataclass(frozen=True)
+class PathDecoders:
+    """Trained decoders of every (member, fold).
+
+    Attributes:
+        network: decoders in the order (member, fold).
+        features: feature scales in the same order.
+        matrix: from the outputs of the decoders of a fold to a spectrum without the offset.
+        offset: offset of the spectra.
+    """
+
+    network: Perceptron
+    features: FeatureScale
+    matrix: Float[Tensor, "fold output wavelength"]
+    offset: Float[Tensor, "fold wavelength"]
+
+    @property
+    def members(self) -> int:
+        """Number of decoders per fold."""
+        return self.network.models // len(self.matrix)
+
+    def predict(
+        self,
+        fold: Fold,
+        series: Series,  # noqa: ARG002
+        concentrations: Float[np.ndarray, "target"],  # noqa: ARG002
+        features: Float[np.ndarray, "member source target training feature"] | None,
+    ) -> Predicted:
+        """Mean and covariance over members and sources.
+
+        Args:
+            fold: the fold.
+            series: not used; the decoders were trained on it.
+            concentrations: not used; the geodesics end there.
+            features: of the geodesics from the fold's training levels to the targets.
+
+        Raises:
+            TrainingError: there are no features.
+        """
+        walked = _walked(features)
+        models = list(range(fold.index, self.network.models, len(self.matrix)))
+        scale = FeatureScale(self.features.mean[models], self.features.deviation[models])
+        given = torch.from_numpy(walked[[m % len(walked) for m in range(self.members)]])
+        outputs = self.network[models](scale.apply(given.flatten(1, 2).to(scale.mean)))
+        outputs = outputs.reshape(*given.shape[:3], -1).transpose(0, 2).flatten(1, 2)
+        matrix, offset = (part[fold.index].to(outputs) for part in (self.matrix, self.offset))
+        return Predicted.of_draws((outputs @ matrix + offset).double().numpy())
+
+    def predict_left_out(
+        self,
+        folds: list[Fold],
+        series: Series,
+        features: Float[np.ndarray, "member fold pair training feature"] | None,
+    ) -> list[Predicted]:
+        """Predictions of every fold for the levels that it leaves out.
+
+        Args:
+            folds: some folds of the run.
+            series: not used; the decoders were trained on it.
+            features: of the geodesics between all levels.
+
+        Raises:
+            TrainingError: there are no features.
+        """
+        return [
+            self.predict(
+                fold,
+                series,
+                series.concentrations[list(fold.left_out)],
+                fold.paths_to_left_out(features),
+            )
+            for fold in folds
+        ]
+
+    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
+        """Tensors to store, by name."""
+        leading = (self.members, len(self.matrix))
+        return {
+            **self.network.tensors("decoder", *leading),
+            "feature_mean": self.features.mean.unflatten(0, leading),
+            "feature_deviation": self.features.deviation.unflatten(0, leading),
+            "matrix": self.matrix,
+            "offset": self.offset,
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "PathDecoders":
+        """Inverse of `tensors`.
+
+        Raises:
+            KeyError: a tensor is absent.
+        """
+        scale = FeatureScale(
+            tensors["feature_mean"].flatten(0, 1), tensors["feature_deviation"].flatten(0, 1)
+        )
+        network = Perceptron.from_tensors("decoder", tensors)
+        return cls(network, scale, tensors["matrix"], tensors["offset"])
+
+
+def fit_path_decoders(
+    series: Series,
+    features: Float[np.ndarray, "member fold pair training feature"] | None,
+    parameters: DecodersParameters,
+    run: TrainingRun,
+) -> tuple[PathDecoders, Float[Tensor, "epoch term model"]]:
+    """Train perceptrons of every (member, fold).
+
+    Args:
+        series: the measured series. A fold never reads the spectra that it leaves out.
+        features: of all geodesics, at the training wavelengths. Decoder i of a fold uses metric i
+            modulo the number of metrics.
+        parameters: the block `decoders` of the parameters.
+        run: the models and the device.
+
+    Returns:
+        The decoders, on the CPU, and the mean squared error (standardised) before every step.
+
+    Raises:
+        TrainingError: a loss is not finite, the checkpoints are of another training, or there are
+            no features.
+        CorruptArtifactError: a checkpoint is damaged.
+    """
+    walked = _walked(features)
+    objective = PathDecoding(series, run.engine.shared(walked), parameters)
+    network, history, scales = fit(objective, run)
+    means, deviations = (torch.stack(part) for part in zip(*scales, strict=True))
+    errors = last_losses(history).unflatten(0, (run.members, -1)).mean(0).tolist()
+    spectra = [
+        _to_spectrum(series.signal[fold.training], error, parameters.wavelengths)
+        for fold, error in zip(run.folds, errors, strict=True)
+    ]
+    matrix, offset = (torch.from_numpy(np.stack(part)) for part in zip(*spectra, strict=True))
+    return PathDecoders(network, FeatureScale(means, deviations), matrix, offset), history
+
+
+def _walked(features: np.ndarray | None) -> np.ndarray:
+    if features is None:
+        raise TrainingError("path decoders: found no features of geodesics, expected some")
+    return features
+
+
+def _to_spectrum(
+    spectra: np.ndarray, error: float, wavelengths: int
+) -> tuple[Float[np.ndarray, "output wavelength"], Float[np.ndarray, "wavelength"]]:
+    """Matrix and offset from decoder outputs, which have that squared error, to spectra."""
+    chosen = training_wavelengths(spectra.shape[1], wavelengths)
+    signal = Standardisation.of(spectra)
+    lifted = lift(signal.apply(spectra), chosen, max(error, SMALLEST_NOISE))
+    return lifted * signal.deviation, np.full(spectra.shape[1], signal.mean)
+
+
+def lift(
+    spectra: Float[np.ndarray, "level wavelength"],
+    chosen: Int[np.ndarray, "training"],
+    noise: float,
+) -> Float[np.ndarray, "training wavelength"]:
+    """Matrix from noisy readings at some wavelengths to the whole spectrum.
+
+    The conditional mean of a Gaussian process over wavelength whose covariance is the second
+    moment of the training spectra, C = Z^T Z / n: with K the chosen wavelengths, the matrix is
+    (C_KK + noise)^-1 C_K. Directions in which the training spectra hardly vary, such as their
+    own noise, are damped accordingly. Source: C. E. Rasmussen and C. K. I. Williams, Gaussian
+    Processes for Machine Learning, MIT Press 2006, equation 2.23.
+
+    Args:
+        spectra: standardised training spectra of a fold.
+        chosen: indices of the wavelengths with a reading.
+        noise: variance of a reading (standardised signal squared).
+    """
+    covariance = spectra[:, chosen].T @ spectra / len(spectra)
+    among_chosen = covariance[:, chosen] + noise * np.eye(len(chosen))
+    return np.linalg.solve(among_chosen, covariance)
+
+
+@dataclass(frozen=True)
+class PathDecoding:
+    """Objective of path decoders: the squared error at the targets of the training pairs.
+
+    Attributes:
+        series: the measured series. A fold never reads the spectra that it leaves out.
+        features: opens the array (member, fold, pair, training wavelength, feature).
+        parameters: the block `decoders` of the parameters.
+    """
+
+    series: Series
+    features: Open
+    parameters: DecodersParameters
+
+    def data(self) -> list[Shaped[np.ndarray, "..."]]:
+        """Spectra and features."""
+        return [self.series.signal, self.features()]
+
+    def footprint(self, device: Device) -> Footprint:
+        """Memory of a step."""
+        width = self.features().shape[3]
+        return Footprint(width, 0, width * bytes_of_row(OF_PAIR, device))
+
+    def prepare(self, batch: Batch, run: TrainingRun) -> "PreparedDecoders":
+        """Decoders of a batch, ready to be trained."""
+        device, dtype = run.device.place, run.device.training
+        known = self.features()
+        features = [
+            known[member % len(known), fold.index, fold.training_pairs]
+            for member, fold in batch.models
+        ]
+        given = on_device(np.stack(features), device, dtype)
+        scale = FeatureScale.of(given)
+        return PreparedDecoders(
+            run.trainable(batch.initial(DECODER_SIZES, self.parameters.seed)),
+            self.parameters.learning_rate,
+            scale,
+            scale.apply(given),
+            training_targets(batch, self.series, self.parameters, dtype),
+        )
+
+
+@dataclass(frozen=True)
+class PreparedDecoders:
+    """Decoders of a batch, ready to be trained.
+
+    Attributes:
+        network: the decoders.
+        rate: learning rate.
+        scale: scale of the features.
+        rows: standardised features of every pair and wavelength.
+        targets: signals that the decoders are trained to give.
+    """
+
+    network: TrainablePerceptron
+    rate: float
+    scale: FeatureScale
+    rows: Float[Tensor, "model row feature"]
+    targets: Float[Tensor, "model pair training"]
+
+    @property
+    def networks(self) -> list[tuple[TrainablePerceptron, float]]:
+        """Decoders and their learning rate."""
+        return [(self.network, self.rate)]
+
+    @property
+    def buffers(self) -> list[tuple[Float[Tensor, "feature"], Float[Tensor, "feature"]]]:
+        """Mean and deviation of the features of every decoder."""
+        return list(zip(self.scale.mean.cpu(), self.scale.deviation.cpu(), strict=True))
+
+    def loss(self, part: slice) -> Float[Tensor, "1 model"]:
+        """Mean squared error of the standardised signal."""
+        goal = self.targets[:, part]
+        rows = self.rows.unflatten(1, (self.targets.shape[1], -1))[:, part].flatten(1, 2)
+        return (self.network(rows).reshape(goal.shape) - goal).square().mean((1, 2))[None]

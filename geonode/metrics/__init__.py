@@ -1,1 +1,0 @@
-"""Learning of the metric of concentration space."""

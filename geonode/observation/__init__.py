@@ -1,1 +1,0 @@
-"""Observation of running work: resources, records, profile."""

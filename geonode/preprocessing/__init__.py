@@ -1,1 +1,0 @@
-"""Preprocessing of spectra, each by itself."""

@@ -1,1 +1,0 @@
-"""Learning and calibration of the prior of the package on simulated series."""

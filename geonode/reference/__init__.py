@@ -1,1 +1,0 @@
-"""Readable reference of the published sequential method, for accuracy and speed."""

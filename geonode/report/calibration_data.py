@@ -1,0 +1,179 @@
+"""Data of the page for its script: numbers as JSON and base64."""
+
+import base64
+import json
+from dataclasses import asdict
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.fit import Calibration
+from geonode.calibration.limits import line_limit
+from geonode.calibration.line import Line
+from geonode.calibration.methods import Polynomial
+from geonode.calibration.verdict import NAMES, spans_decades
+from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve
+from geonode.estimation.posterior import EVIDENCE
+from geonode.report.calibration_tables import said_limit
+from geonode.spectra.series import labelled
+from geonode.storage.document import plain
+from geonode.wording import number
+
+DRAWN = 500
+"""Wavelengths at which spectra are drawn, at most."""
+
+LARGEST_CURVE = 1_200_000
+"""Bytes of what estimates unknowns; of more, the page would be too large."""
+
+LARGEST_WORKBOOK = 700_000
+"""Bytes of the workbook; a larger one is a file beside the page alone."""
+
+
+def packed(values: Float[np.ndarray, "..."], kind: str = "<f8") -> str:
+    """Numbers, little-endian, in base64; `<f4` for those that are only drawn."""
+    return base64.b64encode(np.ascontiguousarray(values, kind).tobytes()).decode()
+
+
+def estimates_in_page(file: CalibratedFile) -> bool:
+    """Whether the page can estimate unknown spectra; it has no preprocessing and stays small."""
+    curve = file.curve
+    nodes, directions = curve.scores.shape
+    small = 8 * directions * (curve.basis.shape[1] + nodes) <= LARGEST_CURVE
+    return small and not file.series.preprocessing.steps
+
+
+def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[str, Any]:
+    """A curve as `estimate.js` reads it.
+
+    The covariances are straight between a few knots, so that their matrix of nodes by entries has a
+    low rank: two factors of it are stored.
+    """
+    nodes, directions = curve.scores.shape
+    lower = np.tril_indices(directions)
+    entries = curve.covariances.matrices[:, lower[0], lower[1]]
+    left, sizes, right = np.linalg.svd(entries, full_matrices=False)
+    rank = int(np.sum(sizes > np.finfo(float).eps * sizes[0]))
+    inside = np.flatnonzero(curve.inside)
+    tested = np.flatnonzero(curve.tested)
+    first, last = int(inside[0]), int(inside[-1])
+    effective = min(DIRECTIONS, directions)
+    return {
+        "nodes": nodes,
+        "directions": directions,
+        "wavelengths": len(axis),
+        "rank": rank,
+        "inside": [first, last + 1],
+        "tested": [int(tested[0]), int(tested[-1]) + 1],
+        "masses": [curve.mass[first], curve.mass[0 if first else -1]],
+        "evidence": EVIDENCE,
+        "law": [effective / directions, FREEDOM + effective, FREEDOM * STRETCH],
+        "training": curve.training,
+        "novelty": [curve.novelty.square, curve.novelty.freedom, curve.novelty.spectra],
+        "rounding": np.finfo(float).eps * float(np.abs(curve.scores).max()) ** 2,
+        "axis": packed(axis),
+        "concentrations": packed(curve.concentrations),
+        "edges": packed(curve.edges),
+        "basis": packed(curve.basis),
+        "scores": packed(curve.scores),
+        "log_prior": packed(curve.log_prior),
+        "left": packed(left[:, :rank] * sizes[:rank]),
+        "right": packed(right[:rank]),
+    }
+
+
+def page_json(file: CalibratedFile, book: bytes) -> str:
+    """All of it, as JSON that may stand inside a script element."""
+    series, verdict = file.series, file.calibration.verdict
+    levels, unit, axis_unit = series.concentrations, file.unit, series.labels["axis_unit"]
+    drawn, prediction = drawn_places(file), file.predictions
+    _, half = prediction.band
+    positive = levels[levels > 0]
+    decades = spans_decades(levels)
+    content = {
+        "stem": PurePath(file.source).stem,
+        "unit": "" if unit == "1" else unit,
+        "axisUnit": "" if axis_unit == "1" else axis_unit,
+        "axisLabel": series.axis_label,
+        "signalLabel": series.signal_label,
+        "concentrationLabel": labelled("concentration", unit),
+        "metricLabel": "√g" + ("" if unit == "1" else f" (per {unit})"),
+        "floor": positive[0] / 10 if decades else None,
+        "levels": levels,
+        "names": NAMES,
+        "chosen": file.calibration.method,
+        "methods": {method.key: method.estimates for method in verdict.methods},
+        "sets": file.calibration.sets["geonode"],
+        "intervals": file.calibration.sets[file.calibration.method],
+        "drawn": drawn,
+        "axis": packed(series.axis[drawn]),
+        "measured": packed(series.signal[:, drawn], "<f4"),
+        "size": float(np.abs(series.signal).max()),
+        "places": file.places,
+        "predicted": packed(prediction.spectra[:, drawn], "<f4"),
+        "half": packed(half[:, drawn], "<f4"),
+        "lines": [_line(file, place) for place in drawn.tolist()],
+        "metric": _metric(file),
+        "curve": packed_curve(file.curve, series.axis) if estimates_in_page(file) else None,
+        "method": _method(file.calibration),
+        "workbook": base64.b64encode(book).decode() if len(book) <= LARGEST_WORKBOOK else None,
+    }
+    text = json.dumps(plain(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _method(calibration: Calibration) -> dict[str, Any] | None:
+    """The method that estimates, as `estimate.js` reads it; None: it is geonode."""
+    law = calibration.law
+    if law is None:
+        return None
+    chosen = calibration.fitted[calibration.method]
+    fit, kept = chosen.fit, slice(chosen.option + 1)
+    content: dict[str, Any] = {"law": asdict(law) | {"t": law.quantile}}
+    if isinstance(fit, Polynomial):
+        return content | {"polynomial": asdict(fit)}
+    if fit.rotation is None or chosen.basis is None:
+        kept = slice(chosen.option, chosen.option + 1)
+        vectors, offsets = np.eye(len(fit.centre))[:, kept], fit.centre[kept]
+    else:
+        vectors, offsets = chosen.basis @ fit.rotation[:, kept], fit.centre @ fit.rotation[:, kept]
+    numbers = {"offsets": offsets, "slopes": fit.slopes[kept], "weights": 1 / fit.sizes[kept]}
+    ends = {"mean": fit.mean, "count": fit.count, "vectors": packed(vectors.T)}
+    return content | numbers | ends
+
+
+def drawn_places(file: CalibratedFile) -> Int[np.ndarray, "drawn"]:
+    """Wavelengths that are drawn: evenly, and that of the straight line."""
+    count = len(file.series.axis)
+    even = np.linspace(0, count - 1, min(count, DRAWN)).round().astype(int)
+    return np.union1d(even, [file.place])
+
+
+def _line(file: CalibratedFile, place: int) -> dict[str, Any]:
+    """Calibration line at a wavelength, and what it amounts to in words."""
+    series = file.series
+    line = Line.of(series.concentrations, series.signal[:, place])
+    limit = line_limit(series, line, place)
+    detection = said_limit(limit.detection, file.unit)
+    if limit.detection is None:
+        detection += f": {limit.said}"
+    note = (
+        f"Line: signal = {number(line.intercept)} + {number(line.slope)} × concentration; "
+        f"R² {number(line.r2, 4)}; limit of detection {detection}."
+    )
+    return {"intercept": line.intercept, "slope": line.slope, "note": note}
+
+
+def _metric(file: CalibratedFile) -> dict[str, Any]:
+    """Posterior of sqrt(g) between the end levels, where the predictor changes its calibration."""
+    found = file.predictions.predicted.sqrt_metric
+    assert found is not None  # the predictor has a posterior
+    first, last = file.series.concentrations[[0, -1]]
+    kept = (file.places > first) & (file.places < last)
+    return {
+        "places": file.places[kept],
+        "mean": found[0][kept],
+        "deviation": found[1][kept],
+    }

@@ -1,0 +1,256 @@
+"""Tables of a calibration: the same cells for CSV, for the workbook and for the page."""
+
+from dataclasses import astuple, dataclass
+
+import numpy as np
+from jaxtyping import Bool
+from scipy.signal import find_peaks
+
+from geonode import __version__
+from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.limits import Limit
+from geonode.calibration.line import Line
+from geonode.estimation.tables import Cell, csv_text
+from geonode.learning.blend import COVERAGE
+from geonode.spectra.inspection import noise_along_the_axis
+from geonode.spectra.series import Series, labelled
+from geonode.wording import quantity, share
+
+SMALLEST_PEAK = 0.03
+"""Prominence of a peak, of the range of its spectrum."""
+
+NOISES = 5.0
+"""Standard deviations of the noise that a peak must stand out by."""
+
+MOST_PEAKS = 12
+"""Peaks of a table; the most prominent."""
+
+ESTIMATED = ("estimated", "low90", "high90")
+"""Columns of a concentration with its 90% interval."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        name: of its file and sheet.
+        title: what it says.
+        columns: headers with units.
+        rows: cells; None: there is no value.
+    """
+
+    name: str
+    title: str
+    columns: list[str]
+    rows: list[list[Cell]]
+
+    def csv(self) -> str:
+        """Text of a file of comma-separated values."""
+        return csv_text(self.columns, self.rows)
+
+
+def tables(file: CalibratedFile) -> list[Table]:
+    """All tables, the summary first."""
+    unknowns = [_unknowns] if file.unknowns else []
+    made = [_summary, _levels, _methods, *unknowns, _limits, _peaks, _predicted, _next]
+    return [make(file) for make in made]
+
+
+def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
+    """A limit, or the interval that it is in, in words."""
+    if ends is None:
+        return "none"
+    low, high = (quantity(end, "1", 2) for end in ends)
+    numbers = low if low == high else f"{low} to {high}"
+    return numbers if unit == "1" else f"{numbers} {unit}"
+
+
+def _summary(file: CalibratedFile) -> Table:
+    series, verdict, unit = file.series, file.calibration.verdict, file.unit
+    low, high = series.axis[[0, -1]].tolist()
+    errors: list[list[Cell]] = []
+    for key in dict.fromkeys((file.calibration.method, "geonode")):
+        one, held = verdict.by_key(key), file.calibration.held(key)
+        errors += [
+            [f"{one.name}, median error of left-out levels", one.scores.median_absolute_error],
+            [f"{one.name}, RMSEP of left-out levels", one.scores.rmsep],
+            [f"{one.name}, RMSEP as share of the range", one.scores.rmsep_of_range],
+            [f"{one.name}, left-out levels inside their 90% intervals", float(held.sum())],
+        ]
+    rows: list[list[Cell]] = [
+        ["verdict", file.sentence],
+        ["unknowns by", file.method],
+        ["file", file.source],
+        ["levels", float(len(series.concentrations))],
+        ["lowest level", series.concentrations[0]],
+        ["highest level", series.concentrations[-1]],
+        ["unit of concentrations", "" if unit == "1" else unit],
+        ["wavelengths", float(len(series.axis))],
+        ["axis", f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")],
+        *errors,
+        ["wavelength of the straight line", float(series.axis[file.place])],
+        *_limit_rows(file.limits, unit),
+        ["made by", f"geonode {__version__} calibrate"],
+    ]
+    return Table("summary", "Summary", ["what", "value"], rows)
+
+
+def _next(file: CalibratedFile) -> Table:
+    unit = file.unit
+    error = labelled("expected error there", file.series.labels["signal_unit"])
+    columns = [labelled("concentration", unit), error, "gain over the range"]
+    rows: list[list[Cell]] = [
+        [one.concentration, one.expected_error, one.gain] for one in file.proposals
+    ]
+    return Table("next", "Levels to measure next, each after those before", columns, rows)
+
+
+def _limit_rows(limits: list[Limit], unit: str) -> list[list[Cell]]:
+    return [
+        [f"limit of detection, {one.method}", said_limit(one.detection, unit)] for one in limits
+    ]
+
+
+def _levels(file: CalibratedFile) -> Table:
+    unit, calibration = file.unit, file.calibration
+    columns = [labelled("level", unit), "method", *(labelled(name, unit) for name in ESTIMATED)]
+    columns += [labelled("error", unit), "error relative to the level", "inside the interval"]
+    columns += [*(labelled(f"geonode {name}", unit) for name in ESTIMATED)]
+    columns += ["geonode ambiguous", "inside the set of geonode", labelled("geonode set90", unit)]
+    both = [
+        (calibration.verdict.by_key(key).estimates, calibration.sets[key], calibration.held(key))
+        for key in (calibration.method, "geonode")
+    ]
+    rows: list[list[Cell]] = []
+    for place, level in enumerate(calibration.concentrations.tolist()):
+        own, of_geonode = (
+            [float(found[place]), sets[place][0][0], sets[place][-1][1], bool(held[place])]
+            for found, sets, held in both
+        )
+        relative = own[0] / level - 1 if level else None
+        sets = calibration.sets["geonode"][place]
+        row: list[Cell] = [level, file.method, *own[:3], own[0] - level, relative, own[3]]
+        rows.append([*row, *of_geonode[:3], len(sets) > 1, of_geonode[3], _set_text(sets)])
+    title = f"Left-out levels, estimated by {file.method} with {COVERAGE:.0%} intervals"
+    return Table("calibration", title, columns, rows)
+
+
+def _set_text(sets: list[tuple[float, float]]) -> str:
+    return "; ".join(f"{low:.4g} to {high:.4g}" for low, high in sets)
+
+
+def _methods(file: CalibratedFile) -> Table:
+    verdict, unit = file.calibration.verdict, file.unit
+    columns = ["method", "use", labelled("median error", unit), "of the range"]
+    columns += [labelled("RMSEP", unit), "RMSEP of the range", "Q2", "p against the best"]
+    names = [labelled(f"left out {level:g}", unit) for level in verdict.levels]
+    rows: list[list[Cell]] = [
+        [
+            one.name,
+            one.key == file.calibration.method,
+            *astuple(one.scores),  # in the order of the columns
+            verdict.p_value(one),
+            *one.estimates.tolist(),
+        ]
+        for one in verdict.methods
+    ]
+    return Table("validation", "Methods, by levels that were left out", columns + names, rows)
+
+
+def _limits(file: CalibratedFile) -> Table:
+    unit = file.unit
+    ends = [labelled(f"{limit} {end}", unit) for limit in ("LOD", "LOQ") for end in ("low", "high")]
+    columns = ["by", *ends, "how, or why not"]
+    none = (None, None)
+    rows: list[list[Cell]] = [
+        [one.method, *(one.detection or none), *(one.quantification or none), one.said]
+        for one in file.limits
+    ]
+    return Table("limits", "Limits of detection and of quantification", columns, rows)
+
+
+def _unknowns(file: CalibratedFile) -> Table:
+    unit = file.unit
+    columns = ["file", "spectrum", "method", *(labelled(name, unit) for name in ESTIMATED)]
+    columns += [labelled(f"geonode {name}", unit) for name in ESTIMATED]
+    columns += ["ambiguous", "fits", "p", labelled("geonode set90", unit), "remark"]
+    rows: list[list[Cell]] = []
+    for name, found in file.unknowns:
+        for one in found:
+            row = one.of_geonode
+            said = [file.range_remark(one.concentration), row.sentence("" if unit == "1" else unit)]
+            remark = "; ".join(part for part in said if part)
+            numbers: list[Cell] = [one.concentration, one.low, one.high]
+            of_geonode: list[Cell] = [row.mode, row.low, row.high, row.ambiguous, row.fits]
+            ends: list[Cell] = [row.p_value, _set_text(row.sets), remark]
+            rows.append([name, row.name, file.method, *numbers, *of_geonode, *ends])
+    title = f"Unknown spectra, estimated by {file.method}, geonode beside it"
+    return Table("unknowns", title, columns, rows)
+
+
+def _peaks(file: CalibratedFile) -> Table:
+    series, unit = file.series, file.unit
+    axis_unit, signal_unit = series.labels["axis_unit"], series.labels["signal_unit"]
+    lowest, highest = (f"at {level:g}" for level in series.concentrations[[0, -1]])
+    columns = [
+        series.axis_label,
+        *(
+            labelled(f"{series.labels['signal']} {where}", signal_unit)
+            for where in (lowest, highest)
+        ),
+        labelled("prominence", signal_unit),
+        labelled("full width at half prominence", axis_unit),
+        labelled(
+            "slope per concentration", unit if signal_unit == "1" else f"{signal_unit}/{unit}"
+        ),
+        "R2 of the line",
+        "slope differs from zero",
+    ]
+    rows: list[list[Cell]] = []
+    for place, prominence, width in maxima(series):
+        line = Line.of(series.concentrations, series.signal[:, place])
+        ends = series.signal[[0, -1], place].tolist()
+        of_line = (line.slope, line.r2, line.is_sloped)
+        rows.append([float(series.axis[place]), *ends, prominence, width, *of_line])
+    level = quantity(float(series.concentrations[-1]), unit)
+    return Table("peaks", f"Peaks of the spectrum of {level}", columns, rows)
+
+
+def _predicted(file: CalibratedFile) -> Table:
+    series, unit = file.series, file.unit
+    _, half = file.predictions.band
+    columns, values = [series.axis_label], [series.axis]
+    for at in np.searchsorted(file.places, file.tabulated).tolist():
+        level = quantity(float(file.places[at]), unit, 4)
+        spectrum = file.predictions.spectra[at]
+        columns += [level, f"{level}, low90", f"{level}, high90"]
+        values += [spectrum, spectrum - half[at], spectrum + half[at]]
+    rows: list[list[Cell]] = [list(row) for row in np.column_stack(values).tolist()]
+    return Table("predicted", "Predicted spectra with 90% intervals", columns, rows)
+
+
+def coverage(held: Bool[np.ndarray, "level"]) -> str:
+    """Number of left-out levels inside their intervals, in words."""
+    return f"{held.sum()} of {len(held)} ({share(round(float(held.mean()), 2))})"
+
+
+def maxima(series: Series) -> list[tuple[int, float, float]]:
+    """Peaks of the spectrum of the highest level; none where all maxima are noise.
+
+    Returns:
+        Index of the wavelength; height above the higher of the two minima beside it (signal unit);
+        width at half of that height (axis unit). Ascending.
+    """
+    spectrum, axis = series.signal[-1], series.axis
+    noise = noise_along_the_axis(axis, series.signal)
+    least = max(SMALLEST_PEAK * float(np.ptp(spectrum)), NOISES * noise)
+    if least == 0:
+        return []
+    places, found = find_peaks(spectrum, prominence=least, width=0)
+    at = np.arange(len(axis))
+    ends = (np.interp(found[f"{side}_ips"], at, axis) for side in ("right", "left"))
+    widths = np.subtract(*ends)
+    chosen = np.sort(np.argsort(-found["prominences"], kind="stable")[:MOST_PEAKS])
+    columns = (places[chosen], found["prominences"][chosen], widths[chosen])
+    return list(zip(*(column.tolist() for column in columns), strict=True))

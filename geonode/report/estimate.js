@@ -1,0 +1,302 @@
+// The posterior of the concentration of a spectrum: geonode/estimation/posterior.py, line by line.
+
+function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  return new Float64Array(bytes.buffer);
+}
+
+function unpacked32(text) {
+  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  return new Float32Array(bytes.buffer);
+}
+
+// Lower Cholesky factor of every node, and the logarithm of its determinant.
+function curveOf(packed) {
+  const [nodes, r, w] = [packed.nodes, packed.directions, packed.wavelengths];
+  const left = unpacked(packed.left), right = unpacked(packed.right), rank = packed.rank;
+  const pairs = r * (r + 1) / 2, factors = new Float64Array(nodes * pairs);
+  const logarithm = new Float64Array(nodes), at = (i, j) => i * (i + 1) / 2 + j;
+  for (let node = 0; node < nodes; node++) {
+    const f = factors.subarray(node * pairs, (node + 1) * pairs);
+    for (let k = 0; k < rank; k++) {
+      const share = left[node * rank + k];
+      for (let p = 0; p < pairs; p++) f[p] += share * right[k * pairs + p];
+    }
+    for (let j = 0; j < r; j++) {
+      for (let i = j; i < r; i++) {
+        let sum = f[at(i, j)];
+        for (let k = 0; k < j; k++) sum -= f[at(i, k)] * f[at(j, k)];
+        f[at(i, j)] = i === j ? Math.sqrt(sum) : sum / f[at(j, j)];
+      }
+      logarithm[node] += 2 * Math.log(f[at(j, j)]);
+    }
+  }
+  return {nodes, r, w, factors, logarithm, pairs, inside: packed.inside, tested: packed.tested, masses: packed.masses,
+    evidence: packed.evidence, law: packed.law, training: packed.training, novelty: packed.novelty, rounding: packed.rounding,
+    axis: unpacked(packed.axis), concentrations: unpacked(packed.concentrations),
+    edges: unpacked(packed.edges), basis: unpacked(packed.basis), scores: unpacked(packed.scores),
+    prior: unpacked(packed.log_prior)};
+}
+
+// Scores of a spectrum, and the square of what it has in other directions.
+function projected(curve, spectrum) {
+  const {r, w, basis} = curve, scores = new Float64Array(r), rest = Float64Array.from(spectrum);
+  for (let k = 0; k < r; k++) {
+    for (let i = 0; i < w; i++) scores[k] += spectrum[i] * basis[k * w + i];
+  }
+  for (let k = 0; k < r; k++) {
+    for (let i = 0; i < w; i++) rest[i] -= scores[k] * basis[k * w + i];
+  }
+  return {scores, other: rest.reduce((sum, value) => sum + value * value, 0)};
+}
+
+function distancesTo(curve, scores) {
+  const {nodes, r, factors, pairs} = curve, found = new Float64Array(nodes);
+  const white = new Float64Array(r);
+  for (let node = 0; node < nodes; node++) {
+    const start = node * pairs;
+    let sum = 0;
+    for (let i = 0, p = start; i < r; i++) {
+      let value = scores[i] - curve.scores[node * r + i];
+      for (let j = 0; j < i; j++, p++) value -= factors[p] * white[j];
+      white[i] = value / factors[p++];
+      sum += white[i] * white[i];
+    }
+    found[node] = sum;
+  }
+  return found;
+}
+
+function posteriorOf(curve, distance) {
+  const [share, power, size] = curve.law;
+  const found = distance.map((q, i) => curve.prior[i]
+    - 0.5 * (share * curve.logarithm[i] + power * Math.log1p(q / size)));
+  const most = found.reduce((one, other) => Math.max(one, other), -Infinity);
+  const weights = found.map(value => Math.exp(value - most));
+  const total = weights.reduce((sum, value) => sum + value, 0);
+  return weights.map(value => value / total);
+}
+
+// Cells whose more likely cells have less probability than the mass of their side, as intervals.
+function setOf(curve, probability, density) {
+  const order = [...density.keys()].sort((i, j) => density[j] - density[i] || i - j);
+  const taken = new Array(curve.nodes), [first, last] = curve.inside;
+  let likelier = 0;
+  for (const place of order) {
+    taken[place] = likelier < curve.masses[first <= place && place < last ? 0 : 1];
+    likelier += probability[place];
+  }
+  const intervals = [];
+  for (let i = 0; i < curve.nodes; i++) {
+    if (!taken[i]) continue;
+    const start = i;
+    while (i + 1 < curve.nodes && taken[i + 1]) i++;
+    intervals.push([curve.edges[start], curve.edges[i + 1]]);
+  }
+  return intervals;
+}
+
+// The most likely node between the levels, unless these have too little of the probability.
+function modeOf(curve, probability, density) {
+  const [first, last] = curve.inside, between = i => first <= i && i < last;
+  const held = probability.reduce((sum, value, i) => between(i) ? sum + value : sum, 0);
+  const side = held >= curve.evidence;
+  let best = -1;
+  density.forEach((value, i) => {
+    if (between(i) === side && (best < 0 || value > density[best])) best = i;
+  });
+  return curve.concentrations[best];
+}
+
+// Laws of chance
+
+function logGamma(x) {  // C. Lanczos, J. SIAM Numer. Anal. B 1 (1964) 86
+  const parts = [676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
+    12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7];
+  if (x < 0.5) return Math.log(Math.PI / Math.sin(Math.PI * x)) - logGamma(1 - x);
+  const sum = parts.reduce((all, part, i) => all + part / (x + i), 0.99999999999980993);
+  const t = x + 6.5;
+  return 0.5 * Math.log(2 * Math.PI) + (x - 0.5) * Math.log(t) - t + Math.log(sum);
+}
+
+// Regularised incomplete beta function by its continued fraction: DLMF 8.17.22, Lentz's method.
+function incompleteBeta(x, a, b) {
+  if (x <= 0) return 0;
+  if (x >= 1) return 1;
+  if (x > (a + 1) / (a + b + 2)) return 1 - incompleteBeta(1 - x, b, a);
+  const front = Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b)
+    + a * Math.log(x) + b * Math.log1p(-x)) / a;
+  const tiny = 1e-300, away = value => Math.abs(value) < tiny ? tiny : value;
+  let c = 1, d = 1 / away(1 - (a + b) * x / (a + 1)), found = d;
+  for (let m = 1; m < 500; m++) {
+    const even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+    d = 1 / away(1 + even * d); c = away(1 + even / c); found *= d * c;
+    const odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+    d = 1 / away(1 + odd * d); c = away(1 + odd / c);
+    found *= d * c;
+    if (Math.abs(d * c - 1) < 1e-15) break;
+  }
+  return front * found;
+}
+
+const tailOfF = (value, one, two) => incompleteBeta(two / (two + one * value), two / 2, one / 2);
+
+// Of the distance to the curve and of what is in other directions, by Fisher's method.
+function pValue(curve, distance, other) {
+  const tested = distance.subarray(curve.tested[0], curve.tested[1]);
+  const nearest = tested.reduce((one, other) => Math.min(one, other), Infinity);
+  const near = tailOfF(nearest / curve.r, 2, curve.training / 2 + 1);
+  const [square, freedom, spectra] = curve.novelty;
+  const fresh = tailOfF(other / Math.max(square, curve.rounding), freedom, freedom * spectra);
+  const tiny = 2.2250738585072014e-308;
+  const sum = -2 * (Math.log(Math.max(near, tiny)) + Math.log(Math.max(fresh, tiny)));
+  return Math.exp(-sum / 2) * (1 + sum / 2);  // chi-squared, four degrees of freedom
+}
+
+// A shift of the axis: geonode/estimation/axis.py
+
+function pchip(x, y) {  // F. N. Fritsch and J. Butland, SIAM J. Sci. Stat. Comput. 5 (1984) 300
+  const n = x.length, h = [], slope = [], d = new Float64Array(n);
+  for (let i = 0; i + 1 < n; i++) {
+    h.push(x[i + 1] - x[i]);
+    slope.push((y[i + 1] - y[i]) / h[i]);
+  }
+  for (let i = 1; i + 1 < n; i++) {
+    if (slope[i - 1] * slope[i] > 0) {
+      const [one, two] = [2 * h[i] + h[i - 1], h[i] + 2 * h[i - 1]];
+      d[i] = (one + two) / (one / slope[i - 1] + two / slope[i]);
+    }
+  }
+  const end = (h0, h1, s0, s1) => {
+    const value = ((2 * h0 + h1) * s0 - h0 * s1) / (h0 + h1);
+    if (Math.sign(value) !== Math.sign(s0)) return 0;
+    return Math.sign(s0) !== Math.sign(s1) && Math.abs(value) > 3 * Math.abs(s0) ? 3 * s0 : value;
+  };
+  d[0] = end(h[0], h[1], slope[0], slope[1]);
+  d[n - 1] = end(h[n - 2], h[n - 3], slope[n - 2], slope[n - 3]);
+  let at = 0;
+  return value => {
+    while (at > 0 && value < x[at]) at--;
+    while (at < n - 2 && value >= x[at + 1]) at++;
+    const t = value - x[at], b = (3 * slope[at] - 2 * d[at] - d[at + 1]) / h[at];
+    const c = (d[at] + d[at + 1] - 2 * slope[at]) / (h[at] * h[at]);
+    return y[at] + t * (d[at] + t * (b + t * c));
+  };
+}
+
+const [LARGEST_SHIFT, SHIFTS, BETTER, EVERY] = [0.05, 20, 4, 8];
+
+function shiftOf(curve, spectrum) {
+  const {axis, w, r, nodes} = curve, range = axis[w - 1] - axis[0];
+  const largest = LARGEST_SHIFT * range, inside = [];
+  for (let i = 0; i < w; i++) {
+    if (axis[i] >= axis[0] + largest && axis[i] <= axis[w - 1] - largest) inside.push(i);
+  }
+  curve.rows ??= Array.from({length: Math.ceil(nodes / EVERY)}, (_, row) => inside.map(i => {
+    let sum = 0;
+    for (let k = 0; k < r; k++) sum += curve.scores[row * EVERY * r + k] * curve.basis[k * w + i];
+    return sum;
+  }));
+  const at = pchip(axis, spectrum), away = [], tried = [];
+  for (let step = -SHIFTS; step <= SHIFTS; step++) {
+    const shift = largest * step / SHIFTS, row = inside.map(i => at(axis[i] + shift));
+    tried.push(shift);
+    away.push(Math.min(...curve.rows.map(node =>
+      node.reduce((sum, value, i) => sum + (value - row[i]) ** 2, 0))));
+  }
+  const best = away.indexOf(Math.min(...away));
+  const steps = [...axis.slice(1)].map((value, i) => value - axis[i]).sort((a, b) => a - b);
+  const half = steps.length >> 1;
+  const median = steps.length % 2 ? steps[half] : (steps[half - 1] + steps[half]) / 2;
+  const smallest = Math.max(median / 2, tried[SHIFTS + 1]);
+  const gained = away[SHIFTS] / Math.max(away[best], 2.2250738585072014e-308);
+  return gained > BETTER && Math.abs(tried[best]) >= smallest ? tried[best] : 0;
+}
+
+// The chosen method, where it is not geonode: geonode/calibration/methods.py and intervals.py.
+
+function estimateBy(method, spectrum) {
+  const found = method.polynomial ? readBack(method, spectrum) : alongComponents(method, spectrum);
+  const {law} = method, {value, leverage} = found;
+  const [constant, share] = value < law.low || value > law.high ? law.beyond : law.inside;
+  const half = law.t * Math.sqrt((constant + share * value * value) * (1 + leverage));
+  return {value, low: value - half, high: value + half};
+}
+
+function alongComponents(method, spectrum) {
+  method.numbers ??= unpacked(method.vectors);
+  let value = method.mean, leverage = 1 / method.count;
+  method.offsets.forEach((offset, k) => {
+    const score = spectrum.reduce((sum, one, i) =>
+      sum + one * method.numbers[k * spectrum.length + i], -offset);
+    value += score * method.slopes[k];
+    leverage += score * score * method.weights[k];
+  });
+  return {value, leverage};
+}
+
+function readBack(method, spectrum) {
+  const {constant, slope, curvature, covariance, lowest, power} = method.polynomial;
+  let above = spectrum[method.polynomial.place] - constant;
+  if (curvature) {
+    const turn = -slope * slope / (4 * curvature);
+    above = curvature > 0 ? Math.max(above, turn) : Math.min(above, turn);
+  }
+  const root = Math.sqrt(Math.max(slope * slope + 4 * curvature * above, 0));
+  const steep = slope + (slope < 0 ? -root : root), z = steep ? 2 * above / steep : 0;
+  const value = method.polynomial.centre + method.polynomial.span * z;
+  let leverage = 0;
+  covariance.forEach((row, i) => row.forEach((one, j) => { leverage += one * z ** (i + j); }));
+  const weight = power ? Math.max(value / lowest, 1) ** -power : 1;
+  return {value, leverage: leverage * weight};
+}
+
+const MISFIT = 0.01;
+
+function estimateOf(curve, spectrum) {
+  const {scores, other} = projected(curve, spectrum), distance = distancesTo(curve, scores);
+  const probability = posteriorOf(curve, distance), density = Float64Array.from(probability);
+  density[0] *= 2;
+  density[curve.nodes - 1] *= 2;
+  const p = pValue(curve, distance, other), shift = shiftOf(curve, spectrum);
+  return {mode: modeOf(curve, probability, density), sets: setOf(curve, probability, density), p, shift,
+    fits: p >= MISFIT && shift === 0};
+}
+
+// A table with one column a spectrum, on the axis of the curve.
+
+function spectraOf(text, curve) {
+  const lines = text.replace(/^\uFEFF/, '').split(/\r\n|\r|\n/).filter(line => line.trim());
+  if (lines.length < 2) throw new Error('found no table, expected one row per wavelength');
+  const mark = ['\t', ';', ',', ' '].find(one => lines[0].includes(one));
+  if (!mark) throw new Error('found one column, expected an axis and a spectrum');
+  const cells = lines.map(line => (mark === ' ' ? line.trim().split(/ +/) : line.split(mark))
+    .map(cell => cell.trim().replace(/^"(.*)"$/, '$1')));
+  const number = cell => {
+    const plain = mark === ',' ? cell : cell.replace(',', '.');
+    return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
+  };
+  const headed = isNaN(number(cells[0][0])), width = cells[0].length;
+  const names = headed ? cells.shift().slice(1) : cells[0].slice(1).map((_, i) => `${i + 1}`);
+  const rows = cells.map((row, i) => {
+    const values = row.map(number);
+    if (row.length !== width || values.some(value => !isFinite(value))) {
+      throw new Error(`row ${i + 1 + Number(headed)}: found a cell that is no number, or another ` +
+        'number of cells; expected one column per spectrum');
+    }
+    return values;
+  }).sort((one, other) => one[0] - other[0]);
+  const {axis} = curve, near = 1e-6 * (axis[curve.w - 1] - axis[0]) / (curve.w - 1);
+  const twice = rows.find((row, i) => i && row[0] - rows[i - 1][0] <= near);
+  if (twice) throw new Error(`found ${shown(twice[0], 6)} twice, expected every wavelength once`);
+  let place = 0;
+  const kept = Array.from(axis, value => {
+    while (place < rows.length && rows[place][0] < value - near) place++;
+    if (place >= rows.length || rows[place][0] > value + near) {
+      throw new Error(`found nothing at ${shown(value, 6)}, expected every wavelength of the ` +
+        'calibration; for another axis run geonode calibrate with --unknown');
+    }
+    return rows[place];
+  });
+  return names.map((name, i) => ({name, values: Float64Array.from(kept, row => row[i + 1])}));
+}

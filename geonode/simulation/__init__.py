@@ -1,1 +1,0 @@
-"""Simulated concentration series with noise, on which the rule of weights is learned."""

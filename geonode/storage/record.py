@@ -1,0 +1,101 @@
+"""Records of the time and memory of a stage, stored with its outputs.
+
+A record is valid as long as the outputs are. It names machine and engine, and whether the stage did
+all of its work in one run.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from geonode.errors import CorruptArtifactError
+from geonode.machine import machine
+from geonode.storage.document import read_document, write_document
+from geonode.usage import resident_memory
+
+_IMPORTED = time.perf_counter()
+_STAT = Path("/proc/self/stat")
+_STARTED = 22 - 3  # field 22, the first one after the name being the third (man 5 proc_pid_stat)
+
+
+@dataclass(frozen=True)
+class Record:
+    """Time and memory of a stage.
+
+    Attributes:
+        seconds: from the start of the process to the end of its work.
+        peak_mb: largest resident memory, with that of workers; None except on Linux.
+        device_peak_mb: largest memory allocated by torch on a CUDA device; None without one.
+        whole: whether all work was done in this run, without a profile.
+        conditions: machine and engine.
+    """
+
+    seconds: float
+    peak_mb: float | None
+    device_peak_mb: float | None
+    whole: bool
+    conditions: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: Path) -> "Record":
+        """Read the record of a stage.
+
+        Raises:
+            MissingArtifactError, CorruptArtifactError: the file is absent or damaged.
+        """
+        try:
+            return cls(**read_document(path))
+        except TypeError as error:
+            raise CorruptArtifactError(path, f"is sealed but no record ({error})") from error
+
+
+def conditions(engine: dict[str, Any]) -> dict[str, Any]:
+    """Entries of a record about this machine and an engine.
+
+    Args:
+        engine: the block `engine` of the parameters.
+    """
+    return {"machine": machine(), "engine": engine}
+
+
+@contextmanager
+def recorded(path: Path, engine: dict[str, Any], *, whole: bool) -> Iterator[None]:
+    """Write the record of this process after the body; none if the body fails.
+
+    Args:
+        path: path of the record.
+        engine: the block `engine` of the parameters.
+        whole: whether the body does all of its work anew, without a profile.
+    """
+    yield
+    peak = resident_memory().peak
+    record = Record(
+        seconds=_seconds(),
+        peak_mb=None if peak is None else peak / 1e6,
+        device_peak_mb=_device_peak_mb(),
+        whole=whole,
+        conditions=conditions(engine),
+    )
+    write_document(path, asdict(record))
+
+
+def _seconds() -> float:
+    """Seconds since this process began, or since the import of this module if not reported."""
+    try:
+        fields = _STAT.read_text(encoding="utf-8").rpartition(")")[2].split()
+        started = int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+    except OSError:
+        return time.perf_counter() - _IMPORTED
+
+
+def _device_peak_mb() -> float | None:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    return float(torch.cuda.max_memory_allocated()) / 1e6

@@ -1,0 +1,186 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.cross_decomposition import PLSRegression
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from geonode import ConcentrationRegressor
+from geonode.errors import ParameterError, SpectraError
+from geonode.estimation.curve import Curve
+from geonode.estimation.posterior import estimate
+from geonode.estimation.rows import series_of
+from geonode.learning.folds import leave_one_out
+from tests.calibration import beer
+
+ROOT = Path(__file__).parents[2]
+AXIS = beer.AXIS
+SCANS = beer.scans(2)
+X = np.concatenate(SCANS)
+Y = np.repeat(beer.LEVELS, 2)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return ConcentrationRegressor(method="geonode").fit(X, Y)
+
+
+def test_unknown_spectra_are_estimated_with_sets_that_hold_them(fitted):
+    true = np.array([1.0, 4.0, 6.5, 9.5])
+    found, interval = fitted.predict(beer.spectra_at(true), return_interval=True)
+    np.testing.assert_allclose(found, true, atol=0.1)
+    assert (interval[:, 0] < true).all()
+    assert (true < interval[:, 1]).all()
+    sets = fitted.predict_set(beer.spectra_at(true))
+    assert [(parts[0][0], parts[-1][1]) for parts in sets] == [tuple(row) for row in interval]
+    assert fitted.score(X, Y) > 0.99
+
+
+def test_scans_of_a_level_are_its_replicates():
+    series = series_of(Y, X, None, 3)
+    np.testing.assert_array_equal(series.concentrations, beer.LEVELS)
+    np.testing.assert_allclose(series.signal, [scans.mean(axis=0) for scans in SCANS])
+    expected = np.sqrt(np.mean([scans.var(axis=0, ddof=1) for scans in SCANS], axis=0))
+    np.testing.assert_allclose(series.replicates.noise, expected)
+
+
+def test_leaving_a_level_out_is_what_the_pipeline_does():
+    # One scan a level: the mean is the scan.
+    means = np.stack([scans.mean(axis=0) for scans in SCANS])
+    whole = ConcentrationRegressor(method="geonode").fit(means, beer.LEVELS).calibration_
+    series = series_of(beer.LEVELS, means, None, 3)
+    fold = leave_one_out(len(means))[2]
+    curve = Curve.of(series, fold, one_scan=True)
+    kept = list(fold.training)
+    left_out = ConcentrationRegressor().fit(means[kept], beer.LEVELS[kept]).estimate(means[[2]])
+    expected = estimate(curve, means[[2]]).mode
+    np.testing.assert_allclose(left_out.mode, expected, rtol=1e-9)
+    np.testing.assert_allclose(whole.verdict.by_key("geonode").estimates[2], expected[0], rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_it_works_in_pipelines_and_searches():
+    left_out = {"cv": LeaveOneGroupOut(), "scoring": "neg_median_absolute_error"}
+    pipeline = make_pipeline(StandardScaler(), ConcentrationRegressor(method="geonode"))
+    errors = -cross_val_score(pipeline, X, Y, groups=Y, **left_out)
+    assert len(errors) == len(beer.LEVELS)
+    # Scaled, noise counts as much as the band; the mean of the other levels is off by 3.75.
+    assert np.median(errors) < 2
+    search = GridSearchCV(
+        ConcentrationRegressor(method="geonode"), {"offset": [False, True]}, **left_out
+    )
+    shifted = X + np.random.default_rng(0).normal(size=(len(X), 1))
+    search.fit(shifted, Y, groups=Y)
+    assert search.best_params_ == {"offset": True}
+
+
+def test_a_spectrum_of_something_else_is_warned_of(fitted):
+    odd = np.concatenate([X[:1], 2 - X[:1]])
+    with pytest.warns(UserWarning, match="1 of 2 spectra fit no concentration"):
+        fitted.predict(odd)
+    assert fitted.estimate(odd).fits.tolist() == [True, False]
+    with pytest.raises(NotFittedError):
+        clone(fitted).predict(X)
+    with pytest.raises(ValueError, match="expecting 21 features"):
+        fitted.predict(X[:, :4])
+
+
+def mixture(count, seed=0):
+    """Three substances that vary independently, the first of them the analyte."""
+    random = np.random.default_rng(seed)
+    amounts = random.uniform(0, 10, (count, 3))
+    axis = np.linspace(0, 1, 40)
+    bands = np.exp(-(((axis - np.array([[0.3], [0.45], [0.6]])) / 0.15) ** 2))
+    return amounts @ bands + 0.02 * random.normal(size=(count, 40)), amounts[:, 0]
+
+
+def test_it_is_pls_where_other_substances_vary_and_its_intervals_hold():
+    spectra, amounts = mixture(260)
+    found = ConcentrationRegressor().fit(spectra[:60], amounts[:60])
+    assert found.method_ in {"pls", "pcr"}
+    assert "found 60 different concentrations" in found.calibration_.absent
+    values, ends = found.predict(spectra[60:], return_interval=True)
+    pls = PLSRegression(3, scale=False).fit(spectra[:60], amounts[:60]).predict(spectra[60:])
+    errors, of_pls = (np.abs(one - amounts[60:]) for one in (values, pls.ravel()))
+    assert errors.mean() < 1.02 * of_pls.mean()
+    held = np.mean((ends[:, 0] <= amounts[60:]) & (amounts[60:] <= ends[:, 1]))
+    assert 0.85 < held < 0.97  # of 200, with a standard deviation of 0.02
+    with pytest.raises(SpectraError, match="geonode takes no part"):
+        found.estimate(spectra)
+
+
+def test_a_method_may_be_given():
+    spectra, amounts = mixture(12)
+    found = ConcentrationRegressor(method="straight_line").fit(spectra, amounts)
+    place = int(np.abs((amounts - amounts.mean()) @ spectra).argmax())
+    slope, constant = np.polyfit(amounts, spectra[:, place], 1)
+    np.testing.assert_allclose(found.predict(spectra), (spectra[:, place] - constant) / slope)
+
+
+def test_groups_are_left_out_together():
+    """Of twins, one tells of the other: errors of samples left out are too small without groups."""
+    spectra, amounts = mixture(8)
+    twice, both = np.tile(spectra, (2, 1)), np.append(amounts, amounts + 0.01)
+    alone = ConcentrationRegressor(method="pls").fit(twice, both)
+    together = ConcentrationRegressor(method="pls").fit(twice, both, groups=np.tile(range(8), 2))
+    _, narrow = alone.predict(spectra, return_interval=True)
+    _, wide = together.predict(spectra, return_interval=True)
+    assert np.diff(wide).mean() > 2 * np.diff(narrow).mean()
+    errors = [
+        PLSRegression(3, scale=False)
+        .fit(np.delete(spectra, place, 0), np.delete(amounts, place))
+        .predict(spectra[[place]])
+        .item()
+        - amounts[place]
+        for place in range(8)
+    ]
+    pls = together.calibration_.verdict.by_key("pls")
+    assert pls.scores.rmsep == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=0.3)
+
+
+def test_where_two_concentrations_look_alike_sets_have_both():
+    """Of a signal that rises and falls no method estimates a level that is left out."""
+    levels = np.array([0.0, 10.0, 20.0, 40.0, 50.0, 60.0])
+    spectra = beer.spectra_at(10 - (levels - 30) ** 2 / 90)
+    found = ConcentrationRegressor().fit(spectra, levels)
+    assert found.calibration_.verdict.chosen is None
+    assert found.method_ == "geonode"
+    (parts,) = found.predict_set(spectra[[1]])
+    assert [any(low <= level <= high for low, high in parts) for level in (10, 50)] == [True, True]
+
+
+def test_two_concentrations_are_a_line_of_unknown_error():
+    found = ConcentrationRegressor().fit(X[:4], Y[:4])
+    values, ends = found.predict(X[:4], return_interval=True)
+    np.testing.assert_allclose(values, Y[:4], atol=0.2)
+    assert np.isinf(ends).all()
+
+
+@pytest.mark.parametrize("shifted", [AXIS[::-1], AXIS + 100])
+def test_columns_of_other_numbers_are_refused(shifted):
+    table = pd.DataFrame(X, columns=AXIS)
+    found = ConcentrationRegressor(method="pls").fit(table, Y)
+    np.testing.assert_array_equal(found.predict(table), found.predict(X))
+    with pytest.raises(SpectraError, match="X: "):
+        found.predict(pd.DataFrame(X, columns=shifted))
+
+
+@pytest.mark.parametrize(
+    ("changes", "spectra", "levels", "error", "message"),
+    [
+        ({"offset": True}, X[:, :1], Y, SpectraError, "one wavelength"),
+        ({}, X, Y - 1, ValueError, "Negative values"),
+        ({}, X[:2], Y[:2], SpectraError, "found 1 different concentration in 2 samples"),
+        ({"method": "ols"}, X, Y, ParameterError, "method: found 'ols', expected auto, straight_l"),
+        ({"method": "geonode"}, X[:6], Y[:6], ParameterError, "takes no part: found 2 different"),
+        ({}, np.where(X[1, 1] > X, np.nan, X), Y, ValueError, "NaN"),
+    ],
+)
+def test_wrong_input_is_refused(changes, spectra, levels, error, message):
+    with pytest.raises(error, match=message):
+        ConcentrationRegressor(**changes).fit(spectra, levels)

@@ -1,0 +1,293 @@
+import math
+
+import numpy as np
+import pytest
+from sklearn.cross_decomposition import PLSRegression
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
+from sklearn.pipeline import make_pipeline
+
+from geonode.calibration.methods import (
+    CALIBRATIONS,
+    INVERSE,
+    ConcentrationScores,
+    estimate_left_out_by,
+    fitted,
+    folds_of,
+)
+from geonode.spectra.chart import Chart
+from geonode.spectra.series import Series
+
+LEVELS = np.array([0.0, 2.0, 5.0, 20.0, 35.0, 60.0, 90.0, 120.0])
+AXIS = np.linspace(0, 1, 40)
+BAND, OTHER = np.exp(-(((AXIS - 0.4) / 0.2) ** 2)), np.exp(-(((AXIS - 0.6) / 0.3) ** 2))
+
+every_calibration = pytest.mark.parametrize("name", CALIBRATIONS)
+every_inverse = pytest.mark.parametrize("name", INVERSE)
+of_components = pytest.mark.parametrize("name", ["pls", "pcr"])
+
+
+def series_of(signal, levels=LEVELS):
+    axis = np.arange(signal.shape[1], dtype=float)
+    return Series(levels, axis, signal, Chart.of("linear", None, levels), {})
+
+
+def noisy(levels, wavelengths, seed=3):
+    """Three absorbers, one of the concentrations, and noise; ascending levels."""
+    generator = np.random.default_rng(seed)
+    concentrations = np.sort(generator.uniform(0, 50, levels))
+    absorbers = np.column_stack([concentrations, generator.uniform(0, 50, (levels, 2))])
+    spectra = absorbers @ generator.uniform(0, 1, (3, wavelengths))
+    return concentrations, spectra + generator.normal(size=spectra.shape)
+
+
+def fit(name, concentrations, spectra):
+    """A calibration fitted to levels that are left out one by one."""
+    folds = folds_of(concentrations, np.arange(len(concentrations)))
+    return fitted(name, concentrations, spectra, folds)
+
+
+@pytest.fixture
+def measured():
+    levels, spectra = noisy(9, 30)
+    return series_of(spectra, levels)
+
+
+@every_calibration
+@pytest.mark.parametrize("count", [4, 8])
+def test_exactly_linear_series_are_recovered(name, count):
+    levels = LEVELS[:count]
+    series = series_of(0.3 + np.outer(levels, np.append(BAND, [0.0, 0.0])), levels)
+    estimates = estimate_left_out_by(name, series)
+    np.testing.assert_allclose(estimates, levels, atol=1e-9 * levels[-1])
+
+
+@of_components
+def test_an_absorber_that_varies_by_itself_costs_one_component_more(name):
+    """Of two absorbers that overlap everywhere no wavelength tells the one from the other."""
+    amount = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0])
+    series = series_of(0.1 + np.outer(LEVELS, BAND) + 10 * np.outer(amount, OTHER))
+    estimates = estimate_left_out_by(name, series)
+    np.testing.assert_allclose(estimates, LEVELS, atol=1e-7)
+    alone = estimate_left_out_by("single_wavelength", series)
+    assert np.abs(alone - LEVELS).max() > 1
+
+
+def slowly(name, levels, spectra):
+    """The calibrations of components, read off: every number in turn, on the spectra themselves."""
+    models = [
+        PLSRegression(count, scale=False)
+        if name == "pls"
+        else make_pipeline(PCA(count), LinearRegression())
+        for count in range(1, 1 + min(len(levels) - 2, spectra.shape[1], 10))
+    ]
+    errors = [
+        np.sum((cross_val_predict(model, spectra, levels, cv=LeaveOneOut()) - levels) ** 2)
+        for model in models
+    ]
+    return models[int(np.argmin(errors))].fit(spectra, levels)
+
+
+@of_components
+@pytest.mark.parametrize(("levels", "wavelengths"), [(3, 30), (6, 2), (14, 60)])
+def test_components_are_chosen_as_by_trying_each_on_the_spectra(name, levels, wavelengths):
+    concentrations, spectra = noisy(levels, wavelengths)
+    unknown = noisy(3, wavelengths, 11)[1]
+    estimates = fit(name, concentrations, spectra).estimates(unknown)
+    model = slowly(name, concentrations, spectra)
+    np.testing.assert_allclose(estimates, model.predict(unknown), rtol=1e-8)
+    if name == "pls":
+        assert fit(name, concentrations, spectra).option + 1 == model.n_components
+
+
+@pytest.mark.parametrize("levels", [3, 4, 9])
+def test_the_wavelength_is_chosen_as_by_trying_each(levels):
+    concentrations, spectra = noisy(levels, 30)
+    unknown = noisy(3, 30, 7)[1]
+    errors = [
+        sum(
+            (
+                np.polyval(np.polyfit(signal[others], concentrations[others], 1), signal[fold])
+                - concentrations[fold]
+            )
+            ** 2
+            for fold in range(levels)
+            for others in [np.arange(levels) != fold]
+        )
+        for signal in spectra.T
+    ]
+    best = int(np.argmin(errors))
+    assert fit("single_wavelength", concentrations, spectra).option == best
+    expected = np.polyval(np.polyfit(spectra[:, best], concentrations, 1), unknown[:, best])
+    estimates = fit("single_wavelength", concentrations, spectra).estimates(unknown)
+    np.testing.assert_allclose(estimates, expected, rtol=1e-9)
+
+
+def test_of_equally_good_wavelengths_the_first_is_taken():
+    """Columns 1 and 3 are lines; what a spectrum has elsewhere than in column 1 says nothing."""
+    spectra = np.random.default_rng(4).normal(size=(8, 5))
+    spectra[:, 1], spectra[:, 3] = 2 * LEVELS + 1, 5 - LEVELS
+    unknown = np.array([[99.0, 21.0, -99.0, 7.0, 99.0]])
+    estimates = fit("single_wavelength", LEVELS, spectra).estimates(unknown)
+    np.testing.assert_allclose(estimates, [10.0])
+
+
+# what is left out
+
+
+@every_calibration
+def test_nothing_of_a_level_reaches_its_estimate_but_its_spectrum(name, measured):
+    """With a single scan of the true level, the number of components and the wavelength differ."""
+    levels = measured.concentrations
+    before = fit(name, levels, measured.signal)
+    changed = levels.copy()
+    changed[3] = 3 * levels[-1]
+    after = fit(name, changed, measured.signal)
+    np.testing.assert_allclose(after.left_out[3], before.left_out[3], rtol=1e-9)
+    np.testing.assert_allclose(after.leverages[3], before.leverages[3], rtol=1e-9)
+    assert not np.isclose(after.left_out[4], before.left_out[4], rtol=1e-3)
+    others = np.arange(9) != 3
+    alone = fit(name, levels[others], measured.signal[others])
+    np.testing.assert_allclose(alone.estimates(measured.signal[[3]]), before.left_out[[3]])
+
+
+def test_groups_are_left_out_together_and_many_in_ten_parts():
+    concentrations = np.array([3.0, 1.0, 3.0, 2.0])
+    assert folds_of(concentrations, np.array([7, 5, 7, 6])).tolist() == [2, 0, 2, 1]
+    many = np.random.default_rng(0).permutation(42) / 2
+    folds = folds_of(many, np.arange(42))
+    np.testing.assert_array_equal(folds, 2 * many % 10)  # by rank
+
+
+# leverages, lines and the quadratic
+
+
+def test_leverages_are_those_of_least_squares():
+    """The diagonal of X (X^T W X)^-1 X^T W, with the design X of the regression."""
+    levels, spectra = noisy(9, 30)
+    for name, weights, terms in (
+        ("straight_line", np.ones(9), 2),
+        ("line_over_c2", levels[0] ** 2 / levels**2, 2),
+        ("quadratic", np.ones(9), 3),
+    ):
+        found = fit(name, levels, spectra)
+        place = found.fit.place
+        at = found.estimates(spectra)
+        design, there = np.vander(levels, terms), np.vander(at, terms)
+        inverse = np.linalg.inv(design.T @ (weights[:, None] * design))
+        expected = np.einsum("st,tk,sk->s", there, inverse, there)
+        expected *= (levels[0] / np.maximum(at, levels[0])) ** 2 if name == "line_over_c2" else 1
+        np.testing.assert_allclose(found.leverages_of(spectra), expected, rtol=1e-6)
+        if name != "quadratic":
+            line = np.polynomial.Polynomial.fit(levels, spectra[:, place], 1, w=np.sqrt(weights))
+            np.testing.assert_allclose(line(at), spectra[:, place], rtol=1e-9)
+    model = PLSRegression(3, scale=False).fit(spectra, levels)
+    scores = np.column_stack([np.ones(9), model.x_scores_])
+    components = fit("pls", levels, spectra)
+    taken = spectra @ components.basis
+    expected = np.diag(scores @ np.linalg.pinv(scores))
+    np.testing.assert_allclose(components.fit.leverages(taken)[:, 2], expected, rtol=1e-6)
+
+
+def test_a_blank_has_the_weight_of_the_lowest_positive_level():
+    levels = np.array([0.0, 2.0, 4.0, 8.0])
+    signal = np.array([0.1, 1.0, 2.2, 3.8])
+    found = fit("line_over_c", levels, signal[:, None])
+    line = np.polynomial.Polynomial.fit(levels, signal, 1, w=1 / np.sqrt([2, 2, 4, 8]))
+    np.testing.assert_allclose(line(found.estimates(np.array([[1.5]]))), 1.5)
+
+
+def test_concentrations_are_read_at_the_steepest_wavelength_or_are_the_mean_level():
+    spectra = 0.2 + np.outer(LEVELS, BAND) + 1e-3 * np.outer(LEVELS**2, OTHER)
+    found = fit("straight_line", LEVELS, spectra)
+    place = int(np.abs(np.polyfit(LEVELS, spectra, 1)[0]).argmax())
+    assert found.fit.place == place
+    slope, constant = np.polyfit(LEVELS, spectra[:, place], 1)
+    np.testing.assert_allclose(found.estimates(spectra), (spectra[:, place] - constant) / slope)
+    even = np.full((8, 40), 1 / 3)
+    for name in ("straight_line", "line_over_c2", "quadratic"):
+        np.testing.assert_allclose(fit(name, LEVELS, even).estimates(spectra), LEVELS.mean())
+
+
+@pytest.mark.parametrize("bend", [-0.02, 0.05])
+def test_a_quadratic_is_read_on_the_branch_of_the_levels(bend):
+    levels = np.array([0.0, 2.0, 5.0, 8.0, 10.0])
+    true = np.array([1.0, 9.0])
+    found = fit("quadratic", levels, (3 + levels + bend * levels**2)[:, None])
+    np.testing.assert_allclose(found.estimates((3 + true + bend * true**2)[:, None]), true)
+    turn = -1 / (2 * bend)  # the signal of no concentration is that of the turning point
+    none = 3 + turn + bend * turn**2 - np.copysign(1, bend)
+    np.testing.assert_allclose(found.estimates(np.array([[none]])), turn)
+
+
+# units, and spectra that say nothing
+
+
+@every_calibration
+@pytest.mark.parametrize(("unit", "signal_unit"), [(1e-9, 1.0), (1e6, 1e5), (1.0, 1e-15)])
+def test_units_and_an_offset_do_not_matter(name, unit, signal_unit, measured):
+    estimates = estimate_left_out_by(name, measured)
+    signal, levels = signal_unit * (measured.signal + 7.0), unit * measured.concentrations
+    scaled = estimate_left_out_by(name, series_of(signal, levels))
+    np.testing.assert_allclose(scaled, unit * estimates, rtol=1e-8)
+
+
+@of_components
+@pytest.mark.parametrize("offset", [0.3, 1e5 / 7])
+@pytest.mark.parametrize("count", [4, 8])
+def test_rounding_is_no_component(name, offset, count):
+    """Of spectra on a line only the place along it counts, of unknown ones the nearest place."""
+    generator = np.random.default_rng(6)
+    for _ in range(5):
+        levels = np.sort(generator.uniform(0, 100, count))
+        unknown = generator.uniform(0, 100, (5, 40))
+        along = (unknown - offset) @ BAND / (BAND @ BAND)
+        amounts = (levels / 50) ** 3
+        expected = np.polyval(np.polyfit(amounts, levels, 1), along)
+        estimates = fit(name, levels, offset + np.outer(amounts, BAND)).estimates(unknown)
+        np.testing.assert_allclose(estimates, expected, rtol=1e-8)
+
+
+@of_components
+@pytest.mark.parametrize("only", [0, 3, 7])
+def test_rounding_is_no_component_where_the_level_that_shows_one_is_left_out(name, only):
+    """A second absorber in one level: it takes both components, and without the level one.
+
+    The signal bends a little, so that the first component leaves a residual.
+    """
+    absorbers = np.column_stack([LEVELS**1.03, 50.0 * (np.arange(8) == only)])
+    unknown = np.array([[10.0, 20.0], [70.0, -40.0], [150.0, 90.0]])
+    design = np.column_stack([np.ones(8), absorbers])
+    expected = np.column_stack([np.ones(3), unknown]) @ np.linalg.lstsq(design, LEVELS)[0]
+    shapes = np.stack([BAND, OTHER])
+    estimates = fit(name, LEVELS, 0.3 + absorbers @ shapes).estimates(0.3 + unknown @ shapes)
+    np.testing.assert_allclose(estimates, expected, rtol=1e-8)
+
+
+@every_inverse
+def test_spectra_that_say_nothing_estimate_the_mean_level(name):
+    """They are constant, also where rounding takes their mean beside them, or bend both ways."""
+    unknown = np.array([[3.0], [50.0]]) * BAND
+    for value in (0.0, 0.1, 0.7, 1e6 / 3):
+        for count in (3, 5, 6, 8):
+            even = np.full((count, 40), value)
+            estimates = fit(name, LEVELS[:count], even).estimates(unknown)
+            np.testing.assert_allclose(estimates, LEVELS[:count].mean())
+    levels = np.array([0.0, 10.0, 20.0, 30.0, 40.0])
+    bends = np.array([4.0, 1.0, 0.0, 1.0, 4.0])
+    estimates = fit(name, levels, np.outer(bends, BAND)).estimates(unknown)
+    np.testing.assert_allclose(estimates, 20.0, atol=1e-9)
+
+
+# scores
+
+
+def test_scores_by_hand():
+    levels = np.array([0.0, 1.0, 5.0])
+    scores = ConcentrationScores.of(levels, np.array([1.0, 1.0, 3.0]))
+    assert scores.median_absolute_error == 1.0
+    assert scores.median_error_of_range == pytest.approx(1 / 5)
+    assert scores.rmsep == pytest.approx(math.sqrt(5 / 3))
+    assert scores.rmsep_of_range == pytest.approx(math.sqrt(5 / 3) / 5)
+    assert scores.q2 == pytest.approx(1 - 5 / (9 + 2.25 + 20.25))  # means 3, 2.5 and 0.5

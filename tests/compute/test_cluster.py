@@ -1,0 +1,350 @@
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+import torch
+
+from geonode.compute import cluster as module
+from geonode.compute import profile
+from geonode.compute.cluster import open_cluster
+from geonode.compute.local import LOCAL, Engine, open_engine
+from geonode.config import EngineParameters
+from geonode.errors import EngineError, GeometryError
+from geonode.evaluation.grid_report import GridCheck
+from geonode.geometry.solved import solve_all
+from geonode.geometry.sources import DirectSource
+from geonode.geometry.stored import StoredGrids, write_grids
+from geonode.learning.context import TrainingRun
+from geonode.learning.end_to_end import fit_metric
+from geonode.learning.folds import leave_two_out
+from geonode.learning.kinds import KINDS
+from tests.compute import tiles
+from tests.geometry.closed_forms import CPU, nodes
+from tests.geometry.small_series import small_metrics, small_series
+from tests.geometry.test_solved import DOUBLE, parameters
+from tests.learning.series import (
+    cpu,
+    decoder_parameters,
+    flat_features,
+    metric_parameters,
+    positions,
+    series,
+)
+from tests.storage.damage import contents
+
+distributed = pytest.importorskip("distributed")
+
+SERIES = small_series()
+LEARNED = small_metrics(SERIES)
+WAVELENGTHS = torch.from_numpy(SERIES.wavelengths)
+DASK = EngineParameters(kind="dask", scheduler=None, workers=1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def whoever_edits_the_code_may_test_it():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "VERSIONS", {})
+        yield
+
+
+def local_cluster(**options):
+    """A cluster that gives a tile up when a second worker dies over it."""
+    scheduler = {"dashboard_address": "127.0.0.1:0", "allowed_failures": 1}
+    return distributed.LocalCluster(
+        dashboard_address=None, scheduler_kwargs=scheduler, silence_logs=logging.CRITICAL, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def near():
+    """Address of a cluster whose worker is a thread of this process."""
+    with local_cluster(n_workers=1, threads_per_worker=1, processes=False) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Of a cluster of two workers."""
+    with local_cluster(n_workers=2, threads_per_worker=1) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture
+def pair(address, tmp_path):
+    with open_cluster(address, 2, tmp_path / "shared") as engine:
+        yield engine
+
+
+def refused(address, folder, match, recipe=tiles.squares):
+    """The cluster is not joined, or runs no tile."""
+    with (
+        pytest.raises(EngineError, match=match),
+        open_cluster(address, 1, folder / "shared") as engine,
+    ):
+        engine.work(recipe, [1], print)
+    assert not list(folder.glob("*shared*"))
+
+
+def checked_grids(path, engine):
+    metric = LEARNED.metric(CPU)
+    source, options = DirectSource(metric, WAVELENGTHS), {"engine": engine}
+    options["check"] = GridCheck(metric, WAVELENGTHS, 5)
+    return write_grids(path, source, nodes(60), LEARNED, SERIES, **options)
+
+
+# a worker in this process
+
+
+def test_results_come_in_order_and_arrays_are_mapped(near, tmp_path):
+    with open_cluster(near, 1, tmp_path / "shared") as engine:
+        assert isinstance(engine, Engine)
+        taken, reported, rows = [], [], []
+        engine.work(tiles.squares, range(9), lambda *one: taken.append(one), reported.append)
+        engine.work(tiles.squares, [], taken.append)  # nothing to do
+        shared = engine.shared(np.arange(12.0).reshape(3, 4))
+        engine.work(partial(tiles.sums, shared), range(3), lambda _, row: rows.append(row))
+    assert [(tile, square) for tile, (square, _) in taken] == [(n, n * n) for n in range(9)]
+    assert reported == list(range(9))
+    assert rows == [(6.0, "memmap"), (22.0, "memmap"), (38.0, "memmap")]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+def test_begun_tiles_have_ended_when_the_client_fails(near, tmp_path, error):
+    done = tmp_path / "done"
+    done.mkdir()
+
+    def take(tile, found):
+        raise error(tile)
+
+    with pytest.raises(error, match=r"^0$"), open_cluster(near, 1, tmp_path / "shared") as engine:
+        engine.work(partial(tiles.failing, {39}, done), range(40), take)
+    left = contents(done)
+    time.sleep(0.3)
+    assert contents(done) == left
+    assert 1 <= len(left) < 10
+
+
+def test_workers_that_could_give_other_results_are_refused(near, tmp_path, monkeypatch):
+    there = module._versions()
+    for name in ("Python", "numpy", "torch", "zarr", "geonode"):
+        monkeypatch.setattr(module, "VERSIONS", {name: "0.1"})
+        with (
+            pytest.raises(EngineError, match=rf"worker .*found {name} .*, expected 0\.1"),
+            open_cluster(near, 1, tmp_path / "shared") as engine,
+        ):
+            monkeypatch.setattr(module, "VERSIONS", there)
+            engine.work(tiles.squares, [1], print)
+
+
+def test_workers_with_another_disk_or_several_threads_are_refused(near, tmp_path):
+    with (
+        pytest.raises(EngineError, match=r"found no .*/mark, expected the disk"),
+        open_cluster(near, 1, tmp_path / "shared") as engine,
+    ):
+        (tmp_path / ".shared.geonode/new/mark").unlink()
+        engine.work(tiles.squares, [1], print)
+    with local_cluster(n_workers=1, threads_per_worker=2, processes=False) as cluster:
+        refused(cluster.scheduler_address, tmp_path, "found 2 threads, expected 1")
+
+
+class Silent(BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+def test_what_is_no_scheduler_is_given_up(near, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.4)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        refused(f"tcp://127.0.0.1:{silent.getsockname()[1]}", tmp_path, r"no answer of .* in 0.4 s")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        refused(
+            f"tcp://127.0.0.1:{server.server_address[1]}", tmp_path, r"no answer of .* in 0.4 s"
+        )
+        server.shutdown()
+    refused("tcp://127.0.0.1:9", tmp_path, r"no answer of tcp://127\.0\.0\.1:9 in 0.4 s")
+    refused("tls://127.0.0.1:9", tmp_path, r"found tls://127\.0\.0\.1:9 and no certificates, expec")
+    with local_cluster(n_workers=0, processes=False) as cluster:
+        refused(cluster.scheduler_address, tmp_path, r"found no worker of .* in 0.4 s")
+    with distributed.Client(near, set_as_default=False) as client:
+        (worker,) = client.scheduler_info()["workers"]
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 5)
+    refused(worker, tmp_path, f"found no answer of {worker} in 5 s, expected")
+
+
+# workers in processes of their own
+
+
+@pytest.mark.slow
+def test_grids_and_geodesics_have_the_bytes_of_one_process(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # artifacts have relative paths in the stages
+    checked, summaries, taken = {}, {}, []
+    with open_cluster(address, 2, tmp_path / "shared") as engine:
+        engine.work(tiles.surroundings, range(9), lambda *one: taken.append(one))
+        for name, one in (("here", LOCAL), ("there", engine)):
+            checked[name] = checked_grids(Path(name), one)
+            stored = StoredGrids(Path(name), LEARNED, SERIES)
+            summaries[name] = solve_all(
+                Path(f"{name}-solved"), stored, LEARNED, SERIES, parameters(), DOUBLE, engine=one
+            )
+    assert [(tile, around[:2]) for tile, around in taken] == [(n, (1, tmp_path)) for n in range(9)]
+    assert os.getpid() not in {around[3] for _, around in taken}
+    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+    assert len(contents(tmp_path / "here")) > 20
+    assert contents(tmp_path / "here-solved") == contents(tmp_path / "there-solved")
+    assert summaries["here"] == summaries["there"]
+    for one, other in zip(*checked.values(), strict=True):
+        assert one.statistics == other.statistics
+        assert all(torch.equal(*pair) for pair in zip(one.errors, other.errors, strict=True))
+
+
+def trained(engine, reported):
+    """All that trains in batches, as tensors."""
+    measured, folds = series(4, 9), leave_two_out(4, None)
+    run = TrainingRun(folds, 2, cpu(), engine=engine, report=reported)
+    features = flat_features(4, 9, folds=len(folds))
+    metric, decoder = metric_parameters(members=2), decoder_parameters(epochs=12)
+    network, terms = fit_metric(measured, positions(4, len(folds)), metric, run)
+    decoders, history = KINDS["path"].fit(measured, features, decoder, run)
+    return [*network.parameters, terms, *decoders.tensors().values(), history]
+
+
+@pytest.mark.slow
+def test_trained_models_have_the_bits_of_one_process(pair, monkeypatch):
+    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 100)  # so that there is work for several
+    units = {"here": [], "there": []}
+    here, there = trained(LOCAL, units["here"].append), trained(pair, units["there"].append)
+    assert len(here) == len(there) > 15
+    assert all(torch.equal(*pair) for pair in zip(here, there, strict=True))
+    assert sum(units["here"]) == sum(units["there"])
+
+
+@pytest.mark.slow
+def test_results_that_die_with_their_worker_are_worked_on_again(pair):
+    taken = []
+
+    def take(tile, found):
+        if not taken:
+            time.sleep(1)  # until the other tiles that were begun are done, too
+            os.kill(found[1], signal.SIGKILL)
+            time.sleep(0.3)  # until it is known that its others are lost, which are begun again
+        taken.append((tile, found[0]))
+
+    pair.work(partial(tiles.squares, 0.4), range(9), take)
+    assert taken == [(n, n * n) for n in range(9)]
+    with pytest.raises(EngineError, match=r"tile 1 of 1: found no worker that survives"):
+        pair.work(tiles.deadly, [0], print)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bad", [{3, 4, 5}, {0}])
+def test_the_error_is_that_of_the_first_tile_and_the_others_have_ended(pair, tmp_path, bad):
+    taken, first = [], min(bad)
+    with pytest.raises(GeometryError, match=rf"^tile {first} is not well posed$"):
+        recipe = partial(tiles.failing, bad, tmp_path)
+        pair.work(recipe, range(40), lambda *one: taken.append(one))
+    assert taken == [(tile, tile) for tile in range(first)]
+    left = contents(tmp_path)
+    time.sleep(0.5)
+    assert contents(tmp_path) == left
+    assert 1 <= len(left) < 20
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_a_cluster_of_ones_own_at_once(tmp_path, monkeypatch):
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)  # of the other cluster
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    seen = tmp_path / "seen"
+    seen.mkdir()
+
+    def interrupt(tile, found):
+        while not list(seen.glob("slow-*")):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    around = []
+    with pytest.raises(KeyboardInterrupt), open_engine(DASK, tmp_path / "shared") as engine:
+        engine.work(tiles.surroundings, [0], lambda _, found: around.append(found[:3]))
+        engine.work(partial(tiles.slow, seen), range(9), interrupt)
+    assert around == [(1, Path.cwd(), None)]
+    (process,) = (int(path.name.split("-")[1]) for path in seen.glob("slow-*"))
+    assert not Path(f"/proc/{process}").exists()  # though a tile takes a minute
+    assert not list(seen.glob("ended-*"))
+    assert not list(tmp_path.glob("*shared*"))
+    assert "OMP_NUM_THREADS" not in os.environ  # of the workers alone
+
+
+# who may reach it
+
+STRANGER = """\
+import asyncio, sys
+from distributed.comm import connect
+from distributed.security import Security
+
+async def reach(address, **connection):
+    comm = await asyncio.wait_for(connect(address, timeout=3, **connection), 3)
+    await comm.write({"op": "identity", "reply": True})
+    return await asyncio.wait_for(comm.read(), 3)
+
+other = Security.temporary().get_connection_args("client")
+for address in sys.argv[1:]:
+    for tried, connection in (("tcp", {}), ("tls", other)):
+        try:
+            found = asyncio.run(reach(f"{tried}://{address.partition('://')[2]}", **connection))
+            print("let in", address, tried, found["type"])
+        except Exception as error:
+            print("refused", address, tried)
+"""
+
+
+@pytest.mark.slow
+def test_a_cluster_of_ones_own_lets_nobody_in(tmp_path):
+    with open_engine(DASK, tmp_path / "shared") as engine:
+        client = engine._client
+        about = client.scheduler_info()
+        workers = about["workers"].values()
+        found = [client.scheduler.address, *about["workers"], *(w["nanny"] for w in workers)]
+        done = subprocess.run(
+            [sys.executable, "-c", STRANGER, *found], capture_output=True, text=True, check=True
+        )
+        for port in (one["services"].get("dashboard") for one in (about, *workers)):
+            for page in ("info/main/workers.html", "json/identity.json", "metrics", "health"):
+                with pytest.raises(HTTPError, match="404"):
+                    urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5)
+        taken = []
+        engine.work(tiles.squares, [3], lambda _, got: taken.append(got[0]))
+    assert len(found) == 3
+    assert len(done.stdout.splitlines()) == 6
+    assert "let in" not in done.stdout
+    assert taken == [9]
+
+
+@pytest.mark.slow
+def test_a_cluster_with_certificates_is_joined(tmp_path):
+    security, taken = distributed.Security.temporary(), []
+    names = {"ca-file": "ca_file", "client.cert": "client_cert", "client.key": "client_key"}
+    files = {
+        f"distributed.comm.tls.{key}": getattr(security, f"tls_{name}")
+        for key, name in names.items()
+    }
+    with (
+        local_cluster(n_workers=1, threads_per_worker=1, security=security) as cluster,
+        module.config.set(files),
+        open_cluster(cluster.scheduler_address, 1, tmp_path / "shared") as engine,
+    ):
+        engine.work(tiles.squares, [3], lambda _, got: taken.append(got[0]))
+    assert cluster.scheduler_address.startswith("tls://")
+    assert taken == [9]

@@ -1,0 +1,124 @@
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from geonode.compute.device import Device, one_thread, resolve
+from geonode.config import PrecisionParameters
+from geonode.errors import DeviceError
+
+CARD = ("A Card", 80 * 10**9, (8, 0))
+KINDS = ("cpu", "cuda", "mps")
+
+
+def precision(training="float32", geometry="auto"):
+    return PrecisionParameters(training=training, geometry=geometry)
+
+
+@pytest.mark.parametrize(
+    ("cards", "mps", "expected"),
+    [((), False, "cpu"), ((), True, "mps"), ((CARD,), False, "cuda"), ((CARD,), True, "cuda")],
+)
+def test_auto_takes_cuda_then_mps_then_cpu(machine, cards, mps, expected):
+    machine(*cards, mps=mps)
+    device = resolve("auto", precision())
+    assert device.kind == expected
+    assert device.place == torch.device(expected)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "cards", "mps", "listed"),
+    [("cuda", (), True, "cpu, mps"), ("mps", (CARD,), False, "cpu, cuda")],
+)
+def test_an_absent_device_is_an_error_that_says_what_is_present(
+    machine, wanted, cards, mps, listed
+):
+    machine(*cards, mps=mps)
+    message = f"device '{wanted}' is absent on this machine, which has {listed}; .*auto"
+    with pytest.raises(DeviceError, match=message):
+        resolve(wanted, precision())
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "expected", "products"),
+    [
+        ("cpu", ("float32", "auto"), ("float32", "float64"), "float32"),
+        ("cuda", ("float64", "auto"), ("float64", "float64"), "float64"),
+        ("mps", ("float32", "auto"), ("float32", "float32"), "float32"),
+        ("cuda", ("tf32", "float32"), ("float32", "float32"), "float32"),
+        ("mps", ("bfloat16", "float32"), ("float32", "float32"), "bfloat16"),
+    ],
+)
+def test_formats_of_training_geometry_and_products(machine, kind, given, expected, products):
+    machine(CARD, mps=True)
+    device = resolve(kind, precision(*given))
+    assert (device.training, device.geometry) == tuple(getattr(torch, name) for name in expected)
+    assert device.products == getattr(torch, products)
+    assert device.describe()["training"] == given[0]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "message"),
+    [
+        ("mps", ("float64", "auto"), r"mps has no float64: set precision\.training and"),
+        ("auto", ("float32", "float64"), r"mps has no float64: set precision\.training and"),
+        ("cpu", ("tf32", "auto"), r"cpu has no tf32: set precision\.training to float32"),
+    ],
+)
+def test_formats_that_a_device_has_not_are_refused(machine, wanted, given, message):
+    machine(mps=True)
+    with pytest.raises(DeviceError, match=message):
+        resolve(wanted, precision(*given))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "budget"),
+    [("cpu", None, 10**9), ("cuda", None, 40 * 10**9), ("mps", None, 2 * 10**9), ("cuda", 7, 7e6)],
+)
+def test_a_description_gives_the_device_back(machine, kind, given, budget):
+    """But for the memory, which is what is given and otherwise suits the device."""
+    machine(CARD, mps=True)
+    device = resolve(kind, precision(), given)
+    assert device.budget == budget
+    assert device.shared(2).budget == budget // 2 // 10**6 * 10**6
+    description = device.describe()
+    assert description == resolve(kind, precision()).describe()
+    again = Device.from_description(json.loads(json.dumps(description)), given)
+    assert (again, again.budget) == (device, budget)
+
+
+def test_a_description_from_a_machine_with_another_device_is_refused(machine):
+    machine(CARD)
+    description = resolve("cuda", precision()).describe()
+    assert description["name"] == "A Card"
+    machine(mps=True)
+    with pytest.raises(DeviceError, match=r"device 'cuda' is absent .* which has cpu, mps"):
+        Device.from_description(description)
+
+
+def test_a_device_is_waited_for_and_double_precision_is_where_it_can_be(machine, monkeypatch):
+    machine(CARD, mps=True)
+    waited = []
+    for name in ("cuda", "mps"):
+        monkeypatch.setattr(
+            getattr(torch, name), "synchronize", lambda name=name: waited.append(name)
+        )
+    devices = [resolve(kind, precision()) for kind in KINDS]
+    for device in devices:
+        device.synchronise()
+    assert waited == ["cuda", "mps"]
+    assert [device.reference.type for device in devices] == ["cpu", "cuda", "cpu"]
+
+
+def test_one_thread_and_back():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with pytest.raises(ArithmeticError), one_thread(), ThreadPoolExecutor(1) as other:
+            assert torch.get_num_threads() == 1
+            assert other.submit(torch.get_num_threads).result() == 1
+            raise ArithmeticError
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

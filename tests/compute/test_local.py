@@ -1,0 +1,60 @@
+import threading
+
+import numpy as np
+import pytest
+
+from geonode.compute import local as module
+from geonode.compute.local import LOCAL, Engine, open_engine
+from geonode.config import EngineParameters
+from geonode.errors import EngineError
+
+
+def followed(log):
+    log.append("followed")
+
+    def work(tile, report):
+        log.append(("worked", tile, threading.current_thread() is threading.main_thread()))
+        if tile == 3:
+            raise ArithmeticError(tile)
+        report(tile)
+        return 10 * tile
+
+    return work
+
+
+@pytest.mark.parametrize("cores", [None, 1, 4])
+def test_results_are_taken_in_the_order_of_the_tiles(cores):
+    log, taken, reported = [], [], []
+    LOCAL.work(
+        lambda: followed(log), [2, 0, 1], lambda *one: taken.append(one), reported.append, cores
+    )
+    assert taken == [(2, 20), (0, 0), (1, 10)]
+    assert sorted(reported) == [0, 1, 2]
+    assert log[0] == "followed"
+    assert sorted(log[1:]) == [("worked", tile, cores is None) for tile in (0, 1, 2)]
+    with pytest.raises(ArithmeticError, match="3"):
+        LOCAL.work(lambda: followed([]), [5, 3, 2], lambda *one: taken.append(one), cores=cores)
+    assert taken[3:] == [(5, 50)]
+
+
+def test_without_cores_a_tile_is_taken_before_the_next_is_begun():
+    log = []
+    LOCAL.work(lambda: followed(log), [0, 1], lambda tile, found: log.append(found))
+    assert (log[2], log[4]) == (0, 10)
+
+
+def test_this_process_is_the_engine_unless_dask_is_asked_for_and_there(tmp_path, monkeypatch):
+    array = np.zeros(3)
+    local = EngineParameters(kind="local", scheduler=None, workers=3)
+    with open_engine(local, tmp_path / "shared") as engine:
+        assert engine is LOCAL
+        assert isinstance(engine, Engine)
+        assert engine.shared(array)() is array
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    dask = EngineParameters(kind="dask", scheduler=None, workers=1)
+    with (
+        pytest.raises(EngineError, match=r'pip install "geonode-spectra\[cluster\]"'),
+        open_engine(dask, tmp_path / "shared"),
+    ):
+        pytest.fail("it was opened")
+    assert not any(tmp_path.iterdir())

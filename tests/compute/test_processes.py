@@ -1,0 +1,259 @@
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from geonode.compute import forking
+from geonode.compute.forking import prepare, processes_for, processes_for_tiles
+from geonode.compute.local import Engine, open_engine
+from geonode.compute.processes import finished
+from geonode.config import EngineParameters
+from geonode.errors import EngineError, GeometryError, SpectraError
+from geonode.usage import WORKERS, Usage, own_memory, resident_memory
+from tests.compute import tiles
+from tests.storage.damage import contents
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="threads elsewhere")
+HERE = EngineParameters(kind="local", scheduler=None, workers=1)
+
+
+def square(job, report):
+    report(job)
+    return job**2, os.getpid(), os.getppid()
+
+
+def fails(job, report):
+    if job == 2:
+        raise SpectraError("found 2")
+    return job
+
+
+def waits(job, report):
+    print("at work", flush=True)
+    time.sleep(600)
+
+
+def dies(job, report):
+    report(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_every_job_comes_back_and_all_units_are_reported(processes):
+    units = []
+    found = dict(finished(square, [1, 2, 3, 4], processes, units.append))
+    assert {job: result for job, (result, *_) in found.items()} == {1: 1, 2: 4, 3: 9, 4: 16}
+    assert sorted(units) == [1, 2, 3, 4]
+    here = {process == os.getpid() for _, process, _ in found.values()}
+    assert here == {processes == 1}
+    if processes > 1 and sys.platform == "linux":  # forked from one that is neither
+        assert all(parent != os.getpid() for *_, parent in found.values())
+
+
+def test_the_error_of_a_job_is_raised():
+    with pytest.raises(SpectraError, match="found 2"):
+        list(finished(fails, [1, 2, 3], 1, print))
+
+
+def test_a_process_that_dies_is_an_error():
+    with pytest.raises(EngineError, match="a worker process died"):
+        list(finished(dies, [1, 2], 2, print))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_nothing_is_left_where_the_caller_is_killed_or_its_user_interrupts(how):
+    code = (
+        "from tests.compute.test_processes import *\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background\n"
+        "list(finished(waits, [1, 2], 2, print))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as caller:
+        try:
+            lines = [caller.stdout.readline() for _ in range(2)]
+            if how == signal.SIGINT:  # of the terminal, to all processes
+                os.killpg(caller.pid, how)
+            else:
+                caller.kill()
+            rest, _ = caller.communicate(timeout=30)  # ends once nobody is left who could write
+        finally:
+            caller.kill()
+    assert lines == ["at work\n"] * 2
+    assert rest.count("Traceback") == (how == signal.SIGINT)  # of the caller alone
+
+
+def test_what_they_import_uses_no_device():
+    """For a GPU that was used before a fork is lost after it."""
+    refused = "; ".join(f"torch.cuda.{name} = None" for name in ("is_available", "device_count"))
+    learning = "geonode.learning.metric_learning, geonode.learning.kinds"
+    scoring = "geonode.evaluation.panel_scores, geonode.evaluation.ablation"
+    code = f"import torch; {refused}; import {learning}, {scoring}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_processes_are_at_most_cores_and_jobs_and_few_share_a_card(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64), raising=False)
+    found = [processes_for(jobs, device) for jobs in (0, 5, 90) for device in ("cpu", "cuda")]
+    assert found == [1, 1, 5, 5, 64, 12]
+
+
+# the engine
+
+
+@pytest.fixture
+def engine(tmp_path):
+    with open_engine(HERE, tmp_path / "shared", prepare("tests.compute.tiles")) as opened:
+        assert isinstance(opened, Engine)
+        yield opened
+    assert not list(tmp_path.glob("shared*"))
+
+
+def in_a_program(folder, *lines, **environment):
+    """A program of its own: what is forked has the surroundings of the first call of `prepare`."""
+    root, body = str(Path(__file__).parents[2]), "\n".join(f"    {line}" for line in lines)
+    (folder / "main.py").write_text(
+        f"from tests.compute.test_processes import *\nif __name__ == '__main__':\n{body}\n"
+    )
+    return subprocess.run(
+        [sys.executable, "main.py"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([root, *sys.path])} | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+
+@LINUX
+def test_ctrl_c_while_processes_are_started_waits_until_they_are_and_leaves_none(tmp_path):
+    done = in_a_program(
+        tmp_path,
+        "from multiprocessing import active_children, context",
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background",
+        "start = context.ForkServerProcess.start",
+        "def interrupted(process):",
+        "    os.kill(os.getpid(), signal.SIGINT)",
+        "    start(process)",
+        "    print('started', flush=True)",
+        "context.ForkServerProcess.start = interrupted",
+        "try:",
+        "    list(finished(waits, [1, 2], 2, print))",
+        "except KeyboardInterrupt:",
+        "    print('over', active_children())",
+    )
+    lines = [line for line in done.stdout.splitlines() if line != "at work"]
+    assert lines == ["started", "started", "over []"]
+
+
+def busy_and_logging(seconds, size=8):
+    """Logs, takes processor time and some bytes of memory, and tells which process does."""
+
+    def work(tile, report):
+        logging.getLogger("geonode.tests").info("tile %d", tile)
+        held, end = np.ones(size // 8), time.process_time() + seconds
+        while time.process_time() < end:
+            held += 1
+        report(1)
+        time.sleep(seconds)  # until its memory has been looked at
+        return os.getpid()
+
+    return work
+
+
+def test_results_come_in_order_and_arrays_are_mapped(engine):
+    taken, reported, rows = [], [], []
+    engine.work(tiles.squares, range(5), lambda *one: taken.append(one), reported.append, 2)
+    assert [(tile, square) for tile, (square, _) in taken] == [(n, n * n) for n in range(5)]
+    assert os.getpid() not in {process for _, (_, process) in taken}
+    assert sum(reported) == sum(range(5))
+    shared = engine.shared(np.arange(12.0).reshape(3, 4))
+    engine.work(partial(tiles.sums, shared), range(3), lambda _, row: rows.append(row), cores=2)
+    assert rows == [(6.0, "memmap"), (22.0, "memmap"), (38.0, "memmap")]
+
+
+@pytest.mark.parametrize(("count", "cores"), [(0, 2), (1, 2), (3, None), (3, 1)])
+def test_without_others_to_work_beside_tiles_are_run_in_this_process(engine, count, cores):
+    found = []
+    engine.work(tiles.squares, range(count), lambda _, one: found.append(one[1]), cores=cores)
+    assert found == [os.getpid()] * count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bad", [{3, 4, 5}, {0}])
+def test_the_error_is_that_of_the_first_tile_and_the_others_have_ended(engine, tmp_path, bad):
+    taken, first, folder = [], min(bad), tmp_path / "done"
+    folder.mkdir()
+    with pytest.raises(GeometryError, match=rf"^tile {first} is not well posed$"):
+        recipe = partial(tiles.failing, bad, folder)
+        engine.work(recipe, range(40), lambda *one: taken.append(one), cores=2)
+    assert taken == [(tile, tile) for tile in range(first)]
+    left = contents(folder)
+    time.sleep(0.5)
+    assert contents(folder) == left
+    assert 1 <= len(left) < 20
+
+
+def test_an_error_of_the_recipe_is_its_own(engine):
+    with pytest.raises(FileNotFoundError, match="absent"):
+        engine.work(partial(tiles.sums, partial(open, "absent")), range(2), print, cores=2)
+
+
+@LINUX
+def test_what_workers_use_counts(engine, monkeypatch):
+    monkeypatch.setattr(WORKERS, "_peak", 0)
+    processes, used, peak = [], Usage(2), resident_memory().peak
+    size, before = own_memory() + 100_000_000, WORKERS.seconds  # more than this process has
+    busy = partial(busy_and_logging, 0.3, size)
+    engine.work(busy, range(2), lambda _, one: processes.append(one), used.count, 2)
+    assert used.last > size
+    assert resident_memory().peak - peak > len(set(processes)) * size
+    assert WORKERS.seconds - before >= 0.6
+    assert not WORKERS.running
+
+
+@LINUX
+def test_workers_log_as_this_process_does(tmp_path):
+    done = in_a_program(
+        tmp_path,
+        "logging.getLogger('geonode').setLevel(logging.INFO)",
+        "with open_engine(HERE, Path('shared'), prepare('tests.compute.tiles')) as opened:",
+        "    opened.work(partial(busy_and_logging, 0), range(2), print, cores=2)",
+    )
+    assert sorted(done.stderr.splitlines()) == ["geonode.tests: tile 0", "geonode.tests: tile 1"]
+
+
+@LINUX
+def test_tiles_have_processes_on_several_cores_of_a_cpu_alone(monkeypatch, unchecked):
+    monkeypatch.setattr(forking, "prepare", lambda *modules: modules)
+    monkeypatch.setattr(forking, "usable_cores", lambda: 2)
+    dask = HERE.model_copy(update={"kind": "dask"})
+    assert processes_for_tiles(HERE, "cpu", "one", "two") == ("one", "two")
+    others = [(HERE, "cuda"), (HERE, "mps"), (dask, "cpu")]
+    assert [processes_for_tiles(*other, "one") for other in others] == [None] * 3
+    monkeypatch.setattr(forking, "usable_cores", lambda: 1)
+    assert processes_for_tiles(HERE, "cpu", "one") is None
+
+
+@LINUX
+def test_processes_start_anew_where_the_path_of_a_socket_is_too_long(tmp_path):
+    long = tmp_path / ("long" * 25)
+    long.mkdir()
+    command = "print(sorted(dict(finished(square, [2, 3], 2, print))))"
+    done = in_a_program(tmp_path, command, TMPDIR=str(long))
+    assert done.stdout.splitlines()[-1] == "[2, 3]"
+    assert "AF_UNIX path too long" in done.stderr
+    assert "set TMPDIR to a short path" in done.stderr

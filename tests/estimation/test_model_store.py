@@ -1,0 +1,177 @@
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from geonode.config import InnerParameters
+from geonode.estimation import model_store, series_fit
+from geonode.estimation.model_store import DECODERS, MARK, METRICS, ModelStore, key_of
+from geonode.progress import silent
+from geonode.spectra.chart import Chart
+from tests.learning.series import cpu, decoder_parameters, metric_parameters, series, spectra
+
+SERIES = series(5, 9)
+
+
+def blocks(epochs=2, learning="end_to_end", kind="blend"):
+    metric = metric_parameters(epochs=epochs, members=1, learning=learning)
+    decoders = decoder_parameters(epochs=epochs, members=1, kind=kind)
+    return InnerParameters(members=1, levels=None), metric, decoders
+
+
+def fit(report=silent, **parameters):
+    return series_fit.fit_series(SERIES, blocks(**parameters), cpu(), report)
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A store that no other test uses."""
+    monkeypatch.setenv("GEONODE_CACHE", str(tmp_path / "cache"))
+    return ModelStore.of_user()
+
+
+def test_a_series_is_learned_once(own, monkeypatch):
+    steps = [[], []]
+    first = fit(report=steps[0].append)
+    monkeypatch.setattr(series_fit, "learn", None)  # nobody calls it
+    again = fit(report=steps[1].append)
+    assert len(own.entries()) == 1
+    assert sum(steps[0]) == sum(steps[1]) > 0
+    assert again.learned.charts == first.learned.charts
+    for one, other in zip(
+        again.learned.network.weights, first.learned.network.weights, strict=True
+    ):
+        assert torch.equal(one, other)
+    np.testing.assert_array_equal(again.features, first.features)
+    predictions = [found.blend.left_out(SERIES, found.features) for found in (first, again)]
+    np.testing.assert_array_equal(predictions[0].spectra, predictions[1].spectra)
+    np.testing.assert_array_equal(predictions[0].half_width, predictions[1].half_width)
+
+
+def test_what_trains_nothing_is_not_kept(own):
+    fit(learning="flat", kind="posterior")
+    assert not own.entries()
+
+
+def test_key_is_of_all_that_decides(monkeypatch):
+    chart = Chart.of("asinh", 10.0, SERIES.concentrations)
+    other = series(5, 9, np.nextafter(spectra(5, 9), 1))
+    keys = [
+        key_of(found, blocks(), cpu()) for found in (SERIES, other, replace(SERIES, chart=chart))
+    ]
+    keys += [key_of(SERIES, blocks(epochs=3), cpu()), key_of(SERIES, blocks(), cpu(torch.float64))]
+    monkeypatch.setattr(model_store, "code_digest", lambda: "another version")
+    keys += [key_of(SERIES, blocks(), cpu())]
+    assert len(set(keys)) == len(keys)
+
+
+def test_damaged_entry_is_learned_again(own, caplog):
+    first = fit()
+    (entry,) = own.entries()
+    file = entry / DECODERS
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    again = fit()
+    assert "learned again" in caplog.text
+    assert torch.equal(again.learned.network.weights[0], first.learned.network.weights[0])
+    assert own.read(entry.name, SERIES) is not None
+
+
+def test_store_that_cannot_be_written_loses_no_model(tmp_path, monkeypatch, caplog):
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("GEONODE_CACHE", str(tmp_path / "file" / "models"))
+    assert fit().learned.members == 1
+    assert "not kept" in caplog.text
+
+
+def test_the_entry_not_used_for_longest_goes(own, monkeypatch):
+    keys = ["a" * 64, "b" * 64, "c" * 64]
+    model = model_store.Model(*fit()[:2])
+    own.write(keys[0], model)
+    own.write(keys[1], model)
+    for age, key in enumerate(keys[1::-1]):  # the second is older than the first
+        os.utime(own.folder / key, (age, age))
+    assert own.read(keys[1], SERIES) is not None
+    monkeypatch.setattr(model_store, "LARGEST_BYTES", 2 * own.entries()[own.folder / keys[0]])
+    own.write(keys[2], model)
+    assert [entry.name for entry in own.entries()] == [keys[1], keys[2]]
+
+
+def test_writers_of_one_entry_leave_a_whole_one(own):
+    model = model_store.Model(*fit()[:2])
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: own.write("d" * 64, model), range(12)))
+    assert own.read("d" * 64, SERIES) is not None
+
+
+def fill(folder):
+    """Files of somebody else in many places of a cache; their contents by path."""
+    key = "0" * 64
+    places = ["data/x", "backup/x", f"{key}/x", f"{key}/{METRICS}", "archive.txt", "abc"]
+    places += [f"geonode-models/{place}" for place in ("data/x", "a.txt", f"{key}/{METRICS}")]
+    places += [f"geonode-models/{'1' * 64}/notes.txt", f"geonode-models/{'2' * 64}"]
+    for place in places:
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_bytes(place.encode() * 100)
+        os.utime((folder / place).parent, (0, 0))
+    return {folder / place: place.encode() * 100 for place in places}
+
+
+def test_nothing_of_others_is_removed(own, monkeypatch):
+    monkeypatch.setattr(model_store, "LARGEST_BYTES", 1)
+    model = model_store.Model(*fit()[:2])  # which marks the folder
+    others = fill(own.folder.parent)
+    for key in ("0" * 64, "1" * 64, "2" * 64, "3" * 64):
+        own.write(key, model)
+    assert {path: path.read_bytes() for path in others} == others
+    assert not (own.folder / ("3" * 64)).exists()  # its own entry is too large for such a store
+
+
+def test_a_folder_without_the_mark_is_no_store(own, caplog):
+    others = fill(own.folder.parent)
+    assert fit().learned.members == 1
+    assert f"no {MARK} of a store" in caplog.text
+    assert "not kept" in caplog.text
+    assert {path: path.read_bytes() for path in others} == others
+    assert own.entries() == {}
+    assert not (own.folder / MARK).exists()
+
+
+def test_an_entry_behind_a_link_stays(own, tmp_path, monkeypatch):
+    fit()
+    (entry,) = own.entries()
+    kept = entry.rename(tmp_path / entry.name)
+    (own.folder / entry.name).symlink_to(kept, target_is_directory=True)
+    monkeypatch.setattr(model_store, "LARGEST_BYTES", 1)
+    own.write("5" * 64, model_store.Model(*fit()[:2]))
+    assert {file.name for file in kept.iterdir()} == {METRICS, DECODERS}
+
+
+@pytest.mark.parametrize("levels", [5, 6])
+def test_an_entry_of_another_key_is_not_taken(own, caplog, levels):
+    """Not even from a series of as many levels, whose model would go unnoticed."""
+    other = series(levels, 9, 2 * spectra(levels, 9) ** 2)
+    series_fit.fit_series(other, blocks(), cpu())
+    (entry,) = own.entries()
+    key = key_of(SERIES, blocks(), cpu())
+    entry.rename(own.folder / key)
+    found = fit()
+    assert f"of the key {entry.name}" in caplog.text
+    assert "learned again" in caplog.text
+    assert len(found.learned.charts) == 6
+    caplog.clear()
+    again = fit()  # its place was taken by what belongs there
+    assert not caplog.text
+    assert torch.equal(again.learned.network.weights[0], found.learned.network.weights[0])
+
+
+def test_a_model_of_other_levels_is_not_taken(own, caplog):
+    """Whatever its seal says."""
+    fitted = series_fit.fit_series(series(6, 9, spectra(6, 9)), blocks(), cpu())
+    own.write("6" * 64, model_store.Model(*fitted[:2]))
+    assert own.read("6" * 64, SERIES) is None
+    assert "metrics of 6 levels and decoders of 6 at 9 wavelengths, expected 5" in caplog.text

@@ -1,0 +1,321 @@
+import pickle
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
+
+import geonode
+from geonode.errors import ParameterError, SpectraError, TrainingError
+from geonode.estimation import regressor as module
+from geonode.estimation import rows
+from geonode.estimation.curve import Curve
+from geonode.estimation.model import SpectralModel
+from geonode.estimation.posterior import estimate
+from geonode.estimation.regressor import NAMES, SpectrumRegressor
+from geonode.learning.path_features import path_features
+from geonode.parameters_file import read_parameters
+from geonode.spectra.chart import Chart
+
+ROOT = Path(__file__).parents[2]
+LEVELS = np.array([0.0, 4.0, 10.0, 20.0, 35.0, 60.0])
+AXIS = np.linspace(400.0, 700.0, 9)
+X = LEVELS[:, None]
+BETWEEN = np.array([[2.0], [15.0], [60.0], [75.0]])
+CHEAP = {"learning": "flat", "kind": "posterior", "members": 1, "inner_members": 0}
+PATH = {"kind": "path", "epochs": 12, "inner_members": 1}
+
+
+def spectra(concentrations):
+    """A band that grows and moves, not everywhere monotonic in concentration."""
+    c, w = np.reshape(concentrations, (-1, 1)) / 60, (AXIS - 550) / 150
+    return 0.2 + (0.3 + 0.2 * c) * np.exp(-((w - 0.5 * c) ** 2) / 0.5)
+
+
+Y = spectra(LEVELS)
+
+
+def cheap(**changes):
+    return SpectrumRegressor(**(CHEAP | {"wavelengths": AXIS} | changes))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A regressor of the posterior alone; tests do not fit it again."""
+    return cheap().fit(X, Y)
+
+
+def test_levels_that_are_equal_to_rounding_are_one():
+    levels = np.array([0.0, 0.1, 0.3, 0.1 + 0.2, 0.5, 0.9])
+    found = cheap().fit(levels[:, None], Y).series_
+    np.testing.assert_array_equal(found.concentrations, [0, 0.1, 0.3, 0.5, 0.9])
+    np.testing.assert_array_equal(found.replicates.scans, [1, 1, 2, 1, 1])
+    np.testing.assert_allclose(found.signal[2], (Y[2] + Y[3]) / 2)
+
+
+def test_columns_of_a_frame_are_those_of_the_fit():
+    frame = pd.DataFrame(Y, columns=AXIS)
+    others = (frame.set_axis(AXIS + 100, axis=1), frame[AXIS[::-1]])
+    plain = {"inner_members": 1, "kind": "posterior"}
+    by_wavelengths, by_names = cheap(**plain).fit(X, Y), cheap(**plain, wavelengths=None)
+    expected = by_wavelengths.estimate(Y).mode
+    for fit in (by_wavelengths, by_names.fit(X, frame)):
+        np.testing.assert_array_equal(fit.estimate(frame).mode, fit.estimate(Y).mode)
+        for other in others:
+            with pytest.raises(SpectraError, match=r"estimate: found column 1 called [57]00\.0"):
+                fit.estimate(other)
+            np.testing.assert_array_equal(by_wavelengths.estimate(Y).mode, expected)
+    for other in others:
+        with pytest.raises(SpectraError, match=r"y: found column 1 called [57]00\.0, expected 400"):
+            cheap().fit(X, other)
+    texts = pd.DataFrame(Y, columns=[f"w{place}" for place in range(9)])
+    fit = cheap(**plain).fit(X, texts)
+    with pytest.raises(SpectraError, match="estimate: found column 1 called w8, expected w0"):
+        fit.estimate(texts.iloc[:, ::-1])
+
+
+def left_out_of_the_pipeline(fitted):
+    """Every level by the fold that leaves it out, as the pipeline scores it."""
+    model = fitted.model_
+    features = path_features(model.learned, model.series, model.blend.training)
+    return model.blend.left_out(model.series, features).spectra
+
+
+# Spectra beyond the levels are asked for on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:.* are outside")
+
+
+# parameters
+
+
+@pytest.mark.parametrize("preset", ["fast", "standard", "thorough"])
+def test_the_parameters_are_those_of_the_preset(preset):
+    expected = read_parameters(ROOT / "params.yaml", {"preset": preset})
+    found = rows.parameters_of(SpectrumRegressor(preset=preset), NAMES)
+    for block in ("metric", "decoders", "spectra", "precision", "device"):
+        assert getattr(found, block) == getattr(expected, block)
+    # Two inner levels are as good as all for what a regressor predicts; see below.
+    assert found.inner == expected.inner.model_copy(update={"levels": 2})
+    changed = rows.parameters_of(SpectrumRegressor(preset=preset, members=7), NAMES)
+    assert changed.metric.members == changed.decoders.members == 7
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "found"),
+    [
+        ({"preset": "slow"}, "preset", "'slow'"),
+        ({"members": 0}, "members", "0"),
+        ({"epochs": 2.5}, "epochs", "2.5"),
+        ({"seed": -1}, "seed", "-1"),
+        ({"kind": "none"}, "kind", "'none'"),
+        ({"chart": "asinh"}, "kappa", "None"),
+        ({"kappa": 3.0}, "kappa", "3.0"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_by_fit_and_named(changes, key, found):
+    with pytest.raises(ParameterError, match=f"Regressor: {key}: found {found}, expected"):
+        cheap().set_params(**changes).fit(X, Y)
+
+
+def test_inner_levels_change_nothing_that_is_predicted_or_estimated(monkeypatch):
+    few = cheap(**PATH).fit(X, Y)
+    monkeypatch.setattr(rows, "INNER_LEVELS", None)
+    every = cheap(**PATH).fit(X, Y)
+    for one, other in zip(
+        *(m.predict(BETWEEN, return_std=True) for m in (every, few)), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(every.estimate(Y).mean, few.estimate(Y).mean)
+
+
+# data
+
+
+def test_replicates_are_averaged_whatever_their_order():
+    random = np.random.default_rng(0)
+    copies = [3, 1, 2, 1, 4, 2]
+    scans = np.repeat(Y, copies, axis=0)
+    scans = scans + 0.01 * random.normal(size=scans.shape)
+    means = np.stack([part.mean(axis=0) for part in np.split(scans, np.cumsum(copies)[:-1])])
+    order = random.permutation(len(scans))
+    found = cheap().fit(np.repeat(X, copies, axis=0)[order], scans[order])
+    np.testing.assert_array_equal(found.series_.concentrations, LEVELS)
+    np.testing.assert_allclose(found.series_.signal, means, rtol=1e-14)
+
+
+def test_containers_and_numbers_of_every_kind_give_the_same_and_names_are_remembered(fitted):
+    named = cheap().fit(pd.DataFrame(X, columns=["ppb"]), Y.tolist())
+    given = pd.DataFrame(BETWEEN, columns=["ppb"])
+    np.testing.assert_array_equal(named.predict(given), fitted.predict(BETWEEN))
+    assert (named.n_features_in_, named.feature_names_in_.tolist()) == (1, ["ppb"])
+    with pytest.raises(ValueError, match="feature names"):
+        named.predict(given.rename(columns={"ppb": "ppm"}))
+    numbers = {"members": np.int64(1), "epochs": np.int32(3), "kappa": np.float32(8)}
+    other = cheap(chart="asinh").set_params(**numbers).fit(X, Y.astype(np.float32))
+    assert other.series_.chart == Chart.of("asinh", 8.0, LEVELS)
+
+
+@pytest.mark.parametrize(
+    ("concentrations", "signal", "error", "message"),
+    [
+        (np.hstack([X, X]), Y, SpectraError, "X: found 2 columns, expected one"),
+        (X - 1, Y, ValueError, "Negative values in data"),
+        (np.minimum(X, 10), Y, SpectraError, "found 3 different concentrations in 6 rows, exp"),
+        (np.arange(51.0)[:, None], np.ones((51, 9)), SpectraError, "found 51 .* 4 to 50"),
+        (X, Y[:, :4], SpectraError, r"wavelengths: found shape \(9,\), expected \(4,\)"),
+        (X, 0 * Y, TrainingError, "spectra that are zero"),
+    ],
+)
+def test_wrong_data_are_refused(concentrations, signal, error, message):
+    with pytest.raises(error, match=message):
+        cheap().fit(concentrations, signal)
+
+
+def test_a_wrong_axis_or_chart_is_refused():
+    for axis in (AXIS[::-1], np.where(AXIS > 600, np.nan, AXIS), list("abcdefghi")):
+        with pytest.raises(SpectraError, match="wavelengths: expected finite numbers that ascend"):
+            cheap(wavelengths=axis).fit(X, Y)
+    with pytest.raises(SpectraError, match="logarithmic chart"):  # the lowest level is 0
+        cheap(chart="log").fit(X, Y)
+
+
+# predictions
+
+
+def test_wrong_concentrations_are_not_predicted_and_those_beyond_are_warned_of(fitted):
+    for wrong, message in (
+        (-BETWEEN, "Negative values in data"),
+        (BETWEEN * np.nan, "NaN"),
+        (np.hstack([BETWEEN, BETWEEN]), "expecting 1 features"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fitted.predict(wrong)
+    with pytest.warns(UserWarning, match=r"1 of 4 concentrations are outside 0 to 60"):
+        fitted.predict(BETWEEN)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.predict(BETWEEN[:3])
+
+
+def test_standard_deviations_add_the_errors_of_leave_one_out_to_the_disagreement():
+    found = cheap(**PATH).fit(X, Y)
+    _, deviation = found.predict(BETWEEN, return_std=True)
+    squares = (left_out_of_the_pipeline(found) - Y) ** 2
+    of_side = [squares[1:-1].mean(axis=0), squares.mean(axis=0)]
+    expected = found.model_.predict(BETWEEN[:, 0]).deviation ** 2
+    expected += [of_side[0], of_side[0], of_side[0], of_side[1]]  # 60 is the highest level
+    np.testing.assert_allclose(deviation**2, expected, rtol=1e-9)
+
+
+def test_without_inner_folds_the_deviation_is_the_disagreement():
+    found = cheap(**PATH | {"inner_members": 0}).fit(X, Y)
+    _, deviation = found.predict(BETWEEN, return_std=True)
+    np.testing.assert_array_equal(deviation, found.model_.predict(BETWEEN[:, 0]).deviation)
+
+
+def test_many_concentrations_are_predicted_as_one_by_one(fitted, monkeypatch):
+    monkeypatch.setattr(module, "AT_ONCE", 7)
+    many = np.linspace(0, 80, 2 * module.AT_ONCE + 3)[:, None]
+    together, deviation = fitted.predict(many, return_std=True)
+    assert together.shape == deviation.shape == (len(many), len(AXIS))
+    for row in (0, module.AT_ONCE - 1, module.AT_ONCE, 2 * module.AT_ONCE + 2):
+        alone, its = fitted.predict(many[[row]], return_std=True)
+        np.testing.assert_allclose(together[row], alone[0], rtol=1e-9)
+        # A variance is a small difference of numbers near 1.
+        np.testing.assert_allclose(deviation[row], its[0], atol=1e-9)
+
+
+def test_one_wavelength_has_the_shape_it_was_given_in_and_no_offset():
+    single = cheap(wavelengths=None).fit(X, Y[:, 3])
+    found, deviation = single.predict(BETWEEN, return_std=True)
+    assert found.shape == deviation.shape == (4,)
+    # The posterior of one wavelength still follows the spectra.
+    np.testing.assert_allclose(found[:3], spectra(BETWEEN)[:3, 3], atol=0.01)
+    assert np.isfinite(single.estimate(Y[:, [3]]).mean).all()
+    with pytest.raises(SpectraError, match="offset and one wavelength"):
+        single.estimate(Y[:, [3]], offset=True)
+
+
+# estimates
+
+
+def test_estimates_are_those_of_the_curve_which_is_made_once_a_fit(monkeypatch):
+    made, of = [], Curve.of
+    monkeypatch.setattr(
+        Curve, "of", lambda *on, **keys: made.append((keys, of(*on, **keys))) or made[-1][1]
+    )
+    found, measured = cheap().fit(X, Y), spectra([15.0, 28.0]) + 0.05
+    assert not made
+    for _ in range(2):
+        said = found.estimate(measured, offset=True)
+    ((keys, curve),) = made
+    assert keys == {"offset": True, "scale": False, "one_scan": True}
+    np.testing.assert_array_equal(said.p_value, estimate(curve, measured).p_value)
+    np.testing.assert_allclose(said.mean, [15, 28], atol=2)
+    again = pickle.loads(pickle.dumps(found))  # the curve is kept
+    np.testing.assert_array_equal(again.estimate(measured, offset=True).mean, said.mean)
+    np.testing.assert_array_equal(again.predict(BETWEEN), found.predict(BETWEEN))
+    assert len(made) == 1
+    found.fit(X, Y[::-1]).estimate(measured, offset=True)
+    assert len(made) == 2
+
+
+def test_estimates_refuse_what_they_cannot_do(fitted):
+    for wrong, error, message in [
+        (Y[:, :4], SpectraError, "found 4 wavelengths, expected the 9"),
+        (Y * np.nan, ValueError, "spectra contains NaN"),
+        (Y[0], ValueError, "Expected 2D array"),
+    ]:
+        with pytest.raises(error, match=message):
+            fitted.estimate(wrong)
+    for ask in (lambda: clone(fitted).predict(X), lambda: clone(fitted).estimate(Y)):
+        with pytest.raises(NotFittedError):
+            ask()
+
+
+# the pipeline
+
+
+def test_leave_one_out_is_that_of_the_pipeline(fitted):
+    found = cross_val_predict(cheap(), X, Y, cv=LeaveOneOut())
+    np.testing.assert_allclose(found, left_out_of_the_pipeline(fitted), rtol=1e-9)
+
+
+def test_artifacts_are_a_fitted_regressor(trained, monkeypatch):
+    model = SpectralModel.read(trained / "data")
+    levels, inside = model.series.concentrations, np.array([[10.0], [33.0]])
+    read = SpectrumRegressor.from_artifacts(str(trained / "data"))
+    expected = model.predict(inside[:, 0])
+    found, deviation = read.predict(inside, return_std=True)
+    np.testing.assert_array_equal(found, expected.spectra)
+    np.testing.assert_array_equal(deviation, expected.scale)
+    assert (read.n_features_in_, read.chart, read.kappa) == (1, "linear", None)
+    np.testing.assert_array_equal(clone(read).wavelengths, model.series.axis)
+    chart = Chart.of("asinh", 12.0, levels)
+    other = replace(model, series=replace(model.series, chart=chart))
+    monkeypatch.setattr(SpectralModel, "read", lambda _: other)
+    read = SpectrumRegressor.from_artifacts(trained)
+    assert (read.chart, read.kappa) == ("asinh", 12.0)
+
+
+# scikit-learn
+
+
+def test_a_second_fit_and_a_clone_predict_the_same_and_another_seed_does_not():
+    first = cheap(kind="path", epochs=3).fit(X, Y)
+    expected = first.predict(BETWEEN)
+    np.testing.assert_array_equal(first.fit(X, Y).predict(BETWEEN), expected)
+    np.testing.assert_array_equal(clone(first).fit(X, Y).predict(BETWEEN), expected)
+    other = first.set_params(seed=1).fit(X, Y)
+    assert not np.array_equal(other.predict(BETWEEN), expected)
+
+
+def test_the_package_has_its_regressors_and_nothing_else():
+    assert [getattr(geonode, name).__name__ for name in geonode.__all__] == geonode.__all__
+    with pytest.raises(AttributeError, match="no attribute 'Regressor'"):
+        geonode.Regressor  # noqa: B018

@@ -1,0 +1,151 @@
+"""Every method to solve for first velocities."""
+
+import inspect
+from dataclasses import fields, replace
+
+import pytest
+import torch
+
+from geonode.errors import GeometryError
+from geonode.geometry.grid import Grid
+from geonode.geometry.problem import BoundaryValueProblem, Solution
+from geonode.geometry.solvers import scipy_bvp
+from geonode.geometry.solvers.closed_form import ClosedForm
+from geonode.geometry.solvers.methods import METHODS
+from geonode.geometry.solvers.scipy_bvp import solve_bvp_rows
+from geonode.geometry.sources import DirectSource
+from tests.geometry.closed_forms import (
+    KNOWN,
+    RECIPROCAL,
+    constant,
+    exponential,
+    grid_of,
+    nodes,
+    random_metric,
+)
+from tests.geometry.fields import FormulaField
+from tests.geometry.precision import NoFloat64
+from tests.geometry.test_solved import parameters
+
+STATIONS = torch.tensor([-0.9, -0.5, 0.1, 0.6], dtype=torch.float64)
+PROBLEM = BoundaryValueProblem.all_pairs(STATIONS)
+METRICS = [constant(2.5), exponential(0.7), exponential(-1.0), RECIPROCAL]
+GRID = grid_of(METRICS, nodes(1000))
+ALONE = ["closed_form", "newton"]  # by dopri5 all rows share their steps
+TORCH = [*ALONE, "dopri5"]
+PARTS = [part.name for part in fields(Solution)]
+
+
+def solve(name, grid=GRID, problem=PROBLEM, tolerance=1e-6, **others):
+    return METHODS[name](ClosedForm(grid), problem, parameters(tolerance, **others))
+
+
+def endpoint_errors(solution, problem=PROBLEM, metrics=METRICS):
+    """Where velocities lead minus the target, to first order, by formula."""
+    start, end = (problem.stations.double()[i] for i in (problem.source, problem.target))
+    errors = []
+    for column, metric in enumerate(metrics):
+        v0 = (metric.arc_length(end) - metric.arc_length(start)) / metric.log_sqrt(start).exp()
+        sensitivity = (metric.log_sqrt(start) - metric.log_sqrt(end)).exp()
+        errors.append((solution.v0[:, column] - v0) * sensitivity)
+    return torch.stack(errors, dim=1)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_velocities_are_those_of_the_closed_form(name):
+    problem = PROBLEM
+    if name == "scipy":  # which goes one row at a time
+        problem = replace(PROBLEM, source=PROBLEM.source[4:6], target=PROBLEM.target[4:6])
+    solution = solve(name, problem=problem, steps=25)
+    assert endpoint_errors(solution, problem).abs().max() <= (
+        1e-10 if name == "closed_form" else 1e-5
+    )
+    assert solution.converged.all()
+    assert solution.residual.abs().max() <= 1e-6
+    assert (solution.evaluations > (1 if name == "closed_form" else 40)).all()
+    assert (solution.iterations > 0).any() == (name != "closed_form")
+    shape = (len(problem.source), len(METRICS))
+    assert {getattr(solution, part).shape for part in PARTS} == {shape}
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_single_precision_alone(name):
+    grid, stations = GRID.to(torch.empty(0)), STATIONS.float()
+    with NoFloat64():
+        problem = BoundaryValueProblem.all_pairs(stations)
+        solution = solve(name, grid, problem, 1e-4 if name == "dopri5" else 3e-6, steps=12)
+    assert solution.v0.dtype == solution.residual.dtype == torch.float32
+    assert solution.converged.all()
+    assert endpoint_errors(solution, problem).abs().max() <= 1e-3
+
+
+@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_bits_do_not_depend_on_what_else_is_solved(name, dtype):
+    grid = DirectSource(random_metric(71, 2.0), nodes(7)).grid(0, nodes(300, dtype))
+    stations, generator = STATIONS.to(dtype), torch.Generator().manual_seed(0)
+
+    def some(pairs, columns):
+        problem = BoundaryValueProblem(stations, PROBLEM.source[pairs], PROBLEM.target[pairs])
+        return solve(name, grid.at_wavelengths(columns), problem, steps=4)
+
+    whole = some(torch.arange(12), torch.arange(7))
+    assert name == "closed_form" or len(whole.iterations.unique()) > 1
+    for pairs, columns in (
+        (torch.randperm(12, generator=generator), torch.randperm(7, generator=generator)),
+        (torch.tensor([7]), torch.tensor([4])),
+        (torch.tensor([3, 11, 3]), torch.arange(7)),
+    ):
+        part = some(pairs, columns)
+        for field in PARTS:
+            assert torch.equal(getattr(part, field), getattr(whole, field)[pairs][:, columns])
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_rows_that_are_not_finite_do_not_disturb_the_others(name):
+    bad = Grid(GRID.positions, GRID.log_sqrt.clone(), GRID.symbol.clone())
+    bad.log_sqrt[:, 2], bad.symbol[:, 2] = torch.nan, torch.inf
+    good, found, alone = torch.tensor([0, 1, 3]), solve(name, bad, steps=8), solve(name, steps=8)
+    for part in PARTS:
+        assert torch.equal(getattr(found, part)[:, good], getattr(alone, part)[:, good])
+    assert not found.converged[:, 2].any()
+    assert (found.iterations[:, 2] == 0).all()
+
+
+# scipy, one row after the other
+
+
+def test_the_residual_of_scipy_is_where_the_velocity_leads():
+    known = [exponential(0.7), RECIPROCAL, exponential(-1.5)]
+    start, end = torch.tensor([[-0.8, 0.7, -0.9], [0.9, -0.6, 0.4]]).double()
+    found = solve_bvp_rows(FormulaField(known), start, end, tolerance=1e-3)
+    reached = [
+        metric.inverse(metric.arc_length(a) + v * metric.log_sqrt(a).exp()) - b
+        for metric, a, b, v in zip(known, start, end, found.v0, strict=True)
+    ]
+    expected = torch.stack(reached)
+    torch.testing.assert_close(found.residual, expected, rtol=0, atol=1e-10)
+    assert expected.abs().max() >= 1e-9
+
+
+def test_rows_that_scipy_does_not_solve_say_so(monkeypatch):
+    monkeypatch.setattr(scipy_bvp, "LARGEST_MESH", 500)
+    steep = FormulaField([exponential(30.0), exponential(0.7), KNOWN[4]])
+    start, end = torch.tensor([[-0.8, 0.7, -0.9], [0.9, -0.6, 0.4]]).double()
+    found = solve_bvp_rows(steep, start, end, tolerance=1e-6)
+    assert not found.converged[0]
+    assert found.converged[1:].all()
+    # a velocity that happens to do, of a collocation that was given up
+    monkeypatch.setattr(scipy_bvp, "LARGEST_MESH", 11)
+    found = solve_bvp_rows(steep[torch.tensor([1])], start[:1], end[:1], tolerance=1e-4)
+    assert found.residual.abs() <= 1e-4
+    assert not found.converged.any()
+
+
+def test_scipy_refuses_single_precision():
+    message = r"geodesics\.method: found scipy for torch.float32 on cpu, .*set precision\.geometry"
+    field = FormulaField(METRICS)
+    with pytest.raises(GeometryError, match=message):
+        inspect.unwrap(solve_bvp_rows)(
+            field, STATIONS.float(), STATIONS.float().flip(0), tolerance=1e-4
+        )

@@ -1,0 +1,112 @@
+import numpy as np
+import pytest
+import torch
+
+from geonode.geometry.metric import Metric
+from geonode.geometry.panels import Panels
+from geonode.geometry.problem import ordered_pairs
+from geonode.geometry.trainable import TrainablePerceptron
+from tests.geometry.closed_forms import CPU, random_metric
+from tests.geometry.precision import NoFloat64
+
+POSITIONS = torch.tensor([[-1.0, -0.7, -0.1, 0.2, 1.0], [-1.0, 0.1, 0.5, 0.8, 1.0]]).double()
+WAVELENGTHS = torch.tensor([-0.9, 0.0, 0.4]).double()
+SOURCE, TARGET = (index.expand(2, -1) for index in ordered_pairs(5))
+FINAL, MEAN, LENGTH, FASTEST, WAVELENGTH = range(5)
+
+
+def geometry(metric, quadrature, positions=POSITIONS, source=SOURCE, target=TARGET):
+    at = Panels.between(positions, quadrature).evaluate(metric, WAVELENGTHS.to(positions))
+    return at, at.stations().features(source, target)
+
+
+@pytest.mark.parametrize("quadrature", [2, 3, 5, 16])
+def test_integration_and_differentiation_are_exact_for_polynomials(quadrature):
+    panels = Panels.between(POSITIONS, quadrature)
+    low, high = POSITIONS[:, :-1, None], POSITIONS[:, 1:, None]
+    assert ((low < panels.nodes) & (panels.nodes < high)).all()
+    for power in range(2 * quadrature):  # five nodes are exact to degree 9
+        found = (panels.weights * panels.nodes**power).sum(-1)
+        exact = (high ** (power + 1) - low ** (power + 1))[..., 0] / (power + 1)
+        torch.testing.assert_close(found, exact, rtol=0, atol=2e-15)
+    polynomial = np.polynomial.Polynomial(np.random.default_rng(0).normal(size=quadrature))
+    values, slopes = (
+        torch.from_numpy(f(panels.nodes.numpy())) for f in (polynomial, polynomial.deriv())
+    )
+    found = torch.einsum("mpij,mpj->mpi", panels.differentiation, values)
+    torch.testing.assert_close(found, slopes, rtol=0, atol=1e-11)
+
+
+def test_the_maximum_speed_is_that_at_the_slowest_node_or_concentration_of_the_path():
+    """Other features: `tests/geometry/test_stations.py`."""
+    metric = random_metric(52, 3.0, models=2)
+    _, found = geometry(metric, 24)
+    at = torch.cat([POSITIONS, Panels.between(POSITIONS, 24).nodes.flatten(1)], dim=1)
+    root = metric(at, WAVELENGTHS).sqrt()
+    for model in range(2):
+        a, b = (POSITIONS[model][i[model]][:, None] for i in (SOURCE, TARGET))
+        on_path = (torch.minimum(a, b) <= at[model]) & (at[model] <= torch.maximum(a, b))
+        smallest = torch.where(on_path[..., None], root[model], torch.inf).amin(1)
+        expected = found[model][..., LENGTH] / smallest
+        torch.testing.assert_close(found[model][..., FASTEST], expected, rtol=1e-11, atol=0)
+        assert torch.equal(found[model][..., FINAL], b.expand(-1, 3))
+
+
+def test_gaps_that_single_precision_does_not_resolve_keep_their_width():
+    """Levels over nine decades on a linear chart."""
+    metric, narrow = random_metric(52, 2.0), 1e-9
+    levels = [-1.0, -1 + narrow, -1 + 3 * narrow, 0.5, 1.0]
+    positions = torch.tensor([levels], dtype=torch.float64)
+    exact = Panels.between(positions, 3)
+    rounded = Panels.between(positions.float(), 3, positions.diff().float())
+    assert rounded.positions.diff()[0, 0] == 0
+    one = Metric(metric.network.to(CPU, torch.float32))
+    found, expected = (
+        panels.evaluate(by, WAVELENGTHS.to(panels.positions))
+        .stations()
+        .features(SOURCE[:1], TARGET[:1])
+        for panels, by in ((rounded, one), (exact, metric))
+    )
+    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=0)
+
+
+def test_metric_and_symbol_at_the_nodes():
+    metric, errors = random_metric(52, 2.0, models=2), []
+    for quadrature in (4, 8, 16, 32):
+        found, _ = geometry(metric, quadrature)
+        at = Panels.between(POSITIONS, quadrature).nodes.flatten(1)
+        log_sqrt, symbol = metric.with_symbol(at, WAVELENGTHS)
+        g = torch.exp(2 * log_sqrt)
+        torch.testing.assert_close(found.metric.flatten(1, 2), g, rtol=1e-13, atol=0)
+        errors.append(float((found.symbol().flatten(1, 2) - symbol).abs().max()))
+    assert errors[0] > 1e2 * errors[1] > 1e4 * errors[2]  # faster than any power
+    assert errors[-1] <= 1e-11
+
+
+def test_a_model_is_the_same_alone_on_a_chart_and_with_pairs_of_its_own():
+    one, two = random_metric(52, 2.0), random_metric(54, 1.0, models=2)
+    shared, together = geometry(one, 6), geometry(two, 6)
+    rows = torch.tensor([[3, 0, 11], [19, 7, 8]])
+    pairs = (SOURCE.gather(1, rows), TARGET.gather(1, rows))
+    some = geometry(two, 6, source=pairs[0], target=pairs[1])[1]
+    for model in range(2):
+        pick = slice(model, model + 1)
+        for metric, (at, features) in ((one, shared), (two[model], together)):
+            alone = geometry(metric, 6, POSITIONS[pick], SOURCE[pick], TARGET[pick])
+            torch.testing.assert_close(alone[1][0], features[model], rtol=1e-13, atol=1e-14)
+            symbols = alone[0].symbol()[0], at.symbol()[model]
+            torch.testing.assert_close(*symbols, rtol=1e-11, atol=1e-12)
+        expected = together[1][model, rows[model]]
+        torch.testing.assert_close(some[model], expected, rtol=1e-14, atol=0)
+
+
+def test_float32_needs_no_double_precision():
+    network = random_metric(56, 2.0, models=2).network.to(CPU, torch.float32)
+    metric = Metric(TrainablePerceptron.of(network))
+    with NoFloat64():
+        at, found = geometry(metric, 8, POSITIONS.float())
+        (found.sum() + at.symbol().square().sum()).backward()
+        metric.with_symbol(POSITIONS.float(), WAVELENGTHS.float())
+    assert found.dtype == torch.float32
+    _, double = geometry(Metric(metric.network.to(CPU, torch.float64)), 8)
+    assert ((found - double).abs() / double.abs().clamp(min=1)).max() <= 1e-6

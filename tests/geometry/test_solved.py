@@ -1,0 +1,303 @@
+import itertools
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import xarray
+
+from geonode.compute.device import Device
+from geonode.config import GeodesicsParameters
+from geonode.errors import ArtifactError, GeometryError, MissingArtifactError
+from geonode.geometry import solved
+from geonode.geometry.grid import Grid
+from geonode.geometry.problem import BoundaryValueProblem, converged, ordered_pairs
+from geonode.geometry.solved import columns_within, read_features, solve_all
+from geonode.geometry.solvers.closed_form import ClosedForm
+from geonode.geometry.solvers.methods import METHODS
+from geonode.geometry.sources import DirectSource
+from geonode.geometry.stored import StoredGrids, write_grids
+from tests.compute.allocated import peak_bytes
+from tests.geometry.closed_forms import CPU, nodes
+from tests.geometry.small_series import LEVELS, MEMBERS, WAVELENGTHS, small_metrics, small_series
+
+SERIES = small_series()
+LEARNED = small_metrics(SERIES)
+CORES = "geonode.compute.profile.usable_cores"
+PAIRS = LEVELS * (LEVELS - 1)
+SHAPE = (MEMBERS, LEVELS + 1, PAIRS, WAVELENGTHS)
+DOUBLE = Device("cpu", "test", torch.float32, torch.float64)
+SINGLE = Device("cpu", "test", torch.float32, torch.float32)
+
+
+def stored(path, resolution=200, learned=LEARNED):
+    """Grids of some metrics, read back."""
+    source = DirectSource(learned.metric(CPU), torch.from_numpy(SERIES.wavelengths))
+    write_grids(path, source, nodes(resolution), learned, SERIES, check=lambda model, grid: None)
+    return StoredGrids(path, learned, SERIES)
+
+
+@pytest.fixture(scope="module")
+def grids(tmp_path_factory):
+    return stored(tmp_path_factory.mktemp("grids") / "grids.zarr")
+
+
+def parameters(tolerance=1e-6, **others):
+    block = {
+        "method": "closed_form",
+        "patience": 2,
+        "steps": 50,
+        "time_points": 5,
+        "check_rows": 20,
+        "allow_unconverged": 0,
+    }
+    return GeodesicsParameters(tolerance=tolerance, **block | others)
+
+
+def solve(path, grids, block, device=DOUBLE, learned=LEARNED, report=lambda units: None):
+    return solve_all(path, grids, learned, SERIES, block, device, report)
+
+
+def contents(path):
+    """Arrays of an artifact."""
+    with xarray.open_zarr(path, consolidated=False) as dataset:
+        return {name: dataset[name].values for name in dataset.variables}
+
+
+@pytest.fixture(scope="module")
+def whole(grids, tmp_path_factory):
+    """All geodesics in closed form: path, summary and progress."""
+    path, told = tmp_path_factory.mktemp("solved") / "geodesics.zarr", []
+    return path, solve(path, grids, parameters(), report=told.append), told
+
+
+def test_what_is_solved_is_read(grids, whole):
+    path, summary, told = whole
+    assert told == [1] * 10
+    features, found = read_features(path, SERIES), contents(path)
+    assert (features.shape, features.dtype) == ((*SHAPE, 5), np.float32)
+    assert not features.flags.writeable
+    wavelengths, residuals = torch.from_numpy(SERIES.wavelengths), []
+    for member, fold in ((0, 0), (1, 2), (0, 4)):
+        closed_form = ClosedForm(grids.grid((member, fold), torch.empty(0).double()))
+        stations = torch.from_numpy(LEARNED.positions(SERIES.concentrations)[fold])
+        problem = BoundaryValueProblem.all_pairs(stations)
+        one = closed_form.solve(problem, 1e-6)
+        times = torch.linspace(0, 1, 5, dtype=torch.float64)
+        expected = {
+            "v0": one.v0,
+            "residual": one.residual,
+            "features": closed_form.stations(stations, wavelengths).every_path(one.v0)[1].float(),
+            "trajectory": closed_form.trajectories(problem, one.v0, times).float(),
+        }
+        for name, values in expected.items():
+            np.testing.assert_array_equal(found[name][member, fold], values)
+        residuals.append(float(one.residual.abs().max()))
+    assert not found["status"].any()
+    for name, index in zip(("source", "target"), ordered_pairs(LEVELS), strict=True):
+        np.testing.assert_array_equal(found[name], SERIES.concentrations[index])
+    np.testing.assert_array_equal(found["time"], [0, 0.25, 0.5, 0.75, 1])
+    assert (summary.geodesics, summary.unconverged) == (np.prod(SHAPE), 0)
+    assert summary.evaluations == 2 * np.prod(SHAPE)
+    assert summary.checked_on_network == 10 * 20
+    assert max(residuals) <= summary.residual_max <= 1e-9
+    assert 0 < summary.endpoint_error_max <= 3e-7  # grids are stored in float32
+    assert 0 < summary.speed_drift_max <= 3e-7
+    assert summary.metrics()["geodesics"] == 600
+
+
+def test_float32_geometry_and_no_trajectories(tmp_path, grids, whole):
+    path = tmp_path / "geodesics.zarr"
+    summary = solve(path, grids, parameters(time_points=0), SINGLE)
+    assert summary.unconverged == 0
+    assert summary.endpoint_error_max <= 1e-6
+    assert summary.speed_drift_max <= 1e-6
+    found = contents(path)
+    assert "trajectory" not in found
+    assert found["v0"].dtype == np.float64
+    expected = read_features(whole[0], SERIES)
+    np.testing.assert_allclose(read_features(path, SERIES), expected, rtol=2e-6, atol=1e-6)
+
+
+def test_geodesics_that_miss_leave_an_older_artifact_as_it_was(tmp_path, grids, whole):
+    path = tmp_path / "geodesics.zarr"
+    shutil.copytree(whole[0], path)
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    row = r"[0-9]+ to [0-9]+ ppb at [0-9.]+ nm \(member [01], fold [0-4]\): [0-9.]+e-1[0-9]"
+    message = (
+        r"[0-9]+ of 600 geodesics miss their target by more than 1e-300, expected at most 0\. "
+        rf"Worst: {row}; {row}; {row}\. Raise .*--allow-unconverged"
+    )
+    with pytest.raises(GeometryError, match=message) as caught:
+        solve(path, grids, parameters(1e-300))
+    assert "\n" not in str(caught.value)
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+    assert [file.name for file in tmp_path.iterdir()] == ["geodesics.zarr"]
+
+
+@pytest.mark.parametrize("device", [DOUBLE, SINGLE], ids=["float64", "float32"])
+def test_a_grid_that_is_too_coarse_or_of_other_metrics_is_refused(tmp_path, grids, device):
+    sharp, other = small_metrics(SERIES, gain=3.0), small_metrics(SERIES, seed=1)
+    coarse = stored(tmp_path / "grids.zarr", 12, sharp)
+    path = tmp_path / "geodesics.zarr"
+    with pytest.raises(GeometryError, match=r"of 600 geodesics miss .*Raise christoffel\.resoluti"):
+        solve(path, coarse, parameters(time_points=0), device, sharp)
+    with pytest.raises(GeometryError, match=r"on the network, expected at most .*write the grid"):
+        solve(path, grids, parameters(time_points=0), device, other)
+    assert [file.name for file in tmp_path.iterdir()] == ["grids.zarr"]
+
+
+def test_the_network_must_agree_within_the_tolerance_itself(tmp_path, grids, whole):
+    error = whole[1].endpoint_error_max
+    solve(tmp_path / "a.zarr", grids, parameters(1.1 * error, time_points=0))
+    with pytest.raises(GeometryError, match="on the network"):
+        solve(tmp_path / "a.zarr", grids, parameters(0.9 * error, time_points=0))
+
+
+def test_absent_features_and_those_of_another_series_are_refused(tmp_path, whole):
+    with pytest.raises(MissingArtifactError, match="none"):
+        read_features(tmp_path / "none", SERIES)
+    for other in (small_series(LEVELS, 6), small_series(5, WAVELENGTHS)):
+        with pytest.raises(ArtifactError, match=r"geodesics\.zarr.*features.*the spectra"):
+            read_features(whole[0], other)
+
+
+def assert_same(path, expected):
+    found = contents(path)
+    assert set(found) == set(expected) >= {"v0", "residual", "status", "features", "trajectory"}
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+def test_a_card_short_of_memory_takes_fewer_wavelengths_and_finds_the_same(
+    tmp_path, grids, whole, monkeypatch, caplog
+):
+    """Stands for what another process takes of the card after the wavelengths were chosen."""
+    monkeypatch.setattr(CORES, lambda: 1)  # whose tiles are in turn
+    most, plain, rows = 2 * PAIRS, METHODS["closed_form"], []
+
+    def short(closed_form, problem, settings):
+        rows.append(len(problem.source) * closed_form.grid.log_sqrt.shape[1])
+        if rows[-1] > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nmore")
+        return plain(closed_form, problem, settings)
+
+    monkeypatch.setattr(solved, "BYTES_PER_ROW", 2**20 // 100)
+    monkeypatch.setitem(METHODS, "closed_form", short)
+    path, told = tmp_path / "halved.zarr", []
+    summary = solve(path, grids, parameters(), replace(DOUBLE, memory_mb=1), report=told.append)
+    failed = sum(count > most for count in rows)
+    assert failed > 0
+    assert max(rows[failed:]) <= most  # nor is it tried with the next model
+    assert (told, sum(rows[failed:])) == ([1] * 10, 600)
+    assert (summary.geodesics, summary.evaluations) == (600, 1200)
+    assert_same(path, contents(whole[0]))
+    assert len(caplog.messages) == failed
+    assert caplog.messages[0].startswith("CUDA out of memory. Tried to allocate 2 GiB.; solving")
+    most = 0
+    with pytest.raises(GeometryError, match=r"memory_mb: found .* MB for geodesics, expected at"):
+        solve(tmp_path / "none.zarr", grids, parameters())
+    assert [file.name for file in tmp_path.iterdir()] == ["halved.zarr"]
+
+
+def test_an_iterative_method_finds_the_same_velocities(tmp_path, grids, whole):
+    """Features and trajectories follow from the velocities that are found."""
+    path = tmp_path / "iterative.zarr"
+    summary = solve(path, grids, parameters(method="newton", steps=10))
+    assert (summary.method, summary.unconverged) == ("newton", 0)
+    assert summary.evaluations > 600 * 2 * 10 * 4  # two shots of 10 steps of 4 stages at least
+    assert summary.endpoint_error_max <= 1e-5
+    expected, found = contents(whole[0]), contents(path)
+    assert 0 < abs(found["v0"] - expected["v0"]).max() <= 1e-5
+    for name in ("features", "trajectory"):
+        assert 0 < abs(found[name] - expected[name]).max() <= 1e-4
+    with xarray.open_zarr(path, consolidated=False) as dataset:
+        assert dataset.attrs["method"] == "newton"
+
+
+def clumsy(misses):
+    """A method that misses (row, column) by some amount, in some of its calls."""
+    calls = itertools.count()
+
+    def method(closed_form, problem, settings):
+        solution = closed_form.solve(problem, settings.tolerance)
+        v0, residual = solution.v0.clone(), solution.residual.clone()
+        for row, column, off in misses.get(next(calls), []):
+            v0[row, column] += off
+            residual[row, column] += off
+        reached = converged(v0, residual, 1e-6)
+        return replace(solution, v0=v0, residual=residual, converged=reached)
+
+    return method
+
+
+def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypatch):
+    """Three of the model (1, 2), one of them in the second block of its wavelengths."""
+    monkeypatch.setattr(CORES, lambda: 1)  # the method counts its calls
+    misses = {14: [(0, 1, 0.1), (4, 0, 0.2)], 15: [(4, 0, 0.3)]}
+    monkeypatch.setattr(solved, "columns_within", lambda *_: 3)
+    monkeypatch.setitem(METHODS, "newton", clumsy(misses))
+    path = tmp_path / "geodesics.zarr"
+    message = (
+        r"3 of 600 geodesics .*expected at most 2\. Worst: 10 to 20 ppb at 405\.196 nm "
+        r"\(member 1, fold 2\): 3\.0e-01; 10 to 20 ppb at 400 nm \(member 1, fold 2\): 2\.0e-01; "
+        r"0 to 10 ppb at 401 nm \(member 1, fold 2\): 1\.0e-01\. Raise"
+    )
+    block = {"method": "newton", "check_rows": 60, "time_points": 0}
+    with pytest.raises(GeometryError, match=message):
+        solve(path, grids, parameters(allow_unconverged=2, **block))
+    monkeypatch.setitem(METHODS, "newton", clumsy(misses))
+    summary = solve(path, grids, parameters(allow_unconverged=3, **block))
+    assert (summary.unconverged, summary.checked_on_network) == (3, 600)
+    assert summary.residual_max == pytest.approx(0.3, abs=1e-6)
+    assert summary.endpoint_error_max <= 3e-7  # of those that have converged
+    found = contents(path)
+    assert found["status"].sum() == found["status"][1, 2, [0, 4, 4], [1, 0, 3]].sum() == 3
+    assert found["residual"][1, 2, 4, 0] == pytest.approx(0.2, abs=1e-6)
+
+
+def test_a_velocity_that_is_not_finite_is_counted_and_never_stored(tmp_path, grids, monkeypatch):
+    block, path = {"method": "newton", "time_points": 0}, tmp_path / "geodesics.zarr"
+    for permitted, error, message in (
+        (0, GeometryError, r"1 of 600 .*Worst: 0 to 30 ppb at .*: not finite\. Raise"),
+        (1, ArtifactError, r"v0.*NaN or infinity"),
+    ):
+        monkeypatch.setitem(METHODS, "newton", clumsy({7: [(2, 2, torch.nan)]}))
+        with pytest.raises(error, match=message):
+            solve(path, grids, parameters(allow_unconverged=permitted, **block))
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_a_closed_form_is_counted_to_hold_is_what_torch_allocates():
+    wavelengths = torch.linspace(-1, 1, 25).double()
+    grid = DirectSource(LEARNED.metric(CPU), wavelengths).grid(0, nodes(1000))
+    problem, held = BoundaryValueProblem.all_pairs(torch.linspace(-1, 1, 4).double()), []
+
+    def work():
+        held[:] = [ClosedForm(Grid(grid.positions, grid.log_sqrt + 0, grid.symbol + 0))]
+        v0 = held[0].solve(problem, 1e-6).v0
+        held[0].stations(problem.stations, wavelengths).every_path(v0)
+
+    table = grid.log_sqrt.numel() * 8
+    # two and a half are there for a moment while the last table is made
+    assert peak_bytes(work) / table == pytest.approx(solved.TABLES, abs=2.5)
+
+
+def test_cores_share_the_memory_and_solve_the_same(tmp_path, grids, whole, monkeypatch):
+    given, plain = set(), solved.columns_within
+    monkeypatch.setattr(CORES, lambda: 4)
+    monkeypatch.setattr(
+        solved, "columns_within", lambda memory, *of: given.add(memory) or plain(memory, *of)
+    )
+    path = tmp_path / "geodesics.zarr"
+    solve(path, grids, parameters(), replace(DOUBLE, memory_mb=100))
+    assert given == {25 * 10**6}
+    assert_same(path, contents(whole[0]))
+
+
+def test_wavelengths_at_once_fit_into_the_memory_that_is_given():
+    found = [columns_within(total, 10_000) for total in (10_000, 29_999, 30_000)]
+    assert found == [1, 2, 3]
+    with pytest.raises(GeometryError, match=r"memory_mb: found 0\.0\d+ MB for geodesics, .*raise"):
+        columns_within(9_999, 10_000)

@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+import torch
+
+from geonode.geometry.panels import Panels
+from geonode.geometry.problem import BoundaryValueProblem, ordered_pairs
+from geonode.geometry.solvers.closed_form import ClosedForm
+from geonode.geometry.sources import DirectSource
+from geonode.geometry.stations import Stations
+from tests.geometry.closed_forms import nodes, random_metric
+
+
+def stations(count, columns, dtype=torch.float64):
+    """Any positive lengths will do: what is joined is not looked at."""
+    generator = torch.Generator().manual_seed(count)
+    tables = torch.rand(4, count, columns, generator=generator, dtype=torch.float64) + 0.1
+    positions = torch.linspace(-0.9, 1, count, dtype=torch.float64)
+    wavelengths = torch.linspace(-1, 1, columns, dtype=torch.float64)
+    parts = (positions, *tables[:3, 1:], tables[3], wavelengths)
+    return Stations(*(part.to(dtype) for part in parts))
+
+
+def by_loops(at, given=None):
+    """Every pair by itself, in double precision."""
+    parts = ("positions", "length", "moment", "slowest", "root", "wavelengths")
+    x, s, m, slowest, root, w = (getattr(at, name).double().numpy() for name in parts)
+    v0, features = [], []
+    for a, b in zip(*(index.tolist() for index in ordered_pairs(len(x))), strict=True):
+        path = slice(min(a, b), max(a, b))
+        length, least = s[path].sum(axis=0), slowest[path].min(axis=0)
+        v0.append(np.sign(b - a) * length / root[a])
+        if given is not None:
+            v0[-1] = given[len(v0) - 1].double().numpy()
+            length = abs(v0[-1]) * root[a]
+        rows = [x[b] + 0 * w, m[path].sum(axis=0) / length, length, length / least, w]
+        features.append(np.stack(rows, axis=-1))
+    return np.stack(v0), np.stack(features)
+
+
+@pytest.mark.parametrize(("count", "columns"), [(2, 1), (3, 5), (7, 4)])
+@pytest.mark.parametrize(("dtype", "error"), [(torch.float64, 1e-14), (torch.float32, 2e-6)])
+def test_every_path_and_features_against_loops(count, columns, dtype, error):
+    at = stations(count, columns, dtype)
+    v0, features = by_loops(at)
+    found = (*at.every_path(), at.features(*ordered_pairs(count)))
+    for part, truth in zip(found, (v0, features, features), strict=True):
+        assert part.dtype == dtype
+        np.testing.assert_allclose(part, truth, rtol=error)
+    given = found[0] * torch.linspace(0.9, 1.2, columns, dtype=dtype)
+    same, features = at.every_path(given)
+    assert torch.equal(same, given)
+    np.testing.assert_allclose(features, by_loops(at, given)[1], rtol=error)
+
+
+def test_pairs_in_any_order_and_more_than_once():
+    at, chosen = stations(6, 4), torch.tensor([29, 3, 3, 17, 0])
+    some = at.features(*(index[chosen] for index in ordered_pairs(6)))
+    torch.testing.assert_close(some, at.every_path()[1][chosen], rtol=1e-14, atol=0)
+
+
+def test_networks_and_their_grids_lead_to_the_same_stations():
+    """But for the least sqrt(g), which is sought between nodes in a grid alone."""
+    metric, w = random_metric(3, models=2), torch.linspace(-1, 1, 4).double()
+    x = torch.tensor([[-1.0, -0.2, 0.3, 0.9], [-0.9, -0.5, 0.8, 1.0]]).double()
+    on_panels, source = (
+        Panels.between(x, 24).evaluate(metric, w).stations(),
+        DirectSource(metric, w),
+    )
+    for model in range(2):
+        closed_form = ClosedForm(source.grid(model, nodes(2000)))
+        expected, found = closed_form.stations(x[model], w), on_panels[model]
+        for name in ("positions", "length", "moment", "root", "wavelengths"):
+            parts = getattr(found, name), getattr(expected, name)
+            torch.testing.assert_close(*parts, rtol=1e-10, atol=1e-11)
+        torch.testing.assert_close(found.slowest, expected.slowest, rtol=1e-3, atol=0)
+        assert (found.slowest >= expected.slowest * (1 - 1e-9)).all()
+        solved = closed_form.solve(BoundaryValueProblem.all_pairs(x[model]), 1e-6)
+        torch.testing.assert_close(expected.every_path()[0], solved.v0, rtol=1e-12, atol=0)

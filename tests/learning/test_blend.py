@@ -1,0 +1,328 @@
+import json
+from functools import cache
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from geonode.config import DecodersParameters, InnerParameters
+from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
+from geonode.learning import blend as blend_module
+from geonode.learning.blend import (
+    BLENDS,
+    FEWEST_TO_WEIGH,
+    Blend,
+    fit_blend,
+    training_steps,
+)
+from geonode.learning.context import NestedRuns
+from geonode.learning.half_widths import PROBABILITIES, residual_and_factors
+from geonode.learning.kinds import KINDS, DecoderKind
+from geonode.learning.predicted import Predicted
+from geonode.storage.weights import read_weights, write_weights
+from tests.learning.series import cpu, decoder_parameters, flat_features, left_out, series
+from tests.storage.damage import DAMAGES
+
+LEVELS, WAVELENGTHS = 5, 11
+SERIES = series(LEVELS, WAVELENGTHS)
+
+
+def fit(measured, kind="blend", members=1, inner=None, report=lambda _: None):
+    """A blend, the features behind it, the history of its training, and the steps announced."""
+    shape = measured.signal.shape
+    runs = NestedRuns.of(shape[0], 2, InnerParameters(members=members, levels=inner), cpu())
+    features, inner_features = flat_features(*shape), None
+    if runs.inner is not None:
+        inner_features = flat_features(*shape, folds=len(runs.inner.folds))
+    parameters = decoder_parameters(kind=kind, members=2)
+    runs = runs.with_progress(report)
+    blend, history = fit_blend(measured, features, inner_features, parameters, runs)
+    return blend, features, history, training_steps(parameters, runs)
+
+
+@cache
+def fitted(kind="blend", members=1):
+    """A blend of the series, and its features."""
+    return fit(SERIES, kind, members)[:2]
+
+
+def is_inside(fold, target):
+    training = [level for level in range(fold.levels) if level not in fold.left_out]
+    return min(training) < target < max(training)
+
+
+class KnownErrors:
+    """Decoders that miss by a number of each (fold, target), the same at every wavelength."""
+
+    def __init__(self, error, deviation):
+        self.error, self.deviation = error, deviation
+
+    def predict(self, fold, series, concentrations, features):
+        targets = np.searchsorted(series.concentrations, concentrations).tolist()
+        assert set(targets) <= set(fold.left_out)
+        errors = np.array([self.error(fold, target) for target in targets])
+        spectra = series.signal[targets] + errors[:, None]
+        return Predicted(spectra, np.full_like(spectra, self.deviation)[:, None])
+
+    def predict_left_out(self, folds, series, features):
+        at = series.concentrations
+        return [self.predict(fold, series, at[list(fold.left_out)], None) for fold in folds]
+
+    def tensors(self):
+        return {}
+
+
+@pytest.fixture
+def known_errors(monkeypatch):
+    """Replace the decoders of a blend by ones with given errors and a given deviation."""
+
+    def replace(errors, deviation=0.0):
+        for kind, error in errors.items():
+            decoders = KnownErrors(error, deviation)
+
+            def fake(series, features, parameters, run, decoders=decoders):
+                return decoders, torch.zeros(0, 1, len(run.folds))
+
+            monkeypatch.setitem(KINDS, kind, DecoderKind(fake, lambda tensors: None))
+        monkeypatch.setitem(BLENDS, "blend", tuple(errors))
+
+    return replace
+
+
+def inside_or_not(inside, outside):
+    return lambda fold, target: inside if is_inside(fold, target) else outside
+
+
+ONE_OR_THREE, TWO_OR_ONE = inside_or_not(1.0, 3.0), inside_or_not(2.0, 1.0)
+
+
+# weights
+
+
+def test_weights_by_hand(known_errors, monkeypatch):
+    """Squared errors of 1 and 4 inside, of 9 and 1 at the ends, of kinds with odds of 1 and 3."""
+    monkeypatch.setattr(blend_module, "ODDS", {"path": 1.0, "posterior": 3.0})
+    known_errors({"path": ONE_OR_THREE, "posterior": TWO_OR_ONE}, deviation=0.5)
+    blend, features, *_ = fit(SERIES)
+    # Two of four inner levels are ends of a fold's training range: the geometric means are
+    # (1 * 1 * 9 * 9)^(1/4) = 3 and (4 * 4 * 1 * 1)^(1/4) = 2. With nothing left out they are two
+    # of five: 9^(2/5) and 4^(3/5).
+    path, posterior = 9**-0.4, 3 * 4**-0.6
+    last = [path / (path + posterior), posterior / (path + posterior)]
+    expected = [[2 / 11, 9 / 11]] * LEVELS + [last]
+    np.testing.assert_allclose(blend.weights, expected)
+    found = blend.left_out(SERIES, features)
+    end, middle = (2 * 3 + 9 * 1) / 11, (2 * 1 + 9 * 2) / 11
+    off = found.spectra - SERIES.signal
+    np.testing.assert_allclose(off[:, 0], [end, middle, middle, middle, end])
+    # Two values of weights p and q that differ by d have the variance p q d^2.
+    np.testing.assert_allclose(found.deviation[2], (0.25 + 18 / 11**2) ** 0.5)
+    np.testing.assert_allclose(found.deviation[0], (0.25 + 18 / 11**2 * 2**2) ** 0.5)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("others", "shares"), [(1e-200, [1, 5]), (1e-3, [1, 0])])
+def test_a_perfect_kind_has_all_the_weight_and_a_tie_is_shared_by_odds(
+    known_errors, others, shares
+):
+    """The square of 1e-200 is no number."""
+    known_errors({"path": lambda *_: 0.0, "posterior": lambda *_: others})
+    blend = fit(series(LEVELS, WAVELENGTHS, np.zeros((LEVELS, WAVELENGTHS))))[0]
+    expected = [np.array(shares) / sum(shares)] * (LEVELS + 1)
+    np.testing.assert_allclose(blend.weights, expected, atol=1e-12)
+
+
+def test_one_spectrum_that_is_predicted_exactly_does_not_decide(known_errors):
+    """Its squared error counts as a hundredth of the mean of the better kind."""
+    known_errors(
+        {
+            "path": lambda fold, target: 0.0 if target == 2 else 3.0,
+            "posterior": lambda fold, target: 2.0,
+        }
+    )
+    blend = fit(SERIES)[0]
+    # Of fold 0, whose levels are 1 to 4: means of (0 + 3 * 9) / 4 = 6.75 and 4.
+    path, posterior = (0.04 * 9**3) ** -0.25, 5 / 4
+    np.testing.assert_allclose(blend.weights[0, 0], path / (path + posterior))
+
+
+@pytest.mark.parametrize(("levels", "members"), [(LEVELS, 0), (FEWEST_TO_WEIGH - 1, 1)])
+def test_without_inner_folds_or_with_few_levels_the_posterior_counts_alone(levels, members):
+    measured = series(levels, WAVELENGTHS)
+    blend, features, *_ = fit(measured, members=members)
+    assert list(blend.decoders) == ["posterior", "path"]
+    np.testing.assert_array_equal(blend.weights, [[1, 0]] * (levels + 1))
+    found = blend.left_out(measured, features)
+    expected = fit(measured, "posterior", members=0)[0].left_out(measured, None)
+    np.testing.assert_allclose(found.spectra, expected.spectra, rtol=1e-12)
+    np.testing.assert_allclose(found.half_width, expected.half_width, rtol=1e-12)
+
+
+# one kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "members"), [("path", 1), ("path", 0), ("posterior", 1), ("posterior", 0)]
+)
+def test_a_kind_alone_has_all_the_weight(kind, members):
+    blend, features = fitted(kind, members)
+    np.testing.assert_array_equal(blend.weights, np.ones((LEVELS + 1, 1)))
+    found = blend.left_out(SERIES, None if kind == "posterior" else features)
+    spectra, deviations = left_out(blend.decoders[kind], SERIES, features)
+    np.testing.assert_allclose(found.spectra, spectra, rtol=1e-6)
+    np.testing.assert_allclose(found.deviation, deviations, rtol=1e-6)
+    np.testing.assert_allclose(
+        fitted()[0].only(kind).left_out(SERIES, features).spectra, spectra, rtol=1e-6
+    )
+    if (kind, members) == ("path", 0):
+        assert (blend.calibration, found.half_width) == (None, None)
+        assert found.band[0] == "standard deviation"
+        np.testing.assert_array_equal(found.band[1], found.deviation)
+    else:
+        assert found.half_width.shape == (len(PROBABILITIES), LEVELS, WAVELENGTHS)
+        assert (found.half_width > 0).all()
+        assert found.band[0] == "90% interval"
+        np.testing.assert_array_equal(found.band[1], found.half_width[2])
+
+
+def test_every_value_of_the_parameter_names_decoders():
+    field = DecodersParameters.model_fields["kind"]
+    assert set(get_args(field.annotation)) == set(BLENDS)
+    assert {kind for parts in BLENDS.values() for kind in parts} == set(KINDS)
+
+
+@pytest.mark.parametrize("levels", [FEWEST_TO_WEIGH - 1, FEWEST_TO_WEIGH])
+@pytest.mark.parametrize("kind", BLENDS)
+def test_as_many_steps_are_reported_as_announced(kind, levels):
+    reported = []
+    *_, history, announced = fit(series(levels, WAVELENGTHS), kind, report=reported.append)
+    assert sum(reported) == announced
+    trained = "path" in BLENDS[kind]  # three epochs of two members
+    assert history.shape == (3 if trained else 0, 1, (1 + trained) * (levels + 1))
+
+
+# intervals
+
+
+@pytest.mark.parametrize(
+    ("levels", "folds"),
+    [
+        (5, {2: [0, 1, 3, 4], 0: [1, 2, 3, 4], 4: [0, 1, 2, 3], 5: [1, 2, 3]}),
+        (6, {2: [1, 3, 4], 0: [2, 3, 4], 5: [1, 2, 3], 6: [1, 2, 3, 4]}),
+    ],
+)
+def test_intervals_are_calibrated_on_what_is_left_out_inside(known_errors, levels, folds):
+    """Levels that judge inside of a fold; all that it knows judge outside.
+
+    Two that are inside are too few to judge, three are not. Of five levels, fold 2 knows 0, 1, 3
+    and 4, of which 1 and 3 are inside. The last fold knows all, of which 1, 2 and 3 are inside.
+    """
+    error = np.random.default_rng(0).normal(size=(levels + 1, levels))
+
+    def of_pair(fold, target):
+        (other,) = [*(level for level in fold.left_out if level != target)] or [levels]
+        return error[other, target]
+
+    known_errors({"path": of_pair}, deviation=0.3)
+    measured = series(levels, WAVELENGTHS)
+    blend, features, *_ = fit(measured, "path")
+    found, calibration = blend.left_out(measured, features), blend.calibration
+    for fold, inside in folds.items():
+        every = [level for level in range(levels) if level != fold]
+        for side, judges in enumerate((inside, every)):
+            errors = np.repeat(error[fold, judges][:, None], WAVELENGTHS, axis=1)
+            expected = residual_and_factors(errors, np.full_like(errors, 0.3))
+            np.testing.assert_allclose(calibration.residual[fold, side], expected[0])
+            np.testing.assert_allclose(calibration.factors[fold, side], expected[1])
+    for fold, side in ((0, 1), (1, 0), (2, 0), (levels - 1, 1)):
+        scale = np.sqrt(0.3**2 + calibration.residual[fold, side])
+        np.testing.assert_allclose(found.scale[fold], scale)
+        expected = np.outer(calibration.factors[fold, side], scale)
+        np.testing.assert_allclose(found.half_width[:, fold], expected)
+
+
+# artifact
+
+
+@pytest.mark.parametrize(
+    ("kind", "members"), [("blend", 1), ("path", 1), ("path", 0), ("posterior", 0)]
+)
+def test_what_is_written_is_read_bit_for_bit(kind, members, tmp_path):
+    blend, features = fitted(kind, members)
+    blend.write(tmp_path / "decoders.safetensors")
+    again = Blend.read(tmp_path / "decoders.safetensors")
+    assert [*again.decoders] == [*BLENDS[kind]]
+    found, expected = (b.left_out(SERIES, features) for b in (again, blend))
+    np.testing.assert_array_equal(found.spectra, expected.spectra)
+    np.testing.assert_array_equal(found.deviation, expected.deviation)
+    assert (found.half_width is None) == ((kind, members) == ("path", 0))
+    if found.half_width is not None:
+        np.testing.assert_array_equal(found.half_width, expected.half_width)
+    again.write(tmp_path / "again.safetensors")
+    contents = [(tmp_path / f"{name}.safetensors").read_bytes() for name in ("decoders", "again")]
+    assert contents[0] == contents[1]
+
+
+@pytest.fixture
+def written(tmp_path):
+    """The file of decoders, to damage."""
+    fitted("path")[0].write(tmp_path / "decoders.safetensors")
+    return tmp_path / "decoders.safetensors"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_artifact_is_refused(written, damage):
+    damage(written)
+    with pytest.raises(CorruptArtifactError, match=r"decoders\.safetensors"):
+        Blend.read(written)
+
+
+def test_what_holds_no_decoders_is_refused(written):
+    with pytest.raises(MissingArtifactError, match="absent"):
+        Blend.read(written.with_name("absent.safetensors"))
+    tensors, metadata = read_weights(written)
+    calibrated = ("residual", "factors")
+    for name in ("kinds", "wavelengths", "weights", "training", "path/matrix", *calibrated):
+        parts = [{k: v for k, v in part.items() if k != name} for part in (tensors, metadata)]
+        write_weights(written, *parts)
+        absent = name.split("/")[-1]
+        with pytest.raises(CorruptArtifactError, match=f"holds no decoders: '{absent}' is absent"):
+            Blend.read(written)
+    write_weights(written, tensors | {"weights": torch.ones(LEVELS + 1, 2)}, metadata)
+    with pytest.raises(CorruptArtifactError, match=r"weights of shape \(6, 2\) for 1 kinds"):
+        Blend.read(written)
+    write_weights(written, tensors, metadata | {"kinds": json.dumps(["oracle"])})
+    with pytest.raises(CorruptArtifactError, match="holds no decoders: 'oracle' is absent"):
+        Blend.read(written)
+
+
+@pytest.mark.parametrize("shape", [(LEVELS + 1, WAVELENGTHS), (LEVELS, WAVELENGTHS - 1)])
+def test_decoders_of_another_series_are_refused(shape):
+    blend, path = fitted("path")[0], Path("decoders.safetensors")
+    blend.require_series(path, SERIES)
+    with pytest.raises(
+        ArtifactError,
+        match=f"decoders of 5 levels at 11 wavelengths, but the spectra have {shape[0]} at "
+        f"{shape[1]}; run `dvc repro`",
+    ):
+        blend.require_series(path, series(*shape))
+
+
+def test_linear_algebra_has_one_thread_so_that_no_bit_depends_on_the_cores(monkeypatch):
+    seen, of = [], blend_module.InnerPredictions.of
+
+    def spy(*arguments):
+        seen.extend((pool["filepath"], pool["num_threads"]) for pool in threadpool_info())
+        return of(*arguments)
+
+    monkeypatch.setattr(blend_module.InnerPredictions, "of", spy)
+    import sklearn.neighbors  # noqa: F401, PLC0415 - has libraries of its own, loaded later
+
+    with threadpool_limits(2):
+        fit(SERIES, "path")
+        assert seen
+        assert {pool: threads for pool, threads in seen if threads > 1} == {}
+        assert max(pool["num_threads"] for pool in threadpool_info()) == 2

@@ -1,0 +1,177 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from geonode.compute import profile
+from geonode.compute.device import Device
+from geonode.errors import ArtifactError, CorruptArtifactError, TrainingError
+from geonode.learning.checkpoint import Checkpoints, open_checkpoints
+from geonode.learning.context import TrainingRun
+from geonode.learning.folds import leave_one_out, leave_two_out
+from geonode.progress import silent
+from geonode.storage.weights import read_weights
+from tests.learning.series import (
+    decoder_parameters,
+    run,
+    trained_decoders,
+    trained_metrics,
+)
+from tests.storage.damage import contents
+
+ROOT = Path(__file__).parents[2]
+LEVELS, EPOCHS = 4, 12
+MODELS = 2 * (LEVELS + 1)
+LARGEST_BATCH = 5  # models
+FOLDS = leave_one_out(LEVELS)
+PARAMETERS = {"members": 2, "epochs": EPOCHS, "checkpoint_every": 5}
+
+
+def metric(scratch, report=silent, **changes):
+    models = run(LEVELS, PARAMETERS["members"], scratch=scratch, report=report)
+    return trained_metrics(models, **(PARAMETERS | changes))
+
+
+def decoders(scratch, report=silent, **changes):
+    models = run(LEVELS, PARAMETERS["members"], scratch=scratch, report=report)
+    return trained_decoders(models, **(PARAMETERS | changes))
+
+
+class StoppedError(Exception):
+    """In place of a user who interrupts."""
+
+
+def interrupt(fit, scratch, steps=8 * MODELS, **changes):
+    """Raise once this many steps of one model are done."""
+    done = []
+
+    def report(count):
+        done.append(count)
+        if sum(done) >= steps:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        fit(scratch, report, **changes)
+
+
+@pytest.fixture(autouse=True)
+def one_core(monkeypatch):
+    """Batches of a few models, one after the other, so that an interruption finds all kinds."""
+    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 150)
+    monkeypatch.setattr(profile, "usable_cores", lambda: 1)
+
+
+@pytest.fixture
+def scratch(tmp_path):
+    return tmp_path / "scratch" / "training"
+
+
+def assert_equal(found, expected):
+    assert all(torch.equal(*pair) for pair in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("fit", "steps"), [(metric, 28), (decoders, 1), (decoders, 28), (decoders, EPOCHS * MODELS)]
+)
+def test_an_interrupted_training_ends_in_the_same_bits(fit, scratch, steps):
+    interrupt(fit, scratch, steps)
+    reports = []
+    # how often a checkpoint is written may change
+    assert_equal(fit(scratch, reports.append, checkpoint_every=4), fit(None, checkpoint_every=0))
+    assert sum(reports) == EPOCHS * MODELS
+    # What was done is not done again: a step is reported at a time, what is taken up at once.
+    resumed = max(reports) > LARGEST_BATCH
+    assert resumed == (steps > 1)
+    assert not scratch.exists()
+
+
+def test_every_batch_has_one_checkpoint_and_none_without_being_asked_for(scratch):
+    interrupt(decoders, scratch, EPOCHS * MODELS, checkpoint_every=0)
+    assert not scratch.exists()
+    # At 3, 6, 9 and after the last epoch, which is no multiple where it is 11.
+    interrupt(decoders, scratch, 11 * MODELS, checkpoint_every=3, epochs=11)
+    epochs = [len(read_weights(path)[0]["history"]) for path in scratch.iterdir()]
+    assert set(epochs) == {11} and len(epochs) > 1
+
+
+def test_a_checkpoint_of_another_training_is_refused(scratch):
+    interrupt(decoders, scratch)
+    before = contents(scratch)
+    cause = r"epochs 12, expected epochs 13; finish"
+    with pytest.raises(TrainingError, match=rf"scratch.training.member.* training with {cause}"):
+        decoders(scratch, epochs=13)
+    assert contents(scratch) == before
+
+
+def test_a_flipped_byte_is_refused_and_its_batch_is_trained_anew_without_it(scratch):
+    interrupt(decoders, scratch, EPOCHS * MODELS)
+    (newest,) = scratch.glob("member0-fold0-to-*.safetensors")
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    newest.write_bytes(content)
+    with pytest.raises(CorruptArtifactError, match=r"safetensors: the file fails its"):
+        decoders(scratch)
+    newest.unlink()
+    assert_equal(decoders(scratch), decoders(None))
+
+
+# the files
+
+
+def opened(folder, data=(1.0, 2.0), kind="cpu", dtype=torch.float32, folds=FOLDS, **changes):
+    block = decoder_parameters(**({"checkpoint_every": 1} | changes))
+    device = Device(kind, "test", dtype, torch.float64)
+    return open_checkpoints(
+        block, TrainingRun(folds, 2, device, folder), [np.array(data), np.zeros((2, 3))]
+    )
+
+
+def saved(folder):
+    kept = opened(folder).of_batch("batch")
+    kept.save({"value": torch.ones(2)})
+
+
+def test_the_newest_is_read(tmp_path):
+    kept = opened(tmp_path).of_batch("batch")
+    assert kept.read() is None
+    for epoch in (9, 10):
+        kept.save({"value": torch.tensor([float(epoch)])})
+        assert kept.read()["value"].tolist() == [epoch]
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({"seed": 1}, "seed 0, expected seed 1;"),
+        ({"gradient_clip": 1 + 2**-52}, r"gradient_clip 1.0, expected gradient_clip 1.0{15}2;"),
+        ({"data": (1.0, 2 + 2**-51)}, "data .*, expected data "),
+        ({"data": ((1.0, 2.0),)}, "data .*, expected data "),
+        ({"data": np.array((1, 2), np.float32)}, "data .*, expected data "),
+        (
+            {"folds": leave_two_out(LEVELS, None)},
+            r"models 2 of .*, expected models 2 of .*\(0, 1\)",
+        ),
+        ({"kind": "cuda"}, "device cpu, expected device cuda;"),
+        ({"dtype": torch.float64}, "format float32, expected format float64;"),
+    ],
+)
+def test_whatever_decides_the_result_is_told_apart(tmp_path, changes, cause):
+    saved(tmp_path)
+    assert opened(tmp_path, checkpoint_every=7) is not None
+    with pytest.raises(TrainingError, match=rf"batch.*with {cause}.* remove {tmp_path} to start"):
+        opened(tmp_path, **changes)
+
+
+def test_without_a_folder_or_anything_to_do_there_are_none(tmp_path):
+    assert opened(None) is opened(tmp_path / "absent", checkpoint_every=0) is None
+    assert opened(tmp_path, checkpoint_every=0) == Checkpoints(tmp_path, opened(tmp_path).key)
+
+
+def test_a_file_in_place_of_the_folder_is_an_error(tmp_path):
+    (tmp_path / "scratch").write_text("mine", encoding="utf-8")
+    with pytest.raises(ArtifactError, match="cannot be written"):
+        saved(tmp_path / "scratch")
+    with pytest.raises(ArtifactError, match="scratch: cannot be removed"):
+        opened(tmp_path / "scratch").discard()
+    assert (tmp_path / "scratch").read_text(encoding="utf-8") == "mine"

@@ -1,0 +1,82 @@
+import math
+
+import numpy as np
+import torch
+
+from geonode.geometry.metric import SIZES
+from geonode.geometry.perceptron import Perceptron
+from geonode.learning.end_to_end import METRIC_STREAM, TERMS, fit_metric, penalties
+from tests.learning.series import metric_parameters, positions, run, series
+
+LEVELS, WAVELENGTHS = 4, 9
+SERIES = series(LEVELS, WAVELENGTHS)
+NO_PENALTY = {"smoothness_weight": 0.0, "bounds_weight": 0.0, "length_weight": 0.0}
+
+
+def fit(dtype=torch.float32, charts=None, **changes):
+    parameters = metric_parameters(**changes)
+    charts = positions(LEVELS) if charts is None else charts
+    return fit_metric(SERIES, charts, parameters, run(LEVELS, parameters.members, dtype))
+
+
+def initial(members=1, seed=0):
+    seeds = [(seed, METRIC_STREAM, m, fold) for m in range(members) for fold in range(LEVELS + 1)]
+    return Perceptron.initial(SIZES, seeds)
+
+
+def test_penalties_by_hand():
+    e = math.e
+    # Two models, one panel, two nodes, two wavelengths; bounds of ln g are -1 and 1.
+    metric = torch.tensor([[[[1.0, e**3], [e**-2, 1.0]]], [[[e, 1 / e], [1.0, 1.0]]]])
+    symbol = torch.tensor([[[[1.0, -2.0], [0.0, 3.0]]], [[[0.0, 0.0], [0.0, 0.5]]]])
+    features = torch.full((2, 1, 2, 5), 7.0)  # other features do not count
+    features[..., 2] = torch.tensor([[[1.0, 3.0]], [[0.0, 2.0]]])
+    parameters = metric_parameters(
+        smoothness_weight=10.0, bounds=(1 / e, e), bounds_weight=100.0, length_weight=1000.0
+    )
+    smoothness, bounds, length = penalties(metric, symbol, features, parameters)
+    torch.testing.assert_close(smoothness, torch.tensor([10 * 14 / 4, 10 * 0.25 / 4]))
+    # Excess 2 above and 1 below in four values; the second model just touches both bounds.
+    torch.testing.assert_close(bounds, torch.tensor([100 * 5 / 4, 0.0]), atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(length, torch.tensor([1000 * 10 / 2, 1000 * 4 / 2]))
+
+
+def test_history_holds_weighted_terms():
+    # Only the first epoch: before any step, so that a weight scales its term and nothing else.
+    # Bounds that no metric keeps give the bounds something to say.
+    narrow = {"epochs": 1, "bounds": (1.0, 1.0001), "dtype": torch.float64}
+    weights = {f"{term}_weight": 1.0 for term in TERMS[1:]}
+    _, one = fit(**narrow, **weights)
+    _, other = fit(**narrow, **{name: k * weights[name] for k, name in enumerate(weights, 2)})
+    assert torch.all(one > 0)
+    torch.testing.assert_close(other, one * torch.tensor([1.0, 2.0, 3.0, 4.0])[:, None])
+
+
+def test_the_reconstruction_alone_moves_every_layer_of_every_metric():
+    # Without penalties gradients reach the metric through the features and nothing else. The first
+    # step of Adam is the learning rate wherever there is a gradient, and none where it is zero.
+    network, _ = fit(epochs=1, **NO_PENALTY)
+    for part, first in zip(network.parameters, initial().parameters, strict=True):
+        moved = (part - first).abs().flatten(1).amax(1)
+        assert torch.all(moved > 0.9 * 0.005)
+
+
+def test_seeds_members_and_folds_differ_and_a_seed_decides_every_bit():
+    first, again, other = (fit(members=2, seed=seed)[0] for seed in (0, 0, 1))
+    for part, same, different in zip(
+        first.parameters, again.parameters, other.parameters, strict=True
+    ):
+        assert torch.equal(part, same)
+        assert not torch.equal(part, different)
+    assert len(first.weights[0].unique(dim=0)) == 2 * (LEVELS + 1)
+
+
+def test_every_fold_has_its_own_chart():
+    x = positions(LEVELS)
+    x[2] = np.sign(x[2]) * np.abs(x[2]) ** 1.5
+    same, _ = fit()
+    charted, _ = fit(charts=x)
+    changed = [
+        not torch.equal(*pair) for pair in zip(same.weights[0], charted.weights[0], strict=True)
+    ]
+    assert changed == [False, False, True, False, False]

@@ -1,0 +1,141 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from geonode.learning.folds import (
+    SOURCES,
+    Fold,
+    Standardisation,
+    leave_one_out,
+    leave_two_out,
+    training_wavelengths,
+)
+from tests.learning.series import ordered_pairs
+
+# A number of levels, and none, one or two that are left out.
+SOME_LEFT_OUT = st.integers(4, 50).flatmap(
+    lambda levels: st.tuples(st.just(levels), st.sets(st.integers(0, levels - 1), max_size=2))
+)
+
+
+def test_a_fold_for_every_level_and_one_that_leaves_nothing_out():
+    folds = leave_one_out(5)
+    assert [fold.left_out for fold in folds] == [(0,), (1,), (2,), (3,), (4,), ()]
+    assert [fold.index for fold in folds] == list(range(6))
+    assert {fold.levels for fold in folds} == {5}
+
+
+@settings(deadline=None, max_examples=30)
+@given(SOME_LEFT_OUT)
+def test_pairs_join_training_levels_alone(some):
+    fold = Fold(3, some[0], tuple(sorted(some[1])))
+    pairs, used = ordered_pairs(fold.levels), set(range(fold.levels)) - set(fold.left_out)
+    assert fold.training == sorted(used)
+    training = [pairs[place] for place in fold.training_pairs.tolist()]
+    assert training == sorted(set(training))
+    assert all(set(pair) <= used for pair in training)
+    if len(used) <= SOURCES + 1:
+        assert training == [pair for pair in pairs if set(pair) <= used]
+    assert fold.paths_to_left_out(None) is None
+    if not fold.left_out:
+        return
+    features = np.arange(float(len(pairs)))[None, None, :, None, None].repeat(4, axis=1)
+    features[:, [0, 1, 2]] = -1  # of other folds
+    found = fold.paths_to_left_out(features)[0, :, :, 0, 0]
+    assert [[pairs[int(place)] for place in row] for row in found] == [
+        [(source, target) for target in fold.left_out] for source in sorted(used)
+    ]
+
+
+@pytest.mark.parametrize(("levels", "left_out"), [(7, (3,)), (12, ()), (20, (0, 19)), (51, (25,))])
+def test_in_a_long_series_every_level_is_the_target_of_few_and_of_its_neighbours(levels, left_out):
+    fold = Fold(0, levels, left_out)
+    pairs = ordered_pairs(levels)
+    training = [pairs[place] for place in fold.training_pairs.tolist()]
+    ranks = {level: rank for rank, level in enumerate(fold.training)}
+    count = len(ranks)
+    for side in (0, 1):
+        assert Counter(pair[side] for pair in training) == dict.fromkeys(ranks, SOURCES)
+    steps = {(ranks[target] - ranks[source]) % count for source, target in training}
+    assert {1, count - 1} < steps
+    assert len(steps) == SOURCES
+    assert max(np.diff(sorted(steps))) <= -(-(count - 2) // (SOURCES - 1))  # evenly spaced
+
+
+@pytest.mark.parametrize(
+    ("left_out", "inside"),
+    [((), {1, 2, 3}), ((0,), {2, 3}), ((2,), {1, 2, 3}), ((3, 4), {1}), ((0, 1), {3})],
+)
+def test_inside_is_a_level_that_has_training_levels_on_both_sides(left_out, inside):
+    fold = Fold(9, 5, left_out)
+    assert {level for level in range(5) if fold.is_inside(level)} == inside
+    levels = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+    low, high = levels[fold.training[0]], levels[fold.training[-1]]
+    places = np.array([low / 2, low, (low + high) / 2, high, 2 * high])
+    assert fold.spans(levels, places).tolist() == [False, True, True, True, False]
+
+
+def test_seeds_are_of_what_is_left_out_and_no_two_are_the_same():
+    both = [*leave_one_out(8), *leave_two_out(8, None)]
+    assert len({fold.seed for fold in both}) == len(both)
+    for fold in both:
+        assert Fold(fold.index + 1, 8, fold.left_out).seed == fold.seed
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(4, 40), st.data())
+def test_as_many_levels_inside_every_fold_its_neighbours_among_them(levels, data):
+    inner = data.draw(st.integers(2, levels - 1))
+    found = leave_two_out(levels, inner)
+    pairs = [fold.left_out for fold in found]
+    assert pairs == sorted(set(pairs))
+    assert [fold.index for fold in found] == list(range(len(pairs)))
+    for k in range(levels):
+        partners = {*sum((pair for pair in pairs if k in pair), ())} - {k}
+        # All folds have equally many. Of an odd number of levels that is an even number.
+        assert len(partners) == 2 * len(pairs) / levels
+        assert inner - 1 <= len(partners) <= inner
+        assert {(k - 1) % levels, (k + 1) % levels} <= partners
+        # Evenly spaced from the neighbours to the level furthest away.
+        apart = sorted({min((other - k) % levels, (k - other) % levels) for other in partners})
+        gaps = np.diff(apart)
+        assert len(apart) == 1 or (apart[-1] == levels // 2 and gaps.max() - gaps.min() <= 1)
+    if inner == levels - 1:
+        assert pairs == [(j, k) for j in range(levels) for k in range(j + 1, levels)]
+        assert found == leave_two_out(levels, None) == leave_two_out(levels, levels + inner)
+
+
+def test_standardised_spectra_have_zero_mean_and_unit_deviation():
+    """One mean and one deviation over all levels and wavelengths."""
+    spectra = 1e4 + 1e-6 * np.random.default_rng(0).normal(size=(5, 40))  # more than rounding
+    scale = Standardisation.of(spectra)
+    mean = sum(spectra.flat) / 200
+    assert scale.mean == pytest.approx(mean)
+    by_hand = (sum((value - mean) ** 2 for value in spectra.flat) / 200) ** 0.5
+    assert scale.deviation == pytest.approx(by_hand, rel=1e-3)
+    np.testing.assert_allclose(scale.apply(spectra), (spectra - mean) / by_hand, atol=1e-2)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.floats(-1e6, 1e6), st.integers(3, 50), st.integers(3, 700))
+def test_a_constant_series_keeps_deviation_one(value, levels, wavelengths):
+    # The mean of equal numbers is rounded, so their computed deviation is rarely exactly zero.
+    spectra = np.full((levels, wavelengths), value)
+    scale = Standardisation.of(spectra)
+    assert scale.deviation == 1
+    np.testing.assert_allclose(scale.apply(spectra), 0, atol=1e-8)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(3, 5000), st.integers(2, 5000))
+def test_training_wavelengths_are_spread_evenly_ends_included(count, wanted):
+    chosen = training_wavelengths(count, wanted)
+    assert len(chosen) == min(count, wanted)
+    assert (chosen[0], chosen[-1]) == (0, count - 1)
+    # No duplicates, and no gap further than rounding from the even one.
+    even = (count - 1) / (len(chosen) - 1)
+    assert np.all(np.diff(chosen) >= 1)
+    assert np.all(np.abs(np.diff(chosen) - even) <= 1)

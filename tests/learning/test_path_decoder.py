@@ -1,0 +1,154 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
+
+from geonode.learning.folds import leave_one_out, training_wavelengths
+from geonode.learning.kinds import KINDS
+from geonode.learning.path_decoder import FeatureScale, PathDecoders, lift
+from tests.learning.series import (
+    TRAINING_WAVELENGTHS,
+    decoder_parameters,
+    flat_features,
+    left_out,
+    ordered_pairs,
+    run,
+    series,
+    spectra,
+    trained_pairs,
+)
+
+LEVELS, WAVELENGTHS = 5, 11
+SERIES, FOLDS = series(LEVELS, WAVELENGTHS), leave_one_out(LEVELS)
+TRAINED_AT = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
+
+
+def fit(members=1, geometries=1, dtype=torch.float32, **changes):
+    features = flat_features(LEVELS, WAVELENGTHS, geometries)
+    parameters = decoder_parameters(members=members, **changes)
+    return *KINDS["path"].fit(SERIES, features, parameters, run(LEVELS, members, dtype)), features
+
+
+# feature scale
+
+
+def test_feature_scale_is_mean_and_deviation_over_pairs_and_wavelengths():
+    features = np.random.default_rng(0).normal(3, 2, (2, 4, 6, 5))
+    scale = FeatureScale.of(torch.from_numpy(features))
+    np.testing.assert_allclose(scale.mean, features.mean((1, 2)))
+    np.testing.assert_allclose(scale.deviation, features.std((1, 2)))
+    rows = scale.apply(torch.from_numpy(features))
+    expected = (features - features.mean((1, 2), keepdims=True)) / features.std(
+        (1, 2), keepdims=True
+    )
+    np.testing.assert_allclose(rows, expected.reshape(2, 24, 5))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.floats(-1e3, 1e3, width=32), st.integers(1, 40), st.integers(2, 90))
+def test_a_constant_feature_keeps_deviation_one(value, pairs, wavelengths):
+    features = torch.full((1, pairs, wavelengths, 5), value)
+    scale = FeatureScale.of(features)
+    assert torch.all(scale.deviation == 1)
+    assert torch.all(scale.apply(features).abs() < 1e-3)
+
+
+# training
+
+
+def test_loss_is_the_mean_squared_error_of_the_standardised_signal():
+    _, history, features = fit(dtype=torch.float64, epochs=1)
+    # Adam's first step is at most the learning rate, so a second fit of one epoch with a vanishing
+    # rate leaves the first weights, whose predictions the history must describe.
+    still, _, _ = fit(dtype=torch.float64, epochs=1, learning_rate=1e-300)
+    signal = spectra(LEVELS, WAVELENGTHS)
+    for fold in range(LEVELS + 1):
+        values = by_hand(still, fold, features[0, fold])[..., 0]
+        levels = [level for level in range(LEVELS) if level != fold]
+        scaled = (signal - signal[levels].mean()) / signal[levels].std()
+        squares = [
+            (values[place] - scaled[t, TRAINED_AT]) ** 2
+            for place, (s, t) in enumerate(ordered_pairs(LEVELS))
+            if (s, t) in trained_pairs(FOLDS[fold])
+        ]
+        assert float(history[0, 0, fold]) == pytest.approx(np.mean(squares), rel=1e-9)
+
+
+def by_hand(decoders, fold, features, member=0):
+    """Values of one decoder at (pair, row), written out in NumPy."""
+    model = member * len(decoders.matrix) + fold
+    mean, deviation = decoders.features.mean[model], decoders.features.deviation[model]
+    hidden = (features - mean.numpy()) / deviation.numpy()
+    *inner, last = zip(decoders.network.weights, decoders.network.biases, strict=True)
+    for weight, bias in inner:
+        hidden = np.tanh(hidden @ weight[model].numpy() + bias[model].numpy())
+    return hidden @ last[0][model].numpy() + last[1][model].numpy()
+
+
+def test_prediction_is_the_mean_over_sources_and_members():
+    decoders, history, features = fit(members=3, geometries=2, dtype=torch.float64)
+    predicted, spread = left_out(decoders, SERIES, features)
+    for level in range(LEVELS):
+        training = np.delete(SERIES.signal, level, axis=0)
+        standardised = (training - training.mean()) / training.std()
+        error = float(history[-1, 0, [level, level + 6, level + 12]].mean())
+        matrix = lift(standardised, TRAINED_AT, error)
+        found = []
+        for place, (_, target) in enumerate(ordered_pairs(LEVELS)):
+            if target != level:
+                continue
+            for member in range(3):
+                rows = features[member % 2, level, place]
+                values = by_hand(decoders, level, rows, member)[..., 0] @ matrix
+                found.append(values * training.std() + training.mean())
+        assert len(found) == 3 * (LEVELS - 1)
+        np.testing.assert_allclose(predicted[level], np.mean(found, axis=0))
+        np.testing.assert_allclose(spread[level], np.std(found, axis=0, ddof=1))
+
+
+def test_a_decoder_walks_the_geometry_of_its_member_modulo_their_number():
+    decoders, _, features = fit(members=3, geometries=2, dtype=torch.float64)
+    means = decoders.features.mean.unflatten(0, (3, LEVELS + 1))
+    assert decoders.members == 3
+    for member, geometry in enumerate((0, 1, 0)):
+        for fold in range(LEVELS + 1):
+            pairs = trained_pairs(FOLDS[fold])
+            training = [place for place, pair in enumerate(ordered_pairs(LEVELS)) if pair in pairs]
+            rows = features[geometry, fold][training]
+            np.testing.assert_allclose(means[member, fold], rows.mean((0, 1)), atol=1e-12)
+
+
+# lift
+
+CHOSEN = np.arange(0, 40, 3)
+STANDARDISED = np.random.default_rng(0).normal(size=(5, 40))
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1.0, 100.0])
+def test_lift_is_bayesian_regression_on_the_training_spectra(noise):
+    """Spectra that are sums of the n training spectra with weights of variance 1/n."""
+    known = np.random.default_rng(1).normal(size=(3, len(CHOSEN)))
+    alpha = noise * len(STANDARDISED)
+    ridge = Ridge(alpha=alpha, fit_intercept=False)
+    weights = ridge.fit(STANDARDISED[:, CHOSEN].T, known.T).coef_
+    found = known @ lift(STANDARDISED, CHOSEN, noise)
+    np.testing.assert_allclose(found, weights @ STANDARDISED, rtol=1e-8, atol=1e-12)
+
+
+def test_lift_survives_equal_spectra():
+    matrix = lift(np.repeat(STANDARDISED[:1], 5, axis=0), CHOSEN, 1e-3)
+    error = np.abs(STANDARDISED[0, CHOSEN] @ matrix - STANDARDISED[0])
+    assert error.max() < 0.01 * np.abs(STANDARDISED[0]).max()
+
+
+# artifact
+
+
+def test_what_holds_no_decoders_is_named():
+    tensors = fit()[0].tensors()
+    for absent in ("decoder.bias0", "feature_mean", "feature_deviation", "matrix", "offset"):
+        rest = {name: part for name, part in tensors.items() if name != absent}
+        with pytest.raises(KeyError, match=absent):
+            PathDecoders.from_tensors(rest)

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+
+from geonode.errors import TrainingError
+from geonode.learning.blend import PROBABILITIES
+from geonode.learning.folds import leave_one_out, leave_two_out
+from geonode.learning.posterior_decoder import PosteriorDecoders
+from geonode.posterior.prior import packaged_prior
+from tests.learning.series import series
+
+LEVELS, WAVELENGTHS = 6, 15
+SERIES = series(LEVELS, WAVELENGTHS)
+*_, WHOLE = leave_one_out(LEVELS)
+LOW, HIGH = SERIES.concentrations[[0, -1]]
+TARGETS = np.array([0.0, 3.0, 17.0, 31.5, 59.0, 66.0, 90.0])
+# That without the lowest level, one without a level inside, and that of all.
+SOME = [leave_one_out(LEVELS)[place] for place in (0, 2, LEVELS)]
+FOLDS = pytest.mark.parametrize("fold", SOME, ids=lambda fold: str(fold.left_out))
+
+
+def predict(measured=SERIES, fold=WHOLE, targets=TARGETS):
+    """What the posterior of a fold says of some concentrations."""
+    return PosteriorDecoders(packaged_prior()).predict(fold, measured, np.asarray(targets), None)
+
+
+@FOLDS
+def test_a_prediction_is_less_certain_the_further_it_is_beyond_the_levels(fold):
+    low, high = SERIES.concentrations[fold.training][[0, -1]]
+    beyond = predict(fold=fold, targets=high + (high - low) * np.array([0.0, 0.1, 0.3, 1.0]))
+    sizes = np.sqrt(np.mean(beyond.deviation**2, axis=1))
+    assert (np.diff(sizes) > 0).all()
+    middle = predict(fold=fold, targets=[(low + high) / 2])
+    assert sizes[-1] > 3 * np.sqrt(np.mean(middle.deviation**2))
+
+
+def test_intervals_are_those_of_the_prior_on_the_side_of_the_target():
+    targets = [LOW, (LOW + HIGH) / 2, HIGH, 1.01 * HIGH, 2 * HIGH]
+    expected = packaged_prior().intervals(LEVELS, np.array([True, True, True, False, False]))
+    assert expected.shape == (5, len(PROBABILITIES))
+    assert (np.diff(expected, axis=1) > 0).all()
+    np.testing.assert_array_equal(predict(targets=targets).half_widths, expected)
+
+
+@FOLDS
+def test_residuals_are_those_of_the_training_levels_of_the_fold(fold):
+    """A spectrum that is off has the largest; the one that is left out is not looked at."""
+    off = 3
+    signal = SERIES.signal.copy()
+    signal[off] += 0.2
+    signal[list(fold.left_out)] = np.nan
+    found = predict(series(LEVELS, WAVELENGTHS, signal), fold).residuals
+    assert found.spectra.shape == (len(fold.training), WAVELENGTHS)
+    norms = dict(zip(fold.training, np.linalg.norm(found.spectra, axis=1), strict=True))
+    assert max(norms, key=norms.get) == off
+    assert found.square.shape == (len(fold.training),)
+    assert (found.square > 0).all()
+
+
+def test_two_levels_are_too_few():
+    few = series(4, WAVELENGTHS)
+    fold = leave_one_out(4)[1]
+    assert np.isfinite(predict(few, fold).spectra).all()
+    with pytest.raises(TrainingError, match=r"found levels .*, expected three or more"):
+        predict(few, fold.without(3))
+
+
+@pytest.mark.parametrize("levels", [6, 11])
+@pytest.mark.parametrize(
+    "folds_of", [lambda n: leave_one_out(n)[:-1], lambda n: leave_two_out(n, 4)]
+)
+def test_left_out_levels_are_predicted_as_by_each_fold_alone(levels, folds_of):
+    """More folds than are computed together, and fewer."""
+    measured, folds = series(levels, WAVELENGTHS), folds_of(levels)
+    found = PosteriorDecoders(packaged_prior()).predict_left_out(folds, measured, None)
+    for fold, together in zip(folds, found, strict=True):
+        alone = predict(measured, fold, measured.concentrations[list(fold.left_out)])
+        for name in ("spectra", "deviation", "even", "half_widths", "sqrt_metric"):
+            part, expected = getattr(together, name), getattr(alone, name)
+            # The networks compute with seven digits.
+            atol = 1e-5 * np.abs(expected).max()
+            np.testing.assert_allclose(part, expected, rtol=1e-4, atol=atol)

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from geonode.learning.predicted import Predicted, mixture
+
+
+def covariance(predicted):
+    return np.einsum("trv,trw->tvw", predicted.factors, predicted.factors)
+
+
+def test_draws_have_their_mean_and_covariance():
+    draws = np.random.default_rng(0).normal(size=(2, 7, 4)) * np.array([1.0, 2.0, 0.5, 3.0])
+    predicted = Predicted.of_draws(draws)
+    np.testing.assert_allclose(predicted.spectra, draws.mean(axis=1))
+    for of_target, rows in zip(covariance(predicted), draws, strict=True):
+        np.testing.assert_allclose(of_target, np.cov(rows.T))
+    np.testing.assert_allclose(predicted.deviation, draws.std(axis=1, ddof=1))
+    assert not Predicted.of_draws(draws[:, :1]).deviation.any()  # of a single draw
+
+
+def test_a_mixture_adds_what_every_wavelength_has_besides():
+    """Parts of spectra 0 and 2, of variances 0.3 and 0, and of even variances 0.5 and none."""
+    half_widths = np.array([[0.7, 1.3], [0.6, 1.2]])
+    known = Predicted(
+        np.zeros((2, 3)), np.full((2, 1, 3), 0.3**0.5), np.array([0.5, 0.5]), half_widths
+    )
+    other = Predicted(np.full((2, 3), 2.0), np.zeros((2, 1, 3)))
+    weights = np.array([0.75, 0.25])
+    for parts, shares in (([known, other], weights), ([other, known], weights[::-1])):
+        found = mixture(shares, parts)
+        np.testing.assert_allclose(found.even, [0.375] * 2)
+        variance = 0.75 * (0.3 + 0.5) + 0.75 * 0.25 * 2**2
+        np.testing.assert_allclose(found.deviation**2, [[variance] * 3] * 2)
+        assert found.half_widths is half_widths
+    neither = mixture(weights, [other, other])
+    assert neither.even is neither.half_widths is None
+
+
+def test_a_mixture_has_the_mean_and_covariance_of_its_samples():
+    generator = np.random.default_rng(0)
+    weights = np.array([0.2, 0.5, 0.3])
+    means = np.array([[1.0, 0.0], [-2.0, 1.0], [0.5, 4.0]])
+    factors = generator.normal(size=(3, 2, 2))
+    parts = [Predicted(m[None], f[None]) for m, f in zip(means, factors, strict=True)]
+    found = mixture(weights, parts)
+    assert found.factors.shape == (1, 3 * 2 + 3, 2)
+    which = generator.choice(3, size=400_000, p=weights)
+    noise = np.einsum("srw,sr->sw", factors[which], generator.normal(size=(400_000, 2)))
+    samples = means[which] + noise
+    np.testing.assert_allclose(found.spectra[0], samples.mean(axis=0), atol=0.02)
+    np.testing.assert_allclose(covariance(found)[0], np.cov(samples.T), atol=0.05)
+    assert found.deviation[0, 0] == pytest.approx(samples[:, 0].std(), abs=0.01)
+    # All the weight of one is that one.
+    alone = mixture(np.array([1.0, 0.0, 0.0]), parts)
+    np.testing.assert_allclose(alone.spectra[0], means[0])
+    np.testing.assert_allclose(covariance(alone)[0], factors[0].T @ factors[0])

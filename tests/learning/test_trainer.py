@@ -1,0 +1,178 @@
+import math
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from geonode.config import TrainingParameters
+from geonode.errors import TrainingError
+from geonode.geometry.perceptron import Perceptron
+from geonode.learning.trainer import history_csv, last_losses, train
+from tests.learning.series import TRAINING, decoder_parameters
+
+EPOCHS, CLIP, ROWS = 40, 1.0, 20
+RATES = (0.05, 0.2)
+SCALES = (1e3, 1.0, 1e-3)  # of the loss: always, sometimes and never clipped
+
+
+def parameters(**changes):
+    return TrainingParameters(**(TRAINING | {"epochs": EPOCHS, "gradient_clip": CLIP} | changes))
+
+
+def problem(models=3):
+    """First values of two groups of parameters, and data for a nonlinear regression."""
+    random = torch.Generator().manual_seed(0)
+    normal = [torch.randn(models, *shape, generator=random).double() for shape in ((4, 3), (1, 3))]
+    return normal, torch.randn(models, ROWS, 4, generator=random).double()
+
+
+def terms_of(weight, bias, data, scale):
+    """Two loss terms of one model."""
+    hidden = torch.tanh(data @ weight + bias)
+    return scale * (hidden.sum(-1) - data[:, 0]).square().mean(), scale * 0.1 * bias.square().sum()
+
+
+def train_together(first, data, scales, parts=1, **changes):
+    """Trained weights, biases and history, all with the model first."""
+    weight, bias = (tensor.clone().requires_grad_() for tensor in first)
+
+    def loss(part):
+        each = [
+            terms_of(weight[m], bias[m], data[m, part], scale) for m, scale in enumerate(scales)
+        ]
+        return torch.stack([torch.stack(terms) for terms in each], dim=1)
+
+    groups = [(Perceptron((weight,), ()), RATES[0]), (Perceptron((), (bias,)), RATES[1])]
+    history = train(groups, loss, ROWS, parameters(**changes), parts=parts)
+    return weight.detach(), bias.detach(), history.movedim(2, 0)
+
+
+def train_alone(weight, bias, data, scale):
+    """The same model by itself, on torch's plain Adam and the cosine written out."""
+    weight, bias = (tensor.clone().requires_grad_() for tensor in (weight, bias))
+    optimiser = torch.optim.Adam(
+        [{"params": [weight]}, {"params": [bias]}], lr=1.0, foreach=False, fused=False
+    )
+    history, clipped = [], []
+    for epoch in range(EPOCHS):
+        for group, rate in zip(optimiser.param_groups, RATES, strict=True):
+            group["lr"] = rate * (1 + math.cos(math.pi * epoch / EPOCHS)) / 2
+        optimiser.zero_grad()
+        terms = terms_of(weight, bias, data, scale)
+        sum(terms).backward()
+        norm = torch.nn.utils.clip_grad_norm_([weight, bias], CLIP)
+        clipped.append(bool(norm > CLIP))
+        optimiser.step()
+        history.append(torch.stack(terms).detach())
+    return weight.detach(), bias.detach(), torch.stack(history), clipped
+
+
+# clip_grad_norm_ divides by norm + 1e-6, and here norms are about one or above.
+@pytest.mark.parametrize(("scales", "rounding"), [(SCALES, 1e-5), ((1e-3,) * 3, 1e-10)])
+def test_side_by_side_is_one_at_a_time_with_torch(scales, rounding):
+    """Clipped or not."""
+    first, data = problem()
+    weight, bias, history = train_together(first, data, scales)
+    shares = []
+    for model, scale in enumerate(scales):
+        alone = train_alone(first[0][model], first[1][model], data[model], scale)
+        shares.append(sum(alone[3]) / EPOCHS)
+        torch.testing.assert_close(weight[model], alone[0], rtol=rounding, atol=rounding / 10)
+        torch.testing.assert_close(bias[model], alone[1], rtol=rounding, atol=rounding / 10)
+        torch.testing.assert_close(history[model], alone[2], rtol=rounding, atol=1e-15)
+    if scales == SCALES:
+        assert shares[0] > 0.9 > shares[1] > shares[2] == 0
+    assert not history.requires_grad
+
+
+def test_accumulated_gradients_are_those_of_all_rows():
+    first, data = problem()
+    whole = train_together(first, data, SCALES)
+    added = train_together(first, data, SCALES, parts=3)
+    for expected, found in zip(whole, added, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("parts", "largest"), [(1, 20), (3, 7), (20, 1)])
+def test_parts_are_even_and_cover_every_row_once_an_epoch(parts, largest):
+    value = torch.zeros(2, 1, 1, requires_grad=True)
+    seen = []
+
+    def loss(part):
+        seen.append(range(ROWS)[part])
+        return value.square().sum((1, 2))[None]
+
+    train([(Perceptron((value,), ()), 0.1)], loss, ROWS, parameters(epochs=2), parts=parts)
+    assert [row for rows in seen for row in rows] == [*range(ROWS)] * 2
+    assert len(seen) == 2 * parts
+    assert {len(rows) for rows in seen} <= {largest, largest - 1}
+
+
+@pytest.mark.parametrize(("epochs", "bad"), [(7, 3), (120, 3), (60, 59)])
+def test_a_loss_that_is_not_finite_names_epoch_and_model(epochs, bad):
+    value = torch.zeros(4, 1, 1, requires_grad=True)
+    steps = []
+
+    def loss(part):
+        terms = (value - 1).square().sum((1, 2))
+        if len(steps) >= bad:
+            terms = torch.where(torch.arange(4) == 2, terms * torch.nan, terms)
+        return torch.stack([torch.zeros(4), terms])
+
+    with pytest.raises(TrainingError, match=f"loss of number 2 is not finite at epoch {bad}; "):
+        train(
+            [(Perceptron((value,), ()), 0.1)],
+            loss,
+            ROWS,
+            parameters(epochs=epochs),
+            report=steps.append,
+            name="number {}".format,
+        )
+    # It stops at the next look, within 50 epochs, and says nothing of the rest.
+    assert bad < len(steps) + 1 <= bad + 50
+
+
+def test_a_parameter_that_is_not_finite_after_the_last_step_is_named():
+    # The root of zero has no slope: a finite loss, and a gradient that is infinite.
+    value = torch.tensor([4.0, 0.0, 4.0]).reshape(3, 1, 1).requires_grad_()
+    with pytest.raises(TrainingError, match="a parameter of model 1 is not finite after epoch 0; "):
+        train(
+            [(Perceptron((value,), ()), 0.1)],
+            lambda part: value.sqrt().sum((1, 2))[None],
+            ROWS,
+            parameters(epochs=1),
+        )
+
+
+def test_every_model_has_its_history_in_the_table():
+    # Two members of three folds: model member * 3 + fold. Two terms, of which the first counts up.
+    values = torch.arange(12 * 2 * 6.0).reshape(12, 2, 6)
+    block = decoder_parameters(epochs=12, learning_rate=0.5)
+    rates = {t: 0.25 * (1 + math.cos(math.pi * t / 12)) for t in (0, 5, 10, 11)}
+    header, *lines = history_csv(values, ("reconstruction", "length"), 3, block).splitlines()
+    assert header == "epoch,fold,member,reconstruction,length,learning_rate"
+    rows = [tuple(map(float, line.split(","))) for line in lines]
+    assert len(rows) == 6 * 4
+    for place, (fold, member) in ((0, (0, 0)), (4, (1, 1))):
+        assert [row for row in rows if row[1:3] == (fold, member)] == [
+            pytest.approx((t, fold, member, 12 * t + place, 12 * t + place + 6, rate), rel=1e-5)
+            for t, rate in rates.items()  # six digits are written
+        ]
+    empty = history_csv(torch.zeros(0, 1, 6), ("loss",), 3, block)
+    assert empty == "epoch,fold,member,loss,learning_rate\n"
+
+
+def test_the_last_loss_of_a_model_is_the_sum_of_its_terms_before_the_last_step():
+    history = torch.arange(3 * 2 * 4.0).reshape(3, 2, 4)
+    assert last_losses(history).tolist() == [16 + 20, 17 + 21, 18 + 22, 19 + 23]
+
+
+@pytest.mark.slow
+def test_training_does_without_the_compiler_of_torch():
+    """Which takes longer to import than a small training does."""
+    code = (
+        "import sys; from tests.learning.test_trainer import problem, train_together; "
+        "train_together(*problem(), (1.0,) * 3); sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

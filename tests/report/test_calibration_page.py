@@ -1,0 +1,218 @@
+"""`geonode calibrate` and `geonode next`, with a calibration that is fitted once."""
+
+import csv
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from openpyxl import load_workbook
+
+from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.verdict import Verdict
+from geonode.errors import ArtifactError, ParameterError
+from geonode.report.calibration_files import NAMES, writing
+from tests.calibration import beer
+from tests.commands.calling import call
+from tests.stages.conftest import assert_refused
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, calibration, series_file):
+    """A calibration with two unknowns, one of a hostile name and one of nothing that was seen."""
+    folder = tmp_path_factory.mktemp("made")
+    known = beer.spectra_at([3.5])[0]
+    spectra = {"=1+1": known, "odd": 2 - known}
+    (folder / "unknown.csv").write_text(beer.table(spectra), encoding="utf-8")
+    words = ("--unknown", folder / "unknown.csv", "--out", folder / "out")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CalibratedFile, "of", lambda source, series, method, report: calibration)
+        done = call("calibrate", series_file, "--quantity", "absorbance", *words)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("Use a straight line, weighted 1/c² at 500 nm: RMSEP 0.00")
+    assert "unknowns estimated by straight line, weighted 1/c²" in done.stderr
+    return folder / "out"
+
+
+def rows(path):
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.reader(stream))
+
+
+def test_levels_and_unknowns_are_estimated(made):
+    header, *levels = rows(made / "calibration.csv")
+    assert header[:6] == [
+        *("level (ppb)", "method", "estimated (ppb)", "low90 (ppb)", "high90 (ppb)", "error (ppb)")
+    ]
+    method = "straight line, weighted 1/c²"
+    assert [(float(row[0]), row[1]) for row in levels] == [(at, method) for at in beer.LEVELS]
+    assert all(abs(float(row[5])) < 0.1 for row in levels)
+    assert sum(row[7] == "true" for row in levels) >= 4
+    header, good, odd = rows(made / "unknowns.csv")
+    assert good[:3] == ["unknown.csv", "'=1+1", method]  # no formula of a spreadsheet
+    assert float(good[4]) < 3.5 < float(good[5])
+    assert float(good[3]) != float(good[6])
+    assert float(good[7]) < 3.5 < float(good[8])
+    fits = header.index("fits")
+    assert (good[fits], odd[fits]) == ("true", "false")
+    assert "fits nowhere" in odd[-1]
+    assert "above the range" not in good[-1]
+
+
+def test_the_band_is_a_peak_and_the_summary_gives_errors_and_limits(made):
+    (_, *peaks), page = rows(made / "peaks.csv"), (made / "index.html").read_text(encoding="utf-8")
+    assert [float(peak[0]) for peak in peaks] == [500]
+    assert float(peaks[0][5]) == pytest.approx(beer.UNIT_SPECTRUM[beer.PLACE], rel=0.02)
+    assert peaks[0][7] == "true"
+    assert 'id="peaks"' in page
+    assert 'href="#peaks"' in page
+    summary = dict(rows(made / "summary.csv"))
+    table = rows(made / "calibration.csv")[1:]
+    geonode = [abs(float(row[8]) - float(row[0])) for row in table]
+    errors = [abs(float(row[5])) for row in table]
+    for method, expected in (("geonode", geonode), (summary["unknowns by"], errors)):
+        found = summary[f"{method}, median error of left-out levels"]
+        assert float(found) == pytest.approx(np.median(expected), rel=0.01)
+    assert summary["limit of detection, straight line"].endswith(" ppb")
+
+
+def test_the_workbook_holds_the_same_cells(made):
+    book = load_workbook(made / "calibration.xlsx")
+    assert {entry.name for entry in made.iterdir()} == NAMES
+    assert book.sheetnames[:4] == ["summary", "calibration", "validation", "unknowns"]
+    for sheet in book:
+        table = rows(made / f"{sheet.title}.csv")
+        assert (sheet.max_row, sheet.max_column) == (len(table), len(table[0]))
+        for cells, texts in zip(sheet.iter_rows(), table, strict=True):
+            for found, text in zip(cells, texts, strict=True):
+                assert found.data_type != "f"
+                if found.data_type == "n" and found.value is not None:
+                    assert math.isclose(found.value, float(text), rel_tol=1e-5)
+                elif found.data_type == "s":
+                    assert found.value == text.removeprefix("'")
+
+
+OTHER_AXIS = beer.table({"a": beer.UNIT_SPECTRUM}).replace("\n400,", "\n401,")
+REFUSED = {
+    "absent": (["absent.csv"], "No such file"),
+    "one level": (["one.csv"], "found 1 concentrations, expected 4"),
+    "missing values": (["gaps.csv"], "an empty or NaN cell"),
+    "axis": (["beer.csv", "--unknown", "other.csv"], "other.csv: axis: found 401 to 600"),
+    "unit": (["beer.csv", "--concentration-unit", "mol/L"], "found concentrations in ppb, and"),
+    "step": (["beer.csv", "--preprocess", "[smooth]"], "smooth"),
+    "yaml": (["beer.csv", "--preprocess", "[snv"], "YAML"),
+}
+
+
+@pytest.mark.parametrize(("words", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    beer.write_series(Path("beer.csv"), 1)
+    Path("one.csv").write_text(beer.table({"0": beer.UNIT_SPECTRUM}), encoding="utf-8")
+    Path("gaps.csv").write_text(beer.table({"0": beer.UNIT_SPECTRUM * math.nan}), encoding="utf-8")
+    Path("other.csv").write_text(OTHER_AXIS, encoding="utf-8")
+    before = sorted(tmp_path.iterdir())
+    assert_refused(call("calibrate", *words), message)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def wide(path):
+    """A file of a series without a blank."""
+    random = np.random.default_rng(3)
+    levels = np.array([1.0, 2.0, 4.0, 6.0, 8.0, 10.0])
+    spectra = beer.spectra_at(levels) + 1e-4 * random.normal(size=(6, 21))
+    names = [f"{level:g} ppb" for level in levels]
+    path.write_text(beer.table(dict(zip(names, spectra, strict=True))), "utf-8")
+    return path
+
+
+def test_another_method_may_be_asked_for_and_whose_number_it_is_is_said(tmp_path):
+    series, unknown = wide(tmp_path / "wide.csv"), tmp_path / "unknown.csv"
+    exact = dict(zip("abc", beer.spectra_at([0.2, 5.0, 14.0]), strict=True))
+    unknown.write_text(beer.table(exact), "utf-8")
+    words = ("--unknown", unknown, "--method", "pls", "--out", tmp_path / "out")
+    done = call("calibrate", series, *words)
+    assert done.exit_code == 0, done.output
+    assert "Unknown spectra are estimated by PLS." in done.stdout
+    found = rows(tmp_path / "out" / "unknowns.csv")[1:]
+    assert [row[2] for row in found] == ["PLS"] * 3
+    assert [float(row[3]) for row in found] == pytest.approx([0.2, 5, 14], abs=0.05)
+    assert found[0][-1].startswith("below the range: beyond the level of 1 ppb")
+    assert "range" not in found[1][-1]
+    assert found[2][-1].startswith("above the range: beyond the level of 10 ppb")
+    assert_refused(call("calibrate", series, "--method", "ols"), "expected auto, straight_line")
+
+
+def test_intervals_that_fail_and_large_errors_are_warned_of(calibration):
+    """Of 7 intervals 2 hold, which happens with a probability of 2e-4 if 9 of 10 do."""
+    levels = np.arange(7.0)
+    sets = [[(level - 1, level + 1)] for level in [0, 1, *levels[2:] + 5]]
+    verdict = Verdict.of(levels, {"pls": levels + np.array([2, -2, 2, -2, 2, -2, 2])})
+    found = replace(
+        calibration.calibration,
+        **{"concentrations": levels, "sets": {"pls": sets}, "method": "pls", "verdict": verdict},
+    )
+    few, large = found.warnings
+    assert few == "Warning: 2 of 7 known levels inside their interval; about 6 expected."
+    assert "the error (RMSEP) is 33% of the range" in large
+    assert not replace(calibration, calibration=found).is_sound
+    sound = replace(found, sets={"pls": [[(level - 1, level + 1)] for level in levels]})
+    assert sound.warnings == [large]
+
+
+def test_proposals_lie_between_the_levels_and_are_told_apart(series_file):
+    done = call("next", series_file, "--count", 1, "--json")
+    (found,) = json.loads(done.stdout)["next"]
+    assert found["concentration"] not in beer.LEVELS
+    assert beer.LEVELS[0] < found["concentration"] < beer.LEVELS[-1]
+    assert found["gain"] == 1 - found["after"] / found["before"] > 0
+    header, line = call("next", series_file, "--count", 1).stdout.splitlines()
+    assert "(ppb)" in header
+    assert float(line.split()[0]) == float(f"{found['concentration']:.4g}")
+
+
+# the folder
+
+
+def write(calibration, folder, inputs=(), overwrite=False):
+    with writing(folder, list(inputs), overwrite=overwrite) as put:
+        put(calibration)
+
+
+def test_a_folder_is_written_once_and_replaced_when_asked(calibration, tmp_path):
+    folder = tmp_path / "out"
+    write(calibration, folder)
+    with pytest.raises(ParameterError, match="--overwrite replaces it"):
+        write(calibration, folder)
+    before = (folder / "summary.csv").read_bytes()
+    (folder / "summary.csv").write_text("edited")
+    with pytest.raises(ZeroDivisionError), writing(folder, [], overwrite=True):
+        raise ZeroDivisionError
+    assert (folder / "summary.csv").read_text() == "edited"
+    write(calibration, folder, overwrite=True)
+    assert (folder / "summary.csv").read_bytes() == before
+    assert {entry.name for entry in folder.iterdir()} == NAMES - {"unknowns.csv"}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("name", ["thesis.docx", "summary.csv"])
+def test_what_is_not_ours_is_not_replaced(calibration, tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ParameterError, match=name):
+        write(calibration, tmp_path, overwrite=True)
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_file_the_folder_of_an_input_and_what_the_system_refuses_are_no_places(tmp_path):
+    source = tmp_path / "in" / "series.csv"
+    source.parent.mkdir()
+    source.write_text("read here")
+    for folder, inputs, error, message in (
+        (source.parent, [source], ParameterError, "which is read"),
+        (source, [], ParameterError, "a folder, or nothing"),
+        (Path("/proc/nowhere/out"), [], ArtifactError, "cannot be written"),
+    ):
+        with pytest.raises(error, match=message):
+            write(None, folder, inputs, overwrite=True)

@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from geonode.errors import SpectraError
+from geonode.parameter_types import PreprocessStep
+from geonode.spectra.preprocessing import Preprocessing
+
+AXIS = np.arange(400.0, 430.0, 0.5)
+SPECTRA = np.random.default_rng(3).normal(size=(5, len(AXIS)))
+SAVGOL = {"savgol": {"window": 7, "degree": 2, "derivative": 1}}
+EVERY = ["snv", SAVGOL, {"asls": {"smoothness": 100.0}}]
+
+
+def steps(*said):
+    return Preprocessing(tuple(PreprocessStep.model_validate(step) for step in said))
+
+
+def test_snv_has_mean_0_and_deviation_1():
+    found = steps("snv").transform(np.arange(3.0), np.array([[1.0, 2, 3], [10, 30, 50]]))
+    np.testing.assert_allclose(found, [[-1, 0, 1], [-1, 0, 1]], atol=1e-15)
+
+
+def test_multiplicative_scatter_correction_is_snv_but_for_the_correlation():
+    reference = SPECTRA.mean(axis=0)
+    snv = steps("snv").transform(AXIS, SPECTRA)
+    for spectrum, found in zip(SPECTRA, snv, strict=True):
+        slope, offset = np.polyfit(reference, spectrum, 1)
+        correlation = np.corrcoef(reference, spectrum)[0, 1]
+        expected = reference.mean() + reference.std(ddof=1) / correlation * found
+        np.testing.assert_allclose((spectrum - offset) / slope, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("derivative", [0, 1])
+def test_savitzky_golay_is_exact_on_polynomials_of_its_degree(derivative):
+    polynomial = np.polynomial.Polynomial([0.3, -0.2, 0.05])
+    expected = polynomial.deriv(derivative)(AXIS - 410) if derivative else polynomial(AXIS - 410)
+    step = {"savgol": {"window": 9, "degree": 2, "derivative": derivative}}
+    found = steps(step).transform(AXIS, polynomial(AXIS - 410)[None])
+    np.testing.assert_allclose(found[0], expected, atol=1e-10)
+
+
+def baseline(spectrum, smoothness, asymmetry):
+    """Eilers and Boelens with dense matrices."""
+    size = len(spectrum)
+    rough = smoothness * np.diff(np.eye(size), 2, axis=0).T @ np.diff(np.eye(size), 2, axis=0)
+    weights = np.ones(size)
+    for _ in range(200):
+        found = np.linalg.solve(np.diag(weights) + rough, weights * spectrum)
+        new = np.where(spectrum > found, asymmetry, 1 - asymmetry)
+        if np.array_equal(new, weights):
+            return found
+        weights = new
+    raise AssertionError
+
+
+def test_asls_is_the_published_baseline():
+    band = np.exp(-(((AXIS - 412) / 2) ** 2)) + 0.02 * (AXIS - 400) + 0.001 * SPECTRA[0]
+    found = steps({"asls": {"smoothness": 1e4, "asymmetry": 0.01}}).transform(AXIS, band[None])
+    np.testing.assert_allclose(found[0], band - baseline(band, 1e4, 0.01), atol=1e-6)
+
+
+@pytest.mark.parametrize("step", EVERY, ids=["snv", "savgol", "asls"])
+def test_a_spectrum_becomes_the_same_beside_any_others(step):
+    together = steps(step).transform(AXIS, SPECTRA)
+    for place in range(len(SPECTRA)):
+        alone = steps(step).transform(AXIS, SPECTRA[place : place + 1])
+        np.testing.assert_array_equal(alone[0], together[place])
+
+
+def test_steps_are_taken_in_their_order():
+    first = steps(SAVGOL).transform(AXIS, SPECTRA)
+    np.testing.assert_array_equal(
+        steps(SAVGOL, "snv").transform(AXIS, SPECTRA), steps("snv").transform(AXIS, first)
+    )
+    assert steps(SAVGOL, "snv").quantity("absorbance") == "absorbance, derivative 1, SNV"
+    assert steps(SAVGOL).unit("AU", "nm") == "AU/nm^1"
+    assert (steps(SAVGOL, "snv").unit("AU", "nm"), steps().unit("AU", "nm")) == ("1", "AU")
+    smooth = {"savgol": {"window": 7, "degree": 2}}
+    for said, keeps in (((), True), ((smooth,), True), ((SAVGOL,), False), (("snv",), False)):
+        assert steps(*said).keeps_offset_and_scale is keeps
+
+
+def test_what_a_step_cannot_do_is_refused():
+    with pytest.raises(SpectraError, match=r"steps of the axis from 0\.5 to 1, expected even"):
+        steps(SAVGOL).transform(np.delete(AXIS, 4), np.delete(SPECTRA, 4, axis=1))
+    with pytest.raises(SpectraError, match="found 5 wavelengths, expected at least the window, 7"):
+        steps(SAVGOL).transform(AXIS[:5], SPECTRA[:, :5])
+    flat = np.vstack([SPECTRA[:1], np.full((1, len(AXIS)), 0.1)])
+    assert np.isnan(steps("snv").transform(AXIS, flat)).all(axis=1).tolist() == [False, True]
+    with pytest.raises(SpectraError, match="found 'b' flat"):
+        steps("snv").require(AXIS, flat, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "msc",
+        {},
+        {"snv": None},
+        {"snv": {}, "asls": {}},
+        {"savgol": {"window": 8, "degree": 2}},
+        {"savgol": {"window": 5, "degree": 5}},
+        {"savgol": {"window": 5, "degree": 1, "derivative": 2}},
+        {"asls": {"asymmetry": 0.7}},
+    ],
+)
+def test_a_step_that_is_none_is_refused(said):
+    with pytest.raises(ValidationError):
+        PreprocessStep.model_validate(said)

@@ -1,0 +1,73 @@
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from geonode.errors import CorruptArtifactError, MissingArtifactError
+from geonode.machine import machine, processor
+from geonode.storage.document import write_document
+from geonode.storage.record import Record, conditions, recorded
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="not reported elsewhere")
+ENGINE = {"kind": "local", "workers": 2, "scheduler": None}
+MEMORY = 60_000_000
+SLEEPING = f"""\
+import sys, time
+from pathlib import Path
+from geonode.machine import machine
+from geonode.storage.record import recorded
+machine()
+assert "torch" not in sys.modules
+time.sleep(0.2)
+with recorded(Path(sys.argv[1]), {{}}, whole=True):
+    block = bytearray(b"x") * {MEMORY}
+    time.sleep(0.2)
+del block
+"""
+
+
+@LINUX
+def test_a_record_is_of_the_whole_process_and_its_largest_memory(tmp_path):
+    found, seconds = [], []
+    for code in (SLEEPING, SLEEPING.replace(str(MEMORY), "1")):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / "a.json")], check=True)
+        seconds.append(time.perf_counter() - began)
+        found.append(Record.read(tmp_path / "a.json"))
+    for record, longest in zip(found, seconds, strict=True):
+        assert 0.4 <= record.seconds + 0.01 <= longest + 0.02  # the system counts hundredths
+        assert (record.whole, record.device_peak_mb) == (True, None)
+    assert found[0].peak_mb - found[1].peak_mb == pytest.approx(MEMORY / 1e6, abs=5)
+
+
+def test_a_record_tells_machine_and_engine(tmp_path):
+    path = tmp_path / "a.json"
+    with pytest.raises(ArithmeticError), recorded(path, ENGINE, whole=True):
+        raise ArithmeticError
+    assert list(tmp_path.iterdir()) == []
+    with recorded(path, ENGINE, whole=False):
+        pass
+    found = Record.read(path)
+    assert not found.whole
+    assert found.conditions == conditions(ENGINE) != conditions({**ENGINE, "workers": 3})
+    assert found.conditions["machine"]["cores"] == os.cpu_count()
+    assert found.conditions["machine"]["processor"] == processor() != ""
+    assert machine()["torch"].startswith("2.")
+
+
+def test_a_damaged_record_is_refused(tmp_path):
+    path = tmp_path / "a.json"
+    with pytest.raises(MissingArtifactError):
+        Record.read(path)
+    with recorded(path, ENGINE, whole=True):
+        pass
+    record = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(record | {"seconds": 1e-9}), encoding="utf-8")
+    with pytest.raises(CorruptArtifactError):
+        Record.read(path)
+    write_document(path, {"seconds": 1.0})
+    with pytest.raises(CorruptArtifactError, match=r"a\.json: .*no record"):
+        Record.read(path)

@@ -1,0 +1,39 @@
+import math
+
+import pytest
+
+from geonode.wording import listed, number, quantity, share, signed
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0.020039, "0.0200"),
+        (-0.7683, "−0.768"),
+        (9.996, "10.0"),
+        (12345.6, "12\u202f300"),
+        (3.0, "3"),
+        (0.0, "0"),
+        (504840, "504\u202f840"),
+        (1.26e-7, "1.26 × 10⁻⁷"),
+        (-2.5e8, "−2.50 × 10⁸"),
+        (None, "undefined"),
+        (math.nan, "undefined"),
+        (math.inf, "undefined"),
+    ],
+)
+def test_numbers_have_sensible_digits(value, expected):
+    assert number(value) == expected
+
+
+def test_units_shares_signs_and_lists():
+    assert quantity(0.5, "ppb") == "0.500 ppb"
+    assert quantity(0.5, "1") == "0.500"
+    assert quantity(None, "ppb") == "undefined"
+    assert share(0.921) == "92.1 %"
+    assert share(None) == "undefined"
+    assert signed(1.25, "ppb") == "+1.25 ppb"
+    assert signed(-1.25, "ppb") == "−1.25 ppb"
+    assert signed(None, "ppb") == "undefined"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+    assert listed(["a"]) == "a"
