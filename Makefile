@@ -36,10 +36,8 @@ test-all: .venv/installed-test
 coverage: .venv/installed-test
 	$(PYTEST) --cov=geonode --cov=stages --cov-report=term:skip-covered --cov-fail-under=90
 
-ablation: .venv/installed
-	dvc repro --single-item probe
+ablation: repro
 	python -m stages.ablation
-	dvc commit --force ablation
 
 benchmark: repro
 	python -m stages.benchmark
@@ -66,7 +64,7 @@ clean:
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(INSTALL) -e .
+	$(INSTALL) -e ".[pipeline]"
 	touch $@
 
 .venv/installed-test: .venv/installed

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import random
 import shutil
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from geonode.parameters_file import parse_yaml
-from geonode.storage.pipeline import outputs
 from stages.paths import PIPELINE
 
 STAGES = (*PIPELINE, "report")
@@ -171,10 +169,16 @@ class Bench:
         """Bench of the projects `whole` and `other` in a folder, with a new copy of the first."""
         whole = folder / "whole"
         shutil.copytree(whole, folder / "work")
-        written = defaultdict(list)
-        for output in outputs(whole):
-            written[output.stage].append(output.path)
-        return cls(whole, folder / "other", folder / "work", seconds, dict(written))
+        stages = parse_yaml((whole / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+        written = {
+            name: [
+                out if isinstance(out, str) else next(iter(out))
+                for key in ("outs", "metrics", "plots")
+                for out in stage.get(key, ())
+            ]
+            for name, stage in stages.items()
+        }
+        return cls(whole, folder / "other", folder / "work", seconds, written)
 
     def give(self, name: str, source: Path) -> None:
         """Replace the outputs of a stage by those of another project."""

@@ -57,7 +57,7 @@ for name, command, group, example in (
     ("predict", predict, _SPECTRA, "geonode predict --concentration 45 --out predicted.csv"),
     ("estimate", estimate, _SPECTRA, "geonode estimate unknown.csv --out estimates.csv"),
     ("info", info, _PIPELINE, "geonode info --json"),
-    ("verify", verify, _PIPELINE, "geonode verify --root ."),
+    ("verify", verify, _PIPELINE, "geonode verify data"),
     ("devices", devices, _MACHINE, "geonode devices"),
 ):
     paragraphs = str(getdoc(command)).split("\n\n")

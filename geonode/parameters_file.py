@@ -1,4 +1,4 @@
-"""Reading of parameters from YAML."""
+"""Parameters from YAML, or of the package, with presets applied and values of the command line."""
 
 from pathlib import Path
 from typing import Any
@@ -7,12 +7,8 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from geonode.config import Parameters
+from geonode.config import PRESETS, Parameters
 from geonode.errors import ParameterError
-
-PRESET = ("inner", "metric", "decoders")
-"""Blocks that a preset may change."""
-
 
 LARGEST_YAML = 2**19
 """Largest number of characters of a file, and of its values with aliases expanded."""
@@ -58,63 +54,63 @@ def _refuse_expanded(value: Any) -> None:
 
 
 def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Parameters:
-    """Read and check a parameter file.
+    """Read and check a parameter file; keys that it lacks have their defaults.
 
     Args:
-        path: a YAML file with every key of `Parameters`.
+        path: a YAML file.
         overrides: values by dotted key, such as `{"decoders.epochs": 10}`, that replace those of
             the file and of its preset.
 
     Raises:
-        ParameterError: the file is missing or no YAML mapping, a key is unknown or missing, or a
-            value is of the wrong type or out of range; the message names file, key, what was
-            found and what was expected.
+        ParameterError: the file is missing or no YAML mapping, a key is unknown, or a value is of
+            the wrong type or out of range; the message names file, key, what was found and what
+            was expected.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        content = parse_yaml(text)
+        content = parse_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ParameterError(str(path), "file", str(error), "a readable YAML file") from error
     except YAMLError as error:
         raise ParameterError(str(path), "file", " ".join(str(error).split()), "YAML") from error
     if not isinstance(content, dict):
         raise ParameterError(str(path), "file", type(content).__name__, "a mapping of blocks")
-    given = overrides or {}
-    for key, value in (_preset(path, content, given) | given).items():
+    return _checked(content, str(path), overrides or {})
+
+
+def default_parameters(overrides: dict[str, Any]) -> Parameters:
+    """The defaults of the package, with some values replaced.
+
+    Args:
+        overrides: as of `read_parameters`; `preset` is one of them.
+
+    Raises:
+        ParameterError: a value is of the wrong type or out of range.
+    """
+    return _checked({}, "command line", overrides)
+
+
+def _checked(content: dict[str, Any], source: str, overrides: dict[str, Any]) -> Parameters:
+    """Parameters of a mapping, where those of its preset and then `overrides` replace others."""
+    preset = overrides.get("preset", content.get("preset", "standard"))
+    chosen = PRESETS.get(preset, {}) if isinstance(preset, str) else {}
+    for key, value in (chosen | overrides).items():
         *blocks, last = key.split(".")
         node = content
         for block in blocks:
             node = node.setdefault(block, {})
             if not isinstance(node, dict):
-                raise ParameterError(str(path), block, node, "a mapping of parameters")
+                raise ParameterError(source, block, node, "a mapping of parameters")
         node[last] = value
     try:
         return Parameters.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "file"
-        expected = first["msg"].removeprefix("Value error, ")
-        found: Any = "nothing" if first["type"] == "missing" else first["input"]
+        expected, found = first["msg"].removeprefix("Value error, "), first["input"]
         if first["type"] == "extra_forbidden":
             expected = "no such key"
         if first["type"] == "value_error":  # values of a block that contradict each other
             found = {name: value for name, value in found.items() if name in expected}
-        whole, parts = f"{key}.", [f"{override}." for override in given]
+        whole, parts = f"{key}.", [f"{override}." for override in overrides]
         by_hand = any(whole.startswith(part) or part.startswith(whole) for part in parts)
-        source = "command line" if by_hand else str(path)
-        raise ParameterError(source, key, found, expected) from error
-
-
-def _preset(path: Path, content: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Values of the requested preset by dotted key."""
-    presets, name = content.get("presets"), given.get("preset", content.get("preset"))
-    if not isinstance(presets, dict) or not isinstance(name, str):
-        return {}  # reported by the validation of the whole file
-    if not isinstance(presets.get(name), dict):
-        source = "command line" if "preset" in given else str(path)
-        raise ParameterError(source, "preset", name, f"one of {', '.join(map(str, presets))}")
-    for key in presets[name]:
-        if str(key).split(".")[0] not in PRESET:
-            expected = f"parameters of {', '.join(PRESET)}"
-            raise ParameterError(str(path), f"presets.{name}", key, expected)
-    return presets[name]
+        raise ParameterError("command line" if by_hand else source, key, found, expected) from error

@@ -8,7 +8,7 @@ SIMULATED_LEVELS = (4, 5, 6, 8, 12)
 SEED = 2000  # of the simulated series, different from those behind the prior
 
 
-@stage("ablation", also=("memory_mb",), reads=("spectra", "inner", "metric", "decoders"))
+@stage("ablation", also=("memory_mb",))
 def app(parameters: Parameters) -> str:
     """Score posterior, blend and published method, whole and in parts, on every series."""
     from functools import partial

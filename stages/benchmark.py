@@ -16,11 +16,7 @@ if TYPE_CHECKING:
     from geonode.storage.record import Record
 
 
-@stage(
-    "benchmark",
-    also=("memory_mb",),
-    reads=("metric", "christoffel", "geodesics", "decoders"),
-)
+@stage("benchmark", also=("memory_mb",))
 def app(parameters: Parameters) -> str:
     """Compare the stages, and the work of the publication, with the sequential method."""
     from benchmarks.performance.benchmark import Kernels

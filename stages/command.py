@@ -30,16 +30,13 @@ from stages.paths import CHECKPOINTS, DEVICE, PARAMETERS, PIPELINE, RECORDS
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
 
-BLOCKS: dict[str, tuple[str, ...]] = {}
-"""Keys of params.yaml that a stage reads, by stage: of those that were imported."""
-
 PROFILES = Path("profile")  # a file for every stage
 
 _LOG = logging.getLogger("geonode.stages")
 
 
 def stage(
-    *blocks: str, also: tuple[str, ...] = (), reads: tuple[str, ...] = ()
+    *blocks: str, also: tuple[str, ...] = ()
 ) -> Callable[[Callable[[Parameters], str]], typer.Typer]:
     """Decorator that turns a stage into a command.
 
@@ -47,12 +44,10 @@ def stage(
         blocks: keys of params.yaml whose parameters become options. The options of a single block
             are named without the block.
         also: further keys, whose options are named in full.
-        reads: further keys, without options.
     """
 
     def decorate(run: Callable[[Parameters], str]) -> typer.Typer:
         stage_name = Path(inspect.getfile(run)).stem
-        BLOCKS[stage_name] = (*blocks, *also, *reads)
         options = {
             "_".join(path[1:] if len(blocks) == 1 and path[0] in blocks else path): (path, field)
             for path, field in _leaves(Parameters, ())

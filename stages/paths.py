@@ -3,7 +3,6 @@
 from pathlib import Path
 
 PARAMETERS = Path("params.yaml")
-DECLARED = Path("dvc.yaml")
 
 DATA = Path("data")
 
@@ -17,7 +16,6 @@ DECODERS = Path("data/decoders.safetensors")
 CHECKPOINTS = Path("data/checkpoints")  # of unfinished trainings
 SHARED = Path("data/shared")  # between the processes of a running stage
 
-INPUTS = Path("data/inputs")  # code and parameters of every stage, NAME.json each
 RECORDS = Path("data/records")  # resources used by the stages of the pipeline, NAME.json each
 
 METRICS = Path("metrics")
@@ -34,6 +32,3 @@ PIPELINE = (
     "validate",
 )
 """Stages whose time counts as that of the pipeline, in order."""
-
-STAGES = (*PIPELINE[1:], "summary", "report", "ablation", "benchmark")
-"""The stages whose code and parameters `probe` writes down: all others."""

@@ -7,7 +7,7 @@ from stages.command import progress, stage
 from stages.paths import CHRISTOFFEL, GEODESICS, METRICS, PLOTS, SPECTRA
 
 
-@stage(reads=("spectra",))
+@stage()
 def app(parameters: Parameters) -> str:
     """Write one self-contained page of figures and scores, and draw the left-out levels."""
     from geonode.report.page import page

@@ -1,6 +1,6 @@
 """Score the leave-one-out predictions against the measured spectra and the classical baselines."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from geonode.config import Parameters
 from stages.command import progress, stage
@@ -40,19 +40,18 @@ def app(parameters: Parameters) -> str:
         baselines = Comparison.of(series, report)
     with progress("estimating left-out concentrations", len(levels)) as report:
         estimated = estimate_left_out(series, report)
-    write_metrics(
-        METRICS / "validate.json",
-        {
-            **scores,
-            "bands": band_scores(series.axis, levels, measured, predicted, bands),
-            **baselines.summary(scores["rmse"]),
-            "coverage": held,
-            "coverage90": held["90"]["all"] if held else None,
-            "estimation": estimated.summary(),
-            "calibrations": calibration_scores(series),
-            "published_method": _published(series, blend, features),
-        },
-    )
+    found = {
+        **scores,
+        "bands": band_scores(series.axis, levels, measured, predicted, bands),
+        **baselines.summary(scores["rmse"]),
+        "coverage": held,
+        "coverage90": held["90"]["all"] if held else None,
+        "estimation": estimated.summary(),
+        "calibrations": calibration_scores(series),
+        "published_method": _published(series, blend, features),
+    }
+    write_metrics(METRICS / "validate.json", found)
+    write_metrics(METRICS / "summary.json", _summary(found))
     write_text(PLOTS / "predictions.csv", predictions_csv(series, prediction))
     write_text(PLOTS / "posterior.csv", posterior_csv(estimated))
     write_text(PLOTS / "metric_posterior.csv", metric_csv(model))
@@ -75,6 +74,22 @@ def _published(
     spectra = blend.only("path").left_out(series, features).spectra
     scores = series_scores(series.axis, series.concentrations, series.signal, spectra)
     return {key: scores[key] for key in ("q2", "pooled_r2", "interior_pooled_r2", "rmse")}
+
+
+def _summary(found: dict[str, Any]) -> dict[str, float | None]:
+    """The few scores by which runs are compared: spectra, their 90% intervals, estimates."""
+    held = (found["coverage"] or {}).get("90", {})
+    estimated = found["estimation"]
+    return {
+        **{name: found[name] for name in ("q2", "pooled_r2", "interior_pooled_r2", "rmse")},
+        "best_baseline_rmse": found["best_baseline_rmse"],
+        "skill": found["skill"],
+        "coverage90_interior": held.get("interior"),
+        "coverage90_ends": held.get("ends"),
+        "concentration_error": estimated.get("median_error_of_range"),
+        "concentration_coverage90": estimated.get("coverage90"),
+        "pls_error": found["calibrations"]["pls"]["median_error_of_range"],
+    }
 
 
 if __name__ == "__main__":

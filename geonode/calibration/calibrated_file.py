@@ -12,7 +12,6 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit, limits
 from geonode.calibration.methods import folds_of, most_sensitive
 from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
-from geonode.defaults import default_parameters
 from geonode.errors import TrainingError
 from geonode.estimation.axis import on_axis, require_axis
 from geonode.estimation.curve import Curve
@@ -20,6 +19,7 @@ from geonode.estimation.model import SpectralModel
 from geonode.estimation.rows import fitted_model
 from geonode.estimation.tables import EstimateRow, estimated
 from geonode.learning.blend import Prediction
+from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
 from geonode.spectra.reading import Spectra, errors_naming, read_spectra

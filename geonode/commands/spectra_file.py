@@ -8,9 +8,8 @@ from ruamel.yaml.error import YAMLError
 
 from geonode.commands.common import AsJson, Overwrite, aligned, echo_json, note
 from geonode.config import SpectraParameters
-from geonode.defaults import default_parameters
 from geonode.errors import ParameterError
-from geonode.parameters_file import parse_yaml
+from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.progress import bar
 from geonode.terminal import tell
 

@@ -29,8 +29,8 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.learning.blend import Blend
 from geonode.spectra.series import Series
 from geonode.storage.atomic import remove, replacing
+from geonode.storage.inventory import size_of
 from geonode.storage.lineage import code_digest, read_seal
-from geonode.storage.pipeline import size_of
 
 VARIABLE = "GEONODE_CACHE"
 """Environment variable with the folder that the store is in; by default the user's cache."""

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from geonode.compute.device import resolve
 from geonode.config import Parameters
-from geonode.defaults import default_parameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.series_fit import fit_series
+from geonode.parameters_file import default_parameters
 from geonode.spectra.chart import Chart, ChartName
 from geonode.spectra.headers import wavelength
 from geonode.spectra.replicates import Replicates

@@ -1,133 +1,165 @@
-"""Inventory of the outputs of a pipeline: arrays, dimensions, sizes and state."""
+"""Artifacts of a folder: what they hold, whether they are intact, and whether they belong together.
 
-import csv
-import logging
-from dataclasses import dataclass, replace
+DVC says whether code, parameters or files have changed since they were recorded (`dvc status`), by
+size and time of a file. What is here reads every byte, and the seals that artifacts carry.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import NamedTuple
 
-from geonode.errors import ArtifactError, MissingArtifactError
-from geonode.storage.artifact import ArrayEntry, open_artifact
-from geonode.storage.document import read_document
-from geonode.storage.pipeline import Output, outputs, require_there, size_of
-from geonode.storage.seal import require_file
+from geonode.errors import ArtifactError, CorruptArtifactError
+from geonode.progress import Progress, silent
+from geonode.storage.artifact import ArrayEntry, damages, open_artifact
+from geonode.storage.lineage import read_seal, strangers
 
-OutputKind = Literal["arrays", "weights", "document", "table", "file"]
-
-_KINDS: dict[str, OutputKind] = {
-    ".zarr": "arrays",
-    ".safetensors": "weights",
-    ".json": "document",
-    ".csv": "table",
-}
-_LOG = logging.getLogger(__name__)
+KINDS = {".zarr": "Zarr group", ".safetensors": "weights (safetensors)"}
+"""Kinds of artifacts by the suffix of their names."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Output of a pipeline.
+    """Artifact of a folder.
 
     Attributes:
-        path: path relative to the folder of the pipeline.
-        kind: file format.
-        role: input of later stages, metrics or plot.
-        stage: stage that writes the output.
-        description: description of the stage.
-        state: state by the checksums of the output; `unsealed` if it has none.
-        reason: reason of damage, or what to do if absent.
-        dimensions: size of every named dimension; rows and columns of a table.
-        arrays: arrays of an intact output.
+        path: its path.
+        kind: one of `KINDS`.
+        damage: what is wrong with it; empty if it is intact.
+        arrays: its arrays; none of a damaged one.
         bytes_on_disk: size of all its files.
-        bytes_in_memory: size of all its arrays; None without arrays.
     """
 
-    path: str
-    kind: OutputKind
-    role: Literal["output", "metrics", "plot"]
-    stage: str
-    description: str
-    state: Literal["intact", "damaged", "absent", "unsealed"]
-    reason: str
-    dimensions: dict[str, int]
+    path: Path
+    kind: str
+    damage: str
     arrays: tuple[ArrayEntry, ...]
     bytes_on_disk: int
-    bytes_in_memory: int | None
 
     @property
-    def ratio(self) -> float | None:
-        """Compression ratio, memory over disk; None without arrays."""
-        return self.bytes_in_memory / self.bytes_on_disk if self.bytes_in_memory else None
+    def bytes_in_memory(self) -> int:
+        """Size of all its arrays."""
+        return sum(array.bytes_in_memory for array in self.arrays)
+
+    @property
+    def dimensions(self) -> dict[str, int]:
+        """Size of every named dimension."""
+        return {d: n for a in self.arrays for d, n in zip(a.dims, a.shape, strict=bool(a.dims))}
 
 
-def inventory(root: Path) -> list[Entry]:
-    """Outputs of a pipeline with verified checksums, in the order of `dvc.yaml`.
+class Problem(NamedTuple):
+    """Problem of an artifact.
 
-    Args:
-        root: folder of `dvc.yaml`.
+    Attributes:
+        path: its path.
+        array: name of the array, if the problem is in one.
+        message: one line: where, what, and what to do.
+    """
+
+    path: Path
+    array: str
+    message: str
+
+
+def artifacts(folder: Path) -> list[Path]:
+    """Paths of all artifacts of a folder, by name.
 
     Raises:
-        ArtifactError: there is no pipeline.
+        ArtifactError: there is no such folder, or no artifact in it.
     """
-    return [_entry(root / output.path, output) for output in outputs(root)]
+    found = sorted(path for suffix in KINDS for path in folder.glob(f"*{suffix}"))
+    if not found:
+        raise ArtifactError(
+            f"{folder}: found no {' and no '.join(KINDS)}, expected the folder of artifacts; give "
+            "it, or run `dvc repro` first"
+        )
+    return found
 
 
-def kind_of(output: Output) -> OutputKind:
-    """File format of an output; those that stages read are sealed, except tables."""
-    return _KINDS.get(Path(output.path).suffix, "file") if output.role == "output" else "file"
+def inventory(folder: Path) -> list[Entry]:
+    """Artifacts of a folder, with verified checksums.
+
+    Raises:
+        ArtifactError: there is none.
+    """
+    return [_entry(path) for path in artifacts(folder)]
 
 
-def _entry(path: Path, output: Output) -> Entry:
-    _LOG.debug("looking at %s", path)
-    kind = kind_of(output)
-    entry = Entry(
-        output.path,
-        kind,
-        output.role,
-        output.stage,
-        output.description,
-        state="intact",
-        reason="",
-        dimensions={},
-        arrays=(),
-        bytes_on_disk=size_of(path),
-        bytes_in_memory=None,
-    )
+def verify(folder: Path, report: Progress = silent) -> Iterator[Problem]:
+    """Read every byte of the artifacts of a folder, and yield what is wrong with them.
+
+    Checked are the checksums, that all numbers are finite, and that every artifact was made from
+    the others that are there now.
+
+    Args:
+        folder: folder of the artifacts.
+        report: called with the size of every artifact that was read.
+
+    Raises:
+        ArtifactError: there is none.
+    """
+    seals, paths = {}, artifacts(folder)
+    for path in paths:
+        problems = list(_contents(path))
+        yield from problems
+        if not problems:
+            seals[path] = read_seal(path)
+        report(size_of(path))
+    for path, seal in seals.items():
+        sources = [folder / name for name in seal.made_from]
+        for source in sources:
+            if source not in paths:
+                yield Problem(path, "", f"{path}: was made from {source}, which is not there")
+        for message in strangers(path, [one for one in sources if one in seals], seals):
+            yield Problem(path, "", message)
+
+
+def size_of(path: Path) -> int:
+    """Size of a file or of all files of a folder (bytes); 0 if there is nothing."""
     try:
-        require_there(path)
-        if kind == "arrays":
-            return _with_arrays(entry, *_arrays(path))
-        if kind == "weights":
-            return _with_arrays(entry, {}, _tensors(path))
-        if kind == "document":
-            read_document(path)
-            return entry
-        dimensions = _rows_and_columns(path) if kind == "table" else {}
-        return replace(entry, state="unsealed", dimensions=dimensions)
-    except MissingArtifactError as error:
-        return replace(entry, state="absent", reason=str(error))
+        files = path.rglob("*") if path.is_dir() else [path]
+        return sum(file.stat().st_size for file in files if file.is_file())
+    except OSError:  # reported when the files are read
+        return 0
+
+
+def _entry(path: Path) -> Entry:
+    kind, size = KINDS[path.suffix], size_of(path)
+    try:
+        if path.suffix == ".zarr":
+            artifact = open_artifact(path)
+            arrays = tuple(artifact.describe(name) for name in artifact.names)
+        else:
+            arrays = _tensors(path)
     except ArtifactError as error:
-        return replace(entry, state="damaged", reason=str(error))
+        return Entry(path, kind, str(error), (), size)
+    return Entry(path, kind, "", arrays, size)
 
 
-def _with_arrays(entry: Entry, dimensions: dict[str, int], arrays: tuple[ArrayEntry, ...]) -> Entry:
-    size = sum(array.bytes_in_memory for array in arrays)
-    return replace(entry, dimensions=dimensions, arrays=arrays, bytes_in_memory=size)
-
-
-def _arrays(path: Path) -> tuple[dict[str, int], tuple[ArrayEntry, ...]]:
-    """Sizes of the dimensions of an artifact, and its arrays."""
-    artifact = open_artifact(path)
-    dimensions: dict[str, int] = {}
-    arrays = tuple(artifact.describe(name) for name in artifact.names)
-    for array in arrays:
-        dimensions |= dict(zip(array.dims, array.shape, strict=True))
-    return dimensions, arrays
+def _contents(path: Path) -> Iterator[Problem]:
+    """Damage of an artifact by its own checksums, and its numbers that are not finite."""
+    try:
+        read_seal(path)
+        if path.suffix == ".safetensors":
+            _tensors(path)
+            return
+        damaged = list(damages(path))
+        yield from (Problem(path, error.array, str(error)) for error in damaged)
+        if damaged:
+            return
+        artifact = open_artifact(path)
+        for name in artifact.names:
+            if (index := artifact.first_not_finite(name)) is not None:
+                reason = f"holds NaN or infinity at index {index}, expected finite numbers"
+                yield Problem(path, name, str(CorruptArtifactError(path, reason, name)))
+    except ArtifactError as error:
+        array = error.array if isinstance(error, CorruptArtifactError) else ""
+        yield Problem(path, array, str(error))
 
 
 def _tensors(path: Path) -> tuple[ArrayEntry, ...]:
     from geonode.storage.weights import read_weights  # noqa: PLC0415 - imports torch
 
-    tensors, _ = read_weights(path)
     return tuple(
         ArrayEntry(
             name,
@@ -139,16 +171,5 @@ def _tensors(path: Path) -> tuple[ArrayEntry, ...]:
             bytes_on_disk=tensor.nbytes,
             bytes_in_memory=tensor.nbytes,
         )
-        for name, tensor in sorted(tensors.items())
+        for name, tensor in sorted(read_weights(path)[0].items())
     )
-
-
-def _rows_and_columns(path: Path) -> dict[str, int]:
-    """Size of a table without its header."""
-    try:
-        with require_file(path).open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream)
-            columns = len(next(reader, ()))
-            return {"row": sum(1 for _ in reader), "column": columns}
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ArtifactError(f"{path}: is no CSV of UTF-8 text: {error}") from error

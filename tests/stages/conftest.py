@@ -15,6 +15,7 @@ SMALL = {
     "time_points: 11": "time_points: 3",
     "sequential_wavelengths: 3": "sequential_wavelengths: 1",
     "repeats: 5": "repeats: 1",
+    "concentrations: data/concentrations.csv": "concentrations: null",
 }
 
 

@@ -31,7 +31,6 @@ STAGES = {
     "geodesics": ["tolerance", "time-points"],
     "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],
     "validate": ["bands"],
-    "summary": [],
     "report": [],
     "benchmark": ["sequential-wavelengths", "repeats"],
     "ablation": ["folder", "seeds"],
@@ -82,8 +81,7 @@ def test_unknown_key_in_the_file_is_named(run, project):
 def test_every_parameter_is_an_option_of_some_stage():
     fields = set(Parameters.model_json_schema()["properties"])
     blocks = {"device", "engine", "memory_mb", "precision", "inner", "preset", *STAGES}
-    blocks -= {"probe", "summary", "report"}
-    assert fields - {"presets"} == blocks  # these name values of the others
+    assert fields == blocks - {"probe", "report"}
     assert read_parameters(ROOT / "params.yaml").device == "auto"
 
 

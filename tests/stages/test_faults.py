@@ -15,14 +15,6 @@ from tests.stages.conftest import ROOT, assert_refused, small_parameters
 PIPELINE = ["probe", "generate", "spectra", "metric", "christoffel", "geodesics", "decoders"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def without_inputs():
-    """Without the inputs of stages, which DVC alone reads, and which take seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stages.probe.write_inputs", lambda _: None)
-        yield
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A folder in which all stages up to the decoders have run."""
@@ -209,14 +201,16 @@ def test_a_scheduler_without_dask_is_refused(run):
     assert_refused(run("geodesics", *given), "engine", "scheduler", "kind is dask")
 
 
-def test_probe_which_always_runs_says_what_fails_its_seal(damaged, run):
-    shutil.copy(ROOT / "dvc.yaml", damaged)
-    assert run("probe").stderr == ""
-    flip(damaged / "data/geodesics.zarr/features/c/0/0/0/0/0")
-    result = run("probe")
-    assert result.exit_code == 0
-    assert "data/geodesics.zarr, array 'features'" in result.stderr
-    assert "remove data/geodesics.zarr and run `dvc repro`" in result.stderr
+NAMED = "name,concentration\na,0\nb,10\nc,20\nd,40\n"
+
+
+def test_a_second_table_names_the_levels_unless_it_has_no_rows(damaged, run):
+    (damaged / "mine.csv").write_text(GOOD.replace("0,10,20,40", "a,b,c,d", 1), encoding="utf-8")
+    (damaged / "data/concentrations.csv").write_text("name,concentration\n", encoding="utf-8")
+    given = ("--source", "mine.csv", "--concentrations", "data/concentrations.csv")
+    assert_refused(run("spectra", *given), "mine.csv", "'a'")
+    (damaged / "data/concentrations.csv").write_text(NAMED, encoding="utf-8")
+    assert run("spectra", *given).stdout.startswith("4 levels")
 
 
 @pytest.mark.parametrize("stage", ["metric", "decoders"])

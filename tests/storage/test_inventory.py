@@ -1,85 +1,70 @@
+"""Contents and problems of artifacts, in a folder of three that belong together."""
+
+import random
 import shutil
 
-import numpy as np
+import pytest
 
-from geonode.storage.artifact import ArrayEntry
-from geonode.storage.inventory import inventory
-from tests.storage.damage import empty
-from tests.storage.pipelines import FEATURES, OUTPUTS, SLOPE
+from geonode.errors import ArtifactError
+from geonode.storage.inventory import inventory, size_of, verify
+from tests.storage.conftest import write_artifacts
+from tests.storage.damage import contents
 
-
-def entries(root):
-    return {entry.path: entry for entry in inventory(root)}
+NAMES = ["metric.safetensors", "solved.zarr", "spectra.zarr"]
 
 
-def test_every_output_is_listed_with_its_kind_and_state(made_once):
-    found = entries(made_once)
-    assert {path: entry.stage for path, entry in found.items()} == OUTPUTS
-    assert {path: (entry.kind, entry.state) for path, entry in found.items()} == {
-        "data/device.json": ("document", "intact"),
-        "metrics/env.json": ("file", "unsealed"),
-        "data/table.csv": ("table", "unsealed"),
-        "data/spectra.zarr": ("arrays", "intact"),
-        "metrics/plots/line.csv": ("file", "unsealed"),
-        "data/solved.zarr": ("arrays", "intact"),
-        "data/metric.safetensors": ("weights", "intact"),
-        "data/aside.bin": ("file", "unsealed"),
-    }
-    assert found["data/table.csv"].dimensions == {"row": 3, "column": 3}
-    assert found["data/aside.bin"].bytes_on_disk == 256
-    assert found["data/device.json"].ratio is None
-    assert not any(entry.reason for entry in found.values())
-    weights = found["data/metric.safetensors"]  # have shapes without names
-    assert [(a.name, a.dtype, a.shape, a.dims, a.bytes_on_disk) for a in weights.arrays] == [
-        ("bias", "float32", (2,), (), 8),
-        ("weight", "float32", (2, 3), (), 24),
+def found(folder):
+    return [(problem.path.name, problem.array) for problem in verify(folder)]
+
+
+def test_artifacts_are_listed_with_their_arrays(folder):
+    (folder / "other.csv").write_text("no artifact")
+    entries = {entry.path.name: entry for entry in inventory(folder)}
+    assert list(entries) == NAMES
+    solved, metric = entries["solved.zarr"], entries["metric.safetensors"]
+    assert [(a.name, a.shape, a.dims, a.units) for a in solved.arrays] == [
+        ("line", (6,), ("line",), "nm"),
+        ("square", (6,), ("line",), "1"),
     ]
-    assert weights.bytes_in_memory == 32
+    assert (solved.dimensions, solved.bytes_in_memory, solved.damage) == ({"line": 6}, 96, "")
+    assert solved.bytes_on_disk == sum(map(len, contents(folder / "solved.zarr").values()))
+    assert [(a.name, a.shape, a.dtype) for a in metric.arrays] == [("layer", (2, 3), "float32")]
+    assert size_of(folder / "absent") == 0
 
 
-def test_arrays_of_an_artifact(made_once):
-    found = entries(made_once)["data/solved.zarr"]
-    assert found.dimensions == {"member": 2, "node": 2, "wavelength": 3, "feature": 4}
-    arrays = {array.name: array for array in found.arrays}
-    assert list(arrays) == ["features", "position", "slope", "wavelength"]
-    dims = ("member", "wavelength", "feature")
-    mapped = FEATURES.nbytes + 4  # and its CRC-32C
-    assert arrays["features"] == ArrayEntry(
-        "features", "float64", (2, 3, 4), dims, "1", "features", mapped, FEATURES.nbytes
-    )
-    assert (arrays["wavelength"].units, arrays["wavelength"].dims) == ("nm", ("wavelength",))
-    blocks = [made_once / "data/solved.zarr/slope/c" / str(member) / "0/0" for member in (0, 1)]
-    assert arrays["slope"].bytes_on_disk == sum(block.stat().st_size for block in blocks)
-    size = FEATURES.nbytes + SLOPE.nbytes + np.zeros(2).nbytes + np.zeros(3).nbytes
-    assert found.bytes_in_memory == size
-    files = [file for file in (made_once / found.path).rglob("*") if file.is_file()]
-    assert found.bytes_on_disk == sum(len(file.read_bytes()) for file in files)
-    assert found.ratio == size / found.bytes_on_disk
+def test_what_belongs_together_has_no_problem_and_progress_is_its_size(folder):
+    done = []
+    assert list(verify(folder, done.append)) == []
+    assert sum(done) == size_of(folder)
 
 
-def test_what_is_absent_says_what_to_run(root):
-    for path in OUTPUTS:
-        shutil.rmtree(root / path) if (root / path).is_dir() else (root / path).unlink()
-    for path, entry in entries(root).items():
-        assert entry.state == "absent"
-        assert entry.reason.startswith(f"{root / path}: not found; run `dvc repro`")
-        assert (entry.bytes_on_disk, entry.arrays) == (0, ())
+def test_a_flipped_bit_is_found_in_every_file(folder):
+    choose = random.Random(0)
+    for name, before in contents(folder).items():
+        damaged = bytearray(before)
+        damaged[choose.randrange(len(damaged))] ^= 1 << choose.randrange(8)
+        (folder / name).write_bytes(damaged)
+        artifact, *inside = name.split("/")
+        array = inside[0] if len(inside) > 1 else ""
+        assert found(folder) == [(artifact, array)]
+        damages = {entry.path.name for entry in inventory(folder) if entry.damage}
+        assert damages == {artifact}
+        (folder / name).write_bytes(before)
 
 
-def test_what_is_damaged_says_where(root):
-    reasons = {
-        "data/solved.zarr": "array 'slope', chunk '1/0/0'",
-        "data/metric.safetensors": "checksum",
-        "data/device.json": "checksum",
-        "data/table.csv": "table.csv: is no CSV",
-    }
-    empty(root / "data/solved.zarr/slope/c/1/0/0")
-    empty(root / "data/metric.safetensors")
-    empty(root / "data/device.json")
-    (root / "data/table.csv").write_bytes(b"a,\xff\n")
-    found = entries(root)
-    damaged = {path: entry.reason for path, entry in found.items() if entry.state == "damaged"}
-    assert damaged.keys() == reasons.keys()
-    assert all(reasons[path] in reason for path, reason in damaged.items())
-    assert found["data/solved.zarr"].dimensions == {}
-    assert found["data/spectra.zarr"].state == "intact"
+def test_an_artifact_of_other_inputs_and_an_absent_input_are_found(folder, tmp_path):
+    other = write_artifacts(tmp_path / "other", scale=2.0)
+    shutil.copy2(other / "metric.safetensors", folder)
+    assert found(folder) == [("metric.safetensors", ""), ("solved.zarr", "")]
+    assert all("run `dvc repro`" in problem.message for problem in verify(folder))
+    (folder / "metric.safetensors").unlink()
+    (problem,) = verify(folder)
+    assert f"was made from {folder / 'metric.safetensors'}, which is not there" in problem.message
+
+
+@pytest.mark.parametrize("make", [lambda folder: None, lambda folder: folder.mkdir()])
+def test_a_folder_without_artifacts_is_refused(make, tmp_path):
+    make(tmp_path / "empty")
+    for look in (inventory, lambda folder: list(verify(folder))):
+        with pytest.raises(ArtifactError, match=r"empty: found no \.zarr and no \.safetensors"):
+            look(tmp_path / "empty")
