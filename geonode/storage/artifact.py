@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import EllipsisType
@@ -72,7 +71,6 @@ class Artifact:
     path: Path
     attributes: dict[str, Any]
     _chunks: dict[str, list[Path]] = field(repr=False)  # files of every array
-    _root: tuple[int, ...] | None = field(repr=False)  # identity, to notice a replacement
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,7 +81,7 @@ class Artifact:
         """Read a whole array, read-only: a mapped one is an np.memmap, a stored one decompressed.
 
         Raises:
-            ArtifactError: there is no such array, or the artifact was replaced.
+            ArtifactError: there is no such array.
             CorruptArtifactError: the array was damaged since the artifact was opened.
         """
         return self.read(name, ())
@@ -92,20 +90,19 @@ class Artifact:
         """Metadata of an array.
 
         Raises:
-            ArtifactError: there is no such array, or the artifact was replaced.
+            ArtifactError: there is no such array.
         """
-        with _unreplaced(self.path, self._root):
-            array = self._array(name)
-            return ArrayEntry(
-                name,
-                str(array.dtype),
-                array.shape,
-                tuple(array.metadata.dimension_names),  # type: ignore[union-attr, arg-type]
-                str(array.attrs["units"]),
-                str(array.attrs["long_name"]),
-                sum(file.stat().st_size for file in self._chunks[name]),
-                array.nbytes,
-            )
+        array = self._array(name)
+        return ArrayEntry(
+            name,
+            str(array.dtype),
+            array.shape,
+            tuple(array.metadata.dimension_names),  # type: ignore[union-attr, arg-type]
+            str(array.attrs["units"]),
+            str(array.attrs["long_name"]),
+            sum(file.stat().st_size for file in self._chunks[name]),
+            array.nbytes,
+        )
 
     def require_shape(self, name: str, shape: tuple[int, ...], of: str) -> None:
         """Refuse an artifact of other inputs, by the shape of an array.
@@ -132,11 +129,10 @@ class Artifact:
 
         Raises:
             IndexError: there is no such index.
-            ArtifactError: there is no such array, or the artifact was replaced.
+            ArtifactError: there is no such array.
             CorruptArtifactError: the array was damaged since the artifact was opened.
         """
-        with _unreplaced(self.path, self._root):
-            return self._select(name, (*index, ...))  # an array, even of one number
+        return self._select(name, (*index, ...))  # an array, even of one number
 
     def first_not_finite(self, name: str) -> tuple[int, ...] | None:
         """Index of the first NaN or infinity; None if all are finite. Memory is that of a chunk.
@@ -209,48 +205,21 @@ def open_artifact(path: Path) -> Artifact:
         MissingArtifactError: there is nothing at `path`.
         CorruptArtifactError: a file is damaged, missing, or does not belong to the artifact; the
             error names array and chunk.
-        ArtifactError: the operating system refuses, or the artifact was replaced meanwhile.
+        ArtifactError: the operating system refuses.
     """
-    root = _root_of(path)
-    with _unreplaced(path, root):
-        for error in damages(path):
-            raise error
-        attributes = read_attributes(path)
-        del attributes["checksum"]
-        checksums = attributes.pop("files")
-        chunks: dict[str, list[Path]] = {}
-        for file in sorted(checksums):
-            name, chunk = array_and_chunk(file)
-            chunks.setdefault(name, []).extend([path / file] if chunk else [])
-        artifact = Artifact(path, attributes, chunks, root)
-        for name in artifact.names:
-            artifact._check(name)
-        return artifact
-
-
-def _root_of(path: Path) -> tuple[int, ...] | None:
-    """Identity of the artifact at a path, which changes with a replacement; None without one."""
-    try:
-        about = (path / ROOT).stat()
-    except OSError:
-        return None
-    return about.st_dev, about.st_ino, about.st_mtime_ns
-
-
-@contextmanager
-def _unreplaced(path: Path, root: tuple[int, ...] | None) -> Iterator[None]:
-    """Context in which a replacement of the artifact raises an error at the end."""
-    failed: Exception | None = None
-    try:
-        yield
-    except Exception as error:
-        failed = error
-    if _root_of(path) != root:
-        raise ArtifactError(
-            f"{path}: was replaced by another since it was opened; run this again"
-        ) from failed
-    if failed is not None:
-        raise failed
+    for error in damages(path):
+        raise error
+    attributes = read_attributes(path)
+    del attributes["checksum"]
+    checksums = attributes.pop("files")
+    chunks: dict[str, list[Path]] = {}
+    for file in sorted(checksums):
+        name, chunk = array_and_chunk(file)
+        chunks.setdefault(name, []).extend([path / file] if chunk else [])
+    artifact = Artifact(path, attributes, chunks)
+    for name in artifact.names:
+        artifact._check(name)
+    return artifact
 
 
 def damages(path: Path) -> Iterator[CorruptArtifactError]:

@@ -68,41 +68,21 @@ def test_files_of_the_user_beside_a_path_are_left_alone(tmp_path, write):
     assert {kept[f"{name}/thesis"] for name in names} == {b"mine"}
 
 
-@pytest.mark.parametrize(
-    "there",
-    [
-        {"": "mine"},
-        {"new/thesis": "mine"},
-        {"new/thesis": "mine", "lock": "mine"},
-        {"new/thesis": "mine", "lock": ""},
-        {"lock": None},  # a link to a file of the user
-    ],
-)
-def test_a_scratch_folder_that_is_not_proven_ours_is_not_touched(tmp_path, there):
-    path = tmp_path / "a"
-    write_bytes(path, b"old")
-    (tmp_path / "mine").write_text("mine")
-    for name, text in there.items():
-        file = tmp_path / ".a.geonode" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.symlink_to(tmp_path / "mine") if text is None else file.write_text(text)
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_scratch_folder_with_files_of_others_is_not_touched(tmp_path, linked):
+    write_bytes(tmp_path / "a", b"old")
+    own, mine = tmp_path / ".a.geonode", tmp_path / "mine"
+    if linked:
+        left_behind(tmp_path / "real", new="half")
+        own.symlink_to(tmp_path / ".real.geonode")
+    else:
+        (mine / "new").mkdir(parents=True)
+        (mine / "thesis").write_text("mine")
+        mine.rename(own)
     before = contents(tmp_path)
-    with pytest.raises(
-        ArtifactError, match=r"\.a\.geonode: found something not made by geonode, .*a$"
-    ):
-        write_bytes(path, b"new")
+    with pytest.raises(ArtifactError, match=r"\.a\.geonode: found something not made by geonode"):
+        write_bytes(tmp_path / "a", b"new")
     assert contents(tmp_path) == before
-
-
-def test_a_pipe_is_no_lock_and_a_linked_folder_not_followed(tmp_path):
-    (tmp_path / ".a.geonode").mkdir()
-    os.mkfifo(tmp_path / ".a.geonode/lock")
-    left_behind(tmp_path / "real", new="half")
-    (tmp_path / ".b.geonode").symlink_to(tmp_path / ".real.geonode")
-    for name in "ab":
-        with pytest.raises(ArtifactError, match="found something not made by geonode"):
-            write_file(tmp_path / name)
-    assert contents(tmp_path / ".real.geonode") == {"lock": b"geonode 1", "new/file": b"half"}
 
 
 def test_a_new_folder_that_cannot_move_in_lets_the_old_one_back(tmp_path, monkeypatch):
@@ -139,9 +119,9 @@ def test_a_file_never_replaces_a_folder_nor_a_folder_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("number", "part"),
     [
-        (errno.ENOSPC, r"found 12,345 bytes free in {folder}, expected more; make room"),
-        (errno.EDQUOT, r"found 12,345 bytes free in {folder}, expected more; make room"),
-        (errno.EFBIG, r"a file may have 1,000 bytes, expected more; raise `ulimit -f`"),
+        (errno.ENOSPC, r"found 12,345 bytes free in {folder}; make room and run"),
+        (errno.EDQUOT, r"found 12,345 bytes free in {folder}; make room and run"),
+        (errno.EFBIG, r"raise `ulimit -f`"),
         (errno.EACCES, r"make {folder} writable"),
         (errno.EROFS, r"make {folder} writable"),
         (errno.EIO, r"{folder}/file: cannot be written: .* Input/output error"),
@@ -155,7 +135,6 @@ def test_what_the_system_refuses_says_what_to_do(tmp_path, monkeypatch, call, nu
     write_file(tmp_path / "file", "old")
     usage = type("Usage", (), {"free": 12_345})
     monkeypatch.setattr(atomic.shutil, "disk_usage", {tmp_path: usage}.__getitem__)
-    monkeypatch.setattr(atomic.resource, "getrlimit", lambda _: (1000, 1000))
     monkeypatch.setattr(atomic.Path if call == "mkdir" else os, call, fail)
     with pytest.raises(ArtifactError, match=part.format(folder=tmp_path)):
         write_file(tmp_path / "file", "new")
@@ -181,7 +160,7 @@ def test_a_second_writer_is_told_and_a_killed_one_holds_nothing(tmp_path):
     write_bytes(path, b"old")
     with subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE) as holder:
         assert holder.stdout.read(7) == b"writing"
-        with pytest.raises(ArtifactError, match=rf"being written by another .*\({holder.pid}\)"):
+        with pytest.raises(ArtifactError, match=r"being written by another process"):
             write_bytes(path, b"new")
         holder.kill()
     assert path.read_bytes() == b"old"
@@ -192,27 +171,11 @@ def test_a_second_writer_is_told_and_a_killed_one_holds_nothing(tmp_path):
 
 def test_a_thread_is_told_as_well_and_a_lock_ends_with_an_error(tmp_path):
     with pytest.raises(ZeroDivisionError), file_lock(tmp_path / "file"):
-        with pytest.raises(ArtifactError, match=rf"another process \({os.getpid()}\)"):
+        with pytest.raises(ArtifactError, match="another process"):
             write_bytes(tmp_path / "file", b"")
         raise ZeroDivisionError
     write_bytes(tmp_path / "file", b"new")
     assert contents(tmp_path) == {"file": b"new"}
-
-
-def test_a_lock_whose_file_was_removed_meanwhile_is_taken_again(tmp_path, monkeypatch):
-    lock, taken = tmp_path / ".file.geonode/lock", []
-    take = fcntl.flock
-
-    def removed(*arguments):
-        take(*arguments)
-        taken.append(arguments)
-        if len(taken) == 1:
-            lock.unlink()
-
-    monkeypatch.setattr(fcntl, "flock", removed)
-    with file_lock(tmp_path / "file"):
-        assert len(taken) == 2
-        assert lock.read_text(encoding="utf-8") == f"geonode {os.getpid()}"
 
 
 def test_a_disk_without_locks_is_written_with_a_warning(tmp_path, monkeypatch, caplog):
