@@ -13,13 +13,12 @@ from geonode.config import PRESETS
 from geonode.parameters_file import parse_yaml
 
 ROOT = Path(__file__).parents[1]
+LONGEST_FUNCTION, LONGEST_FILE = 80, 500  # lines
 
 
-def files(folder):
-    return [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / folder).rglob("*.py"))]
-
-
-LIBRARY, STAGES, TESTS = files("geonode"), files("stages"), files("tests")
+def files(*folders):
+    found = (path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
+    return [path.relative_to(ROOT).as_posix() for path in found]
 
 
 @cache
@@ -27,64 +26,31 @@ def tree(file):
     return ast.parse((ROOT / file).read_text(encoding="utf-8"), file)
 
 
-def imports(file):
-    """Modules that a file imports anywhere, and the modules that names are imported from."""
-    for node in ast.walk(tree(file)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}:{node.lineno}: relative import"
-            found = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from (name if module_file(name) else node.module for name in found)
-
-
-def module_file(module):
-    """File of a module of the project, None for any other."""
-    path = module.replace(".", "/")
-    candidates = (f"{path}.py", f"{path}/__init__.py")
-    return next((file for file in candidates if (ROOT / file).is_file()), None)
-
-
 def functions(file):
     return [node for node in ast.walk(tree(file)) if isinstance(node, ast.FunctionDef)]
 
 
-# what is imported where
-
-
-@pytest.mark.parametrize("file", LIBRARY)
-def test_one_module_knows_of_clusters(file):
-    found = {module.split(".")[0] for module in imports(file)}
-    assert bool({"dask", "distributed"} & found) == (file == "geonode/compute/cluster.py")
-
-
-@pytest.mark.parametrize("file", LIBRARY)
-def test_matplotlib_is_for_figures_alone(file):
-    found = {module.split(".")[0] for module in imports(file)}
-    assert "matplotlib" not in found or file.startswith("geonode/report/png_")
-
-
-ALONE = ("cli", "config", "errors", "parameters_file", "progress", "terminal")
-STORED = ("artifact", "document", "seal", "atomic")
-WITHOUT_TORCH = [
-    *(file for file in LIBRARY if file.startswith(("geonode/spectra/", "geonode/commands/"))),
-    *(f"geonode/{name}.py" for name in ALONE),
-    *(f"geonode/storage/{name}.py" for name in STORED),
-]
+def test_functions_fit_on_a_screen_and_files_are_short():
+    long = []
+    for file in files("geonode", "stages", "benchmarks"):
+        sizes = [(f.name, f.end_lineno - f.lineno + 1, LONGEST_FUNCTION) for f in functions(file)]
+        sizes.append(("", len((ROOT / file).read_text("utf-8").splitlines()), LONGEST_FILE))
+        long += [f"{file} {name}: {size} lines" for name, size, most in sizes if size > most]
+    assert not long
 
 
 def test_what_needs_no_tensors_starts_without_torch():
-    modules = [file.removesuffix(".py").replace("/", ".") for file in WITHOUT_TORCH]
-    commands = [file.removesuffix(".py").replace("/", ".") for file in STAGES]
+    ground = [f"geonode/{name}.py" for name in ("cli", "config", "errors", "progress", "terminal")]
+    chosen = [*files("geonode/spectra", "geonode/commands", "stages"), *ground]
+    modules = [file.removesuffix(".py").replace("/", ".") for file in chosen]
     code = (
-        f"import sys, {', '.join(modules + commands)}\n"
+        f"import sys, {', '.join(modules)}\n"
         "print(sorted({'torch', 'matplotlib', 'sklearn', 'scipy'} & set(sys.modules)))"
     )
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == "[]"
-    assert len(WITHOUT_TORCH) >= 12
 
 
 # shapes
@@ -121,17 +87,17 @@ def public_functions(node, public=True):
             yield child
 
 
-@pytest.mark.parametrize("file", LIBRARY)
-def test_arrays_of_public_functions_have_shapes(file):
+def test_arrays_of_public_functions_have_shapes():
     bare = []
-    for function in public_functions(tree(file)):
-        arguments = function.args
-        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        every += [extra for extra in (arguments.vararg, arguments.kwarg) if extra]
-        for annotation in [function.returns, *(argument.annotation for argument in every)]:
-            if annotation is not None and any(arrays_without_shape(annotation)):
-                bare.append(f"{file}:{function.lineno}: {function.name}: {ast.unparse(annotation)}")
-    assert not bare, "\n".join(bare)
+    for file in files("geonode"):
+        for function in public_functions(tree(file)):
+            arguments = function.args
+            every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+            every += [extra for extra in (arguments.vararg, arguments.kwarg) if extra]
+            for annotation in [function.returns, *(argument.annotation for argument in every)]:
+                if annotation is not None and any(arrays_without_shape(annotation)):
+                    bare.append(f"{file}:{function.lineno}: {ast.unparse(annotation)}")
+    assert not bare
 
 
 @pytest.mark.parametrize(
@@ -153,43 +119,7 @@ def test_the_rule_about_shapes_can_tell(annotation, bare):
     assert len(list(arrays_without_shape(ast.parse(annotation, mode="eval").body))) == bare
 
 
-# habits
-
-
-@pytest.mark.parametrize("file", LIBRARY)
-def test_the_library_does_not_print_and_runs_no_data(file):
-    for node in ast.walk(tree(file)):
-        if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            assert called not in {
-                "print",
-                "eval",
-                "exec",
-                "torch.load",
-                "torch.save",
-                "breakpoint",
-            }, f"{file}:{node.lineno}: {called}"
-    assert not {"pickle", "joblib", "dill"} & {module.split(".")[0] for module in imports(file)}
-
-
-@pytest.mark.parametrize("file", LIBRARY + STAGES)
-def test_the_project_knows_no_parameter_file_but_in_its_commands(file):
-    text = {
-        node.value
-        for node in ast.walk(tree(file))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    assert ("params.yaml" in text) == (file in {"stages/paths.py", "geonode/commands/common.py"})
-
-
-LONGEST_FUNCTION = 80  # lines, signature and docstring included
-
-
-@pytest.mark.parametrize("file", LIBRARY + STAGES)
-def test_functions_fit_on_a_screen(file):
-    for function in functions(file):
-        lines = function.end_lineno - function.lineno + 1
-        assert lines <= LONGEST_FUNCTION, f"{file}:{function.lineno}: {function.name}: {lines}"
+# tests
 
 
 def can_fail(function, helpers=frozenset()):
@@ -204,27 +134,15 @@ def can_fail(function, helpers=frozenset()):
     return False
 
 
-@cache
-def helpers():
-    """Functions of the tests that fail for those that call them."""
-    return {
-        function.name
-        for file in TESTS
-        for function in functions(file)
-        if not function.name.startswith("test_") and can_fail(function)
-    }
-
-
-@pytest.mark.parametrize("file", TESTS)
-def test_every_test_can_fail(file):
-    for function in functions(file):
-        if function.name.startswith("test_"):
-            assert can_fail(function, helpers()), f"{file}:{function.lineno}: {function.name}"
-
-
-@pytest.mark.parametrize("file", [file for file in TESTS if Path(file).name.startswith("test_")])
-def test_test_files_mirror_the_package(file):
-    assert (ROOT / file).parent.joinpath("__init__.py").is_file()
+def test_every_test_can_fail():
+    every = [(file, function) for file in files("tests") for function in functions(file)]
+    helpers = {f.name for _, f in every if not f.name.startswith("test_") and can_fail(f)}
+    idle = [
+        f"{file}:{function.lineno}: {function.name}"
+        for file, function in every
+        if function.name.startswith("test_") and not can_fail(function, helpers)
+    ]
+    assert not idle
 
 
 # the pipeline
@@ -275,7 +193,7 @@ def test_stages_depend_on_the_parameters_that_they_read(name):
 
 
 def test_every_script_is_a_stage_or_run_by_hand():
-    scripts = {Path(file).stem for file in STAGES} - {"__init__", "command", "paths"}
+    scripts = {Path(file).stem for file in files("stages")} - {"__init__", "command", "paths"}
     assert scripts - BY_HAND == set(PIPELINE)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert all(f"python -m stages.{name}" in makefile for name in BY_HAND)
