@@ -24,13 +24,11 @@ from geonode.errors import GeonodeError, ParameterError
 from geonode.garbage import collect_seldom
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.progress import bar as progress  # noqa: F401 - for the stages
-from geonode.terminal import Level, logged, refuse, remark, tell
+from geonode.terminal import Level, logged, refuse, tell
 from stages.paths import CHECKPOINTS, DEVICE, PARAMETERS, PIPELINE, RECORDS
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
-
-PROFILES = Path("profile")  # a file for every stage
 
 _LOG = logging.getLogger("geonode.stages")
 
@@ -54,7 +52,7 @@ def stage(
             if path[0] in (*blocks, *also)
         }
 
-        def command(params: Path, log_level: Level, profile: bool, **given: str | None) -> None:
+        def command(params: Path, log_level: Level, **given: str | None) -> None:
             collect_seldom()
             try:
                 overrides = {
@@ -65,8 +63,7 @@ def stage(
                 parameters = read_parameters(params, overrides)
                 with (
                     logged(log_level),
-                    _recorded(stage_name, parameters, profile),
-                    _profiled(stage_name) if profile else nullcontext(),
+                    _recorded(stage_name, parameters),
                     _logged(stage_name, overrides),
                 ):
                     summary = run(parameters)
@@ -110,15 +107,9 @@ def _signature(options: dict[str, tuple[tuple[str, ...], FieldInfo]]) -> inspect
         help="Messages on stderr: info, what is run and for how long; debug, also the resources "
         "used.",
     )
-    recorded = typer.Option(
-        "--profile",
-        help=f"Write the time by torch operation to {PROFILES}/, of this process and not of others "
-        "that it starts.",
-    )
     shared = [
         keyword("params", default=PARAMETERS, annotation=Annotated[Path, file]),
         keyword("log_level", default="warning", annotation=Annotated[Level, level]),
-        keyword("profile", default=False, annotation=Annotated[bool, recorded]),
     ]
     own = [
         keyword(
@@ -155,23 +146,15 @@ def _logged(stage_name: str, overrides: dict[str, Any]) -> Iterator[None]:
         _LOG.info("%s %s after %.2f s", stage_name, ended, time.perf_counter() - began)
 
 
-def _recorded(
-    stage_name: str, parameters: Parameters, profile: bool
-) -> AbstractContextManager[None]:
+def _recorded(stage_name: str, parameters: Parameters) -> AbstractContextManager[None]:
     """Record the resources of a stage of the pipeline, and whether it resumed from checkpoints."""
     if stage_name not in PIPELINE:
         return nullcontext()
     from geonode.storage.record import recorded  # it imports NumPy
 
-    whole = not profile and not (CHECKPOINTS / stage_name).exists()
+    whole = not (CHECKPOINTS / stage_name).exists()
     engine = parameters.engine.model_dump(mode="json")
     return recorded(RECORDS / f"{stage_name}.json", engine, whole=whole)
-
-
-def _profiled(stage_name: str) -> AbstractContextManager[None]:
-    from geonode.storage.profile import profiled  # it imports torch
-
-    return profiled(PROFILES / f"{stage_name}.json.gz", remark)
 
 
 def _leaves(

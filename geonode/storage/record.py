@@ -31,7 +31,7 @@ class Record:
         seconds: from the start of the process to the end of its work.
         peak_mb: largest resident memory, with that of workers; None except on Linux.
         device_peak_mb: largest memory allocated by torch on a CUDA device; None without one.
-        whole: whether all work was done in this run, without a profile.
+        whole: whether all work was done in this run.
         conditions: machine and engine.
     """
 
@@ -70,7 +70,7 @@ def recorded(path: Path, engine: dict[str, Any], *, whole: bool) -> Iterator[Non
     Args:
         path: path of the record.
         engine: the block `engine` of the parameters.
-        whole: whether the body does all of its work anew, without a profile.
+        whole: whether the body does all of its work anew.
     """
     yield
     peak = resident_memory().peak

@@ -8,11 +8,9 @@ import torch
 from typer.testing import CliRunner
 
 from geonode.config import Parameters
-from geonode.errors import GeonodeError
 from geonode.parameters_file import read_parameters
 from stages.command import progress, stage
 from tests.stages.conftest import ROOT, assert_refused
-from tests.storage.test_profile import events
 
 STAGES = {
     "probe": ["device", "precision-training", "precision-geometry"],
@@ -42,7 +40,7 @@ def test_help_lists_the_parameters_of_the_stage(name, run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     result = run(name, "--help")
     assert result.exit_code == 0
-    for option in ["params", "log-level", "profile", *STAGES[name]]:
+    for option in ["params", "log-level", *STAGES[name]]:
         assert f"--{option} " in result.stdout
 
 
@@ -115,7 +113,7 @@ def test_an_absent_device_is_refused(run, monkeypatch):
     assert not Path("data/device.json").exists()
 
 
-# the log and the profile; NAME is the file a stage is in: this one
+# the log; NAME is the file a stage is in: this one
 
 NAME = Path(__file__).stem
 
@@ -138,49 +136,7 @@ def call(fails=None, options=()):
     return CliRunner().invoke(app, options)
 
 
-def outputs(folder):
-    return {
-        file.relative_to(folder): file.read_bytes()
-        for top in ("data", "metrics")
-        for file in (folder / top).rglob("*")
-        if file.is_file() and file.parent.name != "records"  # how long stages took
-    }
-
-
-@pytest.mark.slow
-def test_a_profile_changes_no_byte_of_what_a_stage_writes(run, project):
-    for name in ("probe", "generate", "spectra", "metric"):
-        assert run(name).exit_code == 0
-    before = outputs(project)
-    result = run("metric", "--profile")
-    assert (result.exit_code, result.stdout) == (0, run("metric").stdout)
-    assert outputs(project) == before
-    assert "profile/metric.json.gz" in result.stderr
-    # the learning is done in threads, and it alone differentiates
-    assert any("Backward" in name for name, _ in events(project / "profile/metric.json.gz"))
-
-
-def test_a_stage_that_fails_is_profiled_up_to_there_and_fails_as_before(project):
-    error = GeonodeError("half way")
-    plain = call(error)
-    assert_refused(plain, "error: half way")
-    result = call(error, ["--profile"])
-    assert (result.exit_code, result.stdout) == (2, "")
-    message, *others = result.stderr.splitlines()
-    assert others == plain.stderr.splitlines()
-    assert f"profile/{NAME}.json.gz" in message
-    names = [name for name, _ in events(project / f"profile/{NAME}.json.gz")]
-    assert names.count("aten::mm") == 3
-
-
-def test_what_nobody_expected_is_not_hidden_by_a_profile(project):
-    result = call(ZeroDivisionError(), ["--profile", "--log-level", "info"])
-    assert isinstance(result.exception, ZeroDivisionError)
-    assert f"geonode.stages: {NAME} failed after " in result.stderr
-    assert (project / f"profile/{NAME}.json.gz").exists()
-
-
-def test_nothing_is_profiled_or_said_unless_asked_for(project):
+def test_nothing_is_said_unless_asked_for(project):
     result = call()
     assert (result.exit_code, result.stdout, result.stderr) == (0, "0\n", "")
     assert [path.name for path in project.iterdir()] == ["params.yaml"]
