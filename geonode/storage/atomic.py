@@ -20,8 +20,9 @@ from geonode.errors import ArtifactError
 _LOCK, _NEW, _OLD, _KEPT = "lock", "new", "old", "kept"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
-_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of some network disks
-_NO_FLUSH = (errno.EINVAL, errno.EBADF)  # of some network disks, for a folder
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)  # of some network disks
+_NO_FLUSH = (errno.EINVAL, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS, errno.EIO)
+"""Answers of some network disks to the flush of a folder."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -46,10 +47,10 @@ def replacing(path: Path) -> Iterator[Path]:
         _remove(own / _OLD)
         yield temporary
         for file in (*temporary.rglob("*"), temporary):
-            _flush(file)  # so that a power cut leaves no empty ones
+            _flush(file)
         if temporary.is_dir() and path.is_dir():
             # No portable call exchanges two folders, so the old one is moved away first.
-            path.rename(own / _OLD)
+            _move(path, own / _OLD)
             try:
                 temporary.rename(path)
             except OSError:
@@ -161,7 +162,8 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        folder = next(parent for parent in path.absolute().parents if parent.exists())
+        refused = path if error.filename is None else Path(os.fsdecode(error.filename))
+        folder = next(parent for parent in refused.absolute().parents if parent.exists())
         advice = ""
         if error.errno in _FULL:
             free = shutil.disk_usage(folder).free
@@ -177,6 +179,17 @@ def _scratch_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.geonode")
 
 
+def _move(source: Path, target: Path) -> None:
+    """Move a folder; one of a lower layer of an overlay can only be copied."""
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.copytree(source, target, symlinks=True)
+        shutil.rmtree(source)
+
+
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -185,14 +198,15 @@ def _remove(path: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Flush a file, or the entries of a folder, to the disk where the operating system can."""
+    """Flush a file, or the entries of a folder if its disk can: they survive a power cut."""
     if path.is_dir() and sys.platform == "win32":
         return
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in _NO_FLUSH:
+        if error.errno not in _NO_FLUSH or not path.is_dir():
             raise
+        _LOG.warning("%s: its disk does not flush folders; a power cut may lose the last run", path)
     finally:
         os.close(descriptor)

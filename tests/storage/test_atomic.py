@@ -1,6 +1,7 @@
 import errno
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -178,11 +179,54 @@ def test_a_thread_is_told_as_well_and_a_lock_ends_with_an_error(tmp_path):
     assert contents(tmp_path) == {"file": b"new"}
 
 
-def test_a_disk_without_locks_is_written_with_a_warning(tmp_path, monkeypatch, caplog):
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EBADF])
+def test_a_disk_without_locks_is_written_with_a_warning(tmp_path, monkeypatch, caplog, number):
     def fail(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", fail)
     write_bytes(tmp_path / "file", b"new")
     assert contents(tmp_path) == {"file": b"new"}
     assert f"{tmp_path}/file: its disk has no locks" in caplog.text
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EIO])
+def test_a_disk_that_does_not_flush_folders_is_written_with_a_warning(
+    tmp_path, monkeypatch, caplog, number
+):
+    flush = os.fsync
+
+    def fail(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(number, os.strerror(number))
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    write_bytes(tmp_path / "file", b"new")
+    assert contents(tmp_path) == {"file": b"new"}
+    assert f"{tmp_path}: its disk does not flush folders" in caplog.text
+
+
+def test_a_folder_of_a_lower_layer_is_copied_aside(tmp_path, monkeypatch):
+    """Overlays of containers answer EXDEV to the renaming of folders of an image."""
+    write_folder(tmp_path / "folder", "old")
+    rename, seen = Path.rename, []
+
+    def cross(source, target):
+        if source == tmp_path / "folder":
+            seen.append(target)
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "rename", cross)
+    write_folder(tmp_path / "folder", "new")
+    assert contents(tmp_path) == {"folder/file": b"new"}
+    assert [target.name for target in seen] == ["old"]
+
+
+def test_a_full_disk_is_the_one_of_the_file_that_was_refused(tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    message = rf"free in {other}; make room"
+    with pytest.raises(ArtifactError, match=message), replacing(tmp_path / "file"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(other / "scratch"))
