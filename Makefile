@@ -8,6 +8,9 @@
 #             five minutes on a GPU and half an hour of calibration); look at make ablation before it is kept
 # make chaos: kill, fill and collide: what is lost (docs/reliability.md)
 # make scale: how time and memory grow with the number of geodesics (two minutes)
+# make mutants: small faults in every room, and the share that the tests notice (13 minutes)
+# make docs:  the documentation as a site in site/, without network; a warning is an error
+# make hooks: check every commit as `make lint` does, but for house rules (pre-commit)
 # make lint:  formatter, linter, type checker, layers (import-linter), house rules (docstrings, shapes)
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -15,7 +18,8 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: repro test test-all coverage ablation benchmark prior scale chaos lint clean
+.PHONY: repro test test-all coverage ablation benchmark prior scale chaos mutants \
+	docs hooks lint clean
 
 repro: .venv/installed
 	dvc repro
@@ -52,6 +56,15 @@ chaos: .venv/installed-test
 scale: .venv/installed-test
 	python -m benchmarks.scaling
 
+mutants: .venv/installed-habits
+	python -m benchmarks.mutants
+
+docs: .venv/installed-docs
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+
+hooks: .venv/installed-habits
+	pre-commit install
+
 lint: .venv/installed-test
 	ruff check .
 	ruff format --check .
@@ -69,4 +82,12 @@ clean:
 
 .venv/installed-test: .venv/installed
 	$(INSTALL) -e ".[test]"
+	touch $@
+
+.venv/installed-habits: .venv/installed
+	$(INSTALL) -e ".[habits]"
+	touch $@
+
+.venv/installed-docs: .venv/installed
+	$(INSTALL) -e ".[docs]"
 	touch $@
