@@ -14,6 +14,17 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "data/examples/README.md"]
 OTHERS = ["LICENSE", "docs/*.md", "metrics/plots/*.png", "examples/*.ipynb"]
+ROOMS = {
+    f"docs/rooms/{path.parent.name}.md": path.parent.name
+    for path in sorted(ROOT.glob("geonode/*/__init__.py"))
+}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List the pages of the rooms after that of the interface."""
+    for part in config.nav:
+        part.get("Python", []).extend(ROOMS)
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -24,10 +35,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for notebook in ROOT.glob("examples/*.ipynb"):
         page = notebook.relative_to(ROOT).with_suffix(".md")
         found.append(File.generated(config, str(page), content=as_page(notebook)))
-    for room in sorted(ROOT.glob("geonode/*/__init__.py")):
-        name = room.parent.name
+    for page, name in ROOMS.items():
         text = f"# {name}\n\n::: geonode.{name}\n    options: {{show_root_heading: false}}\n"
-        found.append(File.generated(config, f"docs/rooms/{name}.md", content=text))
+        found.append(File.generated(config, page, content=text))
     return found
 
 
