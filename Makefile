@@ -56,13 +56,13 @@ chaos: .venv/installed-test
 scale: .venv/installed-test
 	python -m benchmarks.scaling
 
-mutants: .venv/installed-habits
+mutants: .venv/installed-dev
 	python -m benchmarks.mutants
 
 docs: .venv/installed-docs
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
-hooks: .venv/installed-habits
+hooks: .venv/installed-dev
 	pre-commit install
 
 lint: .venv/installed-test
@@ -84,8 +84,8 @@ clean:
 	$(INSTALL) -e ".[test]"
 	touch $@
 
-.venv/installed-habits: .venv/installed
-	$(INSTALL) -e ".[habits]"
+.venv/installed-dev: .venv/installed
+	$(INSTALL) -e ".[dev]"
 	touch $@
 
 .venv/installed-docs: .venv/installed
