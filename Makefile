@@ -8,7 +8,7 @@
 #             five minutes on a GPU and half an hour of calibration); look at make ablation before it is kept
 # make chaos: kill, fill and collide: what is lost (docs/reliability.md)
 # make scale: how time and memory grow with the number of geodesics (two minutes)
-# make mutants: small faults in every room, and the share that the tests notice (13 minutes)
+# make mutants: small faults in every room, and the share that the tests notice (eight minutes on two cores)
 # make docs:  the documentation as a site in site/, without network; a warning is an error
 # make hooks: check every commit as `make lint` does, but for house rules (pre-commit)
 # make lint:  formatter, linter, type checker, layers (import-linter), house rules (docstrings, shapes)
