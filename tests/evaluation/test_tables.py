@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from geonode.evaluation.estimation import estimate_left_out
+from geonode.evaluation.estimates import estimate_left_out
+from geonode.evaluation.evaluate import LeftOut
 from geonode.evaluation.tables import metric_csv, posterior_csv, predictions_csv
 from tests.estimation.known import LEVELS, bent, noise, series_of
 
@@ -17,11 +18,9 @@ def test_one_row_for_every_level_and_wavelength():
         concentrations=np.array([0.0, 2.5]),
         signal=np.array([[0.1, 0.2], [0.3, 1e-9]]),
     )
-    found = SimpleNamespace(
-        spectra=np.array([[1 / 3, 2.0], [-3.0, 12345678.0]]),
-        band=("90% interval", np.array([[0.0, 0.01], [0.02, 0.03]])),
-    )
-    assert predictions_csv(series, found) == (
+    band = np.array([[0.0, 0.01], [0.02, 0.03]])
+    spectra = np.array([[1 / 3, 2.0], [-3.0, 12345678.0]])
+    assert predictions_csv(series, LeftOut(spectra, band=("90% interval", band))) == (
         "level,wavelength,measured,predicted,90% interval\n"
         "0,200,0.1,0.333333,0\n"
         "0,200.5,0.2,2,0.01\n"

@@ -1,0 +1,177 @@
+import numpy as np
+import pytest
+
+from geonode.calibration.methods import INVERSE, estimate_left_out_by
+from geonode.estimation.series_fit import fit_series
+from geonode.evaluation.baselines import BASELINES, chosen_inside
+from geonode.evaluation.estimates import estimate_left_out
+from geonode.evaluation.evaluate import (
+    CHOSEN,
+    GEONODE,
+    PUBLISHED,
+    Evaluation,
+    Job,
+    Learned,
+    LeftOut,
+    Trained,
+    by_baselines,
+    classical,
+    evaluate,
+    rows_of,
+    skill,
+)
+from geonode.learning.blend import fit_blend
+from geonode.learning.context import NestedRuns
+from geonode.learning.folds import training_wavelengths
+from geonode.learning.half_widths import PROBABILITIES
+from geonode.learning.metric_learning import learn
+from geonode.learning.path_features import path_features
+from tests.evaluation.test_panel import tiny
+from tests.geometry.small_series import small_series
+from tests.learning.series import cpu
+
+SERIES = small_series(levels=6, wavelengths=8)
+
+
+def scores_by_hand(series, spectra):
+    """The scores of spectra that are in a row of the table, by their formulas."""
+    measured, count = series.signal, len(series.signal)
+    error = spectra - measured
+    spread = (measured - measured.mean(axis=1, keepdims=True)) ** 2
+    from_others = [np.delete(measured, level, 0).mean(axis=0) for level in range(count)]
+    return {
+        "rmse": np.sqrt(np.mean(error**2)),
+        "q2": 1 - np.sum(error**2) / np.sum((measured - from_others) ** 2),
+        "pooled_r2": 1 - np.sum(error**2) / np.sum(spread),
+        "interior_pooled_r2": 1 - np.sum(error[1:-1] ** 2) / np.sum(spread[1:-1]),
+        "mean_r2": (1 - np.sum(error**2, axis=1) / np.sum(spread, axis=1)).mean(),
+    }
+
+
+def test_a_row_has_the_scores_of_what_a_method_says_and_no_others():
+    levels, random = SERIES.concentrations, np.random.default_rng(0)
+    spectra = SERIES.signal + random.normal(0, 0.01, SERIES.signal.shape)
+    expected = scores_by_hand(SERIES, spectra)
+    assert Evaluation(SERIES, LeftOut(spectra)).row == pytest.approx(expected, rel=1e-9)
+
+    half = np.full((len(PROBABILITIES), *spectra.shape), 0.01)
+    held = np.abs(spectra - SERIES.signal) <= 0.01
+    expected |= {"coverage90": held.mean(), "coverage90_interior": held[1:-1].mean()}
+    expected |= {"coverage90_ends": held[[0, -1]].mean()}
+    assert Evaluation(SERIES, LeftOut(spectra, half)).row == pytest.approx(expected, rel=1e-9)
+
+    off = np.array([1.0, -2.0, 3.0, 0.0, 4.0, -0.5])
+    span = np.ptp(levels)
+    expected = {
+        "concentration_error": 1.5 / span,  # the middle of 0, 0.5, 1, 2, 3, 4
+        "concentration_rmsep": np.sqrt(30.25 / 6) / span,
+    }
+    assert Evaluation(SERIES, LeftOut(estimates=levels + off)).row == pytest.approx(expected)
+    sets = [[(one - 3, one - 2), (one - 0.5, one)] for one in levels]
+    sets[0] = [(levels[0] + 0.1, levels[0] + 1)]
+    expected |= {"concentration_coverage90": 5 / 6, "concentration_coverage90_interior": 1.0}
+    expected |= {"concentration_coverage90_ends": 0.5}
+    found = Evaluation(SERIES, LeftOut(estimates=levels + off, sets=sets)).row
+    assert found == pytest.approx(expected)
+
+
+def test_all_classical_methods_answer_and_the_chosen_one_is_that_of_each_fold():
+    reported = []
+    found = evaluate(classical, SERIES, reported.append)
+    assert sum(reported) == 2 * 6
+    assert list(found) == [*BASELINES, CHOSEN, *INVERSE]
+    names = chosen_inside(SERIES.chart, SERIES.concentrations, SERIES.signal)
+    for fold, name in enumerate(names):
+        expected = found[name].left_out.spectra[fold]
+        np.testing.assert_array_equal(found[CHOSEN].left_out.spectra[fold], expected)
+    for name in INVERSE:
+        off = np.abs(estimate_left_out_by(name, SERIES) - SERIES.concentrations)
+        median = np.median(off) / np.ptp(SERIES.concentrations)
+        assert found[name].row["concentration_error"] == pytest.approx(median)
+
+
+def test_four_levels_are_too_few_to_choose_a_baseline():
+    assert set(by_baselines(small_series(levels=4, wavelengths=8))) == set(BASELINES)
+    assert CHOSEN in by_baselines(small_series(levels=5, wavelengths=8))
+
+
+BY_HAND = {
+    "the standard": {},
+    "posterior": {"decoders__kind": "posterior"},
+    "path with inner folds": {"decoders__kind": "path", "decoders__members": 2},
+    "no inner folds": {"inner__members": 0, "decoders__kind": "path"},
+}
+SLOW = BY_HAND.keys() - {"posterior"}
+
+
+def predicted_by_hand(series, parameters):
+    """Left-out predictions of a series, step by step."""
+    metric, decoders, inner = parameters.metric, parameters.decoders, parameters.inner
+    levels, wavelengths = series.signal.shape
+    learned = learn(series, metric, NestedRuns.of(levels, metric.members, inner, cpu())).metrics
+    chosen = training_wavelengths(wavelengths, 5)
+    features = path_features(learned, series, chosen)
+    inside = learned.inner and path_features(learned.inner, series, chosen)
+    runs = NestedRuns.of(levels, decoders.members, inner, cpu())
+    blend, _ = fit_blend(series, features, inside, decoders, runs)
+    return blend.left_out(series, features)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(changes, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name, changes in BY_HAND.items()
+    ],
+)
+def test_geonode_learns_predicts_and_estimates(changes):
+    parameters, reported, series = tiny(**changes), [], small_series(levels=5, wavelengths=9)
+    learned = Learned(parameters, cpu())
+    (found,) = evaluate(learned, series, reported.append).values()
+    assert sum(reported) == learned.steps(5)
+    prediction, estimated = predicted_by_hand(series, parameters), estimate_left_out(series)
+    expected = scores_by_hand(series, prediction.spectra)
+    if prediction.half_width is not None:
+        held = np.abs(prediction.spectra - series.signal) <= prediction.half_width[2]
+        assert PROBABILITIES[2] == 0.9
+        expected["coverage90"] = held.mean()
+    span = np.ptp(series.concentrations)
+    median = np.median(np.abs(estimated.modes - series.concentrations)) / span
+    expected["concentration_error"] = median
+    row = found.row
+    assert ("coverage90" in row) == (prediction.half_width is not None)
+    assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_array_equal(found.left_out.band[1], prediction.band[1])
+
+
+@pytest.mark.slow
+def test_a_blend_also_answers_as_the_published_method():
+    series, parameters = small_series(levels=5, wavelengths=9), tiny()
+    blocks = parameters.inner, parameters.metric, parameters.decoders
+    _, blend, features = fit_series(series, blocks, cpu())
+    found = Trained(blend, features)(series)
+    assert list(found) == [GEONODE, PUBLISHED]
+    path = blend.only("path").left_out(series, features)
+    np.testing.assert_array_equal(found[PUBLISHED].spectra, path.spectra)
+    assert found[PUBLISHED].half_width is None
+    assert list(Trained(blend.only("posterior"), None)(series)) == [GEONODE]
+
+
+def test_a_job_makes_a_row_of_every_name():
+    rows = rows_of(Job("one", SERIES, by_baselines, 7))
+    assert [row["method"] for row in rows] == [*BASELINES, CHOSEN]
+    for row in rows:
+        assert {key: row[key] for key in ("series", "seed", "levels", "wavelengths")} == {
+            "series": "one", "seed": 7, "levels": 6, "wavelengths": 8
+        }  # fmt: skip
+        assert row["seconds"] > 0
+    found = evaluate(by_baselines, SERIES)
+    assert [row["rmse"] for row in rows] == [one.row["rmse"] for one in found.values()]
+
+
+@pytest.mark.parametrize(
+    ("rmse", "best", "expected"),
+    [(0.0, 2.0, 1.0), (1.5, 2.0, 0.25), (2.0, 2.0, 0.0), (5.0, 2.0, -1.5), (1.0, 0.0, None)],
+)
+def test_skill(rmse, best, expected):
+    assert skill(rmse, best) == expected
