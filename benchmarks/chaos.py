@@ -288,9 +288,7 @@ def files_too_large(bench: Bench) -> Iterator[str]:
             size = int(share * max(file.stat().st_size for file in files if file.is_file()))
             status, text = Child(bench.work, name, largest=size).finish()
             last = next((line for line in text.splitlines() if line.startswith("error: ")), "")
-            missing = [
-                part for part in ("cannot be written", "ulimit -f") if part not in last
-            ]
+            missing = [part for part in ("cannot be written", "ulimit -f") if part not in last]
             known = {*made(bench.whole), *made(bench.other)}
             left = [
                 file

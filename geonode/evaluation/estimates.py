@@ -5,8 +5,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
+from geonode.calibration.intervals import Sets, are_held
 from geonode.calibration.methods import ConcentrationScores
 from geonode.compute.device import in_threads
 from geonode.estimation.curve import Curve
@@ -16,9 +17,6 @@ from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, level_names
 
 MERGED = 2  # neighbouring cells of a posterior per line of its table
-
-Sets = list[list[tuple[float, float]]]
-"""Intervals of the 90% set of every level, ascending."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class LeftOutEstimates:
 
     def summary(self) -> dict[str, Any]:
         """Errors and coverage, overall and by level, for the metrics of a pipeline."""
-        errors, inside = np.abs(self.modes - self.levels), held(self.levels, self.sets)
+        errors, inside = np.abs(self.modes - self.levels), are_held(self.levels, self.sets)
         scores = ConcentrationScores.of(self.levels, self.modes)
         return {
             "median_absolute_error": scores.median_absolute_error,
@@ -75,12 +73,6 @@ class LeftOutEstimates:
                 )
             },
         }
-
-
-def held(true: Float[np.ndarray, "level"], sets: Sets) -> Bool[np.ndarray, "level"]:
-    """Whether sets hold the true concentrations."""
-    pairs = zip(true, sets, strict=True)
-    return np.array([any(low <= one <= high for low, high in parts) for one, parts in pairs])
 
 
 def estimate_left_out(series: Series, report: Progress = silent) -> LeftOutEstimates:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from geonode.calibration.intervals import Sets, are_held
 from geonode.calibration.methods import INVERSE, ConcentrationScores, estimate_left_out_by
 from geonode.compute.device import Device, one_thread
 from geonode.config import Parameters
@@ -22,7 +23,7 @@ from geonode.evaluation.baselines import (
     chosen_inside,
     left_out_predictions,
 )
-from geonode.evaluation.estimates import LeftOutEstimates, Sets, estimate_left_out, held
+from geonode.evaluation.estimates import LeftOutEstimates, estimate_left_out
 from geonode.evaluation.scores import (
     Coverage,
     Levels,
@@ -133,7 +134,7 @@ class Evaluation:
             row |= {"concentration_error": self.concentrations.median_error_of_range}
             row |= {"concentration_rmsep": self.concentrations.rmsep_of_range}
         if self.left_out.sets is not None:
-            inside = held(self.series.concentrations, self.left_out.sets)
+            inside = are_held(self.series.concentrations, self.left_out.sets)
             row |= {"concentration_coverage90": float(inside.mean())}
             row |= {"concentration_coverage90_interior": float(inside[1:-1].mean())}
             row |= {"concentration_coverage90_ends": float(inside[[0, -1]].mean())}
