@@ -194,6 +194,7 @@ class Kernels:
             "trained_per_second": folds * rows / epoch.median,
             "predicted_per_second": folds * (levels - 1) * wavelengths / predicting.median,
             **_milliseconds("epoch_", epoch),
+            "prediction_ms": 1e3 * predicting.median,
             "floor_ms": 1e3 * work.floor(rates),
             "ratio_to_floor": work.ratio(epoch, rates),
         }, rates

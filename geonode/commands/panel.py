@@ -8,7 +8,6 @@ import typer
 from geonode.commands.common import (
     PARAMETERS,
     Overwrite,
-    aligned,
     found_wrong,
     note,
     require_destination,
@@ -41,10 +40,10 @@ def panel(
     is written after each series. Models that were learned before are not learned again. The exit
     status is 1 if some series could not be scored.
     """
-    from geonode.compute.forking import prepare  # noqa: PLC0415
+    from geonode.compute.forking import prepare, processes_for  # noqa: PLC0415
 
     prepare("geonode.evaluation.panel")
-    from geonode.evaluation.panel import Panel, mean_ratio, shown  # noqa: PLC0415
+    from geonode.evaluation.panel import PARTS, Panel  # noqa: PLC0415
 
     require_destination("--out", out, ".json", ".csv", never=(folder,), overwrite=overwrite)
     given = {"preset": preset, "device": device}
@@ -53,13 +52,13 @@ def panel(
     found.write(out)
     for name, error in found.failed.items():
         note(f"{name}: {error}")
+    processes = processes_for(PARTS * len(found.series), found.device.kind)
     steps = sum(map(found.steps, found.series))
     with bar(f"scoring {len(found.series)} series", steps) as report:
-        for name in found.score(report, found.processes):
+        for name in found.score(report, processes):
             found.write(out)
             note(f"{name}: {found.failed.get(name, 'scored')}")
-    overview = found.overview()
-    tell("\n".join([*aligned(shown(overview)), mean_ratio(overview)]))
+    tell(found.text())
     if found.failed:
-        names = ", ".join(sorted(found.failed))
-        found_wrong(f"{len(found.failed)} of {len(overview)} series have no scores: {names}")
+        names = ", ".join(found.failed)
+        found_wrong(f"{len(found.failed)} of {len(found.rows)} series have no scores: {names}")

@@ -15,7 +15,6 @@ import pandas as pd
 
 from geonode import __version__
 from geonode.compute.device import Device, resolve
-from geonode.compute.forking import processes_for
 from geonode.compute.processes import finished
 from geonode.config import Parameters
 from geonode.errors import GeonodeError
@@ -37,7 +36,7 @@ COLUMNS = (
 """Columns of the table: those of `rows_of`, and the message of a series without scores."""
 
 PARTS = 2
-"""Independent jobs of a series, so that two processes help even with one series."""
+"""Independent jobs of every series, so that two processes help even with one."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +86,6 @@ class Panel:
             for name in sorted(self.rows)
             if "error" in (row := self.rows[name][0])
         }
-
-    @property
-    def processes(self) -> int:
-        """Number of processes to use on this machine."""
-        return processes_for(PARTS * len(self.series), self.device.kind)
 
     def steps(self, name: str) -> int:
         """Steps that are reported for a series, at most."""
@@ -168,7 +162,7 @@ class Panel:
         none = table.iloc[:0]
         ours, chosen, pls = (of.get(name, none) for name in (GEONODE, CHOSEN, "pls"))
         baselines = pd.DataFrame({name: of.get(name, none).rmse for name in BASELINES})
-        best, skills = baselines.min(axis=1), 1 - ours.rmse / chosen.rmse
+        best = baselines.min(axis=1)
         columns = {
             "levels": ours.levels,
             "Q2": ours.q2,
@@ -178,13 +172,21 @@ class Panel:
             "best baseline": baselines.idxmin(axis=1) if len(baselines) else none.method,
             "its RMSE": best,
             "ratio": ours.rmse / best,
-            "skill": skills,
+            "skill": 1 - ours.rmse / chosen.rmse,
             "coverage 90%": ours.coverage90,
             "concentration error": ours.concentration_error,
             "by PLS": pls.concentration_error,
         }
-        found = pd.DataFrame(columns).reindex(sorted(self.rows))
+        found = pd.DataFrame(columns).reindex(pd.Index(sorted(self.rows), name="series"))
         return found.replace([np.inf, -np.inf], np.nan)
+
+    def text(self) -> str:
+        """The overview, and the geometric mean of its ratios to the best baseline."""
+        found = self.overview()
+        mean = np.exp(np.log(found["ratio"].astype(float)).mean())
+        cells = found.reset_index().to_string(index=False, na_rep="-", float_format="{:.4g}".format)
+        words = "geometric mean of RMSE / RMSE of the best baseline"
+        return f"{cells}\n{words}: {'-' if np.isnan(mean) else f'{mean:.4g}'}"
 
 
 def rows_or_error(job: Job, report: Progress) -> list[dict[str, Any]]:
@@ -193,19 +195,3 @@ def rows_or_error(job: Job, report: Progress) -> list[dict[str, Any]]:
         return rows_of(job, report)
     except GeonodeError as error:
         return [{"series": job.name, "error": str(error)}]
-
-
-def shown(overview: pd.DataFrame) -> list[list[str]]:
-    """Cells for the screen: header and rows, numbers of four digits, a dash for missing ones."""
-    rows = [
-        [str(name), *("-" if pd.isna(v) else v if isinstance(v, str) else f"{v:.4g}" for v in row)]
-        for name, row in zip(overview.index, overview.to_numpy(object), strict=True)
-    ]
-    return [["series", *overview.columns], *rows]
-
-
-def mean_ratio(overview: pd.DataFrame) -> str:
-    """Geometric mean of the ratios to the best baseline over the series that have one, in words."""
-    ratios = overview["ratio"].dropna().astype(float)
-    mean = f"{np.exp(np.log(ratios).mean()):.4g}" if len(ratios) else "-"
-    return f"geometric mean of RMSE / RMSE of the best baseline: {mean}"

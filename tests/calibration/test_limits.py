@@ -64,6 +64,7 @@ def test_the_limit_of_a_line_is_that_of_its_residuals():
     [
         ([1.0, 0.4, 1.1, 0.7, 1.0], "slope does not differ from zero"),
         ([0.5, 0.4, 2.0, 3.0, 4.0], "does not rise"),
+        ([0.5, 0.5, 2.0, 3.0, 4.0], "does not rise"),
         ([4.0, 4.1, 2.0, 1.0, 0.1], "does not fall"),
         ([0.0, 0.3, 0.8, 4.0, 6.5], "above half of the levels"),
     ],

@@ -68,7 +68,7 @@ def test_a_row_has_the_scores_of_what_a_method_says_and_no_others():
     }
     assert Evaluation(SERIES, LeftOut(estimates=levels + off)).row == pytest.approx(expected)
     sets = [[(one - 3, one - 2), (one - 0.5, one)] for one in levels]
-    sets[0] = [(levels[0] + 0.1, levels[0] + 1)]
+    sets[-1] = [(levels[-1] + 0.1, levels[-1] + 1)]
     expected |= {"concentration_coverage90": 5 / 6, "concentration_coverage90_interior": 1.0}
     expected |= {"concentration_coverage90_ends": 0.5}
     found = Evaluation(SERIES, LeftOut(estimates=levels + off, sets=sets)).row
@@ -171,7 +171,7 @@ def test_a_job_makes_a_row_of_every_name():
 
 @pytest.mark.parametrize(
     ("rmse", "best", "expected"),
-    [(0.0, 2.0, 1.0), (1.5, 2.0, 0.25), (2.0, 2.0, 0.0), (5.0, 2.0, -1.5), (1.0, 0.0, None)],
+    [(0.0, 2.0, 1.0), (0.25, 0.5, 0.5), (2.0, 2.0, 0.0), (5.0, 2.0, -1.5), (1.0, 0.0, None)],
 )
 def test_skill(rmse, best, expected):
     assert skill(rmse, best) == expected

@@ -44,3 +44,19 @@ def test_without_a_posterior_there_is_no_metric_but_the_header():
         series=series_of(LEVELS, bent(LEVELS)), has_posterior=False, predict=None
     )
     assert metric_csv(model) == "concentration,sqrt_g,deviation\n"
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_metric_is_drawn_between_all_levels_but_not_at_zero():
+    model = SimpleNamespace(
+        series=series_of(LEVELS, bent(LEVELS)),
+        has_posterior=True,
+        predict=lambda places: SimpleNamespace(
+            predicted=SimpleNamespace(sqrt_metric=np.stack([2 * places, places / 10]))
+        ),
+    )
+    rows = list(csv.DictReader(io.StringIO(metric_csv(model))))
+    places = np.array([float(row["concentration"]) for row in rows])
+    np.testing.assert_allclose(places, np.union1d(LEVELS, np.linspace(0, 60, 101))[1:])
+    np.testing.assert_allclose([float(row["sqrt_g"]) for row in rows], 2 * places, rtol=1e-5)
+    np.testing.assert_allclose([float(row["deviation"]) for row in rows], places / 10, rtol=1e-5)

@@ -80,7 +80,8 @@ def test_every_timing_stands_beside_its_floor(device):
     training = found["training"]
     samples = 5 * 4 * 3 * WAVELENGTHS
     assert training["trained_per_second"] == pytest.approx(1e3 * samples / training["epoch_ms"])
-    assert training["predicted_per_second"] > 0
+    predicted = 5 * 4 * WAVELENGTHS / training["predicted_per_second"]
+    assert 1e3 * predicted == pytest.approx(training["prediction_ms"])
 
 
 @pytest.mark.usefixtures("small")
