@@ -1,4 +1,4 @@
-"""A calibration: methods compared on samples that were left out, and the one that estimates."""
+"""Calibration: methods are compared on left-out samples, and one of them estimates."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -161,7 +161,7 @@ class Calibration:
         return estimate(self.curve, spectra)
 
     def held(self, method: str) -> Bool[np.ndarray, "sample"]:
-        """Whether the intervals of a method of `sets` hold the samples left out."""
+        """Whether the intervals of a method (a key of `sets`) hold the left-out samples."""
         return are_held(self.concentrations, self.sets[method])
 
     @property
@@ -241,7 +241,7 @@ def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets]) -> str:
 
 
 def _are_few(held: np.ndarray) -> bool:
-    """Whether so few sets that hold are unlikely if nine of ten should."""
+    """Whether it is unlikely that so few sets hold, if nine of ten should."""
     return bool(binom.cdf(held.sum(), len(held), COVERAGE) < UNLIKELY)
 
 

@@ -135,7 +135,7 @@ def intervals_left_out(
     groups: Int[np.ndarray, "sample"],
     fitted: Fitted,
 ) -> Sets:
-    """Intervals of samples left out, one of each, by the law of the other groups.
+    """Intervals of left-out samples, each by the law of the errors of the other groups.
 
     The first arguments are those of `ErrorLaw.of`; the estimates are those of a calibration.
     """

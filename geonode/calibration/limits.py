@@ -1,4 +1,4 @@
-"""Limits of detection and of quantification, and why there is none where there is none.
+"""Limits of detection and of quantification, or the reason why a method has none.
 
 One wavelength: 3.3 s / b and 10 s / b, with b the slope and s either the residual standard
 deviation of the calibration line or the standard deviation of scans of the blank. L. A. Currie,
