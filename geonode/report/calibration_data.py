@@ -11,8 +11,7 @@ from jaxtyping import Float, Int
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.fit import Calibration
-from geonode.calibration.limits import line_limit
-from geonode.calibration.line import Line
+from geonode.calibration.limits import Line, line_limit
 from geonode.calibration.methods import Polynomial
 from geonode.calibration.verdict import NAMES, spans_decades
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve

@@ -25,7 +25,7 @@ from geonode.wording import difference, listed, number, quantity, share, signed
 ABSENT = "not measured"
 
 
-FOLD_SCORES = ("r2", "rmse", "mae", "max_error", "pearson", "ssim", "peak_position_error")
+FOLD_SCORES = ("r2", "rmse", "mae", "max_error", "pearson", "peak_position_error")
 """Scores of a fold shown in the table; all are in validate.json."""
 
 
@@ -192,7 +192,7 @@ def _fold_table(report: Report) -> Table:
     unit, axis_unit = report.signal_unit, report.axis_unit
     titles = (
         *("R²", _with_unit("RMSE", unit), _with_unit("mean error", unit)),
-        *(_with_unit("largest error", unit), "correlation", "similarity (SSIM)"),
+        *(_with_unit("largest error", unit), "correlation"),
         _with_unit("peak moved by", axis_unit),
     )
     rows = [

@@ -11,9 +11,6 @@ REASONS = {
     "pearson": "one of the two spectra is constant",
     "spectral_angle": "one of the two spectra is zero",
     "cosine": "one of the two spectra is zero",
-    "ssim": "the measured spectrum is constant or too short",
-    "wasserstein": "a spectrum has no positive area, or too much below zero",
-    "jensen_shannon": "a spectrum has no positive area, or too much below zero",
     "peak_position_error": "the measured spectrum varies too little for a peak",
     "fwhm_error": "a peak does not fall to half its height on both sides inside the axis, or the "
     "spectrum varies too little for a peak",
