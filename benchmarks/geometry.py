@@ -18,17 +18,18 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from benchmarks import scipy_bvp
 from benchmarks.performance.timing import time_calls
 from geonode.compute.device import one_thread
 from geonode.config import Parameters
-from geonode.geometry.field import NetworkField
-from geonode.geometry.grid import Grid, uniform_nodes
+from geonode.geometry.field import GridField, NetworkField
+from geonode.geometry.grid import Grid, moved, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import FLOOR, Metric
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS, rows_of
-from geonode.geometry.sources import GridSource, grid_source
+from geonode.geometry.sources import ChebyshevSource
 from geonode.geometry.verification import initial_velocity
 from geonode.parameters_file import read_parameters
 from geonode.spectra.series import Series, read_series
@@ -38,6 +39,7 @@ CPU = torch.device("cpu")
 NODES = 2000
 REPEATS, POINTS = 5, 2000  # timed calls, and random positions
 SCIPY_ROWS = 6  # geodesics of a fold at one wavelength: it solves them one by one
+ROWS = 128  # nodes in one call of the network, so that memory does not grow with the grid
 FORMATS = {"float64": torch.float64, "float32": torch.float32}
 Rows = Float[Tensor, "model row"]
 Table = list[dict[str, Any]]
@@ -99,9 +101,9 @@ class Bench:
         return torch.from_numpy(self.series.wavelengths)
 
     @cached_property
-    def source(self) -> GridSource:
-        """Source of grids by the method of the parameters."""
-        return grid_source(self.parameters.christoffel, self.metric, self.wavelengths)
+    def source(self) -> ChebyshevSource:
+        """Source of grids, as in the pipeline."""
+        return chebyshev(self.parameters, self.metric, self.wavelengths)
 
     def random(self, *shape: int) -> Float[Tensor, "..."]:
         """Chart positions, always the same."""
@@ -131,30 +133,32 @@ class Bench:
         return table
 
     def grids(self) -> Table:
-        """Both sources of grids of the first member, and how far they are apart."""
+        """Grids of the first member from the network and from its expansion."""
         nodes, folds = uniform_nodes(NODES, CPU, torch.float64), len(self.learned.charts)
         metric = Metric(self.metric.network[:folds])
-        made: list[list[Grid]] = []
-        table = []
-        for name in ("direct", "chebyshev"):
-            block = self.parameters.christoffel.model_copy(update={"method": name})
-            start = time.perf_counter()
-            source = grid_source(block, metric, self.wavelengths)
-            made.append([source.grid(model, nodes) for model in range(folds)])
-            seconds = (time.perf_counter() - start) / folds
-            pairs = list(zip(made[0], made[-1], strict=True))
-            table.append(
-                {
-                    "method": name,
-                    "network calls": source.calls,
-                    "ln sqrt(g), from direct": max(
-                        largest(a.log_sqrt - b.log_sqrt) for a, b in pairs
-                    ),
-                    "symbol, from direct": max(largest(a.symbol - b.symbol) for a, b in pairs),
-                    "seconds a model": seconds,
-                }
+        start = time.perf_counter()
+        exact = [direct(metric[fold], self.wavelengths, nodes) for fold in range(folds)]
+        middle = time.perf_counter()
+        source = chebyshev(self.parameters, metric, self.wavelengths)
+        made = [source.grid(fold, nodes) for fold in range(folds)]
+        end = time.perf_counter()
+        return [
+            {
+                "way": name,
+                "network calls": calls,
+                "ln sqrt(g), from direct": max(
+                    largest(a.log_sqrt - b.log_sqrt) for a, b in zip(grids, exact, strict=True)
+                ),
+                "symbol, from direct": max(
+                    largest(a.symbol - b.symbol) for a, b in zip(grids, exact, strict=True)
+                ),
+                "seconds a model": seconds / folds,
+            }
+            for name, calls, grids, seconds in (
+                ("direct", NODES * len(self.wavelengths), exact, middle - start),
+                ("chebyshev", source.calls, made, end - middle),
             )
-        return table
+        ]
 
     def lookups(self) -> Table:
         """Lookups in the grid of one model, in both formats."""
@@ -187,27 +191,20 @@ class Bench:
             (self.metric[fold], self.source.grid(fold, nodes), BoundaryValueProblem.all_pairs(x))
             for fold, x in enumerate(stations)
         ]
-        return [self.method(name, cases) for name in METHODS]
+        return [self.method(name, cases) for name in METHODS] + [self.scipy(cases)]
 
     def method(
         self, name: str, cases: Iterable[tuple[Metric, Grid, BoundaryValueProblem]]
     ) -> dict[str, Any]:
-        """One way to solve the boundary value problem; scipy is given some rows only."""
+        """One way to solve the boundary value problem."""
         errors, rows, iterations, evaluations, missed, seconds = [], 0, 0, 0, 0, 0.0
-        for metric, whole, all_pairs in cases:
-            problem, grid, w = all_pairs, whole, self.wavelengths
-            if name == "scipy":
-                some = slice(0, SCIPY_ROWS)
-                pairs = (all_pairs.source[some], all_pairs.target[some])
-                problem = BoundaryValueProblem(all_pairs.stations, *pairs)
-                column = torch.tensor([len(w) // 3])
-                grid, w = whole.at_wavelengths(column), w[column]
+        for metric, grid, problem in cases:
             begin = time.perf_counter()
             solution = METHODS[name](ClosedForm(grid), problem, self.parameters.geodesics)
             seconds += time.perf_counter() - begin
             _, start, end = rows_of(ClosedForm(grid), problem)
             exact = initial_velocity(
-                NetworkField(metric, w.repeat(len(problem.source))), start, end
+                NetworkField(metric, self.wavelengths.repeat(len(problem.source))), start, end
             )
             errors.append(largest(solution.v0.flatten() - exact))
             rows += solution.v0.numel()
@@ -223,6 +220,55 @@ class Bench:
             "evaluations": evaluations / rows,
             "us a row": 1e6 * seconds / rows,
         }
+
+    def scipy(self, cases: Iterable[tuple[Metric, Grid, BoundaryValueProblem]]) -> dict[str, Any]:
+        """The boundary value problem by scipy, which is given some rows of every case."""
+        column, errors, evaluations, seconds = len(self.wavelengths) // 3, [], 0, 0.0
+        for metric, grid, problem in cases:
+            columns = torch.full((SCIPY_ROWS,), column)
+            start, end = (
+                problem.stations[index[:SCIPY_ROWS]] for index in (problem.source, problem.target)
+            )
+            begin = time.perf_counter()
+            v0, asked = scipy_bvp.velocities(
+                GridField(grid, columns), start, end, tolerance=self.parameters.geodesics.tolerance
+            )
+            seconds, evaluations = seconds + time.perf_counter() - begin, evaluations + asked
+            field = NetworkField(metric, self.wavelengths[columns])
+            errors.append(v0 - initial_velocity(field, start, end))
+        found = torch.cat(errors)
+        rows = len(found)
+        return {
+            "method": "scipy",
+            "rows": rows,
+            "unconverged": int(found.isnan().sum()),
+            "v0": largest(found.nan_to_num()),
+            "iterations": None,
+            "evaluations": evaluations / rows,
+            "us a row": 1e6 * seconds / rows,
+        }
+
+
+def chebyshev(
+    parameters: Parameters, metric: Metric, wavelengths: Float[Tensor, "wavelength"]
+) -> ChebyshevSource:
+    """Expansions by the block `christoffel` of the parameters."""
+    block = parameters.christoffel
+    tolerance, degree = block.expansion_tolerance, block.largest_degree
+    return ChebyshevSource.of(metric, wavelengths, tolerance=tolerance, largest_degree=degree)
+
+
+def direct(
+    metric: Metric, wavelengths: Float[Tensor, "wavelength"], positions: Float[Tensor, "node"]
+) -> Grid:
+    """The grid of one metric by calls of its network alone: slow, and right for any metric."""
+    like = metric.network.parameters[0]
+    parts = [
+        metric.with_symbol(moved(rows, like)[None], moved(wavelengths, like))
+        for rows in positions.split(ROWS)
+    ]
+    log_sqrt, symbol = (torch.cat([part[i][0] for part in parts]).to(positions) for i in (0, 1))
+    return Grid(positions, log_sqrt, symbol)
 
 
 def largest(errors: Float[Tensor, "..."]) -> float:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from geonode.config import Parameters
 from geonode.errors import ArtifactError
 from stages.command import progress, stage
-from stages.paths import DEVICE, GEODESICS, METRIC, METRICS, PIPELINE, RECORDS, SPECTRA
+from stages.paths import DEVICE, METRIC, METRICS, PIPELINE, RECORDS, SPECTRA
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,17 +88,20 @@ def stage_records(parameters: Parameters) -> dict[str, "Record"]:
 
 
 def _inputs() -> tuple["Series", "LearnedMetrics", "np.ndarray"]:
-    """Spectra, metrics, and features of the geodesics of the first member."""
+    """Spectra, metrics, and features of the geodesics of the first member at all wavelengths."""
+    import numpy as np
+
     from geonode.geometry.learned import LearnedMetrics
-    from geonode.geometry.solved import read_features
+    from geonode.learning.path_features import path_features
     from geonode.spectra.series import read_series
     from geonode.storage.lineage import consistent_artifacts
 
-    with consistent_artifacts(SPECTRA, METRIC, GEODESICS):
+    with consistent_artifacts(SPECTRA, METRIC):
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
         learned.require_levels(METRIC, len(series.concentrations))
-        return series, learned, read_features(GEODESICS, series)[:1]
+    first = LearnedMetrics(learned.network[: len(learned.charts)], learned.charts)
+    return series, learned, path_features(first, series, np.arange(len(series.axis)))
 
 
 def _sequential(call: "Quartiles", sample: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def app(parameters: Parameters) -> str:
     from geonode.evaluation.grid_report import GridCheck, GridReport
     from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.resolution import require_resolution
-    from geonode.geometry.sources import grid_source
+    from geonode.geometry.sources import ChebyshevSource
     from geonode.geometry.stored import write_grids
     from geonode.storage.document import read_document
 
@@ -32,7 +32,12 @@ def app(parameters: Parameters) -> str:
     series, learned, made_from = _inputs()
     metric = learned.metric(device.reference)
     wavelengths = torch.from_numpy(series.wavelengths)
-    source = grid_source(block, metric, wavelengths)
+    source = ChebyshevSource.of(
+        metric,
+        wavelengths,
+        tolerance=block.expansion_tolerance,
+        largest_degree=block.largest_degree,
+    )
     like = torch.empty(0, device=device.place, dtype=device.geometry)
     with (
         one_thread(),  # or the last digits would depend on the number of cores
@@ -52,10 +57,8 @@ def app(parameters: Parameters) -> str:
             engine=engine,
             made_from=made_from,
         )
-    # The source does not count calls for the stored grids: other processes may have made them.
-    calls = source.calls + (len(nodes) * len(wavelengths) if block.method == "direct" else 0)
-    _write_metrics(block, series, smallest, calls, GridReport(learned, checked))
-    return f"{source.models} grids, {calls} network calls each -> {CHRISTOFFEL}"
+    _write_metrics(block, series, smallest, source.calls, GridReport(learned, checked))
+    return f"{source.models} grids, {source.calls} network calls each -> {CHRISTOFFEL}"
 
 
 def _write_metrics(
@@ -69,7 +72,6 @@ def _write_metrics(
 
     about: dict[str, Any] = {
         "models": len(checks.grids),
-        "method": block.method,
         "resolution": block.resolution,
         "smallest_uniform_resolution": smallest,
         "wavelengths": len(series.wavelengths),

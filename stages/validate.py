@@ -28,7 +28,7 @@ def app(parameters: Parameters) -> str:
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
         model = SpectralModel.read(DATA)
         series, blend = model.series, model.blend
-        features = read_features(GEODESICS, series)[..., blend.training, :]
+        features = read_features(GEODESICS, series, blend.training)
     levels, measured = series.concentrations, series.signal
 
     prediction = blend.left_out(series, features)

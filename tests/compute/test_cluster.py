@@ -24,16 +24,15 @@ from geonode.config import EngineParameters
 from geonode.errors import EngineError, GeometryError
 from geonode.evaluation.grid_report import GridCheck
 from geonode.geometry.solved import solve_all
-from geonode.geometry.sources import DirectSource
 from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import fit_metric
 from geonode.learning.folds import leave_two_out
 from geonode.learning.kinds import KINDS
 from tests.compute import tiles
-from tests.geometry.closed_forms import CPU, nodes
+from tests.geometry.closed_forms import CPU, DirectSource, nodes
 from tests.geometry.small_series import small_metrics, small_series
-from tests.geometry.test_solved import DOUBLE, parameters
+from tests.geometry.test_solved import CHOSEN, DOUBLE, parameters
 from tests.learning.series import (
     cpu,
     decoder_parameters,
@@ -198,7 +197,14 @@ def test_grids_and_geodesics_have_the_bytes_of_one_process(address, tmp_path, mo
             checked[name] = checked_grids(Path(name), one)
             stored = StoredGrids(Path(name), LEARNED, SERIES)
             summaries[name] = solve_all(
-                Path(f"{name}-solved"), stored, LEARNED, SERIES, parameters(), DOUBLE, engine=one
+                Path(f"{name}-solved"),
+                stored,
+                LEARNED,
+                SERIES,
+                CHOSEN,
+                parameters(),
+                DOUBLE,
+                engine=one,
             )
     assert [(tile, around[:2]) for tile, around in taken] == [(n, (1, tmp_path)) for n in range(9)]
     assert os.getpid() not in {around[3] for _, around in taken}

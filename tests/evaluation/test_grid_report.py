@@ -3,8 +3,7 @@ import torch
 
 from geonode.evaluation.grid_report import ERRORS, GridCheck, GridReport
 from geonode.geometry.grid import Grid
-from geonode.geometry.sources import DirectSource
-from tests.geometry.closed_forms import CPU, nodes
+from tests.geometry.closed_forms import CPU, DirectSource, nodes
 from tests.geometry.small_series import LEVELS, MEMBERS, small_metrics, small_series
 
 SERIES = small_series()

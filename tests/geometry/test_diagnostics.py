@@ -13,8 +13,14 @@ from geonode.geometry.diagnostics import (
     over_models,
 )
 from geonode.geometry.grid import Grid
-from geonode.geometry.sources import DirectSource
-from tests.geometry.closed_forms import exponential, grid_of, nodes, random_metric, stretched
+from tests.geometry.closed_forms import (
+    DirectSource,
+    exponential,
+    grid_of,
+    nodes,
+    random_metric,
+    stretched,
+)
 from tests.geometry.precision import NoWideningMove
 
 METRIC = random_metric(31, 2.0)

@@ -16,14 +16,14 @@ from geonode.geometry.problem import BoundaryValueProblem, converged, ordered_pa
 from geonode.geometry.solved import columns_within, read_features, solve_all
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
-from geonode.geometry.sources import DirectSource
 from geonode.geometry.stored import StoredGrids, write_grids
 from tests.compute.allocated import peak_bytes
-from tests.geometry.closed_forms import CPU, nodes
+from tests.geometry.closed_forms import CPU, DirectSource, nodes
 from tests.geometry.small_series import LEVELS, MEMBERS, WAVELENGTHS, small_metrics, small_series
 
 SERIES = small_series()
 LEARNED = small_metrics(SERIES)
+CHOSEN = np.array([0, 2, 4])
 CORES = "geonode.compute.profile.usable_cores"
 PAIRS = LEVELS * (LEVELS - 1)
 SHAPE = (MEMBERS, LEVELS + 1, PAIRS, WAVELENGTHS)
@@ -56,7 +56,7 @@ def parameters(tolerance=1e-6, **others):
 
 
 def solve(path, grids, block, device=DOUBLE, learned=LEARNED, report=lambda units: None):
-    return solve_all(path, grids, learned, SERIES, block, device, report)
+    return solve_all(path, grids, learned, SERIES, CHOSEN, block, device, report)
 
 
 def contents(path):
@@ -75,8 +75,8 @@ def whole(grids, tmp_path_factory):
 def test_what_is_solved_is_read(grids, whole):
     path, summary, told = whole
     assert told == [1] * 10
-    features, found = read_features(path, SERIES), contents(path)
-    assert (features.shape, features.dtype) == ((*SHAPE, 5), np.float32)
+    features, found = read_features(path, SERIES, CHOSEN), contents(path)
+    assert (features.shape, features.dtype) == ((*SHAPE[:3], 3, 5), np.float32)
     assert not features.flags.writeable
     wavelengths, residuals = torch.from_numpy(SERIES.wavelengths), []
     for member, fold in ((0, 0), (1, 2), (0, 4)):
@@ -88,13 +88,16 @@ def test_what_is_solved_is_read(grids, whole):
         expected = {
             "v0": one.v0,
             "residual": one.residual,
-            "features": closed_form.stations(stations, wavelengths).every_path(one.v0)[1].float(),
+            "features": closed_form.stations(stations, wavelengths)
+            .every_path(one.v0)[1][:, CHOSEN]
+            .float(),
             "trajectory": closed_form.trajectories(problem, one.v0, times).float(),
         }
         for name, values in expected.items():
             np.testing.assert_array_equal(found[name][member, fold], values)
         residuals.append(float(one.residual.abs().max()))
     assert not found["status"].any()
+    np.testing.assert_array_equal(found["training"], SERIES.axis[CHOSEN])
     for name, index in zip(("source", "target"), ordered_pairs(LEVELS), strict=True):
         np.testing.assert_array_equal(found[name], SERIES.concentrations[index])
     np.testing.assert_array_equal(found["time"], [0, 0.25, 0.5, 0.75, 1])
@@ -116,8 +119,8 @@ def test_float32_geometry_and_no_trajectories(tmp_path, grids, whole):
     found = contents(path)
     assert "trajectory" not in found
     assert found["v0"].dtype == np.float64
-    expected = read_features(whole[0], SERIES)
-    np.testing.assert_allclose(read_features(path, SERIES), expected, rtol=2e-6, atol=1e-6)
+    expected = read_features(whole[0], SERIES, CHOSEN)
+    np.testing.assert_allclose(read_features(path, SERIES, CHOSEN), expected, rtol=2e-6, atol=1e-6)
 
 
 def test_geodesics_that_miss_leave_an_older_artifact_as_it_was(tmp_path, grids, whole):
@@ -157,10 +160,11 @@ def test_the_network_must_agree_within_the_tolerance_itself(tmp_path, grids, who
 
 def test_absent_features_and_those_of_another_series_are_refused(tmp_path, whole):
     with pytest.raises(MissingArtifactError, match="none"):
-        read_features(tmp_path / "none", SERIES)
-    for other in (small_series(LEVELS, 6), small_series(5, WAVELENGTHS)):
-        with pytest.raises(ArtifactError, match=r"geodesics\.zarr.*features.*the spectra"):
-            read_features(whole[0], other)
+        read_features(tmp_path / "none", SERIES, CHOSEN)
+    with pytest.raises(ArtifactError, match=r"geodesics\.zarr.*features.*the spectra"):
+        read_features(whole[0], small_series(5, WAVELENGTHS), CHOSEN)
+    with pytest.raises(ArtifactError, match=r"geodesics\.zarr.*at other wavelengths"):
+        read_features(whole[0], SERIES, np.array([0, 1, 4]))
 
 
 def assert_same(path, expected):

@@ -5,9 +5,8 @@ import torch
 from geonode.geometry.panels import Panels
 from geonode.geometry.problem import BoundaryValueProblem, ordered_pairs
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.sources import DirectSource
 from geonode.geometry.stations import Stations
-from tests.geometry.closed_forms import nodes, random_metric
+from tests.geometry.closed_forms import DirectSource, nodes, random_metric
 
 
 def stations(count, columns, dtype=torch.float64):

@@ -5,9 +5,8 @@ import xarray
 
 from geonode.errors import ArtifactError, GeonodeError, MissingArtifactError
 from geonode.geometry.grid import Grid
-from geonode.geometry.sources import DirectSource
 from geonode.geometry.stored import StoredGrids, write_grids
-from tests.geometry.closed_forms import CPU, stretched
+from tests.geometry.closed_forms import CPU, DirectSource, stretched
 from tests.geometry.small_series import LEVELS, MEMBERS, WAVELENGTHS, small_metrics, small_series
 
 RESOLUTION = 30

@@ -10,14 +10,13 @@ from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.sources import DirectSource
 from geonode.geometry.verification import (
     arc_length,
     grid_geodesic_errors,
     initial_velocity,
     network_errors,
 )
-from tests.geometry.closed_forms import KNOWN, nodes, random_metric
+from tests.geometry.closed_forms import KNOWN, DirectSource, nodes, random_metric
 from tests.geometry.fields import FormulaField
 from tests.geometry.precision import NoWideningMove
 

@@ -68,18 +68,8 @@ def _shoot(
     return found.unflatten(len(problem.source))
 
 
-def _scipy(
-    closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
-) -> Solution:
-    from geonode.geometry.solvers.scipy_bvp import solve_bvp_rows  # noqa: PLC0415
-
-    rows = rows_of(closed_form, problem)
-    return solve_bvp_rows(*rows, tolerance=parameters.tolerance).unflatten(len(problem.source))
-
-
 METHODS: dict[str, Method] = {
     "closed_form": _closed_form,
     "newton": _newton,
     "dopri5": _dopri5,
-    "scipy": _scipy,
 }

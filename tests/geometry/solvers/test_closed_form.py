@@ -6,10 +6,10 @@ import torch
 from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.sources import DirectSource
 from geonode.geometry.stations import FEATURES
 from tests.geometry.closed_forms import (
     KNOWN,
+    DirectSource,
     columns,
     exponential,
     grid_of,
