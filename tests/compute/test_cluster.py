@@ -22,7 +22,7 @@ from geonode.compute.cluster import open_cluster
 from geonode.compute.local import LOCAL, Engine, open_engine
 from geonode.config import EngineParameters
 from geonode.errors import EngineError, GeometryError
-from geonode.evaluation.grid_report import GridCheck
+from geonode.geometry.diagnostics import GridCheck
 from geonode.geometry.solved import solve_all
 from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.learning.context import TrainingRun
@@ -99,7 +99,7 @@ def refused(address, folder, match, recipe=tiles.squares):
 def checked_grids(path, engine):
     metric = LEARNED.metric(CPU)
     source, options = DirectSource(metric, WAVELENGTHS), {"engine": engine}
-    options["check"] = GridCheck(metric, WAVELENGTHS, 5)
+    options["check"] = GridCheck(metric, WAVELENGTHS, 5, 1.0)
     return write_grids(path, source, nodes(60), LEARNED, SERIES, **options)
 
 
@@ -213,8 +213,8 @@ def test_grids_and_geodesics_have_the_bytes_of_one_process(address, tmp_path, mo
     assert contents(tmp_path / "here-solved") == contents(tmp_path / "there-solved")
     assert summaries["here"] == summaries["there"]
     for one, other in zip(*checked.values(), strict=True):
-        assert one.statistics == other.statistics
-        assert all(torch.equal(*pair) for pair in zip(one.errors, other.errors, strict=True))
+        assert one[2:] == other[2:]
+        assert all(torch.equal(*pair) for pair in zip(one[:2], other[:2], strict=True))
 
 
 def trained(engine, reported):

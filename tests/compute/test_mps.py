@@ -19,7 +19,6 @@ from geonode.geometry import solved
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
-from geonode.geometry.resolution import require_resolution
 from geonode.geometry.solved import read_features, solve_all
 from geonode.geometry.sources import ChebyshevSource
 from geonode.geometry.stored import StoredGrids, write_grids
@@ -114,8 +113,7 @@ def test_grids_are_made_and_geodesics_solved(tmp_path, monkeypatch):
     )
     path, training = tmp_path / "geodesics.zarr", np.array([0, 3])
     with NoFloat64():
-        smallest = require_resolution(prepared, 4096, SINGLE, 1e-2)
-        nodes = uniform_nodes(smallest, SINGLE.device, SINGLE.dtype)
+        nodes = uniform_nodes(200, SINGLE.device, SINGLE.dtype)
         for model in range(prepared.models):
             assert prepared.grid(model, nodes).symbol.dtype == torch.float32
     check = {"check": lambda model, grid: None}

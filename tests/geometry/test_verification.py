@@ -6,13 +6,10 @@ import torch
 
 from geonode.geometry.field import NetworkField
 from geonode.geometry.grid import Grid
-from geonode.geometry.metric import Metric
-from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.verification import (
     arc_length,
-    grid_geodesic_errors,
     initial_velocity,
     network_errors,
 )
@@ -102,30 +99,6 @@ def test_rows_that_have_not_converged_are_left_out():
     assert errors.endpoint.abs().max() > 1e-2
     errors = check(GRID, rows=40, change=lambda found: partly(found, missed >= 0))
     assert errors.endpoint.shape == errors.drift.shape == (0,)
-
-
-def test_geodesics_between_random_positions_of_an_exact_grid():
-    errors, other = (
-        grid_geodesic_errors(METRIC, GRID, WAVELENGTHS, rows=200, seed=seed) for seed in (0, 1)
-    )
-    assert errors.v0.shape == errors.endpoint.shape == (200,)
-    assert errors.v0.abs().max() <= 1e-10
-    assert errors.endpoint.abs().max() <= 1e-10
-    assert not torch.equal(other.v0, errors.v0)
-
-
-def test_a_known_error_of_the_grid_reaches_velocities_between_random_positions():
-    """With ln sqrt(g) + e x and the flat network the velocity is exactly (exp(e d) - 1) / e."""
-    weights = tuple(map(torch.zeros_like, METRIC.network.weights))
-    metric = Metric(Perceptron(weights, METRIC.network.biases))
-    e, origin = 1e-3, torch.zeros(1).double()
-    level, x = metric(origin[None], origin)[0].sqrt().log(), GRID.positions[:, None]
-    tilted = Grid(GRID.positions, (level + e * x).expand(-1, 3), e + 0 * x.expand(-1, 3))
-    errors = grid_geodesic_errors(metric, tilted, WAVELENGTHS, rows=100, seed=0)
-    # v0 is off by e d^2 / 2 and, as sqrt(g) is the same everywhere, so is the endpoint
-    assert 0.8 * e / 2 < errors.v0.max() <= 1.01 * e * 4 / 2
-    assert (errors.v0 > 0).all()
-    torch.testing.assert_close(errors.endpoint, errors.v0, rtol=1e-9, atol=1e-14)
 
 
 # quadrature along every path
