@@ -24,8 +24,8 @@ from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
 from geonode.learning.half_widths import PROBABILITIES, Calibration
 from geonode.learning.inner_predictions import InnerPredictions
-from geonode.learning.kinds import KINDS, Decoders
-from geonode.learning.predicted import Predicted, mixture
+from geonode.learning.kinds import KINDS
+from geonode.learning.predicted import Decoders, Features, Predicted, mixture
 from geonode.spectra.series import Series
 from geonode.storage.lineage import NOTHING
 from geonode.storage.weights import read_weights, write_weights
@@ -148,11 +148,7 @@ class Blend:
         alone = {kind: self.decoders[kind]}
         return Blend(alone, weights, None, self.training, self.wavelengths)
 
-    def left_out(
-        self,
-        series: Series,
-        features: Float[np.ndarray, "member fold pair training feature"] | None,
-    ) -> Prediction:
+    def left_out(self, series: Series, features: Features) -> Prediction:
         """Prediction of every level by the fold that left it out."""
         folds = leave_one_out(len(series.concentrations))[:-1]
         of_kinds = [
@@ -273,7 +269,7 @@ def _one_thread() -> Iterator[None]:
 @_one_thread()
 def fit_blend(
     series: Series,
-    features: Float[np.ndarray, "member fold pair training feature"] | None,
+    features: Features,
     inner_features: Float[np.ndarray, "inner_member inner pair training feature"] | None,
     parameters: DecodersParameters,
     runs: NestedRuns,

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 
 from geonode.learning.folds import Fold
 from geonode.learning.half_widths import Calibration, residual_and_factors
-from geonode.learning.kinds import Decoders
+from geonode.learning.predicted import Decoders, Features
 from geonode.posterior.prior import PROBABILITIES
 from geonode.spectra.series import Series
 
@@ -45,7 +45,7 @@ class InnerPredictions:
         kind: int,
         folds: list[Fold],
         decoders: Decoders,
-        features: Float[np.ndarray, "member fold pair training feature"] | None,
+        features: Features,
     ) -> None:
         """Enter the predictions of one kind.
 

@@ -21,7 +21,7 @@ from geonode.learning.blend import (
 from geonode.learning.context import NestedRuns
 from geonode.learning.half_widths import PROBABILITIES, residual_and_factors
 from geonode.learning.kinds import KINDS, DecoderKind
-from geonode.learning.predicted import Predicted
+from geonode.learning.predicted import Decoders, Predicted
 from geonode.storage.weights import read_weights, write_weights
 from tests.learning.series import cpu, decoder_parameters, flat_features, left_out, series
 from tests.storage.damage import DAMAGES
@@ -54,7 +54,7 @@ def is_inside(fold, target):
     return min(training) < target < max(training)
 
 
-class KnownErrors:
+class KnownErrors(Decoders):
     """Decoders that miss by a number of each (fold, target), the same at every wavelength."""
 
     def __init__(self, error, deviation):
@@ -66,10 +66,6 @@ class KnownErrors:
         errors = np.array([self.error(fold, target) for target in targets])
         spectra = series.signal[targets] + errors[:, None]
         return Predicted(spectra, np.full_like(spectra, self.deviation)[:, None])
-
-    def predict_left_out(self, folds, series, features):
-        at = series.concentrations
-        return [self.predict(fold, series, at[list(fold.left_out)], None) for fold in folds]
 
     def tensors(self):
         return {}
