@@ -52,10 +52,10 @@ def recorded(network: TrainablePerceptron, inputs: Tensor) -> Tensor:
 
 def step_of(objective: EndToEnd, batch: Batch, run: TrainingRun, *, compiled: bool = False) -> Step:
     """Step that computes the loss of a batch and its gradient."""
-    prepared, pairs = objective.prepare(batch, run), batch.source.shape[1]
+    prepared = objective.prepare(batch, run)
 
     def loss() -> Tensor:
-        return prepared.loss(slice(0, pairs)).sum()
+        return prepared.loss().sum()
 
     program = torch.compile(loss) if compiled else loss
 
@@ -69,8 +69,7 @@ def step_of(objective: EndToEnd, batch: Batch, run: TrainingRun, *, compiled: bo
 
 def loss_of(objective: EndToEnd, batch: Batch, run: TrainingRun) -> Step:
     """Step that computes the loss of a batch, as for its gradient, and no gradient."""
-    prepared, pairs = objective.prepare(batch, run), batch.source.shape[1]
-    return lambda: prepared.loss(slice(0, pairs))
+    return objective.prepare(batch, run).loss
 
 
 def captured(step: Step) -> tuple[torch.cuda.CUDAGraph, torch.cuda.Stream]:

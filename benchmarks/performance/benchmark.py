@@ -159,12 +159,12 @@ class Kernels:
         start = time.perf_counter()
         network, _ = fit_metric(self.series, charts, block, run)
         metrics = Metric(network.to(device.reference, torch.float64))
-        block = self.parameters.christoffel
+        expansion = self.parameters.christoffel
         source = ChebyshevSource.of(
             metrics,
             torch.from_numpy(self.series.wavelengths),
-            tolerance=block.expansion_tolerance,
-            largest_degree=block.largest_degree,
+            tolerance=expansion.expansion_tolerance,
+            largest_degree=expansion.largest_degree,
         )
         for fold, stations in enumerate(on_device(charts, device.place, device.geometry)):
             form = ClosedForm(source.grid(fold, nodes))

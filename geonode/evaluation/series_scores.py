@@ -16,7 +16,7 @@ from geonode.evaluation.spectrum_scores import (
     spectrum_scores,
     variances,
 )
-from geonode.learning.half_widths import PROBABILITIES
+from geonode.posterior.prior import PROBABILITIES
 from geonode.spectra.series import level_names
 
 Levels = Float[np.ndarray, "concentration"]

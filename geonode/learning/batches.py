@@ -48,8 +48,10 @@ class Batch(NamedTuple):
     def halves(self) -> "list[Batch]":
         """Two batches of half the models each; empty if there is but one."""
         half = len(self.models) // 2
-        parts = (slice(half), slice(half, None)) if half else ()
-        return [Batch(*(of_models[part] for of_models in self)) for part in parts]
+        return [
+            Batch(self.models[part], self.source[part], self.target[part])
+            for part in ((slice(half), slice(half, None)) if half else ())
+        ]
 
     def targets(
         self, series: Series, chosen: Int[np.ndarray, "training"], dtype: torch.dtype

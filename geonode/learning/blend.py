@@ -22,8 +22,7 @@ from geonode.config import DecodersParameters
 from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
-from geonode.learning.half_widths import PROBABILITIES, Calibration
-from geonode.learning.inner_predictions import InnerPredictions
+from geonode.learning.inner_predictions import PROBABILITIES, Calibration, InnerPredictions
 from geonode.learning.kinds import KINDS
 from geonode.learning.predicted import Decoders, Features, Predicted, mixture
 from geonode.spectra.series import Series
@@ -221,7 +220,13 @@ class Blend:
         tensors, metadata = read_weights(path)
         try:
             decoders = {
-                kind: KINDS[kind].from_tensors(_under(kind, tensors))
+                kind: KINDS[kind].from_tensors(
+                    {
+                        name.removeprefix(f"{kind}/"): tensor
+                        for name, tensor in tensors.items()
+                        if name.startswith(f"{kind}/")
+                    }
+                )
                 for kind in json.loads(metadata["kinds"])
             }
             weights = tensors["weights"].numpy()
@@ -314,9 +319,3 @@ def fit_blend(
             calibration = inside.calibration(outer.folds)
     training = training_wavelengths(len(series.axis), parameters.wavelengths)
     return Blend(decoders, weights, calibration, training, len(series.axis)), history
-
-
-def _under(kind: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors of one kind, without the kind in their names."""
-    start = f"{kind}/"
-    return {k.removeprefix(start): part for k, part in tensors.items() if k.startswith(start)}

@@ -24,12 +24,11 @@ from geonode.evaluation.ablation import (
 )
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.comparison import Comparison
-from geonode.learning.half_widths import PROBABILITIES
 from geonode.parameters_file import read_parameters
 from geonode.posterior.charts import FAMILIES
 from geonode.posterior.draws import Draws
 from geonode.posterior.posterior import MetricPosterior
-from geonode.posterior.prior import packaged_prior
+from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from geonode.posterior.simulated_series import simulate
 from geonode.posterior.smoothers import dictionary
 from geonode.spectra.chart import Chart

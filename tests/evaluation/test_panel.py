@@ -18,10 +18,10 @@ from geonode.evaluation.panel_table import PanelRow, mean_ratio, table
 from geonode.learning.blend import fit_blend
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import training_wavelengths
-from geonode.learning.half_widths import PROBABILITIES
 from geonode.learning.metric_learning import learn
 from geonode.learning.path_features import path_features
 from geonode.parameters_file import read_parameters
+from geonode.posterior.prior import PROBABILITIES
 from tests.learning import series as small
 from tests.learning.series import cpu
 

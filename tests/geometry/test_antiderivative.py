@@ -4,7 +4,7 @@ import torch
 from scipy.interpolate import CubicHermiteSpline
 
 from geonode.geometry.antiderivative import Antiderivative
-from tests.geometry.closed_forms import KNOWN, columns, constant, nodes, stretched
+from tests.geometry.closed_forms import KNOWN, columns, nodes, stretched
 
 POINTS = torch.rand(400, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2 - 1
 MAKE = pytest.mark.parametrize("make", [nodes, stretched])
@@ -60,15 +60,6 @@ def test_inverse_undoes_the_integral_and_nodes_are_their_own_images(make, resolu
     expected = integral.nodes[:, None].expand_as(points)
     torch.testing.assert_close(points, expected, rtol=0, atol=1e-14)
     torch.testing.assert_close(value, integral.value, rtol=1e-12, atol=0)
-
-
-def test_beyond_the_ends_is_taken_at_the_ends():
-    integral = arc_length(KNOWN, nodes(20))
-    outside = torch.tensor([-7.0, 3.0], dtype=torch.float64)
-    ends = outside.clamp(-1, 1)
-    assert torch.equal(integral.at(outside), integral.at(ends))
-    points, _ = integral.inverse(outside[:, None].expand(-1, len(KNOWN)) * 100)
-    assert torch.equal(points, ends[:, None].expand_as(points))
 
 
 @MAKE

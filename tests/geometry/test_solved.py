@@ -11,13 +11,11 @@ from geonode.compute.device import Device
 from geonode.config import GeodesicsParameters
 from geonode.errors import ArtifactError, GeometryError, MissingArtifactError
 from geonode.geometry import solved
-from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem, converged, ordered_pairs
-from geonode.geometry.solved import columns_within, read_features, solve_all
+from geonode.geometry.solved import read_features, solve_all
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
 from geonode.geometry.stored import StoredGrids, write_grids
-from tests.compute.allocated import peak_bytes
 from tests.geometry.closed_forms import CPU, DirectSource, nodes
 from tests.geometry.small_series import LEVELS, MEMBERS, WAVELENGTHS, small_metrics, small_series
 
@@ -151,13 +149,6 @@ def test_a_grid_that_is_too_coarse_or_of_other_metrics_is_refused(tmp_path, grid
     assert [file.name for file in tmp_path.iterdir()] == ["grids.zarr"]
 
 
-def test_the_network_must_agree_within_the_tolerance_itself(tmp_path, grids, whole):
-    error = whole[1].endpoint_error_max
-    solve(tmp_path / "a.zarr", grids, parameters(1.1 * error, time_points=0))
-    with pytest.raises(GeometryError, match="on the network"):
-        solve(tmp_path / "a.zarr", grids, parameters(0.9 * error, time_points=0))
-
-
 def test_absent_features_and_those_of_another_series_are_refused(tmp_path, whole):
     with pytest.raises(MissingArtifactError, match="none"):
         read_features(tmp_path / "none", SERIES, CHOSEN)
@@ -259,49 +250,3 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
     found = contents(path)
     assert found["status"].sum() == found["status"][1, 2, [0, 4, 4], [1, 0, 3]].sum() == 3
     assert found["residual"][1, 2, 4, 0] == pytest.approx(0.2, abs=1e-6)
-
-
-def test_a_velocity_that_is_not_finite_is_counted_and_never_stored(tmp_path, grids, monkeypatch):
-    block, path = {"method": "newton", "time_points": 0}, tmp_path / "geodesics.zarr"
-    for permitted, error, message in (
-        (0, GeometryError, r"1 of 600 .*Worst: 0 to 30 ppb at .*: not finite\. Raise"),
-        (1, ArtifactError, r"v0.*NaN or infinity"),
-    ):
-        monkeypatch.setitem(METHODS, "newton", clumsy({7: [(2, 2, torch.nan)]}))
-        with pytest.raises(error, match=message):
-            solve(path, grids, parameters(allow_unconverged=permitted, **block))
-    assert not any(tmp_path.iterdir())
-
-
-def test_what_a_closed_form_is_counted_to_hold_is_what_torch_allocates():
-    wavelengths = torch.linspace(-1, 1, 25).double()
-    grid = DirectSource(LEARNED.metric(CPU), wavelengths).grid(0, nodes(1000))
-    problem, held = BoundaryValueProblem.all_pairs(torch.linspace(-1, 1, 4).double()), []
-
-    def work():
-        held[:] = [ClosedForm(Grid(grid.positions, grid.log_sqrt + 0, grid.symbol + 0))]
-        v0 = held[0].solve(problem, 1e-6).v0
-        held[0].stations(problem.stations, wavelengths).every_path(v0)
-
-    table = grid.log_sqrt.numel() * 8
-    # two and a half are there for a moment while the last table is made
-    assert peak_bytes(work) / table == pytest.approx(solved.TABLES, abs=2.5)
-
-
-def test_cores_share_the_memory_and_solve_the_same(tmp_path, grids, whole, monkeypatch):
-    given, plain = set(), solved.columns_within
-    monkeypatch.setattr(CORES, lambda: 4)
-    monkeypatch.setattr(
-        solved, "columns_within", lambda memory, *of: given.add(memory) or plain(memory, *of)
-    )
-    path = tmp_path / "geodesics.zarr"
-    solve(path, grids, parameters(), replace(DOUBLE, memory_mb=100))
-    assert given == {25 * 10**6}
-    assert_same(path, contents(whole[0]))
-
-
-def test_wavelengths_at_once_fit_into_the_memory_that_is_given():
-    found = [columns_within(total, 10_000) for total in (10_000, 29_999, 30_000)]
-    assert found == [1, 2, 3]
-    with pytest.raises(GeometryError, match=r"memory_mb: found 0\.0\d+ MB for geodesics, .*raise"):
-        columns_within(9_999, 10_000)

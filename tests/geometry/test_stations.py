@@ -51,12 +51,6 @@ def test_every_path_and_features_against_loops(count, columns, dtype, error):
     np.testing.assert_allclose(features, by_loops(at, given)[1], rtol=error)
 
 
-def test_pairs_in_any_order_and_more_than_once():
-    at, chosen = stations(6, 4), torch.tensor([29, 3, 3, 17, 0])
-    some = at.features(*(index[chosen] for index in ordered_pairs(6)))
-    torch.testing.assert_close(some, at.every_path()[1][chosen], rtol=1e-14, atol=0)
-
-
 def test_networks_and_their_grids_lead_to_the_same_stations():
     """But for the least sqrt(g), which is sought between nodes in a grid alone."""
     metric, w = random_metric(3, models=2), torch.linspace(-1, 1, 4).double()

@@ -1,10 +1,8 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
-from geonode.geometry.field import NetworkField
 from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
@@ -67,16 +65,6 @@ def test_a_known_error_of_the_grid_has_the_predicted_effect(source, target, colu
     torch.testing.assert_close(errors.endpoint, errors.endpoint[:1].expand(3), rtol=1e-9, atol=0)
 
 
-def test_grids_of_another_metric_or_too_coarse_are_seen():
-    other = check(grid_of(random_metric(62, 2.0), 300))
-    assert other.endpoint.abs().max() > 1e-2
-    assert other.drift.max() > 1e-2
-    sharp = random_metric(61, 4.0)
-    coarse = check(grid_of(sharp, 20), metric=sharp)
-    assert coarse.endpoint.abs().max() > 1e-4
-    assert coarse.drift.max() > 1e-3
-
-
 def test_float32_geodesics_are_checked_in_float64_to_rounding():
     single = Grid(GRID.positions.float(), GRID.log_sqrt.float(), GRID.symbol.float())
     with NoWideningMove():
@@ -119,12 +107,3 @@ def test_lengths_and_velocities_of_known_metrics(known):
     close(arc_length(field, STARTS, ENDS), lengths, 1e-14)
     velocity = initial_velocity(field, STARTS, ENDS)
     close(velocity, lengths / known.log_sqrt(STARTS).exp(), 1e-14)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_quadrature_is_exact_over_the_whole_chart_for_sharp_networks(seed):
-    field = NetworkField(random_metric(seed, 2.0), COLUMNS)
-    found = arc_length(field, -torch.ones(5).double(), torch.ones(5).double())
-    points, weights = np.polynomial.legendre.leggauss(200)
-    root = field(torch.from_numpy(points).expand(5, -1))[0].exp()
-    close(found, root @ torch.from_numpy(weights), 1e-13)

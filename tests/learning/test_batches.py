@@ -1,4 +1,3 @@
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -85,13 +84,6 @@ def test_batches_hold_what_fits_for_two_cores_and_every_model_once(rows, folds, 
     assert torch.equal(history, torch.stack([labels, 0.5 + labels])[None].expand(4, -1, -1))
 
 
-def test_an_accelerator_takes_all_folds_at_once():
-    """One program for the folds that leave a level out, one for the fold that does not."""
-    found = batches(device=ACCELERATOR)
-    assert [len(batch.models) for batch in found] == [MEMBERS * LEVELS, MEMBERS]
-    assert {batch.source.device.type for batch in found} == {"meta"}
-
-
 # A model costs 4 x 3 pairs of 120 kB beside its own 300 kB, 1.74 MB; 2.1 MB where nothing is left
 # out.
 @pytest.mark.parametrize(
@@ -133,32 +125,11 @@ def assert_rounding_alone(found, expected):
 
 
 @pytest.fixture
-def trained(monkeypatch):
-    """Thread and number of threads of every batch that is trained."""
-    found, plain = [], objective.train
-
-    def train(groups, *given, **options):
-        found.append((threading.current_thread(), torch.get_num_threads()))
-        return plain(groups, *given, **options)
-
-    monkeypatch.setattr(objective, "train", train)
-    return found
-
-
-@pytest.fixture
 def two_threads():
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
-
-
-def test_every_core_has_one_thread_and_the_count_is_restored(rows, two_threads, trained):
-    rows(1)
-    decoders()
-    assert {threads for _, threads in trained} == {1}
-    assert threading.main_thread() not in {thread for thread, _ in trained}
-    assert torch.get_num_threads() == 2
 
 
 def test_the_number_of_cores_changes_not_a_bit(rows, two_threads, monkeypatch):

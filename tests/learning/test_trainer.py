@@ -1,6 +1,4 @@
 import math
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -8,7 +6,7 @@ import torch
 from geonode.config import TrainingParameters
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.trainer import history_csv, last_losses, train
+from geonode.learning.trainer import history_csv, train
 from tests.learning.series import TRAINING, decoder_parameters
 
 EPOCHS, CLIP, ROWS = 40, 1.0, 20
@@ -134,18 +132,3 @@ def test_every_model_has_its_history_in_the_table():
         ]
     empty = history_csv(torch.zeros(0, 1, 6), ("loss",), 3, block)
     assert empty == "epoch,fold,member,loss,learning_rate\n"
-
-
-def test_the_last_loss_of_a_model_is_the_sum_of_its_terms_before_the_last_step():
-    history = torch.arange(3 * 2 * 4.0).reshape(3, 2, 4)
-    assert last_losses(history).tolist() == [16 + 20, 17 + 21, 18 + 22, 19 + 23]
-
-
-@pytest.mark.slow
-def test_training_does_without_the_compiler_of_torch():
-    """Which takes longer to import than a small training does."""
-    code = (
-        "import sys; from tests.learning.test_trainer import problem, train_together; "
-        "train_together(*problem(), (1.0,) * 3); sys.exit('torch._dynamo' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

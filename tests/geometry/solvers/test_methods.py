@@ -12,12 +12,10 @@ from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
 from tests.geometry.closed_forms import (
     RECIPROCAL,
-    DirectSource,
     constant,
     exponential,
     grid_of,
     nodes,
-    random_metric,
 )
 from tests.geometry.fields import FormulaField
 from tests.geometry.precision import NoFloat64
@@ -67,28 +65,6 @@ def test_single_precision_alone(name):
     assert solution.v0.dtype == solution.residual.dtype == torch.float32
     assert solution.converged.all()
     assert endpoint_errors(solution, problem).abs().max() <= 1e-3
-
-
-@pytest.mark.parametrize("name", ALONE)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_bits_do_not_depend_on_what_else_is_solved(name, dtype):
-    grid = DirectSource(random_metric(71, 2.0), nodes(7)).grid(0, nodes(300, dtype))
-    stations, generator = STATIONS.to(dtype), torch.Generator().manual_seed(0)
-
-    def some(pairs, columns):
-        problem = BoundaryValueProblem(stations, PROBLEM.source[pairs], PROBLEM.target[pairs])
-        return solve(name, grid.at_wavelengths(columns), problem, steps=4)
-
-    whole = some(torch.arange(12), torch.arange(7))
-    assert name == "closed_form" or len(whole.iterations.unique()) > 1
-    for pairs, columns in (
-        (torch.randperm(12, generator=generator), torch.randperm(7, generator=generator)),
-        (torch.tensor([7]), torch.tensor([4])),
-        (torch.tensor([3, 11, 3]), torch.arange(7)),
-    ):
-        part = some(pairs, columns)
-        for field in PARTS:
-            assert torch.equal(getattr(part, field), getattr(whole, field)[pairs][:, columns])
 
 
 @pytest.mark.parametrize("name", ALONE)
