@@ -4,7 +4,7 @@ import torch
 from scipy.interpolate import CubicHermiteSpline
 
 from geonode.geometry.antiderivative import Antiderivative
-from tests.geometry.closed_forms import KNOWN, columns, nodes, stretched
+from tests.geometry.closed_forms import KNOWN, columns, constant, nodes, stretched
 
 POINTS = torch.rand(400, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2 - 1
 MAKE = pytest.mark.parametrize("make", [nodes, stretched])
