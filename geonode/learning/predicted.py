@@ -18,6 +18,8 @@ Features = Float[np.ndarray, "member fold pair training feature"] | None
 class Residuals(NamedTuple):
     """Residuals of the training levels of a fold, each predicted from the others.
 
+    By the first weights of the smoothers, without the rule of the prior: no refits are needed.
+
     Attributes:
         spectra: spectrum of every level less its prediction.
         square: squared size to expect of every residual (signal squared, mean over wavelengths).
