@@ -164,10 +164,10 @@ def fit_path_decoders(
         known = series.signal[fold.training]
         signal = Standardisation.of(known)
         lifted = lift(signal.apply(known), objective.chosen, max(error, SMALLEST_NOISE))
-        matrices.append(torch.from_numpy(lifted * signal.deviation))
-        offsets.append(torch.full(known.shape[1:], signal.mean, dtype=torch.float64))
-    scale = FeatureScale(means, deviations)
-    return PathDecoders(network, scale, torch.stack(matrices), torch.stack(offsets)), history
+        matrices.append(lifted * signal.deviation)
+        offsets.append(np.full(known.shape[1], signal.mean))
+    matrix, offset = (torch.from_numpy(np.stack(part)) for part in (matrices, offsets))
+    return PathDecoders(network, FeatureScale(means, deviations), matrix, offset), history
 
 
 def _walked(features: np.ndarray | None) -> np.ndarray:

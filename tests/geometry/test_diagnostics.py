@@ -82,6 +82,8 @@ def test_a_resolution_that_misses_the_tolerance_is_refused_and_one_that_suffices
     enough = int(str(error.value).split("about ")[1].split()[0])
     assert 50 < enough < 400
     check(source.grid(0, nodes(round(1.3 * enough))), 500, tolerance=tolerance)
+    with pytest.raises(GeometryError, match="resolution"):
+        check(source.grid(0, nodes(enough // 3)), 500, tolerance=tolerance)
 
 
 def test_few_wavelengths_and_a_float32_grid(grid):
