@@ -9,9 +9,13 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from geonode.config import Parameters
+from geonode.geometry.grid import Grid, moved
 from geonode.geometry.metric import FLOOR, Metric
+from geonode.geometry.sources import ChebyshevSource
 
 NODES = 2000
+ROWS = 128  # nodes in one call of the network, so that memory does not grow with the grid
 Rows = Float[Tensor, "model row"]
 Table = list[dict[str, Any]]
 
@@ -44,6 +48,28 @@ def finite_difference(metric: Metric, positions: Rows, wavelengths: Rows) -> Row
     below, above = positions - step, positions + step  # not exactly 2 h apart
     low, high = (log_sqrt_at(metric, x, wavelengths) for x in (below, above))
     return (high - low) / (above - below)
+
+
+def chebyshev(
+    parameters: Parameters, metric: Metric, wavelengths: Float[Tensor, "wavelength"]
+) -> ChebyshevSource:
+    """Expansions by the block `christoffel` of the parameters."""
+    block = parameters.christoffel
+    tolerance, degree = block.expansion_tolerance, block.largest_degree
+    return ChebyshevSource.of(metric, wavelengths, tolerance=tolerance, largest_degree=degree)
+
+
+def direct(
+    metric: Metric, wavelengths: Float[Tensor, "wavelength"], positions: Float[Tensor, "node"]
+) -> Grid:
+    """The grid of one metric by calls of its network alone: slow, and right for any metric."""
+    like = metric.network.parameters[0]
+    parts = [
+        metric.with_symbol(moved(rows, like)[None], moved(wavelengths, like))
+        for rows in positions.split(ROWS)
+    ]
+    log_sqrt, symbol = (torch.cat([part[i][0] for part in parts]).to(positions) for i in (0, 1))
+    return Grid(positions, log_sqrt, symbol)
 
 
 def largest(errors: Float[Tensor, "..."]) -> float:

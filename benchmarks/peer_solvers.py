@@ -14,9 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torchdiffeq import odeint
 
+from benchmarks.scipy_bvp import Row
 from geonode.geometry.field import Field
 from geonode.geometry.metric import FLOOR, Metric
-from geonode.geometry.solvers.scipy_bvp import Row
 from geonode.geometry.solvers.shooting import GUESS
 from geonode.geometry.verification import initial_velocity
 

@@ -25,7 +25,7 @@ import typer
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmarks.geometry import NODES, Table, largest, markdown
+from benchmarks.geometry import NODES, Table, chebyshev, largest, markdown
 from benchmarks.peer_solvers import (
     PEERS,
     Integrator,
@@ -47,7 +47,6 @@ from geonode.geometry.panels import Panels
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import rows_of
-from geonode.geometry.sources import grid_source
 from geonode.machine import machine, one_core
 from geonode.parameters_file import read_parameters
 from geonode.progress import bar
@@ -90,7 +89,7 @@ class Case:
         w = uniform_nodes(wavelengths, place, torch.float64)
 
         def make_grid(nodes: int) -> Grid:
-            source = grid_source(parameters.christoffel, metric, w)
+            source = chebyshev(parameters, metric, w)
             return source.grid(0, uniform_nodes(nodes, place, torch.float64))
 
         def make_v0(nodes: int) -> Tensor:

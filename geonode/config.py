@@ -235,10 +235,6 @@ class ChristoffelParameters(Block):
         description="largest error of ln sqrt(g) and of the Christoffel symbol between nodes; "
         "a resolution that misses it is an error",
     )
-    method: Literal["chebyshev", "direct"] = Field(
-        default="chebyshev",
-        description="expand the metric in Chebyshev polynomials, or call the network at every node",
-    )
     expansion_tolerance: Positive = Field(
         default=3e-10,
         description="largest trailing coefficient of the Chebyshev expansion of ln sqrt(g)",
@@ -256,7 +252,7 @@ class ChristoffelParameters(Block):
 class GeodesicsParameters(Block):
     """Boundary value problems."""
 
-    method: Literal["closed_form", "newton", "dopri5", "scipy"] = Field(
+    method: Literal["closed_form", "newton", "dopri5"] = Field(
         default="closed_form", description="method that solves for first velocities"
     )
     tolerance: Positive = Field(

@@ -50,7 +50,7 @@ def app(parameters: Parameters) -> str:
         chosen = training_wavelengths(len(series.axis), block.wavelengths)
         features = inner_features = None
         if "path" in BLENDS[block.kind]:
-            features = read_features(GEODESICS, series)[..., chosen, :]
+            features = read_features(GEODESICS, series, chosen)
     runs = NestedRuns.of(
         len(series.concentrations), block.members, inner, device, CHECKPOINTS / "decoders"
     )

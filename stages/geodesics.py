@@ -7,12 +7,13 @@ from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRIC, METRICS, SHARED
 
 @stage("geodesics", also=("engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
-    """Solve every geodesic in closed form, and check samples on the network in float64."""
+    """Solve every geodesic on its grid, and check samples on the network in float64."""
     from geonode.compute.device import Device
     from geonode.compute.local import open_engine
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.solved import solve_all
     from geonode.geometry.stored import StoredGrids
+    from geonode.learning.folds import training_wavelengths
     from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics
     from geonode.storage.lineage import consistent_artifacts
@@ -27,10 +28,9 @@ def app(parameters: Parameters) -> str:
         open_engine(parameters.engine, SHARED) as engine,
         progress("solving geodesics", learned.network.models, steady=True) as report,
     ):
-        block = parameters.geodesics
-        summary = solve_all(
-            GEODESICS, grids, learned, series, block, device, report, engine, made_from
-        )
+        chosen = training_wavelengths(len(series.axis), parameters.decoders.wavelengths)
+        inputs = (grids, learned, series, chosen, parameters.geodesics, device)
+        summary = solve_all(GEODESICS, *inputs, report, engine, made_from)
     write_metrics(METRICS / "geodesics.json", summary.metrics())
     error = summary.endpoint_error_max
     return f"{summary.geodesics:,} geodesics, endpoint error {error:.1e} -> {GEODESICS}"

@@ -7,7 +7,7 @@ from stages.paths import CHECKPOINTS, DEVICE, METRIC, METRICS, PLOTS, SHARED, SP
 
 @stage("metric", also=("preset", "inner", "engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
-    """Learn the metric of every fold: none, by evidence, or end to end through geodesics."""
+    """Learn the metric of every fold: end to end through geodesics, or flat."""
     import math
 
     block, learning = parameters.metric, "geonode.learning.metric_learning"

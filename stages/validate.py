@@ -37,7 +37,7 @@ def app(parameters: Parameters) -> str:
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
         model = SpectralModel.read(DATA)
         series, blend = model.series, model.blend
-        features = read_features(GEODESICS, series)[..., blend.training, :]
+        features = read_features(GEODESICS, series, blend.training)
     found = evaluate(Trained(blend, features), series)
     ours, published = found[GEONODE], found.get(PUBLISHED)
     with progress("predicting with the baselines", 2 * len(series.concentrations)) as report:

@@ -17,7 +17,7 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.sources import ChebyshevSource, grid_source
+from geonode.geometry.sources import ChebyshevSource
 from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import fit_metric
 from geonode.learning.folds import leave_one_out, training_wavelengths
@@ -156,8 +156,12 @@ class Kernels:
         start = time.perf_counter()
         network, _ = fit_metric(self.series, charts, block, run)
         metrics = Metric(network.to(device.reference, torch.float64))
-        source = grid_source(
-            self.parameters.christoffel, metrics, torch.from_numpy(self.series.wavelengths)
+        expansion = self.parameters.christoffel
+        source = ChebyshevSource.of(
+            metrics,
+            torch.from_numpy(self.series.wavelengths),
+            tolerance=expansion.expansion_tolerance,
+            largest_degree=expansion.largest_degree,
         )
         for fold, stations in enumerate(on_device(charts, device.place, device.geometry)):
             form = ClosedForm(source.grid(fold, nodes))

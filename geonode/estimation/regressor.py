@@ -172,10 +172,11 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         Args:
             X: concentrations, array-like of shape (row, 1), none negative.
             return_std: whether to return standard deviations too. They are the scale s of
-                `geonode.learning.half_widths`: s^2 is what members, sources and kinds of decoders
-                disagree by, squared, and the mean squared error of the leave-one-out predictions
-                of the same sort, inside the range of the levels or outside. Without inner folds
-                they are the disagreement alone, which does not say how far off a prediction is.
+                `geonode.learning.inner_predictions`: s^2 is what members, sources and kinds of
+                decoders disagree by, squared, and the mean squared error of the leave-one-out
+                predictions of the same sort, inside the range of the levels or outside. Without
+                inner folds they are the disagreement alone, which does not say how far off a
+                prediction is.
 
         Returns:
             Spectra, one row a concentration (one number if `fit` had one), and the standard

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from geonode.errors import SpectraError
-from geonode.learning.half_widths import PROBABILITIES
+from geonode.posterior.prior import PROBABILITIES
 from geonode.spectra.series import level_names
 
 SMALLEST_SHARE = 0.01

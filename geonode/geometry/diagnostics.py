@@ -1,12 +1,14 @@
-"""Diagnostics of a grid: errors against its network, and statistics of its metric."""
+"""Diagnostics of a stored grid: its errors against the network, and statistics of its metric."""
 
-from collections.abc import Iterable
+import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from geonode.errors import GeometryError
 from geonode.geometry.grid import Grid, moved
 from geonode.geometry.metric import Metric
 
@@ -16,47 +18,84 @@ EDGE = (0.25, 0.5, 0.75)
 symbol are one-sided there, and its errors the largest."""
 
 
-class GridErrors(NamedTuple):
-    """Looked-up minus direct values of one model."""
+class CheckedGrid(NamedTuple):
+    """Outcome of the check of a grid.
+
+    Attributes:
+        log_sqrt, symbol: looked-up minus direct values, on the CPU.
+        lowest, highest: range of g over all concentrations and wavelengths (chart units).
+        variance: of g; nodes count by the length of chart that they stand for.
+        roughness: mean squared Christoffel symbol, 0 for a flat metric and the same for every
+            multiple of a metric; what `metric.smoothness_weight` penalises.
+    """
 
     log_sqrt: Float[Tensor, "position wavelength"]
     symbol: Float[Tensor, "position wavelength"]
+    lowest: float
+    highest: float
+    variance: float
+    roughness: float
 
 
-def grid_errors(
-    grid: Grid,
-    metric: Metric,
-    wavelengths: Float[Tensor, "wavelength"],
-    *,
-    positions: int,
-    seed: int,
-) -> GridErrors:
-    """Compare lookups in the grid of one model with float64 network calls.
+@dataclass(frozen=True)
+class GridCheck:
+    """Comparison of the grid of a model with float64 calls of its network.
 
-    Args:
-        grid: as the geodesics will see it.
-        metric: that one model, in float64.
-        wavelengths: charted wavelengths of the grid's columns.
+    Attributes:
+        metric: the metrics of the grids in float64.
+        wavelengths: charted wavelengths of the columns of the grids.
         positions: how many random positions, which are not nodes, to look at besides those in the
             cells at both ends, each at the same `CHECK_WAVELENGTHS` random wavelengths.
-        seed: of the random choice.
+        tolerance: largest error of ln sqrt(g) and of the Christoffel symbol between nodes.
     """
-    like = metric.network.parameters[0]
-    generator = torch.Generator().manual_seed(seed)
-    x = (2 * torch.rand(positions, generator=generator, dtype=torch.float64) - 1).to(like)
-    nodes = moved(grid.positions, like)
-    ends = [a + fraction * (b - a) for a, b in (nodes[:2], nodes[-2:]) for fraction in EDGE]
-    x = torch.cat([x, torch.stack(ends)])
-    columns = torch.randperm(len(wavelengths), generator=generator)[:CHECK_WAVELENGTHS]
-    part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
-    truth = metric.with_symbol(x[None], moved(wavelengths, like)[columns.to(like.device)])
-    log_sqrt, symbol = part.lookup(x[None])
-    return GridErrors(log_sqrt.T - truth[0][0], symbol.T - truth[1][0])
+
+    metric: Metric
+    wavelengths: Float[Tensor, "wavelength"]
+    positions: int
+    tolerance: float
+
+    def __call__(self, model: int, grid: Grid) -> CheckedGrid:
+        """Check one grid, as the geodesics will see it.
+
+        Raises:
+            GeometryError: it has too few nodes for the tolerance.
+        """
+        like = self.metric.network.parameters[0]
+        generator = torch.Generator().manual_seed(model)
+        x = 2 * torch.rand(self.positions, generator=generator, dtype=torch.float64) - 1
+        nodes = moved(grid.positions, like)
+        ends = [a + fraction * (b - a) for a, b in (nodes[:2], nodes[-2:]) for fraction in EDGE]
+        x = torch.cat([x.to(like), torch.stack(ends)])
+        columns = torch.randperm(len(self.wavelengths), generator=generator)[:CHECK_WAVELENGTHS]
+        part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
+        w = moved(self.wavelengths, like)[columns.to(like.device)]
+        truth = self.metric[model].with_symbol(x[None], w)
+        pairs = zip(part.lookup(x[None]), truth, strict=True)
+        log_sqrt, symbol = ((found.T - exact[0]).cpu() for found, exact in pairs)
+        error = float(torch.maximum(log_sqrt.abs(), symbol.abs()).max())
+        if not error <= self.tolerance:
+            # the error of the symbol is of order 3 in the width of a cell
+            enough = math.ceil(len(nodes) * (error / self.tolerance) ** (1 / 3)) + 1
+            raise GeometryError(
+                f"christoffel.resolution: found {len(nodes)}, expected about {enough} or more: "
+                f"between nodes lookups of model {model} are off by up to {error:.1e}, more than "
+                f"christoffel.tolerance, {self.tolerance:g}"
+            )
+        g = torch.exp(2 * grid.log_sqrt)
+        mean = _mean(grid.positions, g)
+        return CheckedGrid(
+            log_sqrt,
+            symbol,
+            lowest=float(g.min()),
+            highest=float(g.max()),
+            variance=_mean(grid.positions, (g - mean).square()),
+            roughness=_mean(grid.positions, grid.symbol.square()),
+        )
 
 
 def error_statistics(errors: list[Float[Tensor, "..."]]) -> dict[str, float]:
     """Largest, root-mean-square, median and 99% quantile of absolute errors."""
-    magnitude = torch.cat([error.abs().flatten() for error in errors]).cpu()
+    magnitude = torch.cat([error.abs().flatten() for error in errors])
     middle, high = torch.quantile(magnitude, magnitude.new_tensor([0.5, 0.99])).tolist()
     return {
         "max": float(magnitude.max()),
@@ -66,41 +105,15 @@ def error_statistics(errors: list[Float[Tensor, "..."]]) -> dict[str, float]:
     }
 
 
-class MetricStatistics(NamedTuple):
-    """Statistics of g over all concentrations and wavelengths of one model, in chart units.
-
-    Attributes:
-        lowest, highest: range of g.
-        variance: of g.
-        roughness: mean squared Christoffel symbol, 0 for a flat metric and the same for every
-            multiple of a metric; what `metric.smoothness_weight` penalises.
-    """
-
-    lowest: float
-    highest: float
-    variance: float
-    roughness: float
-
-
-def metric_statistics(grid: Grid) -> MetricStatistics:
-    """Statistics of one model; nodes count by the length of chart that they stand for."""
-    g = torch.exp(2 * grid.log_sqrt)
-    mean = _mean(grid.positions, g)
-    return MetricStatistics(
-        float(g.min()),
-        float(g.max()),
-        _mean(grid.positions, (g - mean).square()),
-        _mean(grid.positions, grid.symbol.square()),
-    )
-
-
-def over_models(statistics: Iterable[MetricStatistics]) -> MetricStatistics:
-    """The whole range of several models, and the means of their variance and roughness."""
-    lowest, highest, variance, roughness = zip(*statistics, strict=True)
-    count = len(lowest)
-    return MetricStatistics(
-        min(lowest), max(highest), sum(variance) / count, sum(roughness) / count
-    )
+def metric_statistics(members: list[CheckedGrid]) -> dict[str, float]:
+    """The whole range of g of several members, and the means of its variance and roughness."""
+    count = len(members)
+    return {
+        "lowest": min(grid.lowest for grid in members),
+        "highest": max(grid.highest for grid in members),
+        "variance": sum(grid.variance for grid in members) / count,
+        "roughness": sum(grid.roughness for grid in members) / count,
+    }
 
 
 def _mean(nodes: Float[Tensor, "node"], table: Float[Tensor, "node wavelength"]) -> float:

@@ -4,7 +4,6 @@ g = softplus(f) + 0.1 with f a perceptron 2 -> 64 -> 128 -> 1: positive, analyti
 from zero. Its Christoffel symbol, the only one in one dimension, is G = 1/2 d/dx ln g.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -33,28 +32,16 @@ class Metric:
         positions: Float[Tensor, "#model position"],
         wavelengths: Float[Tensor, "wavelength"],
     ) -> Float[Tensor, "model position wavelength"]:
-        """G on the product of positions and wavelengths, both in chart units."""
+        """The metric g on the product of positions and wavelengths, both in chart units."""
         points = product(positions, wavelengths, self.network.models)
         value = softplus(self.network(points)) + FLOOR
         return value.reshape(-1, positions.shape[1], len(wavelengths))
 
-    def log_sqrt_on_products(
-        self, blocks: Sequence[tuple[Float[Tensor, "..."], Float[Tensor, "..."]]]
-    ) -> list[Float[Tensor, "model ..."]]:
-        """Ln sqrt(g) on several products, in one call of the network.
-
-        Args:
-            blocks: positions and wavelengths of every product, the same for all models.
-
-        Returns:
-            Of every block `(model, position, wavelength)`.
-        """
-        points = torch.cat([product(x[None], w, 1) for x, w in blocks], dim=1)
-        value = softplus(self.network(points.expand(self.network.models, -1, -1))) + FLOOR
-        parts = (0.5 * torch.log(value)).split([len(x) * len(w) for x, w in blocks], dim=1)
-        return [
-            part.reshape(-1, len(x), len(w)) for part, (x, w) in zip(parts, blocks, strict=True)
-        ]
+    def log_sqrt(
+        self, positions: Float[Tensor, "position"], wavelengths: Float[Tensor, "wavelength"]
+    ) -> Float[Tensor, "model position wavelength"]:
+        """Ln sqrt(g) on the same product for all models, both in chart units."""
+        return 0.5 * torch.log(self(positions[None], wavelengths))
 
     def at_points(
         self, positions: Float[Tensor, "model row"], wavelengths: Float[Tensor, "model row"]

@@ -1,4 +1,9 @@
-"""The artifact of solved geodesics: every (source, target, wavelength) of every model."""
+"""The artifact of solved geodesics: every (source, target, wavelength) of every model.
+
+What is stored at every wavelength is for people: first velocities, residuals, and trajectories, of
+which the report draws a few. Later stages read the path features alone, which are stored at the
+wavelengths that decoders are trained at.
+"""
 
 import math
 from collections.abc import Mapping
@@ -8,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from geonode.compute.device import Device, on_device, one_thread, unless_out_of_memory
 from geonode.compute.local import LOCAL, Engine, Recipe
 from geonode.compute.profile import profile_of
 from geonode.config import GeodesicsParameters
-from geonode.errors import GeometryError
+from geonode.errors import ArtifactError, GeometryError
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.problem import BoundaryValueProblem, ordered_pairs
 from geonode.geometry.solvers.closed_form import ClosedForm
@@ -47,6 +52,7 @@ def solve_all(
     grids: StoredGrids,
     learned: LearnedMetrics,
     series: Series,
+    chosen: Int[np.ndarray, "training"],
     parameters: GeodesicsParameters,
     device: Device,
     report: Progress = silent,
@@ -62,6 +68,7 @@ def solve_all(
         grids: of the metrics.
         learned: the metrics, to check samples against.
         series: the levels and wavelengths.
+        chosen: indices of the wavelengths at which path features are stored, ascending.
         parameters: the block `geodesics` of the parameters.
         device: where to solve, and in which format.
         report: called after every model.
@@ -80,10 +87,10 @@ def solve_all(
         "made_from": {**made_from},
     }
     with series.artifact_writer(path, attributes) as writer:
-        _declare(writer, learned, series, parameters.time_points)
+        _declare(writer, learned, series, chosen, parameters.time_points)
         outer = replace(learned, inner=None)  # the inner metrics are not looked at
         solver: Recipe[int, Summary] = partial(
-            _Solver, writer.parts, grids, outer, series, parameters, device
+            _Solver, writer.parts, grids, outer, series, chosen, parameters, device
         )
         models, cores = range(learned.network.models), profile_of(device.place).tiles
         with one_thread():
@@ -97,7 +104,7 @@ class _Solver:
 
     Args:
         parts: of the artifact.
-        grids, learned, series, parameters, device: as for `solve_all`.
+        grids, learned, series, chosen, parameters, device: as for `solve_all`.
     """
 
     def __init__(
@@ -106,19 +113,21 @@ class _Solver:
         grids: StoredGrids,
         learned: LearnedMetrics,
         series: Series,
+        chosen: Int[np.ndarray, "training"],
         parameters: GeodesicsParameters,
         device: Device,
     ) -> None:
         place, dtype = device.place, device.geometry
         self._parts, self._grids, self._learned = parts, grids, learned
-        self._parameters = parameters
+        self._chosen, self._parameters = chosen, parameters
         self._memory = device.budget // profile_of(place).tiles
         self._like = torch.empty(0, device=place, dtype=dtype)
         self._wavelengths = on_device(series.wavelengths, place, dtype)
         self._positions = on_device(learned.positions(series.concentrations), place, dtype)
         self._times = on_device(np.linspace(0, 1, parameters.time_points), place, dtype)
         self._metric = learned.metric(device.reference)
-        self._tables = [parts.mapped(name) for name in ("v0", "residual", "status", "features")]
+        self._tables = [parts.mapped(name) for name in ("v0", "residual", "status")]
+        self._features = parts.mapped("features")
 
     def __call__(self, model: int, report: Progress) -> Summary:
         """Solve all geodesics of a model; on a card that is short of memory some at a time."""
@@ -131,7 +140,7 @@ class _Solver:
             self._memory //= 2
 
     def _solve(self, model: int) -> Summary:
-        parameters, index = self._parameters, self._learned.index(model)
+        parameters, chosen, index = self._parameters, self._chosen, self._learned.index(model)
         summary = Summary(parameters.method)
         problem = BoundaryValueProblem.all_pairs(self._positions[index[1]])
         pairs = len(problem.source)
@@ -146,15 +155,21 @@ class _Solver:
             wavelengths = self._wavelengths[columns]
             closed_form = ClosedForm(grid.at_wavelengths(columns))
             solution = METHODS[parameters.method](closed_form, problem, parameters)
-            stations = closed_form.stations(problem.stations, wavelengths)
-            v0, features = stations.every_path(solution.v0)
             missed = (~solution.converged).to(torch.uint8)
-            found = (solution.v0, solution.residual, missed, features)
+            found = (solution.v0, solution.residual, missed)
             for table, part in zip(self._tables, found, strict=True):
                 table[(*index, slice(None), columns)] = part.cpu()
             if parameters.time_points:
-                positions = closed_form.trajectories(problem, v0, self._times)
+                positions = closed_form.trajectories(problem, solution.v0, self._times)
                 trajectories[:, columns] = positions.float().cpu()
+            places = slice(*np.searchsorted(chosen, (columns.start, columns.stop)).tolist())
+            if places.start < places.stop:
+                inside = torch.from_numpy(chosen[places] - columns.start).to(self._like.device)
+                stations = ClosedForm(closed_form.grid.at_wavelengths(inside)).stations(
+                    problem.stations, wavelengths[inside]
+                )
+                _, features = stations.every_path(solution.v0[:, inside])
+                self._features[(*index, slice(None), places)] = features.cpu()
             errors = network_errors(
                 self._metric[model],
                 closed_form,
@@ -167,7 +182,7 @@ class _Solver:
             summary.add(index, columns.start, solution, errors)
         if parameters.time_points:
             self._parts.blocks("trajectory", block_dims=2)[index] = trajectories
-        for table in self._tables:
+        for table in (*self._tables, self._features):
             table.flush()
         return summary
 
@@ -216,25 +231,39 @@ def _require(summary: Summary, series: Series, parameters: GeodesicsParameters, 
 
 
 def read_features(
-    path: Path, series: Series
-) -> Float[np.ndarray, "member fold pair wavelength feature"]:
+    path: Path, series: Series, chosen: Int[np.ndarray, "training"]
+) -> Float[np.ndarray, "member fold pair training feature"]:
     """The path features of all geodesics, mapped from the artifact and read-only.
+
+    Args:
+        path: of the artifact.
+        series: the levels and wavelengths.
+        chosen: indices of the wavelengths that decoders are trained at.
 
     Raises:
         MissingArtifactError, CorruptArtifactError: there is no artifact, or it is damaged.
-        ArtifactError: it was made of other spectra than those at hand.
+        ArtifactError: it was made of other spectra than those at hand, or for other wavelengths.
     """
     artifact = open_artifact(path)
     levels = len(series.concentrations)
-    shape = (levels + 1, levels * (levels - 1), len(series.axis), len(FEATURES))
+    shape = (levels + 1, levels * (levels - 1), len(chosen), len(FEATURES))
     artifact.require_shape(
         "features", (artifact.attributes.get("members", 0), *shape), "the spectra"
     )
+    if not np.array_equal(artifact["training"], series.axis[chosen]):
+        raise ArtifactError(
+            f"{path}: holds features at other wavelengths than those of the decoders; run "
+            "`dvc repro`"
+        )
     return artifact["features"]
 
 
 def _declare(
-    writer: ArtifactWriter, learned: LearnedMetrics, series: Series, time_points: int
+    writer: ArtifactWriter,
+    learned: LearnedMetrics,
+    series: Series,
+    chosen: Int[np.ndarray, "training"],
+    time_points: int,
 ) -> None:
     """Add the arrays of the artifact, to be filled."""
     folds = len(learned.charts)
@@ -245,14 +274,18 @@ def _declare(
         writer.coordinate(
             name, series.concentrations[index], units=unit, long_name=name, dims=("pair",)
         )
+    units, axis = series.labels["axis_unit"], series.labels["axis"]
+    writer.coordinate(
+        "training", series.axis[chosen], units=units, long_name=f"{axis} of the decoders"
+    )
     shape = (learned.members, folds, len(source), len(series.axis))
     writer.mapped("v0", DIMS, shape, "float64", units="1", long_name="initial velocity x'(0)")
     writer.mapped("residual", DIMS, shape, "float64", units="1", long_name="x(1) minus the target")
     writer.mapped("status", DIMS, shape, "uint8", units="1", long_name="0 where converged")
     writer.mapped(
         "features",
-        (*DIMS, "feature"),
-        (*shape, len(FEATURES)),
+        (*DIMS[:3], "training", "feature"),
+        (*shape[:3], len(chosen), len(FEATURES)),
         "float32",
         units="1",
         long_name=", ".join(FEATURES),

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.geometry.field import Field, NetworkField
-from geonode.geometry.grid import Grid, moved
+from geonode.geometry.grid import moved
 from geonode.geometry.metric import Metric
 from geonode.geometry.problem import BoundaryValueProblem, Solution
 from geonode.geometry.solvers.closed_form import ClosedForm
@@ -35,18 +35,6 @@ class NetworkErrors(NamedTuple):
 
     endpoint: Float[Tensor, "row"]
     drift: Float[Tensor, "row"]
-
-
-class GridGeodesicErrors(NamedTuple):
-    """Errors, on the true metric, of geodesics in closed form from a grid.
-
-    Attributes:
-        v0: minus that of the network, chart units.
-        endpoint: x(1) minus the target, chart units.
-    """
-
-    v0: Float[Tensor, "row"]
-    endpoint: Float[Tensor, "row"]
 
 
 def network_errors(
@@ -80,70 +68,18 @@ def network_errors(
     start, end = (problem.stations[index[pair]] for index in (problem.source, problem.target))
     v0 = solution.v0[pair, column]
     field = NetworkField(metric, moved(wavelengths[column], like))
-    endpoint = _endpoint(field, *(moved(part, like) for part in (start, end, v0)))
+    first, last, given = (moved(part, like) for part in (start, end, v0))
+    root_first, root_last = field(torch.stack([first, last], dim=1))[0].exp().unbind(1)
+    endpoint = (given * root_first - arc_length(field, first, last)) / root_last
 
+    # position and velocity x' = l / sqrt(g) on the grid, every row in a column of its own
     grid = closed_form.grid.at_wavelengths(column)
+    arc, length = ClosedForm(grid).arc_length, v0 * grid.log_sqrt_at(start[:, None])[:, 0].exp()
     times = torch.linspace(0, 1, TIMES, dtype=start.dtype).to(device)
-    x, velocity = _trajectories(grid, start, v0, times)
-    speed = moved(velocity, like) * field(moved(x, like))[0].exp()
+    x, root = arc.inverse(arc.at(start).diagonal() + times[:, None] * length)
+    speed = moved((length / root).T, like) * field(moved(x.T, like))[0].exp()
     drift = (speed / speed[:, :1] - 1).abs().amax(1)
     return NetworkErrors(endpoint, drift)
-
-
-def grid_geodesic_errors(
-    metric: Metric, grid: Grid, wavelengths: Float[Tensor, "wavelength"], *, rows: int, seed: int
-) -> GridGeodesicErrors:
-    """Check geodesics in closed form between random positions, which are not nodes.
-
-    Args:
-        metric: one model, in float64.
-        grid: of that model.
-        wavelengths: charted wavelengths of the grid's columns.
-        rows: how many random (source, target, wavelength) to check.
-        seed: of the choice.
-    """
-    like = metric.network.parameters[0]
-    generator = torch.Generator().manual_seed(seed)
-    ends = 2 * torch.rand(2, rows, generator=generator, dtype=torch.float64) - 1
-    start, end = ends.to(grid.positions.dtype).to(grid.positions.device)
-    column = torch.randint(len(wavelengths), (rows,), generator=generator)
-    columns = column.to(grid.positions.device)
-    part = grid.at_wavelengths(columns)
-    arc = ClosedForm(part).arc_length
-    v0 = moved((arc.at(end) - arc.at(start)).diagonal() / _root(part, start), like)
-
-    field = NetworkField(metric, moved(wavelengths, like)[column.to(like.device)])
-    start, end = moved(start, like), moved(end, like)
-    exact = initial_velocity(field, start, end)
-    return GridGeodesicErrors(v0 - exact, _endpoint(field, start, end, v0))
-
-
-def _endpoint(
-    field: NetworkField,
-    start: Float[Tensor, "row"],
-    end: Float[Tensor, "row"],
-    v0: Float[Tensor, "row"],
-) -> Float[Tensor, "row"]:
-    """x(1) minus the target, to first order in it."""
-    root_start, root_end = field(torch.stack([start, end], dim=1))[0].exp().unbind(1)
-    return (v0 * root_start - arc_length(field, start, end)) / root_end
-
-
-def _root(grid: Grid, positions: Float[Tensor, "row"]) -> Float[Tensor, "row"]:
-    """sqrt(g) at a position of every column."""
-    return grid.log_sqrt_at(positions[:, None])[:, 0].exp()
-
-
-def _trajectories(
-    grid: Grid,
-    start: Float[Tensor, "row"],
-    v0: Float[Tensor, "row"],
-    times: Float[Tensor, "time"],
-) -> tuple[Float[Tensor, "row time"], Float[Tensor, "row time"]]:
-    """Position and velocity x' = l / sqrt(g) of rows, each in a column of its own."""
-    arc, speed = ClosedForm(grid).arc_length, v0 * _root(grid, start)
-    x, root = arc.inverse(arc.at(start).diagonal() + times[:, None] * speed)
-    return x.T, (speed / root).T
 
 
 def arc_length(

@@ -1,11 +1,10 @@
 """Adam for independent models side by side, and its learning rates.
 
-Unlike in `torch.optim.Adam`, the step lengths are read from tensors, so that a step can be captured
-as a CUDA graph. The first optimiser of `torch.optim` also imports the compiler of torch, which took
-a process 1.3 s and 150 MB.
+`torch.optim.Adam` gives the same steps, and takes longer: on one core an epoch of the seven metrics
+of six levels took 7.6 ms (fused) in place of 7.1, one of their decoders 2.4 in place of 2.2. Its
+first use imports the compiler of torch besides, 0.85 s in every process that trains.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -74,17 +73,10 @@ class BatchedAdam:
 def learning_rates(rate: float, epochs: int) -> list[float]:
     """Learning rate of every epoch: half a cosine wave that reaches zero one epoch after the last.
 
-    Each rate is the previous one times the ratio of their factors, as in
-    `torch.optim.lr_scheduler.CosineAnnealingLR`, with which it agrees to the bit.
-
     Source: I. Loshchilov and F. Hutter, SGDR, ICLR 2017, equation 5, without restarts.
 
     Args:
         rate: that of the first epoch.
         epochs: number of epochs.
     """
-    factors = [(1 + math.cos(math.pi * epoch / epochs)) / 2 for epoch in range(epochs)]
-    rates = [rate]
-    for before, factor in itertools.pairwise(factors):
-        rates.append(factor / before * rates[-1])
-    return rates
+    return [rate * (1 + math.cos(math.pi * epoch / epochs)) / 2 for epoch in range(epochs)]

@@ -11,16 +11,19 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from geonode.compute.device import on_device
 from geonode.compute.profile import profile_of
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.problem import ordered_pairs
 from geonode.learning.context import TrainingRun
-from geonode.learning.folds import Fold
+from geonode.learning.folds import Fold, Standardisation
 from geonode.learning.footprint import Footprint
+from geonode.spectra.series import Series
 
 
 class Model(NamedTuple):
@@ -36,24 +39,37 @@ class Batch(NamedTuple):
     Attributes:
         models: the models.
         source, target: level indices of the training pairs of every model.
-        parts: number of parts of the training pairs; one part at a time fits into memory.
     """
 
     models: list[Model]
     source: Int[Tensor, "model pair"]
     target: Int[Tensor, "model pair"]
-    parts: int = 1
 
     def halves(self) -> "list[Batch]":
-        """Two batches of half the models, or a single model in more parts; empty if neither."""
-        count, pairs = self.source.shape
-        if count == 1:
-            more = min(2 * self.parts, pairs)
-            return [self._replace(parts=more)] if more > self.parts else []
+        """Two batches of half the models each; empty if there is but one."""
+        half = len(self.models) // 2
         return [
-            Batch(self.models[half], self.source[half], self.target[half], self.parts)
-            for half in (slice(count // 2), slice(count // 2, count))
+            Batch(self.models[part], self.source[part], self.target[part])
+            for part in ((slice(half), slice(half, None)) if half else ())
         ]
+
+    def targets(
+        self, series: Series, chosen: Int[np.ndarray, "training"], dtype: torch.dtype
+    ) -> Float[Tensor, "model pair training"]:
+        """Standardised signals at the targets of the training pairs: what decoders are to give.
+
+        Args:
+            series: the measured series. A left-out spectrum is no target of a training pair of its
+                fold and takes no part in the standardisation.
+            chosen: indices of the training wavelengths.
+            dtype: format of the signals.
+        """
+        measured = [
+            Standardisation.of(series.signal[model.fold.training]).apply(series.signal[:, chosen])
+            for model in self.models
+        ]
+        targets = self.target[..., None].expand(-1, -1, len(chosen))
+        return on_device(np.stack(measured), self.target.device, dtype).gather(1, targets)
 
     @property
     def label(self) -> str:
@@ -117,7 +133,7 @@ def batches_of(run: TrainingRun, footprint: Footprint) -> list[Batch]:
         footprint: memory of a step.
 
     Raises:
-        TrainingError: not even one pair of one model fits into the memory of the device.
+        TrainingError: not even one model fits into the memory of the device.
     """
     device, profile = run.device.place, profile_of(run.device.place)
     memory = run.device.budget // profile.batches
@@ -127,12 +143,11 @@ def batches_of(run: TrainingRun, footprint: Footprint) -> list[Batch]:
         group = list(alike)
         models = [Model(member, fold) for member in range(run.members) for fold in group]
         count = len(group[0].training_pairs)
-        parts = footprint.parts_within(memory, count)
-        by_memory = memory // footprint.bytes(count, parts)
+        by_memory = footprint.models_within(memory, count)
         largest = max(1, min(profile.batch_rows // (footprint.rows * count), by_memory))
         for part in _shared_out(models, largest, even=device.type == "cpu"):
             pairs = torch.stack([model.fold.training_pairs for model in part])
-            batches.append(Batch(part, source[pairs].to(device), target[pairs].to(device), parts))
+            batches.append(Batch(part, source[pairs].to(device), target[pairs].to(device)))
     return batches
 
 

@@ -22,10 +22,9 @@ from geonode.config import DecodersParameters
 from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
-from geonode.learning.half_widths import PROBABILITIES, Calibration
-from geonode.learning.inner_predictions import InnerPredictions
-from geonode.learning.kinds import KINDS, Decoders
-from geonode.learning.predicted import Predicted, mixture
+from geonode.learning.inner_predictions import PROBABILITIES, Calibration, InnerPredictions
+from geonode.learning.kinds import KINDS
+from geonode.learning.predicted import Decoders, Features, Predicted, mixture
 from geonode.spectra.series import Series
 from geonode.storage.lineage import NOTHING
 from geonode.storage.weights import read_weights, write_weights
@@ -148,11 +147,7 @@ class Blend:
         alone = {kind: self.decoders[kind]}
         return Blend(alone, weights, None, self.training, self.wavelengths)
 
-    def left_out(
-        self,
-        series: Series,
-        features: Float[np.ndarray, "member fold pair training feature"] | None,
-    ) -> Prediction:
+    def left_out(self, series: Series, features: Features) -> Prediction:
         """Prediction of every level by the fold that left it out."""
         folds = leave_one_out(len(series.concentrations))[:-1]
         of_kinds = [
@@ -225,7 +220,13 @@ class Blend:
         tensors, metadata = read_weights(path)
         try:
             decoders = {
-                kind: KINDS[kind].from_tensors(_under(kind, tensors))
+                kind: KINDS[kind].from_tensors(
+                    {
+                        name.removeprefix(f"{kind}/"): tensor
+                        for name, tensor in tensors.items()
+                        if name.startswith(f"{kind}/")
+                    }
+                )
                 for kind in json.loads(metadata["kinds"])
             }
             weights = tensors["weights"].numpy()
@@ -273,7 +274,7 @@ def _one_thread() -> Iterator[None]:
 @_one_thread()
 def fit_blend(
     series: Series,
-    features: Float[np.ndarray, "member fold pair training feature"] | None,
+    features: Features,
     inner_features: Float[np.ndarray, "inner_member inner pair training feature"] | None,
     parameters: DecodersParameters,
     runs: NestedRuns,
@@ -318,9 +319,3 @@ def fit_blend(
             calibration = inside.calibration(outer.folds)
     training = training_wavelengths(len(series.axis), parameters.wavelengths)
     return Blend(decoders, weights, calibration, training, len(series.axis)), history
-
-
-def _under(kind: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors of one kind, without the kind in their names."""
-    start = f"{kind}/"
-    return {k.removeprefix(start): part for k, part in tensors.items() if k.startswith(start)}

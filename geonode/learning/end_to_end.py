@@ -4,11 +4,6 @@ For every (member, fold) a metric and a decoder are trained together. The decode
 of the geodesics between training concentrations and must give the target's signal; gradients
 reach the metric through the closed form of the features. The decoder is then discarded: the
 weights of the metric are what this produces.
-
-Where memory is short, gradients are summed over parts of the pairs. Every part then evaluates the
-metric at all quadrature nodes again, for they serve all pairs; the penalties on the nodes are the
-same for every part and count once, because parts are weighted by their share of the pairs. Memory
-falls for what belongs to pairs, and not for the nodes.
 """
 
 import math
@@ -39,7 +34,6 @@ from geonode.learning.footprint import (
 )
 from geonode.learning.objective import fit
 from geonode.learning.path_decoder import DECODER_SIZES, FeatureScale
-from geonode.learning.targets import training_targets
 from geonode.spectra.series import Series
 
 TERMS = ("reconstruction", "smoothness", "bounds", "length")
@@ -119,7 +113,7 @@ class EndToEnd:
             panels,
             on_device(self.series.wavelengths[self._chosen], device, dtype),
             batch,
-            training_targets(batch, self.series, self.parameters, dtype),
+            batch.targets(self.series, self._chosen, dtype),
             self.parameters,
         )
 
@@ -149,7 +143,7 @@ class PreparedMetrics:
 
     def __post_init__(self) -> None:
         with torch.no_grad():
-            self.scale = FeatureScale.of(self.features(self.geometry(), slice(None)))
+            self.scale = FeatureScale.of(self.features(self.geometry()))
 
     @property
     def networks(self) -> list[tuple[TrainablePerceptron, float]]:
@@ -166,19 +160,16 @@ class PreparedMetrics:
         """The present metrics at all nodes."""
         return self.panels.evaluate(Metric(self.metric), self.wavelengths)
 
-    def features(
-        self, geometry: PanelMetric, part: slice
-    ) -> Float[Tensor, "model pair training feature"]:
-        """Path features of the geodesics of some training pairs."""
-        source, target = self.batch.source[:, part], self.batch.target[:, part]
-        return geometry.stations().features(source, target)
+    def features(self, geometry: PanelMetric) -> Float[Tensor, "model pair training feature"]:
+        """Path features of the geodesics of the training pairs."""
+        return geometry.stations().features(self.batch.source, self.batch.target)
 
-    def loss(self, part: slice) -> Float[Tensor, "term model"]:
+    def loss(self) -> Float[Tensor, "term model"]:
         """The `TERMS` of every model."""
-        geometry, goal = self.geometry(), self.targets[:, part]
-        features = self.features(geometry, part)
-        values = self.decoder(self.scale.apply(features)).reshape(goal.shape)
-        error = (values - goal).square().mean((1, 2))
+        geometry = self.geometry()
+        features = self.features(geometry)
+        values = self.decoder(self.scale.apply(features)).reshape(self.targets.shape)
+        error = (values - self.targets).square().mean((1, 2))
         return torch.stack(
             [error, *penalties(geometry.metric, geometry.symbol(), features, self.parameters)]
         )

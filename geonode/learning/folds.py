@@ -92,12 +92,10 @@ class Fold:
         if features is None:
             return None
         source, target = ordered_pairs(self.levels)
-        to_each = [(target == level) & self._is_used(source) for level in self.left_out]
+        is_used = ~torch.isin(source, torch.tensor(self.left_out, dtype=source.dtype))
+        to_each = [(target == level) & is_used for level in self.left_out]
         pairs = torch.stack([torch.nonzero(to_one).squeeze(1) for to_one in to_each], dim=1)
         return features[:, self.index][:, pairs.numpy()]
-
-    def _is_used(self, level: Tensor) -> Tensor:
-        return ~torch.isin(level, torch.tensor(self.left_out, dtype=level.dtype))
 
 
 def leave_one_out(levels: int) -> list[Fold]:

@@ -7,7 +7,6 @@ moments of Adam, a few ten thousand numbers per model, and what libraries copy t
 oneDNN one number for every unit of the first hidden layer.
 """
 
-import math
 from typing import NamedTuple
 
 from geonode.compute.device import Device
@@ -19,8 +18,8 @@ HIDDEN_UNITS = sum(SIZES[1:-1])  # of a metric network, and of a decoder
 # Numbers per row of a metric network: the point (2) and its copy in the format of the products, the
 # output, g, sqrt(g), ln g and its excess over the bounds; the last five have gradients.
 OF_NODE = 14
-# Numbers per row of a decoder: raw and standardised features (5 each), the target; of the pairs in
-# hand standardised features, output, difference and square, and the gradients of the last three.
+# Numbers per row of a decoder: raw and standardised features (5 each), the target; in a step the
+# standardised features, output, difference and square, and the gradients of the last three.
 OF_PAIR = 22
 # The same where a metric is trained as well: features, standardised in two steps, and the gradients
 # of all of these.
@@ -36,35 +35,31 @@ class Footprint(NamedTuple):
     Attributes:
         rows: network rows that one training pair takes.
         model: bytes independent of the training pairs.
-        pair: bytes per training pair of the part in hand.
+        pair: bytes per training pair.
     """
 
     rows: int
     model: int
     pair: int
 
-    def bytes(self, pairs: int, parts: int) -> int:
-        """Bytes of a model whose training pairs are taken in parts."""
-        return self.model + self.pair * math.ceil(pairs / parts)
-
-    def parts_within(self, memory: int, pairs: int) -> int:
-        """Smallest number of parts with which one model fits into the memory.
+    def models_within(self, memory: int, pairs: int) -> int:
+        """Number of models that fit into some memory.
 
         Args:
             memory: bytes.
             pairs: training pairs of a model.
 
         Raises:
-            TrainingError: not even one pair fits.
+            TrainingError: not even one fits.
         """
-        least = self.model + self.pair
+        least = self.model + self.pair * pairs
         if memory < least:
             raise TrainingError(
                 f"memory_mb: found {memory / 1e6:.3g} MB for every batch, expected at least the "
-                f"{least / 1e6:.3g} MB that a model takes with its training pairs one at a time; "
-                "raise memory_mb, or lower the number of wavelengths"
+                f"{least / 1e6:.3g} MB of one model; raise memory_mb, or lower the number of "
+                "wavelengths"
             )
-        return math.ceil(pairs / ((memory - self.model) // self.pair))
+        return memory // least
 
 
 def bytes_of_row(numbers: int, device: Device) -> int:

@@ -26,25 +26,22 @@ def charts_by_evidence(series: Series, folds: list[Fold], margin: float) -> list
         folds: the folds.
         margin: smallest excess of the log likelihood per wavelength over that of the given chart.
     """
-    return [_best(series, fold, margin) for fold in folds]
-
-
-def _best(series: Series, fold: Fold, margin: float) -> Chart:
-    candidates = [series.chart, *_candidates(series.concentrations, fold)]
-    likelihoods = []
-    for chart in candidates:
-        positions = chart.position(series.concentrations)[fold.training]
-        likelihoods.append(fit_process(positions, series.signal[fold.training], MEAN)[1])
-    best = int(np.argmax(likelihoods))
-    return candidates[best if likelihoods[best] > likelihoods[0] + margin else 0]
-
-
-def _candidates(concentrations: np.ndarray, fold: Fold) -> list[Chart]:
-    """Charts known from the lowest to the highest training level of a fold."""
-    low, high = float(concentrations[0]), float(concentrations[-1])
-    known = (float(concentrations[fold.training[0]]), float(concentrations[fold.training[-1]]))
-    smallest = float(concentrations[concentrations > 0].min())
-    kappas = [np.inf, *np.geomspace(smallest / 5, 3 * high, KAPPAS)]
+    levels = series.concentrations
+    low, high = float(levels[0]), float(levels[-1])
+    smallest = float(levels[levels > 0].min())
+    kappas = [np.inf, *np.geomspace(smallest / 5, 3 * high, KAPPAS).tolist()]
     if low > 0:  # ln c has no place for 0
         kappas.append(0.0)
-    return [Chart(float(kappa), low, high, known) for kappa in kappas]
+    charts = []
+    for fold in folds:
+        # known from the lowest to the highest training level
+        known = (float(levels[fold.training[0]]), float(levels[fold.training[-1]]))
+        others = (Chart(kappa, low, high, known) for kappa in kappas)
+        candidates, spectra = [series.chart, *others], series.signal[fold.training]
+        evidence = [
+            fit_process(chart.position(levels)[fold.training], spectra, MEAN)[1]
+            for chart in candidates
+        ]
+        best = int(np.argmax(evidence))
+        charts.append(candidates[best if evidence[best] > evidence[0] + margin else 0])
+    return charts

@@ -41,8 +41,8 @@ class Prepared(Protocol):
     def buffers(self) -> Sequence[Any]:
         """Further fitted values of every model, not trained."""
 
-    def loss(self, part: slice) -> Float[Tensor, "term model"]:
-        """Terms of every model's loss, as means over some of the training pairs."""
+    def loss(self) -> Float[Tensor, "term model"]:
+        """Terms of every model's loss, as means over the training pairs."""
 
 
 @runtime_checkable
@@ -71,7 +71,7 @@ def fit(objective: Objective, run: TrainingRun) -> Fitted:
 
     Raises:
         TrainingError: a loss is not finite, the checkpoints are of another training, or not even
-            one pair of one model fits into the memory of the device.
+            one model fits into the memory of the device.
         CorruptArtifactError: a checkpoint is damaged.
     """
     checkpoints = open_checkpoints(objective.parameters, run, objective.data())
@@ -111,7 +111,7 @@ class _BatchTraining:
         """Fit a batch, or its halves if the GPU runs out of memory.
 
         Raises:
-            TrainingError: one pair of one model does not fit into its memory.
+            TrainingError: one model does not fit into its memory.
         """
         done: list[int] = []
 
@@ -127,8 +127,8 @@ class _BatchTraining:
         halves = batch.halves()
         if not halves:
             raise TrainingError(
-                f"training: the device has no memory for one pair of {batch.name(0)}; free memory "
-                "on it, or take another device"
+                f"training: the device has no memory for {batch.name(0)}; free memory on it, or "
+                "take another device"
             )
         return side_by_side([self._within_memory(half, report) for half in halves])
 
@@ -137,12 +137,10 @@ class _BatchTraining:
         history = train(
             prepared.networks,
             prepared.loss,
-            batch.source.shape[1],
             self.objective.parameters,
             name=batch.name,
             report=report,
             checkpoint=self.checkpoints and self.checkpoints.of_batch(batch.label),
-            parts=batch.parts,
         )
         kept, _ = prepared.networks[0]
         network = kept.to(torch.device("cpu"), self.run.device.training)

@@ -28,8 +28,7 @@ from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, Standardisation, training_wavelengths
 from geonode.learning.footprint import OF_PAIR, Footprint, bytes_of_row
 from geonode.learning.objective import fit
-from geonode.learning.predicted import Predicted
-from geonode.learning.targets import training_targets
+from geonode.learning.predicted import Decoders, Features, Predicted
 from geonode.learning.trainer import last_losses
 from geonode.spectra.series import Series
 
@@ -63,7 +62,7 @@ class FeatureScale:
 
 
 @dataclass(frozen=True)
-class PathDecoders:
+class PathDecoders(Decoders):
     """Trained decoders of every (member, fold).
 
     Attributes:
@@ -92,11 +91,8 @@ class PathDecoders:
     ) -> Predicted:
         """Mean and covariance over members and sources.
 
-        Args:
-            fold: the fold.
-            series: not used; the decoders were trained on it.
-            concentrations: not used; the geodesics end there.
-            features: of the geodesics from the fold's training levels to the targets.
+        Arguments are those of `Decoders.predict`; the decoders were trained on the series, and the
+        geodesics end at the concentrations.
 
         Raises:
             TrainingError: there are no features.
@@ -109,32 +105,6 @@ class PathDecoders:
         outputs = outputs.reshape(*given.shape[:3], -1).transpose(0, 2).flatten(1, 2)
         matrix, offset = (part[fold.index].to(outputs) for part in (self.matrix, self.offset))
         return Predicted.of_draws((outputs @ matrix + offset).double().numpy())
-
-    def predict_left_out(
-        self,
-        folds: list[Fold],
-        series: Series,
-        features: Float[np.ndarray, "member fold pair training feature"] | None,
-    ) -> list[Predicted]:
-        """Predictions of every fold for the levels that it leaves out.
-
-        Args:
-            folds: some folds of the run.
-            series: not used; the decoders were trained on it.
-            features: of the geodesics between all levels.
-
-        Raises:
-            TrainingError: there are no features.
-        """
-        return [
-            self.predict(
-                fold,
-                series,
-                series.concentrations[list(fold.left_out)],
-                fold.paths_to_left_out(features),
-            )
-            for fold in folds
-        ]
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """Tensors to store, by name."""
@@ -163,7 +133,7 @@ class PathDecoders:
 
 def fit_path_decoders(
     series: Series,
-    features: Float[np.ndarray, "member fold pair training feature"] | None,
+    features: Features,
     parameters: DecodersParameters,
     run: TrainingRun,
 ) -> tuple[PathDecoders, Float[Tensor, "epoch term model"]]:
@@ -189,11 +159,14 @@ def fit_path_decoders(
     network, history, scales = fit(objective, run)
     means, deviations = (torch.stack(part) for part in zip(*scales, strict=True))
     errors = last_losses(history).unflatten(0, (run.members, -1)).mean(0).tolist()
-    spectra = [
-        _to_spectrum(series.signal[fold.training], error, parameters.wavelengths)
-        for fold, error in zip(run.folds, errors, strict=True)
-    ]
-    matrix, offset = (torch.from_numpy(np.stack(part)) for part in zip(*spectra, strict=True))
+    matrices, offsets = [], []
+    for fold, error in zip(run.folds, errors, strict=True):
+        known = series.signal[fold.training]
+        signal = Standardisation.of(known)
+        lifted = lift(signal.apply(known), objective.chosen, max(error, SMALLEST_NOISE))
+        matrices.append(lifted * signal.deviation)
+        offsets.append(np.full(known.shape[1], signal.mean))
+    matrix, offset = (torch.from_numpy(np.stack(part)) for part in (matrices, offsets))
     return PathDecoders(network, FeatureScale(means, deviations), matrix, offset), history
 
 
@@ -201,16 +174,6 @@ def _walked(features: np.ndarray | None) -> np.ndarray:
     if features is None:
         raise TrainingError("path decoders: found no features of geodesics, expected some")
     return features
-
-
-def _to_spectrum(
-    spectra: np.ndarray, error: float, wavelengths: int
-) -> tuple[Float[np.ndarray, "output wavelength"], Float[np.ndarray, "wavelength"]]:
-    """Matrix and offset from decoder outputs, which have that squared error, to spectra."""
-    chosen = training_wavelengths(spectra.shape[1], wavelengths)
-    signal = Standardisation.of(spectra)
-    lifted = lift(signal.apply(spectra), chosen, max(error, SMALLEST_NOISE))
-    return lifted * signal.deviation, np.full(spectra.shape[1], signal.mean)
 
 
 def lift(
@@ -250,6 +213,11 @@ class PathDecoding:
     features: Open
     parameters: DecodersParameters
 
+    @property
+    def chosen(self) -> Int[np.ndarray, "training"]:
+        """Indices of the training wavelengths."""
+        return training_wavelengths(len(self.series.axis), self.parameters.wavelengths)
+
     def data(self) -> list[Shaped[np.ndarray, "..."]]:
         """Spectra and features."""
         return [self.series.signal, self.features()]
@@ -274,7 +242,7 @@ class PathDecoding:
             self.parameters.learning_rate,
             scale,
             scale.apply(given),
-            training_targets(batch, self.series, self.parameters, dtype),
+            batch.targets(self.series, self.chosen, dtype),
         )
 
 
@@ -306,8 +274,7 @@ class PreparedDecoders:
         """Mean and deviation of the features of every decoder."""
         return list(zip(self.scale.mean.cpu(), self.scale.deviation.cpu(), strict=True))
 
-    def loss(self, part: slice) -> Float[Tensor, "1 model"]:
+    def loss(self) -> Float[Tensor, "1 model"]:
         """Mean squared error of the standardised signal."""
-        goal = self.targets[:, part]
-        rows = self.rows.unflatten(1, (self.targets.shape[1], -1))[:, part].flatten(1, 2)
-        return (self.network(rows).reshape(goal.shape) - goal).square().mean((1, 2))[None]
+        values = self.network(self.rows).reshape(self.targets.shape)
+        return (values - self.targets).square().mean((1, 2))[None]

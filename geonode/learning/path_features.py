@@ -1,24 +1,28 @@
-"""Path features at the training wavelengths, straight from the metric networks.
+"""Path features at the training wavelengths: from a metric to its grid, its geodesics, features.
 
-What decoders are trained on, without the grid: for the many folds in which two levels are left out
-and of which nothing else is asked, and for concentrations that no grid was made for.
+The stage `geodesics` goes this way for the outer folds and stores what it finds. Inner folds, of
+which nothing but features is asked, and new concentrations go it here, on grids of the training
+wavelengths alone that are not kept.
 """
+
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from geonode.compute.device import on_device, one_thread
+from geonode.compute.device import one_thread
+from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.metric import Metric
-from geonode.geometry.panels import Panels
-from geonode.geometry.problem import ordered_pairs
-from geonode.geometry.stations import Stations
+from geonode.geometry.solvers.closed_form import ClosedForm
+from geonode.geometry.sources import ChebyshevSource
 from geonode.learning.folds import Fold
 from geonode.spectra.series import Series
 
-NODES = 8  # of the quadrature in every gap between neighbouring concentrations
+CPU = torch.device("cpu")
+NODES = 1000
+TOLERANCE, LARGEST_DEGREE = 3e-10, 2048  # of the expansion: any metric that a stage may accept
 TARGETS_AT_ONCE = 64
 
 
@@ -28,25 +32,24 @@ def path_features(
     series: Series,
     chosen: Int[np.ndarray, "training"],
 ) -> Float[np.ndarray, "member fold pair training feature"]:
-    """Features of the geodesics between all levels, in float64 on the CPU.
+    """Features of the geodesics between all levels.
 
     Args:
         learned: metrics of the folds.
         series: the levels and wavelengths.
         chosen: indices of the wavelengths.
+
+    Raises:
+        GeometryError: a metric is not finite, or too sharp for a grid.
     """
-    cpu = torch.device("cpu")
-    source, target = ordered_pairs(len(series.concentrations))
-    wavelengths = on_device(series.wavelengths[chosen], cpu, torch.float64)
-    positions = on_device(learned.positions(series.concentrations), cpu, torch.float64)
-    metric = learned.metric(cpu)
-    features = []
-    for model in range(metric.network.models):
-        _, fold = learned.index(model)
-        panels = Panels.between(positions[fold : fold + 1], NODES)
-        stations = panels.evaluate(metric[model], wavelengths).stations()
-        features.append(stations.features(source[None], target[None])[0].float().numpy())
-    return np.stack(features).reshape(learned.members, len(learned.charts), *features[0].shape)
+    positions = torch.from_numpy(learned.positions(series.concentrations))
+    wavelengths = torch.from_numpy(series.wavelengths[chosen])
+    models, folds = range(learned.network.models), len(learned.charts)
+    features = [
+        closed_form.stations(positions[model % folds], wavelengths).every_path()[1].float().numpy()
+        for model, closed_form in zip(models, _solved(learned, models, wavelengths), strict=True)
+    ]
+    return np.stack(features).reshape(learned.members, folds, *features[0].shape)
 
 
 @one_thread()
@@ -59,72 +62,60 @@ def features_to(
 ) -> Float[np.ndarray, "member source target training feature"]:
     """Features of the geodesics from the training levels of a fold to any concentrations.
 
-    For every target on its own: what else is asked for changes nothing. A target that is a training
-    level is reached from there by a geodesic of no length, whose mean position is the level.
+    What else is asked for changes rounding alone. A target that is a training level is reached
+    from there by a geodesic of no length, whose mean position is the level.
 
     Args:
         learned: metrics of the folds.
         fold: whose metrics, and from where.
         series: the levels and wavelengths.
-        concentrations: of the targets, in any order; beyond the levels the chart and the metric
-            networks are continued.
+        concentrations: of the targets, in any order; beyond the levels the chart is continued, and
+            the metric goes on as it is at the end.
         chosen: indices of the wavelengths.
+
+    Raises:
+        GeometryError: a metric is not finite, or too sharp for a grid.
     """
-    cpu, chart = torch.device("cpu"), learned.charts[fold.index]
-    wavelengths = on_device(series.wavelengths[chosen], cpu, torch.float64)
+    chart, wavelengths = learned.charts[fold.index], torch.from_numpy(series.wavelengths[chosen])
     sources = chart.position(series.concentrations)[fold.training]
     targets = chart.position(concentrations)
-    metric, folds = learned.metric(cpu), len(learned.charts)
     blocks = np.split(targets, range(TARGETS_AT_ONCE, len(targets), TARGETS_AT_ONCE))
-    of_members = [
-        [_features_to(metric[model], wavelengths, sources, block) for block in blocks]
-        for model in range(fold.index, folds * learned.members, folds)
-    ]
-    return np.stack([np.concatenate(parts, axis=1) for parts in of_members])
+    models = range(fold.index, learned.network.models, len(learned.charts))
+    return np.stack(
+        [
+            np.concatenate(
+                [_features_to(solved, wavelengths, sources, block) for block in blocks], axis=1
+            )
+            for solved in _solved(learned, models, wavelengths)
+        ]
+    )
+
+
+def _solved(
+    learned: LearnedMetrics, models: Iterable[int], wavelengths: Float[Tensor, "training"]
+) -> Iterator[ClosedForm]:
+    """Geodesics of some models in closed form, from grids in float64."""
+    metric, nodes = learned.metric(CPU), uniform_nodes(NODES, CPU, torch.float64)
+    for model in models:
+        source = ChebyshevSource.of(
+            metric[model], wavelengths, tolerance=TOLERANCE, largest_degree=LARGEST_DEGREE
+        )
+        yield ClosedForm(source.grid(0, nodes))
 
 
 def _features_to(
-    metric: Metric, wavelengths: Tensor, sources: np.ndarray, targets: np.ndarray
-) -> np.ndarray:
-    """Features by one metric, from ascending chart positions.
-
-    Every target is a station among the sources, between its neighbours `lower` and `upper`; the
-    gaps that it does not split are shared.
-    """
-    below = np.searchsorted(sources, targets)  # how many sources are
-    padded = np.concatenate([sources[:1], sources, sources[-1:]])
-    lower = np.where(below > 0, padded[below], targets)
-    upper = np.where(below < len(sources), padded[below + 1], targets)
-    shared, own = (
-        Panels.between(torch.from_numpy(positions), NODES).evaluate(metric, wavelengths).stations()
-        for positions in (sources[None], np.stack([lower, targets, upper], axis=1))
+    solved: ClosedForm,
+    wavelengths: Float[Tensor, "training"],
+    sources: Float[np.ndarray, "source"],
+    targets: Float[np.ndarray, "target"],
+) -> Float[np.ndarray, "source target training feature"]:
+    """Features of one model; all sources and targets are its stations."""
+    stations, place = np.unique(np.concatenate([sources, targets]), return_inverse=True)
+    source, target = (
+        torch.from_numpy(index.ravel())
+        for index in np.meshgrid(place[: len(sources)], place[len(sources) :], indexing="ij")
     )
-    after = torch.from_numpy(below)
-    joined = Stations(
-        _inserted(shared.positions[..., None], own.positions[:, 1:2, None], after)[..., 0],
-        _inserted(shared.length, own.length, after - 1),
-        _inserted(shared.moment, own.moment, after - 1),
-        _inserted(shared.slowest, own.slowest, after - 1),
-        _inserted(shared.root, own.root[:, 1:2], after),
-        wavelengths,
-    )
-    source = torch.arange(len(sources)).expand(len(targets), -1)
-    target = after[:, None].expand_as(source)
-    features = joined.features(source + (source >= target), target)
-    # where a path has no length, its mean position is where it stays
-    final, mean = features[..., 0], features[..., 1]
-    mean.copy_(torch.where(features[..., 2] > 0, mean, final))
-    return features.movedim(0, 1).float().numpy()
-
-
-def _inserted(shared: Tensor, own: Tensor, place: Tensor) -> Tensor:
-    """Rows that all targets share, with the own ones of every target from a place on.
-
-    There is one row more than are shared: own ones beyond the first take the place of others.
-    """
-    count, width = shared.shape[1], own.shape[1]
-    row = torch.arange(count + 1)
-    beyond = row - place[:, None]
-    index = torch.where(beyond < 0, row, torch.where(beyond < width, count + beyond, row - 1))
-    every = torch.cat([shared.expand(len(own), -1, -1), own], dim=1)
-    return every.gather(1, index[..., None].expand(-1, -1, every.shape[2]))
+    features = solved.stations(torch.from_numpy(stations), wavelengths).features(source, target)
+    final, mean, length = features[..., 0], features[..., 1], features[..., 2]
+    mean.copy_(torch.where(length > 0, mean, final))
+    return features.float().numpy().reshape(len(sources), len(targets), *features.shape[1:])

@@ -12,7 +12,7 @@ from torch import Tensor
 from geonode.config import DecodersParameters
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold
-from geonode.learning.predicted import Predicted, Residuals
+from geonode.learning.predicted import Decoders, Features, Predicted, Residuals
 from geonode.posterior.posterior import BLOCK, MetricPosterior
 from geonode.posterior.prior import Prior, packaged_prior
 from geonode.spectra.series import Series
@@ -21,7 +21,7 @@ MOST_NUMBERS = 2000
 """Largest number of matrix elements of one smoother, over all folds that are fitted together."""
 
 
-class PosteriorDecoders:
+class PosteriorDecoders(Decoders):
     """Posteriors over metrics of every fold.
 
     Args:
@@ -40,11 +40,7 @@ class PosteriorDecoders:
     ) -> Predicted:
         """Posterior mean over metrics, its covariance, and residuals of the training levels.
 
-        Args:
-            fold: a fold of the run.
-            series: the measured series. The spectra that the fold leaves out are not read.
-            concentrations: targets.
-            features: not used.
+        Arguments are those of `Decoders.predict`; features are not used.
 
         Raises:
             TrainingError: there are fewer than three training levels.
@@ -55,14 +51,11 @@ class PosteriorDecoders:
         self,
         folds: list[Fold],
         series: Series,
-        features: Float[np.ndarray, "member fold pair training feature"] | None,  # noqa: ARG002
+        features: Features,  # noqa: ARG002
     ) -> list[Predicted]:
         """Predictions of every fold for the levels that it leaves out, several folds at once.
 
-        Args:
-            folds: folds that leave out equally many levels.
-            series: the measured series.
-            features: not used.
+        Arguments are those of `Decoders.predict_left_out`; features are not used.
 
         Raises:
             TrainingError: there are fewer than three training levels.
@@ -106,7 +99,7 @@ class PosteriorDecoders:
 
 def fit_posteriors(
     series: Series,  # noqa: ARG001
-    features: Float[np.ndarray, "member fold pair training feature"] | None,  # noqa: ARG001
+    features: Features,  # noqa: ARG001
     parameters: DecodersParameters,  # noqa: ARG001
     run: TrainingRun,
 ) -> tuple[PosteriorDecoders, Float[Tensor, "epoch term model"]]:

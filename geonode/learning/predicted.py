@@ -1,14 +1,24 @@
-"""Predicted spectra with the covariance of their errors."""
+"""Predicted spectra with the covariance of their errors, and the decoders that give them."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from geonode.learning.folds import Fold
+from geonode.spectra.series import Series
+
+Features = Float[np.ndarray, "member fold pair training feature"] | None
+"""Path features of the geodesics between all levels; None for kinds that use no geodesics."""
 
 
 class Residuals(NamedTuple):
     """Residuals of the training levels of a fold, each predicted from the others.
+
+    By the first weights of the smoothers, without the rule of the prior: no refits are needed.
 
     Attributes:
         spectra: spectrum of every level less its prediction.
@@ -82,3 +92,49 @@ def mixture(weights: Float[np.ndarray, "kind"], parts: list[Predicted]) -> Predi
         of_posterior.sqrt_metric,
         of_posterior.residuals,
     )
+
+
+class Decoders(ABC):
+    """Decoders of every fold of a run."""
+
+    @abstractmethod
+    def predict(
+        self,
+        fold: Fold,
+        series: Series,
+        concentrations: Float[np.ndarray, "target"],
+        features: Float[np.ndarray, "member source target training feature"] | None,
+    ) -> Predicted:
+        """Predicted spectra, and the covariance of their errors.
+
+        Args:
+            fold: a fold of the run.
+            series: the measured series. The spectra that the fold leaves out are not read.
+            concentrations: targets.
+            features: of the geodesics from the fold's training levels to the targets; None for
+                kinds that use no geodesics.
+        """
+
+    def predict_left_out(
+        self, folds: list[Fold], series: Series, features: Features
+    ) -> list[Predicted]:
+        """Predictions of every fold for the levels that it leaves out, as by `predict`.
+
+        Args:
+            folds: folds of the run that leave out equally many levels.
+            series: the measured series.
+            features: of the geodesics between all levels; None for kinds that use no geodesics.
+        """
+        return [
+            self.predict(
+                fold,
+                series,
+                series.concentrations[list(fold.left_out)],
+                fold.paths_to_left_out(features),
+            )
+            for fold in folds
+        ]
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
+        """Tensors to store, by name."""

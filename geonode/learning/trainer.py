@@ -4,7 +4,6 @@ Losses, gradients, clipping and the state of Adam are per model; the models shar
 of the step. Batches are chosen for speed and memory and change no result beyond rounding.
 """
 
-import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -31,31 +30,25 @@ _LOG = logging.getLogger(__name__)
 
 def train(
     groups: Sequence[tuple[Perceptron, float]],
-    loss: Callable[[slice], Float[Tensor, "term model"]],
-    pairs: int,
+    loss: Callable[[], Float[Tensor, "term model"]],
     parameters: TrainingParameters,
     *,
     name: Callable[[int], str] = "model {}".format,
     report: Progress = silent,
     checkpoint: Checkpoints | None = None,
-    parts: int = 1,
 ) -> Float[Tensor, "epoch term model"]:
     """Minimise the loss terms of every model with Adam.
 
     Args:
         groups: networks, which are trained in place, each with its first learning rate.
-        loss: loss terms of some training pairs, as means over the pairs; the terms of a model
-            depend on its own parameters alone. It runs the same kernels in every epoch: on CUDA all
-            of an epoch are captured once and launched together.
-        pairs: number of training pairs of a model. An epoch is one step by the mean gradient over
-            all pairs.
+        loss: loss terms over all training pairs; the terms of a model depend on its own parameters
+            alone. It runs the same kernels in every epoch, which is one step: on CUDA all of an
+            epoch are captured once and launched together.
         parameters: parameters of the training.
         name: name of a model in error messages, by its place along the model dimension.
         report: called after every step with the number of models.
         checkpoint: written every `checkpoint_every` epochs and after the last; training resumes
             from it and ends in the same bits.
-        parts: parts of the pairs, from 1 to all, over which the gradient is summed, so that only
-            the activations of one part are held.
 
     Returns:
         The terms before every step, on the CPU.
@@ -65,7 +58,7 @@ def train(
             or the checkpoint is of another training.
         CorruptArtifactError: the checkpoint is damaged.
     """
-    training = _Training(groups, loss, pairs, parameters, parts, name)
+    training = _Training(groups, loss, parameters, name)
     if checkpoint is not None:
         training.resume(checkpoint)
     training.run(report, checkpoint)
@@ -85,19 +78,15 @@ class _Training:
     def __init__(
         self,
         groups: Sequence[tuple[Perceptron, float]],
-        loss: Callable[[slice], Tensor],
-        pairs: int,
+        loss: Callable[[], Tensor],
         parameters: TrainingParameters,
-        parts: int,
         name: Callable[[int], str],
     ) -> None:
-        self._networks = [network for network, _ in groups]
-        self.tensors = [tensor for network in self._networks for tensor in network.parameters]
+        self.tensors = [tensor for network, _ in groups for tensor in network.parameters]
         self.device, self.models = self.tensors[0].device, len(self.tensors[0])
-        self.adam = BatchedAdam([network.parameters for network in self._networks])
+        self.adam = BatchedAdam([network.parameters for network, _ in groups])
         self._rates = [learning_rates(rate, parameters.epochs) for _, rate in groups]
         self._loss, self._parameters, self._name = loss, parameters, name
-        self._parts = _parts(pairs, parts)
         self.history: list[Tensor] = []
 
     @property
@@ -135,20 +124,11 @@ class _Training:
 
     def step(self) -> Tensor:
         """Take one step of every model; return the terms before it."""
-        terms = self._differentiate()
+        terms = self._loss()
+        terms.sum().backward()
         _clip(self.tensors, self._parameters.gradient_clip)
         self.adam.step()
-        return terms
-
-    def _differentiate(self) -> Tensor:
-        """Accumulate the gradient of the mean loss over all pairs; return the terms."""
-        pairs = self._parts[-1].stop
-        done = []
-        for part in self._parts:
-            terms = self._loss(part) * ((part.stop - part.start) / pairs)
-            terms.sum().backward()
-            done.append(terms.detach())
-        return sum(done[1:], done[0])
+        return terms.detach()
 
     def resume(self, checkpoint: Checkpoints) -> None:
         """Restore the checkpoint, if there is one."""
@@ -211,12 +191,6 @@ def _capture(training: _Training) -> Callable[[], Tensor]:
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
     """CUDA stream of all captures: libraries keep memory for every stream they have used."""
     return torch.cuda.Stream(device)
-
-
-def _parts(pairs: int, count: int) -> list[slice]:
-    """Slices of consecutive training pairs, whose sizes differ by one at most."""
-    ends = [part * pairs // count for part in range(count + 1)]
-    return [slice(*between) for between in itertools.pairwise(ends)]
 
 
 def _clip(tensors: list[Tensor], largest: float) -> None:

@@ -11,8 +11,7 @@ import xarray
 from geonode.errors import SpectraError
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.predicting import PredictedBlock
-from geonode.learning.half_widths import PROBABILITIES
-from geonode.posterior.prior import packaged_prior
+from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from geonode.spectra.reading import read_spectra, read_table
 from geonode.storage.artifact import open_artifact
 from tests.commands.calling import call

@@ -22,18 +22,17 @@ from geonode.compute.cluster import open_cluster
 from geonode.compute.local import LOCAL, Engine, open_engine
 from geonode.config import EngineParameters
 from geonode.errors import EngineError, GeometryError
-from geonode.evaluation.grid_report import GridCheck
+from geonode.geometry.diagnostics import GridCheck
 from geonode.geometry.solved import solve_all
-from geonode.geometry.sources import DirectSource
 from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import fit_metric
 from geonode.learning.folds import leave_two_out
 from geonode.learning.kinds import KINDS
 from tests.compute import tiles
-from tests.geometry.closed_forms import CPU, nodes
+from tests.geometry.closed_forms import CPU, DirectSource, nodes
 from tests.geometry.small_series import small_metrics, small_series
-from tests.geometry.test_solved import DOUBLE, parameters
+from tests.geometry.test_solved import CHOSEN, DOUBLE, parameters
 from tests.learning.series import (
     cpu,
     decoder_parameters,
@@ -100,7 +99,7 @@ def refused(address, folder, match, recipe=tiles.squares):
 def checked_grids(path, engine):
     metric = LEARNED.metric(CPU)
     source, options = DirectSource(metric, WAVELENGTHS), {"engine": engine}
-    options["check"] = GridCheck(metric, WAVELENGTHS, 5)
+    options["check"] = GridCheck(metric, WAVELENGTHS, 5, 1.0)
     return write_grids(path, source, nodes(60), LEARNED, SERIES, **options)
 
 
@@ -198,7 +197,14 @@ def test_grids_and_geodesics_have_the_bytes_of_one_process(address, tmp_path, mo
             checked[name] = checked_grids(Path(name), one)
             stored = StoredGrids(Path(name), LEARNED, SERIES)
             summaries[name] = solve_all(
-                Path(f"{name}-solved"), stored, LEARNED, SERIES, parameters(), DOUBLE, engine=one
+                Path(f"{name}-solved"),
+                stored,
+                LEARNED,
+                SERIES,
+                CHOSEN,
+                parameters(),
+                DOUBLE,
+                engine=one,
             )
     assert [(tile, around[:2]) for tile, around in taken] == [(n, (1, tmp_path)) for n in range(9)]
     assert os.getpid() not in {around[3] for _, around in taken}
@@ -207,8 +213,8 @@ def test_grids_and_geodesics_have_the_bytes_of_one_process(address, tmp_path, mo
     assert contents(tmp_path / "here-solved") == contents(tmp_path / "there-solved")
     assert summaries["here"] == summaries["there"]
     for one, other in zip(*checked.values(), strict=True):
-        assert one.statistics == other.statistics
-        assert all(torch.equal(*pair) for pair in zip(one.errors, other.errors, strict=True))
+        assert one[2:] == other[2:]
+        assert all(torch.equal(*pair) for pair in zip(one[:2], other[:2], strict=True))
 
 
 def trained(engine, reported):

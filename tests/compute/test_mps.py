@@ -19,7 +19,6 @@ from geonode.geometry import solved
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
-from geonode.geometry.resolution import require_resolution
 from geonode.geometry.solved import read_features, solve_all
 from geonode.geometry.sources import ChebyshevSource
 from geonode.geometry.stored import StoredGrids, write_grids
@@ -112,10 +111,9 @@ def test_grids_are_made_and_geodesics_solved(tmp_path, monkeypatch):
         check_rows=20,
         allow_unconverged=0,
     )
-    path = tmp_path / "geodesics.zarr"
+    path, training = tmp_path / "geodesics.zarr", np.array([0, 3])
     with NoFloat64():
-        smallest = require_resolution(prepared, 4096, SINGLE, 1e-2)
-        nodes = uniform_nodes(smallest, SINGLE.device, SINGLE.dtype)
+        nodes = uniform_nodes(200, SINGLE.device, SINGLE.dtype)
         for model in range(prepared.models):
             assert prepared.grid(model, nodes).symbol.dtype == torch.float32
     check = {"check": lambda model, grid: None}
@@ -124,6 +122,6 @@ def test_grids_are_made_and_geodesics_solved(tmp_path, monkeypatch):
         with NoFloat64():
             grids = StoredGrids(tmp_path / "grids", learned, data)
             chosen = block.model_copy(update={"method": method})
-            summary = solve_all(path, grids, learned, data, chosen, MPS)
+            summary = solve_all(path, grids, learned, data, training, chosen, MPS)
         assert (summary.method, summary.unconverged) == (method, 0)
-        assert np.isfinite(read_features(path, data)).all()
+        assert np.isfinite(read_features(path, data, training)).all()

@@ -29,12 +29,11 @@ from geonode.evaluation.ablation import (
     table_of,
 )
 from geonode.evaluation.evaluate import evaluate
-from geonode.learning.half_widths import PROBABILITIES
 from geonode.parameters_file import read_parameters
 from geonode.posterior.charts import FAMILIES
 from geonode.posterior.draws import Draws
 from geonode.posterior.posterior import MetricPosterior
-from geonode.posterior.prior import packaged_prior
+from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from geonode.posterior.simulated_series import simulate
 from geonode.posterior.smoothers import dictionary
 from geonode.spectra.chart import Chart

@@ -20,7 +20,7 @@ from geonode.evaluation.evaluate import (
     rows_of,
     skill,
 )
-from geonode.learning.half_widths import PROBABILITIES
+from geonode.posterior.prior import PROBABILITIES
 from tests.evaluation.test_panel import tiny
 from tests.geometry.small_series import small_series
 from tests.learning.series import cpu

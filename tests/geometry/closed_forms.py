@@ -1,12 +1,14 @@
 """Metrics whose geometry is known, and networks that have not been trained."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from scipy.special import erfi
 from torch import Tensor
 
+from benchmarks.geometry import direct
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
@@ -106,6 +108,21 @@ def random_metric(seed: int, gain: float = 1.0, models: int = 1) -> Metric:
     network = Perceptron.initial(SIZES, [(seed, model) for model in range(models)])
     network = network.to(CPU, torch.float64)
     return Metric(Perceptron(tuple(gain * w for w in network.weights), network.biases))
+
+
+@dataclass(frozen=True)
+class DirectSource:
+    """Grids by calls of the network alone, without an expansion."""
+
+    metric: Metric
+    wavelengths: Tensor
+
+    @property
+    def models(self) -> int:
+        return self.metric.network.models
+
+    def grid(self, model: int, positions: Tensor) -> Grid:
+        return direct(self.metric[model], self.wavelengths, positions)
 
 
 def with_gradients(network: Perceptron) -> Perceptron:

@@ -62,15 +62,6 @@ def test_inverse_undoes_the_integral_and_nodes_are_their_own_images(make, resolu
     torch.testing.assert_close(value, integral.value, rtol=1e-12, atol=0)
 
 
-def test_beyond_the_ends_is_taken_at_the_ends():
-    integral = arc_length(KNOWN, nodes(20))
-    outside = torch.tensor([-7.0, 3.0], dtype=torch.float64)
-    ends = outside.clamp(-1, 1)
-    assert torch.equal(integral.at(outside), integral.at(ends))
-    points, _ = integral.inverse(outside[:, None].expand(-1, len(KNOWN)) * 100)
-    assert torch.equal(points, ends[:, None].expand_as(points))
-
-
 @MAKE
 def test_float32_errors_are_a_few_roundings(make):
     """The bound is 8 units in the last place of the largest value; a running sum takes hundreds."""

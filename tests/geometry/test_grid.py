@@ -5,7 +5,7 @@ from scipy.interpolate import CubicHermiteSpline
 
 from geonode.geometry.grid import Grid, moved
 from tests.geometry.closed_forms import KNOWN, grid_of, nodes, stretched
-from tests.geometry.precision import NoFloat64, NoWideningMove
+from tests.geometry.precision import NoWideningMove
 
 MAKE = pytest.mark.parametrize("make", [nodes, stretched])
 
@@ -22,13 +22,6 @@ def exact(metrics, positions):
         torch.stack([metric.log_sqrt(x) for metric, x in rows]),
         torch.stack([metric.symbol(x) for metric, x in rows]),
     )
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_uniform_nodes_end_exactly_and_are_evenly_spaced(dtype):
-    x = nodes(2000, dtype)
-    assert (x[0], x[-1], x.dtype) == (-1, 1, dtype)
-    np.testing.assert_allclose(x, np.linspace(-1, 1, 2000), atol=2 * torch.finfo(dtype).eps)
 
 
 def test_a_lookup_is_the_hermite_spline_of_scipy():
@@ -82,16 +75,6 @@ def test_nodes_are_looked_up_exactly_and_nothing_is_extrapolated(make):
     for out, end in zip(grid.lookup(beyond), grid.lookup(ends), strict=True):
         assert torch.equal(out[:, :2], end)
         assert torch.isnan(out[:, 2]).all()
-
-
-def test_float32_loses_no_more_than_rounding():
-    points = random(len(KNOWN), 5000, torch.float32)
-    grid = grid_of(KNOWN, nodes(2000, torch.float32))
-    with NoFloat64():
-        found = grid.lookup(points)
-    for one, other in zip(found, exact(KNOWN, points), strict=True):
-        assert one.dtype == torch.float32
-        assert (one - other).abs().max() <= 1e-6
 
 
 def test_copies_in_another_format_are_moved_before_they_are_widened():

@@ -5,9 +5,7 @@ import torch
 from geonode.geometry.metric import Metric
 from geonode.geometry.panels import Panels
 from geonode.geometry.problem import ordered_pairs
-from geonode.geometry.trainable import TrainablePerceptron
 from tests.geometry.closed_forms import CPU, random_metric
-from tests.geometry.precision import NoFloat64
 
 POSITIONS = torch.tensor([[-1.0, -0.7, -0.1, 0.2, 1.0], [-1.0, 0.1, 0.5, 0.8, 1.0]]).double()
 WAVELENGTHS = torch.tensor([-0.9, 0.0, 0.4]).double()
@@ -35,21 +33,6 @@ def test_integration_and_differentiation_are_exact_for_polynomials(quadrature):
     )
     found = torch.einsum("mpij,mpj->mpi", panels.differentiation, values)
     torch.testing.assert_close(found, slopes, rtol=0, atol=1e-11)
-
-
-def test_the_maximum_speed_is_that_at_the_slowest_node_or_concentration_of_the_path():
-    """Other features: `tests/geometry/test_stations.py`."""
-    metric = random_metric(52, 3.0, models=2)
-    _, found = geometry(metric, 24)
-    at = torch.cat([POSITIONS, Panels.between(POSITIONS, 24).nodes.flatten(1)], dim=1)
-    root = metric(at, WAVELENGTHS).sqrt()
-    for model in range(2):
-        a, b = (POSITIONS[model][i[model]][:, None] for i in (SOURCE, TARGET))
-        on_path = (torch.minimum(a, b) <= at[model]) & (at[model] <= torch.maximum(a, b))
-        smallest = torch.where(on_path[..., None], root[model], torch.inf).amin(1)
-        expected = found[model][..., LENGTH] / smallest
-        torch.testing.assert_close(found[model][..., FASTEST], expected, rtol=1e-11, atol=0)
-        assert torch.equal(found[model][..., FINAL], b.expand(-1, 3))
 
 
 def test_gaps_that_single_precision_does_not_resolve_keep_their_width():
@@ -100,13 +83,16 @@ def test_a_model_is_the_same_alone_on_a_chart_and_with_pairs_of_its_own():
         torch.testing.assert_close(some[model], expected, rtol=1e-14, atol=0)
 
 
-def test_float32_needs_no_double_precision():
-    network = random_metric(56, 2.0, models=2).network.to(CPU, torch.float32)
-    metric = Metric(TrainablePerceptron.of(network))
-    with NoFloat64():
-        at, found = geometry(metric, 8, POSITIONS.float())
-        (found.sum() + at.symbol().square().sum()).backward()
-        metric.with_symbol(POSITIONS.float(), WAVELENGTHS.float())
-    assert found.dtype == torch.float32
-    _, double = geometry(Metric(metric.network.to(CPU, torch.float64)), 8)
-    assert ((found - double).abs() / double.abs().clamp(min=1)).max() <= 1e-6
+def test_the_maximum_speed_is_that_at_the_slowest_node_or_concentration_of_the_path():
+    """Other features: `tests/geometry/test_stations.py`."""
+    metric = random_metric(52, 3.0, models=2)
+    _, found = geometry(metric, 24)
+    at = torch.cat([POSITIONS, Panels.between(POSITIONS, 24).nodes.flatten(1)], dim=1)
+    root = metric(at, WAVELENGTHS).sqrt()
+    for model in range(2):
+        a, b = (POSITIONS[model][i[model]][:, None] for i in (SOURCE, TARGET))
+        on_path = (torch.minimum(a, b) <= at[model]) & (at[model] <= torch.maximum(a, b))
+        smallest = torch.where(on_path[..., None], root[model], torch.inf).amin(1)
+        expected = found[model][..., LENGTH] / smallest
+        torch.testing.assert_close(found[model][..., FASTEST], expected, rtol=1e-11, atol=0)
+        assert torch.equal(found[model][..., FINAL], b.expand(-1, 3))

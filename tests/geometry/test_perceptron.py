@@ -85,14 +85,6 @@ def test_models_do_not_influence_each_other(perceptron, rows, model):
     assert_same([part[model] for part in found], [part[model] for part in expected])
 
 
-def test_rows_beyond_the_cache_are_the_same(perceptron, monkeypatch, rows):
-    whole = (perceptron(rows), *perceptron.with_derivative(rows, DIRECTION))
-    monkeypatch.setattr("geonode.geometry.perceptron.CACHED_ROWS", 12)  # four of every model
-    parts = (perceptron(rows), *perceptron.with_derivative(rows, DIRECTION))
-    for one, other in zip(parts, whole, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-14)
-
-
 def test_named_tensors_come_back_and_absent_ones_are_named(perceptron):
     network = perceptron[[0, 1, 2, 0, 1, 2]]
     tensors = network.tensors("metric", 2, 3)

@@ -11,19 +11,17 @@ from geonode.compute.device import Device
 from geonode.config import GeodesicsParameters
 from geonode.errors import ArtifactError, GeometryError, MissingArtifactError
 from geonode.geometry import solved
-from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem, converged, ordered_pairs
-from geonode.geometry.solved import columns_within, read_features, solve_all
+from geonode.geometry.solved import read_features, solve_all
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
-from geonode.geometry.sources import DirectSource
 from geonode.geometry.stored import StoredGrids, write_grids
-from tests.compute.allocated import peak_bytes
-from tests.geometry.closed_forms import CPU, nodes
+from tests.geometry.closed_forms import CPU, DirectSource, nodes
 from tests.geometry.small_series import LEVELS, MEMBERS, WAVELENGTHS, small_metrics, small_series
 
 SERIES = small_series()
 LEARNED = small_metrics(SERIES)
+CHOSEN = np.array([0, 2, 4])
 CORES = "geonode.compute.profile.usable_cores"
 PAIRS = LEVELS * (LEVELS - 1)
 SHAPE = (MEMBERS, LEVELS + 1, PAIRS, WAVELENGTHS)
@@ -56,7 +54,7 @@ def parameters(tolerance=1e-6, **others):
 
 
 def solve(path, grids, block, device=DOUBLE, learned=LEARNED, report=lambda units: None):
-    return solve_all(path, grids, learned, SERIES, block, device, report)
+    return solve_all(path, grids, learned, SERIES, CHOSEN, block, device, report)
 
 
 def contents(path):
@@ -75,8 +73,8 @@ def whole(grids, tmp_path_factory):
 def test_what_is_solved_is_read(grids, whole):
     path, summary, told = whole
     assert told == [1] * 10
-    features, found = read_features(path, SERIES), contents(path)
-    assert (features.shape, features.dtype) == ((*SHAPE, 5), np.float32)
+    features, found = read_features(path, SERIES, CHOSEN), contents(path)
+    assert (features.shape, features.dtype) == ((*SHAPE[:3], 3, 5), np.float32)
     assert not features.flags.writeable
     wavelengths, residuals = torch.from_numpy(SERIES.wavelengths), []
     for member, fold in ((0, 0), (1, 2), (0, 4)):
@@ -88,13 +86,16 @@ def test_what_is_solved_is_read(grids, whole):
         expected = {
             "v0": one.v0,
             "residual": one.residual,
-            "features": closed_form.stations(stations, wavelengths).every_path(one.v0)[1].float(),
+            "features": closed_form.stations(stations, wavelengths)
+            .every_path(one.v0)[1][:, CHOSEN]
+            .float(),
             "trajectory": closed_form.trajectories(problem, one.v0, times).float(),
         }
         for name, values in expected.items():
             np.testing.assert_array_equal(found[name][member, fold], values)
         residuals.append(float(one.residual.abs().max()))
     assert not found["status"].any()
+    np.testing.assert_array_equal(found["training"], SERIES.axis[CHOSEN])
     for name, index in zip(("source", "target"), ordered_pairs(LEVELS), strict=True):
         np.testing.assert_array_equal(found[name], SERIES.concentrations[index])
     np.testing.assert_array_equal(found["time"], [0, 0.25, 0.5, 0.75, 1])
@@ -116,8 +117,8 @@ def test_float32_geometry_and_no_trajectories(tmp_path, grids, whole):
     found = contents(path)
     assert "trajectory" not in found
     assert found["v0"].dtype == np.float64
-    expected = read_features(whole[0], SERIES)
-    np.testing.assert_allclose(read_features(path, SERIES), expected, rtol=2e-6, atol=1e-6)
+    expected = read_features(whole[0], SERIES, CHOSEN)
+    np.testing.assert_allclose(read_features(path, SERIES, CHOSEN), expected, rtol=2e-6, atol=1e-6)
 
 
 def test_geodesics_that_miss_leave_an_older_artifact_as_it_was(tmp_path, grids, whole):
@@ -148,19 +149,13 @@ def test_a_grid_that_is_too_coarse_or_of_other_metrics_is_refused(tmp_path, grid
     assert [file.name for file in tmp_path.iterdir()] == ["grids.zarr"]
 
 
-def test_the_network_must_agree_within_the_tolerance_itself(tmp_path, grids, whole):
-    error = whole[1].endpoint_error_max
-    solve(tmp_path / "a.zarr", grids, parameters(1.1 * error, time_points=0))
-    with pytest.raises(GeometryError, match="on the network"):
-        solve(tmp_path / "a.zarr", grids, parameters(0.9 * error, time_points=0))
-
-
 def test_absent_features_and_those_of_another_series_are_refused(tmp_path, whole):
     with pytest.raises(MissingArtifactError, match="none"):
-        read_features(tmp_path / "none", SERIES)
-    for other in (small_series(LEVELS, 6), small_series(5, WAVELENGTHS)):
-        with pytest.raises(ArtifactError, match=r"geodesics\.zarr.*features.*the spectra"):
-            read_features(whole[0], other)
+        read_features(tmp_path / "none", SERIES, CHOSEN)
+    with pytest.raises(ArtifactError, match=r"geodesics\.zarr.*features.*the spectra"):
+        read_features(whole[0], small_series(5, WAVELENGTHS), CHOSEN)
+    with pytest.raises(ArtifactError, match=r"geodesics\.zarr.*at other wavelengths"):
+        read_features(whole[0], SERIES, np.array([0, 1, 4]))
 
 
 def assert_same(path, expected):
@@ -255,49 +250,3 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
     found = contents(path)
     assert found["status"].sum() == found["status"][1, 2, [0, 4, 4], [1, 0, 3]].sum() == 3
     assert found["residual"][1, 2, 4, 0] == pytest.approx(0.2, abs=1e-6)
-
-
-def test_a_velocity_that_is_not_finite_is_counted_and_never_stored(tmp_path, grids, monkeypatch):
-    block, path = {"method": "newton", "time_points": 0}, tmp_path / "geodesics.zarr"
-    for permitted, error, message in (
-        (0, GeometryError, r"1 of 600 .*Worst: 0 to 30 ppb at .*: not finite\. Raise"),
-        (1, ArtifactError, r"v0.*NaN or infinity"),
-    ):
-        monkeypatch.setitem(METHODS, "newton", clumsy({7: [(2, 2, torch.nan)]}))
-        with pytest.raises(error, match=message):
-            solve(path, grids, parameters(allow_unconverged=permitted, **block))
-    assert not any(tmp_path.iterdir())
-
-
-def test_what_a_closed_form_is_counted_to_hold_is_what_torch_allocates():
-    wavelengths = torch.linspace(-1, 1, 25).double()
-    grid = DirectSource(LEARNED.metric(CPU), wavelengths).grid(0, nodes(1000))
-    problem, held = BoundaryValueProblem.all_pairs(torch.linspace(-1, 1, 4).double()), []
-
-    def work():
-        held[:] = [ClosedForm(Grid(grid.positions, grid.log_sqrt + 0, grid.symbol + 0))]
-        v0 = held[0].solve(problem, 1e-6).v0
-        held[0].stations(problem.stations, wavelengths).every_path(v0)
-
-    table = grid.log_sqrt.numel() * 8
-    # two and a half are there for a moment while the last table is made
-    assert peak_bytes(work) / table == pytest.approx(solved.TABLES, abs=2.5)
-
-
-def test_cores_share_the_memory_and_solve_the_same(tmp_path, grids, whole, monkeypatch):
-    given, plain = set(), solved.columns_within
-    monkeypatch.setattr(CORES, lambda: 4)
-    monkeypatch.setattr(
-        solved, "columns_within", lambda memory, *of: given.add(memory) or plain(memory, *of)
-    )
-    path = tmp_path / "geodesics.zarr"
-    solve(path, grids, parameters(), replace(DOUBLE, memory_mb=100))
-    assert given == {25 * 10**6}
-    assert_same(path, contents(whole[0]))
-
-
-def test_wavelengths_at_once_fit_into_the_memory_that_is_given():
-    found = [columns_within(total, 10_000) for total in (10_000, 29_999, 30_000)]
-    assert found == [1, 2, 3]
-    with pytest.raises(GeometryError, match=r"memory_mb: found 0\.0\d+ MB for geodesics, .*raise"):
-        columns_within(9_999, 10_000)

@@ -5,9 +5,8 @@ import torch
 from geonode.geometry.panels import Panels
 from geonode.geometry.problem import BoundaryValueProblem, ordered_pairs
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.sources import DirectSource
 from geonode.geometry.stations import Stations
-from tests.geometry.closed_forms import nodes, random_metric
+from tests.geometry.closed_forms import DirectSource, nodes, random_metric
 
 
 def stations(count, columns, dtype=torch.float64):
@@ -50,12 +49,6 @@ def test_every_path_and_features_against_loops(count, columns, dtype, error):
     same, features = at.every_path(given)
     assert torch.equal(same, given)
     np.testing.assert_allclose(features, by_loops(at, given)[1], rtol=error)
-
-
-def test_pairs_in_any_order_and_more_than_once():
-    at, chosen = stations(6, 4), torch.tensor([29, 3, 3, 17, 0])
-    some = at.features(*(index[chosen] for index in ordered_pairs(6)))
-    torch.testing.assert_close(some, at.every_path()[1][chosen], rtol=1e-14, atol=0)
 
 
 def test_networks_and_their_grids_lead_to_the_same_stations():

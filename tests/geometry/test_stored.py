@@ -3,11 +3,10 @@ import pytest
 import torch
 import xarray
 
-from geonode.errors import ArtifactError, GeonodeError, MissingArtifactError
+from geonode.errors import ArtifactError, MissingArtifactError
 from geonode.geometry.grid import Grid
-from geonode.geometry.sources import DirectSource
 from geonode.geometry.stored import StoredGrids, write_grids
-from tests.geometry.closed_forms import CPU, stretched
+from tests.geometry.closed_forms import CPU, DirectSource, stretched
 from tests.geometry.small_series import LEVELS, MEMBERS, WAVELENGTHS, small_metrics, small_series
 
 RESOLUTION = 30
@@ -47,16 +46,6 @@ def test_what_is_written_is_checked_and_read(tmp_path, dtype):
             assert dataset[name].dtype == "float32"
         np.testing.assert_array_equal(dataset["position"], positions.double())
         np.testing.assert_array_equal(dataset["wavelength"], SERIES.axis)
-
-
-def test_a_check_that_fails_leaves_no_artifact(tmp_path):
-    def check(model, grid):
-        if model == 3:
-            raise GeonodeError("not good enough")
-
-    with pytest.raises(GeonodeError, match="good enough"):
-        write(tmp_path / "grids.zarr", check=check)
-    assert not any(tmp_path.iterdir())
 
 
 class Changed:

@@ -2,9 +2,8 @@ import pytest
 import torch
 
 from geonode.geometry.perceptron import Perceptron
-from geonode.geometry.trainable import THIN, TrainablePerceptron, product
+from geonode.geometry.trainable import TrainablePerceptron
 from tests.geometry.closed_forms import CPU, with_gradients
-from tests.geometry.precision import NoFloat64
 
 SIZES, MODELS, ROWS = (3, 8, 5, 2), 3, 40
 
@@ -81,29 +80,3 @@ def test_memory_is_used_again_and_a_second_value_before_the_backward_pass_is_ref
     assert trainable.workspace("value", 0, ROWS).data_ptr() == held
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         first.sum().backward()
-
-
-def test_parts_of_different_sizes_follow_each_other():
-    inputs, trainable = rows(), TrainablePerceptron.of(network())
-    for part in (inputs[:, :30], inputs[:, 30:]):
-        trainable(part).square().sum().backward()
-    recorded = with_gradients(network())
-    recorded(inputs).square().sum().backward()
-    expected = torch.cat([part.grad.flatten(1) for part in recorded.parameters], dim=1)
-    torch.testing.assert_close(trainable.joined.grad, expected, rtol=1e-11, atol=1e-13)
-
-
-def test_single_precision_needs_no_double():
-    trainable, inputs = TrainablePerceptron.of(network(dtype=torch.float32)), rows().float()
-    with NoFloat64():
-        trainable(inputs).square().mean().backward()
-    assert trainable.joined.grad.dtype == torch.float32
-
-
-@pytest.mark.parametrize("columns", [1, THIN - 1, THIN])
-def test_thin_products_are_those_of_their_definition(columns):
-    generator = torch.Generator().manual_seed(2)
-    left = torch.randn(2, 5, 4, generator=generator, dtype=torch.float64)
-    right = torch.randn(2, 4, columns, generator=generator, dtype=torch.float64)
-    expected = (left[..., None] * right[:, None]).sum(2)
-    torch.testing.assert_close(product(left, right), expected, rtol=1e-14, atol=1e-14)

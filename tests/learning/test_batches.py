@@ -1,6 +1,6 @@
-import threading
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -8,13 +8,13 @@ from geonode.compute import profile
 from geonode.compute.device import Device
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning import objective, path_decoder
+from geonode.learning import objective
 from geonode.learning.batches import Batch, Fitted, Model, batches_of, in_order
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out
 from geonode.learning.footprint import Footprint
 from geonode.progress import silent
-from tests.learning.series import cpu, run, trained_decoders, trained_metrics, trained_pairs
+from tests.learning.series import cpu, run, series, trained_decoders, trained_metrics, trained_pairs
 
 MEMBERS, LEVELS, EPOCHS = 3, 5, 6
 OUTER, INNER = leave_one_out(LEVELS), leave_two_out(LEVELS, None)
@@ -84,28 +84,18 @@ def test_batches_hold_what_fits_for_two_cores_and_every_model_once(rows, folds, 
     assert torch.equal(history, torch.stack([labels, 0.5 + labels])[None].expand(4, -1, -1))
 
 
-def test_an_accelerator_takes_all_folds_at_once():
-    """One program for the folds that leave a level out, one for the fold that does not."""
-    found = batches(device=ACCELERATOR)
-    assert [len(batch.models) for batch in found] == [MEMBERS * LEVELS, MEMBERS]
-    assert {batch.source.device.type for batch in found} == {"meta"}
-
-
 # A model costs 4 x 3 pairs of 120 kB beside its own 300 kB, 1.74 MB; 2.1 MB where nothing is left
 # out.
 @pytest.mark.parametrize(
-    ("memory_mb", "expected"),
-    [
-        (100, [(7, 1), (8, 1), (1, 1), (2, 1)]),
-        (4, [(1, 1)] + [(2, 1)] * 7 + [(1, 1)] * 3),
-        (2, [(1, 1)] * 15 + [(1, 2)] * 3),
-    ],
+    ("memory_mb", "expected"), [(100, [7, 8, 1, 2]), (4, [1] + [2] * 7 + [1] * 3)]
 )
-def test_batches_and_parts_fit_into_the_memory_that_is_given(rows, one_core, memory_mb, expected):
+def test_batches_fit_into_the_memory_that_is_given(rows, one_core, memory_mb, expected):
     rows(10**9)
-    device = replace(CPU, memory_mb=memory_mb)
-    found = batches(device=device, memory=Footprint(7, 300_000, 120_000))
-    assert [(len(batch.models), batch.parts) for batch in found] == expected
+    footprint = Footprint(7, 300_000, 120_000)
+    found = batches(device=replace(CPU, memory_mb=memory_mb), memory=footprint)
+    assert [len(batch.models) for batch in found] == expected
+    with pytest.raises(TrainingError, match=r"found 2 MB .*expected at least the 2\.1 MB of one"):
+        batches(device=replace(CPU, memory_mb=2), memory=footprint)
 
 
 def test_a_message_names_member_and_what_is_left_out():
@@ -135,44 +125,11 @@ def assert_rounding_alone(found, expected):
 
 
 @pytest.fixture
-def trained(monkeypatch):
-    """Models, parts, thread and number of threads of every batch that is trained."""
-    found, plain = [], objective.train
-
-    def train(groups, *given, **options):
-        thread = (threading.current_thread(), torch.get_num_threads())
-        found.append((groups[0][0].models, options["parts"], *thread))
-        return plain(groups, *given, **options)
-
-    monkeypatch.setattr(objective, "train", train)
-    return found
-
-
-def test_little_memory_changes_results_by_rounding_alone(one_core, monkeypatch, trained):
-    monkeypatch.setattr(path_decoder, "OF_PAIR", 7_000)  # 56 kB and more a row, 300 kB a pair
-    whole = decoders(replace(cpu(torch.float64), memory_mb=1_000))
-    assert {parts for _, parts, *_ in trained} == {1}
-    trained.clear()
-    in_parts = decoders(replace(cpu(torch.float64), memory_mb=1))
-    assert [parts for _, parts, *_ in trained] == [4] * 15 + [5] * 3  # of three pairs at most
-    assert not torch.equal(in_parts[0], whole[0])
-    assert_rounding_alone(in_parts, whole)
-
-
-@pytest.fixture
 def two_threads():
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
-
-
-def test_every_core_has_one_thread_and_the_count_is_restored(rows, two_threads, trained):
-    rows(1)
-    decoders()
-    assert {threads for *_, threads in trained} == {1}
-    assert threading.main_thread() not in {thread for *_, thread, _ in trained}
-    assert torch.get_num_threads() == 2
 
 
 def test_the_number_of_cores_changes_not_a_bit(rows, two_threads, monkeypatch):
@@ -185,13 +142,13 @@ def test_the_number_of_cores_changes_not_a_bit(rows, two_threads, monkeypatch):
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
-def short_of_memory(monkeypatch, most, parts=1):
-    """Training on a card that has memory for some models in some parts at once; what is tried."""
+def short_of_memory(monkeypatch, most):
+    """Training on a card that has memory for some models at once; how many are tried."""
     tried, plain = [], objective.train
 
     def train(groups, *given, **options):
-        tried.append((groups[0][0].models, options["parts"]))
-        if tried[-1][0] > most or tried[-1][1] < parts:
+        tried.append(groups[0][0].models)
+        if tried[-1] > most:
             options["report"](3)  # steps that are done once more
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return plain(groups, *given, **options)
@@ -200,21 +157,45 @@ def short_of_memory(monkeypatch, most, parts=1):
     return tried
 
 
-@pytest.mark.parametrize(("most", "parts"), [(4, 1), (1, 3)])
-def test_a_card_short_of_memory_trains_less_at_once(rows, monkeypatch, caplog, most, parts):
+def test_a_card_short_of_memory_trains_less_at_once(rows, two_threads, monkeypatch, caplog):
     rows(10**9)
     reported, whole = [], decoders()
-    tried = short_of_memory(monkeypatch, most, parts)
+    tried = short_of_memory(monkeypatch, 4)
     halved = decoders(report=reported.append)
-    done = [one for one in tried if one[0] <= most and one[1] >= parts]
-    assert sum(models for models, _ in done) == MEMBERS * len(OUTER)
+    done = [models for models in tried if models <= 4]
+    assert sum(done) == MEMBERS * len(OUTER)
     assert len(caplog.messages) == len(tried) - len(done) > 1
     assert sum(reported) == EPOCHS * MEMBERS * len(OUTER)
     assert_rounding_alone(halved, whole)
-
-
-def test_a_card_without_memory_for_one_pair_is_an_error(two_threads, monkeypatch):
     short_of_memory(monkeypatch, 0)
-    with pytest.raises(TrainingError, match=r"no memory for one pair of member 0 of the fold"):
+    with pytest.raises(TrainingError, match=r"no memory for member 0 of the fold"):
         decoders()
     assert torch.get_num_threads() == 2
+
+
+# targets
+
+VALUES = np.array([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0], [50.0, 60.0, 70.0]])
+PAIRS = torch.tensor([[0, 1], [0, 2]]), torch.tensor([[1, 0], [2, 0]])
+
+
+def targets(values=VALUES):
+    """At the first and the last of three wavelengths."""
+    batch = Batch([Model(0, Fold(2, 3, (2,))), Model(4, Fold(1, 3, (1,)))], *PAIRS)
+    return batch.targets(series(3, 3, values), np.array([0, 2]), torch.float64)
+
+
+def test_signals_are_those_of_the_targets_on_the_scale_of_the_fold():
+    # At the first and last wavelength, of levels 1 and 0, and of levels 2 and 0.
+    first, second = np.array([[3.0, 5.0], [1.0, 3.0]]), np.array([[50.0, 70.0], [1.0, 3.0]])
+    # Of all signals of levels 0 and 1, 1 to 5 with 3 twice, and of levels 0 and 2.
+    known = np.array([1, 2, 3, 50, 60, 70])
+    expected = np.stack([(first - 3) / (10 / 6) ** 0.5, (second - known.mean()) / known.std()])
+    torch.testing.assert_close(targets(), torch.from_numpy(expected))
+
+
+def test_what_a_fold_leaves_out_may_be_unknown():
+    for level, model in ((2, 0), (1, 1)):
+        unknown = VALUES.copy()
+        unknown[level] = np.nan
+        assert torch.equal(targets(unknown)[model], targets()[model])

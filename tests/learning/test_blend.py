@@ -6,7 +6,6 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from geonode.config import DecodersParameters, InnerParameters
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
@@ -19,9 +18,9 @@ from geonode.learning.blend import (
     training_steps,
 )
 from geonode.learning.context import NestedRuns
-from geonode.learning.half_widths import PROBABILITIES, residual_and_factors
+from geonode.learning.inner_predictions import PROBABILITIES, residual_and_factors
 from geonode.learning.kinds import KINDS, DecoderKind
-from geonode.learning.predicted import Predicted
+from geonode.learning.predicted import Decoders, Predicted
 from geonode.storage.weights import read_weights, write_weights
 from tests.learning.series import cpu, decoder_parameters, flat_features, left_out, series
 from tests.storage.damage import DAMAGES
@@ -54,7 +53,7 @@ def is_inside(fold, target):
     return min(training) < target < max(training)
 
 
-class KnownErrors:
+class KnownErrors(Decoders):
     """Decoders that miss by a number of each (fold, target), the same at every wavelength."""
 
     def __init__(self, error, deviation):
@@ -66,10 +65,6 @@ class KnownErrors:
         errors = np.array([self.error(fold, target) for target in targets])
         spectra = series.signal[targets] + errors[:, None]
         return Predicted(spectra, np.full_like(spectra, self.deviation)[:, None])
-
-    def predict_left_out(self, folds, series, features):
-        at = series.concentrations
-        return [self.predict(fold, series, at[list(fold.left_out)], None) for fold in folds]
 
     def tensors(self):
         return {}
@@ -194,16 +189,6 @@ def test_every_value_of_the_parameter_names_decoders():
     assert {kind for parts in BLENDS.values() for kind in parts} == set(KINDS)
 
 
-@pytest.mark.parametrize("levels", [FEWEST_TO_WEIGH - 1, FEWEST_TO_WEIGH])
-@pytest.mark.parametrize("kind", BLENDS)
-def test_as_many_steps_are_reported_as_announced(kind, levels):
-    reported = []
-    *_, history, announced = fit(series(levels, WAVELENGTHS), kind, report=reported.append)
-    assert sum(reported) == announced
-    trained = "path" in BLENDS[kind]  # three epochs of two members
-    assert history.shape == (3 if trained else 0, 1, (1 + trained) * (levels + 1))
-
-
 # intervals
 
 
@@ -309,20 +294,3 @@ def test_decoders_of_another_series_are_refused(shape):
         f"{shape[1]}; run `dvc repro`",
     ):
         blend.require_series(path, series(*shape))
-
-
-def test_linear_algebra_has_one_thread_so_that_no_bit_depends_on_the_cores(monkeypatch):
-    seen, of = [], blend_module.InnerPredictions.of
-
-    def spy(*arguments):
-        seen.extend((pool["filepath"], pool["num_threads"]) for pool in threadpool_info())
-        return of(*arguments)
-
-    monkeypatch.setattr(blend_module.InnerPredictions, "of", spy)
-    import sklearn.neighbors  # noqa: F401, PLC0415 - has libraries of its own, loaded later
-
-    with threadpool_limits(2):
-        fit(SERIES, "path")
-        assert seen
-        assert {pool: threads for pool, threads in seen if threads > 1} == {}
-        assert max(pool["num_threads"] for pool in threadpool_info()) == 2

@@ -7,18 +7,16 @@ import torch
 from geonode.compute import profile
 from geonode.compute.device import Device
 from geonode.errors import ArtifactError, CorruptArtifactError, TrainingError
-from geonode.learning.checkpoint import Checkpoints, open_checkpoints
+from geonode.learning.checkpoint import open_checkpoints
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import leave_one_out, leave_two_out
 from geonode.progress import silent
-from geonode.storage.weights import read_weights
 from tests.learning.series import (
     decoder_parameters,
     run,
     trained_decoders,
     trained_metrics,
 )
-from tests.storage.damage import contents
 
 ROOT = Path(__file__).parents[2]
 LEVELS, EPOCHS = 4, 12
@@ -86,24 +84,6 @@ def test_an_interrupted_training_ends_in_the_same_bits(fit, scratch, steps):
     assert not scratch.exists()
 
 
-def test_every_batch_has_one_checkpoint_and_none_without_being_asked_for(scratch):
-    interrupt(decoders, scratch, EPOCHS * MODELS, checkpoint_every=0)
-    assert not scratch.exists()
-    # At 3, 6, 9 and after the last epoch, which is no multiple where it is 11.
-    interrupt(decoders, scratch, 11 * MODELS, checkpoint_every=3, epochs=11)
-    epochs = [len(read_weights(path)[0]["history"]) for path in scratch.iterdir()]
-    assert set(epochs) == {11} and len(epochs) > 1
-
-
-def test_a_checkpoint_of_another_training_is_refused(scratch):
-    interrupt(decoders, scratch)
-    before = contents(scratch)
-    cause = r"epochs 12, expected epochs 13; finish"
-    with pytest.raises(TrainingError, match=rf"scratch.training.member.* training with {cause}"):
-        decoders(scratch, epochs=13)
-    assert contents(scratch) == before
-
-
 def test_a_flipped_byte_is_refused_and_its_batch_is_trained_anew_without_it(scratch):
     interrupt(decoders, scratch, EPOCHS * MODELS)
     (newest,) = scratch.glob("member0-fold0-to-*.safetensors")
@@ -132,14 +112,6 @@ def saved(folder):
     kept.save({"value": torch.ones(2)})
 
 
-def test_the_newest_is_read(tmp_path):
-    kept = opened(tmp_path).of_batch("batch")
-    assert kept.read() is None
-    for epoch in (9, 10):
-        kept.save({"value": torch.tensor([float(epoch)])})
-        assert kept.read()["value"].tolist() == [epoch]
-
-
 @pytest.mark.parametrize(
     ("changes", "cause"),
     [
@@ -161,11 +133,6 @@ def test_whatever_decides_the_result_is_told_apart(tmp_path, changes, cause):
     assert opened(tmp_path, checkpoint_every=7) is not None
     with pytest.raises(TrainingError, match=rf"batch.*with {cause}.* remove {tmp_path} to start"):
         opened(tmp_path, **changes)
-
-
-def test_without_a_folder_or_anything_to_do_there_are_none(tmp_path):
-    assert opened(None) is opened(tmp_path / "absent", checkpoint_every=0) is None
-    assert opened(tmp_path, checkpoint_every=0) == Checkpoints(tmp_path, opened(tmp_path).key)
 
 
 def test_a_file_in_place_of_the_folder_is_an_error(tmp_path):

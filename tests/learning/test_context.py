@@ -23,11 +23,3 @@ def test_the_folds_and_those_inside_them(levels):
     assert found.models == 3 * 7 + 2 * len(inner.folds)
     assert runs(0, levels) == (TrainingRun(leave_one_out(6), 3, CPU), None)
     assert runs(0, levels).models == 3 * 7
-
-
-def test_both_runs_report():
-    done = []
-    for run in runs(2).with_progress(done.append):
-        run.report(3)
-    runs(0).with_progress(done.append).outer.report(4)
-    assert done == [3, 3, 4]

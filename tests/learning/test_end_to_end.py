@@ -1,6 +1,5 @@
 import math
 
-import numpy as np
 import torch
 
 from geonode.geometry.metric import SIZES
@@ -59,24 +58,3 @@ def test_the_reconstruction_alone_moves_every_layer_of_every_metric():
     for part, first in zip(network.parameters, initial().parameters, strict=True):
         moved = (part - first).abs().flatten(1).amax(1)
         assert torch.all(moved > 0.9 * 0.005)
-
-
-def test_seeds_members_and_folds_differ_and_a_seed_decides_every_bit():
-    first, again, other = (fit(members=2, seed=seed)[0] for seed in (0, 0, 1))
-    for part, same, different in zip(
-        first.parameters, again.parameters, other.parameters, strict=True
-    ):
-        assert torch.equal(part, same)
-        assert not torch.equal(part, different)
-    assert len(first.weights[0].unique(dim=0)) == 2 * (LEVELS + 1)
-
-
-def test_every_fold_has_its_own_chart():
-    x = positions(LEVELS)
-    x[2] = np.sign(x[2]) * np.abs(x[2]) ** 1.5
-    same, _ = fit()
-    charted, _ = fit(charts=x)
-    changed = [
-        not torch.equal(*pair) for pair in zip(same.weights[0], charted.weights[0], strict=True)
-    ]
-    assert changed == [False, False, True, False, False]

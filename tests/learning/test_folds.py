@@ -9,7 +9,6 @@ from geonode.learning.folds import (
     SOURCES,
     Fold,
     Standardisation,
-    leave_one_out,
     leave_two_out,
     training_wavelengths,
 )
@@ -19,13 +18,6 @@ from tests.learning.series import ordered_pairs
 SOME_LEFT_OUT = st.integers(4, 50).flatmap(
     lambda levels: st.tuples(st.just(levels), st.sets(st.integers(0, levels - 1), max_size=2))
 )
-
-
-def test_a_fold_for_every_level_and_one_that_leaves_nothing_out():
-    folds = leave_one_out(5)
-    assert [fold.left_out for fold in folds] == [(0,), (1,), (2,), (3,), (4,), ()]
-    assert [fold.index for fold in folds] == list(range(6))
-    assert {fold.levels for fold in folds} == {5}
 
 
 @settings(deadline=None, max_examples=30)
@@ -78,13 +70,6 @@ def test_inside_is_a_level_that_has_training_levels_on_both_sides(left_out, insi
     assert fold.spans(levels, places).tolist() == [False, True, True, True, False]
 
 
-def test_seeds_are_of_what_is_left_out_and_no_two_are_the_same():
-    both = [*leave_one_out(8), *leave_two_out(8, None)]
-    assert len({fold.seed for fold in both}) == len(both)
-    for fold in both:
-        assert Fold(fold.index + 1, 8, fold.left_out).seed == fold.seed
-
-
 @settings(deadline=None, max_examples=30)
 @given(st.integers(4, 40), st.data())
 def test_as_many_levels_inside_every_fold_its_neighbours_among_them(levels, data):
@@ -106,17 +91,6 @@ def test_as_many_levels_inside_every_fold_its_neighbours_among_them(levels, data
     if inner == levels - 1:
         assert pairs == [(j, k) for j in range(levels) for k in range(j + 1, levels)]
         assert found == leave_two_out(levels, None) == leave_two_out(levels, levels + inner)
-
-
-def test_standardised_spectra_have_zero_mean_and_unit_deviation():
-    """One mean and one deviation over all levels and wavelengths."""
-    spectra = 1e4 + 1e-6 * np.random.default_rng(0).normal(size=(5, 40))  # more than rounding
-    scale = Standardisation.of(spectra)
-    mean = sum(spectra.flat) / 200
-    assert scale.mean == pytest.approx(mean)
-    by_hand = (sum((value - mean) ** 2 for value in spectra.flat) / 200) ** 0.5
-    assert scale.deviation == pytest.approx(by_hand, rel=1e-3)
-    np.testing.assert_allclose(scale.apply(spectra), (spectra - mean) / by_hand, atol=1e-2)
 
 
 @settings(deadline=None, max_examples=30)

@@ -22,17 +22,11 @@ from tests.learning.series import (
 )
 
 
-@pytest.mark.parametrize(("memory", "parts"), [(1_300, 1), (1_299, 2), (699, 3), (200, 12)])
-def test_the_fewest_parts_that_fit_are_taken(memory, parts):
+def test_as_many_models_as_fit_and_none_is_refused():
     footprint = Footprint(1, 100, 100)
-    assert footprint.parts_within(memory, 12) == parts
-    assert footprint.bytes(12, parts) <= memory
-    assert parts == 1 or footprint.bytes(12, parts - 1) > memory
-
-
-def test_a_pair_that_does_not_fit_is_refused():
-    with pytest.raises(TrainingError, match=r"memory_mb: found 0.000199 MB .* 0.0002 MB"):
-        Footprint(1, 100, 100).parts_within(199, 12)
+    assert [footprint.models_within(memory, 12) for memory in (1_300, 2_599, 2_600)] == [1, 1, 2]
+    with pytest.raises(TrainingError, match=r"memory_mb: found 0\.0013 MB .* 0\.0013 MB of one"):
+        footprint.models_within(1_299, 12)
 
 
 # against the profiler of torch
@@ -48,9 +42,9 @@ class InOneThread(Device):
     place = torch.device("cpu")
 
 
-def allocated_in_training(kind, memory_mb, dtype):
+def allocated_in_training(kind, dtype):
     """Bytes of a model, and what is counted for it."""
-    device = InOneThread("mps", "test", dtype, torch.float64, None, memory_mb)
+    device = InOneThread("mps", "test", dtype, torch.float64)
     run = TrainingRun([Fold(0, LEVELS, ())], 1, device)
     data, changes = series(LEVELS, WIDTH), {"wavelengths": WIDTH}
     # parameters, gradients, two moments, and what a step makes of them
@@ -69,15 +63,11 @@ def allocated_in_training(kind, memory_mb, dtype):
 
 
 @pytest.mark.parametrize(
-    ("kind", "memory_mb", "parts", "dtype"),
-    [
-        ("metric", 3, 3, torch.float32),
-        ("decoder", 100, 1, torch.float64),
-        ("decoder", 1, 2, torch.float32),
-    ],
+    ("kind", "dtype"),
+    [("metric", torch.float32), ("decoder", torch.float64), ("decoder", torch.float32)],
 )
-def test_what_is_counted_is_what_torch_allocates(kind, memory_mb, parts, dtype, monkeypatch):
+def test_what_is_counted_is_what_torch_allocates(kind, dtype, monkeypatch):
     monkeypatch.setattr(profile, "usable_cores", lambda: 1)  # else cores share the memory
-    found, weights, footprint = allocated_in_training(kind, memory_mb, dtype)
-    assert footprint.parts_within(memory_mb * 10**6, PAIRS) == parts
-    assert footprint.bytes(PAIRS, parts) + weights == pytest.approx(found, rel=0.15)
+    found, weights, footprint = allocated_in_training(kind, dtype)
+    counted = footprint.model + footprint.pair * PAIRS
+    assert counted + weights == pytest.approx(found, rel=0.15)

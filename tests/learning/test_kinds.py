@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from geonode.errors import TrainingError
-from geonode.learning.kinds import KINDS, Decoders
+from geonode.learning.kinds import KINDS
+from geonode.learning.predicted import Decoders
 from tests.learning.series import decoder_parameters, flat_features, left_out, run, series
 
 LEVELS, WAVELENGTHS, MEMBERS = 5, 7, 2

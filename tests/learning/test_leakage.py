@@ -9,7 +9,7 @@ from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.learning.blend import BLENDS, fit_blend
 from geonode.learning.context import NestedRuns
-from geonode.learning.folds import Fold, leave_one_out, leave_two_out, training_wavelengths
+from geonode.learning.folds import leave_one_out, leave_two_out, training_wavelengths
 from geonode.learning.inner_predictions import InnerPredictions
 from geonode.learning.kinds import KINDS
 from geonode.learning.metric_learning import LEAKING, LEARNING, learn
@@ -144,27 +144,6 @@ def test_what_is_said_to_leak_does(name, folds):
     assert all(changed(before, after, fold) for fold in folds)
 
 
-@EVERY_WAY
-def test_a_fold_is_fitted_though_what_it_leaves_out_is_not_known(fit, name):
-    alone = [Fold(0, LEVELS, (1, 3))]
-    clean, unknown = (fit(name, change, alone) for change in (measured(), measured(np.nan, [1, 3])))
-    assert_fold_is_untouched(clean, unknown, alone[0])
-
-
-@pytest.mark.parametrize("k", [0, 2, LEVELS])
-def test_a_decoder_reads_the_geometry_of_its_own_fold(k):
-    features = flat_features(LEVELS, WAVELENGTHS)
-    changed = features + np.random.default_rng(0).normal(size=features.shape)
-    changed[:, k] = features[:, k]
-    networks = [
-        KINDS["path"].fit(measured(), of_folds, decoder_parameters(), run(LEVELS))[0].network
-        for of_folds in (features, changed)
-    ]
-    for before, after in zip(*(network.parameters for network in networks), strict=True):
-        assert torch.equal(before[k], after[k])
-        assert not torch.equal(before[k - 1], after[k - 1])
-
-
 # from spectra to intervals
 
 
@@ -265,3 +244,17 @@ def test_from_the_spectra_to_the_intervals_nothing_leaks(kind, monkeypatch):
                     wanted = {name for name in wanted if fold.index < len(before[name])}
                     assert found >= wanted, (k, fold, wanted - found)
                     assert "features" in found
+
+
+@pytest.mark.parametrize("k", [0, 2, LEVELS])
+def test_a_decoder_reads_the_geometry_of_its_own_fold(k):
+    features = flat_features(LEVELS, WAVELENGTHS)
+    changed = features + np.random.default_rng(0).normal(size=features.shape)
+    changed[:, k] = features[:, k]
+    networks = [
+        KINDS["path"].fit(measured(), of_folds, decoder_parameters(), run(LEVELS))[0].network
+        for of_folds in (features, changed)
+    ]
+    for before, after in zip(*(network.parameters for network in networks), strict=True):
+        assert torch.equal(before[k], after[k])
+        assert not torch.equal(before[k - 1], after[k - 1])

@@ -1,17 +1,13 @@
 from dataclasses import replace
-from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
-from geonode.config import InnerParameters, MetricParameters
+from geonode.config import InnerParameters
 from geonode.errors import TrainingError
 from geonode.geometry.metric import Metric
-from geonode.learning.context import NestedRuns, TrainingRun
-from geonode.learning.end_to_end import fit_metric
-from geonode.learning.folds import leave_one_out, leave_two_out
-from geonode.learning.kriging_evidence import charts_by_evidence
+from geonode.learning.context import NestedRuns
 from geonode.learning.metric_learning import LEARNING, learn
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
@@ -54,21 +50,6 @@ def test_the_given_chart_is_kept_without_a_margin_and_for_a_large_one(margin):
     assert charts == [given.chart] * 6
 
 
-@pytest.mark.parametrize("folds", [leave_one_out(5), leave_two_out(5, 3)], ids=len)
-def test_end_to_end_is_the_fit_on_the_charts_by_evidence(folds):
-    run = TrainingRun(folds, 2, CPU)
-    found = fit("end_to_end", BENT, run, evidence_margin=0.0)
-    charts = charts_by_evidence(BENT, folds, 0.0)
-    assert charts[-1].kappa < 16.0
-    positions = np.stack([chart.position(LEVELS) for chart in charts])
-    network, history = fit_metric(BENT, positions, parameters(), run)
-    assert torch.equal(found.history, history)
-    for one, other in zip(found.metrics.network.parameters, network.parameters, strict=True):
-        assert torch.equal(one, other)
-    assert found.metrics.charts == charts
-    assert found.metrics.members == 2
-
-
 @pytest.mark.parametrize("name", LEARNING)
 def test_inner_metrics_are_those_of_the_inner_folds(name):
     block = parameters(learning=name, evidence_margin=None)
@@ -90,8 +71,3 @@ def test_a_series_that_does_not_vary_is_refused(value, named):
     constant = replace(SERIES, signal=np.full_like(SERIES.signal, value))
     with pytest.raises(TrainingError, match=rf"spectra: found .*{named}"):
         learn(constant, parameters(), RUNS)
-
-
-def test_every_value_of_the_parameter_is_a_way_of_learning():
-    field = MetricParameters.model_fields["learning"]
-    assert set(get_args(field.annotation)) == set(LEARNING)

@@ -23,16 +23,6 @@ def predict(measured=SERIES, fold=WHOLE, targets=TARGETS):
     return PosteriorDecoders(packaged_prior()).predict(fold, measured, np.asarray(targets), None)
 
 
-@FOLDS
-def test_a_prediction_is_less_certain_the_further_it_is_beyond_the_levels(fold):
-    low, high = SERIES.concentrations[fold.training][[0, -1]]
-    beyond = predict(fold=fold, targets=high + (high - low) * np.array([0.0, 0.1, 0.3, 1.0]))
-    sizes = np.sqrt(np.mean(beyond.deviation**2, axis=1))
-    assert (np.diff(sizes) > 0).all()
-    middle = predict(fold=fold, targets=[(low + high) / 2])
-    assert sizes[-1] > 3 * np.sqrt(np.mean(middle.deviation**2))
-
-
 def test_intervals_are_those_of_the_prior_on_the_side_of_the_target():
     targets = [LOW, (LOW + HIGH) / 2, HIGH, 1.01 * HIGH, 2 * HIGH]
     expected = packaged_prior().intervals(LEVELS, np.array([True, True, True, False, False]))

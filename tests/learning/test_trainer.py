@@ -1,6 +1,4 @@
 import math
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -8,7 +6,7 @@ import torch
 from geonode.config import TrainingParameters
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.trainer import history_csv, last_losses, train
+from geonode.learning.trainer import history_csv, train
 from tests.learning.series import TRAINING, decoder_parameters
 
 EPOCHS, CLIP, ROWS = 40, 1.0, 20
@@ -33,18 +31,16 @@ def terms_of(weight, bias, data, scale):
     return scale * (hidden.sum(-1) - data[:, 0]).square().mean(), scale * 0.1 * bias.square().sum()
 
 
-def train_together(first, data, scales, parts=1, **changes):
+def train_together(first, data, scales, **changes):
     """Trained weights, biases and history, all with the model first."""
     weight, bias = (tensor.clone().requires_grad_() for tensor in first)
 
-    def loss(part):
-        each = [
-            terms_of(weight[m], bias[m], data[m, part], scale) for m, scale in enumerate(scales)
-        ]
+    def loss():
+        each = [terms_of(weight[m], bias[m], data[m], scale) for m, scale in enumerate(scales)]
         return torch.stack([torch.stack(terms) for terms in each], dim=1)
 
     groups = [(Perceptron((weight,), ()), RATES[0]), (Perceptron((), (bias,)), RATES[1])]
-    history = train(groups, loss, ROWS, parameters(**changes), parts=parts)
+    history = train(groups, loss, parameters(**changes))
     return weight.detach(), bias.detach(), history.movedim(2, 0)
 
 
@@ -86,35 +82,12 @@ def test_side_by_side_is_one_at_a_time_with_torch(scales, rounding):
     assert not history.requires_grad
 
 
-def test_accumulated_gradients_are_those_of_all_rows():
-    first, data = problem()
-    whole = train_together(first, data, SCALES)
-    added = train_together(first, data, SCALES, parts=3)
-    for expected, found in zip(whole, added, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize(("parts", "largest"), [(1, 20), (3, 7), (20, 1)])
-def test_parts_are_even_and_cover_every_row_once_an_epoch(parts, largest):
-    value = torch.zeros(2, 1, 1, requires_grad=True)
-    seen = []
-
-    def loss(part):
-        seen.append(range(ROWS)[part])
-        return value.square().sum((1, 2))[None]
-
-    train([(Perceptron((value,), ()), 0.1)], loss, ROWS, parameters(epochs=2), parts=parts)
-    assert [row for rows in seen for row in rows] == [*range(ROWS)] * 2
-    assert len(seen) == 2 * parts
-    assert {len(rows) for rows in seen} <= {largest, largest - 1}
-
-
 @pytest.mark.parametrize(("epochs", "bad"), [(7, 3), (120, 3), (60, 59)])
 def test_a_loss_that_is_not_finite_names_epoch_and_model(epochs, bad):
     value = torch.zeros(4, 1, 1, requires_grad=True)
     steps = []
 
-    def loss(part):
+    def loss():
         terms = (value - 1).square().sum((1, 2))
         if len(steps) >= bad:
             terms = torch.where(torch.arange(4) == 2, terms * torch.nan, terms)
@@ -124,7 +97,6 @@ def test_a_loss_that_is_not_finite_names_epoch_and_model(epochs, bad):
         train(
             [(Perceptron((value,), ()), 0.1)],
             loss,
-            ROWS,
             parameters(epochs=epochs),
             report=steps.append,
             name="number {}".format,
@@ -139,8 +111,7 @@ def test_a_parameter_that_is_not_finite_after_the_last_step_is_named():
     with pytest.raises(TrainingError, match="a parameter of model 1 is not finite after epoch 0; "):
         train(
             [(Perceptron((value,), ()), 0.1)],
-            lambda part: value.sqrt().sum((1, 2))[None],
-            ROWS,
+            lambda: value.sqrt().sum((1, 2))[None],
             parameters(epochs=1),
         )
 
@@ -161,18 +132,3 @@ def test_every_model_has_its_history_in_the_table():
         ]
     empty = history_csv(torch.zeros(0, 1, 6), ("loss",), 3, block)
     assert empty == "epoch,fold,member,loss,learning_rate\n"
-
-
-def test_the_last_loss_of_a_model_is_the_sum_of_its_terms_before_the_last_step():
-    history = torch.arange(3 * 2 * 4.0).reshape(3, 2, 4)
-    assert last_losses(history).tolist() == [16 + 20, 17 + 21, 18 + 22, 19 + 23]
-
-
-@pytest.mark.slow
-def test_training_does_without_the_compiler_of_torch():
-    """Which takes longer to import than a small training does."""
-    code = (
-        "import sys; from tests.learning.test_trainer import problem, train_together; "
-        "train_together(*problem(), (1.0,) * 3); sys.exit('torch._dynamo' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

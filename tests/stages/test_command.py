@@ -25,7 +25,7 @@ STAGES = {
         "preset",
         "inner-members",
     ],
-    "christoffel": ["resolution", "method", "tolerance"],
+    "christoffel": ["resolution", "largest-degree", "tolerance"],
     "geodesics": ["tolerance", "time-points"],
     "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],
     "validate": ["bands"],

@@ -65,19 +65,24 @@ class ClosedForm:
     ) -> Stations:
         """Stations of the geodesics between some ascending positions.
 
+        Beyond the grid the metric goes on as it is at the end: nothing speaks for a change there.
+
         Args:
             positions: where they start and end.
             wavelengths: charted wavelengths of the grid's columns.
         """
-        log_sqrt = self._log_sqrt_at(positions)
+        nodes, log_sqrt = self.grid.positions, self._log_sqrt_at(positions)
+        inside, root = positions.clamp(nodes[0], nodes[-1]), torch.exp(log_sqrt)
+        length = self.arc_length.at(inside) + (positions - inside)[:, None] * root
+        moment = self._moment.at(inside) + (positions**2 - inside**2)[:, None] * root / 2
         between = [self._minimum_inside(*ends) for ends in itertools.pairwise(positions)]
         lowest = torch.minimum(torch.stack(between), torch.minimum(log_sqrt[:-1], log_sqrt[1:]))
         return Stations(
             positions,
-            self.arc_length.at(positions).diff(dim=0),
-            self._moment.at(positions).diff(dim=0),
+            length.diff(dim=0),
+            moment.diff(dim=0),
             torch.exp(lowest),
-            torch.exp(log_sqrt),
+            root,
             wavelengths,
         )
 

@@ -5,6 +5,7 @@ wavelength) that do not influence each other, but for digits beyond the toleranc
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -34,52 +35,24 @@ def rows_of(
     return GridField(grid, columns), start, end
 
 
-def _closed_form(
-    closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
-) -> Solution:
-    return closed_form.solve(problem, parameters.tolerance)
-
-
-def _newton(
-    closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
-) -> Solution:
-    return _shoot(closed_form, problem, parameters, RungeKutta(parameters.steps))
-
-
-def _dopri5(
-    closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
-) -> Solution:
-    # A tenth of the tolerance is left to a step: the residual does not see what it misses.
-    return _shoot(closed_form, problem, parameters, DormandPrince(parameters.tolerance / 10))
-
-
 def _shoot(
+    integrator: Callable[[GeodesicsParameters], Integrator],
     closed_form: ClosedForm,
     problem: BoundaryValueProblem,
     parameters: GeodesicsParameters,
-    integrator: Integrator,
 ) -> Solution:
-    found = shoot(
-        *rows_of(closed_form, problem),
-        integrator,
-        tolerance=parameters.tolerance,
-        patience=parameters.patience,
+    rows, tolerance, patience = (
+        rows_of(closed_form, problem),
+        parameters.tolerance,
+        parameters.patience,
     )
+    found = shoot(*rows, integrator(parameters), tolerance=tolerance, patience=patience)
     return found.unflatten(len(problem.source))
 
 
-def _scipy(
-    closed_form: ClosedForm, problem: BoundaryValueProblem, parameters: GeodesicsParameters
-) -> Solution:
-    from geonode.geometry.solvers.scipy_bvp import solve_bvp_rows  # noqa: PLC0415
-
-    rows = rows_of(closed_form, problem)
-    return solve_bvp_rows(*rows, tolerance=parameters.tolerance).unflatten(len(problem.source))
-
-
 METHODS: dict[str, Method] = {
-    "closed_form": _closed_form,
-    "newton": _newton,
-    "dopri5": _dopri5,
-    "scipy": _scipy,
+    "closed_form": lambda closed_form, problem, block: closed_form.solve(problem, block.tolerance),
+    "newton": partial(_shoot, lambda block: RungeKutta(block.steps)),
+    # A tenth of the tolerance is left to a step: the residual does not see what it misses.
+    "dopri5": partial(_shoot, lambda block: DormandPrince(block.tolerance / 10)),
 }

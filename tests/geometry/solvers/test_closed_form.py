@@ -3,14 +3,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.sources import DirectSource
 from geonode.geometry.stations import FEATURES
 from tests.geometry.closed_forms import (
     KNOWN,
-    columns,
+    DirectSource,
     exponential,
     grid_of,
     nodes,
@@ -18,7 +16,6 @@ from tests.geometry.closed_forms import (
     random_metric,
     valley,
 )
-from tests.geometry.precision import NoFloat64
 
 STATIONS = torch.tensor([-1.0, -0.61, -0.2, 0.35, 0.36, 1.0], dtype=torch.float64)
 TIMES = torch.linspace(0, 1, 21, dtype=torch.float64)
@@ -130,22 +127,6 @@ def test_minimum_between_nodes_is_found(at, resolution):
     assert inside.any()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_bits_of_paths_do_not_depend_on_what_else_is_solved(dtype):
-    grid = DirectSource(SMOOTH, nodes(13)).grid(0, nodes(200, dtype))
-    stations, times = STATIONS.to(dtype), TIMES.to(dtype)
-    closed_form, problem, solved = solve(grid, stations)
-    wavelengths = torch.linspace(-1, 1, 13, dtype=dtype)
-    paths = closed_form.trajectories(problem, solved.v0, times)
-    for rows, chosen in (([7], [5]), ([29, 0, 3], list(range(12, -1, -1)))):
-        part = BoundaryValueProblem(stations, problem.source[rows], problem.target[rows])
-        one = ClosedForm(grid.at_wavelengths(torch.tensor(chosen)))
-        v0 = solved.v0[rows][:, chosen]
-        assert torch.equal(one.trajectories(part, v0, times), paths[rows][:, chosen])
-        features = one.stations(stations, wavelengths[chosen]).every_path(solved.v0[:, chosen])[1]
-        assert torch.equal(features, solved.features[:, chosen])
-
-
 @pytest.mark.parametrize(("metric", "coarse"), [(SMOOTH, 4), (SMOOTH, 9), (SHARP, 24)])
 def test_a_grid_that_is_too_coarse_is_reported(metric, coarse):
     """The residual is of the size of the true error of the endpoint, by integrating the network."""
@@ -158,13 +139,6 @@ def test_a_grid_that_is_too_coarse_is_reported(metric, coarse):
     assert 0.1 * endpoint.max() < solved.residual.abs().max() < 10 * endpoint.max()
     assert (~solved.converged).any()
     assert truth.residual.abs().max() <= 1e-9
-
-
-def test_a_symbol_that_contradicts_the_metric_is_reported():
-    grid = grid_of(KNOWN, nodes(200))
-    _, _, solved = solve(Grid(grid.positions, grid.log_sqrt, -grid.symbol))
-    curved = [i for i, metric in enumerate(KNOWN) if metric.symbol(STATIONS).abs().max() > 0]
-    assert (~solved.converged[:, curved]).any(0).all()
 
 
 def test_trajectories_and_features_follow_from_the_velocity():
@@ -181,17 +155,3 @@ def test_trajectories_and_features_follow_from_the_velocity():
     features = stations.every_path(v0)[1] / solved.features
     wanted = torch.tensor([1, 1 / 1.01, 1.01, 1.01], dtype=torch.float64)
     torch.testing.assert_close(features[:, 0, :4], wanted.expand(6, -1), rtol=1e-12, atol=0)
-
-
-def test_float32_needs_no_double_precision_and_keeps_the_speed_to_rounding():
-    """sqrt(g) x' from the inverse of the arc length: no digits may be lost to long sums."""
-    grid, stations, times = grid_of(KNOWN, nodes(2000, torch.float32)), STATIONS.float(), TIMES
-    with NoFloat64():
-        closed_form, problem, solved = solve(grid, stations)
-        paths = closed_form.trajectories(problem, solved.v0, times.float())
-        start = closed_form.arc_length.at(stations)[problem.source]
-        x, root = closed_form.arc_length.inverse(start + 0.25 * solved.speed)
-    assert solved.v0.dtype == solved.features.dtype == paths.dtype == torch.float32
-    for i, metric in enumerate(KNOWN):
-        truth = columns([metric.log_sqrt], x[:, i].double())[:, 0].exp()
-        assert (root[:, i] / truth - 1).abs().max() <= 1e-6

@@ -16,7 +16,6 @@ from tests.geometry.closed_forms import (
     random_metric,
 )
 from tests.geometry.fields import FormulaField
-from tests.geometry.precision import NoFloat64
 
 METRICS = (constant(2.5), exponential(0.7), exponential(-1.9), RECIPROCAL)
 START = torch.tensor([-0.9, -0.5, -0.6, -0.3], dtype=torch.float64)
@@ -107,19 +106,6 @@ def test_rows_by_rk4_are_on_their_own_and_by_dopri5_within_the_tolerance(integra
         part = integrator(field[some], start[some], velocity[some])
         for name in ("position", "sensitivity"):
             assert largest(getattr(part, name) - getattr(whole, name)[some]) <= tolerance
-
-
-@BOTH
-def test_single_precision_alone(integrator):
-    field = GridField(GRID.to(torch.empty(0)), torch.arange(4))
-    if isinstance(integrator, DormandPrince):
-        integrator = DormandPrince(1e-5)  # more digits than float32 has would take tiny steps
-    with NoFloat64():
-        arrival = integrator(field, START.float(), VELOCITY.float())
-    position, sensitivity = exact()
-    assert arrival.position.dtype == arrival.sensitivity.dtype == torch.float32
-    assert largest(arrival.position - position) <= 1e-4
-    assert largest(arrival.sensitivity / sensitivity - 1) <= 1e-3
 
 
 @pytest.mark.parametrize("integrator", [RungeKutta(50), DormandPrince(1e-4)])

@@ -1,27 +1,21 @@
 """Every method to solve for first velocities."""
 
-import inspect
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 import torch
 
-from geonode.errors import GeometryError
+from benchmarks.scipy_bvp import velocities
 from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem, Solution
-from geonode.geometry.solvers import scipy_bvp
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
-from geonode.geometry.solvers.scipy_bvp import solve_bvp_rows
-from geonode.geometry.sources import DirectSource
 from tests.geometry.closed_forms import (
-    KNOWN,
     RECIPROCAL,
     constant,
     exponential,
     grid_of,
     nodes,
-    random_metric,
 )
 from tests.geometry.fields import FormulaField
 from tests.geometry.precision import NoFloat64
@@ -32,7 +26,6 @@ PROBLEM = BoundaryValueProblem.all_pairs(STATIONS)
 METRICS = [constant(2.5), exponential(0.7), exponential(-1.0), RECIPROCAL]
 GRID = grid_of(METRICS, nodes(1000))
 ALONE = ["closed_form", "newton"]  # by dopri5 all rows share their steps
-TORCH = [*ALONE, "dopri5"]
 PARTS = [part.name for part in fields(Solution)]
 
 
@@ -53,22 +46,17 @@ def endpoint_errors(solution, problem=PROBLEM, metrics=METRICS):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_velocities_are_those_of_the_closed_form(name):
-    problem = PROBLEM
-    if name == "scipy":  # which goes one row at a time
-        problem = replace(PROBLEM, source=PROBLEM.source[4:6], target=PROBLEM.target[4:6])
-    solution = solve(name, problem=problem, steps=25)
-    assert endpoint_errors(solution, problem).abs().max() <= (
-        1e-10 if name == "closed_form" else 1e-5
-    )
+    solution = solve(name, steps=25)
+    assert endpoint_errors(solution).abs().max() <= (1e-10 if name == "closed_form" else 1e-5)
     assert solution.converged.all()
     assert solution.residual.abs().max() <= 1e-6
     assert (solution.evaluations > (1 if name == "closed_form" else 40)).all()
     assert (solution.iterations > 0).any() == (name != "closed_form")
-    shape = (len(problem.source), len(METRICS))
+    shape = (len(PROBLEM.source), len(METRICS))
     assert {getattr(solution, part).shape for part in PARTS} == {shape}
 
 
-@pytest.mark.parametrize("name", TORCH)
+@pytest.mark.parametrize("name", METHODS)
 def test_single_precision_alone(name):
     grid, stations = GRID.to(torch.empty(0)), STATIONS.float()
     with NoFloat64():
@@ -77,28 +65,6 @@ def test_single_precision_alone(name):
     assert solution.v0.dtype == solution.residual.dtype == torch.float32
     assert solution.converged.all()
     assert endpoint_errors(solution, problem).abs().max() <= 1e-3
-
-
-@pytest.mark.parametrize("name", ALONE)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_bits_do_not_depend_on_what_else_is_solved(name, dtype):
-    grid = DirectSource(random_metric(71, 2.0), nodes(7)).grid(0, nodes(300, dtype))
-    stations, generator = STATIONS.to(dtype), torch.Generator().manual_seed(0)
-
-    def some(pairs, columns):
-        problem = BoundaryValueProblem(stations, PROBLEM.source[pairs], PROBLEM.target[pairs])
-        return solve(name, grid.at_wavelengths(columns), problem, steps=4)
-
-    whole = some(torch.arange(12), torch.arange(7))
-    assert name == "closed_form" or len(whole.iterations.unique()) > 1
-    for pairs, columns in (
-        (torch.randperm(12, generator=generator), torch.randperm(7, generator=generator)),
-        (torch.tensor([7]), torch.tensor([4])),
-        (torch.tensor([3, 11, 3]), torch.arange(7)),
-    ):
-        part = some(pairs, columns)
-        for field in PARTS:
-            assert torch.equal(getattr(part, field), getattr(whole, field)[pairs][:, columns])
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -112,40 +78,16 @@ def test_rows_that_are_not_finite_do_not_disturb_the_others(name):
     assert (found.iterations[:, 2] == 0).all()
 
 
-# scipy, one row after the other
-
-
-def test_the_residual_of_scipy_is_where_the_velocity_leads():
+def test_the_closed_form_is_what_scipy_finds_by_collocation():
     known = [exponential(0.7), RECIPROCAL, exponential(-1.5)]
     start, end = torch.tensor([[-0.8, 0.7, -0.9], [0.9, -0.6, 0.4]]).double()
-    found = solve_bvp_rows(FormulaField(known), start, end, tolerance=1e-3)
-    reached = [
-        metric.inverse(metric.arc_length(a) + v * metric.log_sqrt(a).exp()) - b
-        for metric, a, b, v in zip(known, start, end, found.v0, strict=True)
-    ]
-    expected = torch.stack(reached)
-    torch.testing.assert_close(found.residual, expected, rtol=0, atol=1e-10)
-    assert expected.abs().max() >= 1e-9
-
-
-def test_rows_that_scipy_does_not_solve_say_so(monkeypatch):
-    monkeypatch.setattr(scipy_bvp, "LARGEST_MESH", 500)
-    steep = FormulaField([exponential(30.0), exponential(0.7), KNOWN[4]])
-    start, end = torch.tensor([[-0.8, 0.7, -0.9], [0.9, -0.6, 0.4]]).double()
-    found = solve_bvp_rows(steep, start, end, tolerance=1e-6)
-    assert not found.converged[0]
-    assert found.converged[1:].all()
-    # a velocity that happens to do, of a collocation that was given up
-    monkeypatch.setattr(scipy_bvp, "LARGEST_MESH", 11)
-    found = solve_bvp_rows(steep[torch.tensor([1])], start[:1], end[:1], tolerance=1e-4)
-    assert found.residual.abs() <= 1e-4
-    assert not found.converged.any()
-
-
-def test_scipy_refuses_single_precision():
-    message = r"geodesics\.method: found scipy for torch.float32 on cpu, .*set precision\.geometry"
-    field = FormulaField(METRICS)
-    with pytest.raises(GeometryError, match=message):
-        inspect.unwrap(solve_bvp_rows)(
-            field, STATIONS.float(), STATIONS.float().flip(0), tolerance=1e-4
-        )
+    found, asked = velocities(FormulaField(known), start, end, tolerance=1e-9)
+    closed_form = ClosedForm(grid_of(known, nodes(2000)))
+    for column, ends in enumerate(zip(start, end, strict=True)):
+        stations = torch.stack(sorted(ends))
+        solved = closed_form.solve(BoundaryValueProblem.all_pairs(stations), 1e-6)
+        v0 = solved.v0[0 if ends[0] < ends[1] else 1, column]
+        assert abs(found[column] - v0) <= 1e-7
+    assert asked > 100
+    steep = FormulaField([exponential(30.0)])
+    assert velocities(steep, start[:1], end[:1], tolerance=1e-6)[0].isnan().all()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from geonode.geometry.field import GridField, NetworkField
+from geonode.geometry.field import GridField
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers import shooting
 from geonode.geometry.solvers.closed_form import ClosedForm
@@ -18,23 +18,12 @@ from tests.geometry.closed_forms import (
     exponential,
     grid_of,
     nodes,
-    random_metric,
 )
 from tests.geometry.fields import FormulaField
 
 METRICS = (constant(2.5), exponential(0.7), exponential(-1.9), RECIPROCAL)
 START = torch.tensor([-0.9, -0.5, -0.6, -0.3], dtype=torch.float64)
 VELOCITY = torch.tensor([1.7, 1.2, 0.25, -0.6], dtype=torch.float64)
-
-
-def test_every_row_of_a_network_arrives_in_few_iterations():
-    grid_metric = random_metric(6, 2.0)
-    field = NetworkField(grid_metric, torch.linspace(-1, 1, 12).double())
-    ends = torch.tensor([-1.0, -0.3, 0.5, 1.0]).double()
-    start, end = torch.cartesian_prod(ends, ends)[[1, 2, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14]].T
-    found = shoot(field, start, end, RungeKutta(8), tolerance=1e-6, patience=2)
-    assert found.converged.all()
-    assert found.iterations.max() <= 3
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
-import torch
 from scipy.stats import t
 
-from geonode.learning.half_widths import PROBABILITIES, Calibration, residual_and_factors
+from geonode.learning.inner_predictions import PROBABILITIES, Calibration, residual_and_factors
 
 
 def half_width(errors, deviations, deviation):
@@ -63,20 +62,3 @@ def test_perfect_predictions_have_no_width(deviation):
     assert not half_width(errors, deviations, deviations[:1]).any()
     errors[1, 2] = 1e-3  # a single error among them
     assert np.isfinite(half_width(errors, deviations, deviations[:1])).all()
-
-
-def test_folds_and_sides_are_kept_apart_and_what_is_written_is_read():
-    generator = np.random.default_rng(2)
-    residual, factors = generator.uniform(1, 2, (4, 2, 6)), generator.uniform(1, 2, (4, 2, 4))
-    written = Calibration(residual, factors)
-    again = Calibration.from_tensors({k: part.clone() for k, part in written.tensors().items()})
-    deviation = generator.uniform(1, 2, (2, 6))
-    for found in (written, again):
-        scale, widths = found.intervals(3, np.array([1, 0]), deviation)
-        for place, side in enumerate((1, 0)):
-            expected = np.sqrt(deviation[place] ** 2 + residual[3, side])
-            np.testing.assert_allclose(scale[place], expected)
-            np.testing.assert_allclose(widths[:, place], np.outer(factors[3, side], expected))
-    assert Calibration.from_tensors({"other": torch.zeros(1)}) is None
-    with pytest.raises(KeyError, match="factors"):
-        Calibration.from_tensors({"residual": torch.zeros(1, 2, 3)})
