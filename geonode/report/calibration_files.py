@@ -16,8 +16,9 @@ from openpyxl.utils import get_column_letter
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.errors import ParameterError
 from geonode.estimation.tables import Cell
-from geonode.report.calibration_page import GENERATOR, page
-from geonode.report.calibration_tables import Table, tables
+from geonode.report.calibration_page import GENERATOR, calibration_page
+from geonode.report.calibration_tables import tables
+from geonode.report.page import Table
 from geonode.storage.atomic import replacing
 from geonode.terminal import printable
 
@@ -65,11 +66,10 @@ def writing(
 
         def write(file: CalibratedFile) -> None:
             found = tables(file)
-            book = workbook(found)
-            (temporary / WORKBOOK).write_bytes(book)
+            (temporary / WORKBOOK).write_bytes(workbook(found))
             for table in found:
                 (temporary / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
-            (temporary / PAGE).write_text(page(file, found, book), encoding="utf-8")
+            (temporary / PAGE).write_text(calibration_page(file, found), encoding="utf-8")
 
         yield write
 

@@ -78,7 +78,7 @@ def _of_the_scores(report: Report) -> Iterator[str]:
 def _of_the_estimation(report: Report) -> Iterator[str]:
     if not report.scores.get("estimation"):
         yield "Concentrations: estimating a concentration from its spectrum was not tested."
-    elif report.posteriors is None:
+    elif not len(report.posterior):
         yield "Posterior densities of the concentrations were not written."
 
 

@@ -1,7 +1,7 @@
 """Verdicts: the main results of a report in words."""
 
 from geonode.report.data import Report
-from geonode.report.html_parts import Verdict
+from geonode.report.page import Verdict
 from geonode.wording import number, quantity, share
 
 PROMISED = 0.9
