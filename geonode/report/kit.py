@@ -188,25 +188,30 @@ def _concentrations(levels: Float[np.ndarray, "level"]) -> dict[str, Any]:
 
 
 def legend(names: Sequence[str], title: str | None = None, **more: Any) -> alt.Legend:
-    """Legend above the plot, in as many columns as there is room for."""
+    """Legend above the plot, in as many columns as there is room for unless `columns` says."""
     letters = max(map(len, names), default=1)
-    columns = alt.ExprRef(f"max(1, floor(width / {7 * letters + 34}))")
-    return alt.Legend(title=title, columns=columns, **more)
+    room = {"columns": alt.ExprRef(f"max(1, floor(width / {7 * letters + 34}))")}
+    return alt.Legend(title=title, symbolOpacity=1, **room | more)
 
 
-def keyed(colours: dict[str, str]) -> Callable[[str, alt.Chart], alt.Chart]:
-    """Gives a layer the colour of its name, and the chart a legend of these names."""
+def keyed(colours: dict[str, str], **more: Any) -> Callable[[str, alt.Chart], alt.Chart]:
+    """Gives a layer the colour of its name, and the chart a legend of these names.
+
+    Args:
+        colours: colours by name, in the order of the legend.
+        more: properties of the legend.
+    """
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-    shown = legend(list(colours), symbolType="circle", symbolStrokeWidth=0, symbolOpacity=1)
-    colour = alt.Color("part", type="nominal").scale(scale).legend(shown)
-    return lambda name, chart: chart.transform_calculate(part=json.dumps(name)).encode(colour)
+    shown = legend(list(colours), symbolType="circle", symbolStrokeWidth=0, **more)
+    colour = alt.Color("layer", type="nominal").scale(scale).legend(shown)
+    return lambda name, chart: chart.transform_calculate(layer=json.dumps(name)).encode(colour)
 
 
 def level_colours(field: str, names: Sequence[str], title: str | None = None) -> alt.Color:
     """Colours of ordered levels, from dark to light, with a legend of some of them."""
     some = [names[place] for place in sample(len(names), NAMED)]
     scheme = alt.SchemeParams(name="viridis", extent=[0, 0.9])
-    shown = legend(some, title, values=some, symbolType="stroke", symbolOpacity=1)
+    shown = legend(some, title, values=some, symbolType="stroke")
     return (
         alt.Color(field, type="ordinal").sort(None).scale(domain=list(names), scheme=scheme)
     ).legend(shown)

@@ -1,7 +1,282 @@
-"""Pictures: the charts that commands and the pipeline write as PNG."""
+"""Figures that commands and the pipeline write as PNG."""
 
+import math
+from collections.abc import Sequence
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from geonode.estimation.axis import prepared
+from geonode.estimation.curve import CREDIBLE, Curve
+from geonode.estimation.model import SpectralModel
+from geonode.estimation.posterior import posterior
+from geonode.estimation.predicting import PredictedBlock
+from geonode.estimation.tables import EstimateRow
+from geonode.learning.blend import COVERAGE
 from geonode.report.data import Report
+from geonode.report.kit import (
+    BAND,
+    INK,
+    MODEL,
+    MUTED,
+    SECOND,
+    Figure,
+    concentration_x,
+    keyed,
+    level_colours,
+    sample,
+    x_axis,
+    y_axis,
+)
+from geonode.spectra.reading import Spectra
+from geonode.spectra.series import Series, labelled, level_names
+from geonode.wording import number
+
+MOST_SPECTRA = 12
+"""Largest number of spectra in one figure."""
+
+BANDS = 4
+"""Largest number of spectra drawn with bands; more would hide each other."""
+
+LONGEST_NAME = 20
+_RIGHT = 0.35  # share of a panel beyond which the text of a mode is on its left
 
 
-def folds_picture(report: Report):
-    """x"""
+def folds_figure(report: Report) -> Figure:
+    """Every left-out spectrum and its prediction, one panel per level."""
+    series, at = report.series, report.drawn
+    panels = [_panel_of_fold(report, name) for name in report.names]
+    predicted, half_width = report.predicted[:, at], report.half_width[:, at]
+    rows = {
+        "panel": np.repeat(_numbered(panels), len(at)),
+        "wavelength": np.tile(series.axis[at], len(panels)),
+        "measured": series.signal[:, at].ravel(),
+        "predicted": predicted.ravel(),
+        "low": (predicted - half_width).ravel(),
+        "high": (predicted + half_width).ravel(),
+    }
+    of_model = f"predicted, {report.band}"
+    part, label = keyed({"measured": INK, of_model: MODEL}, columns=2), series.signal_label
+    base = alt.Chart().encode(x_axis("wavelength", series.axis_label))
+    band = base.mark_area(opacity=BAND).encode(y_axis("low", label), alt.Y2("high"))
+    layers = [
+        part(of_model, band),
+        part("measured", base.mark_line(strokeWidth=2).encode(y_axis("measured", label))),
+        part(of_model, base.mark_line().encode(y_axis("predicted", label))),
+    ]
+    chart = _panels(alt.layer(*layers), "folds", len(panels))
+    return Figure("folds", "left-out spectra and their predictions", chart, {"folds": rows})
+
+
+def _panel_of_fold(report: Report, name: str) -> str:
+    r2 = report.scores["folds"][name]["r2"]
+    score = "R² undefined" if r2 is None else f"R² = {r2:.3f}".replace("-", "−")
+    return f"left out {name} {report.level_unit}|{score}"
+
+
+def _numbered(panels: Sequence[str]) -> list[str]:
+    """Names of panels that are in order and differ; `_panels` hides the number."""
+    return [f"{place:03d} {name}" for place, name in enumerate(panels)]
+
+
+def _panels(
+    chart: alt.LayerChart, table: str, count: int, *, shared: bool = True
+) -> alt.FacetChart:
+    """A chart for every panel of a table, in rows; `|` in the name of a panel begins a line."""
+    columns = math.ceil(math.sqrt(count))
+    width, height = (230, 150) if columns <= 3 else (150, 105)
+    header = alt.Header(labelExpr="split(slice(datum.label, 4), '|')", labelPadding=4)
+    panels = chart.properties(width=width, height=height).facet(
+        alt.Facet("panel", type="nominal", title=None, header=header),
+        columns=columns,
+        data=alt.NamedData(table),
+        spacing={"row": 16, "column": 16 if shared else 64},
+        bounds="full" if shared else "flush",
+    )
+    return panels if shared else panels.resolve_scale(y="independent")
+
+
+class PredictedSpectra:
+    """Those of many predicted spectra that a figure shows, taken from their blocks."""
+
+    def __init__(self, series: Series, count: int) -> None:
+        """Of a series, with a number of predicted spectra."""
+        self.series = series
+        self._chosen = sample(count, MOST_SPECTRA)
+        self._rows: list[tuple[float, np.ndarray, np.ndarray, np.ndarray]] = []
+        self._band = ""
+
+    def __call__(self, block: PredictedBlock) -> None:
+        """Take what is shown of a block."""
+        low, high = block.signal - block.std, block.signal + block.std
+        self._band = "standard deviation"
+        if block.interval is not None:
+            (low, high), self._band = block.interval, f"{COVERAGE:.0%} interval"
+        for place in self._chosen - block.start:
+            if 0 <= place < len(block.concentrations):
+                level = float(block.concentrations[place])
+                self._rows.append((level, block.signal[place], low[place], high[place]))
+
+    def figure(self) -> Figure:
+        """Predicted spectra over the measured ones; up to `BANDS` of them have bands."""
+        series, axis = self.series, self.series.axis
+        unit = series.labels["concentration_unit"]
+        at = sample(len(axis), 1000)
+        levels, *spectra = zip(*self._rows, strict=True)
+        names = [f"{name} {unit}" for name in level_names(np.array(levels))]
+        signal, low, high = (np.array(one)[:, at].ravel() for one in spectra)
+        predicted = {
+            "level": np.repeat(names, len(at)),
+            "wavelength": np.tile(axis[at], len(names)),
+            **{"signal": signal, "low": low, "high": high},
+        }
+        measured = {
+            "level": np.repeat(level_names(series.concentrations), len(at)),
+            "wavelength": np.tile(axis[at], len(series.signal)),
+            "signal": series.signal[:, at].ravel(),
+        }
+        few = len(names) <= BANDS
+        title = "predicted, with " + self._band if few else "predicted"
+        x, label = x_axis("wavelength", series.axis_label), series.signal_label
+        colour = level_colours("level", names, f"{title} (grey: measured)")
+        grey = alt.Chart(alt.NamedData("measured")).mark_line(color=MUTED, strokeWidth=0.7)
+        lines = alt.Chart(alt.NamedData("predicted")).encode(x, colour)
+        layers = [grey.encode(x, y_axis("signal", label), alt.Detail("level", type="nominal"))]
+        if few:
+            layers.append(lines.mark_area(opacity=BAND).encode(y_axis("low", label), y2="high"))
+        layers.append(lines.mark_line().encode(y_axis("signal", label)))
+        chart = alt.layer(*layers).properties(width=620, height=340)
+        tables = {"measured": measured, "predicted": predicted}
+        return Figure("predicted", "predicted spectra over the measured ones", chart, tables)
+
+
+def estimates_figure(
+    model: SpectralModel, curve: Curve, spectra: Spectra, rows: list[EstimateRow], *, scale: bool
+) -> Figure:
+    """Posterior density of the first spectra, with their credible sets and modes.
+
+    A single spectrum is also drawn over the spectrum predicted at its mode.
+
+    Args:
+        model: model that predicts spectra.
+        curve: curve of its predictions.
+        spectra: measured spectra.
+        rows: their estimates.
+        scale: whether measured spectra may differ by a factor.
+    """
+    values = prepared(model.series, spectra.axis, spectra.values[:MOST_SPECTRA])
+    density = posterior(curve, values) / np.diff(curve.edges)
+    shown = rows[: len(values)]
+    panels = _numbered([_panel_of_estimate(row) for row in shown])
+    table = pd.concat(map(_density_rows, panels, [curve] * len(panels), density, shown))
+    tables: dict[str, object] = {"posterior": table}
+    chart = _panels(_densities(model.series), "posterior", len(panels), shared=False)
+    if len(rows) > len(values):
+        chart = chart.properties(title=f"first {len(values)} of {len(rows)} spectra")
+    if len(rows) > 1:
+        return Figure("estimates", "posterior densities of concentrations", chart, tables)
+    fit, tables["fit"] = _fit(model, rows[0].mode, values[0], offset=curve.offset, scale=scale)
+    both = alt.hconcat(chart, fit.properties(width=330, height=150)).resolve_scale(
+        color="independent"
+    )
+    return Figure("estimate", "posterior density and fit of a spectrum", both, tables)
+
+
+def _panel_of_estimate(row: EstimateRow) -> str:
+    name = row.name if len(row.name) <= LONGEST_NAME else f"{row.name[: LONGEST_NAME - 1]}…"
+    return name.replace("|", "/") + ("" if row.fits else " (fits nowhere)")
+
+
+def _density_rows(
+    panel: str, curve: Curve, density: Float[np.ndarray, "node"], row: EstimateRow
+) -> pd.DataFrame:
+    """Points of the density, of every part of the set, and the modes with their weights."""
+    at = curve.concentrations
+    parts = [pd.DataFrame({"kind": "density", "concentration": at, "density": density})]
+    for place, (low, high) in enumerate(row.sets):
+        inside = (low <= at) & (at <= high)
+        points = {"concentration": at[inside], "density": density[inside]}
+        parts.append(pd.DataFrame({"kind": "set", "part": str(place), **points}))
+    modes, weights = np.array(row.modes).T
+    heights = density[np.abs(at - modes[:, None]).argmin(axis=1)]
+    labels = [
+        f"{number(mode, 4)} ({weight:.2f})" for mode, weight in zip(modes, weights, strict=True)
+    ]
+    right = modes > curve.edges[0] + _RIGHT * (curve.edges[-1] - curve.edges[0])
+    columns = {"concentration": modes, "density": heights, "label": labels}
+    side = np.where(right, "right", "left")
+    parts.append(pd.DataFrame({"kind": "mode", "side": side, **columns}))
+    return pd.concat(parts).assign(panel=panel)
+
+
+def _densities(series: Series) -> alt.LayerChart:
+    """Density, set and modes of one panel."""
+    unit = series.labels["concentration_unit"]
+    label = labelled("density", f"1/{unit}" * (unit != "1") or "1")
+    named = {"posterior density": SECOND, f"{CREDIBLE:.0%} set": SECOND, "mode (weight)": MODEL}
+    part = keyed(named, columns=3)
+    x = concentration_x("concentration", labelled("concentration", unit), series.concentrations)
+    base = alt.Chart().encode(x, y_axis("density", label, zero=True))
+    area = base.mark_area(opacity=BAND).encode(alt.Detail("part", type="nominal"))
+    mark = base.mark_point(shape="triangle-down", filled=True, size=50, opacity=1)
+    words = [
+        base.mark_text(align=side, dx=dx, fontSize=10, color=INK)
+        .encode(alt.Text("label", type="nominal"))
+        .transform_filter(f"datum.kind == 'mode' && datum.side == '{side}'")
+        for side, dx in (("left", 7), ("right", -7))
+    ]
+    return alt.layer(
+        part(f"{CREDIBLE:.0%} set", area.transform_filter("datum.kind == 'set'")),
+        part(
+            "posterior density",
+            base.mark_line(strokeWidth=1).transform_filter("datum.kind == 'density'"),
+        ),
+        part("mode (weight)", mark.transform_filter("datum.kind == 'mode'")),
+        *words,
+    )
+
+
+def _fit(
+    model: SpectralModel, mode: float, measured: np.ndarray, *, offset: bool, scale: bool
+) -> tuple[alt.LayerChart, dict[str, np.ndarray]]:
+    """A measured spectrum over the one predicted at its mode."""
+    series, block = model.series, PredictedBlock.of(model, np.array([mode]))
+    factor, constant = _fitted(block.signal[0], measured, offset=offset, scale=scale)
+    low, high = block.signal[0] - block.std[0], block.signal[0] + block.std[0]
+    band = "standard deviation"
+    if block.interval is not None:
+        (low, high), band = block.interval[:, 0], f"{COVERAGE:.0%} interval"
+    name = f"predicted at {mode:.4g} {series.labels['concentration_unit']}"
+    name += f", times {factor:.3g}" * scale + f", offset {constant:.2g}" * offset + f", {band}"
+    table = {
+        "wavelength": series.axis,
+        "measured": measured,
+        "predicted": factor * block.signal[0] + constant,
+        "low": factor * low + constant,
+        "high": factor * high + constant,
+    }
+    part, label = keyed({"measured": INK, name: MODEL}), series.signal_label
+    base = alt.Chart(alt.NamedData("fit")).encode(x_axis("wavelength", series.axis_label))
+    chart = alt.layer(
+        part(name, base.mark_area(opacity=BAND).encode(y_axis("low", label), alt.Y2("high"))),
+        part(name, base.mark_line().encode(y_axis("predicted", label))),
+        part("measured", base.mark_line(strokeWidth=1).encode(y_axis("measured", label))),
+    )
+    return chart, table
+
+
+def _fitted(
+    predicted: Float[np.ndarray, "wavelength"],
+    measured: Float[np.ndarray, "wavelength"],
+    *,
+    offset: bool,
+    scale: bool,
+) -> tuple[float, float]:
+    """Factor and constant that take a prediction to a spectrum, by least squares."""
+    if not scale:
+        return 1.0, float(np.mean(measured - predicted)) if offset else 0.0
+    columns = [predicted, np.ones_like(predicted)] if offset else [predicted]
+    factor, *constant = np.linalg.lstsq(np.stack(columns, axis=1), measured)[0].tolist()
+    return factor, constant[0] if constant else 0.0
