@@ -50,10 +50,10 @@ _PROCESSES.set_forkserver_preload(
     [
         "benchmarks.project",
         "geonode.evaluation.estimation",
-        "geonode.report.png_folds",
+        "geonode.report.pictures",
         "geonode.geometry.stored",
         "geonode.learning.metric_learning",
-        "geonode.report.page",
+        "geonode.report.sections",
         *(f"stages.{name}" for name in STAGES),
     ]
 )

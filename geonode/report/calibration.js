@@ -114,10 +114,8 @@ function showUnknowns() {
 live.unknown = () => {
   const {values, found} = unknowns[Number(element('unknown-shown').value)];
   const inside = found.mode >= places[0] && found.mode <= places[places.length - 1];
-  return {
-    spectrum: inside ? predictedAt(found.mode) : [],
-    measured: axis.map((wavelength, i) => ({wavelength, signal: values[data.drawn[i]]})),
-  };
+  const rows = inside ? predictedAt(found.mode) : axis.map(wavelength => ({wavelength}));
+  return {spectrum: rows.map((row, i) => ({...row, measured: values[data.drawn[i]]}))};
 };
 
 async function take(files) {

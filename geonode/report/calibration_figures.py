@@ -6,21 +6,19 @@ import pandas as pd
 from jaxtyping import Int
 
 from geonode.calibration.calibrated_file import CalibratedFile
-from geonode.calibration.verdict import NAMES
-from geonode.report.figures import metric_figure, spectra_figure
+from geonode.report.figures import metric_figure, spectra_figure, spectrum_chart
 from geonode.report.kit import (
-    BAND,
     INK,
     MODEL,
     MUTED,
     SECOND,
     Figure,
+    band_layers,
     choice,
     concentration_x,
     concentration_y,
     keyed,
     sample,
-    x_axis,
     y_axis,
     zoom,
 )
@@ -42,8 +40,8 @@ def figures(file: CalibratedFile) -> dict[str, Figure]:
         spectra_figure(file.series, drawn_places(file)),
         _curve(file),
         _residuals(file),
-        _spectrum(file, "predicted", "predicted spectrum with its 90% interval"),
-        _spectrum(file, "unknown", "an unknown spectrum and the nearest prediction"),
+        _spectrum(file, "predicted", "predicted spectrum with its 90% interval", measured=False),
+        _spectrum(file, "unknown", "an unknown spectrum and the nearest prediction", measured=True),
         _metric(file),
     ]
     return {figure.name: figure for figure in found}
@@ -102,23 +100,17 @@ def _true(file: CalibratedFile) -> Figure:
 
 def _curve(file: CalibratedFile) -> Figure:
     """Signal over concentration at one wavelength."""
-    levels, label = file.series.concentrations, file.series.signal_label
-    x = concentration_x("concentration", labelled("concentration", file.unit), levels)
-    predicted, line = "geonode, 90% interval", "straight line"
+    label, predicted, line = file.series.signal_label, "geonode, 90% interval", "straight line"
+    title = labelled("concentration", file.unit)
+    x = concentration_x("concentration", title, file.series.concentrations)
     part = keyed({"measured": INK, predicted: MODEL, line: SECOND})
     along = alt.Chart(alt.NamedData("curve")).encode(x)
-    points = alt.Chart(alt.NamedData("measured")).encode(x)
-    band = along.mark_area(opacity=BAND).encode(y_axis("low", label), y2="high")
-    dashed = along.mark_line(strokeDash=[6, 4]).encode(y_axis("line", label))
-    dots = points.mark_point(filled=True, size=60, opacity=1)
+    points = alt.Chart(alt.NamedData("measured")).mark_point(filled=True, size=60, opacity=1)
+    points = points.encode(x, y_axis("signal", label), tooltip=["concentration:Q", "signal:Q"])
     chart = alt.layer(
-        part(predicted, band),
-        part(predicted, along.mark_line().encode(y_axis("predicted", label))),
-        part(line, dashed),
-        part(
-            "measured",
-            dots.encode(y_axis("signal", label), tooltip=["concentration:Q", "signal:Q"]),
-        ),
+        *band_layers(along, part, predicted, label),
+        part(line, along.mark_line(strokeDash=[6, 4]).encode(y_axis("line", label))),
+        part("measured", points),
     )
     what = "signal over concentration at the chosen wavelength"
     return Figure("curve", what, chart, {"curve": {}, "measured": {}})
@@ -136,7 +128,7 @@ def _residuals(file: CalibratedFile) -> Figure:
         "error": np.concatenate([method.estimates - levels for method in methods]),
     }
     label = labelled("concentration", file.unit)
-    keys = [method.key for method in methods]
+    options = {method.key: method.name for method in methods}
     base = alt.Chart().encode(concentration_x("level", label, levels))
     error = y_axis("error", f"estimated − true {label}", zero=True)
     points = base.mark_point(filled=True, size=60, color=SECOND, opacity=1)
@@ -146,32 +138,18 @@ def _residuals(file: CalibratedFile) -> Figure:
             points.encode(error, tooltip=["level:Q", "error:Q"]),
             data=alt.NamedData("residuals"),
         )
-        .add_params(choice("method", "method", keys, [NAMES[key] for key in keys]))
+        .add_params(choice("method", "method", options, methods[0].key))
         .transform_filter("datum.method == method")
     )
     what = "estimated less true concentration of every left-out level"
     return Figure("residuals", what, chart, {"residuals": rows}, 260)
 
 
-def _spectrum(file: CalibratedFile, name: str, description: str) -> Figure:
-    """A predicted spectrum with its band, and a measured one over it."""
-    label = file.series.signal_label
-    predicted = "predicted, 90% interval"
-    colours = {predicted: MODEL} | ({"measured": INK} if name == "unknown" else {})
-    part = keyed(colours)
-    x = x_axis("wavelength", file.series.axis_label)
-    base = alt.Chart(alt.NamedData("spectrum")).encode(x)
-    band = base.mark_area(opacity=BAND).encode(y_axis("low", label), y2="high")
-    layers = [
-        part(predicted, band).add_params(zoom()),
-        part(predicted, base.mark_line().encode(y_axis("predicted", label))),
-    ]
-    tables: dict[str, object] = {"spectrum": {}}
-    if name == "unknown":
-        measured = alt.Chart(alt.NamedData("measured")).encode(x).mark_line()
-        layers.append(part("measured", measured.encode(y_axis("signal", label))))
-        tables["measured"] = {}
-    return Figure(name, description, alt.layer(*layers), tables)
+def _spectrum(file: CalibratedFile, name: str, what: str, *, measured: bool) -> Figure:
+    """A predicted spectrum with its band."""
+    chart = spectrum_chart(file.series, "predicted, 90% interval", measured=measured)
+    chart = chart.properties(data=alt.NamedData("spectrum")).add_params(zoom())
+    return Figure(name, what, chart, {"spectrum": {}})
 
 
 def _metric(file: CalibratedFile) -> Figure:

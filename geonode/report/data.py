@@ -15,6 +15,7 @@ from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, level_names, read_series
 from geonode.storage.artifact import open_artifact
 from geonode.storage.document import read_metrics
+from geonode.wording import quantity
 
 REQUIRED = ("spectra", "metric", "christoffel", "geodesics", "decoders", "validate")
 OPTIONAL = ("env", "summary")  # about the machine, not the series
@@ -31,107 +32,8 @@ PATH_WAVELENGTHS = 5
 POSITION_ROUNDING = 1e-5
 """Largest rounding error of stored positions, which are in float32 (chart units)."""
 
-NEGLIGIBLE = 1e-4
-"""Density below which a posterior is not drawn, relative to the largest."""
-
-
-@dataclass(frozen=True, eq=False)
-class Maps:
-    """Metric of the fold that leaves nothing out, averaged over its members.
-
-    Attributes:
-        axis: wavelengths of the columns.
-        concentrations: concentrations of the rows.
-        metric: g, the geometric mean (chart units).
-        symbol: Christoffel symbol G, the mean (chart units).
-    """
-
-    axis: Float[np.ndarray, "column"]
-    concentrations: Float[np.ndarray, "row"]
-    metric: Float[np.ndarray, "row column"]
-    symbol: Float[np.ndarray, "row column"]
-
-    @classmethod
-    def read(cls, path: Path, series: Series, chart: Chart) -> "Maps":
-        """Maps of an artifact of grids, on the chart of the metric.
-
-        Raises:
-            MissingArtifactError, CorruptArtifactError: it is absent or damaged.
-            ArtifactError: it is of other spectra.
-        """
-        artifact = open_artifact(path)
-        position = artifact["position"]
-        members, folds, *_ = artifact.describe("ln_sqrt_g").shape
-        shape = (members, len(series.concentrations) + 1, len(position), len(series.axis))
-        artifact.require_shape("ln_sqrt_g", shape, "the spectra")
-        rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
-        log_sqrt, symbol = (
-            np.mean(
-                [
-                    artifact.read(name, (member, folds - 1))[np.ix_(rows, columns)].astype(float)
-                    for member in range(members)
-                ],
-                axis=0,
-            )
-            for name in ("ln_sqrt_g", "christoffel")
-        )
-        concentrations = chart.concentration(position[rows])
-        return cls(series.axis[columns], concentrations, np.exp(2 * log_sqrt), symbol)
-
-
-@dataclass(frozen=True, eq=False)
-class Paths:
-    """Geodesics of the fold that leaves nothing out, averaged over its members.
-
-    Attributes:
-        times: affine parameter t.
-        axis: selected wavelengths.
-        source, target: indices of the levels that each geodesic joins.
-        concentrations: concentrations along every geodesic.
-        flat: concentrations along the geodesics of a flat metric, straight on the chart.
-    """
-
-    times: Float[np.ndarray, "time"]
-    axis: Float[np.ndarray, "chosen"]
-    source: Int[np.ndarray, "pair"]
-    target: Int[np.ndarray, "pair"]
-    concentrations: Float[np.ndarray, "pair chosen time"]
-    flat: Float[np.ndarray, "pair time"]
-
-    @classmethod
-    def read(cls, path: Path, series: Series, chart: Chart) -> "Paths | None":
-        """Geodesics of an artifact; None if it holds no trajectories.
-
-        Raises:
-            MissingArtifactError, CorruptArtifactError: it is absent or damaged.
-            ArtifactError: it is of other spectra.
-        """
-        artifact = open_artifact(path)
-        levels = len(series.concentrations)
-        members = int(artifact.attributes.get("members", 0))
-        pairs = levels * (levels - 1)
-        artifact.require_shape("v0", (members, levels + 1, pairs, len(series.axis)), "the spectra")
-        if "trajectory" not in artifact.names:
-            return None
-        times = artifact["time"]
-        chosen = path_wavelengths(len(series.axis), pairs * len(times))
-        positions = np.mean(
-            [
-                artifact.read("trajectory", (member, levels))[:, chosen].astype(float)
-                for member in range(members)
-            ],
-            axis=0,
-        )
-        places = chart.position(series.concentrations)
-        source, target = (
-            np.searchsorted(series.concentrations, artifact[name]) for name in ("source", "target")
-        )
-        ends = np.stack([places[source], places[target]], axis=-1)
-        if np.abs(positions[..., [0, -1]] - ends[:, None]).max() > POSITION_ROUNDING:
-            raise _of_another_run(path, "its trajectories do not join the levels")
-        flat = chart.concentration(ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * times)
-        along = chart.concentration(positions)
-        return cls(times, series.axis[chosen], source, target, along, flat)
+FLAT = "flat metric"
+"""Name of the geodesics of a flat metric."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,8 +50,12 @@ class Report:
         predicted: spectrum of every level, predicted without it.
         half_width: half width of the band about a prediction (unit of the spectra).
         band: name of the band.
-        maps: maps of metric and Christoffel symbol.
-        paths: geodesics; None if no trajectories are stored.
+        maps: metric g (geometric mean over members) and Christoffel symbol of the fold that leaves
+            nothing out (chart units), one row per cell: columns left, right (wavelength), low, high
+            (concentration), metric and christoffel.
+        paths: geodesics of that fold: columns source, target (names of levels), line (wavelength,
+            or `FLAT` for the straight line on the chart), t and concentration; None if no
+            trajectories are stored.
         training: logs by name: columns epoch, fold, and the loss, a mean over the members.
         posterior: columns level, concentration, and density (per unit of concentration).
         metric: columns concentration, and mean and deviation of sqrt(g) (per unit of it).
@@ -165,8 +71,8 @@ class Report:
     predicted: Float[np.ndarray, "level wavelength"]
     half_width: Float[np.ndarray, "level wavelength"]
     band: str
-    maps: Maps
-    paths: Paths | None
+    maps: pd.DataFrame
+    paths: pd.DataFrame | None
     training: dict[str, pd.DataFrame]
     posterior: pd.DataFrame
     metric: pd.DataFrame
@@ -213,8 +119,8 @@ class Report:
             artifact["scans"],
             artifact.attributes["masked"],
             *_read_predictions(plots / "predictions.csv", series, names),
-            Maps.read(christoffel, series, chart),
-            Paths.read(geodesics, series, chart),
+            _read_maps(christoffel, series, chart),
+            _read_paths(geodesics, series, chart, names),
             {what: log for what, log in training.items() if len(log)},
             _read_table(plots / "posterior.csv", "level", "concentration", "density"),
             _read_table(plots / "metric_posterior.csv", "concentration", "sqrt_g", "deviation"),
@@ -246,12 +152,99 @@ class Report:
         """Indices of the wavelengths at which spectra are drawn."""
         return sample(len(self.series.axis), MOST_NUMBERS // len(self.names))
 
+    @property
+    def predictions(self) -> pd.DataFrame:
+        """Columns level, wavelength, measured, predicted, low and high, at wavelengths drawn."""
+        at, width = self.drawn, self.half_width[:, self.drawn]
+        predicted = self.predicted[:, at]
+        return pd.DataFrame(
+            {
+                "level": np.repeat(self.names, len(at)),
+                "wavelength": np.tile(self.series.axis[at], len(self.names)),
+                "measured": self.series.signal[:, at].ravel(),
+                "predicted": predicted.ravel(),
+                "low": (predicted - width).ravel(),
+                "high": (predicted + width).ravel(),
+            }
+        )
 
-def path_wavelengths(wavelengths: int, numbers: int) -> Int[np.ndarray, "chosen"]:
-    """Indices of wavelengths away from the ends, for a number of values at each."""
-    wanted = max(1, min(PATH_WAVELENGTHS, MOST_NUMBERS // numbers))
-    places = (np.arange(wanted) + 0.5) / wanted * (wavelengths - 1)
-    return np.unique(places.round().astype(int))
+
+def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
+    artifact = open_artifact(path)
+    position = artifact["position"]
+    members, folds, *_ = artifact.describe("ln_sqrt_g").shape
+    shape = (members, len(series.concentrations) + 1, len(position), len(series.axis))
+    artifact.require_shape("ln_sqrt_g", shape, "the spectra")
+    rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
+    log_sqrt, symbol = (
+        np.mean(
+            [
+                artifact.read(name, (member, folds - 1))[np.ix_(rows, columns)].astype(float)
+                for member in range(members)
+            ],
+            axis=0,
+        )
+        for name in ("ln_sqrt_g", "christoffel")
+    )
+    (low, high), (left, right) = (
+        edges(chart.concentration(position[rows])),
+        edges(series.axis[columns]),
+    )
+    return pd.DataFrame(
+        {
+            "left": np.tile(left, len(rows)),
+            "right": np.tile(right, len(rows)),
+            "low": np.repeat(low, len(columns)),
+            "high": np.repeat(high, len(columns)),
+            "metric": np.exp(2 * log_sqrt).ravel(),
+            "christoffel": symbol.ravel(),
+        }
+    )
+
+
+def edges(centres: Float[np.ndarray, "cell"]) -> Float[np.ndarray, "2 cell"]:
+    """Lower and upper ends of cells, half-way between their centres."""
+    middles = (centres[1:] + centres[:-1]) / 2
+    return np.stack([[centres[0], *middles], [*middles, centres[-1]]])
+
+
+def _read_paths(path: Path, series: Series, chart: Chart, names: list[str]) -> pd.DataFrame | None:
+    artifact, levels = open_artifact(path), series.concentrations
+    members = int(artifact.attributes.get("members", 0))
+    pairs = len(levels) * (len(levels) - 1)
+    shape = (members, len(levels) + 1, pairs, len(series.axis))
+    artifact.require_shape("v0", shape, "the spectra")
+    if "trajectory" not in artifact.names:
+        return None
+    times = artifact["time"]
+    wanted = max(1, min(PATH_WAVELENGTHS, MOST_NUMBERS // (pairs * len(times))))
+    places = (np.arange(wanted) + 0.5) / wanted * (len(series.axis) - 1)  # away from the ends
+    chosen = np.unique(places.round().astype(int))
+    positions = np.mean(
+        [
+            artifact.read("trajectory", (member, len(levels)))[:, chosen].astype(float)
+            for member in range(members)
+        ],
+        axis=0,
+    )
+    source, target = (np.searchsorted(levels, artifact[name]) for name in ("source", "target"))
+    ends = chart.position(levels)[np.stack([source, target], axis=-1)]
+    if np.abs(positions[..., [0, -1]] - ends[:, None]).max() > POSITION_ROUNDING:
+        raise _of_another_run(path, "its trajectories do not join the levels")
+    flat = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * times
+    along = chart.concentration(np.concatenate([positions, flat[:, None]], axis=1))
+    unit = series.labels["axis_unit"]
+    lines = [*(quantity(value, unit, 4) for value in series.axis[chosen].tolist()), FLAT]
+    every, of_pair = np.array(names), len(lines) * len(times)
+    return pd.DataFrame(
+        {
+            "source": np.repeat(every[source], of_pair),
+            "target": np.repeat(every[target], of_pair),
+            "line": np.tile(np.repeat(lines, len(times)), pairs),
+            "t": np.tile(times, pairs * len(lines)),
+            "concentration": along.ravel(),
+        }
+    )
 
 
 def _read_table(path: Path, *columns: str) -> pd.DataFrame:

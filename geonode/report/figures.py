@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from geonode.report.data import NEGLIGIBLE, Paths, Report
+from geonode.report.data import FLAT, Report, edges
 from geonode.report.kit import (
     BAND,
     INK,
@@ -16,11 +16,13 @@ from geonode.report.kit import (
     MUTED,
     SECOND,
     Figure,
+    band_layers,
     choice,
     concentration_x,
     concentration_y,
     keyed,
     level_colours,
+    per,
     sample,
     wrapped,
     x_axis,
@@ -31,6 +33,9 @@ from geonode.spectra.series import Series, labelled, level_names
 from geonode.wording import difference, number, quantity, signed
 
 ERROR_COLUMNS = 150
+NEGLIGIBLE = 1e-4
+"""Density below which a posterior is not drawn, relative to the largest."""
+
 CLIPPED = 99.0
 """Percentile of absolute values at which the colours of a map about zero saturate."""
 
@@ -57,36 +62,40 @@ def spectra_figure(series: Series, drawn: Int[np.ndarray, "chosen"]) -> Figure:
     return Figure("spectra", "measured spectra of all levels", chart, {"spectra": rows}, 380)
 
 
+def spectrum_chart(
+    series: Series, name: str, *, measured: bool = True, **more: Any
+) -> alt.LayerChart:
+    """Predicted spectrum with its band, and the measured one.
+
+    Args:
+        series: series whose labels stand at the axes.
+        name: what the prediction and its band are called.
+        measured: whether a measured spectrum is drawn.
+        more: properties of the legend.
+
+    Returns:
+        Chart of the columns wavelength, measured, predicted, low and high.
+    """
+    part = keyed(({"measured": INK} if measured else {}) | {name: MODEL}, **more)
+    base = alt.Chart().encode(x_axis("wavelength", series.axis_label))
+    layers = band_layers(base, part, name, series.signal_label)
+    if measured:
+        line = base.mark_line().encode(y_axis("measured", series.signal_label))
+        layers.append(part("measured", line))
+    return alt.layer(*layers)
+
+
 def folds_figure(report: Report) -> Figure:
     """Measured and predicted spectrum of a left-out level, with a band."""
-    series, at = report.series, report.drawn
-    predicted, half_width = report.predicted[:, at], report.half_width[:, at]
-    rows = {
-        "level": np.repeat(report.names, len(at)),
-        "wavelength": np.tile(series.axis[at], len(report.names)),
-        "measured": series.signal[:, at].ravel(),
-        "predicted": predicted.ravel(),
-        "low": (predicted - half_width).ravel(),
-        "high": (predicted + half_width).ravel(),
-    }
-    of_model = f"predicted, {report.band}"
-    part = keyed({"measured": INK, of_model: MODEL})
-    base = alt.Chart().encode(x_axis("wavelength", series.axis_label))
-    label = series.signal_label
-    band = base.mark_area(opacity=BAND).encode(y_axis("low", label), alt.Y2("high"))
-    lines = [
-        part("measured", base.mark_line().encode(y_axis("measured", label))),
-        part(of_model, base.mark_line().encode(y_axis("predicted", label))),
-    ]
     notes = {name: _fold_note(report, name) for name in report.names}
     chart = (
-        alt.layer(part(of_model, band).add_params(zoom()), *lines)
+        spectrum_chart(report.series, f"predicted, {report.band}")
         .properties(data=alt.NamedData("folds"), title=_note("left_out", notes))
-        .add_params(_level_choice(report, "left_out", "left out"))
+        .add_params(_level_choice(report, "left_out", "left out"), zoom())
         .transform_filter("datum.level == left_out")
     )
     what = "measured and predicted spectrum of the level that was left out"
-    return Figure("folds", what, chart, {"folds": rows}, 380)
+    return Figure("folds", what, chart, {"folds": report.predictions}, 380)
 
 
 def _fold_note(report: Report, name: str) -> list[str]:
@@ -107,10 +116,11 @@ def _note(parameter: str, notes: dict[str, list[str]]) -> alt.TitleParams:
 
 
 def _level_choice(
-    report: Report, name: str, label: str, options: list[str] | None = None
+    report: Report, name: str, label: str, start: int = 0, among: list[str] | None = None
 ) -> alt.Parameter:
-    options = options or report.names
-    return choice(name, label, options, [f"{level} {report.level_unit}" for level in options])
+    names = among or report.names
+    options = {level: f"{level} {report.level_unit}" for level in names}
+    return choice(name, label, options, names[start])
 
 
 def error_figure(report: Report) -> Figure:
@@ -118,7 +128,7 @@ def error_figure(report: Report) -> Figure:
     series = report.series
     at = sample(len(series.axis), ERROR_COLUMNS)
     error = (report.predicted - series.signal)[:, at]
-    left, right = _edges(series.axis[at])
+    left, right = edges(series.axis[at])
     rows = {
         "level": np.repeat(report.names, len(at)),
         "left": np.tile(left, len(report.names)),
@@ -139,12 +149,6 @@ def error_figure(report: Report) -> Figure:
     what = "error by wavelength and left-out level"
     height = round(min(40 + 22 * len(report.names), 480))
     return Figure("error", what, chart, {"error": rows}, height)
-
-
-def _edges(centres: Float[np.ndarray, "cell"]) -> Float[np.ndarray, "2 cell"]:
-    """Lower and upper ends of cells, half-way between their centres."""
-    middles = (centres[1:] + centres[:-1]) / 2
-    return np.stack([[centres[0], *middles], [*middles, centres[-1]]])
 
 
 def _around_zero(values: Float[np.ndarray, "..."], title: str) -> alt.Fill:
@@ -175,13 +179,7 @@ def rmse_figure(report: Report) -> Figure:
 
 def map_figures(report: Report) -> list[Figure]:
     """Metric and Christoffel symbol by concentration and wavelength."""
-    maps, label = report.maps, labelled("concentration", report.level_unit)
-    (left, right), (low, high) = _edges(maps.axis), _edges(maps.concentrations)
-    rows, columns = maps.metric.shape
-    cells = {
-        **{"left": np.tile(left, rows), "right": np.tile(right, rows)},
-        **{"low": np.repeat(low, columns), "high": np.repeat(high, columns)},
-    }
+    label = labelled("concentration", report.level_unit)
     chart = (
         alt.Chart(alt.NamedData("map"))
         .mark_rect()
@@ -195,22 +193,23 @@ def map_figures(report: Report) -> list[Figure]:
     bar = alt.Legend(title="metric g", gradientLength=220, titleOrient="left")
     logarithmic = alt.Scale(type="log", scheme="cividis")
     metric = alt.Fill("value", type="quantitative").scale(logarithmic).legend(bar)
-    symbol = _around_zero(maps.symbol, "Christoffel symbol G")
+    symbol = _around_zero(report.maps["christoffel"], "Christoffel symbol G")
+    cells = ["left", "right", "low", "high"]
     return [
         Figure(
             name,
-            f"heat map of the {what}",
+            f"map of {what} by concentration and wavelength",
             chart.encode(colour),
-            {"map": cells | {"value": values.ravel()}},
+            {"map": report.maps[cells].assign(value=report.maps[name])},
         )
-        for name, what, values, colour in (
-            ("metric", "metric g", maps.metric, metric),
-            ("christoffel", "Christoffel symbol G", maps.symbol, symbol),
+        for name, what, colour in (
+            ("metric", "the metric g", metric),
+            ("christoffel", "the Christoffel symbol G", symbol),
         )
     ]
 
 
-def metric_figure(table: pd.DataFrame, levels: np.ndarray, unit: str) -> Figure:
+def metric_figure(table: pd.DataFrame, levels: Float[np.ndarray, "level"], unit: str) -> Figure:
     """Mean and standard deviation of sqrt(g) over concentration.
 
     Args:
@@ -219,76 +218,41 @@ def metric_figure(table: pd.DataFrame, levels: np.ndarray, unit: str) -> Figure:
         unit: unit of the concentrations.
     """
     mean, deviation = table["sqrt_g"], table["deviation"]
-    rows = table[["concentration", "sqrt_g"]].assign(
-        low=(mean - deviation).clip(lower=0), high=mean + deviation
-    )
-    name, label = "posterior mean ± standard deviation", labelled("√g", f"1/{unit}" * (unit != "1"))
-    part = keyed({name: SECOND})
-    base = alt.Chart().encode(
-        concentration_x("concentration", labelled("concentration", unit), levels)
-    )
-    chart = alt.layer(
-        part(name, base.mark_area(opacity=BAND).encode(y_axis("low", label, zero=True), y2="high")),
-        part(name, base.mark_line().encode(y_axis("sqrt_g", label, zero=True))),
-        data=alt.NamedData("metric"),
-    )
-    return Figure(
-        "posterior_metric",
-        "posterior of the square root of the metric",
-        chart,
-        {"metric": rows},
-        260,
-    )
+    low, high = (mean - deviation).clip(lower=0), mean + deviation
+    rows = {"concentration": table["concentration"], "predicted": mean, "low": low, "high": high}
+    name, label = "posterior mean ± standard deviation", per("√g", unit)
+    x = concentration_x("concentration", labelled("concentration", unit), levels)
+    base = alt.Chart(alt.NamedData("metric")).encode(x)
+    chart = alt.layer(*band_layers(base, keyed({name: MODEL}), name, label, zero=True))
+    what = "posterior of the square root of the metric"
+    return Figure("posterior_metric", what, chart, {"metric": rows}, 260)
 
 
-def paths_figure(report: Report, paths: Paths) -> Figure:
+def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:
     """Geodesics between two levels at some wavelengths."""
-    unit = "" if report.axis_unit == "1" else report.axis_unit
-    names = [f"{number(value, 4)} {unit}".strip() for value in paths.axis.tolist()]
-    pairs, of_levels = len(paths.source), np.array(report.names)
-    along = np.concatenate([paths.concentrations, paths.flat[:, None]], axis=1)
-    shape = along.shape
-    rows = {
-        "source": np.repeat(of_levels[paths.source], shape[1] * shape[2]),
-        "target": np.repeat(of_levels[paths.target], shape[1] * shape[2]),
-        "line": np.tile(np.repeat([*names, "flat metric"], shape[2]), pairs),
-        "t": np.tile(paths.times, pairs * shape[1]),
-        "concentration": along.ravel(),
-    }
+    lines = [name for name in paths["line"].unique() if name != FLAT]
     label = labelled("concentration", report.level_unit)
-    base = (
-        alt.Chart()
-        .mark_line()
-        .encode(
-            x_axis("t", "affine parameter t"),
-            concentration_y("concentration", label, report.series.concentrations),
-        )
+    base = alt.Chart().encode(
+        x_axis("t", "affine parameter t"),
+        concentration_y("concentration", label, report.series.concentrations),
     )
+    curves = base.mark_line().encode(level_colours("line", lines))
     flat = base.mark_line(strokeDash=[6, 4], color=MUTED)
-    away = np.abs(along - along[:, -1:]).max(axis=(1, 2))
-    notes = {
-        f"{report.names[source]}|{report.names[target]}": [
-            f"From {report.names[source]} to {report.names[target]} {report.level_unit}: at most "
-            f"{quantity(float(one), report.level_unit)} from the dashed line of a flat metric"
-        ]
-        for source, target, one in zip(paths.source, paths.target, away, strict=True)
-    }
-    notes |= {f"{name}|{name}": ["Choose two different levels."] for name in report.names}
-    chosen = [_level_choice(report, "first", "from"), _level_choice(report, "last", "to")]
-    chosen[1].param["value"] = report.names[-1]
+    first, last = (
+        _level_choice(report, name, label, start)
+        for name, label, start in (("first", "from", 0), ("last", "to", -1))
+    )
     chart = (
         alt.layer(
-            base.encode(level_colours("line", names)).transform_filter(
-                "datum.line != 'flat metric'"
-            ),
-            flat.transform_filter("datum.line == 'flat metric'"),
+            curves.transform_filter(alt.datum.line != FLAT),
+            flat.transform_filter(alt.datum.line == FLAT),
         )
-        .properties(data=alt.NamedData("geodesics"), title=_note("first + '|' + last", notes))
-        .add_params(*chosen)
+        .properties(data=alt.NamedData("geodesics"))
+        .add_params(first, last)
         .transform_filter("datum.source == first && datum.target == last")
     )
     what = "concentration along the geodesic between two levels"
-    return Figure("geodesics", what, chart, {"geodesics": rows}, 340)
+    return Figure("geodesics", what, chart, {"geodesics": paths}, 340)
 
 
 def posterior_figure(report: Report) -> Figure:
@@ -308,7 +272,7 @@ def posterior_figure(report: Report) -> Figure:
     labels = {"density": MODEL, "90% set": SECOND, "true concentration": INK}
     part, label = keyed(labels), labelled("concentration", unit)
     at = concentration_x("concentration", label, levels)
-    density = y_axis("density", labelled("density", f"1/{unit}" * (unit != "1")), zero=True)
+    density = y_axis("density", per("density", unit), zero=True)
     chosen = "datum.level == left_out"
     curve = alt.Chart(alt.NamedData("posterior")).encode(at, density).transform_filter(chosen)
     ends = alt.Chart(alt.NamedData("sets"))
@@ -323,7 +287,7 @@ def posterior_figure(report: Report) -> Figure:
             part("true concentration", rule.encode(at).transform_filter(chosen)),
         )
         .properties(title=_note("left_out", _estimate_notes(report, shown, true, estimated)))
-        .add_params(_level_choice(report, "left_out", "left out", shown))
+        .add_params(_level_choice(report, "left_out", "left out", among=shown))
     )
     what = "posterior density of the concentration of the spectrum that was left out"
     tables = {

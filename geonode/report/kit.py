@@ -169,6 +169,11 @@ def concentration_y(field: str, title: str, levels: Float[np.ndarray, "level"]) 
     return alt.Y(field, type="quantitative", title=wrapped(title), **_concentrations(levels))
 
 
+def per(name: str, unit: str) -> str:
+    """Name of a quantity per unit of concentration."""
+    return name if unit == "1" else f"{name} (1/{unit})"
+
+
 def wrapped(title: str) -> list[str]:
     """A title in lines short enough for a phone."""
     return textwrap.wrap(title, TITLE_LETTERS) or [""]
@@ -217,10 +222,40 @@ def level_colours(field: str, names: Sequence[str], title: str | None = None) ->
     ).legend(shown)
 
 
-def choice(name: str, label: str, options: Sequence[str], shown: Sequence[str]) -> alt.Parameter:
-    """Parameter of a chart that a reader chooses from a list; the first at the beginning."""
-    listed = alt.binding_select(options=list(options), labels=list(shown), name=f"{label} ")
-    return alt.param(name=name, value=options[0], bind=listed)
+def band_layers(
+    base: alt.Chart,
+    part: Callable[[str, alt.Chart], alt.Chart],
+    name: str,
+    label: str,
+    *,
+    zero: bool = False,
+) -> list[alt.Chart]:
+    """A line and the band about it, from columns predicted, low and high.
+
+    Args:
+        base: chart with its horizontal axis.
+        part: colours by name, from `keyed`.
+        name: name of line and band in the legend.
+        label: title of the vertical axis.
+        zero: whether that begins at zero.
+    """
+    band = base.mark_area(opacity=BAND).encode(y_axis("low", label, zero=zero), alt.Y2("high"))
+    line = base.mark_line().encode(y_axis("predicted", label, zero=zero))
+    return [part(name, band), part(name, line)]
+
+
+def choice(name: str, label: str, options: dict[str, str], start: str) -> alt.Parameter:
+    """Parameter of a chart that a reader chooses from a list.
+
+    Args:
+        name: name of the parameter in expressions.
+        label: label of the list.
+        options: texts of the list by value.
+        start: value at the beginning.
+    """
+    texts = list(options.values())
+    listed = alt.binding_select(options=list(options), labels=texts, name=f"{label} ")
+    return alt.param(name=name, value=start, bind=listed)
 
 
 def zoom() -> alt.Parameter:

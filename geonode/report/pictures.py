@@ -16,6 +16,7 @@ from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import EstimateRow
 from geonode.learning.blend import COVERAGE
 from geonode.report.data import Report
+from geonode.report.figures import spectrum_chart
 from geonode.report.kit import (
     BAND,
     INK,
@@ -26,6 +27,7 @@ from geonode.report.kit import (
     concentration_x,
     keyed,
     level_colours,
+    per,
     sample,
     x_axis,
     y_axis,
@@ -41,32 +43,16 @@ BANDS = 4
 """Largest number of spectra drawn with bands; more would hide each other."""
 
 LONGEST_NAME = 20
-_RIGHT = 0.35  # share of a panel beyond which the text of a mode is on its left
+_RIGHT = 0.5  # share of a panel beyond which the text of a mode is on its left
 
 
 def folds_figure(report: Report) -> Figure:
     """Every left-out spectrum and its prediction, one panel per level."""
-    series, at = report.series, report.drawn
-    panels = [_panel_of_fold(report, name) for name in report.names]
-    predicted, half_width = report.predicted[:, at], report.half_width[:, at]
-    rows = {
-        "panel": np.repeat(_numbered(panels), len(at)),
-        "wavelength": np.tile(series.axis[at], len(panels)),
-        "measured": series.signal[:, at].ravel(),
-        "predicted": predicted.ravel(),
-        "low": (predicted - half_width).ravel(),
-        "high": (predicted + half_width).ravel(),
-    }
-    of_model = f"predicted, {report.band}"
-    part, label = keyed({"measured": INK, of_model: MODEL}, columns=2), series.signal_label
-    base = alt.Chart().encode(x_axis("wavelength", series.axis_label))
-    band = base.mark_area(opacity=BAND).encode(y_axis("low", label), alt.Y2("high"))
-    layers = [
-        part(of_model, band),
-        part("measured", base.mark_line(strokeWidth=2).encode(y_axis("measured", label))),
-        part(of_model, base.mark_line().encode(y_axis("predicted", label))),
-    ]
-    chart = _panels(alt.layer(*layers), "folds", len(panels))
+    panels = _numbered([_panel_of_fold(report, name) for name in report.names])
+    rows = report.predictions
+    rows["panel"] = rows.pop("level").map(dict(zip(report.names, panels, strict=True)))
+    chart = spectrum_chart(report.series, f"predicted, {report.band}", columns=2)
+    chart = _panels(chart, "folds", len(panels))
     return Figure("folds", "left-out spectra and their predictions", chart, {"folds": rows})
 
 
@@ -92,7 +78,7 @@ def _panels(
         alt.Facet("panel", type="nominal", title=None, header=header),
         columns=columns,
         data=alt.NamedData(table),
-        spacing={"row": 16, "column": 16 if shared else 64},
+        spacing={"row": 16, "column": 16} if shared else {"row": 44, "column": 64},
         bounds="full" if shared else "flush",
     )
     return panels if shared else panels.resolve_scale(y="independent")
@@ -214,9 +200,9 @@ def _density_rows(
 def _densities(series: Series) -> alt.LayerChart:
     """Density, set and modes of one panel."""
     unit = series.labels["concentration_unit"]
-    label = labelled("density", f"1/{unit}" * (unit != "1") or "1")
-    named = {"posterior density": SECOND, f"{CREDIBLE:.0%} set": SECOND, "mode (weight)": MODEL}
-    part = keyed(named, columns=3)
+    label = per("density", unit)
+    density, mode = f"posterior density, shaded: {CREDIBLE:.0%} set", "mode (weight)"
+    part = keyed({density: SECOND, mode: MODEL}, columns=2)
     x = concentration_x("concentration", labelled("concentration", unit), series.concentrations)
     base = alt.Chart().encode(x, y_axis("density", label, zero=True))
     area = base.mark_area(opacity=BAND).encode(alt.Detail("part", type="nominal"))
@@ -228,12 +214,12 @@ def _densities(series: Series) -> alt.LayerChart:
         for side, dx in (("left", 7), ("right", -7))
     ]
     return alt.layer(
-        part(f"{CREDIBLE:.0%} set", area.transform_filter("datum.kind == 'set'")),
+        part(density, area.transform_filter("datum.kind == 'set'")),
         part(
-            "posterior density",
+            density,
             base.mark_line(strokeWidth=1).transform_filter("datum.kind == 'density'"),
         ),
-        part("mode (weight)", mark.transform_filter("datum.kind == 'mode'")),
+        part(mode, mark.transform_filter("datum.kind == 'mode'")),
         *words,
     )
 
@@ -257,13 +243,7 @@ def _fit(
         "low": factor * low + constant,
         "high": factor * high + constant,
     }
-    part, label = keyed({"measured": INK, name: MODEL}), series.signal_label
-    base = alt.Chart(alt.NamedData("fit")).encode(x_axis("wavelength", series.axis_label))
-    chart = alt.layer(
-        part(name, base.mark_area(opacity=BAND).encode(y_axis("low", label), alt.Y2("high"))),
-        part(name, base.mark_line().encode(y_axis("predicted", label))),
-        part("measured", base.mark_line(strokeWidth=1).encode(y_axis("measured", label))),
-    )
+    chart = spectrum_chart(series, name).properties(data=alt.NamedData("fit"))
     return chart, table
 
 
