@@ -18,6 +18,7 @@ from geonode.report.kit import (
     concentration_x,
     concentration_y,
     keyed,
+    marks,
     sample,
     y_axis,
     zoom,
@@ -26,6 +27,9 @@ from geonode.spectra.series import labelled
 
 DRAWN = 500
 """Wavelengths at which spectra are drawn, at most."""
+
+DOTS = {"filled": True, "size": 60, "opacity": 1}
+DASHES = [6, 4]
 
 
 def drawn_places(file: CalibratedFile) -> Int[np.ndarray, "drawn"]:
@@ -49,50 +53,41 @@ def figures(file: CalibratedFile) -> dict[str, Figure]:
 
 def _true(file: CalibratedFile) -> Figure:
     """Estimated over true concentration of the left-out levels."""
-    calibration, levels = file.calibration, file.series.concentrations
-    methods = dict.fromkeys([file.calibration.method, "geonode"])
+    found, levels = file.calibration, file.series.concentrations
     names = {"geonode": "geonode, 90% set"}
-    if calibration.method != "geonode":
-        names[calibration.method] = f"{file.method}, 90% interval"
-    colours = {names[key]: MODEL if key == "geonode" else SECOND for key in methods}
-    estimated = [
+    if found.method != "geonode":
+        names[found.method] = f"{file.method}, 90% interval"
+    estimates = [
         (key, level, value)
-        for key in methods
-        for level, value in zip(levels, calibration.verdict.by_key(key).estimates, strict=True)
+        for key in names
+        for level, value in zip(levels, found.verdict.by_key(key).estimates, strict=True)
     ]
-    ends = [
-        (key, level, low, high)
-        for key in methods
-        for level, parts in zip(levels, calibration.sets[key], strict=True)
-        for low, high in parts
+    intervals = [
+        (key, level, *ends)
+        for key in names
+        for level, parts in zip(levels, found.sets[key], strict=True)
+        for ends in parts
     ]
     label = labelled("concentration", file.unit)
     x = concentration_x("level", f"true {label}", levels)
-    part = keyed(colours)
-    layers = [
-        alt.Chart(alt.NamedData("line"))
-        .mark_line(color=MUTED, strokeDash=[6, 4], strokeWidth=1)
-        .encode(x, concentration_y("level", f"estimated {label}", levels))
-    ]
-    for key in ("geonode", *(key for key in methods if key != "geonode")):
-        thick, wanted = key == "geonode", f"datum.method == '{key}'"
-        bars = alt.Chart(alt.NamedData("intervals")).transform_filter(wanted)
-        bars = bars.mark_rule(strokeWidth=6 if thick else 1.5, opacity=0.35 if thick else 1)
-        bars = bars.encode(x, concentration_y("low", f"estimated {label}", levels), y2="high")
-        points = alt.Chart(alt.NamedData("estimates")).transform_filter(wanted)
-        points = points.mark_point(
-            shape="circle" if thick else "square", filled=thick, size=60, opacity=1
-        )
-        points = points.encode(
-            x,
-            concentration_y("estimated", f"estimated {label}", levels),
-            tooltip=["method:N", "level:Q", "estimated:Q"],
-        )
-        layers += [part(names[key], bars), part(names[key], points)]
+    estimated, low, same = (
+        concentration_y(one, f"estimated {label}", levels) for one in ("estimated", "low", "level")
+    )
+    part = keyed({name: MODEL if key == "geonode" else SECOND for key, name in names.items()})
+    layers = [marks("line", x, same, table="ends", color=MUTED, strokeDash=DASHES, strokeWidth=1)]
+    thick, thin = {"strokeWidth": 6, "opacity": 0.35}, {"strokeWidth": 1.5}
+    circle, square = DOTS, {"shape": "square", "filled": False, "size": 80, "opacity": 1}
+    for key, name in names.items():
+        bar, dot = (thick, circle) if key == "geonode" else (thin, square)
+        where = alt.datum.method == key
+        bars = {"table": "intervals", "where": where, **bar}
+        points = {"table": "estimates", "where": where, "tooltip": True, **dot}
+        layers.append(part(name, "rule", x, low, alt.Y2("high"), **bars))
+        layers.append(part(name, "point", x, estimated, **points))
     tables = {
-        "estimates": pd.DataFrame(estimated, columns=["method", "level", "estimated"]),
-        "intervals": pd.DataFrame(ends, columns=["method", "level", "low", "high"]),
-        "line": {"level": levels[[0, -1]]},
+        "estimates": pd.DataFrame(estimates, columns=["method", "level", "estimated"]),
+        "intervals": pd.DataFrame(intervals, columns=["method", "level", "low", "high"]),
+        "ends": {"level": levels[[0, -1]]},
     }
     what = "left-out levels: estimated over true concentration, with 90% intervals"
     return Figure("true", what, alt.layer(*layers), tables, 400)
@@ -103,14 +98,12 @@ def _curve(file: CalibratedFile) -> Figure:
     label, predicted, line = file.series.signal_label, "geonode, 90% interval", "straight line"
     title = labelled("concentration", file.unit)
     x = concentration_x("concentration", title, file.series.concentrations)
+    signal, straight = y_axis("signal", label), y_axis("line", label)
     part = keyed({"measured": INK, predicted: MODEL, line: SECOND})
-    along = alt.Chart(alt.NamedData("curve")).encode(x)
-    points = alt.Chart(alt.NamedData("measured")).mark_point(filled=True, size=60, opacity=1)
-    points = points.encode(x, y_axis("signal", label), tooltip=["concentration:Q", "signal:Q"])
     chart = alt.layer(
-        *band_layers(along, part, predicted, label),
-        part(line, along.mark_line(strokeDash=[6, 4]).encode(y_axis("line", label))),
-        part("measured", points),
+        *band_layers(part, predicted, x, label),
+        part(line, "line", x, straight, strokeDash=DASHES),
+        part("measured", "point", x, signal, table="measured", tooltip=True, **DOTS),
     )
     what = "signal over concentration at the chosen wavelength"
     return Figure("curve", what, chart, {"curve": {}, "measured": {}})
@@ -118,27 +111,22 @@ def _curve(file: CalibratedFile) -> Figure:
 
 def _residuals(file: CalibratedFile) -> Figure:
     """Errors of the left-out levels by a method that the reader chooses."""
-    levels = file.series.concentrations
-    methods = sorted(
-        file.calibration.verdict.methods, key=lambda method: method.key != file.calibration.method
-    )
+    levels, used = file.series.concentrations, file.calibration.method
+    methods = file.calibration.verdict.methods
     rows = {
         "method": np.repeat([method.key for method in methods], len(levels)),
         "level": np.tile(levels, len(methods)),
         "error": np.concatenate([method.estimates - levels for method in methods]),
     }
     label = labelled("concentration", file.unit)
+    x, y = concentration_x("level", label, levels), y_axis("error", f"estimated − true {label}")
     options = {method.key: method.name for method in methods}
-    base = alt.Chart().encode(concentration_x("level", label, levels))
-    error = y_axis("error", f"estimated − true {label}", zero=True)
-    points = base.mark_point(filled=True, size=60, color=SECOND, opacity=1)
     chart = (
         alt.layer(
-            base.mark_rule(color=SECOND, strokeWidth=2).encode(error, y2=alt.Y2Datum(0)),
-            points.encode(error, tooltip=["level:Q", "error:Q"]),
-            data=alt.NamedData("residuals"),
+            marks("rule", x, y, alt.Y2Datum(0), color=SECOND, strokeWidth=2),
+            marks("point", x, y, color=SECOND, tooltip=True, **DOTS),
         )
-        .add_params(choice("method", "method", options, methods[0].key))
+        .add_params(choice("method", "method", options, used))
         .transform_filter("datum.method == method")
     )
     what = "estimated less true concentration of every left-out level"
@@ -148,8 +136,7 @@ def _residuals(file: CalibratedFile) -> Figure:
 def _spectrum(file: CalibratedFile, name: str, what: str, *, measured: bool) -> Figure:
     """A predicted spectrum with its band."""
     chart = spectrum_chart(file.series, "predicted, 90% interval", measured=measured)
-    chart = chart.properties(data=alt.NamedData("spectrum")).add_params(zoom())
-    return Figure(name, what, chart, {"spectrum": {}})
+    return Figure(name, what, chart.add_params(zoom()), {"spectrum": {}})
 
 
 def _metric(file: CalibratedFile) -> Figure:
@@ -157,10 +144,6 @@ def _metric(file: CalibratedFile) -> Figure:
     found = file.predictions.predicted.sqrt_metric
     assert found is not None  # the predictor has a posterior
     levels = file.series.concentrations
+    table = pd.DataFrame({"concentration": file.places, "sqrt_g": found[0], "deviation": found[1]})
     inside = (file.places > levels[0]) & (file.places < levels[-1])
-    table = {
-        "concentration": file.places[inside],
-        "sqrt_g": found[0][inside],
-        "deviation": found[1][inside],
-    }
-    return metric_figure(pd.DataFrame(table), levels, file.unit)
+    return metric_figure(table[inside], levels, file.unit)

@@ -29,9 +29,6 @@ MOST_NUMBERS = 25_000
 PATH_WAVELENGTHS = 5
 """Largest number of wavelengths at which geodesics are drawn; fewer for many pairs."""
 
-POSITION_ROUNDING = 1e-5
-"""Largest rounding error of stored positions, which are in float32 (chart units)."""
-
 FLAT = "flat metric"
 """Name of the geodesics of a flat metric."""
 
@@ -173,8 +170,6 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
     artifact = open_artifact(path)
     position = artifact["position"]
     members, folds, *_ = artifact.describe("ln_sqrt_g").shape
-    shape = (members, len(series.concentrations) + 1, len(position), len(series.axis))
-    artifact.require_shape("ln_sqrt_g", shape, "the spectra")
     rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
     log_sqrt, symbol = (
         np.mean(
@@ -212,8 +207,6 @@ def _read_paths(path: Path, series: Series, chart: Chart, names: list[str]) -> p
     artifact, levels = open_artifact(path), series.concentrations
     members = int(artifact.attributes.get("members", 0))
     pairs = len(levels) * (len(levels) - 1)
-    shape = (members, len(levels) + 1, pairs, len(series.axis))
-    artifact.require_shape("v0", shape, "the spectra")
     if "trajectory" not in artifact.names:
         return None
     times = artifact["time"]
@@ -229,8 +222,6 @@ def _read_paths(path: Path, series: Series, chart: Chart, names: list[str]) -> p
     )
     source, target = (np.searchsorted(levels, artifact[name]) for name in ("source", "target"))
     ends = chart.position(levels)[np.stack([source, target], axis=-1)]
-    if np.abs(positions[..., [0, -1]] - ends[:, None]).max() > POSITION_ROUNDING:
-        raise _of_another_run(path, "its trajectories do not join the levels")
     flat = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * times
     along = chart.concentration(np.concatenate([positions, flat[:, None]], axis=1))
     unit = series.labels["axis_unit"]

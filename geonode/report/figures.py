@@ -22,6 +22,7 @@ from geonode.report.kit import (
     concentration_y,
     keyed,
     level_colours,
+    marks,
     per,
     sample,
     wrapped,
@@ -30,7 +31,7 @@ from geonode.report.kit import (
     zoom,
 )
 from geonode.spectra.series import Series, labelled, level_names
-from geonode.wording import difference, number, quantity, signed
+from geonode.wording import number, quantity
 
 ERROR_COLUMNS = 150
 NEGLIGIBLE = 1e-4
@@ -49,16 +50,8 @@ def spectra_figure(series: Series, drawn: Int[np.ndarray, "chosen"]) -> Figure:
         "wavelength": np.tile(series.axis[drawn], len(names)),
         "signal": series.signal[:, drawn].ravel(),
     }
-    chart = (
-        alt.Chart(alt.NamedData("spectra"))
-        .mark_line()
-        .encode(
-            x_axis("wavelength", series.axis_label),
-            y_axis("signal", series.signal_label),
-            level_colours("level", names),
-        )
-        .add_params(zoom())
-    )
+    x, y = x_axis("wavelength", series.axis_label), y_axis("signal", series.signal_label)
+    chart = marks("line", x, y, level_colours("level", names)).add_params(zoom())
     return Figure("spectra", "measured spectra of all levels", chart, {"spectra": rows}, 380)
 
 
@@ -77,11 +70,10 @@ def spectrum_chart(
         Chart of the columns wavelength, measured, predicted, low and high.
     """
     part = keyed(({"measured": INK} if measured else {}) | {name: MODEL}, **more)
-    base = alt.Chart().encode(x_axis("wavelength", series.axis_label))
-    layers = band_layers(base, part, name, series.signal_label)
+    x, label = x_axis("wavelength", series.axis_label), series.signal_label
+    layers = band_layers(part, name, x, label)
     if measured:
-        line = base.mark_line().encode(y_axis("measured", series.signal_label))
-        layers.append(part("measured", line))
+        layers.append(part("measured", "line", x, y_axis("measured", label)))
     return alt.layer(*layers)
 
 
@@ -90,7 +82,7 @@ def folds_figure(report: Report) -> Figure:
     notes = {name: _fold_note(report, name) for name in report.names}
     chart = (
         spectrum_chart(report.series, f"predicted, {report.band}")
-        .properties(data=alt.NamedData("folds"), title=_note("left_out", notes))
+        .properties(title=_note("left_out", notes))
         .add_params(_level_choice(report, "left_out", "left out"), zoom())
         .transform_filter("datum.level == left_out")
     )
@@ -135,16 +127,12 @@ def error_figure(report: Report) -> Figure:
         "right": np.tile(right, len(report.names)),
         "value": error.ravel(),
     }
-    title = wrapped(f"left out ({report.level_unit})")
-    chart = (
-        alt.Chart(alt.NamedData("error"))
-        .mark_rect()
-        .encode(
-            x_axis("left", series.axis_label),
-            alt.X2("right"),
-            alt.Y("level", type="nominal").title(title).sort(None),
-            _around_zero(error, f"predicted − measured, {series.signal_label}"),
-        )
+    chart = marks(
+        "rect",
+        x_axis("left", series.axis_label),
+        alt.X2("right"),
+        alt.Y("level", type="nominal").title(f"left out ({report.level_unit})").sort(None),
+        _around_zero(error, f"predicted − measured, {series.signal_label}"),
     )
     what = "error by wavelength and left-out level"
     height = round(min(40 + 22 * len(report.names), 480))
@@ -159,36 +147,15 @@ def _around_zero(values: Float[np.ndarray, "..."], title: str) -> alt.Fill:
     return alt.Fill("value", type="quantitative").scale(scale).legend(bar)
 
 
-def rmse_figure(report: Report) -> Figure:
-    """RMSE of every left-out level."""
-    errors = [report.scores["folds"][name].get("rmse") for name in report.names]
-    title = wrapped(f"left out ({report.level_unit})")
-    axis = alt.Axis(labelAngle=0, labelOverlap=True)
-    chart = (
-        alt.Chart(alt.NamedData("rmse"))
-        .mark_bar(color=MODEL)
-        .encode(
-            alt.X("level", type="nominal").sort(None).title(title).axis(axis),
-            y_axis("rmse", f"RMSE, {report.series.signal_label}", zero=True),
-        )
-    )
-    rows = {"level": report.names, "rmse": pd.Series(errors, dtype=float)}
-    what = "root mean square error of every left-out level"
-    return Figure("rmse", what, chart, {"rmse": rows}, 220)
-
-
 def map_figures(report: Report) -> list[Figure]:
     """Metric and Christoffel symbol by concentration and wavelength."""
     label = labelled("concentration", report.level_unit)
-    chart = (
-        alt.Chart(alt.NamedData("map"))
-        .mark_rect()
-        .encode(
-            x_axis("left", report.series.axis_label),
-            alt.X2("right"),
-            concentration_y("low", label, report.series.concentrations),
-            alt.Y2("high"),
-        )
+    chart = marks(
+        "rect",
+        x_axis("left", report.series.axis_label),
+        alt.X2("right"),
+        concentration_y("low", label, report.series.concentrations),
+        alt.Y2("high"),
     )
     bar = alt.Legend(title="metric g", gradientLength=220, titleOrient="left")
     logarithmic = alt.Scale(type="log", scheme="cividis")
@@ -222,8 +189,7 @@ def metric_figure(table: pd.DataFrame, levels: Float[np.ndarray, "level"], unit:
     rows = {"concentration": table["concentration"], "predicted": mean, "low": low, "high": high}
     name, label = "posterior mean ± standard deviation", per("√g", unit)
     x = concentration_x("concentration", labelled("concentration", unit), levels)
-    base = alt.Chart(alt.NamedData("metric")).encode(x)
-    chart = alt.layer(*band_layers(base, keyed({name: MODEL}), name, label, zero=True))
+    chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, label, zero=True))
     what = "posterior of the square root of the metric"
     return Figure("posterior_metric", what, chart, {"metric": rows}, 260)
 
@@ -232,22 +198,18 @@ def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:
     """Geodesics between two levels at some wavelengths."""
     lines = [name for name in paths["line"].unique() if name != FLAT]
     label = labelled("concentration", report.level_unit)
-    base = alt.Chart().encode(
-        x_axis("t", "affine parameter t"),
-        concentration_y("concentration", label, report.series.concentrations),
-    )
-    curves = base.mark_line().encode(level_colours("line", lines))
-    flat = base.mark_line(strokeDash=[6, 4], color=MUTED)
+    x = x_axis("t", "affine parameter t")
+    y = concentration_y("concentration", label, report.series.concentrations)
+    dashes = {"strokeDash": [6, 4], "color": MUTED}
     first, last = (
         _level_choice(report, name, label, start)
         for name, label, start in (("first", "from", 0), ("last", "to", -1))
     )
     chart = (
         alt.layer(
-            curves.transform_filter(alt.datum.line != FLAT),
-            flat.transform_filter(alt.datum.line == FLAT),
+            marks("line", x, y, level_colours("line", lines), where=alt.datum.line != FLAT),
+            marks("line", x, y, where=alt.datum.line == FLAT, **dashes),
         )
-        .properties(data=alt.NamedData("geodesics"))
         .add_params(first, last)
         .transform_filter("datum.source == first && datum.target == last")
     )
@@ -257,82 +219,46 @@ def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:
 
 def posterior_figure(report: Report) -> Figure:
     """Posterior density of the concentration of every left-out spectrum."""
-    unit, levels = report.level_unit, report.series.concentrations
-    true = dict(zip(report.names, levels.tolist(), strict=True))
-    estimated = (report.scores.get("estimation") or {}).get("levels") or {}
-    table = report.posterior
+    unit, levels, table = report.level_unit, report.series.concentrations, report.posterior
     largest = table.groupby("level")["density"].transform("max")
     table = table[table["density"] > NEGLIGIBLE * largest]
+    true = dict(zip(report.names, levels.tolist(), strict=True))
     shown = [name for name in report.names if name in set(table["level"])]
+    estimated = (report.scores.get("estimation") or {}).get("levels") or {}
     sets = [
         (name, low, high)
         for name in shown
         for low, high in (estimated.get(name) or {}).get("set90") or []
     ]
-    labels = {"density": MODEL, "90% set": SECOND, "true concentration": INK}
-    part, label = keyed(labels), labelled("concentration", unit)
-    at = concentration_x("concentration", label, levels)
+    label, chosen = labelled("concentration", unit), "datum.level == left_out"
+    at, start = (concentration_x(one, label, levels) for one in ("concentration", "low"))
     density = y_axis("density", per("density", unit), zero=True)
-    chosen = "datum.level == left_out"
-    curve = alt.Chart(alt.NamedData("posterior")).encode(at, density).transform_filter(chosen)
-    ends = alt.Chart(alt.NamedData("sets"))
-    ends = ends.mark_rule(strokeWidth=6).transform_filter(chosen)
-    ends = ends.encode(concentration_x("low", label, levels), x2="high", y=alt.YDatum(0))
-    rule = alt.Chart(alt.NamedData("true")).mark_rule(strokeDash=[6, 4], strokeWidth=2)
-    chart = (
-        alt.layer(
-            part("density", curve.mark_area(opacity=BAND)),
-            part("density", curve.mark_line()),
-            part("90% set", ends),
-            part("true concentration", rule.encode(at).transform_filter(chosen)),
-        )
-        .properties(title=_note("left_out", _estimate_notes(report, shown, true, estimated)))
-        .add_params(_level_choice(report, "left_out", "left out", among=shown))
-    )
-    what = "posterior density of the concentration of the spectrum that was left out"
+    part = keyed({"density": MODEL, "90% set": SECOND, "true concentration": INK})
+    ends = (start, alt.X2("high"), alt.YDatum(0))
+    lines = {"strokeDash": [6, 4], "strokeWidth": 2, "table": "true"}
+    chart = alt.layer(
+        part("density", "area", at, density, table="posterior", where=chosen, opacity=BAND),
+        part("density", "line", at, density, table="posterior", where=chosen),
+        part("90% set", "rule", *ends, table="sets", where=chosen, strokeWidth=6),
+        part("true concentration", "rule", at, where=chosen, **lines),
+    ).add_params(_level_choice(report, "left_out", "left out", among=shown))
     tables = {
         "posterior": table,
         "sets": pd.DataFrame(sets, columns=["level", "low", "high"]),
         "true": {"level": shown, "concentration": [true[name] for name in shown]},
     }
+    what = "posterior density of the concentration of the spectrum that was left out"
     return Figure("posterior", what, chart, tables, 300)
-
-
-def _estimate_notes(
-    report: Report, shown: list[str], true: dict[str, float], estimated: dict[str, Any]
-) -> dict[str, list[str]]:
-    unit, notes = report.level_unit, {}
-    for name in shown:
-        notes[name] = [f"true concentration {name} {unit}"]
-        if found := estimated.get(name):
-            notes[name].append(
-                f"most probable {quantity(found.get('mode'), unit)} "
-                f"(error {signed(difference(found.get('mode'), true[name]), unit)}), "
-                f"mean {quantity(found.get('mean'), unit)}"
-            )
-    return notes
 
 
 def training_figure(report: Report, what: str) -> Figure:
     """Loss over the epochs of a training, one line per fold."""
     log, names = report.training[what], [*report.names, "none"]
     rows = log.assign(level=[names[int(fold)] for fold in log["fold"]])
-    positive = bool((log["loss"] > 0).all())
-    scale = alt.Scale(type="log") if positive else alt.Scale(zero=False)
-    chart = (
-        alt.Chart(alt.NamedData("training"))
-        .mark_line()
-        .encode(
-            x_axis("epoch", "epoch"),
-            alt.Y("loss", type="quantitative").title("loss").scale(scale),
-            level_colours("level", names, f"left out ({report.level_unit})"),
-        )
-    )
+    scale = alt.Scale(type="log") if (log["loss"] > 0).all() else alt.Scale(zero=False)
+    loss = alt.Y("loss", type="quantitative").title("loss").scale(scale)
+    colours = level_colours("level", names, f"left out ({report.level_unit})")
+    chart = marks("line", x_axis("epoch", "epoch"), loss, colours)
     name = what.removeprefix("the ")
-    return Figure(
-        f"training_{name}",
-        f"loss over the epochs of training {what}",
-        chart,
-        {"training": rows},
-        300,
-    )
+    about = f"loss over the epochs of training {what}"
+    return Figure(f"training_{name}", about, chart, {"training": rows}, 300)

@@ -81,9 +81,10 @@ class Figure:
     Attributes:
         name: name of its elements in a page, and of the files that it is saved as.
         description: description for screen readers.
-        chart: chart whose data are the tables, by their names (`alt.NamedData`).
-        tables: data of the chart, as tables or as columns by name; a script of the page may replace
-            them. Names of columns are plain words, because Vega reads others as paths.
+        chart: chart whose data are the tables.
+        tables: data of the chart, as tables or as columns by name, the first for layers that name
+            none; a script of the page may replace them. Names of columns are plain words, because
+            Vega reads others as paths.
         height: height of the plot in a page (CSS pixels), which gives it its width.
     """
 
@@ -111,7 +112,8 @@ class Figure:
 
     def _specification(self) -> dict[str, Any]:
         tables = {name: _rows(pd.DataFrame(table)) for name, table in self.tables.items()}
-        return self.chart.to_dict() | {"config": CONFIG, "datasets": tables}
+        of_all = {"data": {"name": next(iter(tables))}, "config": CONFIG, "datasets": tables}
+        return self.chart.to_dict() | of_all
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -199,8 +201,25 @@ def legend(names: Sequence[str], title: str | None = None, **more: Any) -> alt.L
     return alt.Legend(title=title, symbolOpacity=1, **room | more)
 
 
-def keyed(colours: dict[str, str], **more: Any) -> Callable[[str, alt.Chart], alt.Chart]:
-    """Gives a layer the colour of its name, and the chart a legend of these names.
+def marks(
+    kind: str, *channels: Any, table: str | None = None, where: Any = None, **style: Any
+) -> alt.Chart:
+    """One layer of a chart.
+
+    Args:
+        kind: kind of mark, as "line".
+        channels: what stands where.
+        table: name of the table; None for that of the whole chart.
+        where: condition of the rows that are drawn.
+        style: properties of the mark.
+    """
+    data = alt.Undefined if table is None else alt.NamedData(table)
+    chart = alt.Chart(data, mark=alt.MarkDef(type=kind, **style)).encode(*channels)
+    return chart if where is None else chart.transform_filter(where)
+
+
+def keyed(colours: dict[str, str], **more: Any) -> Callable[..., alt.Chart]:
+    """Gives layers the colours of their names: `part(name, ...)` is `marks(...)` in this colour.
 
     Args:
         colours: colours by name, in the order of the legend.
@@ -209,7 +228,11 @@ def keyed(colours: dict[str, str], **more: Any) -> Callable[[str, alt.Chart], al
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     shown = legend(list(colours), symbolType="circle", symbolStrokeWidth=0, **more)
     colour = alt.Color("layer", type="nominal").scale(scale).legend(shown)
-    return lambda name, chart: chart.transform_calculate(layer=json.dumps(name)).encode(colour)
+
+    def part(name: str, *given: Any, **style: Any) -> alt.Chart:
+        return marks(*given, colour, **style).transform_calculate(layer=json.dumps(name))
+
+    return part
 
 
 def level_colours(field: str, names: Sequence[str], title: str | None = None) -> alt.Color:
@@ -223,25 +246,19 @@ def level_colours(field: str, names: Sequence[str], title: str | None = None) ->
 
 
 def band_layers(
-    base: alt.Chart,
-    part: Callable[[str, alt.Chart], alt.Chart],
-    name: str,
-    label: str,
-    *,
-    zero: bool = False,
+    part: Callable[..., alt.Chart], name: str, x: alt.X, label: str, *, zero: bool = False
 ) -> list[alt.Chart]:
     """A line and the band about it, from columns predicted, low and high.
 
     Args:
-        base: chart with its horizontal axis.
-        part: colours by name, from `keyed`.
+        part: layers by name, from `keyed`.
         name: name of line and band in the legend.
+        x: horizontal axis.
         label: title of the vertical axis.
         zero: whether that begins at zero.
     """
-    band = base.mark_area(opacity=BAND).encode(y_axis("low", label, zero=zero), alt.Y2("high"))
-    line = base.mark_line().encode(y_axis("predicted", label, zero=zero))
-    return [part(name, band), part(name, line)]
+    low, line = (y_axis(field, label, zero=zero) for field in ("low", "predicted"))
+    return [part(name, "area", x, low, alt.Y2("high"), opacity=BAND), part(name, "line", x, line)]
 
 
 def choice(name: str, label: str, options: dict[str, str], start: str) -> alt.Parameter:

@@ -27,6 +27,7 @@ from geonode.report.kit import (
     concentration_x,
     keyed,
     level_colours,
+    marks,
     per,
     sample,
     x_axis,
@@ -67,21 +68,22 @@ def _numbered(panels: Sequence[str]) -> list[str]:
     return [f"{place:03d} {name}" for place, name in enumerate(panels)]
 
 
-def _panels(
-    chart: alt.LayerChart, table: str, count: int, *, shared: bool = True
-) -> alt.FacetChart:
-    """A chart for every panel of a table, in rows; `|` in the name of a panel begins a line."""
+def _panels(chart: alt.LayerChart, table: str, count: int, **more: str) -> alt.FacetChart:
+    """A chart for every panel of a table, in rows; `|` in the name of a panel begins a line.
+
+    Args:
+        chart: chart of one panel.
+        table: name of the table, whose column panel tells the panel of a row.
+        count: number of panels.
+        more: scales that are not shared.
+    """
     columns = math.ceil(math.sqrt(count))
     width, height = (230, 150) if columns <= 3 else (150, 105)
     header = alt.Header(labelExpr="split(slice(datum.label, 4), '|')", labelPadding=4)
-    panels = chart.properties(width=width, height=height).facet(
-        alt.Facet("panel", type="nominal", title=None, header=header),
-        columns=columns,
-        data=alt.NamedData(table),
-        spacing={"row": 16, "column": 16} if shared else {"row": 44, "column": 64},
-        bounds="full" if shared else "flush",
-    )
-    return panels if shared else panels.resolve_scale(y="independent")
+    facet = alt.Facet("panel", type="nominal", title=None, header=header)
+    chart = chart.properties(width=width, height=height)
+    panels = chart.facet(facet, columns=columns, data=alt.NamedData(table))
+    return panels.resolve_axis(x="independent").resolve_scale(**more)
 
 
 class PredictedSpectra:
@@ -125,14 +127,17 @@ class PredictedSpectra:
         }
         few = len(names) <= BANDS
         title = "predicted, with " + self._band if few else "predicted"
-        x, label = x_axis("wavelength", series.axis_label), series.signal_label
         colour = level_colours("level", names, f"{title} (grey: measured)")
-        grey = alt.Chart(alt.NamedData("measured")).mark_line(color=MUTED, strokeWidth=0.7)
-        lines = alt.Chart(alt.NamedData("predicted")).encode(x, colour)
-        layers = [grey.encode(x, y_axis("signal", label), alt.Detail("level", type="nominal"))]
+        x, y = x_axis("wavelength", series.axis_label), y_axis("signal", series.signal_label)
+        low_end = y_axis("low", series.signal_label)
+        each = alt.Detail("level", type="nominal")
+        layers = [
+            marks("line", x, y, each, color=MUTED, strokeWidth=0.7),
+            marks("line", x, y, colour, table="predicted"),
+        ]
         if few:
-            layers.append(lines.mark_area(opacity=BAND).encode(y_axis("low", label), y2="high"))
-        layers.append(lines.mark_line().encode(y_axis("signal", label)))
+            ends = (low_end, alt.Y2("high"))
+            layers.append(marks("area", x, *ends, colour, table="predicted", opacity=BAND))
         chart = alt.layer(*layers).properties(width=620, height=340)
         tables = {"measured": measured, "predicted": predicted}
         return Figure("predicted", "predicted spectra over the measured ones", chart, tables)
@@ -158,7 +163,7 @@ def estimates_figure(
     panels = _numbered([_panel_of_estimate(row) for row in shown])
     table = pd.concat(map(_density_rows, panels, [curve] * len(panels), density, shown))
     tables: dict[str, object] = {"posterior": table}
-    chart = _panels(_densities(model.series), "posterior", len(panels), shared=False)
+    chart = _panels(_densities(model.series), "posterior", len(panels), y="independent")
     if len(rows) > len(values):
         chart = chart.properties(title=f"first {len(values)} of {len(rows)} spectra")
     if len(rows) > 1:
@@ -200,27 +205,20 @@ def _density_rows(
 def _densities(series: Series) -> alt.LayerChart:
     """Density, set and modes of one panel."""
     unit = series.labels["concentration_unit"]
-    label = per("density", unit)
     density, mode = f"posterior density, shaded: {CREDIBLE:.0%} set", "mode (weight)"
     part = keyed({density: SECOND, mode: MODEL}, columns=2)
     x = concentration_x("concentration", labelled("concentration", unit), series.concentrations)
-    base = alt.Chart().encode(x, y_axis("density", label, zero=True))
-    area = base.mark_area(opacity=BAND).encode(alt.Detail("part", type="nominal"))
-    mark = base.mark_point(shape="triangle-down", filled=True, size=50, opacity=1)
-    words = [
-        base.mark_text(align=side, dx=dx, fontSize=10, color=INK)
-        .encode(alt.Text("label", type="nominal"))
-        .transform_filter(f"datum.kind == 'mode' && datum.side == '{side}'")
-        for side, dx in (("left", 7), ("right", -7))
-    ]
+    y = y_axis("density", per("density", unit), zero=True)
+    kind, text = alt.datum.kind, alt.Text("label", type="nominal")
+    away = alt.ExprRef("datum.side == 'right' ? -7 : 7")
+    words = {"align": alt.ExprRef("datum.side"), "dx": away, "fontSize": 10, "color": INK}
+    triangle = {"shape": "triangle-down", "filled": True, "size": 50, "opacity": 1}
+    parts = alt.Detail("part", type="nominal")
     return alt.layer(
-        part(density, area.transform_filter("datum.kind == 'set'")),
-        part(
-            density,
-            base.mark_line(strokeWidth=1).transform_filter("datum.kind == 'density'"),
-        ),
-        part(mode, mark.transform_filter("datum.kind == 'mode'")),
-        *words,
+        part(density, "area", x, y, parts, where=kind == "set", opacity=BAND),
+        part(density, "line", x, y, where=kind == "density", strokeWidth=1),
+        part(mode, "point", x, y, where=kind == "mode", **triangle),
+        marks("text", x, y, text, where=kind == "mode", **words),
     )
 
 

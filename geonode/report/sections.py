@@ -13,7 +13,6 @@ from geonode.report.figures import (
     metric_figure,
     paths_figure,
     posterior_figure,
-    rmse_figure,
     spectra_figure,
     training_figure,
 )
@@ -135,9 +134,6 @@ def _errors(report: Report) -> Section:
             "Where predictions are too high (red) and too low (blue), one row for every level "
             "left out. The colours saturate at the largest 1 % of errors.",
             error_figure(report),
-            "The error of every left-out level as one number: shorter is better. The first and "
-            "the last level are extrapolated, which is harder.",
-            rmse_figure(report),
         ],
     )
 
