@@ -143,7 +143,7 @@ def _around_zero(values: Float[np.ndarray, "..."], title: str) -> alt.Fill:
     """Colours of a map, centred at zero: too low is blue and too high is red."""
     limit = float(np.percentile(np.abs(values), CLIPPED)) or 1.0
     scale = alt.Scale(scheme="redblue", reverse=True, domain=[-limit, limit], clamp=True)
-    bar = alt.Legend(title=wrapped(title), gradientLength=220, titleOrient="left")
+    bar = alt.Legend(title=wrapped(title), gradientLength=220)
     return alt.Fill("value", type="quantitative").scale(scale).legend(bar)
 
 
@@ -157,7 +157,7 @@ def map_figures(report: Report) -> list[Figure]:
         concentration_y("low", label, report.series.concentrations),
         alt.Y2("high"),
     )
-    bar = alt.Legend(title="metric g", gradientLength=220, titleOrient="left")
+    bar = alt.Legend(title="metric g", gradientLength=220)
     logarithmic = alt.Scale(type="log", scheme="cividis")
     metric = alt.Fill("value", type="quantitative").scale(logarithmic).legend(bar)
     symbol = _around_zero(report.maps["christoffel"], "Christoffel symbol G")

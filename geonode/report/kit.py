@@ -112,8 +112,8 @@ class Figure:
 
     def _specification(self) -> dict[str, Any]:
         tables = {name: _rows(pd.DataFrame(table)) for name, table in self.tables.items()}
-        of_all = {"data": {"name": next(iter(tables))}, "config": CONFIG, "datasets": tables}
-        return self.chart.to_dict() | of_all
+        chart = self.chart.properties(data=alt.NamedData(next(iter(tables))))
+        return chart.to_dict() | {"config": CONFIG, "datasets": tables}
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ async function show(name) {
   const {view} = await vegaEmbed(figure.querySelector('.plot'), {...spec, datasets: {...spec.datasets, ...tables}},
     {mode: 'vega-lite', renderer: 'svg', ast: true, actions: false, bind: figure.querySelector('.controls')});
   views[name] = view;
+  await view.resize().runAsync();  // the rows of a legend follow from the width found
   for (const button of figure.querySelectorAll('[data-save]')) {
     button.addEventListener('click', () => saveFigure(name, Object.keys(spec.datasets), button.dataset.save));
   }
@@ -77,4 +78,5 @@ async function start() {
   element('undrawn').remove();
 }
 
+addEventListener('resize', () => Object.values(views).forEach(view => view.resize().runAsync()));
 start();
