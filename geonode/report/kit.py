@@ -118,13 +118,14 @@ class Figure:
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows of a table, with numbers of `DIGITS` digits and None for those that are not finite."""
-    columns = {}
-    for name, column in table.items():
-        values = column.tolist()
-        if pd.api.types.is_float_dtype(column):
-            values = [float(f"{one:.{DIGITS}g}") if math.isfinite(one) else None for one in values]
-        columns[name] = values
+    columns = {name: map(_plain, column.tolist()) for name, column in table.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
 
 
 @cache
