@@ -62,7 +62,7 @@ function csvOf(view, names) {
 // A text that begins like a formula gets an apostrophe, as OWASP advises.
 function csvText(rows) {
   return rows.map(row => row.map(value => {
-    if (typeof value === 'number') return String(Number(value.toPrecision(7)));
+    if (typeof value === 'number') return String(Number(value.toPrecision(12)));
     let text = String(value ?? '');
     if (/^[=+\-@\t\r]/.test(text) && isNaN(Number(text))) text = `'${text}`;
     return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
