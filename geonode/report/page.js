@@ -14,20 +14,25 @@ async function unpacked(text) {
 // Tables of the figures that follow a control, as functions by name.
 const live = {};
 
+// Lay out again: the rows of a legend follow from the width, the margin from the labels drawn.
+const fit = view => view.resize().runAsync();
+
 // Draw a figure, or give it the tables of now. Expressions are interpreted (`ast`), because the
 // policy of the page forbids to compile them.
 async function show(name) {
   const tables = live[name]?.() ?? {};
   if (views[name]) {
     for (const [key, rows] of Object.entries(tables)) views[name].data(key, rows);
-    return views[name].runAsync();
+    await views[name].runAsync();
+    return fit(views[name]);
   }
   const figure = document.querySelector(`figure[data-figure=${name}]`);
   const spec = JSON.parse(await unpacked(figure.querySelector('script').textContent));
   const {view} = await vegaEmbed(figure.querySelector('.plot'), {...spec, datasets: {...spec.datasets, ...tables}},
     {mode: 'vega-lite', renderer: 'svg', ast: true, actions: false, bind: figure.querySelector('.controls')});
   views[name] = view;
-  await view.resize().runAsync();  // the rows of a legend follow from the width found
+  figure.addEventListener('change', () => fit(view));
+  await fit(view);
   for (const button of figure.querySelectorAll('[data-save]')) {
     button.addEventListener('click', () => saveFigure(name, Object.keys(spec.datasets), button.dataset.save));
   }
@@ -78,5 +83,5 @@ async function start() {
   element('undrawn').remove();
 }
 
-addEventListener('resize', () => Object.values(views).forEach(view => view.resize().runAsync()));
+addEventListener('resize', () => Object.values(views).forEach(fit));
 start();

@@ -41,14 +41,16 @@ function look(page) {
       marks[kind] = svg.querySelectorAll(`.mark-${kind}.role-mark > *`).length;
     }
     const [drawn, inside] = [box(svg), box(figure.querySelector('.plot'))];
-    const words = [...svg.querySelectorAll('text')].filter(word => word.textContent && box(word).width
-      && getComputedStyle(word).opacity !== '0' && word.getAttribute('opacity') !== '0');
+    const words = [...svg.querySelectorAll('text')].filter(word => word.textContent
+      && box(word).width && word.getAttribute('opacity') !== '0');
     const titles = [...svg.querySelectorAll('.role-axis-title text')];
-    figures[figure.dataset.figure] = {marks, title: svg.querySelector('.role-title-text')?.textContent,
+    figures[figure.dataset.figure] = {marks,
+      title: svg.querySelector('.role-title-text')?.textContent,
       fits: drawn.right <= inside.right + 1 && drawn.width > inside.width / 2,
       broken: svg.outerHTML.includes('NaN'),
       cut: words.filter(word => box(word).left < drawn.left - 1 || box(word).right > drawn.right + 1
-        || box(word).top < drawn.top - 1 || box(word).bottom > drawn.bottom + 1).map(word => word.textContent),
+        || box(word).top < drawn.top - 1 || box(word).bottom > drawn.bottom + 1
+      ).map(word => word.textContent),
       over: titles.flatMap(title => words.filter(word => word !== title && !title.contains(word)
         && !word.contains(title) && touch(box(title), box(word)))).map(word => word.textContent),
     };

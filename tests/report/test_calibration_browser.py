@@ -44,7 +44,8 @@ async function save(page, view) {
   }
   const [csv, svg] = await Promise.all(saved.slice(0, 2).map(blob => blob.text()));
   const root = new DOMParser().parseFromString(svg, 'image/svg+xml').documentElement;
-  return {csv, svg: root.tagName, png: saved[2].type, size: saved[2].size, rows: await saved[3].text()};
+  return {csv, svg: root.tagName, png: saved[2].type, size: saved[2].size,
+    rows: await saved[3].text()};
 }
 function unreachable(page) {
   return [...page.querySelectorAll('button, input, select, a, .scroll')].filter(one => {
@@ -55,7 +56,9 @@ function unreachable(page) {
 function change(page, view, name, value) {
   const input = page.getElementById(name);
   input.value = value;
-  for (const kind of ['input', 'change']) input.dispatchEvent(new view.Event(kind, {bubbles: true}));
+  for (const kind of ['input', 'change']) {
+    input.dispatchEvent(new view.Event(kind, {bubbles: true}));
+  }
 }
 async function report(page, view) {
   await drawn(page);
