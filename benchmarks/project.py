@@ -50,7 +50,7 @@ _PROCESSES.set_forkserver_preload(
     [
         "benchmarks.project",
         "geonode.evaluation.estimation",
-        "geonode.report.pictures",
+        "geonode.report.figures",
         "geonode.geometry.stored",
         "geonode.learning.metric_learning",
         "geonode.report.sections",

@@ -11,7 +11,7 @@ from stages.paths import CHRISTOFFEL, GEODESICS, METRICS, PLOTS, SPECTRA
 def app(parameters: Parameters) -> str:
     """Write one self-contained page of figures and scores, and draw the left-out levels."""
     from geonode.report.data import Report
-    from geonode.report.pictures import folds_figure
+    from geonode.report.figures import folds_panels
     from geonode.report.sections import report_page
     from geonode.storage.document import write_text
     from geonode.storage.lineage import consistent_artifacts
@@ -24,7 +24,7 @@ def app(parameters: Parameters) -> str:
         text = report_page(found)
         write_text(path, text)
         report(1)
-        folds_figure(found).save_png(PLOTS / "folds.png")
+        folds_panels(found).save_png(PLOTS / "folds.png")
         report(1)
     return f"{len(text.encode()) / 1e6:.1f} MB -> {path}"
 

@@ -1,5 +1,7 @@
 """Figures of the page of a calibration; its script fills those that follow a control."""
 
+from typing import Any
+
 import altair as alt
 import numpy as np
 import pandas as pd
@@ -28,7 +30,7 @@ from geonode.spectra.series import labelled
 DRAWN = 500
 """Wavelengths at which spectra are drawn, at most."""
 
-DOTS = {"filled": True, "size": 60, "opacity": 1}
+DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1}
 DASHES = [6, 4]
 
 

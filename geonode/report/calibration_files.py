@@ -13,16 +13,18 @@ from openpyxl.utils import get_column_letter
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.errors import ParameterError
-from geonode.estimation.tables import Cell
+from geonode.estimation.tables import csv_text
 from geonode.report.calibration_page import GENERATOR, calibration_page
 from geonode.report.calibration_tables import tables
-from geonode.report.page import Table
+from geonode.report.page import Cell, Table
 from geonode.storage.atomic import replacing
 from geonode.terminal import printable
 
 PAGE, WORKBOOK = "index.html", "calibration.xlsx"
-TABLES = ("summary", "calibration", "validation", "unknowns")
-TABLES += ("limits", "peaks", "predicted", "next")
+TABLES = (
+    *("summary", "calibration", "validation", "unknowns"),
+    *("limits", "peaks", "predicted", "next"),
+)
 NAMES = {PAGE, WORKBOOK, *(f"{name}.csv" for name in TABLES)}
 """Everything that may be in such a folder."""
 
@@ -71,7 +73,9 @@ def write_calibration(file: CalibratedFile, folder: Path) -> None:
         temporary.mkdir()
         (temporary / WORKBOOK).write_bytes(workbook(found))
         for table in found:
-            (temporary / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
+            (temporary / f"{table.name}.csv").write_text(
+                csv_text(table.columns, table.rows), encoding="utf-8"
+            )
         (temporary / PAGE).write_text(calibration_page(file, found), encoding="utf-8")
 
 

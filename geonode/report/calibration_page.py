@@ -1,13 +1,12 @@
 """The page of a calibration."""
 
 from geonode.calibration.calibrated_file import CalibratedFile
-from geonode.calibration.verdict import spans_decades
-from geonode.estimation.tables import Cell
 from geonode.report.calibration_data import estimates_in_page, page_json
 from geonode.report.calibration_figures import drawn_places, figures
 from geonode.report.calibration_tables import ESTIMATED, coverage, said_limit
 from geonode.report.kit import Figure
-from geonode.report.page import Markup, Part, Section, Table, escaped, page, parts_html
+from geonode.report.page import Cell, Markup, Part, Section, Table, escaped, page, parts_html
+from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
 from geonode.wording import number
 
@@ -72,8 +71,8 @@ def _errors(file: CalibratedFile) -> Table:
     methods, rows = file.calibration.verdict.methods, []
     for method in methods:
         found = method.scores
-        median = (found.median_absolute_error, 100 * found.median_error_of_range)
-        errors = (*median, found.rmsep, 100 * found.rmsep_of_range)
+        shares = (100 * found.median_error_of_range, 100 * found.rmsep_of_range)
+        errors = (found.median_absolute_error, shares[0], found.rmsep, shares[1])
         row: list[Cell] = [method.name, *(number(error, 2) for error in errors)]
         rows.append(row)
     used = frozenset(i for i, one in enumerate(methods) if one.key == file.calibration.method)
@@ -117,8 +116,8 @@ def _sections(
 ) -> list[Section]:
     """All sections below the first screen."""
     note = Markup('<p class="note" id="curve-note" aria-live="polite"></p>')
-    left_out = [drawn["residuals"], tables["calibration"], tables["validation"]]
-    predicted = [_concentration(file), drawn["predicted"]]
+    left_out: list[Part] = [drawn["residuals"], tables["calibration"], tables["validation"]]
+    predicted: list[Part] = [_concentration(file), drawn["predicted"]]
     return [
         Section("spectra", "Spectra", [drawn["spectra"]]),
         Section("curve", "Calibration curve", [_wavelength(file), drawn["curve"], note]),
@@ -161,7 +160,7 @@ def _unknown(file: CalibratedFile, figure: Figure, tables: dict[str, Table]) -> 
     columns = ["spectrum", "method", *(labelled(name, file.unit) for name in ESTIMATED)]
     columns += [labelled(f"geonode {name}", file.unit) for name in ESTIMATED]
     columns += ["geonode set90", "p", "remark"]
-    dropped = [
+    dropped: list[Part] = [
         Table("dropped", "", columns, []),
         Markup(
             '<div class="controls"><button type="button" id="save-dropped">CSV</button>'

@@ -10,9 +10,8 @@ from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.limits import Limit
 from geonode.calibration.line import Line
-from geonode.estimation.tables import Cell
 from geonode.learning.blend import COVERAGE
-from geonode.report.page import Table
+from geonode.report.page import Cell, Table
 from geonode.spectra.inspection import noise_along_the_axis
 from geonode.spectra.series import Series, labelled
 from geonode.wording import quantity, share

@@ -23,6 +23,8 @@ from geonode.report.kit import (
     keyed,
     level_colours,
     marks,
+    numbered,
+    panels,
     per,
     sample,
     wrapped,
@@ -55,9 +57,7 @@ def spectra_figure(series: Series, drawn: Int[np.ndarray, "chosen"]) -> Figure:
     return Figure("spectra", "measured spectra of all levels", chart, {"spectra": rows}, 380)
 
 
-def spectrum_chart(
-    series: Series, name: str, *, measured: bool = True, **more: Any
-) -> alt.LayerChart:
+def spectrum_chart(series: Series, name: str, *, measured: bool = True, **more: Any) -> Any:
     """Predicted spectrum with its band, and the measured one.
 
     Args:
@@ -88,6 +88,22 @@ def folds_figure(report: Report) -> Figure:
     )
     what = "measured and predicted spectrum of the level that was left out"
     return Figure("folds", what, chart, {"folds": report.predictions}, 380)
+
+
+def folds_panels(report: Report) -> Figure:
+    """Every left-out spectrum and its prediction, one panel per level."""
+    names = numbered([_panel_of_fold(report, name) for name in report.names])
+    rows = report.predictions
+    rows["panel"] = rows.pop("level").map(dict(zip(report.names, names, strict=True)))
+    chart = spectrum_chart(report.series, f"predicted, {report.band}", columns=2)
+    chart = panels(chart, "folds", len(names))
+    return Figure("folds", "left-out spectra and their predictions", chart, {"folds": rows})
+
+
+def _panel_of_fold(report: Report, name: str) -> str:
+    r2 = report.scores["folds"][name]["r2"]
+    score = "R² undefined" if r2 is None else f"R² = {r2:.3f}".replace("-", "−")
+    return f"left out {name} {report.level_unit}|{score}"
 
 
 def _fold_note(report: Report, name: str) -> list[str]:
@@ -200,7 +216,7 @@ def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:
     label = labelled("concentration", report.level_unit)
     x = x_axis("t", "affine parameter t")
     y = concentration_y("concentration", label, report.series.concentrations)
-    dashes = {"strokeDash": [6, 4], "color": MUTED}
+    dashes: dict[str, Any] = {"strokeDash": [6, 4], "color": MUTED}
     first, last = (
         _level_choice(report, name, label, start)
         for name, label, start in (("first", "from", 0), ("last", "to", -1))

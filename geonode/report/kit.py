@@ -21,7 +21,7 @@ import pandas as pd
 import vl_convert
 from jaxtyping import Float, Int
 
-from geonode.calibration.verdict import spans_decades
+from geonode.spectra.chart import spans_decades
 from geonode.storage.atomic import replacing
 
 INK, MUTED, LINE = "#1b1f23", "#5a6570", "#dfe3e8"
@@ -81,7 +81,7 @@ class Figure:
     Attributes:
         name: name of its elements in a page, and of the files that it is saved as.
         description: description for screen readers.
-        chart: chart whose data are the tables.
+        chart: chart of Altair whose data are the tables.
         tables: data of the chart, as tables or as columns by name, the first for layers that name
             none; a script of the page may replace them. Names of columns are plain words, because
             Vega reads others as paths.
@@ -90,7 +90,7 @@ class Figure:
 
     name: str
     description: str
-    chart: alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart
+    chart: Any
     tables: dict[str, Any]
     height: int = 360
 
@@ -203,7 +203,7 @@ def legend(names: Sequence[str], title: str | None = None, **more: Any) -> alt.L
 
 
 def marks(
-    kind: str, *channels: Any, table: str | None = None, where: Any = None, **style: Any
+    kind: Any, *channels: Any, table: str | None = None, where: Any = None, **style: Any
 ) -> alt.Chart:
     """One layer of a chart.
 
@@ -279,3 +279,26 @@ def choice(name: str, label: str, options: dict[str, str], start: str) -> alt.Pa
 def zoom() -> alt.Parameter:
     """Zoom with Alt and the wheel, move by dragging, return by a double click."""
     return alt.selection_interval(bind="scales", zoom="wheel![event.altKey]")
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Names of panels that differ and are in order; `panels` hides the number."""
+    return [f"{place:03d} {name}" for place, name in enumerate(names)]
+
+
+def panels(chart: Any, table: str, count: int, **more: Any) -> alt.FacetChart:
+    """A chart for every panel of a table, in rows; `|` in the name of a panel begins a line.
+
+    Args:
+        chart: chart of one panel.
+        table: name of the table, whose column panel tells the panel of a row.
+        count: number of panels.
+        more: scales that are not shared.
+    """
+    columns = math.ceil(math.sqrt(count))
+    width, height = (230, 150) if columns <= 3 else (150, 105)
+    header = alt.Header(labelExpr="split(slice(datum.label, 4), '|')", labelPadding=4)
+    facet = alt.Facet("panel", type="nominal", title=None, header=header)
+    chart = chart.properties(width=width, height=height)
+    every = chart.facet(facet, columns=columns, data=alt.NamedData(table))
+    return every.resolve_axis(x="independent").resolve_scale(**more)

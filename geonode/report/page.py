@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from geonode.estimation.tables import Cell, csv_text
 from geonode.report.kit import Figure, library, packed
 from geonode.wording import quantity
+
+Cell = str | float | bool | None
+"""Cell of a table; None: there is no value."""
 
 LONG = 30
 """Letters of a text that is aligned to the left in a table, and may be broken into lines."""
@@ -35,10 +37,6 @@ class Table:
     columns: Sequence[str]
     rows: list[list[Cell]]
     marked: frozenset[int] = frozenset()
-
-    def csv(self) -> str:
-        """Text of a file of comma-separated values."""
-        return csv_text(self.columns, self.rows)
 
 
 @dataclass(frozen=True)

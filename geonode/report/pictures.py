@@ -1,8 +1,5 @@
 """Figures that commands and the pipeline write as PNG."""
 
-import math
-from collections.abc import Sequence
-
 import altair as alt
 import numpy as np
 import pandas as pd
@@ -15,7 +12,6 @@ from geonode.estimation.posterior import posterior
 from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import EstimateRow
 from geonode.learning.blend import COVERAGE
-from geonode.report.data import Report
 from geonode.report.figures import spectrum_chart
 from geonode.report.kit import (
     BAND,
@@ -45,45 +41,6 @@ BANDS = 4
 
 LONGEST_NAME = 20
 _RIGHT = 0.5  # share of a panel beyond which the text of a mode is on its left
-
-
-def folds_figure(report: Report) -> Figure:
-    """Every left-out spectrum and its prediction, one panel per level."""
-    panels = _numbered([_panel_of_fold(report, name) for name in report.names])
-    rows = report.predictions
-    rows["panel"] = rows.pop("level").map(dict(zip(report.names, panels, strict=True)))
-    chart = spectrum_chart(report.series, f"predicted, {report.band}", columns=2)
-    chart = _panels(chart, "folds", len(panels))
-    return Figure("folds", "left-out spectra and their predictions", chart, {"folds": rows})
-
-
-def _panel_of_fold(report: Report, name: str) -> str:
-    r2 = report.scores["folds"][name]["r2"]
-    score = "R² undefined" if r2 is None else f"R² = {r2:.3f}".replace("-", "−")
-    return f"left out {name} {report.level_unit}|{score}"
-
-
-def _numbered(panels: Sequence[str]) -> list[str]:
-    """Names of panels that are in order and differ; `_panels` hides the number."""
-    return [f"{place:03d} {name}" for place, name in enumerate(panels)]
-
-
-def _panels(chart: alt.LayerChart, table: str, count: int, **more: str) -> alt.FacetChart:
-    """A chart for every panel of a table, in rows; `|` in the name of a panel begins a line.
-
-    Args:
-        chart: chart of one panel.
-        table: name of the table, whose column panel tells the panel of a row.
-        count: number of panels.
-        more: scales that are not shared.
-    """
-    columns = math.ceil(math.sqrt(count))
-    width, height = (230, 150) if columns <= 3 else (150, 105)
-    header = alt.Header(labelExpr="split(slice(datum.label, 4), '|')", labelPadding=4)
-    facet = alt.Facet("panel", type="nominal", title=None, header=header)
-    chart = chart.properties(width=width, height=height)
-    panels = chart.facet(facet, columns=columns, data=alt.NamedData(table))
-    return panels.resolve_axis(x="independent").resolve_scale(**more)
 
 
 class PredictedSpectra:
@@ -160,10 +117,10 @@ def estimates_figure(
     values = prepared(model.series, spectra.axis, spectra.values[:MOST_SPECTRA])
     density = posterior(curve, values) / np.diff(curve.edges)
     shown = rows[: len(values)]
-    panels = _numbered([_panel_of_estimate(row) for row in shown])
+    panels = numbered([_panel_of_estimate(row) for row in shown])
     table = pd.concat(map(_density_rows, panels, [curve] * len(panels), density, shown))
     tables: dict[str, object] = {"posterior": table}
-    chart = _panels(_densities(model.series), "posterior", len(panels), y="independent")
+    chart = panels(_densities(model.series), "posterior", len(panels), y="independent")
     if len(rows) > len(values):
         chart = chart.properties(title=f"first {len(values)} of {len(rows)} spectra")
     if len(rows) > 1:
@@ -202,7 +159,7 @@ def _density_rows(
     return pd.concat(parts).assign(panel=panel)
 
 
-def _densities(series: Series) -> alt.LayerChart:
+def _densities(series: Series) -> Any:
     """Density, set and modes of one panel."""
     unit = series.labels["concentration_unit"]
     density, mode = f"posterior density, shaded: {CREDIBLE:.0%} set", "mode (weight)"
@@ -211,20 +168,25 @@ def _densities(series: Series) -> alt.LayerChart:
     y = y_axis("density", per("density", unit), zero=True)
     kind, text = alt.datum.kind, alt.Text("label", type="nominal")
     away = alt.ExprRef("datum.side == 'right' ? -7 : 7")
-    words = {"align": alt.ExprRef("datum.side"), "dx": away, "fontSize": 10, "color": INK}
-    triangle = {"shape": "triangle-down", "filled": True, "size": 50, "opacity": 1}
+    words: dict[str, Any] = {
+        "align": alt.ExprRef("datum.side"),
+        "dx": away,
+        "fontSize": 10,
+        "color": INK,
+    }
+    triangle: dict[str, Any] = {"shape": "triangle-down", "filled": True, "size": 50, "opacity": 1}
     parts = alt.Detail("part", type="nominal")
     return alt.layer(
         part(density, "area", x, y, parts, where=kind == "set", opacity=BAND),
         part(density, "line", x, y, where=kind == "density", strokeWidth=1),
         part(mode, "point", x, y, where=kind == "mode", **triangle),
-        marks("text", x, y, text, where=kind == "mode", **words),
+        marks("text", x, y, text, where=kind == "mode", fontSize=10, color=INK, **beside),
     )
 
 
 def _fit(
     model: SpectralModel, mode: float, measured: np.ndarray, *, offset: bool, scale: bool
-) -> tuple[alt.LayerChart, dict[str, np.ndarray]]:
+) -> tuple[Any, dict[str, np.ndarray]]:
     """A measured spectrum over the one predicted at its mode."""
     series, block = model.series, PredictedBlock.of(model, np.array([mode]))
     factor, constant = _fitted(block.signal[0], measured, offset=offset, scale=scale)

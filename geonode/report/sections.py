@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from geonode.estimation.tables import Cell
 from geonode.report.data import Report
 from geonode.report.figures import (
     error_figure,
@@ -16,7 +15,7 @@ from geonode.report.figures import (
     spectra_figure,
     training_figure,
 )
-from geonode.report.page import Part, Section, Table, Verdict, escaped, page, parts_html
+from geonode.report.page import Cell, Part, Section, Table, Verdict, escaped, page, parts_html
 from geonode.report.unmeasured import unmeasured
 from geonode.report.verdicts import verdicts
 from geonode.spectra.chart import Chart

@@ -9,7 +9,8 @@ from geonode.estimation.model import SpectralModel
 from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import estimated
 from geonode.posterior.prior import packaged_prior
-from geonode.report.pictures import PredictedSpectra, estimates_figure, folds_figure
+from geonode.report.figures import folds_panels
+from geonode.report.pictures import PredictedSpectra, estimates_figure
 from geonode.spectra.reading import Spectra
 from tests.estimation.trained import AXIS, LEVELS, spectra_at
 
@@ -35,7 +36,7 @@ def table(figure, name):
 def test_every_left_out_level_has_a_panel(run, tmp_path):
     folds = dict(zip(["0", "10", "20", "40"], [0.953, -34.13, None, 1.0], strict=True))
     run.change("validate", folds={name: {"r2": r2} for name, r2 in folds.items()})
-    figure = folds_figure(run.report())
+    figure = folds_panels(run.report())
     rows = table(figure, "folds")
     assert [name[4:].split("|") for name in rows["panel"].unique()] == [
         ["left out 0 ppb", "R² = 0.953"],
