@@ -168,12 +168,7 @@ def _densities(series: Series) -> Any:
     y = y_axis("density", per("density", unit), zero=True)
     kind, text = alt.datum.kind, alt.Text("label", type="nominal")
     away = alt.ExprRef("datum.side == 'right' ? -7 : 7")
-    words: dict[str, Any] = {
-        "align": alt.ExprRef("datum.side"),
-        "dx": away,
-        "fontSize": 10,
-        "color": INK,
-    }
+    beside: dict[str, Any] = {"align": alt.ExprRef("datum.side"), "dx": away}
     triangle: dict[str, Any] = {"shape": "triangle-down", "filled": True, "size": 50, "opacity": 1}
     parts = alt.Detail("part", type="nominal")
     return alt.layer(
