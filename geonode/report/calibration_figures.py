@@ -84,7 +84,7 @@ def _true(file: CalibratedFile) -> Figure:
         where = alt.datum.method == key
         bars = {"table": "intervals", "where": where, **bar}
         points = {"table": "estimates", "where": where, "tooltip": True, **dot}
-        layers.append(part(name, "rule", x, low, alt.Y2("high"), **bars))
+        layers.insert(1, part(name, "rule", x, low, alt.Y2("high"), **bars))  # below all points
         layers.append(part(name, "point", x, estimated, **points))
     tables = {
         "estimates": pd.DataFrame(estimates, columns=["method", "level", "estimated"]),

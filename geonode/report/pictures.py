@@ -1,4 +1,6 @@
-"""Figures that commands and the pipeline write as PNG."""
+"""Figures that the commands `predict` and `estimate` write as PNG."""
+
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -24,6 +26,8 @@ from geonode.report.kit import (
     keyed,
     level_colours,
     marks,
+    numbered,
+    panels,
     per,
     sample,
     x_axis,
@@ -117,10 +121,10 @@ def estimates_figure(
     values = prepared(model.series, spectra.axis, spectra.values[:MOST_SPECTRA])
     density = posterior(curve, values) / np.diff(curve.edges)
     shown = rows[: len(values)]
-    panels = numbered([_panel_of_estimate(row) for row in shown])
-    table = pd.concat(map(_density_rows, panels, [curve] * len(panels), density, shown))
+    names = numbered([_panel_of_estimate(row) for row in shown])
+    table = pd.concat(map(_density_rows, names, [curve] * len(names), density, shown))
     tables: dict[str, object] = {"posterior": table}
-    chart = panels(_densities(model.series), "posterior", len(panels), y="independent")
+    chart = panels(_densities(model.series), "posterior", len(names), y="independent")
     if len(rows) > len(values):
         chart = chart.properties(title=f"first {len(values)} of {len(rows)} spectra")
     if len(rows) > 1:
