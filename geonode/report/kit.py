@@ -60,14 +60,8 @@ CONFIG: dict[str, Any] = {
     "axisY": {"tickCount": {"expr": "max(3, floor(height / 45))"}},
     "header": {"labelColor": INK, "labelFontSize": 12, "titleColor": INK},
     "title": {
-        **{
-            "anchor": "start",
-            "frame": "group",
-            "fontWeight": "normal",
-            "fontSize": 12.5,
-            "color": INK,
-        },
-        **{"limit": 0, "offset": 10},
+        **{"anchor": "start", "frame": "group", "fontWeight": "normal", "fontSize": 12.5},
+        **{"color": INK, "limit": 0, "offset": 10},
     },
     "line": {"strokeWidth": 1.6, "clip": True},
     "area": {"clip": True},
