@@ -3,11 +3,13 @@
 # make test-all: run every test, as CI does
 # make coverage: run every test and print which lines of geonode/ and stages/ none of them runs
 # make ablation: what every part of the learning buys, on the series in data/series (hours on a CPU)
-# make benchmark: seconds and memory of the pipeline against the sequential way (metrics/benchmark.json)
+# make benchmark: the pipeline against the sequential way of the publication (metrics/sequential.json)
 # make prior: learn the weights of the default predictor again, from simulated series (hours on a CPU,
 #             five minutes on a GPU and half an hour of calibration); look at make ablation before it is kept
 # make chaos: kill, fill and collide: what is lost (docs/reliability.md)
-# make scale: how time and memory grow with the number of geodesics (two minutes)
+# make mutants: small faults in every room, and the share that the tests notice (eight minutes on two cores)
+# make docs:  the documentation as a site in site/, without network; a warning is an error
+# make hooks: check every commit as `make lint` does, but for house rules (pre-commit)
 # make lint:  formatter, linter, type checker, layers (import-linter), house rules (docstrings, shapes)
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -15,7 +17,8 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: repro test test-all coverage ablation benchmark prior scale chaos lint clean
+.PHONY: repro test test-all coverage ablation benchmark prior chaos mutants \
+	docs hooks lint clean
 
 repro: .venv/installed
 	dvc repro
@@ -40,8 +43,7 @@ ablation: repro
 	python -m stages.ablation
 
 benchmark: repro
-	python -m stages.benchmark
-	dvc commit --force benchmark
+	python -m stages.benchmark --sequential-wavelengths 3
 
 prior: .venv/installed
 	python -m stages.prior
@@ -49,8 +51,14 @@ prior: .venv/installed
 chaos: .venv/installed-test
 	python -m benchmarks.chaos
 
-scale: .venv/installed-test
-	python -m benchmarks.scaling
+mutants: .venv/installed-dev
+	python -m benchmarks.mutants
+
+docs: .venv/installed-docs
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+
+hooks: .venv/installed-dev
+	pre-commit install
 
 lint: .venv/installed-test
 	ruff check .
@@ -69,4 +77,12 @@ clean:
 
 .venv/installed-test: .venv/installed
 	$(INSTALL) -e ".[test]"
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	$(INSTALL) -e ".[dev]"
+	touch $@
+
+.venv/installed-docs: .venv/installed
+	$(INSTALL) -e ".[docs]"
 	touch $@

@@ -1,44 +1,17 @@
-"""Error and cost of every way to a symbol, a grid, a lookup and a geodesic, on learned metrics.
+"""Slow and readable ways to a Christoffel symbol, and tables for the terminal."""
 
-    python -m benchmarks.geometry
-
-after `dvc repro` prints the tables of docs/geometry.md. Errors are against the network in float64;
-times are medians on one thread.
-"""
-
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import torch
-import typer
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from benchmarks.performance.timing import time_calls
-from geonode.compute.device import one_thread
-from geonode.config import Parameters
-from geonode.geometry.field import NetworkField
-from geonode.geometry.grid import Grid, uniform_nodes
-from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import FLOOR, Metric
-from geonode.geometry.problem import BoundaryValueProblem
-from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.solvers.methods import METHODS, rows_of
-from geonode.geometry.sources import GridSource, grid_source
-from geonode.geometry.verification import initial_velocity
-from geonode.parameters_file import read_parameters
-from geonode.spectra.series import Series, read_series
-from stages.paths import METRIC, PARAMETERS, SPECTRA
 
-CPU = torch.device("cpu")
 NODES = 2000
-REPEATS, POINTS = 5, 2000  # timed calls, and random positions
-SCIPY_ROWS = 6  # geodesics of a fold at one wavelength: it solves them one by one
-FORMATS = {"float64": torch.float64, "float32": torch.float32}
 Rows = Float[Tensor, "model row"]
 Table = list[dict[str, Any]]
 
@@ -73,158 +46,6 @@ def finite_difference(metric: Metric, positions: Rows, wavelengths: Rows) -> Row
     return (high - low) / (above - below)
 
 
-SYMBOLS: dict[str, Callable[[Metric, Rows, Rows], Rows]] = {
-    "analytic": lambda metric, x, w: metric.at_points(x, w)[1],
-    "autodiff": autodiff,
-    "finite_difference": finite_difference,
-}
-
-
-@dataclass(frozen=True)
-class Bench:
-    """Learned metrics of a series, by the blocks `christoffel` and `geodesics` of parameters."""
-
-    parameters: Parameters
-    learned: LearnedMetrics
-    series: Series
-
-    @cached_property
-    def metric(self) -> Metric:
-        """All metrics in float64."""
-        return self.learned.metric(CPU)
-
-    @cached_property
-    def wavelengths(self) -> Float[Tensor, "wavelength"]:
-        """Charted wavelengths of the series."""
-        return torch.from_numpy(self.series.wavelengths)
-
-    @cached_property
-    def source(self) -> GridSource:
-        """Source of grids by the method of the parameters."""
-        return grid_source(self.parameters.christoffel, self.metric, self.wavelengths)
-
-    def random(self, *shape: int) -> Float[Tensor, "..."]:
-        """Chart positions, always the same."""
-        generator = torch.Generator().manual_seed(0)
-        return 2 * torch.rand(*shape, generator=generator, dtype=torch.float64) - 1
-
-    def seconds(self, call: Callable[[], object]) -> float:
-        """Median time of a call."""
-        return time_calls(call, REPEATS, lambda: None).median
-
-    def symbols(self) -> Table:
-        """Three ways to the Christoffel symbol, in both formats, against autodiff in float64."""
-        x, w = self.random(2, self.metric.network.models, POINTS)
-        table = []
-        for name, dtype in FORMATS.items():
-            rows = x.to(dtype), w.to(dtype)
-            network = Metric(self.metric.network.to(CPU, dtype))
-            # rounding the points is no error of the method
-            exact = autodiff(self.metric, *(part.double() for part in rows))
-            for way, method in SYMBOLS.items():
-                error = largest(method(network, *rows) - exact) / largest(exact)
-                seconds = self.seconds(partial(method, network, *rows))
-                point = 1e6 * seconds / x.numel()
-                table.append(
-                    {"method": way, "format": name, "relative error": error, "us a point": point}
-                )
-        return table
-
-    def grids(self) -> Table:
-        """Both sources of grids of the first member, and how far they are apart."""
-        nodes, folds = uniform_nodes(NODES, CPU, torch.float64), len(self.learned.charts)
-        metric = Metric(self.metric.network[:folds])
-        made: list[list[Grid]] = []
-        table = []
-        for name in ("direct", "chebyshev"):
-            block = self.parameters.christoffel.model_copy(update={"method": name})
-            start = time.perf_counter()
-            source = grid_source(block, metric, self.wavelengths)
-            made.append([source.grid(model, nodes) for model in range(folds)])
-            seconds = (time.perf_counter() - start) / folds
-            pairs = list(zip(made[0], made[-1], strict=True))
-            table.append(
-                {
-                    "method": name,
-                    "network calls": source.calls,
-                    "ln sqrt(g), from direct": max(
-                        largest(a.log_sqrt - b.log_sqrt) for a, b in pairs
-                    ),
-                    "symbol, from direct": max(largest(a.symbol - b.symbol) for a, b in pairs),
-                    "seconds a model": seconds,
-                }
-            )
-        return table
-
-    def lookups(self) -> Table:
-        """Lookups in the grid of one model, in both formats."""
-        x = self.random(POINTS).sort().values
-        grid = self.source.grid(0, uniform_nodes(NODES, CPU, torch.float64))
-        table = []
-        for name, dtype in FORMATS.items():
-            part = grid.to(torch.empty(0, dtype=dtype))
-            at = x.to(dtype).expand(len(self.wavelengths), -1)
-            exact = self.source.grid(0, at[0].double())
-            log_sqrt, symbol = part.lookup(at)
-            table.append(
-                {
-                    "format": name,
-                    "ln sqrt(g)": largest(log_sqrt.T - exact.log_sqrt),
-                    "symbol": largest(symbol.T - exact.symbol),
-                    "ns a lookup": 1e9 * self.seconds(partial(part.lookup, at)) / at.numel(),
-                }
-            )
-        return table
-
-    def methods(self) -> Table:
-        """Every way to solve the boundary value problem, on all folds of the first member.
-
-        Judged by the network: v0 against quadrature of its sqrt(g).
-        """
-        stations = torch.from_numpy(self.learned.positions(self.series.concentrations))
-        nodes = uniform_nodes(NODES, CPU, torch.float64)
-        cases = [
-            (self.metric[fold], self.source.grid(fold, nodes), BoundaryValueProblem.all_pairs(x))
-            for fold, x in enumerate(stations)
-        ]
-        return [self.method(name, cases) for name in METHODS]
-
-    def method(
-        self, name: str, cases: Iterable[tuple[Metric, Grid, BoundaryValueProblem]]
-    ) -> dict[str, Any]:
-        """One way to solve the boundary value problem; scipy is given some rows only."""
-        errors, rows, iterations, evaluations, missed, seconds = [], 0, 0, 0, 0, 0.0
-        for metric, whole, all_pairs in cases:
-            problem, grid, w = all_pairs, whole, self.wavelengths
-            if name == "scipy":
-                some = slice(0, SCIPY_ROWS)
-                pairs = (all_pairs.source[some], all_pairs.target[some])
-                problem = BoundaryValueProblem(all_pairs.stations, *pairs)
-                column = torch.tensor([len(w) // 3])
-                grid, w = whole.at_wavelengths(column), w[column]
-            begin = time.perf_counter()
-            solution = METHODS[name](ClosedForm(grid), problem, self.parameters.geodesics)
-            seconds += time.perf_counter() - begin
-            _, start, end = rows_of(ClosedForm(grid), problem)
-            exact = initial_velocity(
-                NetworkField(metric, w.repeat(len(problem.source))), start, end
-            )
-            errors.append(largest(solution.v0.flatten() - exact))
-            rows += solution.v0.numel()
-            iterations += int(solution.iterations.sum())
-            evaluations += int(solution.evaluations.sum())
-            missed += int((~solution.converged).sum())
-        return {
-            "method": name,
-            "rows": rows,
-            "unconverged": missed,
-            "v0": max(errors),
-            "iterations": iterations / rows,
-            "evaluations": evaluations / rows,
-            "us a row": 1e6 * seconds / rows,
-        }
-
-
 def largest(errors: Float[Tensor, "..."]) -> float:
     """Largest magnitude."""
     return float(errors.abs().max())
@@ -244,20 +65,3 @@ def markdown(table: Table) -> str:
         *([cell(value) for value in row.values()] for row in table),
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def main() -> None:
-    """Print the tables of docs/geometry.md."""
-    bench = Bench(read_parameters(PARAMETERS), LearnedMetrics.read(METRIC), read_series(SPECTRA))
-    with one_thread(), torch.no_grad():
-        for title, make in (
-            ("Christoffel symbols", bench.symbols),
-            ("Grids", bench.grids),
-            ("Lookups", bench.lookups),
-            ("Boundary value problem", bench.methods),
-        ):
-            typer.echo(f"\n{title}\n\n{markdown(make())}")
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -20,7 +20,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import torch
 import typer
 from jaxtyping import Float
@@ -59,7 +58,6 @@ LEVELS = 6
 TOLERANCES = tuple(10.0**-digits for digits in range(3, 11))
 GAUSS_NODES = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # in every gap between levels
 SCIPY_SHARE = 307  # it solves one row in so many, as it takes milliseconds for each
-RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,6 @@ class Entry:
         share: one row in so many is solved, and seconds are multiplied by it.
         setting: that suffices; None if there is none.
         error: reached with it.
-        warm_up: seconds of the first call at all, which imports and compiles.
         seconds: of every counted call.
     """
 
@@ -135,23 +132,20 @@ class Entry:
     share: int = 1
     setting: float | None = None
     error: float | None = None
-    warm_up: float | None = None
     seconds: tuple[float, ...] = ()
 
     def chosen(self, case: Case, error: float) -> "Entry":
         """The entry at its loosest setting that reaches the error, or why there is none."""
-        warm_up, least = None, float("inf")
+        least = float("inf")
         for setting in self.ladder:
-            begin = time.perf_counter()
             try:
                 answer = self.solve(setting)
             except (AssertionError, MemoryError, RuntimeError) as failure:  # of a package of others
                 reason = (str(failure).splitlines() or [type(failure).__name__])[0]
                 return replace(self, note=f"failed: {reason}")
-            warm_up = warm_up or time.perf_counter() - begin
             reached = case.error(answer, self.share)
             if reached <= error:
-                return replace(self, setting=setting, error=reached, warm_up=warm_up)
+                return replace(self, setting=setting, error=reached)
             least = min(least, reached)
         failed = f"no setting suffices: best error {least:.1e}"
         return replace(self, note=failed) if self.ladder else self
@@ -241,24 +235,11 @@ def take_turns(case: Case, entries: list[Entry], error: float, repeats: int) -> 
     return ready
 
 
-def ratio(
-    seconds: tuple[float, ...], reference: tuple[float, ...]
-) -> tuple[float, tuple[float, float]]:
-    """Ratio of the medians of calls that took turns, and its 95% bootstrap interval.
-
-    Turns are resampled, not calls, for a slow moment of the machine falls on both. Source: B. Efron
-    and R. J. Tibshirani, An Introduction to the Bootstrap, 1993, section 13.3.
-    """
-    pairs = np.array([seconds, reference])
-    turns = np.random.default_rng(0).integers(len(seconds), size=(RESAMPLES, len(seconds)))
-    medians = np.median(pairs[:, turns], axis=2)
-    low, high = np.quantile(medians[0] / medians[1], [0.025, 0.975])
-    middle = np.median(pairs, axis=1)
-    return float(middle[0] / middle[1]), (float(low), float(high))
-
-
 def results(ready: list[Entry]) -> Table:
-    """Results for the table: one line a solver, empty where it was not run."""
+    """Results for the table: one line a solver, empty where it was not run.
+
+    Ratios are of medians, to the first solver on the same geometry.
+    """
     reference = {one.geometry: one.seconds for one in reversed(ready)}
     table = []
     for one in ready:
@@ -266,17 +247,15 @@ def results(ready: list[Entry]) -> Table:
         if one.seconds:
             middle, low, high = Quartiles.of(list(one.seconds))
             seconds = f"{middle:.3g} ({low:.3g} to {high:.3g})"
-            share, (least, most) = ratio(one.seconds, reference[one.geometry])
-            times = f"{share:.3g} ({least:.3g} to {most:.3g})"
+            times = f"{middle / Quartiles.of(list(reference[one.geometry])).median:.3g}"
         table.append(
             {
                 "solver": one.solver,
                 "geometry": one.geometry,
                 "setting": "" if one.setting is None else f"{one.setting:g}",
                 "error": "" if one.error is None else one.error,
-                "warm-up s": "" if one.warm_up is None else one.warm_up,
                 "s (quartiles)": seconds,
-                "ratio (95%)": times,
+                "ratio": times,
                 "note": one.note,
             }
         )

@@ -311,10 +311,11 @@ class ValidateParameters(Block):
 class BenchmarkParameters(Block):
     """Timing."""
 
-    sequential_wavelengths: PositiveInt = Field(
-        default=3, description="wavelengths at which the sequential method runs one fold"
+    sequential_wavelengths: NonNegativeInt = Field(
+        default=0,
+        description="wavelengths at which the sequential method runs one fold; 0: no comparison",
     )
-    repeats: PositiveInt = Field(default=5, description="repetitions of every short timing")
+    repeats: PositiveInt = Field(default=3, description="repetitions of every short timing")
 
 
 class AblationParameters(Block):

@@ -1,16 +1,18 @@
-"""Compare the time of the pipeline on this device with the sequential method."""
+"""Seconds, memory and rates of this device; by an option, the comparison with the sequential way.
+
+`dvc repro` measures what takes seconds and writes metrics/benchmark.json. `make benchmark` also
+solves geodesics one at a time, as the publication does, and writes metrics/sequential.json.
+"""
 
 from typing import TYPE_CHECKING, Any
 
 from geonode.config import Parameters
 from geonode.errors import ArtifactError
 from stages.command import progress, stage
-from stages.paths import DEVICE, GEODESICS, METRIC, METRICS, PIPELINE, RECORDS, SPECTRA
+from stages.paths import DEVICE, METRIC, METRICS, PIPELINE, RECORDS, SPECTRA
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from benchmarks.performance.timing import Quartiles
+    from geonode.compute.device import Device
     from geonode.geometry.learned import LearnedMetrics
     from geonode.spectra.series import Series
     from geonode.storage.record import Record
@@ -18,24 +20,37 @@ if TYPE_CHECKING:
 
 @stage("benchmark", also=("memory_mb",))
 def app(parameters: Parameters) -> str:
-    """Compare the stages, and the work of the publication, with the sequential method."""
-    from benchmarks.performance.benchmark import Kernels
-    from benchmarks.performance.parity import MiddleFold
+    """Measure seconds, memory and rates, or compare with the sequential method."""
     from geonode.compute.device import Device
-    from geonode.storage.document import read_document, write_metrics
+    from geonode.geometry.learned import LearnedMetrics
+    from geonode.spectra.series import read_series
+    from geonode.storage.document import read_document
+    from geonode.storage.lineage import consistent_artifacts
+    from geonode.storage.record import Record
 
     device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
-    series, learned, features = _inputs()
-    records = stage_records(parameters)
-    fold = MiddleFold(learned, series, features, device, parameters)
-    with progress("timing the sequential method", len(fold.geodesics)) as report:
-        walked, call = fold.walk(report)
-    with progress("timing grid, geodesics and training", 4) as report:
-        measured = Kernels(learned, series, device, parameters).measure(features, report)
-    sequential = _sequential(call, len(fold.geodesics))
-    extrapolated = sequential["seconds_extrapolated"]
+    with consistent_artifacts(SPECTRA, METRIC):
+        series, learned = read_series(SPECTRA), LearnedMetrics.read(METRIC)
+    learned.require_levels(METRIC, len(series.concentrations))
+    records = {name: Record.read(RECORDS / f"{name}.json") for name in PIPELINE}
+    compare = parameters.benchmark.sequential_wavelengths > 0
+    return (_sequential if compare else _quick)(parameters, device, series, learned, records)
+
+
+def _quick(
+    parameters: Parameters,
+    device: "Device",
+    series: "Series",
+    learned: "LearnedMetrics",
+    records: dict[str, "Record"],
+) -> str:
+    """Measure what takes seconds."""
+    from benchmarks.performance.benchmark import Kernels
+    from geonode.storage.document import write_metrics
+
+    measured = Kernels(learned, series, device, parameters).measure()
     seconds = sum(record.seconds for record in records.values())
-    work = measured.pop("published_work")
+    peaks = [record.peak_mb for record in records.values() if record.peak_mb is not None]
     measures = ("seconds", "peak_mb", "device_peak_mb")
     write_metrics(
         METRICS / "benchmark.json",
@@ -43,76 +58,89 @@ def app(parameters: Parameters) -> str:
             "device": device.kind,
             "name": device.name,
             "precision": device.describe()["training"],
-            "pipeline": {
-                "seconds": seconds,
-                "speedup": extrapolated / seconds,
-                "speedup_q25": call.q25 * sequential["metric_calls"] / seconds,
-                "speedup_q75": call.q75 * sequential["metric_calls"] / seconds,
-            },
+            "seconds": seconds,
+            "peak_mb": max(peaks, default=None),
             "stages": {
                 name: {measure: getattr(record, measure) for measure in measures}
                 for name, record in records.items()
             },
-            "sequential": sequential,
-            "parity": fold.parity(walked)._asdict(),
             **measured,
-            "published_work": {**work, "speedup": extrapolated / work["seconds"]},
         },
     )
     return (
-        f"pipeline {seconds:.1f} s, sequential method {sequential['days_extrapolated']:.1f} days "
+        f"pipeline {seconds:.1f} s, {measured['geodesics']['per_second']:.3g} geodesics and "
+        f"{measured['training']['trained_per_second']:.3g} trained samples a second"
+    )
+
+
+def _sequential(
+    parameters: Parameters,
+    device: "Device",
+    series: "Series",
+    learned: "LearnedMetrics",
+    records: dict[str, "Record"],
+) -> str:
+    """Compare the pipeline, and the work of the publication, with the sequential method.
+
+    Raises:
+        ArtifactError: as `require_whole`.
+    """
+    from benchmarks.performance.benchmark import Kernels
+    from benchmarks.performance.parity import MiddleFold
+    from benchmarks.sequential import published_calls
+    from geonode.storage.document import write_metrics
+
+    require_whole(records, parameters)
+    fold = MiddleFold.of(learned, series, device, parameters)
+    with progress("timing the sequential method", len(fold.geodesics)) as report:
+        walked, call = fold.walk(report)
+    with progress("timing the work of the publication", 1) as report:
+        work = Kernels(learned, series, device, parameters).published_work()
+        report(1)
+    calls, seconds = published_calls(), sum(record.seconds for record in records.values())
+    extrapolated = call.median * calls
+    found: dict[str, Any] = {
+        "device": device.kind,
+        "name": device.name,
+        "pipeline": {
+            "seconds": seconds,
+            "speedup": extrapolated / seconds,
+            "speedup_q25": call.q25 * calls / seconds,
+            "speedup_q75": call.q75 * calls / seconds,
+        },
+        "sequential": {
+            "metric_calls": calls,
+            "sample_geodesics": len(fold.geodesics),
+            "seconds_per_call": call._asdict(),
+            "seconds_extrapolated": extrapolated,
+            "days_extrapolated": extrapolated / 86400,
+        },
+        "parity": fold.parity(walked)._asdict(),
+        "published_work": {**work, "speedup": extrapolated / work["seconds"]},
+    }
+    write_metrics(METRICS / "sequential.json", found)
+    return (
+        f"pipeline {seconds:.1f} s, sequential method {extrapolated / 86400:.1f} days "
         f"(extrapolated): {extrapolated / seconds:,.0f} times faster"
     )
 
 
-def stage_records(parameters: Parameters) -> dict[str, "Record"]:
-    """Records of every stage of the pipeline.
+def require_whole(records: dict[str, "Record"], parameters: Parameters) -> None:
+    """Refuse records whose seconds cannot be compared.
 
     Raises:
-        ArtifactError: a record is of a resumed or profiled run, or of another machine or engine.
-        MissingArtifactError, CorruptArtifactError: a record is absent or damaged.
+        ArtifactError: a record is of a resumed run, or of another machine or engine.
     """
-    from geonode.storage.record import Record, conditions
+    from geonode.storage.record import conditions
 
     here = conditions(parameters.engine.model_dump(mode="json"))
-    paths = {name: RECORDS / f"{name}.json" for name in PIPELINE}
-    records = {name: Record.read(path) for name, path in paths.items()}
     for name, record in records.items():
         if not record.whole or record.conditions != here:
-            found = "another machine or engine" if record.whole else "a resumed or profiled run"
+            found = "another machine or engine" if record.whole else "a resumed run"
             raise ArtifactError(
-                f"{paths[name]}: found the record of {found}, expected one of a whole run here; "
-                f"run `dvc repro --force --single-item {name}`"
+                f"{RECORDS / name}.json: found the record of {found}, expected one of a whole run "
+                f"here; run `dvc repro --force --single-item {name}`"
             )
-    return records
-
-
-def _inputs() -> tuple["Series", "LearnedMetrics", "np.ndarray"]:
-    """Spectra, metrics, and features of the geodesics of the first member."""
-    from geonode.geometry.learned import LearnedMetrics
-    from geonode.geometry.solved import read_features
-    from geonode.spectra.series import read_series
-    from geonode.storage.lineage import consistent_artifacts
-
-    with consistent_artifacts(SPECTRA, METRIC, GEODESICS):
-        series = read_series(SPECTRA)
-        learned = LearnedMetrics.read(METRIC)
-        learned.require_levels(METRIC, len(series.concentrations))
-        return series, learned, read_features(GEODESICS, series)[:1]
-
-
-def _sequential(call: "Quartiles", sample: int) -> dict[str, Any]:
-    """Time of the sequential method, extrapolated to the metric calls of the publication."""
-    from benchmarks.sequential import published_calls
-
-    calls = published_calls()
-    return {
-        "metric_calls": calls,
-        "sample_geodesics": sample,
-        "seconds_per_call": call._asdict(),
-        "seconds_extrapolated": call.median * calls,
-        "days_extrapolated": call.median * calls / 86400,
-    }
 
 
 if __name__ == "__main__":

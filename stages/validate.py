@@ -1,25 +1,34 @@
 """Score the leave-one-out predictions against the measured spectra and the classical baselines."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
 
 from geonode.config import Parameters
 from stages.command import progress, stage
 from stages.paths import DATA, DECODERS, GEODESICS, METRIC, METRICS, PLOTS, SPECTRA
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from geonode.learning.blend import Blend
-    from geonode.spectra.series import Series
+DETAILS = ("folds", "pooled")
+MEANS = ("mean_r2", "undefined_r2")
+"""Scores that are not repeated for every method."""
 
 
 @stage("validate")
 def app(parameters: Parameters) -> str:
     """Score leave-one-out predictions and compare them with classical baselines."""
     from geonode.estimation.model import SpectralModel
-    from geonode.evaluation.comparison import Comparison
-    from geonode.evaluation.estimation import calibration_scores, estimate_left_out
-    from geonode.evaluation.series_scores import band_scores, coverage, series_scores
+    from geonode.evaluation.baselines import BASELINES
+    from geonode.evaluation.estimates import estimate_left_out
+    from geonode.evaluation.evaluate import (
+        CHOSEN,
+        GEONODE,
+        PUBLISHED,
+        Trained,
+        by_baselines,
+        by_calibrations,
+        evaluate,
+        skill,
+    )
     from geonode.evaluation.tables import metric_csv, posterior_csv, predictions_csv
     from geonode.geometry.solved import read_features
     from geonode.storage.document import write_metrics, write_text
@@ -29,51 +38,47 @@ def app(parameters: Parameters) -> str:
         model = SpectralModel.read(DATA)
         series, blend = model.series, model.blend
         features = read_features(GEODESICS, series)[..., blend.training, :]
-    levels, measured = series.concentrations, series.signal
-
-    prediction = blend.left_out(series, features)
-    predicted, half_width = prediction.spectra, prediction.half_width
-    held = None if half_width is None else coverage(measured, predicted, half_width)
-    bands = parameters.validation.bands
-    scores = series_scores(series.axis, levels, measured, predicted)
-    with progress("predicting with the baselines", 2 * len(levels)) as report:
-        baselines = Comparison.of(series, report)
-    with progress("estimating left-out concentrations", len(levels)) as report:
+    found = evaluate(Trained(blend, features), series)
+    ours, published = found[GEONODE], found.get(PUBLISHED)
+    with progress("predicting with the baselines", 2 * len(series.concentrations)) as report:
+        classical = evaluate(by_baselines, series, report)
+    with progress("estimating left-out concentrations", len(series.concentrations)) as report:
         estimated = estimate_left_out(series, report)
-    found = {
+    calibrations = evaluate(by_calibrations, series)
+    rmse = {name: one.spectra["rmse"] for name, one in classical.items()}
+    best = min(BASELINES, key=rmse.__getitem__)
+    chosen = rmse.get(CHOSEN)
+    scores, held = ours.spectra, ours.coverage
+    content = {
         **scores,
-        "bands": band_scores(series.axis, levels, measured, predicted, bands),
-        **baselines.summary(scores["rmse"]),
+        "bands": ours.bands(parameters.validation.bands),
+        "baselines": {name: _without(classical[name].spectra, *DETAILS) for name in BASELINES},
+        "best_baseline": best,
+        "best_baseline_rmse": rmse[best],
+        "chosen_baseline_rmse": chosen,
+        "skill": None if chosen is None else skill(scores["rmse"], chosen),
         "coverage": held,
-        "coverage90": held["90"]["all"] if held else None,
+        "coverage90": held and held["90"]["all"],
         "estimation": estimated.summary(),
-        "calibrations": calibration_scores(series),
-        "published_method": _published(series, blend, features),
+        "calibrations": {
+            name: _without(asdict(one.concentrations), "q2") for name, one in calibrations.items()
+        },
+        "published_method": published and _without(published.spectra, *DETAILS, *MEANS),
     }
-    write_metrics(METRICS / "validate.json", found)
-    write_metrics(METRICS / "summary.json", _summary(found))
-    write_text(PLOTS / "predictions.csv", predictions_csv(series, prediction))
+    write_metrics(METRICS / "validate.json", content)
+    write_metrics(METRICS / "summary.json", _summary(content))
+    write_text(PLOTS / "predictions.csv", predictions_csv(series, ours.left_out))
     write_text(PLOTS / "posterior.csv", posterior_csv(estimated))
     write_text(PLOTS / "metric_posterior.csv", metric_csv(model))
-    best = baselines.best
     pooled = "undefined" if scores["pooled_r2"] is None else f"{scores['pooled_r2']:.4f}"
     return (
         f"leave-one-out: pooled R2 {pooled}, RMSE {scores['rmse']:.4g}; "
-        f"best baseline {best}: RMSE {baselines.rmse[best]:.4g}"
+        f"best baseline {best}: RMSE {rmse[best]:.4g}"
     )
 
 
-def _published(
-    series: "Series", blend: "Blend", features: "np.ndarray"
-) -> dict[str, float | None] | None:
-    """Scores of the published method; None where it was not trained."""
-    from geonode.evaluation.series_scores import series_scores
-
-    if "path" not in blend.decoders:
-        return None
-    spectra = blend.only("path").left_out(series, features).spectra
-    scores = series_scores(series.axis, series.concentrations, series.signal, spectra)
-    return {key: scores[key] for key in ("q2", "pooled_r2", "interior_pooled_r2", "rmse")}
+def _without(scores: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in scores.items() if key not in keys}
 
 
 def _summary(found: dict[str, Any]) -> dict[str, float | None]:

@@ -20,15 +20,21 @@ from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.sources import ChebyshevSource, grid_source
 from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import fit_metric
-from geonode.learning.folds import leave_one_out
+from geonode.learning.folds import leave_one_out, training_wavelengths
 from geonode.learning.kinds import KINDS
 from geonode.learning.path_decoder import DECODER_SIZES
-from geonode.progress import Progress, silent
+from geonode.learning.path_features import path_features
 from geonode.spectra.series import Series
 
-SHORT_TRAINING = 5  # epochs
+SHORT_TRAINING = 2  # epochs
 # Additional epochs of the longer training: enough to exceed the time before the first epoch.
-MORE_EPOCHS = {"cpu": 20, "mps": 200, "cuda": 2_000}
+MORE_EPOCHS = {"cpu": 5, "mps": 50, "cuda": 500}
+MOST_ROWS = 60_000
+"""Pairs times wavelengths of all decoders of a timed training, at most."""
+
+MOST_FOLDS = 6
+"""Decoders that are trained together, at most."""
+
 TOLERANCE, LARGEST_DEGREE = 1e-8, 512  # of an expansion whose grid is right to 1e-6
 PUBLISHED_EPOCHS = 500
 STATIONS = {"cpu": 30, "cuda": 100, "mps": 30}
@@ -54,28 +60,12 @@ class Kernels:
     device: Device
     parameters: Parameters
 
-    def measure(
-        self,
-        features: Float[np.ndarray, "member fold pair wavelength feature"],
-        report: Progress = silent,
-    ) -> dict[str, Measured]:
-        """Rates of the device, and grid, geodesics and training, by the keys of the metrics.
-
-        Args:
-            features: of the geodesics of one member, for the training.
-            report: called after every computation.
-        """
-        repeats = self.parameters.benchmark.repeats
-        geometry = Rates.of(self.device, self.device.geometry, repeats)
+    def measure(self) -> dict[str, Measured]:
+        """Rates of the device, and grid, geodesics and training, by the keys of the metrics."""
+        geometry = Rates.of(self.device, self.device.geometry, self.parameters.benchmark.repeats)
         grid, of_grid = self.grid(geometry)
-        report(1)
         of_geodesics = self.geodesics(grid, geometry)
-        report(1)
-        of_training, training = self.training(features)
-        report(1)
-        geometry_seconds = self.geometry_of_folds()
-        training_seconds = PUBLISHED_EPOCHS * of_training["epoch_ms"] / 1e3
-        report(1)
+        of_training, training = self.training()
         return {
             "rates": {
                 "geometry_gflops": geometry.operations / 1e9,
@@ -85,11 +75,22 @@ class Kernels:
             "christoffel": of_grid,
             "geodesics": of_geodesics,
             "training": of_training,
-            "published_work": {
-                "geometry_seconds": geometry_seconds,
-                "training_seconds": training_seconds,
-                "seconds": geometry_seconds + training_seconds,
-            },
+        }
+
+    def published_work(self) -> Measured:
+        """Seconds of what the publication computes for every level left out and one member.
+
+        Metrics are learned at all wavelengths in as many epochs as the publication's, every
+        geodesic is solved on the grid with its features, and decoders take as many epochs as the
+        metrics, each the median of some.
+        """
+        folds, wide = self.series.signal.shape
+        epoch, _, _ = self._epoch(folds, wide)
+        geometry, training = self.geometry_of_folds(), PUBLISHED_EPOCHS * epoch.median
+        return {
+            "geometry_seconds": geometry,
+            "training_seconds": training,
+            "seconds": geometry + training,
         }
 
     def grid(self, rates: Rates) -> tuple[Grid, Measured]:
@@ -143,11 +144,7 @@ class Kernels:
         }
 
     def geometry_of_folds(self) -> float:
-        """Seconds of metrics and geodesics for every level left out and one member.
-
-        The metrics are learned in as many epochs as the publication's, at all wavelengths; then
-        every geodesic is solved on the grid, with its features.
-        """
+        """Seconds of metrics, grids and geodesics of `published_work`."""
         device, (levels, wide) = self.device, self.series.signal.shape
         block = self.parameters.metric.model_copy(
             update={"members": 1, "epochs": PUBLISHED_EPOCHS, "wavelengths": wide}
@@ -170,26 +167,55 @@ class Kernels:
         device.synchronise()
         return time.perf_counter() - start
 
-    def training(
-        self, features: Float[np.ndarray, "member fold pair wavelength feature"]
-    ) -> tuple[Measured, Rates]:
-        """Timing of an epoch of one path decoder for every level left out, at all wavelengths."""
+    def training(self) -> tuple[Measured, Rates]:
+        """Timing of an epoch of path decoders, forward and backward, and of their predictions.
+
+        As many levels and wavelengths take part as `MOST_FOLDS` and `MOST_ROWS` allow.
+        """
         device, repeats = self.device, self.parameters.benchmark.repeats
-        run = TrainingRun(leave_one_out(len(self.series.concentrations))[:-1], 1, device)
-        every = self.parameters.decoders.model_copy(
-            update={"wavelengths": len(self.series.wavelengths), "members": 1}
+        levels, wide = self.series.signal.shape
+        folds = min(levels, MOST_FOLDS)
+        pairs = len(leave_one_out(levels)[0].training_pairs)
+        wavelengths = max(1, min(wide, MOST_ROWS // (folds * pairs)))
+        epoch, run, features = self._epoch(folds, wavelengths)
+        block = self._block(wavelengths).model_copy(update={"epochs": 1})
+        decoders, _ = KINDS["path"].fit(self.series, features, block, run)
+        predicting = time_calls(
+            lambda: decoders.predict_left_out(run.folds, self.series, features),
+            repeats,
+            device.synchronise,
         )
-        epoch = time_training(self.series, features, every, run, repeats)
         rates = Rates.of(device, device.products, repeats)
-        rows = len(run.folds[0].training_pairs) * len(self.series.wavelengths)
-        work = training_work(len(run.folds), rows, DECODER_SIZES, device.products.itemsize)
+        rows = pairs * wavelengths
+        work = training_work(folds, rows, DECODER_SIZES, device.products.itemsize)
         return {
-            "models": len(run.folds),
+            "models": folds,
             "rows": rows,
+            "trained_per_second": folds * rows / epoch.median,
+            "predicted_per_second": folds * (levels - 1) * wavelengths / predicting.median,
             **_milliseconds("epoch_", epoch),
+            "prediction_ms": 1e3 * predicting.median,
             "floor_ms": 1e3 * work.floor(rates),
             "ratio_to_floor": work.ratio(epoch, rates),
         }, rates
+
+    def _epoch(
+        self, folds: int, wavelengths: int
+    ) -> tuple[Quartiles, TrainingRun, Float[np.ndarray, "1 fold pair training feature"]]:
+        """Seconds of an epoch of the decoders of some folds; their run and their features."""
+        run = TrainingRun(leave_one_out(len(self.series.concentrations))[:folds], 1, self.device)
+        first = LearnedMetrics(
+            self.learned.network[: len(self.learned.charts)], self.learned.charts
+        )
+        chosen = training_wavelengths(len(self.series.axis), wavelengths)
+        features = path_features(first, self.series, chosen)
+        block, repeats = self._block(wavelengths), self.parameters.benchmark.repeats
+        return time_training(self.series, features, block, run, repeats), run, features
+
+    def _block(self, wavelengths: int) -> DecodersParameters:
+        return self.parameters.decoders.model_copy(
+            update={"wavelengths": wavelengths, "members": 1}
+        )
 
 
 def time_training(

@@ -14,7 +14,7 @@ from benchmarks.performance.timing import Quartiles
 from benchmarks.sequential import MetricModule, SequentialDecoder, SequentialSolver
 from geonode.compute.device import Device, one_thread
 from geonode.config import DecodersParameters, Parameters
-from geonode.evaluation.spectrum_scores import pooled_r2
+from geonode.evaluation.scores import pooled_r2
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
@@ -22,6 +22,7 @@ from geonode.geometry.problem import ordered_pairs
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, Standardisation, training_wavelengths
 from geonode.learning.path_decoder import DECODER_SIZES, PathDecoders, fit_path_decoders
+from geonode.learning.path_features import path_features
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 
@@ -54,7 +55,7 @@ class MiddleFold:
     Attributes:
         learned: metrics of the pipeline; both methods use that of the first member.
         series: levels and wavelengths.
-        features: of the stored geodesics.
+        features: of the geodesics of the pipeline, of the first member.
         device: device of the networks.
         parameters: the blocks `decoders` and `benchmark` are used.
     """
@@ -64,6 +65,15 @@ class MiddleFold:
     features: Float[np.ndarray, "member fold pair wavelength feature"]
     device: Device
     parameters: Parameters
+
+    @classmethod
+    def of(
+        cls, learned: LearnedMetrics, series: Series, device: Device, parameters: Parameters
+    ) -> "MiddleFold":
+        """The fold, with features at all wavelengths."""
+        first = LearnedMetrics(learned.network[: len(learned.charts)], learned.charts)
+        features = path_features(first, series, np.arange(len(series.axis)))
+        return cls(learned, series, features, device, parameters)
 
     @property
     def middle(self) -> int:

@@ -1,4 +1,4 @@
-"""A calibration of a file, and all that its page and its tables conclude from it."""
+"""Calibration with the series of one file, and what its page and tables say about it."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,20 +27,20 @@ from geonode.spectra.series import Series, require_response
 from geonode.wording import quantity
 
 MOST_WITH_MIDDLES = 12
-"""Levels, whose middles are tabulated too."""
+"""Largest number of levels between which predictions are tabulated too."""
 
 PROPOSALS = 3
-"""Concentrations to measure next that are proposed."""
+"""Number of concentrations that are proposed for the next measurement."""
 
 PREDICTED = 65
-"""Concentrations at which spectra are predicted for tables and figures."""
+"""Number of concentrations at which spectra are predicted for tables and figures."""
 
 
 def read_unknown(file: Path, series: Series) -> Spectra:
-    """Spectra of unknown concentration on an axis that says all of that of a series.
+    """Read spectra of unknown concentration, whose axis must cover that of a series.
 
     Raises:
-        SpectraError: they cannot be read, or their axis misses something.
+        SpectraError: they cannot be read, or their axis does not cover that of the series.
     """
     spectra = read_spectra(file)
     with errors_naming(file):
@@ -65,7 +65,7 @@ class Unknown(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CalibratedFile:
-    """Calibration of a file of a series, with what its page and tables say.
+    """Calibration with the series of a file, as its page and tables show it.
 
     Attributes:
         source: name of the file.
@@ -114,10 +114,10 @@ class CalibratedFile:
         return int(folds_of(levels, np.arange(len(levels))).max()) + 1
 
     def with_unknown(self, file: Path, spectra: Spectra) -> "CalibratedFile":
-        """This, with estimates of the spectra that `read_unknown` read of a file.
+        """The same calibration, with estimates of a file of unknown spectra.
 
         Raises:
-            SpectraError: on their axis the series itself is taken for other levels.
+            SpectraError: interpolated to their axis, the series no longer gives its own levels.
         """
         series = self.series
         with errors_naming(file):
@@ -149,7 +149,7 @@ class CalibratedFile:
 
     @cached_property
     def sentence(self) -> str:
-        """The verdict, with its warnings, and by which method unknowns are estimated if another."""
+        """The verdict with its warnings, and the method that estimates if it is another one."""
         wavelengths = dict.fromkeys(OF_ONE_WAVELENGTH, self.at(self.place))
         best = self.calibration.fitted["single_wavelength"].option
         wavelengths["single_wavelength"] = self.at(best)
@@ -161,11 +161,11 @@ class CalibratedFile:
 
     @property
     def is_sound(self) -> bool:
-        """Whether a method can be used, and nothing warns of the one that estimates."""
+        """Whether a method can be used, and there is no warning about the one that estimates."""
         return self.calibration.verdict.chosen is not None and not self.calibration.warnings
 
     def range_remark(self, concentration: float) -> str | None:
-        """That an estimate lies beyond the levels; None: it does not."""
+        """Remark on an estimate beyond the levels; None for one within them."""
         levels = self.series.concentrations
         if levels[0] <= concentration <= levels[-1] or (levels[0] == 0 > concentration):
             return None
@@ -175,7 +175,7 @@ class CalibratedFile:
 
     @cached_property
     def places(self) -> Float[np.ndarray, "target"]:
-        """Concentrations of `predictions`: `tabulated`, and evenly between on the curve."""
+        """Concentrations of `predictions`: those of `tabulated`, and others along the curve."""
         levels, nodes = self.series.concentrations, self.curve.concentrations
         inside = nodes[(nodes >= levels[0]) & (nodes <= levels[-1])]
         even = inside[np.linspace(0, len(inside) - 1, PREDICTED).round().astype(int)]
@@ -183,7 +183,7 @@ class CalibratedFile:
 
     @cached_property
     def tabulated(self) -> Float[np.ndarray, "target"]:
-        """The levels and the middles between neighbours; of many levels these alone."""
+        """The levels and, unless there are many, the midpoints between neighbours."""
         levels = self.series.concentrations
         middles = (levels[1:] + levels[:-1]) / 2
         return levels if len(levels) > MOST_WITH_MIDDLES else np.union1d(levels, middles)
@@ -200,7 +200,7 @@ class CalibratedFile:
 
 
 def _scans(series: Series) -> tuple[np.ndarray, np.ndarray]:
-    """Scans behind the levels of a series: of which level each is, and its spectrum."""
+    """Scans behind the levels of a series: the index of its level and the spectrum of each."""
     level = np.arange(len(series.signal))
     if series.replicates is None:
         return level, series.signal

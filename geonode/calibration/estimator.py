@@ -106,8 +106,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         Args:
             X: spectra, array-like of shape (sample, wavelength).
             return_interval: whether to return lowest and highest concentration of the 90% interval
-                of the method too. A set of geonode with a gap is more than its ends say: see
-                `predict_set`.
+                of the method too. A set of geonode with a gap is more than its ends say: see the
+                `sets` of `estimate`.
 
         Raises:
             NotFittedError: there was no fit.
@@ -126,21 +126,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         found, intervals = self.calibration_.estimate(X)
         return (found, intervals) if return_interval else found
 
-    def predict_set(self, X: Any) -> list[list[tuple[float, float]]]:  # noqa: N803
-        """90% sets of concentrations by geonode: the intervals of every spectrum, ascending.
-
-        Args:
-            X: spectra, array-like of shape (sample, wavelength).
-
-        Raises:
-            NotFittedError: there was no fit.
-            SpectraError: geonode takes no part.
-            ValueError: as `predict`.
-        """
-        return self.estimate(X).sets
-
     def estimate(self, X: Any) -> Estimates:  # noqa: N803
-        """Posterior of the concentration of every spectrum by geonode.
+        """Posterior of the concentration of every spectrum by geonode, with its 90% sets.
 
         Args:
             X: spectra, array-like of shape (sample, wavelength).

@@ -1,4 +1,4 @@
-"""A calibration: methods compared on samples that were left out, and the one that estimates."""
+"""Calibration: methods are compared on left-out samples, and one of them estimates."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import binom
 
-from geonode.calibration.intervals import ErrorLaw, intervals_left_out
+from geonode.calibration.intervals import ErrorLaw, Sets, are_held, intervals_left_out
 from geonode.calibration.methods import CALIBRATIONS, Fitted, fitted, folds_of
 from geonode.calibration.verdict import NAMES, Verdict, chosen_without
 from geonode.compute.device import in_threads
@@ -35,7 +35,6 @@ LARGEST_ERROR = 0.25
 
 Samples = Float[np.ndarray, "sample"]
 Spectra = Float[np.ndarray, "sample wavelength"]
-Sets = list[list[tuple[float, float]]]
 Scans = tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]
 
 
@@ -162,8 +161,8 @@ class Calibration:
         return estimate(self.curve, spectra)
 
     def held(self, method: str) -> Bool[np.ndarray, "sample"]:
-        """Whether the intervals of a method of `sets` hold the samples left out."""
-        return _held(self.concentrations, self.sets[method])
+        """Whether the intervals of a method (a key of `sets`) hold the left-out samples."""
+        return are_held(self.concentrations, self.sets[method])
 
     @property
     def warnings(self) -> list[str]:
@@ -235,18 +234,14 @@ def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets]) -> str:
     if method != "auto":
         return method
     if verdict.chosen is None and "geonode" in sets:
-        return verdict.best.key if _are_few(_held(verdict.levels, sets["geonode"])) else "geonode"
+        return (
+            verdict.best.key if _are_few(are_held(verdict.levels, sets["geonode"])) else "geonode"
+        )
     return verdict.used.key
 
 
-def _held(true: np.ndarray, sets: Sets) -> np.ndarray:
-    """Whether sets hold the true concentrations."""
-    pairs = zip(true, sets, strict=True)
-    return np.array([any(low <= one <= high for low, high in parts) for one, parts in pairs])
-
-
 def _are_few(held: np.ndarray) -> bool:
-    """Whether so few sets that hold are unlikely if nine of ten should."""
+    """Whether it is unlikely that so few sets hold, if nine of ten should."""
     return bool(binom.cdf(held.sum(), len(held), COVERAGE) < UNLIKELY)
 
 

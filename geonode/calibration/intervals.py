@@ -27,7 +27,7 @@ hold. Jackknife+ (R. F. Barber, E. J. Candes, A. Ramdas and R. J. Tibshirani, An
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.stats import t as student
 
 from geonode.calibration.methods import Fitted
@@ -39,6 +39,9 @@ FACTORS = 4.0 ** np.arange(6)
 
 EXACT = 1e-9
 """Standard deviation that is rounding, relative to the largest concentration."""
+
+Sets = list[list[tuple[float, float]]]
+"""Intervals of the 90% set of every sample, ascending."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +134,8 @@ def intervals_left_out(
     leverages: Float[np.ndarray, "sample"],
     groups: Int[np.ndarray, "sample"],
     fitted: Fitted,
-) -> list[list[tuple[float, float]]]:
-    """Intervals of samples left out, one of each, by the law of the other groups.
+) -> Sets:
+    """Intervals of left-out samples, each by the law of the errors of the other groups.
 
     The first arguments are those of `ErrorLaw.of`; the estimates are those of a calibration.
     """
@@ -144,3 +147,9 @@ def intervals_left_out(
         half[out] = law.half_widths(fitted.left_out[out], fitted.leverages[out])
     ends = np.stack([fitted.left_out - half, fitted.left_out + half], axis=1).tolist()
     return [[(low, high)] for low, high in ends]
+
+
+def are_held(true: Float[np.ndarray, "sample"], sets: Sets) -> Bool[np.ndarray, "sample"]:
+    """Whether sets hold the true concentrations."""
+    pairs = zip(true, sets, strict=True)
+    return np.array([any(low <= one <= high for low, high in parts) for one, parts in pairs])

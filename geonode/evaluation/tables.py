@@ -1,43 +1,47 @@
 """Tables for `dvc plots` and the report: predictions and posteriors of the left-out levels."""
 
-import csv
-import io
-from collections.abc import Iterable
-
 import numpy as np
+import pandas as pd
 
 from geonode.estimation.model import SpectralModel
-from geonode.evaluation.estimation import LeftOutEstimates
-from geonode.learning.blend import Prediction
+from geonode.evaluation.estimates import LeftOutEstimates
+from geonode.evaluation.evaluate import LeftOut
 from geonode.spectra.series import Series, level_names
 
 METRIC_PLACES = 101  # concentrations at which the posterior of the metric is drawn
 
 
-def predictions_csv(series: Series, found: Prediction) -> str:
+def predictions_csv(series: Series, found: LeftOut) -> str:
     """Measured and predicted spectrum of every left-out level.
 
     The last column is the half width of the band about the prediction, under its name.
+
+    Args:
+        series: the measured series.
+        found: predictions of a model, with their band.
     """
+    assert found.spectra is not None and found.band is not None  # of a model
     name_of_band, half_width = found.band
-    names = level_names(series.concentrations)
-    return _csv(
-        ("level", "wavelength", "measured", "predicted", name_of_band),
-        (
-            (name, f"{wavelength:g}", *values)
-            for name, *rows in zip(names, series.signal, found.spectra, half_width, strict=True)
-            for wavelength, *values in zip(series.axis, *rows, strict=True)
-        ),
-    )
+    levels, wavelengths = series.signal.shape
+    columns = {
+        "level": np.repeat(level_names(series.concentrations), wavelengths),
+        "wavelength": np.tile(series.axis, levels),
+        "measured": series.signal.ravel(),
+        "predicted": found.spectra.ravel(),
+        name_of_band: half_width.ravel(),
+    }
+    return _csv(pd.DataFrame(columns))
 
 
 def posterior_csv(found: LeftOutEstimates) -> str:
     """Posterior density of the concentration of every left-out level."""
-    rows: list[tuple[str | float, ...]] = []
-    names = level_names(found.levels)
-    for name, *columns in zip(names, found.concentrations, found.densities, strict=True):
-        rows += [(name, *point) for point in zip(*columns, strict=True)]
-    return _csv(("level", "concentration", "density"), rows)
+    parts = [
+        pd.DataFrame({"level": name, "concentration": places, "density": density})
+        for name, places, density in zip(
+            level_names(found.levels), found.concentrations, found.densities, strict=True
+        )
+    ]
+    return _csv(pd.concat(parts))
 
 
 def metric_csv(model: SpectralModel) -> str:
@@ -46,19 +50,16 @@ def metric_csv(model: SpectralModel) -> str:
     Args:
         model: model of all levels.
     """
+    columns = ["concentration", "sqrt_g", "deviation"]
     levels = model.series.concentrations
     places = np.union1d(levels, np.linspace(levels[0], levels[-1], METRIC_PLACES))
     places = places[places > 0]
     metric = model.predict(places).predicted.sqrt_metric if model.has_posterior else None
-    rows = () if metric is None else zip(places, *metric, strict=True)
-    return _csv(("concentration", "sqrt_g", "deviation"), rows)
+    if metric is None:
+        return _csv(pd.DataFrame(columns=columns))
+    return _csv(pd.DataFrame(np.column_stack([places, *metric]), columns=columns))
 
 
-def _csv(header: Iterable[str], rows: Iterable[Iterable[str | float]]) -> str:
+def _csv(table: pd.DataFrame) -> str:
     """CSV table with numbers of six significant digits."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(header)
-    for row in rows:
-        table.writerow([cell if isinstance(cell, str) else f"{cell:.6g}" for cell in row])
-    return text.getvalue()
+    return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))

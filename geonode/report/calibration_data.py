@@ -10,8 +10,7 @@ from jaxtyping import Float
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.fit import Calibration
-from geonode.calibration.limits import line_limit
-from geonode.calibration.line import Line
+from geonode.calibration.limits import Line, line_limit
 from geonode.calibration.methods import Polynomial
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve
 from geonode.estimation.posterior import EVIDENCE

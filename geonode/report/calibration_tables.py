@@ -8,8 +8,7 @@ from scipy.signal import find_peaks
 
 from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile
-from geonode.calibration.limits import Limit
-from geonode.calibration.line import Line
+from geonode.calibration.limits import Limit, Line
 from geonode.learning.blend import COVERAGE
 from geonode.report.page import Cell, Table
 from geonode.spectra.inspection import noise_along_the_axis

@@ -25,7 +25,7 @@ from geonode.wording import difference, listed, number, quantity, share, signed
 ABSENT = "not measured"
 
 
-FOLD_SCORES = ("r2", "rmse", "mae", "max_error", "pearson", "ssim", "peak_position_error")
+FOLD_SCORES = ("r2", "rmse", "mae", "max_error", "pearson", "peak_position_error")
 """Scores of a fold shown in the table; all are in validate.json."""
 
 
@@ -178,7 +178,7 @@ def _four(scores: Mapping[str, float | None]) -> list[Cell]:
 def _levels(report: Report) -> Table:
     unit = report.signal_unit
     errors = [labelled(name, unit) for name in ("RMSE", "mean error", "largest error")]
-    shape = ["correlation", "similarity (SSIM)", labelled("peak moved by", report.axis_unit)]
+    shape = ["correlation", labelled("peak moved by", report.axis_unit)]
     rows: list[list[Cell]] = [
         [f"{name} {report.level_unit}", *(number(fold.get(key)) for key in FOLD_SCORES)]
         for name, fold in report.scores["folds"].items()

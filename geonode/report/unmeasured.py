@@ -6,7 +6,6 @@ from geonode.wording import listed, number
 REASONS = {
     "r2": "the measured spectrum is constant, or varies much less than the others, as a blank does",
     "pearson": "one of the two spectra is constant",
-    "ssim": "the measured spectrum is constant or too short",
     "peak_position_error": "the measured spectrum varies too little for a peak",
 }
 """Why a score of a spectrum may be undefined."""

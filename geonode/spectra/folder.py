@@ -41,7 +41,9 @@ def parameters_of_folder(folder: Path, common: SpectraParameters) -> dict[str, S
 
 
 def _of_file(file: Path, common: SpectraParameters) -> SpectraParameters:
-    values = common.model_dump() | {"source": str(file)} | _own(file.with_suffix(".yaml"))
+    # a second table of concentrations belongs to one series
+    of_file = {"source": str(file), "concentrations": None}
+    values = common.model_dump() | of_file | _own(file.with_suffix(".yaml"))
     try:
         return SpectraParameters.model_validate(values)
     except ValidationError as error:

@@ -36,7 +36,7 @@ def test_unknown_spectra_are_estimated_with_sets_that_hold_them(fitted):
     np.testing.assert_allclose(found, true, atol=0.1)
     assert (interval[:, 0] < true).all()
     assert (true < interval[:, 1]).all()
-    sets = fitted.predict_set(beer.spectra_at(true))
+    sets = fitted.estimate(beer.spectra_at(true)).sets
     assert [(parts[0][0], parts[-1][1]) for parts in sets] == [tuple(row) for row in interval]
     assert fitted.score(X, Y) > 0.99
 
@@ -150,7 +150,7 @@ def test_where_two_concentrations_look_alike_sets_have_both():
     found = ConcentrationRegressor().fit(spectra, levels)
     assert found.calibration_.verdict.chosen is None
     assert found.method_ == "geonode"
-    (parts,) = found.predict_set(spectra[[1]])
+    (parts,) = found.estimate(spectra[[1]]).sets
     assert [any(low <= level <= high for low, high in parts) for level in (10, 50)] == [True, True]
 
 

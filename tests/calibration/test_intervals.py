@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from geonode.calibration.fit import Calibration
+from geonode.calibration.fit import Calibration, _are_few
 from geonode.calibration.intervals import ErrorLaw, intervals_left_out
 
 ALONE = np.arange(200)
@@ -58,6 +58,12 @@ def test_the_errors_of_a_group_tell_nothing_of_its_own_interval():
     after = np.diff(intervals_left_out(concentrations, errors, none, groups, given))
     np.testing.assert_allclose(after[:2], before[:2])
     assert (after[2:] > 10 * before[2:]).all()
+
+
+def test_so_few_sets_hold_where_nine_of_ten_should():
+    """Of ten, at most 6 hold with a probability of 1.3%, at most 7 with 7.0%."""
+    assert _are_few(np.arange(10) < 6)
+    assert not _are_few(np.arange(10) < 7)
 
 
 def held_by_third(random, error, count):

@@ -3,8 +3,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from geonode.calibration.limits import PlsFigures, blank_limit, curve_limit, line_limit, pls_limit
-from geonode.calibration.line import Line
+from geonode.calibration.limits import (
+    Line,
+    PlsFigures,
+    blank_limit,
+    curve_limit,
+    line_limit,
+    pls_limit,
+)
 from geonode.estimation.posterior import estimate
 from geonode.report.calibration_tables import maxima
 from geonode.spectra.chart import Chart
@@ -12,6 +18,23 @@ from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
 from tests.calibration import beer
 from tests.geometry.small_series import LABELS
+
+
+def test_a_line_is_that_of_its_normal_equations():
+    """By hand: levels -1.5 to 1.5 about their mean, slope 2, residuals (1, -1, -1, 1) / 10."""
+    found = Line.of(np.arange(4.0), np.array([0.1, 1.9, 3.9, 6.1]))
+    assert (found.slope, found.intercept) == pytest.approx((2, 0))
+    assert found.deviation == pytest.approx(np.sqrt(0.04 / 2))
+    assert found.r2 == pytest.approx(1 - 0.04 / 20.04)
+    # Student's distribution with two degrees of freedom: P(|T| > t) = 1 - t / sqrt(t^2 + 2).
+    t = 2 / (found.deviation / np.sqrt(5))
+    assert found.p_value == pytest.approx(1 - t / np.sqrt(t**2 + 2))
+
+
+def test_a_level_signal_has_no_slope_and_an_exact_line_has():
+    level = Line.of(beer.LEVELS, np.full(5, 0.3))
+    assert (level.is_sloped, level.slope, level.r2, level.p_value) == (False, 0, 0, 1)
+    assert Line.of(beer.LEVELS, 2 * beer.LEVELS).is_sloped
 
 
 def series(levels, scans):
@@ -41,6 +64,7 @@ def test_the_limit_of_a_line_is_that_of_its_residuals():
     [
         ([1.0, 0.4, 1.1, 0.7, 1.0], "slope does not differ from zero"),
         ([0.5, 0.4, 2.0, 3.0, 4.0], "does not rise"),
+        ([0.5, 0.5, 2.0, 3.0, 4.0], "does not rise"),
         ([4.0, 4.1, 2.0, 1.0, 0.1], "does not fall"),
         ([0.0, 0.3, 0.8, 4.0, 6.5], "above half of the levels"),
     ],

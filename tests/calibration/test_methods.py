@@ -155,6 +155,7 @@ def test_nothing_of_a_level_reaches_its_estimate_but_its_spectrum(name, measured
 def test_groups_are_left_out_together_and_many_in_ten_parts():
     concentrations = np.array([3.0, 1.0, 3.0, 2.0])
     assert folds_of(concentrations, np.array([7, 5, 7, 6])).tolist() == [2, 0, 2, 1]
+    assert len(set(folds_of(np.arange(20.0), np.arange(20)))) == 20
     many = np.random.default_rng(0).permutation(42) / 2
     folds = folds_of(many, np.arange(42))
     np.testing.assert_array_equal(folds, 2 * many % 10)  # by rank

@@ -3,8 +3,9 @@ import json
 import pytest
 
 from geonode.errors import ArtifactError
-from geonode.estimation import series_fit
 from geonode.evaluation import panel
+from geonode.evaluation.baselines import BASELINES
+from geonode.evaluation.evaluate import Learned
 from tests.commands.calling import call
 from tests.evaluation.test_panel import TINY, write_series
 from tests.stages.conftest import assert_refused
@@ -23,47 +24,36 @@ def project(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
+def test_a_folder_is_scored_by_several_processes(project):
+    result = call("panel", "series", "--out", "out.json")
+    assert result.exit_code == 0, result.output
+    rows = json.loads((project / "out.json").read_text(encoding="utf-8"))["scores"]
+    assert {row["series"] for row in rows} == {"a", "b"}
+    rmse = {(row["series"], row["method"]): row["rmse"] for row in rows}
+    *lines, last = result.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["series", "a", "b"]
+    best = (min(rmse[name, one] for one in BASELINES) for name in "ab")
+    ratios = [rmse[name, "geonode"] / one for name, one in zip("ab", best, strict=True)]
+    assert float(last.split()[-1]) == pytest.approx((ratios[0] * ratios[1]) ** 0.5, rel=1e-3)
+    # Of several processes either may be the first to end.
+    assert sorted(result.stderr.splitlines()) == ["a: scored", "b: scored"]
+
+
 @pytest.fixture
 def quick(monkeypatch):
-    """Scoring in this process without any learning; the parameters of every series."""
+    """Scoring in this process by a fixed row; the parameters of every series."""
     calls = []
 
     def score(job, report):
-        if job.part == "predictor":
-            calls.append(job.parameters)
-            return {"rmse": 1.0, "seconds": 0.0}
-        return {"best_baseline": "mean", "best_baseline_rmse": 2.0, "chosen_baseline_rmse": None,
-                "seconds": 0.0}  # fmt: skip
+        if isinstance(job.method, Learned):
+            calls.append(job.method.parameters)
+            return [{"series": job.name, "method": "geonode", "rmse": 1.0}]
+        return [{"series": job.name, "method": "mean", "rmse": 2.0}]
 
-    monkeypatch.setattr(panel, "score_part", score)
-    monkeypatch.setattr(panel, "processes_for", lambda *_: 1)
+    monkeypatch.setattr(panel, "rows_or_error", score)
+    monkeypatch.setattr("geonode.compute.forking.processes_for", lambda *_: 1)
     return calls
-
-
-@pytest.mark.slow
-def test_a_folder_is_scored_and_left_alone_the_second_time(project, monkeypatch):
-    first = call("panel", "series", "--out", "out.json")
-    assert first.exit_code == 0, first.output
-    series = json.loads((project / "out.json").read_text(encoding="utf-8"))["series"]
-    assert list(series) == ["a", "b"]
-    assert (series["a"]["skill"], series["a"]["levels"]) == (None, 4)
-    assert 0 <= series["b"]["coverage90"] <= 1
-    *lines, last = first.stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["series", "a", "b"]
-    ratios = [row["rmse"] / row["best_baseline_rmse"] for row in series.values()]
-    assert float(last.split()[-1]) == pytest.approx((ratios[0] * ratios[1]) ** 0.5, rel=1e-3)
-    # Of several processes either may be the first to end.
-    assert sorted(line.split(" in ")[0] for line in first.stderr.splitlines()) == [
-        "a: scored",
-        "b: scored",
-    ]
-
-    before = (project / "out.json").read_bytes()
-    monkeypatch.setattr(series_fit, "learn", None)  # nobody calls it
-    second = call("panel", "series", "--out", "out.json")
-    assert (second.exit_code, second.stdout) == (0, first.stdout)
-    assert second.stderr.splitlines() == ["a: unchanged, skipped", "b: unchanged, skipped"]
-    assert (project / "out.json").read_bytes() == before
 
 
 def test_options_stand_in_for_the_file(project, quick):
@@ -81,23 +71,27 @@ def test_a_bad_series_among_good_ones_is_named_and_ends_in_status_1(project, qui
     told = result.stderr.splitlines()
     assert told[0].startswith("few: series/few.csv: found 2 concentrations")
     assert told[-1] == "error: 1 of 3 series have no scores: few"
-    series = json.loads((project / "out.json").read_text(encoding="utf-8"))["series"]
-    assert series["few"]["error"] in told[0]
+    rows = json.loads((project / "out.json").read_text(encoding="utf-8"))["scores"]
+    (error,) = [row["error"] for row in rows if row["series"] == "few"]
+    assert error in told[0]
     assert result.stdout.splitlines()[-1].endswith(": 0.5")
-    again = call("--quiet", "panel", "series", "--out", "out.json")  # has not gone away
-    assert (again.exit_code, len(quick)) == (1, 2)
-    assert again.stderr == "error: 1 of 3 series have no scores: few\n"
+    again = call("--quiet", "panel", "series", "--out", "out.json", "--overwrite")
+    assert (again.exit_code, again.stderr) == (1, "error: 1 of 3 series have no scores: few\n")
 
 
 def test_what_cannot_begin_is_one_line_and_status_2(project, quick):
     (project / "empty").mkdir()
+    (project / "there.json").write_text("{}\n")
     write_parameters(project / "wrong.yaml", TINY | {"metric.epochs": -3})
     before = contents(project)
     for words, parts in (
-        (["empty"], ["empty", "no file *.csv"]),
-        (["series", "--params", "wrong.yaml"], ["wrong.yaml", "epochs", "-3"]),
+        (["empty", "--out", "out.json"], ["empty", "no file *.csv"]),
+        (["series", "--out", "a.json", "--params", "wrong.yaml"], ["wrong.yaml", "epochs", "-3"]),
+        (["series", "--out", "there.json"], ["--out", "there.json", "--overwrite"]),
+        (["series", "--out", "out.txt"], ["--out", "out.txt", ".json or .csv"]),
+        (["series", "--out", "series/c.csv"], ["--out", "another place than series"]),
     ):
-        result = call("panel", *words, "--out", "out.json")
+        result = call("panel", *words)
         assert_refused(result, "error: ", *parts)
         assert result.stdout == ""
     assert not quick

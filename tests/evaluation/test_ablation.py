@@ -1,29 +1,34 @@
+import math
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import ttest_rel, wilcoxon
 
 from geonode.estimation.series_fit import fit_series
 from geonode.evaluation.ablation import (
+    BEST,
     BLEND,
+    COLUMNS,
     FLAT,
     INITIAL,
     LEARNED,
+    MEASURED,
     PATH,
     PATH_FLAT,
     PATH_SHARED,
+    SIMULATED,
     InitialWeights,
-    baselines,
-    networks,
-    posteriors,
-    rows_of,
+    Networks,
+    by_posteriors,
+    comparisons,
+    paired_test,
     simulated,
+    table_of,
 )
-from geonode.evaluation.baselines import BASELINES
-from geonode.evaluation.comparison import Comparison
+from geonode.evaluation.evaluate import evaluate
 from geonode.learning.half_widths import PROBABILITIES
 from geonode.parameters_file import read_parameters
 from geonode.posterior.charts import FAMILIES
@@ -37,10 +42,10 @@ from tests.learning.series import cpu, series
 
 FILE = Path(__file__).parents[2] / "params.yaml"
 DEVICE, SEED = cpu(torch.float64), 7
-MEASURED = series(5, 9)
+SERIES = series(5, 9)
 DECADES = np.geomspace(0.1, 1000.0, 5)
 OF_DECADES = replace(
-    MEASURED, concentrations=DECADES, chart=Chart.of("log", None, DECADES)
+    SERIES, concentrations=DECADES, chart=Chart.of("log", None, DECADES)
 )  # whose chart a user would set to logarithmic
 TINY = {"epochs": 2, "wavelengths": 5, "members": 2}
 
@@ -60,7 +65,7 @@ def numbers_of(prediction, measured):
 
 
 def numbers(row):
-    return row.rmse, row.interior90, row.ends90
+    return row["rmse"], row.get("coverage90_interior"), row.get("coverage90_ends")
 
 
 def fitted(measured, learning, kind, inner_members):
@@ -91,43 +96,41 @@ def left_out_by_weights(measured, weigh):
 
 
 @pytest.mark.parametrize(
-    ("measured", "family"), [(MEASURED, "linear"), (OF_DECADES, "log")], ids=["even", "decades"]
+    ("measured", "family"), [(SERIES, "linear"), (OF_DECADES, "log")], ids=["even", "decades"]
 )
 def test_posteriors_are_that_of_the_package_and_those_without_one_part(measured, family):
-    rows = {row.predictor: row for row in posteriors("one", measured)}
+    rows = {name: one.row for name, one in evaluate(by_posteriors, measured).items()}
     assert list(rows) == [LEARNED, INITIAL, FLAT]
-    assert {(row.series, row.seed) for row in rows.values()} == {("one", 0)}
     blend, _ = fitted(measured, "flat", "posterior", 0)
     expected = numbers_of(blend.left_out(measured, None), measured)
     assert numbers(rows[LEARNED]) == pytest.approx(expected, rel=1e-9)
 
     initial = left_out_by_weights(measured, lambda evidence: evidence.initial.softmax(-1))
-    assert rows[INITIAL].rmse == pytest.approx(initial, rel=1e-6)
+    assert rows[INITIAL]["rmse"] == pytest.approx(initial, rel=1e-6)
     on_chart = dictionary().chart == FAMILIES.index(family)
 
     def of_one_chart(evidence):
         initial = torch.where(on_chart, evidence.initial, -torch.inf)
         return packaged_prior().rule(evidence._replace(initial=initial))[0]
 
-    assert rows[FLAT].rmse == pytest.approx(left_out_by_weights(measured, of_one_chart), rel=1e-5)
-    assert len({row.rmse for row in rows.values()}) == 3
-    assert all(0 <= row.interior90 <= 1 and 0 <= row.ends90 <= 1 for row in rows.values())
+    flat = left_out_by_weights(measured, of_one_chart)
+    assert rows[FLAT]["rmse"] == pytest.approx(flat, rel=1e-5)
+    assert len({row["rmse"] for row in rows.values()}) == 3
 
 
 def test_simulated_series_are_scored_as_measured_ones_are():
-    rows = rows_of(partial(simulated, 5, 2, 1), lambda done: None)
-    assert [row.series for row in rows] == ["5 levels, 0"] * 3 + ["5 levels, 1"] * 3
+    rows = simulated(5, 2, 1)
+    assert [row["series"] for row in rows] == ["5 levels, 0"] * 3 + ["5 levels, 1"] * 3
     concentrations, spectra = simulate(Draws.of(1, torch.device("cpu")), 2, 5)
     axis, signal = np.arange(float(spectra.shape[2])), spectra[1].numpy()
-    one = replace(MEASURED, axis=axis, concentrations=concentrations[1].numpy(), signal=signal)
+    one = replace(SERIES, axis=axis, concentrations=concentrations[1].numpy(), signal=signal)
     learned = left_out_by_weights(one, lambda evidence: packaged_prior().rule(evidence)[0])
-    assert rows[3].predictor == LEARNED
-    assert rows[3].rmse == pytest.approx(learned, rel=1e-5)
-    assert numbers(rows[3])[1:] == (None, None)
+    assert rows[3]["method"] == LEARNED
+    assert rows[3]["rmse"] == pytest.approx(learned, rel=1e-5)
 
 
 def evidence():
-    posterior = MetricPosterior.of(DECADES[None], MEASURED.signal[None], packaged_prior())
+    posterior = MetricPosterior.of(DECADES[None], SERIES.signal[None], packaged_prior())
     return posterior.fitted.evidence(torch.tensor([[0.5, 30.0, 2000.0]], dtype=torch.float64))
 
 
@@ -139,25 +142,106 @@ def test_initial_weights_expect_their_own_leave_one_out_error():
 
 
 @pytest.mark.slow
-def test_networks_are_scored_with_their_seed_and_the_path_alone_is_that_of_the_blend():
-    rows = {row.predictor: row for row in networks("one", MEASURED, parameters(), DEVICE)}
+def test_the_path_alone_is_that_of_the_blend():
+    found = evaluate(Networks(parameters(), DEVICE), SERIES)
+    rows = {name: one.row for name, one in found.items()}
     assert list(rows) == [BLEND, PATH, PATH_FLAT, PATH_SHARED]
-    assert {(row.series, row.seed) for row in rows.values()} == {("one", SEED)}
-    for predictor, learning, kind, inner in (
+    for name, learning, kind, inner in (
         (BLEND, "end_to_end", "blend", 1),
         (PATH, "end_to_end", "path", 0),
         (PATH_SHARED, "shared", "path", 0),
     ):
-        blend, features = fitted(MEASURED, learning, kind, inner)
-        expected = numbers_of(blend.left_out(MEASURED, features), MEASURED)
-        for found, value in zip(numbers(rows[predictor]), expected, strict=True):
-            assert found == (value if value is None else pytest.approx(value, rel=1e-6)), predictor
-        assert (rows[predictor].ends90 is None) == (kind == "path")
-    assert len({row.rmse for row in rows.values()}) == 4
+        blend, features = fitted(SERIES, learning, kind, inner)
+        expected = numbers_of(blend.left_out(SERIES, features), SERIES)
+        for one, value in zip(numbers(rows[name]), expected, strict=True):
+            assert one == (value if value is None else pytest.approx(value, rel=1e-6)), name
+        assert ("coverage90" in rows[name]) == (kind == "blend")
+    assert len({row["rmse"] for row in rows.values()}) == 4
 
 
-def test_baselines_are_scored_without_seed_and_intervals():
-    rows = baselines("one", MEASURED)
-    assert {row.predictor: row.rmse for row in rows} == Comparison.of(MEASURED).rmse
-    assert {row.predictor for row in rows} == set(BASELINES)
-    assert {(row.series, row.seed, *numbers(row)[1:]) for row in rows} == {("one", 0, None, None)}
+# paired comparisons
+
+
+def row(series, method, rmse, seed=0, origin=MEASURED):
+    return dict(zip(COLUMNS, (origin, series, seed, method, rmse), strict=False))
+
+
+def pairs(rows):
+    found = comparisons(table_of(rows)).to_dict("records")
+    return {(line["first"], line["second"]): line for line in found}
+
+
+def test_errors_of_seeds_are_averaged_geometrically_before_series_are_compared():
+    rows = [
+        *(row("a", PATH, 1.0, 0), row("a", PATH, 4.0, 1), row("a", PATH_FLAT, 8.0)),  # 2 of 8
+        *(row("b", PATH, 2.0, 0), row("b", PATH, 8.0, 1), row("b", PATH_FLAT, 4.0)),  # 4 of 4
+    ]
+    found = pairs(rows)
+    assert list(found) == [(PATH, PATH_FLAT)]
+    line = found[PATH, PATH_FLAT]
+    assert (line["series"], line["better"]) == (2, 1)
+    assert float(line["ratio"]) == pytest.approx(0.5)  # of 1 / 4 and 1
+    assert float(line["worst"]) == pytest.approx(1.0)
+
+
+def test_the_best_baseline_is_picked_for_every_series():
+    rows = [
+        *(row("a", LEARNED, 1.0), row("a", "linear", 2.0), row("a", "pchip", 4.0)),
+        *(row("b", LEARNED, 1.0), row("b", "linear", 8.0), row("b", "pchip", 2.0)),
+    ]
+    found = pairs(rows)
+    assert set(found) == {(LEARNED, BEST), (LEARNED, "linear"), (LEARNED, "pchip")}
+    ratios = {second: float(line["ratio"]) for (_, second), line in found.items()}
+    assert ratios == pytest.approx({BEST: 1 / 2, "linear": 1 / 4, "pchip": 8**-0.5})
+
+
+def test_a_question_is_answered_by_the_series_that_have_both_answers():
+    rows = [row(name, LEARNED, 1.0) for name in "abc"]
+    rows += [row("b", FLAT, 2.0), row("c", FLAT, 8.0)]
+    line = pairs(rows)[LEARNED, FLAT]
+    assert line["series"] == 2
+    assert float(line["ratio"]) == pytest.approx(1 / 4)
+
+
+def test_simulated_series_are_compared_apart_from_measured_ones():
+    rows = [row(name, LEARNED, 1.0) for name in "ab"] + [row(name, FLAT, 2.0) for name in "ab"]
+    rows += [row(name, LEARNED, 1.0, origin=SIMULATED) for name in "abc"]
+    rows += [row(name, FLAT, 4.0, origin=SIMULATED) for name in "abc"]
+    found = comparisons(table_of(rows))
+    assert found.origin.tolist() == [MEASURED, SIMULATED]
+    assert found.series.tolist() == [2, 3]
+    assert found.ratio.tolist() == pytest.approx([1 / 2, 1 / 4])
+
+
+def test_of_one_series_nothing_is_concluded():
+    assert pairs([row("a", LEARNED, 1.0), row("a", FLAT, 2.0)]) == {}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("count", "shift"), [(2, 0.4), (3, -0.3), (12, 0.0), (40, 0.5)])
+def test_of_the_logarithms_it_is_what_scipy_says(count, shift):
+    generator = np.random.default_rng(count)
+    errors, others = np.exp(generator.normal(0, 0.7, (2, count)))
+    errors *= math.exp(shift)
+    found = paired_test(errors, others)
+    # Of two columns of logarithms, which scipy takes from each other itself.
+    columns = np.log(errors), np.log(others)
+    interval = ttest_rel(*columns).confidence_interval(0.95)
+    assert found["series"] == count
+    assert (found["low"], found["high"]) == pytest.approx(
+        (np.exp(interval.low), np.exp(interval.high))
+    )
+    assert found["p"] == pytest.approx(wilcoxon(*columns).pvalue)
+    assert found["ratio"] == pytest.approx(np.prod(errors / others) ** (1 / count))
+    assert found["better"] == sum(a < b for a, b in zip(errors, others, strict=True))
+    assert found["worst"] == pytest.approx(max(a / b for a, b in zip(errors, others, strict=True)))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("count", [2, 7])
+def test_equal_errors_say_nothing(count):
+    errors = np.linspace(0.1, 3, count)
+    found = paired_test(errors, errors.copy())
+    assert (found["ratio"], found["low"], found["high"]) == (1, 1, 1)
+    assert math.isnan(found["p"])
+    assert (found["series"], found["better"], found["worst"]) == (count, 0, 1)

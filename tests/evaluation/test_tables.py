@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from geonode.evaluation.estimation import estimate_left_out
+from geonode.evaluation.estimates import estimate_left_out
+from geonode.evaluation.evaluate import LeftOut
 from geonode.evaluation.tables import metric_csv, posterior_csv, predictions_csv
 from tests.estimation.known import LEVELS, bent, noise, series_of
 
@@ -17,11 +18,9 @@ def test_one_row_for_every_level_and_wavelength():
         concentrations=np.array([0.0, 2.5]),
         signal=np.array([[0.1, 0.2], [0.3, 1e-9]]),
     )
-    found = SimpleNamespace(
-        spectra=np.array([[1 / 3, 2.0], [-3.0, 12345678.0]]),
-        band=("90% interval", np.array([[0.0, 0.01], [0.02, 0.03]])),
-    )
-    assert predictions_csv(series, found) == (
+    band = np.array([[0.0, 0.01], [0.02, 0.03]])
+    spectra = np.array([[1 / 3, 2.0], [-3.0, 12345678.0]])
+    assert predictions_csv(series, LeftOut(spectra, band=("90% interval", band))) == (
         "level,wavelength,measured,predicted,90% interval\n"
         "0,200,0.1,0.333333,0\n"
         "0,200.5,0.2,2,0.01\n"
@@ -45,3 +44,19 @@ def test_without_a_posterior_there_is_no_metric_but_the_header():
         series=series_of(LEVELS, bent(LEVELS)), has_posterior=False, predict=None
     )
     assert metric_csv(model) == "concentration,sqrt_g,deviation\n"
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_metric_is_drawn_between_all_levels_but_not_at_zero():
+    model = SimpleNamespace(
+        series=series_of(LEVELS, bent(LEVELS)),
+        has_posterior=True,
+        predict=lambda places: SimpleNamespace(
+            predicted=SimpleNamespace(sqrt_metric=np.stack([2 * places, places / 10]))
+        ),
+    )
+    rows = list(csv.DictReader(io.StringIO(metric_csv(model))))
+    places = np.array([float(row["concentration"]) for row in rows])
+    np.testing.assert_allclose(places, np.union1d(LEVELS, np.linspace(0, 60, 101))[1:])
+    np.testing.assert_allclose([float(row["sqrt_g"]) for row in rows], 2 * places, rtol=1e-5)
+    np.testing.assert_allclose([float(row["deviation"]) for row in rows], places / 10, rtol=1e-5)

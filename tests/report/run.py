@@ -17,8 +17,8 @@ from geonode.storage.lineage import read_seal
 
 SLOPE = 0.8  # a of ln sqrt(g) = a x + b, so G = a
 NOT_MEASURED = (
-    *("r2", "mape", "pearson", "spectral_angle", "cosine", "ssim", "wasserstein"),
-    *("jensen_shannon", "peak_position_error", "fwhm_error"),
+    *("r2", "mape", "pearson", "spectral_angle", "cosine"),
+    *("peak_position_error", "fwhm_error"),
 )
 ESTIMATE = {
     "mode": 12.5,

@@ -1,52 +1,74 @@
-"""Records of the stages, as `benchmark` reads them."""
+"""What `benchmark` makes of the records of the stages, without timing anything."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import pytest
 
 from benchmarks.performance import benchmark, parity
 from benchmarks.performance.timing import Quartiles
 from geonode.compute.device import resolve
-from geonode.errors import ArtifactError, MissingArtifactError
 from geonode.parameters_file import read_parameters
 from geonode.storage.document import write_document
 from geonode.storage.record import Record, conditions
-from stages.benchmark import stage_records
 from stages.paths import DEVICE, METRICS, PIPELINE, RECORDS
+from tests.geometry.small_series import LEVELS, small_metrics, small_series
+from tests.stages.conftest import assert_refused
+
+KERNELS = {"geodesics": {"per_second": 1e8}, "training": {"trained_per_second": 1e6}}
 
 
 @pytest.fixture
-def parameters(project):
-    """Of a project whose stages left records."""
+def timed(project, monkeypatch):
+    """A project whose stages left records, and timings of a device that is not there."""
     found = read_parameters(project / "params.yaml")
     here = conditions(found.engine.model_dump(mode="json"))
     for place, name in enumerate(PIPELINE):
-        record = Record(10.0 + place, 100.0, None, True, here)
+        record = Record(10.0 + place, 100.0 + place, None, True, here)
         write_document(RECORDS / f"{name}.json", asdict(record))
-    return found
-
-
-@pytest.fixture
-def timed(parameters, monkeypatch):
-    """Timings of a device that is not there."""
-    kernels = {"rates": {}, "published_work": {"seconds": 100.0}}
+    write_document(DEVICE, resolve("cpu", found.precision).describe())
     call, agreement = Quartiles(2e-4, 1e-4, 4e-4), parity.Parity(1e-6, 2e-5, 3e-4, 0.9, 0.8)
-    monkeypatch.setattr("stages.benchmark._inputs", lambda: (None, None, None))
-    monkeypatch.setattr(parity.MiddleFold, "geodesics", [(0, 0)] * 75)
-    monkeypatch.setattr(parity.MiddleFold, "walk", lambda *_: ("walked", call))
-    monkeypatch.setattr(
-        parity.MiddleFold, "parity", lambda _, walked: {"walked": agreement}[walked]
+    fold = SimpleNamespace(
+        geodesics=[(0, 0)] * 75,
+        walk=lambda report: ("walked", call),
+        parity=lambda walked: {"walked": agreement}[walked],
     )
-    monkeypatch.setattr(benchmark.Kernels, "measure", lambda *_: kernels)
-    write_document(DEVICE, resolve("cpu", parameters.precision).describe())
+    monkeypatch.setattr(parity.MiddleFold, "of", lambda *_: fold)
+    monkeypatch.setattr(benchmark.Kernels, "measure", lambda _: KERNELS)
+    monkeypatch.setattr(benchmark.Kernels, "published_work", lambda _: {"seconds": 100.0})
+    series = small_series(levels=LEVELS)
+    monkeypatch.setattr("geonode.spectra.series.read_series", lambda path: series)
+    monkeypatch.setattr(
+        "geonode.geometry.learned.LearnedMetrics.read", lambda path: small_metrics(series)
+    )
+    monkeypatch.setattr("geonode.storage.lineage.consistent_artifacts", lambda *_: nullcontext())
+    return project
+
+
+def metrics(name):
+    return json.loads((METRICS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_seconds_memory_and_rates_are_measured_and_nothing_is_compared(timed, run):
+    result = run("benchmark", "--sequential-wavelengths", "0")
+    assert result.exit_code == 0, result.output
+    found, total = metrics("benchmark"), sum(10.0 + place for place in range(len(PIPELINE)))
+    assert (found["seconds"], found["peak_mb"]) == (total, 100.0 + len(PIPELINE) - 1)
+    expected = {"seconds": 12.0, "peak_mb": 102.0, "device_peak_mb": None}
+    assert found["stages"]["spectra"] == expected
+    assert (found["device"], found["geodesics"]) == ("cpu", KERNELS["geodesics"])
+    assert not (METRICS / "sequential.json").exists()
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_the_speed_up_is_over_the_calls_of_the_publication(timed, run):
-    assert run("benchmark").exit_code == 0
-    found = json.loads((METRICS / "benchmark.json").read_text(encoding="utf-8"))
-    calls, total = 162_270_000_000, sum(10.0 + place for place in range(8))
+    result = run("benchmark", "--sequential-wavelengths", "1")
+    assert result.exit_code == 0, result.output
+    found = metrics("sequential")
+    calls, total = 162_270_000_000, sum(10.0 + place for place in range(len(PIPELINE)))
     assert found["pipeline"] == pytest.approx(
         {
             "seconds": total,
@@ -59,50 +81,33 @@ def test_the_speed_up_is_over_the_calls_of_the_publication(timed, run):
     assert found["sequential"]["sample_geodesics"] == 75
     assert found["parity"]["prediction"] == 3e-4
     assert found["sequential"]["days_extrapolated"] == pytest.approx(2e-4 * calls / 86400)
-    expected = {"seconds": 12.0, "peak_mb": 100.0, "device_peak_mb": None}
-    assert found["stages"]["spectra"] == expected
+    assert not (METRICS / "benchmark.json").exists()
 
 
-def change(name, **values):
-    record = asdict(Record.read(RECORDS / f"{name}.json"))
-    write_document(RECORDS / f"{name}.json", record | values)
-
-
-def test_records_of_whole_runs_here_are_taken(parameters):
-    seconds = {name: record.seconds for name, record in stage_records(parameters).items()}
-    assert seconds == {name: 10.0 + place for place, name in enumerate(PIPELINE)}
-
-
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("values", "found"),
     [
-        ({"whole": False}, "a resumed or profiled run"),
+        ({"whole": False}, "a resumed run"),
         ({"conditions": {"machine": {}, "engine": {}}}, "another machine or engine"),
     ],
 )
-def test_any_other_record_is_refused_with_what_to_do(values, found, parameters):
-    change("metric", **values)
-    expected = rf"metric\.json: found the record of {found}.*--single-item metric`"
-    with pytest.raises(ArtifactError, match=expected):
-        stage_records(parameters)
+def test_records_that_cannot_be_compared_are_refused(values, found, timed, run):
+    path = RECORDS / "metric.json"
+    write_document(path, asdict(Record.read(path)) | values)
+    result = run("benchmark", "--sequential-wavelengths", "1")
+    assert_refused(result, f"metric.json: found the record of {found}", "--single-item metric")
+    assert run("benchmark", "--sequential-wavelengths", "0").exit_code == 0
 
 
-def test_another_engine_is_refused(parameters):
-    engine = parameters.engine.model_copy(update={"workers": parameters.engine.workers + 1})
-    with pytest.raises(ArtifactError, match="another machine or engine"):
-        stage_records(parameters.model_copy(update={"engine": engine}))
-
-
-def test_a_record_that_is_missing_is_named(parameters):
+@pytest.mark.usefixtures("unchecked")
+def test_a_record_that_is_missing_is_named(timed, run):
     (RECORDS / "spectra.json").unlink()
-    with pytest.raises(MissingArtifactError, match=r"data/records/spectra\.json: not found; run"):
-        stage_records(parameters)
+    assert_refused(run("benchmark"), "data/records/spectra.json: not found")
 
 
-def test_a_profiled_or_resumed_run_is_not_whole(run, project):
+def test_a_resumed_run_is_not_whole(run, project):
     path = RECORDS / "generate.json"
-    assert run("generate", "--profile").exit_code == 0
-    assert not Record.read(path).whole
     assert run("generate").exit_code == 0
     assert Record.read(path).whole
     (project / "data/checkpoints/generate").mkdir(parents=True)

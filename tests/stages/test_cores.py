@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks.project import ROOT, STAGES, made, make
+from benchmarks.chaos import ROOT, STAGES, made, make
 
 ALL = "import runpy\n" + "\n".join(
     f"try:\n    runpy.run_module('stages.{name}', run_name='__main__')\n"

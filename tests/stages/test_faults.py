@@ -90,7 +90,7 @@ READ = {
     "decoders": [*NAMES[:2], NAMES[3]],
     "validate": [*NAMES[:2], *NAMES[3:]],
     "report": [NAMES[0], *NAMES[2:4]],
-    "benchmark": [*NAMES[:2], NAMES[3]],
+    "benchmark": NAMES[:2],
 }
 """What every stage reads that must belong together, in the order in which it is made."""
 

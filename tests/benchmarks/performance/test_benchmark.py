@@ -10,7 +10,6 @@ from geonode.config import PrecisionParameters
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
-from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import leave_one_out
 from geonode.learning.kinds import KINDS
@@ -19,7 +18,6 @@ from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
 from tests.learning.series import decoder_parameters
 
-LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 60.0])
 WAVELENGTHS = 7
 
 
@@ -28,21 +26,31 @@ def device():
     return resolve("cpu", PrecisionParameters(training="float32", geometry="float64"))
 
 
-@pytest.fixture
-def series():
-    signal = np.random.default_rng(0).normal(size=(len(LEVELS), WAVELENGTHS))
+def series_of(count):
+    levels = np.linspace(0.0, 60.0, count)
+    signal = np.random.default_rng(0).normal(size=(count, WAVELENGTHS))
     axis = np.linspace(200, 800, WAVELENGTHS)
-    return Series(LEVELS, axis, signal, Chart.of("linear", None, LEVELS), {})
+    return Series(levels, axis, signal, Chart.of("linear", None, levels), {})
+
+
+def kernels(count, device):
+    series = series_of(count)
+    network = Perceptron.initial(SIZES, [(0, fold) for fold in range(count + 1)])
+    learned = LearnedMetrics(network, [series.chart] * (count + 1))
+    changes = {"christoffel.resolution": 50, "benchmark.repeats": 2}
+    return Kernels(learned, series, device, read_parameters(Path("params.yaml"), changes))
 
 
 @pytest.fixture
-def learned(series):
-    folds = len(LEVELS) + 1
-    network = Perceptron.initial(SIZES, [(0, fold) for fold in range(folds)])
-    return LearnedMetrics(network, [series.chart] * folds)
+def small(monkeypatch):
+    """Little work for the device."""
+    monkeypatch.setattr(floors, "EDGE", {"cpu": 64})
+    monkeypatch.setattr(floors, "COPIED_BYTES", {"cpu": 2**16})
+    monkeypatch.setattr(benchmark, "STATIONS", {"cpu": 4})
+    monkeypatch.setattr(benchmark, "PUBLISHED_EPOCHS", 3)
 
 
-def test_an_epoch_is_the_difference_of_two_trainings(monkeypatch, series, device):
+def test_an_epoch_is_the_difference_of_two_trainings(monkeypatch, device):
     clock, epochs = [0.0], []
 
     def fit(series, features, block, run):
@@ -54,15 +62,39 @@ def test_an_epoch_is_the_difference_of_two_trainings(monkeypatch, series, device
     features = np.zeros((1, 6, 20, WAVELENGTHS, 5))
     parameters = decoder_parameters(wavelengths=WAVELENGTHS, epochs=500)
     run = TrainingRun(leave_one_out(5)[:-1], 1, device)
-    assert time_training(series, features, parameters, run, 2) == pytest.approx((0.25,) * 3)
-    assert epochs == [5, 5, 25, 5, 25]
+    assert time_training(series_of(5), features, parameters, run, 2) == pytest.approx((0.25,) * 3)
+    assert epochs == [2, 2, 7, 2, 7]
 
 
-def test_every_timing_stands_beside_its_floor(monkeypatch, series, learned, device):
-    monkeypatch.setattr(floors, "EDGE", {"cpu": 64})
-    monkeypatch.setattr(floors, "COPIED_BYTES", {"cpu": 2**16})
-    monkeypatch.setattr(benchmark, "STATIONS", {"cpu": 4})
-    monkeypatch.setattr(benchmark, "PUBLISHED_EPOCHS", 3)
+@pytest.mark.usefixtures("small")
+def test_every_timing_stands_beside_its_floor(device):
+    found = kernels(5, device).measure()
+    assert found["geodesics"]["rows"] == found["training"]["rows"] == 4 * 3 * WAVELENGTHS
+    assert found["training"]["models"] == 5
+    assert found["christoffel"]["network_calls"] < 10_000
+    for name, prefix in (("christoffel", "evaluation_"), ("geodesics", ""), ("training", "epoch_")):
+        part = found[name]
+        assert part["floor_ms"] > 0
+        assert part["ratio_to_floor"] == pytest.approx(part[f"{prefix}ms"] / part["floor_ms"])
+        assert part[f"{prefix}ms_q25"] <= part[f"{prefix}ms"] <= part[f"{prefix}ms_q75"]
+    training = found["training"]
+    samples = 5 * 4 * 3 * WAVELENGTHS
+    assert training["trained_per_second"] == pytest.approx(1e3 * samples / training["epoch_ms"])
+    predicted = 5 * 4 * WAVELENGTHS / training["predicted_per_second"]
+    assert 1e3 * predicted == pytest.approx(training["prediction_ms"])
+
+
+@pytest.mark.usefixtures("small")
+def test_a_long_series_takes_no_longer(device, monkeypatch):
+    monkeypatch.setattr(benchmark, "MOST_ROWS", 1000)
+    found = kernels(20, device).measure()["training"]
+    pairs = len(leave_one_out(20)[0].training_pairs)
+    assert found["models"] == 6
+    assert found["rows"] == pairs * max(1, 1000 // (6 * pairs))
+
+
+@pytest.mark.usefixtures("small")
+def test_the_work_of_the_publication_is_of_every_fold_and_all_wavelengths(device, monkeypatch):
     learned_by, fit_metric = [], benchmark.fit_metric
 
     def learn(series, charts, block, run):
@@ -70,27 +102,7 @@ def test_every_timing_stands_beside_its_floor(monkeypatch, series, learned, devi
         return fit_metric(series, charts, block, run)
 
     monkeypatch.setattr(benchmark, "fit_metric", learn)
-    solved, solve = [], ClosedForm.solve
-
-    def spy(form, problem, tolerance):
-        solved.append((len(problem.source), form.grid.log_sqrt.shape))
-        return solve(form, problem, tolerance)
-
-    monkeypatch.setattr(ClosedForm, "solve", spy)
-    changes = {"christoffel.resolution": 50, "benchmark.repeats": 2}
-    parameters = read_parameters(Path("params.yaml"), changes)
-    features = np.random.default_rng(0).normal(size=(1, 6, 20, WAVELENGTHS, 5))
-    found = Kernels(learned, series, device, parameters).measure(features)
+    work = kernels(5, device).published_work()
     assert learned_by == [(3, WAVELENGTHS, 1, 5)]
-    assert solved == [(5 * 4, (50, WAVELENGTHS))] * len(LEVELS)
-    assert found["geodesics"]["rows"] == found["training"]["rows"] == 4 * 3 * WAVELENGTHS
-    assert found["training"]["models"] == len(LEVELS)
-    assert found["christoffel"]["network_calls"] < 10_000
-    for name, prefix in (("christoffel", "evaluation_"), ("geodesics", ""), ("training", "epoch_")):
-        part = found[name]
-        assert part["floor_ms"] > 0
-        assert part["ratio_to_floor"] == pytest.approx(part[f"{prefix}ms"] / part["floor_ms"])
-        assert part[f"{prefix}ms_q25"] <= part[f"{prefix}ms"] <= part[f"{prefix}ms_q75"]
-    work, epoch = found["published_work"], found["training"]["epoch_ms"]
-    assert work["training_seconds"] == pytest.approx(3 * epoch / 1e3)
-    assert work["seconds"] == pytest.approx(work["geometry_seconds"] + 3 * epoch / 1e3)
+    assert work["seconds"] == work["geometry_seconds"] + work["training_seconds"]
+    assert min(work.values()) > 0

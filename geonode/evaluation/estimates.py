@@ -1,13 +1,14 @@
-"""Accuracy of left-out concentrations estimated from left-out spectra."""
+"""Concentrations of left-out levels, estimated by geonode from their spectra."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
-from geonode.calibration.methods import INVERSE, ConcentrationScores, estimate_left_out_by
+from geonode.calibration.intervals import Sets, are_held
+from geonode.calibration.methods import ConcentrationScores
 from geonode.compute.device import in_threads
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate, posterior
@@ -35,35 +36,28 @@ class LeftOutEstimates:
     densities: list[Float[np.ndarray, "cell"]]
 
     @property
-    def held(self) -> Bool[np.ndarray, "level"]:
-        """Whether the credible set holds the true concentration."""
-        return np.array(
-            [
-                any(low <= true <= high for low, high in one.sets[0])
-                for true, one in zip(self.levels, self.estimates, strict=True)
-            ]
-        )
+    def modes(self) -> Float[np.ndarray, "level"]:
+        """Most likely concentrations."""
+        return np.array([one.mode[0] for one in self.estimates])
 
     @property
-    def errors(self) -> Float[np.ndarray, "level"]:
-        """Absolute errors of the most likely concentrations."""
-        modes = np.array([one.mode[0] for one in self.estimates])
-        return np.abs(modes - self.levels)
+    def sets(self) -> Sets:
+        """Their 90% sets."""
+        return [one.sets[0] for one in self.estimates]
 
     def summary(self) -> dict[str, Any]:
         """Errors and coverage, overall and by level, for the metrics of a pipeline."""
-        errors, held = self.errors, self.held
-        modes = np.array([one.mode[0] for one in self.estimates])
-        scores = ConcentrationScores.of(self.levels, modes)
+        errors, inside = np.abs(self.modes - self.levels), are_held(self.levels, self.sets)
+        scores = ConcentrationScores.of(self.levels, self.modes)
         return {
             "median_absolute_error": scores.median_absolute_error,
             "mean_absolute_error": float(errors.mean()),
             "median_error_of_range": scores.median_error_of_range,
             "rmsep": scores.rmsep,
             "rmsep_of_range": scores.rmsep_of_range,
-            "coverage90": float(held.mean()),
-            "coverage90_interior": float(held[1:-1].mean()),
-            "coverage90_ends": float(held[[0, -1]].mean()),
+            "coverage90": float(inside.mean()),
+            "coverage90_interior": float(inside[1:-1].mean()),
+            "coverage90_ends": float(inside[[0, -1]].mean()),
             "disconnected": int(sum(one.disconnected[0] for one in self.estimates)),
             "levels": {
                 name: {
@@ -79,16 +73,6 @@ class LeftOutEstimates:
                 )
             },
         }
-
-
-def calibration_scores(series: Series) -> dict[str, dict[str, float]]:
-    """Errors of left-out concentrations of the inverse calibrations, by name."""
-    found = {}
-    for name in INVERSE:
-        estimates = estimate_left_out_by(name, series)
-        scores = asdict(ConcentrationScores.of(series.concentrations, estimates))
-        found[name] = {key: value for key, value in scores.items() if key != "q2"}
-    return found
 
 
 def estimate_left_out(series: Series, report: Progress = silent) -> LeftOutEstimates:

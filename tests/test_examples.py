@@ -1,0 +1,85 @@
+"""The notebooks run from the first cell to the last, and the examples of CONTRIBUTING.md run."""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from geonode.learning.kinds import Decoders
+from tests.learning import series as small
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+
+
+def code_cells(notebook):
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_kept_without_results(notebook):
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in code_cells(notebook))
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run the cells of a notebook beside the example spectra; the names that they leave behind."""
+    shutil.copytree(ROOT / "data/examples", tmp_path / "data/examples")
+    (tmp_path / "examples").mkdir()
+    monkeypatch.chdir(tmp_path / "examples")
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+
+    def names(notebook):
+        found = {"__name__": "__main__"}
+        for place, cell in enumerate(code_cells(notebook)):
+            exec(compile("".join(cell["source"]), f"code cell {place}", "exec"), found)
+        return found
+
+    return names
+
+
+def test_the_notebook_of_acetophenone_estimates_what_was_weighed_in(run):
+    found = run(ROOT / "examples/acetophenone.ipynb")
+    for _, estimate in found["estimates"].iterrows():
+        assert estimate["from"] < 200 < estimate["to"]
+        assert estimate["µM"] == pytest.approx(200, rel=0.05)
+    assert found["held"].all()
+    assert not found["calibration"].warnings
+    assert not found["fits"].any()
+    assert found["figure"].to_dict()
+
+
+def example(name):
+    """What the example of CONTRIBUTING.md that defines a name defines."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
+    (block,) = [block for block in blocks if f"def {name}(" in block]
+    found = {"__name__": name}
+    exec(compile(block, name, "exec"), found)
+    return found[name]
+
+
+def test_the_decoder_of_the_guide_predicts_a_straight_line():
+    levels, slopes = 5, np.linspace(1, 2, 7)
+    line = np.outer(small.series(levels, 7).concentrations, slopes)
+    series, run = small.series(levels, 7, line), small.run(levels)
+    decoders, history = example("fit_lines")(series, None, small.decoder_parameters(), run)
+    assert isinstance(decoders, Decoders)
+    assert history.shape == (0, 1, levels + 1)
+    folds = run.folds[:-1]
+    predicted = decoders.predict_left_out(folds, series, None)
+    np.testing.assert_allclose(np.concatenate([one.spectra for one in predicted]), line, atol=1e-9)
+    assert all(one.deviation.max() < 1e-9 for one in predicted)
+
+
+def test_the_reader_of_the_guide_reads_a_file(tmp_path):
+    path = tmp_path / "spectra.json"
+    path.write_text('{"wavelength_nm": [400, 410], "spectra": {"10 ppb": [1, 2], "0 ppb": [0, 0]}}')
+    sheet = example("read_json")(path)
+    assert (sheet.names, sheet.axis_unit) == (["10 ppb", "0 ppb"], "nm")
+    np.testing.assert_array_equal(sheet.values, [[1, 2], [0, 0]])
