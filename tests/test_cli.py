@@ -14,7 +14,7 @@ from tests.commands.calling import call
 from tests.stages.conftest import ROOT
 
 COMMANDS = [command.name for command in cli.app.registered_commands]
-LIBRARIES = {"torch", "zarr", "numpy", "scipy", "sklearn", "matplotlib"}
+LIBRARIES = {"torch", "zarr", "numpy", "scipy", "sklearn", "altair"}
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from scipy.stats import wilcoxon
 
 from geonode.calibration.methods import ConcentrationScores
+from geonode.spectra.chart import spans_decades
 from geonode.wording import number, quantity
 
 MARGIN = 1.05
@@ -35,9 +36,6 @@ RIVAL = 2.0
 
 EQUAL = 1e-9
 """Of the range of the levels: errors that differ by less are equal."""
-
-DECADES = 100.0
-"""Highest over lowest positive level, beyond which relative errors count too."""
 
 LARGEST_RELATIVE = 0.5
 """Median error relative to the levels, from which a method does not count over decades."""
@@ -198,12 +196,6 @@ class Verdict:
             relative = np.sqrt(_squares(self.levels, {"": method.estimates})[0, :, 1].mean())
             shares += f", {number(100 * float(relative), 2)} % of the level"
         return f"{quantity(scores.rmsep, unit, 2)} ({shares})"
-
-
-def spans_decades(levels: Float[np.ndarray, "level"]) -> bool:
-    """Whether levels span more than `DECADES` above zero."""
-    positive = levels[levels > 0]
-    return bool(positive.max() > DECADES * positive.min())
 
 
 def chosen_without(

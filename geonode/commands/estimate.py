@@ -133,7 +133,9 @@ def estimate(
     curve = curve_of()
     rows = _estimates(curve, model.series, spectra, out)
     if figure is not None:
-        _draw(figure, model, curve, spectra, rows, scale=allow_scale)
+        from geonode.report.pictures import estimates_figure  # noqa: PLC0415
+
+        estimates_figure(model, curve, spectra, rows, scale=allow_scale).save_png(figure)
     _tell(rows, model.series.labels["concentration_unit"], as_json=as_json)
 
 
@@ -173,13 +175,6 @@ def _model(data: Path, allow_offset: bool, allow_scale: bool) -> "SpectralModel"
             "factors are others",
         )
     return model
-
-
-def _draw(figure: Path, *drawn: Any, scale: bool) -> None:
-    from geonode.report.png_estimation import estimates_figure  # noqa: PLC0415
-    from geonode.report.png_style import save_figure  # noqa: PLC0415
-
-    save_figure(estimates_figure(*drawn, scale=scale), figure)
 
 
 def _tell(rows: "list[EstimateRow]", unit: str, *, as_json: bool) -> None:

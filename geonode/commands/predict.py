@@ -91,6 +91,11 @@ def predict(
     rows: list[dict[str, Any]] = []
     size = batch_size or predicting.spectra_at_once(model)
     kept: Format = cache_dtype or "float64"
+    drawn = None
+    if figure is not None:
+        from geonode.report.pictures import PredictedSpectra  # noqa: PLC0415
+
+        drawn = PredictedSpectra(model.series, len(wanted))
     with (
         bar("predicting", len(wanted)) as report,
         _sink(out, model, wanted, only_signal, kept) as sink,
@@ -98,8 +103,10 @@ def predict(
         for block in predicting.blocks(model, wanted, size, report):
             sink(block)
             rows += predicting.summary(model, block)
-    if figure is not None:
-        _draw(figure, model, wanted)
+            if drawn is not None:
+                drawn(block)
+    if drawn is not None and figure is not None:
+        drawn.figure().save_png(figure)
     _tell(model, rows, out, as_json=as_json)
 
 
@@ -143,21 +150,6 @@ def _sink(
     if out.suffix.lower() == ".csv":
         return table_sink(out, model, only_signal)
     return artifact_sink(out, model, wanted, only_signal, number)
-
-
-def _draw(figure: Path, model: "SpectralModel", wanted: "np.ndarray") -> None:
-    import numpy as np  # noqa: PLC0415
-
-    from geonode.estimation.predicting import PredictedBlock  # noqa: PLC0415
-    from geonode.report.png_estimation import (  # noqa: PLC0415
-        MOST_SPECTRA,
-        predicted_figure,
-    )
-    from geonode.report.png_style import save_figure  # noqa: PLC0415
-
-    chosen = np.unique(np.linspace(0, len(wanted) - 1, MOST_SPECTRA).round().astype(int))
-    block = PredictedBlock.of(model, wanted[chosen])
-    save_figure(predicted_figure(model.series, block), figure)
 
 
 def _table(model: "SpectralModel", rows: list[dict[str, Any]]) -> Iterator[str]:

@@ -99,7 +99,10 @@ def calibrate(
     from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
     from geonode.calibration.calibrated_file import CalibratedFile, read_unknown  # noqa: PLC0415
-    from geonode.report.calibration_files import writing  # noqa: PLC0415
+    from geonode.report.calibration_files import (  # noqa: PLC0415
+        require_folder,
+        write_calibration,
+    )
     from geonode.spectra.series import read_series_csv  # noqa: PLC0415
 
     series = read_series_csv(
@@ -119,13 +122,13 @@ def calibrate(
     spectra = {one: read_unknown(one, series) for one in unknown or []}
     folder = out or Path(f"{file.stem}{ENDING}")
     # Threads take folds and blocks of predictions, not parts of a matrix.
-    one_each = threadpool_limits(1, user_api="blas")
-    with one_each, writing(folder, [file, *spectra], overwrite=overwrite) as write:
+    require_folder(folder, [file, *spectra], overwrite=overwrite)
+    with threadpool_limits(1, user_api="blas"):
         with bar("calibrating", CalibratedFile.steps(series)) as report:
             found = CalibratedFile.of(file.name, series, method=method, report=report)
         for one, read in spectra.items():
             found = found.with_unknown(one, read)
-        write(found)
+        write_calibration(found, folder)
     tell(found.sentence)
     unknowns = f", unknowns estimated by {found.method}" if spectra else ""
     note(f"{len(series.concentrations)} levels calibrated{unknowns} -> {folder / 'index.html'}")

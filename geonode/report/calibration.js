@@ -1,15 +1,21 @@
-const data = JSON.parse(document.getElementById('data').textContent);
+// What follows a control on the page of a calibration, and unknown spectra that are dropped on it.
+
+const data = JSON.parse(element('data').textContent);
 const curve = data.curve && curveOf(data.curve);
-const axis = [...unpacked(data.axis)];
-const stem = data.stem;
-const concentration = {label: data.concentrationLabel, floor: data.floor};
-const signal = {label: data.signalLabel};
-const wavelength = {label: data.axisLabel, tight: true};
-const rowOf = (numbers, row) => [...numbers.subarray(row * axis.length, (row + 1) * axis.length)];
-const measured = unpacked32(data.measured);
-const predicted = unpacked32(data.predicted), half = unpacked32(data.half);
-const places = data.places, levels = data.levels;
-const element = id => document.getElementById(id);
+const axis = [...numbersOf(data.axis)];
+const [measured, predicted, half] = [data.measured, data.predicted, data.half].map(
+  text => numbersOf(text, Float32Array));
+const {places, levels} = data, [lowest, highest] = [levels[0], levels[levels.length - 1]];
+
+// A number with some significant digits.
+function shown(value, digits = 4) {
+  if (value === null || value === undefined || !isFinite(value)) return '';
+  const size = Math.abs(value);
+  const text = value && (size >= 1e6 || size < 1e-4)
+    ? value.toExponential(digits - 1).replace(/\.?0+e/, 'e').replace('e+', 'e')
+    : String(Number(value.toPrecision(digits)));
+  return text.replaceAll('-', '−');
+}
 
 // Two rows of predictions and the share of the second, at a concentration between.
 function between(value) {
@@ -18,179 +24,55 @@ function between(value) {
   return [at, (value - places[at]) / (places[at + 1] - places[at])];
 }
 
+// Rows of the prediction at a concentration.
 function predictedAt(value) {
-  const [at, share] = between(value);
-  const mixed = numbers => axis.map((_, i) => (1 - share) * numbers[at * axis.length + i]
-    + share * numbers[(at + 1) * axis.length + i]);
-  const [y, width] = [mixed(predicted), mixed(half)];
-  return {y, low: y.map((one, i) => one - width[i]), high: y.map((one, i) => one + width[i])};
+  const [at, share] = between(value), n = axis.length;
+  const mixed = (numbers, i) => (1 - share) * numbers[at * n + i] + share * numbers[(at + 1) * n + i];
+  return axis.map((wavelength, i) => {
+    const [middle, width] = [mixed(predicted, i), mixed(half, i)];
+    return {wavelength, predicted: middle, low: middle - width, high: middle + width};
+  });
 }
 
-function trueFigure() {
-  const found = data.methods.geonode, chosen = data.methods[data.chosen];
-  const ends = [Math.min(...levels), Math.max(...levels)];
-  const sets = data.sets.flatMap((of, i) => of.map(([low, high]) => [levels[i], low, high]));
-  const layers = [
-    {kind: 'line', x: ends, y: ends, colour: 'muted', dash: '5 4', width: 1, name: 'true', guide: true},
-    {kind: 'bars', x: sets.map(one => one[0]), low: sets.map(one => one[1]),
-      high: sets.map(one => one[2]), colour: 'model', name: 'geonode, 90% set'},
-    {kind: 'points', x: levels, y: found, colour: 'model', name: 'geonode', titles: levels.map(
-      (level, i) => `${shown(level)} estimated as ${shown(found[i])} ${data.unit}`)},
-  ];
-  if (chosen && data.chosen !== 'geonode') {
-    layers.push({kind: 'points', shape: 'square', x: levels, y: chosen, colour: 'second',
-      name: data.names[data.chosen], titles: levels.map(
-        (level, i) => `${shown(level)} estimated as ${shown(chosen[i])} ${data.unit}`)},
-    {kind: 'bars', x: levels, low: data.intervals.map(one => one[0][0]), width: 1.2,
-      high: data.intervals.map(one => one[0][1]), colour: 'second',
-      name: `${data.names[data.chosen]}, 90% interval`});
-  }
-  return {name: 'true', height: 400, layers,
-    x: {...concentration, label: `true ${data.concentrationLabel}`},
-    y: {...concentration, label: `estimated ${data.concentrationLabel}`}};
-}
-
-function spectraFigure() {
-  const few = levels.length <= 12;
-  return {name: 'spectra', x: wavelength, y: signal, height: 420, layers: levels.map((level, i) => (
-    {kind: 'line', x: axis, y: rowOf(measured, i), colour: levelColour(i, levels.length),
-      title: `${shown(level)} ${data.unit}`, name: few ? `${shown(level)} ${data.unit}` : ''}))};
-}
-
-function curveFigure() {
-  const at = Number(element('wavelength').value);
-  const value = (numbers, row) => numbers[row * axis.length + at];
-  const line = data.lines[at], mean = places.map((_, i) => value(predicted, i));
+live.curve = () => {
+  const at = Number(element('wavelength').value), n = axis.length, line = data.lines[at];
   element('wavelength-at').textContent = `${shown(axis[at], 5)} ${data.axisUnit}`;
   element('curve-note').textContent = line.note;
-  return {name: 'curve', x: concentration, y: {...signal, size: data.size}, layers: [
-    {kind: 'band', x: places, low: mean.map((one, i) => one - value(half, i)),
-      high: mean.map((one, i) => one + value(half, i)), colour: 'model', name: 'geonode, 90% interval'},
-    {kind: 'line', x: places, y: mean, colour: 'model', name: 'geonode'},
-    {kind: 'line', x: places, y: places.map(place => line.intercept + line.slope * place),
-      colour: 'second', dash: '6 4', name: 'straight line'},
-    {kind: 'points', x: levels, y: levels.map((_, i) => value(measured, i)), name: 'measured'},
-  ]};
-}
+  return {
+    measured: levels.map((concentration, i) => ({concentration, signal: measured[i * n + at]})),
+    curve: places.map((concentration, i) => {
+      const [middle, width] = [predicted[i * n + at], half[i * n + at]];
+      return {concentration, predicted: middle, low: middle - width, high: middle + width,
+        line: line.intercept + line.slope * concentration};
+    }),
+  };
+};
 
-function residualFigure() {
-  const key = element('method').value, found = data.methods[key];
-  const errors = found.map((one, i) => one - levels[i]);
-  return {name: 'residuals', x: concentration, height: 300,
-    y: {label: `estimated − true ${data.concentrationLabel}`, size: levels[levels.length - 1]},
-    layers: [
-      {kind: 'line', x: [levels[0], levels[levels.length - 1]], y: [0, 0], colour: 'muted', width: 1,
-        guide: true},
-      {kind: 'bars', x: levels, low: errors.map(one => Math.min(one, 0)),
-        high: errors.map(one => Math.max(one, 0)), colour: 'second', guide: true},
-      {kind: 'points', x: levels, y: errors, colour: 'second', title: data.names[key],
-        titles: errors.map((one, i) => `${shown(levels[i])}: ${shown(one)} ${data.unit}`)},
-    ]};
-}
-
-function predictedFigure() {
-  const value = Number(element('concentration-number').value), found = predictedAt(value);
-  const said = `${shown(value)} ${data.unit}`;
-  return {name: 'predicted', x: wavelength, y: signal, layers: [
-    {kind: 'band', x: axis, low: found.low, high: found.high, colour: 'model',
-      name: `90% interval`},
-    {kind: 'line', x: axis, y: found.y, colour: 'model', name: `predicted for ${said}`},
-  ]};
-}
-
-function metricFigure() {
-  const {places: x, mean, deviation} = data.metric;
-  return {name: 'metric', x: concentration, y: {label: data.metricLabel, low: 0}, height: 320, layers: [
-    {kind: 'band', x, low: mean.map((one, i) => Math.max(0, one - deviation[i])),
-      high: mean.map((one, i) => one + deviation[i]), colour: 'second', name: 'one standard deviation'},
-    {kind: 'line', x, y: mean, colour: 'second', name: 'posterior mean of √g'},
-  ]};
-}
-
-function unknownFigure() {
-  const one = unknowns[Number(element('unknown-shown').value)], inside = one.found.mode >= places[0]
-    && one.found.mode <= places[places.length - 1];
-  const near = inside ? predictedAt(one.found.mode) : null;
-  const kept = data.drawn.map(i => one.values[i]);
-  return {name: 'unknown', x: wavelength, y: signal, layers: [
-    ...(near ? [{kind: 'band', x: axis, low: near.low, high: near.high, colour: 'model',
-      name: `90% interval at ${shown(one.found.mode)} ${data.unit}`}] : []),
-    {kind: 'line', x: axis, y: kept, name: one.name},
-  ]};
-}
-
-const FIGURES = {true: trueFigure, spectra: spectraFigure, curve: curveFigure,
-  residuals: residualFigure, predicted: predictedFigure, metric: metricFigure,
-  unknown: unknownFigure};
-
-function draw(name) {
-  const holder = element(`plot-${name}`);
-  if (!holder || holder.closest('[hidden]')) return;
-  const width = Math.floor(holder.clientWidth), spec = FIGURES[name]();
-  if (width) holder.innerHTML = svgOf(spec, width, theme());
-}
-
-const drawAll = () => Object.keys(FIGURES).forEach(draw);
-
-for (const figure of document.querySelectorAll('figure[data-figure]')) {
-  const name = figure.dataset.figure, file = `${stem}_${name}`, [width, most] = [900, 500];
-  figure.querySelector('.save').addEventListener('click', event => {
-    const kind = event.target.dataset.save, spec = FIGURES[name]();
-    const svg = svgOf({...spec, height: most}, width, LIGHT);
-    if (kind === 'csv') save(`${file}.csv`, [csvOf(spec)], 'text/csv');
-    if (kind === 'svg') save(`${file}.svg`, [svg], 'image/svg+xml');
-    if (kind === 'png') savePng(`${file}.png`, svg, width, most);
-  });
-}
-for (const button of document.querySelectorAll('[data-table]')) {
-  button.addEventListener('click', () => {
-    const table = button.closest('section, div.table').querySelector(`#table-${button.dataset.table}`);
-    const rows = [...table.rows].map(row => [...row.cells].map(
-      cell => cell.dataset.value === undefined ? cell.textContent : Number(cell.dataset.value)));
-    save(`${stem}_${button.dataset.table}.csv`, [csvText(rows)], 'text/csv');
-  });
-}
-element('workbook')?.addEventListener('click', event => {
-  if (!data.workbook) return;
-  event.preventDefault();
-  const bytes = Uint8Array.from(atob(data.workbook), letter => letter.charCodeAt(0));
-  save(`${stem}.xlsx`, [bytes], 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet');
-});
-
-// Controls
-
-element('wavelength').addEventListener('input', () => draw('curve'));
-element('method').addEventListener('change', () => draw('residuals'));
 const [slider, box] = [element('concentration'), element('concentration-number')];
+live.predicted = () => ({spectrum: predictedAt(Number(box.value))});
+
+element('wavelength').addEventListener('input', () => show('curve'));
 slider.addEventListener('input', () => {
   const at = Number(slider.value) / Number(slider.max) * (places.length - 1);
   const low = Math.min(Math.floor(at), places.length - 2);
-  const value = places[low] + (at - low) * (places[low + 1] - places[low]);
-  box.value = Number(value.toPrecision(4));
-  draw('predicted');
+  box.value = Number((places[low] + (at - low) * (places[low + 1] - places[low])).toPrecision(4));
+  show('predicted');
 });
 box.addEventListener('change', () => {
-  const value = Math.min(Math.max(Number(box.value) || 0, places[0]), places[places.length - 1]);
-  box.value = value;
-  const [low, share] = between(value);
+  box.value = Math.min(Math.max(Number(box.value) || 0, places[0]), places[places.length - 1]);
+  const [low, share] = between(Number(box.value));
   slider.value = Math.round((low + share) / (places.length - 1) * Number(slider.max));
-  draw('predicted');
+  show('predicted');
 });
 
-// Unknowns that are dropped
+// Unknown spectra
 
 let unknowns = [];
 
-function remarkOf(found) {
-  const beyond = rangeRemark(found.value), said = fitRemark(found);
-  return beyond ? `${beyond}; ${said}` : said;
-}
-
 function rangeRemark(value) {
-  const [low, high] = [levels[0], levels[levels.length - 1]];
-  if (value > high) return `above the range: beyond the level of ${shown(high)}, extrapolated`;
-  return value < low && low > 0
-    ? `below the range: beyond the level of ${shown(low)}, extrapolated` : '';
+  if (value > highest) return `above the range: beyond the level of ${shown(highest)}, extrapolated; `;
+  return value < lowest && lowest > 0
+    ? `below the range: beyond the level of ${shown(lowest)}, extrapolated; ` : '';
 }
 
 function fitRemark(found) {
@@ -199,36 +81,42 @@ function fitRemark(found) {
   return found.sets.length > 1 ? 'ambiguous: the spectrum does not tell which part' : 'fits';
 }
 
-function tellUnknowns() {
-  const body = element('table-dropped').tBodies[0];
-  body.replaceChildren(...unknowns.map(one => {
-    const row = document.createElement('tr'), {mode, sets, value, low, high} = one.found;
-    const said = sets.map(ends => `${shown(ends[0])} to ${shown(ends[1])}`).join('; ');
-    const numbers = [value, low, high, mode, sets[0][0], sets[sets.length - 1][1]];
-    const cells = [one.name, data.names[data.chosen], ...numbers.map(number => shown(number)), said,
-      shown(one.found.p, 2), remarkOf(one.found)];
-    cells.forEach((text, i) => {
-      const cell = document.createElement(i ? 'td' : 'th');
-      cell.textContent = text;
-      if (1 < i && i < 8) cell.dataset.value = numbers[i - 2];
-      if (i === 9) cell.dataset.value = one.found.p;
-      if (i === 10) cell.className = one.found.fits ? 'text' : 'text bad';
-      row.append(cell);
-    });
-    return row;
-  }));
-  const select = element('unknown-shown');
-  select.replaceChildren(...unknowns.map((one, i) => new Option(one.name, i)));
-  element('dropped').hidden = !unknowns.length;
-  if (unknowns.length) draw('unknown');
-}
-
 // Estimates by geonode and by the chosen method.
 function bothOf(spectrum) {
   const found = estimateOf(curve, spectrum), ends = found.sets.flat();
   const own = {value: found.mode, low: ends[0], high: ends[ends.length - 1]};
   return {...found, ...(data.method ? estimateBy(data.method, spectrum) : own)};
 }
+
+function rowOf({name, found}) {
+  const ends = found.sets.flat(), said = found.sets.map(([low, high]) => `${shown(low)} to ${shown(high)}`);
+  return [name, data.methodName, found.value, found.low, found.high, found.mode, ends[0],
+    ends[ends.length - 1], said.join('; '), found.p, rangeRemark(found.value) + fitRemark(found)];
+}
+
+function showUnknowns() {
+  const body = element('table-dropped').tBodies[0];
+  body.replaceChildren(...unknowns.map(unknown => {
+    const row = document.createElement('tr');
+    rowOf(unknown).forEach((value, i) => {
+      const cell = document.createElement(i ? 'td' : 'th');
+      cell.textContent = typeof value === 'number' ? shown(value, i === 9 ? 2 : 4) : value;
+      if (i === 10) cell.className = unknown.found.fits ? 'text' : 'text bad';
+      row.append(cell);
+    });
+    return row;
+  }));
+  element('unknown-shown').replaceChildren(...unknowns.map((one, i) => new Option(one.name, i)));
+  element('dropped').hidden = !unknowns.length;
+  if (unknowns.length) show('unknown');
+}
+
+live.unknown = () => {
+  const {values, found} = unknowns[Number(element('unknown-shown').value)];
+  const inside = found.mode >= places[0] && found.mode <= places[places.length - 1];
+  const rows = inside ? predictedAt(found.mode) : axis.map(wavelength => ({wavelength}));
+  return {spectrum: rows.map((row, i) => ({...row, measured: values[data.drawn[i]]}))};
+};
 
 async function take(files) {
   const told = element('drop-told');
@@ -245,11 +133,11 @@ async function take(files) {
     told.textContent = `Not estimated: ${error.message}.`;
     told.className = 'note bad';
   }
-  tellUnknowns();
+  showUnknowns();
 }
 
-const drop = element('drop');
 if (curve) {
+  const drop = element('drop');
   element('file').addEventListener('change', event => take([...event.target.files]));
   drop.addEventListener('dragover', event => { event.preventDefault(); drop.classList.add('over'); });
   drop.addEventListener('dragleave', () => drop.classList.remove('over'));
@@ -258,11 +146,9 @@ if (curve) {
     drop.classList.remove('over');
     take([...event.dataTransfer.files]);
   });
-  element('unknown-shown').addEventListener('change', () => draw('unknown'));
+  element('unknown-shown').addEventListener('change', () => show('unknown'));
+  element('save-dropped').addEventListener('click', () => {
+    const header = [...element('table-dropped').tHead.rows[0].cells].map(cell => cell.textContent);
+    save(`${stem}_unknowns.csv`, [csvText([header, ...unknowns.map(rowOf)])], 'text/csv');
+  });
 }
-
-drawAll();
-let waiting;
-addEventListener('resize', () => { clearTimeout(waiting); waiting = setTimeout(drawAll, 100); });
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawAll);
-element('undrawn').remove();

@@ -3,32 +3,24 @@
 import base64
 import json
 from dataclasses import asdict
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Line, line_limit
 from geonode.calibration.methods import Polynomial
-from geonode.calibration.verdict import NAMES, spans_decades
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve
 from geonode.estimation.posterior import EVIDENCE
+from geonode.report.calibration_figures import drawn_places
 from geonode.report.calibration_tables import said_limit
-from geonode.spectra.series import labelled
 from geonode.storage.document import plain
 from geonode.wording import number
 
-DRAWN = 500
-"""Wavelengths at which spectra are drawn, at most."""
-
-LARGEST_CURVE = 1_200_000
+LARGEST_CURVE = 450_000
 """Bytes of what estimates unknowns; of more, the page would be too large."""
-
-LARGEST_WORKBOOK = 700_000
-"""Bytes of the workbook; a larger one is a file beside the page alone."""
 
 
 def packed(values: Float[np.ndarray, "..."], kind: str = "<f8") -> str:
@@ -83,41 +75,24 @@ def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[st
     }
 
 
-def page_json(file: CalibratedFile, book: bytes) -> str:
-    """All of it, as JSON that may stand inside a script element."""
-    series, verdict = file.series, file.calibration.verdict
-    levels, unit, axis_unit = series.concentrations, file.unit, series.labels["axis_unit"]
+def page_json(file: CalibratedFile) -> str:
+    """What the script of the page needs, as JSON that may stand inside a script element."""
+    series, axis_unit = file.series, file.series.labels["axis_unit"]
     drawn, prediction = drawn_places(file), file.predictions
     _, half = prediction.band
-    positive = levels[levels > 0]
-    decades = spans_decades(levels)
     content = {
-        "stem": PurePath(file.source).stem,
-        "unit": "" if unit == "1" else unit,
         "axisUnit": "" if axis_unit == "1" else axis_unit,
-        "axisLabel": series.axis_label,
-        "signalLabel": series.signal_label,
-        "concentrationLabel": labelled("concentration", unit),
-        "metricLabel": "√g" + ("" if unit == "1" else f" (per {unit})"),
-        "floor": positive[0] / 10 if decades else None,
-        "levels": levels,
-        "names": NAMES,
-        "chosen": file.calibration.method,
-        "methods": {method.key: method.estimates for method in verdict.methods},
-        "sets": file.calibration.sets["geonode"],
-        "intervals": file.calibration.sets[file.calibration.method],
+        "levels": series.concentrations,
+        "methodName": file.method,
         "drawn": drawn,
         "axis": packed(series.axis[drawn]),
         "measured": packed(series.signal[:, drawn], "<f4"),
-        "size": float(np.abs(series.signal).max()),
         "places": file.places,
         "predicted": packed(prediction.spectra[:, drawn], "<f4"),
         "half": packed(half[:, drawn], "<f4"),
         "lines": [_line(file, place) for place in drawn.tolist()],
-        "metric": _metric(file),
         "curve": packed_curve(file.curve, series.axis) if estimates_in_page(file) else None,
         "method": _method(file.calibration),
-        "workbook": base64.b64encode(book).decode() if len(book) <= LARGEST_WORKBOOK else None,
     }
     text = json.dumps(plain(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
@@ -143,13 +118,6 @@ def _method(calibration: Calibration) -> dict[str, Any] | None:
     return content | numbers | ends
 
 
-def drawn_places(file: CalibratedFile) -> Int[np.ndarray, "drawn"]:
-    """Wavelengths that are drawn: evenly, and that of the straight line."""
-    count = len(file.series.axis)
-    even = np.linspace(0, count - 1, min(count, DRAWN)).round().astype(int)
-    return np.union1d(even, [file.place])
-
-
 def _line(file: CalibratedFile, place: int) -> dict[str, Any]:
     """Calibration line at a wavelength, and what it amounts to in words."""
     series = file.series
@@ -163,16 +131,3 @@ def _line(file: CalibratedFile, place: int) -> dict[str, Any]:
         f"R² {number(line.r2, 4)}; limit of detection {detection}."
     )
     return {"intercept": line.intercept, "slope": line.slope, "note": note}
-
-
-def _metric(file: CalibratedFile) -> dict[str, Any]:
-    """Posterior of sqrt(g) between the end levels, where the predictor changes its calibration."""
-    found = file.predictions.predicted.sqrt_metric
-    assert found is not None  # the predictor has a posterior
-    first, last = file.series.concentrations[[0, -1]]
-    kept = (file.places > first) & (file.places < last)
-    return {
-        "places": file.places[kept],
-        "mean": found[0][kept],
-        "deviation": found[1][kept],
-    }

@@ -1,8 +1,6 @@
 """The folder of a calibration: written whole or not at all."""
 
 import io
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,95 +13,78 @@ from openpyxl.utils import get_column_letter
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.errors import ParameterError
-from geonode.estimation.tables import Cell
-from geonode.report.calibration_page import GENERATOR, page
-from geonode.report.calibration_tables import Table, tables
+from geonode.estimation.tables import csv_text
+from geonode.report.calibration_page import GENERATOR, calibration_page
+from geonode.report.calibration_tables import tables
+from geonode.report.page import Cell, Table
 from geonode.storage.atomic import replacing
 from geonode.terminal import printable
 
 PAGE, WORKBOOK = "index.html", "calibration.xlsx"
-NAMES = {PAGE, WORKBOOK} | {
-    f"{name}.csv"
-    for name in (
-        "summary",
-        "calibration",
-        "validation",
-        "unknowns",
-        "limits",
-        "peaks",
-        "predicted",
-        "next",
-    )
-}
+TABLES = (
+    *("summary", "calibration", "validation", "unknowns"),
+    *("limits", "peaks", "predicted", "next"),
+)
+NAMES = {PAGE, WORKBOOK, *(f"{name}.csv" for name in TABLES)}
 """Everything that may be in such a folder."""
 
 LONGEST = 60
 """Characters that a column is made wide for."""
 
 DATED = datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)
-"""Of every workbook: the same tables give the same file, but for the clock of its archive."""
+"""Date of every workbook, so that the same tables give the same sheets."""
 
 
-@contextmanager
-def writing(
-    folder: Path, inputs: list[Path], *, overwrite: bool
-) -> Iterator[Callable[[CalibratedFile], None]]:
-    """Yield what writes a calibration; the folder takes its place when the body has ended.
+def require_folder(folder: Path, inputs: list[Path], *, overwrite: bool) -> None:
+    """Refuse a folder with anything in it but an older calibration that may be replaced.
 
     Args:
-        folder: to be written.
+        folder: folder to be written.
         inputs: files that are read.
         overwrite: whether an older calibration may be replaced.
 
     Raises:
-        ParameterError: there is something else, or an input is inside.
-        ArtifactError: the operating system refuses.
+        ParameterError: something else is there, or an input is inside.
     """
-    _require_free(folder, inputs, overwrite=overwrite)
-    with replacing(folder) as temporary:
-        temporary.mkdir()
-
-        def write(file: CalibratedFile) -> None:
-            found = tables(file)
-            book = workbook(found)
-            (temporary / WORKBOOK).write_bytes(book)
-            for table in found:
-                (temporary / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
-            (temporary / PAGE).write_text(page(file, found, book), encoding="utf-8")
-
-        yield write
-
-
-def _require_free(folder: Path, inputs: list[Path], *, overwrite: bool) -> None:
-    """Refuse a place with anything in it but a calibration that may be replaced.
-
-    Raises:
-        ParameterError: naming what is there.
-    """
-    where = folder.resolve()
-    within = [one for one in inputs if where == one.resolve() or where in one.resolve().parents]
-    if within:
-        found, expected = str(folder), f"another folder than that of {within[0]}, which is read"
-    elif not folder.exists() and not folder.is_symlink():
-        return
-    elif not folder.is_dir() or folder.is_symlink():
-        found, expected = str(folder), "a folder, or nothing"
-    elif not (names := sorted(entry.name for entry in folder.iterdir())):
-        return
-    elif foreign := [name for name in names if name not in NAMES or not _is_ours(folder)]:
-        found = f"{folder} with {foreign[0]}"
-        expected = "a new folder, an empty one or one of geonode calibrate alone"
-    elif not overwrite:
-        found, expected = str(folder), "a name that is not taken; --overwrite replaces it"
+    names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+    foreign = [name for name in names if name not in NAMES or not _is_ours(folder)]
+    found = f"{folder} with {foreign[0]}" if foreign else str(folder)
+    if any(folder.resolve() in (one.resolve(), *one.resolve().parents) for one in inputs):
+        expected = "another folder than that of a file that is read"
+    elif folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        expected = "a folder, or a name that is not taken"
+    elif foreign:
+        expected = "a new folder, an empty one, or one with nothing but a calibration"
+    elif names and not overwrite:
+        expected = "a name that is not taken; --overwrite replaces it"
     else:
         return
     raise ParameterError("options", "--out", found, expected)
 
 
+def write_calibration(file: CalibratedFile, folder: Path) -> None:
+    """Write page, workbook and tables of a calibration, all or none.
+
+    Raises:
+        ArtifactError: the operating system refuses.
+    """
+    found = tables(file)
+    with replacing(folder) as temporary:
+        temporary.mkdir()
+        (temporary / WORKBOOK).write_bytes(workbook(found))
+        for table in found:
+            (temporary / f"{table.name}.csv").write_text(
+                csv_text(table.columns, table.rows), encoding="utf-8"
+            )
+        (temporary / PAGE).write_text(calibration_page(file, found), encoding="utf-8")
+
+
 def _is_ours(folder: Path) -> bool:
     """Whether the page of a folder says that it was made here."""
     path = folder / PAGE
-    return path.is_file() and GENERATOR in path.read_bytes()[:4096].decode("utf-8", "replace")
+    return path.is_file() and f'content="{GENERATOR}"' in path.read_bytes()[:4096].decode(
+        "utf-8", "replace"
+    )
 
 
 def workbook(tables: list[Table]) -> bytes:

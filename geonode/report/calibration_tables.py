@@ -1,6 +1,6 @@
 """Tables of a calibration: the same cells for CSV, for the workbook and for the page."""
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 
 import numpy as np
 from jaxtyping import Bool
@@ -9,8 +9,8 @@ from scipy.signal import find_peaks
 from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.limits import Limit, Line
-from geonode.estimation.tables import Cell, csv_text
 from geonode.learning.blend import COVERAGE
+from geonode.report.page import Cell, Table
 from geonode.spectra.inspection import noise_along_the_axis
 from geonode.spectra.series import Series, labelled
 from geonode.wording import quantity, share
@@ -26,27 +26,6 @@ MOST_PEAKS = 12
 
 ESTIMATED = ("estimated", "low90", "high90")
 """Columns of a concentration with its 90% interval."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table.
-
-    Attributes:
-        name: of its file and sheet.
-        title: what it says.
-        columns: headers with units.
-        rows: cells; None: there is no value.
-    """
-
-    name: str
-    title: str
-    columns: list[str]
-    rows: list[list[Cell]]
-
-    def csv(self) -> str:
-        """Text of a file of comma-separated values."""
-        return csv_text(self.columns, self.rows)
 
 
 def tables(file: CalibratedFile) -> list[Table]:

@@ -1,19 +1,13 @@
 // The posterior of the concentration of a spectrum: geonode/estimation/posterior.py, line by line.
 
-function unpacked(text) {
-  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
-  return new Float64Array(bytes.buffer);
-}
-
-function unpacked32(text) {
-  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
-  return new Float32Array(bytes.buffer);
+function numbersOf(text, Kind = Float64Array) {
+  return new Kind(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)).buffer);
 }
 
 // Lower Cholesky factor of every node, and the logarithm of its determinant.
 function curveOf(packed) {
   const [nodes, r, w] = [packed.nodes, packed.directions, packed.wavelengths];
-  const left = unpacked(packed.left), right = unpacked(packed.right), rank = packed.rank;
+  const left = numbersOf(packed.left), right = numbersOf(packed.right), rank = packed.rank;
   const pairs = r * (r + 1) / 2, factors = new Float64Array(nodes * pairs);
   const logarithm = new Float64Array(nodes), at = (i, j) => i * (i + 1) / 2 + j;
   for (let node = 0; node < nodes; node++) {
@@ -31,11 +25,9 @@ function curveOf(packed) {
       logarithm[node] += 2 * Math.log(f[at(j, j)]);
     }
   }
-  return {nodes, r, w, factors, logarithm, pairs, inside: packed.inside, tested: packed.tested, masses: packed.masses,
-    evidence: packed.evidence, law: packed.law, training: packed.training, novelty: packed.novelty, rounding: packed.rounding,
-    axis: unpacked(packed.axis), concentrations: unpacked(packed.concentrations),
-    edges: unpacked(packed.edges), basis: unpacked(packed.basis), scores: unpacked(packed.scores),
-    prior: unpacked(packed.log_prior)};
+  const arrays = ['axis', 'concentrations', 'edges', 'basis', 'scores', 'log_prior'];
+  const numbers = Object.fromEntries(arrays.map(name => [name, numbersOf(packed[name])]));
+  return {...packed, ...numbers, r, w, factors, logarithm, pairs};
 }
 
 // Scores of a spectrum, and the square of what it has in other directions.
@@ -69,7 +61,7 @@ function distancesTo(curve, scores) {
 
 function posteriorOf(curve, distance) {
   const [share, power, size] = curve.law;
-  const found = distance.map((q, i) => curve.prior[i]
+  const found = distance.map((q, i) => curve.log_prior[i]
     - 0.5 * (share * curve.logarithm[i] + power * Math.log1p(q / size)));
   const most = found.reduce((one, other) => Math.max(one, other), -Infinity);
   const weights = found.map(value => Math.exp(value - most));
@@ -224,7 +216,7 @@ function estimateBy(method, spectrum) {
 }
 
 function alongComponents(method, spectrum) {
-  method.numbers ??= unpacked(method.vectors);
+  method.numbers ??= numbersOf(method.vectors);
   let value = method.mean, leverage = 1 / method.count;
   method.offsets.forEach((offset, k) => {
     const score = spectrum.reduce((sum, one, i) =>

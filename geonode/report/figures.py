@@ -1,301 +1,280 @@
-"""Figures of the page.
+"""Figures of the report."""
 
-Colours are those of Okabe and Ito, Color Universal Design (2008), and viridis, for colour-blind
-readers and for light and dark pages.
-"""
-
-import math
+import json
 from typing import Any
 
+import altair as alt
 import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
 
-from geonode.report.axes import (
-    around_zero,
-    bar,
-    colours_of,
-    concentration_axis,
-    level_axis,
-    level_selector,
-    logarithmic_ticks,
-    or_nan,
-    scale,
-    spaced,
-    unit_or_none,
-)
-from geonode.report.data import Paths, Posterior, PosteriorMetric, Report, Training, drawn, sample
-from geonode.report.figure import (
+from geonode.report.data import FLAT, Report, edges
+from geonode.report.kit import (
+    BAND,
     INK,
+    MODEL,
     MUTED,
+    SECOND,
     Figure,
-    Selector,
-    curve,
-    numbers,
-    text,
-    titled,
+    band_layers,
+    choice,
+    concentration_x,
+    concentration_y,
+    keyed,
+    level_colours,
+    marks,
+    numbered,
+    panels,
+    per,
+    sample,
+    wrapped,
+    x_axis,
+    y_axis,
+    zoom,
 )
-from geonode.wording import difference, number, quantity, signed
+from geonode.spectra.series import Series, labelled, level_names
+from geonode.wording import number, quantity
 
-MODEL, BAND, SECOND = "#d55e00", "rgba(213,94,0,0.3)", "#0072b2"
-NAMED = 12
-"""Largest number of lines in the legend; of more, some are named."""
+ERROR_COLUMNS = 150
+NEGLIGIBLE = 1e-4
+"""Density below which a posterior is not drawn, relative to the largest."""
 
-ERROR_COLUMNS = 300
-MAP_DIGITS = 3  # of numbers shown as colours
+CLIPPED = 99.0
+"""Percentile of absolute values at which the colours of a map about zero saturate."""
 
 
-def spectra_figure(report: Report) -> Figure:
-    """Measured spectra of all levels."""
-    series, at = report.series, drawn(report.series)
-    axis = numbers(series.axis[at])
-    colours, named = colours_of(len(report.names)), sample(len(report.names), NAMED)
-    traces = [
-        curve(
-            colour,
-            1.6,
-            name=text(f"{name} {report.level_unit}"),
-            x=axis,
-            y=numbers(spectrum[at]),
-            showlegend=level in named,
-        )
-        for level, (name, spectrum, colour) in enumerate(
-            zip(report.names, series.signal, colours, strict=True)
-        )
-    ]
-    layout = {"xaxis": titled(series.axis_label), "yaxis": titled(series.signal_label)}
-    return Figure("spectra", "measured spectra", traces, layout, 440)
+def spectra_figure(series: Series, drawn: Int[np.ndarray, "chosen"]) -> Figure:
+    """Measured spectra of all levels, at some of the wavelengths."""
+    unit = series.labels["concentration_unit"]
+    names = [f"{name} {unit}".removesuffix(" 1") for name in level_names(series.concentrations)]
+    rows = {
+        "level": np.repeat(names, len(drawn)),
+        "wavelength": np.tile(series.axis[drawn], len(names)),
+        "signal": series.signal[:, drawn].ravel(),
+    }
+    x, y = x_axis("wavelength", series.axis_label), y_axis("signal", series.signal_label)
+    chart = marks("line", x, y, level_colours("level", names)).add_params(zoom())
+    return Figure("spectra", "measured spectra of all levels", chart, {"spectra": rows}, 380)
+
+
+def spectrum_chart(series: Series, name: str, *, measured: bool = True, **more: Any) -> Any:
+    """Predicted spectrum with its band, and the measured one.
+
+    Args:
+        series: series whose labels stand at the axes.
+        name: what the prediction and its band are called.
+        measured: whether a measured spectrum is drawn.
+        more: properties of the legend.
+
+    Returns:
+        Chart of the columns wavelength, measured, predicted, low and high.
+    """
+    part = keyed(({"measured": INK} if measured else {}) | {name: MODEL}, **more)
+    x, label = x_axis("wavelength", series.axis_label), series.signal_label
+    layers = band_layers(part, name, x, label)
+    if measured:
+        layers.append(part("measured", "line", x, y_axis("measured", label)))
+    return alt.layer(*layers)
 
 
 def folds_figure(report: Report) -> Figure:
     """Measured and predicted spectrum of a left-out level, with a band."""
-    series, found, at = report.series, report.predictions, drawn(report.series)
-    axis = numbers(series.axis[at])
-    traces = [
-        *band(text(found.band), x=axis, hoverinfo="skip"),
-        curve(INK, 2.4, name="measured", x=axis),
-        curve(MODEL, 1.6, name="predicted", x=axis),
-    ]
-    choices = {}
-    for level, name in enumerate(report.names):
-        predicted, half_width = found.predicted[level, at], found.half_width[level, at]
-        edges = (predicted - half_width, predicted + half_width)
-        spectra = (*edges, found.measured[level, at], predicted)
-        choices[str(level)] = {
-            "y": [numbers(spectrum) for spectrum in spectra],
-            "note": _fold_note(report, name),
-        }
-    layout = {"xaxis": titled(series.axis_label), "yaxis": titled(series.signal_label)}
+    notes = {name: _fold_note(report, name) for name in report.names}
+    chart = (
+        spectrum_chart(report.series, f"predicted, {report.band}")
+        .properties(title=_note("left_out", notes))
+        .add_params(_level_choice(report, "left_out", "left out"), zoom())
+        .transform_filter("datum.level == left_out")
+    )
     what = "measured and predicted spectrum of the level that was left out"
-    return Figure("folds", what, traces, layout, 440, [level_selector(report, "left out")], choices)
+    return Figure("folds", what, chart, {"folds": report.predictions}, 380)
 
 
-def band(name: str, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Traces of the lower and the upper edge of a band, with the area between them."""
-    low = curve(MODEL, 0, showlegend=False, **more | {"hoverinfo": "skip"})
-    return low, curve(MODEL, 0, name=name, fill="tonexty", fillcolor=BAND, **more)
+def folds_panels(report: Report) -> Figure:
+    """Every left-out spectrum and its prediction, one panel per level."""
+    names = numbered([_panel_of_fold(report, name) for name in report.names])
+    rows = report.predictions
+    rows["panel"] = rows.pop("level").map(dict(zip(report.names, names, strict=True)))
+    chart = spectrum_chart(report.series, f"predicted, {report.band}", columns=2)
+    chart = panels(chart, "folds", len(names))
+    return Figure("folds", "left-out spectra and their predictions", chart, {"folds": rows})
 
 
-def _fold_note(report: Report, name: str) -> str:
+def _panel_of_fold(report: Report, name: str) -> str:
+    r2 = report.scores["folds"][name]["r2"]
+    score = "R² undefined" if r2 is None else f"R² = {r2:.3f}".replace("-", "−")
+    return f"left out {name} {report.level_unit}|{score}"
+
+
+def _fold_note(report: Report, name: str) -> list[str]:
     scores = report.scores["folds"][name]
     rmse = quantity(scores.get("rmse"), report.signal_unit)
     largest = quantity(scores.get("max_error"), report.signal_unit)
-    outside = "; extrapolated" if name in (report.names[0], report.names[-1]) else ""
-    return (
-        f"{name} {report.level_unit} left out{outside}: R² {number(scores.get('r2'))}, "
-        f"RMSE {rmse}, largest error {largest}"
-    )
+    outside = ", extrapolated" if name in (report.names[0], report.names[-1]) else ""
+    return [
+        f"{name} {report.level_unit} left out{outside}",
+        f"R² {number(scores.get('r2'))}, RMSE {rmse}, largest error {largest}",
+    ]
+
+
+def _note(parameter: str, notes: dict[str, list[str]]) -> alt.TitleParams:
+    """Title of a chart about what is chosen, in lines."""
+    of_all = json.dumps(notes, ensure_ascii=False)
+    return alt.TitleParams(text=alt.ExprRef(f"({of_all})[{parameter}]"))
+
+
+def _level_choice(
+    report: Report, name: str, label: str, start: int = 0, among: list[str] | None = None
+) -> alt.Parameter:
+    names = among or report.names
+    options = {level: f"{level} {report.level_unit}" for level in names}
+    return choice(name, label, options, names[start])
 
 
 def error_figure(report: Report) -> Figure:
     """Error by wavelength and left-out level."""
-    series, found = report.series, report.predictions
-    error = found.predicted - found.measured
-    columns = sample(len(series.axis), ERROR_COLUMNS)
-    trace = {
-        "type": "heatmap",
-        "x": numbers(series.axis[columns]),
-        "y": report.names,
-        "z": numbers(error[:, columns], MAP_DIGITS),
-        "hovertemplate": "%{y}, %{x}: %{z}<extra></extra>",
-        **around_zero(error),
+    series = report.series
+    at = sample(len(series.axis), ERROR_COLUMNS)
+    error = (report.predicted - series.signal)[:, at]
+    left, right = edges(series.axis[at])
+    rows = {
+        "level": np.repeat(report.names, len(at)),
+        "left": np.tile(left, len(report.names)),
+        "right": np.tile(right, len(report.names)),
+        "value": error.ravel(),
     }
-    layout = {"xaxis": titled(series.axis_label), "yaxis": level_axis(report)}
-    height = round(min(260 + 18 * len(report.names), 640))
+    chart = marks(
+        "rect",
+        x_axis("left", series.axis_label),
+        alt.X2("right"),
+        alt.Y("level", type="nominal").title(f"left out ({report.level_unit})").sort(None),
+        _around_zero(error, f"predicted − measured, {series.signal_label}"),
+    )
     what = "error by wavelength and left-out level"
-    caption = f"Colours: predicted − measured, {series.signal_label}."
-    return Figure("error", what, [trace], layout, height, caption=caption)
+    height = round(min(40 + 22 * len(report.names), 480))
+    return Figure("error", what, chart, {"error": rows}, height)
 
 
-def rmse_figure(report: Report) -> Figure:
-    """RMSE of every left-out level."""
-    folds = [report.scores["folds"][name] for name in report.names]
-    trace = {
-        "type": "bar",
-        "x": report.names,
-        "y": numbers(np.array([or_nan(fold.get("rmse")) for fold in folds])),
-        "marker": {"color": MODEL},
-        "hovertemplate": "%{x}: %{y}<extra></extra>",
-    }
-    layout = {
-        "xaxis": level_axis(report),
-        "yaxis": titled(f"RMSE, {report.series.signal_label}", rangemode="tozero"),
-    }
-    return Figure("rmse", "root mean square error of every left-out level", [trace], layout, 300)
+def _around_zero(values: Float[np.ndarray, "..."], title: str) -> alt.Fill:
+    """Colours of a map, centred at zero: too low is blue and too high is red."""
+    limit = float(np.percentile(np.abs(values), CLIPPED)) or 1.0
+    scale = alt.Scale(scheme="redblue", reverse=True, domain=[-limit, limit], clamp=True)
+    bar = alt.Legend(title=wrapped(title), gradientLength=220)
+    return alt.Fill("value", type="quantitative").scale(scale).legend(bar)
 
 
 def map_figures(report: Report) -> list[Figure]:
     """Metric and Christoffel symbol by concentration and wavelength."""
-    maps, series = report.maps, report.series
-    places, axis = concentration_axis(report, maps.concentrations)
-    layout = {"xaxis": titled(series.axis_label), "yaxis": axis}
-    common = {
-        "type": "heatmap",
-        "x": numbers(maps.axis),
-        "y": numbers(places),
-        "hovertemplate": "%{x}, %{y}: %{z}<extra></extra>",
-    }
-    # Colours are of log g, so that equal ratios have equal distances.
-    metric = {
-        **common,
-        "z": numbers(np.log10(maps.metric), MAP_DIGITS),
-        "colorscale": "Cividis",
-        "colorbar": {**bar(), **logarithmic_ticks(maps.metric)},
-    }
-    symbol = {**common, "z": numbers(maps.symbol, MAP_DIGITS), **around_zero(maps.symbol)}
+    label = labelled("concentration", report.level_unit)
+    chart = marks(
+        "rect",
+        x_axis("left", report.series.axis_label),
+        alt.X2("right"),
+        concentration_y("low", label, report.series.concentrations),
+        alt.Y2("high"),
+    )
+    bar = alt.Legend(title="metric g", gradientLength=220)
+    logarithmic = alt.Scale(type="log", scheme="cividis")
+    metric = alt.Fill("value", type="quantitative").scale(logarithmic).legend(bar)
+    symbol = _around_zero(report.maps["christoffel"], "Christoffel symbol G")
+    cells = ["left", "right", "low", "high"]
     return [
-        Figure(name, f"heat map of the {what}", [trace], layout, 420, caption=f"Colours: {what}.")
-        for name, what, trace in (
-            ("metric", "metric g", metric),
-            ("christoffel", "Christoffel symbol G", symbol),
+        Figure(
+            name,
+            f"map of {what} by concentration and wavelength",
+            chart.encode(colour),
+            {"map": report.maps[cells].assign(value=report.maps[name])},
+        )
+        for name, what, colour in (
+            ("metric", "the metric g", metric),
+            ("christoffel", "the Christoffel symbol G", symbol),
         )
     ]
 
 
-def posterior_metric_figure(report: Report, metric: PosteriorMetric) -> Figure:
-    """Mean and spread of sqrt(g) over concentration."""
-    low = (metric.mean - metric.deviation).clip(min=0)
-    high = metric.mean + metric.deviation
-    places = numbers(metric.concentrations)
-    edges = band("± deviation", x=places)
-    for edge, values in zip(edges, (low, high), strict=True):
-        edge["y"] = numbers(values)
-    traces = [*edges, curve(MODEL, 2, name="mean", x=places, y=numbers(metric.mean))]
-    unit = unit_or_none(report.level_unit)
-    layout = {
-        "xaxis": titled(f"concentration ({unit})" if unit else "concentration"),
-        "yaxis": titled(f"√g (1/{unit})" if unit else "√g", rangemode="tozero"),
-    }
-    what = "posterior mean and standard deviation of the square root of the metric"
-    return Figure("posterior-metric", what, traces, layout, 360)
+def metric_figure(table: pd.DataFrame, levels: Float[np.ndarray, "level"], unit: str) -> Figure:
+    """Mean and standard deviation of sqrt(g) over concentration.
+
+    Args:
+        table: columns concentration, sqrt_g and deviation.
+        levels: measured concentrations.
+        unit: unit of the concentrations.
+    """
+    mean, deviation = table["sqrt_g"], table["deviation"]
+    low, high = (mean - deviation).clip(lower=0), mean + deviation
+    rows = {"concentration": table["concentration"], "predicted": mean, "low": low, "high": high}
+    name, label = "posterior mean ± standard deviation", per("√g", unit)
+    x = concentration_x("concentration", labelled("concentration", unit), levels)
+    chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, label, zero=True))
+    what = "posterior of the square root of the metric"
+    return Figure("posterior_metric", what, chart, {"metric": rows}, 260)
 
 
-def paths_figure(report: Report, paths: Paths) -> Figure:
+def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:
     """Geodesics between two levels at some wavelengths."""
-    times, unit = numbers(paths.times), unit_or_none(report.axis_unit)
-    traces = [
-        curve(colour, 2, name=text(f"{number(value, 4)} {unit}".strip()), x=times)
-        for value, colour in zip(paths.axis.tolist(), colours_of(len(paths.axis)), strict=True)
-    ]
-    traces.append(curve(MUTED, 1.4, line={"dash": "dash"}, name="flat metric", x=times))
-    choices: dict[str, dict[str, Any]] = {}
-    for pair, (source, target) in enumerate(zip(paths.source, paths.target, strict=True)):
-        curves = np.concatenate([paths.concentrations[pair], paths.flat[pair, None]])
-        places, axis = concentration_axis(report, curves)
-        names = (report.names[source], report.names[target])
-        away = float(np.abs(paths.concentrations[pair] - paths.flat[pair]).max())
-        choices[f"{source}|{target}"] = {
-            "y": numbers(places),
-            "note": (
-                f"From {names[0]} to {names[1]} {report.level_unit}; at most "
-                f"{quantity(away, report.level_unit)} from the dashed line."
-            ),
-        }
-    same = "Choose two different levels."
-    for level in range(len(report.names)):
-        choices[f"{level}|{level}"] = {"y": [[] for _ in traces], "note": same}
-    layout = {"xaxis": titled("affine parameter t"), "yaxis": axis}
-    last = str(len(report.names) - 1)
-    selectors = [level_selector(report, "from"), level_selector(report, "to", last)]
+    lines = [name for name in paths["line"].unique() if name != FLAT]
+    label = labelled("concentration", report.level_unit)
+    x = x_axis("t", "affine parameter t")
+    y = concentration_y("concentration", label, report.series.concentrations)
+    dashes: dict[str, Any] = {"strokeDash": [6, 4], "color": MUTED}
+    first, last = (
+        _level_choice(report, name, label, start)
+        for name, label, start in (("first", "from", 0), ("last", "to", -1))
+    )
+    chart = (
+        alt.layer(
+            marks("line", x, y, level_colours("line", lines), where=alt.datum.line != FLAT),
+            marks("line", x, y, where=alt.datum.line == FLAT, **dashes),
+        )
+        .add_params(first, last)
+        .transform_filter("datum.source == first && datum.target == last")
+    )
     what = "concentration along the geodesic between two levels"
-    return Figure("geodesics", what, traces, layout, 420, selectors, choices)
+    return Figure("geodesics", what, chart, {"geodesics": paths}, 340)
 
 
-def posterior_figure(report: Report, posteriors: dict[str, Posterior]) -> Figure:
-    """Posterior density of the concentration of a left-out spectrum."""
+def posterior_figure(report: Report) -> Figure:
+    """Posterior density of the concentration of every left-out spectrum."""
+    unit, levels, table = report.level_unit, report.series.concentrations, report.posterior
+    largest = table.groupby("level")["density"].transform("max")
+    table = table[table["density"] > NEGLIGIBLE * largest]
+    true = dict(zip(report.names, levels.tolist(), strict=True))
+    shown = [name for name in report.names if name in set(table["level"])]
     estimated = (report.scores.get("estimation") or {}).get("levels") or {}
-    traces = [
-        curve(MODEL, 2, name="posterior density", fill="tozeroy", fillcolor=BAND),
-        curve(SECOND, 7, name="90 % set", hoverinfo="skip"),
-        curve(INK, 2, line={"dash": "dash"}, name="true concentration"),
+    sets = [
+        (name, low, high)
+        for name in shown
+        for low, high in (estimated.get(name) or {}).get("set90") or []
     ]
-    shown = [level for level, name in enumerate(report.names) if name in posteriors]
-    choices = {
-        str(level): _posterior_choice(report, level, posteriors[name], estimated.get(name) or {})
-        for level, name in enumerate(report.names)
-        if level in shown
-    }
-    _, axis = concentration_axis(report, report.series.concentrations)
-    layout = {
-        "xaxis": axis,
-        "yaxis": titled(f"density (1/{report.level_unit})", rangemode="tozero"),
+    label, chosen = labelled("concentration", unit), "datum.level == left_out"
+    at, start = (concentration_x(one, label, levels) for one in ("concentration", "low"))
+    density = y_axis("density", per("density", unit), zero=True)
+    part = keyed({"density": MODEL, "90% set": SECOND, "true concentration": INK})
+    ends = (start, alt.X2("high"), alt.YDatum(0))
+    lines = {"strokeDash": [6, 4], "strokeWidth": 2, "table": "true"}
+    chart = alt.layer(
+        part("density", "area", at, density, table="posterior", where=chosen, opacity=BAND),
+        part("density", "line", at, density, table="posterior", where=chosen),
+        part("90% set", "rule", *ends, table="sets", where=chosen, strokeWidth=6),
+        part("true concentration", "rule", at, where=chosen, **lines),
+    ).add_params(_level_choice(report, "left_out", "left out", among=shown))
+    tables = {
+        "posterior": table,
+        "sets": pd.DataFrame(sets, columns=["level", "low", "high"]),
+        "true": {"level": shown, "concentration": [true[name] for name in shown]},
     }
     what = "posterior density of the concentration of the spectrum that was left out"
-    selector = level_selector(report, "left out", str(shown[0]), shown)
-    return Figure("posterior", what, traces, layout, 400, [selector], choices)
+    return Figure("posterior", what, chart, tables, 300)
 
 
-def _posterior_choice(
-    report: Report, level: int, posterior: Posterior, estimate: dict[str, Any]
-) -> dict[str, Any]:
-    unit = report.level_unit
-    true = float(report.series.concentrations[level])
-    points, _ = concentration_axis(report, posterior.concentrations)
-    edges = np.array([[low, high, math.nan] for low, high in estimate.get("set90") or []])
-    ends, _ = concentration_axis(report, edges.reshape(-1))
-    line, _ = concentration_axis(report, np.array([true, true]))
-    top = float(posterior.density.max())
-    note = f"true: {report.names[level]} {unit}"
-    if estimate:
-        note += (
-            f"; most probable: {quantity(estimate.get('mode'), unit)}; "
-            f"mean: {quantity(estimate.get('mean'), unit)}; "
-            f"error: {signed(difference(estimate.get('mode'), true), unit)}"
-        )
-    return {
-        "x": [numbers(points), numbers(ends), numbers(line)],
-        "y": [
-            numbers(posterior.density),
-            [None if math.isnan(end) else 0 for end in ends],
-            numbers(np.array([0.0, top])),
-        ],
-        "note": note,
-    }
-
-
-def training_figure(report: Report, place: int, log: Training) -> Figure:
-    """Loss terms over the epochs of a training, one line per fold."""
-    folds = len(log.epochs)
-    names = [*(f"{name} {report.level_unit}" for name in report.names), "all levels"]
-    colours = [*colours_of(folds - 1), INK]
-    traces = [
-        curve(
-            colours[fold],
-            1.4,
-            name=text(name),
-            x=log.epochs[fold],
-            showlegend=folds - 1 <= NAMED or fold == folds - 1,
-        )
-        for fold, name in enumerate(names)
-    ]
-    choices = {
-        str(term): {
-            "y": [numbers(np.array(values)) for values in of_folds],
-            "yaxis": titled(spaced(name), **scale(of_folds)),
-            "note": "",
-        }
-        for term, (name, of_folds) in enumerate(log.terms.items())
-    }
-    options = [(str(term), spaced(name)) for term, name in enumerate(log.terms)]
-    layout = {"xaxis": titled("epoch"), "yaxis": {}}
-    selector = Selector("quantity", options, "0")
-    what = "loss over the epochs of training, one line a fold"
-    return Figure(f"training-{place}", what, traces, layout, 400, [selector], choices)
+def training_figure(report: Report, what: str) -> Figure:
+    """Loss over the epochs of a training, one line per fold."""
+    log, names = report.training[what], [*report.names, "none"]
+    rows = log.assign(level=[names[int(fold)] for fold in log["fold"]])
+    scale = alt.Scale(type="log") if (log["loss"] > 0).all() else alt.Scale(zero=False)
+    loss = alt.Y("loss", type="quantitative").title("loss").scale(scale)
+    colours = level_colours("level", names, f"left out ({report.level_unit})")
+    chart = marks("line", x_axis("epoch", "epoch"), loss, colours)
+    name = what.removeprefix("the ")
+    about = f"loss over the epochs of training {what}"
+    return Figure(f"training_{name}", about, chart, {"training": rows}, 300)

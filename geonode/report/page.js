@@ -1,85 +1,87 @@
 'use strict';
-const PRINTED_WIDTH = 660;
-const touch = matchMedia('(pointer: coarse)').matches;
-const dark = matchMedia('(prefers-color-scheme: dark)');
-const root = document.documentElement;
+// Figures of a page: drawing, saving, and replacing their data.
 
-function palette() {
-  const style = getComputedStyle(root);
-  const colour = name => style.getPropertyValue('--' + name).trim();
-  return {'@ink': colour('ink'), '@muted': colour('muted'), '@line': colour('line')};
-}
+const views = {};
+const element = id => document.getElementById(id);
+const stem = document.title.split(':')[0].replace(/\.[^.]*$/, '');  // of the names of files
 
-// Names from a table are never colours, so they stay what they are.
-function coloured(text) {
-  const colours = palette();
-  return JSON.parse(text, (key, value) =>
-    key.toLowerCase().endsWith('color') && value in colours ? colours[value] : value);
-}
-
-function axis(given) {
-  return {automargin: true, gridcolor: '@line', zerolinecolor: '@line', linecolor: '@line',
-    tickcolor: '@line', exponentformat: 'power', ...given};
-}
-
-function layoutOf(given, width) {
-  const font = {family: 'system-ui, sans-serif', size: 12, color: '@ink'};
-  return {
-    ...given, xaxis: axis(given.xaxis), yaxis: axis(given.yaxis), font,
-    paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)',
-    margin: {l: 8, r: 12, t: 12, b: 8}, dragmode: touch ? false : 'zoom', hovermode: 'closest',
-    legend: {orientation: 'h', x: 0, y: 1.02, yanchor: 'bottom', font},
-    ...(width ? {width} : {autosize: true}),
-  };
-}
-
-function draw(figure, width) {
-  const plot = figure.querySelector('.plot');
-  const text = figure.querySelector('script').textContent;
-  const {traces, layout, choices} = JSON.parse(text);
-  const selects = [...figure.querySelectorAll('select')];
-  const choice = choices[selects.map(select => select.value).join('|')];
-  if (choice) {
-    for (const part of ['x', 'y']) {
-      if (choice[part]) traces.forEach((trace, i) => { trace[part] = choice[part][i]; });
-    }
-    Object.assign(layout.yaxis, choice.yaxis);
-    figure.querySelector('.note').textContent = choice.note;
-  }
-  const themed = coloured(JSON.stringify({traces, layout: layoutOf(layout, width)}));
-  return Plotly.react(plot, themed.traces, themed.layout,
-    {responsive: true, displayModeBar: false});
-}
-
-const figures = [...document.querySelectorAll('figure')];
-const drawAll = width => figures.map(figure => draw(figure, width));
-for (const figure of figures) {
-  figure.addEventListener('change', () => draw(figure));
-  for (const button of figure.querySelectorAll('button')) {
-    button.addEventListener('click', () => {
-      const select = button.parentElement.querySelector('select');
-      const count = select.options.length;
-      select.selectedIndex = (select.selectedIndex + Number(button.dataset.step) + count) % count;
-      draw(figure);
-    });
-  }
-}
-
-async function unpack(element) {
-  const packed = Uint8Array.from(atob(element.textContent), letter => letter.charCodeAt(0));
+async function unpacked(text) {
+  const packed = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
   return new Response(stream).text();
 }
 
-async function start() {
-  const library = document.createElement('script');
-  library.textContent = await unpack(document.getElementById('plotly'));
-  document.head.append(library);
-  await Promise.all(drawAll());
-  document.getElementById('undrawn').remove();
+// Tables of the figures that follow a control, as functions by name.
+const live = {};
+
+// Lay out again: the rows of a legend follow from the width, the margin from the labels drawn.
+const fit = view => view.resize().runAsync();
+
+// Draw a figure, or give it the tables of now. Expressions are interpreted (`ast`), because the
+// policy of the page forbids to compile them.
+async function show(name) {
+  const tables = live[name]?.() ?? {};
+  if (views[name]) {
+    for (const [key, rows] of Object.entries(tables)) views[name].data(key, rows);
+    await views[name].runAsync();
+    return fit(views[name]);
+  }
+  const figure = document.querySelector(`figure[data-figure=${name}]`);
+  const spec = JSON.parse(await unpacked(figure.querySelector('script').textContent));
+  const {view} = await vegaEmbed(figure.querySelector('.plot'), {...spec, datasets: {...spec.datasets, ...tables}},
+    {mode: 'vega-lite', renderer: 'svg', ast: true, actions: false, bind: figure.querySelector('.controls')});
+  views[name] = view;
+  figure.addEventListener('change', () => fit(view));
+  await fit(view);
+  for (const button of figure.querySelectorAll('[data-save]')) {
+    button.addEventListener('click', () => saveFigure(name, Object.keys(spec.datasets), button.dataset.save));
+  }
 }
 
+async function saveFigure(name, tables, kind) {
+  const view = views[name], file = `${stem}_${name}.${kind}`;
+  if (kind === 'csv') save(file, [csvOf(view, tables)], 'text/csv');
+  else if (kind === 'svg') save(file, [await view.toSVG()], 'image/svg+xml');
+  else {
+    const canvas = await view.toCanvas(Math.max(2, 1800 / view.container().clientWidth));
+    canvas.toBlob(blob => save(file, [blob], 'image/png'));
+  }
+}
+
+function save(name, parts, type) {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob(parts, {type}));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+// Tables of a figure, one below the other.
+function csvOf(view, names) {
+  return names.map(name => view.data(name)).filter(rows => rows.length).map(rows => {
+    const columns = Object.keys(rows[0]);
+    return csvText([columns, ...rows.map(row => columns.map(column => row[column]))]);
+  }).join('\n');
+}
+
+// A text that begins like a formula gets an apostrophe, as OWASP advises.
+function csvText(rows) {
+  return rows.map(row => row.map(value => {
+    if (typeof value === 'number') return String(Number(value.toPrecision(12)));
+    let text = String(value ?? '');
+    if (/^[=+\-@\t\r]/.test(text) && isNaN(Number(text))) text = `'${text}`;
+    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  }).join(',')).join('\n') + '\n';
+}
+
+async function start() {
+  const script = document.createElement('script');
+  script.textContent = await unpacked(element('library').textContent);
+  document.head.append(script);
+  const figures = [...document.querySelectorAll('figure:not([hidden] *)')];
+  await Promise.all(figures.map(figure => show(figure.dataset.figure)));
+  element('undrawn').remove();
+}
+
+addEventListener('resize', () => Object.values(views).forEach(fit));
 start();
-dark.addEventListener('change', () => drawAll());
-addEventListener('beforeprint', () => { root.classList.add('printing'); drawAll(PRINTED_WIDTH); });
-addEventListener('afterprint', () => { root.classList.remove('printing'); drawAll(); });

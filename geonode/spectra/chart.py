@@ -10,6 +10,9 @@ from geonode.errors import SpectraError
 
 ChartName = Literal["linear", "log", "asinh"]
 
+DECADES = 100.0
+"""Highest over lowest positive level, beyond which levels count by decades."""
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -129,3 +132,9 @@ class Chart:
     def _arc_lengths_of_ends(self) -> tuple[float, float]:
         start, stop = self._arc_length(np.array([self.low, self.high]))
         return float(start), float(stop)
+
+
+def spans_decades(levels: Float[np.ndarray, "level"]) -> bool:
+    """Whether levels span more than `DECADES` above zero."""
+    positive = levels[levels > 0]
+    return bool(positive.max() > DECADES * positive.min())

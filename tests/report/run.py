@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from geonode.config import SpectraParameters
-from geonode.report.page import page
-from geonode.report.reading import read_report
+from geonode.report.data import Report
+from geonode.report.sections import report_page
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import level_names, read_series, write_series
 from geonode.spectra.table import SpectraTable
@@ -73,10 +73,10 @@ class Run:
         return self
 
     def report(self):
-        return read_report(self.source, *self.artifacts, self.folder / "metrics")
+        return Report.read(self.source, *self.artifacts, self.folder / "metrics")
 
     def page(self):
-        return page(self.report())
+        return report_page(self.report())
 
     def metric_file(self, name):
         return self.folder / "metrics" / f"{name}.json"

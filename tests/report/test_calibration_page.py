@@ -13,7 +13,7 @@ from openpyxl import load_workbook
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.verdict import Verdict
 from geonode.errors import ArtifactError, ParameterError
-from geonode.report.calibration_files import NAMES, writing
+from geonode.report.calibration_files import NAMES, require_folder, write_calibration
 from tests.calibration import beer
 from tests.commands.calling import call
 from tests.stages.conftest import assert_refused
@@ -176,43 +176,33 @@ def test_proposals_lie_between_the_levels_and_are_told_apart(series_file):
 # the folder
 
 
-def write(calibration, folder, inputs=(), overwrite=False):
-    with writing(folder, list(inputs), overwrite=overwrite) as put:
-        put(calibration)
-
-
 def test_a_folder_is_written_once_and_replaced_when_asked(calibration, tmp_path):
     folder = tmp_path / "out"
-    write(calibration, folder)
-    with pytest.raises(ParameterError, match="--overwrite replaces it"):
-        write(calibration, folder)
-    before = (folder / "summary.csv").read_bytes()
-    (folder / "summary.csv").write_text("edited")
-    with pytest.raises(ZeroDivisionError), writing(folder, [], overwrite=True):
-        raise ZeroDivisionError
-    assert (folder / "summary.csv").read_text() == "edited"
-    write(calibration, folder, overwrite=True)
-    assert (folder / "summary.csv").read_bytes() == before
-    assert {entry.name for entry in folder.iterdir()} == NAMES - {"unknowns.csv"}
+    for overwrite in (False, True):
+        require_folder(folder, [], overwrite=overwrite)
+        write_calibration(calibration, folder)
+        assert {entry.name for entry in folder.iterdir()} == NAMES - {"unknowns.csv"}
+        with pytest.raises(ParameterError, match="--overwrite replaces it"):
+            require_folder(folder, [], overwrite=False)
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.parametrize("name", ["thesis.docx", "summary.csv"])
-def test_what_is_not_ours_is_not_replaced(calibration, tmp_path, name):
+@pytest.mark.parametrize("name", ["thesis.docx", "summary.csv", "index.html"])
+def test_what_is_not_ours_is_not_replaced(tmp_path, name):
     (tmp_path / name).write_text("mine")
     with pytest.raises(ParameterError, match=name):
-        write(calibration, tmp_path, overwrite=True)
-    assert (tmp_path / name).read_text() == "mine"
+        require_folder(tmp_path, [], overwrite=True)
 
 
-def test_a_file_the_folder_of_an_input_and_what_the_system_refuses_are_no_places(tmp_path):
+def test_a_file_and_the_folder_of_an_input_are_no_places(calibration, tmp_path):
     source = tmp_path / "in" / "series.csv"
     source.parent.mkdir()
     source.write_text("read here")
-    for folder, inputs, error, message in (
-        (source.parent, [source], ParameterError, "which is read"),
-        (source, [], ParameterError, "a folder, or nothing"),
-        (Path("/proc/nowhere/out"), [], ArtifactError, "cannot be written"),
-    ):
-        with pytest.raises(error, match=message):
-            write(None, folder, inputs, overwrite=True)
+    for folder in (source.parent, source):
+        with pytest.raises(ParameterError, match="another folder than that of a file"):
+            require_folder(folder, [source], overwrite=True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ParameterError, match="a name that is not taken"):
+        require_folder(tmp_path / "link", [], overwrite=True)
+    with pytest.raises(ArtifactError, match="cannot be written"):
+        write_calibration(calibration, Path("/proc/nowhere/out"))

@@ -1,20 +1,22 @@
 import json
-from copy import deepcopy
 
+import altair as alt
 import numpy as np
+import pandas as pd
 import pytest
 
-from geonode.report.figure import Figure, numbers, text, title
+from geonode.errors import ArtifactError
 from geonode.report.figures import (
     error_figure,
     folds_figure,
     map_figures,
+    metric_figure,
     paths_figure,
     posterior_figure,
-    rmse_figure,
     spectra_figure,
     training_figure,
 )
+from geonode.report.kit import Figure, concentration_x, keyed, marks, wrapped, x_axis
 from tests.report.run import Run
 
 
@@ -23,124 +25,151 @@ def report(written):
     return written.report()
 
 
+def table(figure, name=None):
+    """A table of a figure as a page gets it."""
+    tables = json.loads(figure.to_json())["datasets"]
+    return pd.DataFrame(tables[name or next(iter(tables))])
+
+
+def drawn(table):
+    """A figure of a table."""
+    return Figure("f", "", marks("line", x_axis("x", "x")), {"t": table})
+
+
 def test_numbers_are_rounded_and_gaps_stay_gaps():
-    values = np.array([[1 / 3, 2.0], [np.nan, 123456.0]])
-    assert numbers(values) == [[0.33333, 2], [None, 123460]]
+    rows = json.loads(drawn({"x": [1 / 3, np.nan], "n": [123456, 2], "name": ["<", ""]}).to_json())
+    assert rows["datasets"]["t"] == [
+        {"x": 0.33333, "n": 123456, "name": "<"},
+        {"x": None, "n": 2, "name": ""},
+    ]
+    assert rows["width"] == "container"
 
 
-def test_json_ends_no_script_and_keeps_its_text():
-    figure = Figure("f", "", [{"name": "</script><script>"}], {})
-    assert "<" not in figure.to_json()
-    assert json.loads(figure.to_json())["traces"][0]["name"] == "</script><script>"
-    assert text("a<b & c") == "a&lt;b &amp; c"
+def test_long_titles_are_broken_into_lines():
+    lines = wrapped("fluorescence intensity after blank subtraction (counts per second)")
+    assert lines[0] == "fluorescence intensity after blank"
+    assert max(map(len, lines)) <= 38
+    assert wrapped("") == [""]
 
 
-def test_long_titles_are_broken_into_lines_and_stay_text():
-    found = title("fluorescence <intensity> after blank subtraction (counts per second)")
-    lines = found.split("<br>")
-    assert lines[0] == "fluorescence &lt;intensity&gt; after blank"
-    assert max(len(line) for line in lines[1:]) <= 38
+@pytest.mark.parametrize(
+    ("levels", "ticks"),
+    [([0, 10, 60], None), ([0, 0.5, 5, 70], [0, 1, 10]), ([1, 10, 1000], [0, 1, 10, 100, 1000])],
+)
+def test_concentrations_of_more_than_two_decades_are_drawn_by_decades(levels, ticks):
+    scale = concentration_x("c", "c", np.array(levels, float)).to_dict()
+    assert scale["scale"].get("type") == ("symlog" if ticks else None)
+    assert scale.get("axis", {}).get("values") == ticks
+
+
+def test_the_legend_names_the_layers_in_order():
+    part = keyed({"one": "#111111", "it's": "#222222"})
+    chart = alt.layer(part("it's", "line", x_axis("x", "x")), part("one", "line", x_axis("x", "x")))
+    spec = json.loads(Figure("f", "", chart, {"t": {"x": [1.0]}}).to_json())
+    for layer, name in zip(spec["layer"], ["it's", "one"], strict=True):
+        assert layer["encoding"]["color"]["scale"]["domain"] == ["one", "it's"]
+        assert json.loads(layer["transform"][0]["calculate"]) == name
+
+
+def test_the_same_chart_gives_the_same_png_written_whole_or_not_at_all(tmp_path):
+    figure, path = drawn({"x": [1.0, 2.0]}), tmp_path / "one.png"
+    figure.save_png(path)
+    first = path.read_bytes()
+    assert first.startswith(b"\x89PNG\r\n\x1a\n")
+    figure.save_png(path)
+    assert path.read_bytes() == first
+    with pytest.raises(ArtifactError):
+        figure.save_png(path / "below.png")
+    assert path.read_bytes() == first
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_spectra_are_those_measured(report, written):
-    figure = spectra_figure(report)
-    assert [trace["name"] for trace in figure.traces] == ["0 ppb", "10 ppb", "20 ppb", "40 ppb"]
-    assert np.allclose([trace["y"] for trace in figure.traces], written.signal, rtol=1e-4)
-    assert np.allclose(figure.traces[0]["x"], written.axis, rtol=1e-4)
+    rows = table(spectra_figure(report.series, report.drawn))
+    assert rows["level"].unique().tolist() == ["0 ppb", "10 ppb", "20 ppb", "40 ppb"]
+    assert np.allclose(rows["signal"], written.signal.ravel(), rtol=1e-4)
+    assert np.allclose(rows["wavelength"], np.tile(written.axis, 4), rtol=1e-4)
+
+
+def test_of_many_levels_some_are_named(tmp_path):
+    report = Run(tmp_path, tuple(float(level) for level in range(20)), times=0).write().report()
+    spec = json.loads(spectra_figure(report.series, report.drawn).to_json())
+    colour = spec["encoding"]["color"]
+    named = colour["legend"]["values"]
+    assert (len(named), named[0], named[-1]) == (12, "0 ppb", "19 ppb")
+    assert len(colour["scale"]["domain"]) == 20
 
 
 def test_every_fold_can_be_chosen_and_has_its_band(report, written):
     figure = folds_figure(report)
-    assert [value for value, _ in figure.selectors[0].options] == list(figure.choices)
-    for level, spectrum in enumerate(written.signal):
-        low, high, measured, predicted = figure.choices[str(level)]["y"]
-        assert np.allclose(measured, spectrum, rtol=1e-4)
-        assert np.allclose(predicted, spectrum + 0.25, rtol=1e-4)
-        assert np.allclose(np.subtract(high, low), 1.0, atol=1e-3)
-    assert "extrapolated" in figure.choices["0"]["note"]
-    assert "extrapolated" not in figure.choices["1"]["note"]
+    rows = table(figure)
+    assert np.allclose(rows["measured"], written.signal.ravel(), rtol=1e-4)
+    assert np.allclose(rows["predicted"], written.signal.ravel() + 0.25, rtol=1e-4)
+    assert np.allclose(rows["high"] - rows["low"], 1.0, atol=1e-3)
+    spec = json.loads(figure.to_json())
+    (chosen,) = [param for param in spec["params"] if param["name"] == "left_out"]
+    assert chosen["bind"]["options"] == rows["level"].unique().tolist() == report.names
+    note = spec["title"]["text"]["expr"]
+    assert note.endswith("[left_out]")
+    notes = json.loads(note.removeprefix("(").removesuffix(")[left_out]"))
+    assert [lines[0].endswith("extrapolated") for lines in notes.values()] == [1, 0, 0, 1]
+    assert notes["10"][1] == "R² 0.250, RMSE 0.250, largest error 0.250"
 
 
 def test_error_is_predicted_minus_measured(report):
-    (trace,) = error_figure(report).traces
-    assert np.allclose(trace["z"], 0.25, atol=1e-3)
-    assert trace["y"] == ["0", "10", "20", "40"]
-    assert trace["zmax"] == -trace["zmin"] == pytest.approx(0.25, rel=1e-2)
+    figure = error_figure(report)
+    rows = table(figure)
+    assert np.allclose(rows["value"], 0.25, atol=1e-3)
+    assert rows["level"].unique().tolist() == ["0", "10", "20", "40"]
+    domain = json.loads(figure.to_json())["encoding"]["fill"]["scale"]["domain"]
+    assert domain == pytest.approx([-0.25, 0.25], rel=1e-2)
 
 
-def test_an_undefined_error_leaves_a_gap(report):
-    changed = deepcopy(report)
-    changed.scores["folds"]["10"]["rmse"] = None
-    (trace,) = rmse_figure(changed).traces
-    assert trace["y"] == [0.25, None, 0.25, 0.25]
-
-
-def test_colours_of_the_metric_are_those_of_its_logarithm(report):
+def test_the_map_of_the_metric_is_logarithmic_and_that_of_the_symbol_has_its_middle_at_zero(report):
     metric, symbol = map_figures(report)
-    (trace,) = metric.traces
-    assert np.allclose(10 ** np.array(trace["z"]), report.maps.metric, rtol=1e-2)
-    assert np.allclose(trace["y"], np.linspace(0, 40, 33), atol=1e-3)
-    assert np.allclose(symbol.traces[0]["z"], 0.8)
+    assert np.allclose(table(metric)["value"], report.maps["metric"], rtol=1e-3)
+    assert json.loads(metric.to_json())["encoding"]["fill"]["scale"]["type"] == "log"
+    assert np.allclose(table(symbol)["value"], 0.8)
+    low, high = json.loads(symbol.to_json())["encoding"]["fill"]["scale"]["domain"]
+    assert -low == high == pytest.approx(0.8)
+
+
+def test_the_posterior_metric_is_drawn_with_its_deviation(report):
+    rows = table(metric_figure(report.metric, report.series.concentrations, "ppb"))
+    mean = 2 / np.sqrt(40 * np.linspace(5, 40, 8))
+    for name, share in (("low", 0.5), ("predicted", 1.0), ("high", 1.5)):
+        assert np.allclose(rows[name], share * mean, rtol=1e-4)
 
 
 def test_every_pair_of_levels_can_be_chosen(report):
-    figure = paths_figure(report, report.paths)
-    first, last = figure.selectors
-    asked = {f"{a}|{b}" for a, _ in first.options for b, _ in last.options}
-    assert asked == set(figure.choices)
-    assert f"{first.first}|{last.first}" == "0|3"
-    *curves, flat = figure.choices["3|0"]["y"]
-    assert np.allclose(flat, np.linspace(40, 0, 5))
-    assert all((curve[0], curve[-1]) == (40, 0) for curve in curves)
-    assert all(curve[2] > 20 for curve in curves)  # exp(a x) is half-way, not x
-    assert figure.choices["2|2"]["y"] == [[]] * len(figure.traces)
+    spec = json.loads(paths_figure(report, report.paths).to_json())
+    first, last = spec["params"]
+    assert (first["value"], last["value"]) == ("0", "40")
+    assert first["bind"]["options"] == last["bind"]["options"] == report.names
 
 
 def test_posterior_has_its_set_and_the_true_level(report):
-    figure = posterior_figure(report, report.posteriors)
-    density, inside, true = (
-        (figure.choices["2"]["x"][place], figure.choices["2"]["y"][place]) for place in range(3)
-    )
-    assert density[1] == [0.025] * 9
-    assert inside[0] == [1.5, 8.5, None, 12.5, 18, None]
-    assert true == ([20, 20], [0, 0.025])
-    assert "error: −7.50 ppb" in figure.choices["2"]["note"]
+    figure = posterior_figure(report)
+    curve, sets, true = (table(figure, name) for name in ("posterior", "sets", "true"))
+    assert np.allclose(curve["density"], 0.025)
+    inside = sets[sets["level"] == "20"]
+    assert inside[["low", "high"]].to_numpy().tolist() == [[1.5, 8.5], [12.5, 18]]
+    assert true["concentration"].tolist() == [0, 10, 20, 40]
 
 
-def test_levels_without_a_posterior_cannot_be_chosen(report):
-    some = {name: found for name, found in report.posteriors.items() if name != "0"}
-    figure = posterior_figure(report, some)
-    assert [shown for _, shown in figure.selectors[0].options] == ["10 ppb", "20 ppb", "40 ppb"]
-    assert figure.selectors[0].first in figure.choices
+def test_a_level_without_a_posterior_cannot_be_chosen_and_what_is_negligible_is_not_drawn(run):
+    density = [*(f"10,{place},1" for place in range(4)), "20,0,1e-5", "20,1,1", "20,2,0.01"]
+    text = "\n".join(["level,concentration,density", *density, ""])
+    run.plot_file("posterior").write_text(text, encoding="utf-8")
+    figure = posterior_figure(run.report())
+    (chosen,) = json.loads(figure.to_json())["params"]
+    assert (chosen["bind"]["options"], chosen["value"]) == (["10", "20"], "10")
+    assert chosen["bind"]["labels"] == ["10 ppb", "20 ppb"]
+    rows = table(figure)
+    assert rows[rows["level"] == "20"]["concentration"].tolist() == [1, 2]
 
 
-def test_losses_fall_on_a_logarithmic_axis_and_a_constant_on_a_linear_one(report):
-    figure = training_figure(report, 0, report.training["the metric"])
-    assert figure.choices["0"]["yaxis"]["type"] == "log"
-    assert figure.choices["1"]["yaxis"]["type"] == "linear"
-    assert [trace["name"] for trace in figure.traces][-1] == "all levels"
-    assert len(figure.traces) == len(figure.choices["0"]["y"]) == 5
-
-
-def test_concentrations_are_drawn_on_the_chart_of_the_series(report, tmp_path):
-    assert map_figures(report)[0].layout["yaxis"]["type"] == "linear"
-    decades = Run(tmp_path, (0.1, 1.0, 10.0, 1000.0), chart="log").write().report()
-    assert map_figures(decades)[0].layout["yaxis"]["type"] == "log"
-
-
-def test_an_asinh_chart_is_drawn_by_position_with_levels_as_ticks(tmp_path):
-    levels = (0.0, 1.0, 100.0, 10000.0)
-    report = Run(tmp_path, levels, chart="asinh", kappa=1.0).write().report()
-    figure = map_figures(report)[0]
-    axis = figure.layout["yaxis"]
-    assert axis["ticktext"] == ["0", "1", "100", "10000"]
-    assert np.allclose(axis["tickvals"], report.series.positions, atol=1e-4)
-    assert np.allclose(figure.traces[0]["y"], np.linspace(-1, 1, 33), atol=1e-4)
-
-
-def test_of_many_levels_some_are_named(tmp_path):
-    levels = tuple(float(level) for level in range(20))
-    lines = spectra_figure(Run(tmp_path, levels, times=0).write().report()).traces
-    assert len(lines) == len({line["line"]["color"] for line in lines}) == 20
-    named = [line["name"] for line in lines if line["showlegend"]]
-    assert (len(named), named[0], named[-1]) == (12, "0 ppb", "19 ppb")
+def test_losses_fall_on_a_logarithmic_axis(report):
+    figure = training_figure(report, "the metric")
+    assert json.loads(figure.to_json())["encoding"]["y"]["scale"]["type"] == "log"
+    assert table(figure)["level"].unique().tolist() == [*report.names, "none"]

@@ -1,0 +1,151 @@
+"""Figures of the page of a calibration; its script fills those that follow a control."""
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+
+from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.report.figures import metric_figure, spectra_figure, spectrum_chart
+from geonode.report.kit import (
+    INK,
+    MODEL,
+    MUTED,
+    SECOND,
+    Figure,
+    band_layers,
+    choice,
+    concentration_x,
+    concentration_y,
+    keyed,
+    marks,
+    sample,
+    y_axis,
+    zoom,
+)
+from geonode.spectra.series import labelled
+
+DRAWN = 500
+"""Wavelengths at which spectra are drawn, at most."""
+
+DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1}
+DASHES = [6, 4]
+
+
+def drawn_places(file: CalibratedFile) -> Int[np.ndarray, "drawn"]:
+    """Wavelengths that are drawn: even ones, and that of the straight line."""
+    return np.union1d(sample(len(file.series.axis), DRAWN), [file.place])
+
+
+def figures(file: CalibratedFile) -> dict[str, Figure]:
+    """All figures by name."""
+    found = [
+        _true(file),
+        spectra_figure(file.series, drawn_places(file)),
+        _curve(file),
+        _residuals(file),
+        _spectrum(file, "predicted", "predicted spectrum with its 90% interval", measured=False),
+        _spectrum(file, "unknown", "an unknown spectrum and the nearest prediction", measured=True),
+        _metric(file),
+    ]
+    return {figure.name: figure for figure in found}
+
+
+def _true(file: CalibratedFile) -> Figure:
+    """Estimated over true concentration of the left-out levels."""
+    found, levels = file.calibration, file.series.concentrations
+    names = {"geonode": "geonode, 90% set"}
+    if found.method != "geonode":
+        names[found.method] = f"{file.method}, 90% interval"
+    estimates = [
+        (key, level, value)
+        for key in names
+        for level, value in zip(levels, found.verdict.by_key(key).estimates, strict=True)
+    ]
+    intervals = [
+        (key, level, *ends)
+        for key in names
+        for level, parts in zip(levels, found.sets[key], strict=True)
+        for ends in parts
+    ]
+    label = labelled("concentration", file.unit)
+    x = concentration_x("level", f"true {label}", levels)
+    estimated, low, same = (
+        concentration_y(one, f"estimated {label}", levels) for one in ("estimated", "low", "level")
+    )
+    part = keyed({name: MODEL if key == "geonode" else SECOND for key, name in names.items()})
+    layers = [marks("line", x, same, table="ends", color=MUTED, strokeDash=DASHES, strokeWidth=1)]
+    thick, thin = {"strokeWidth": 6, "opacity": 0.35}, {"strokeWidth": 1.5}
+    circle, square = DOTS, {"shape": "square", "filled": False, "size": 80, "opacity": 1}
+    for key, name in names.items():
+        bar, dot = (thick, circle) if key == "geonode" else (thin, square)
+        where = alt.datum.method == key
+        bars = {"table": "intervals", "where": where, **bar}
+        points = {"table": "estimates", "where": where, "tooltip": True, **dot}
+        layers.insert(1, part(name, "rule", x, low, alt.Y2("high"), **bars))  # below all points
+        layers.append(part(name, "point", x, estimated, **points))
+    tables = {
+        "estimates": pd.DataFrame(estimates, columns=["method", "level", "estimated"]),
+        "intervals": pd.DataFrame(intervals, columns=["method", "level", "low", "high"]),
+        "ends": {"level": levels[[0, -1]]},
+    }
+    what = "left-out levels: estimated over true concentration, with 90% intervals"
+    return Figure("true", what, alt.layer(*layers), tables, 400)
+
+
+def _curve(file: CalibratedFile) -> Figure:
+    """Signal over concentration at one wavelength."""
+    label, predicted, line = file.series.signal_label, "geonode, 90% interval", "straight line"
+    title = labelled("concentration", file.unit)
+    x = concentration_x("concentration", title, file.series.concentrations)
+    signal, straight = y_axis("signal", label), y_axis("line", label)
+    part = keyed({"measured": INK, predicted: MODEL, line: SECOND})
+    chart = alt.layer(
+        *band_layers(part, predicted, x, label),
+        part(line, "line", x, straight, strokeDash=DASHES),
+        part("measured", "point", x, signal, table="measured", tooltip=True, **DOTS),
+    )
+    what = "signal over concentration at the chosen wavelength"
+    return Figure("curve", what, chart, {"curve": {}, "measured": {}})
+
+
+def _residuals(file: CalibratedFile) -> Figure:
+    """Errors of the left-out levels by a method that the reader chooses."""
+    levels, used = file.series.concentrations, file.calibration.method
+    methods = file.calibration.verdict.methods
+    rows = {
+        "method": np.repeat([method.key for method in methods], len(levels)),
+        "level": np.tile(levels, len(methods)),
+        "error": np.concatenate([method.estimates - levels for method in methods]),
+    }
+    label = labelled("concentration", file.unit)
+    x, y = concentration_x("level", label, levels), y_axis("error", f"estimated − true {label}")
+    options = {method.key: method.name for method in methods}
+    chart = (
+        alt.layer(
+            marks("rule", x, y, alt.Y2Datum(0), color=SECOND, strokeWidth=2),
+            marks("point", x, y, color=SECOND, tooltip=True, **DOTS),
+        )
+        .add_params(choice("method", "method", options, used))
+        .transform_filter("datum.method == method")
+    )
+    what = "estimated less true concentration of every left-out level"
+    return Figure("residuals", what, chart, {"residuals": rows}, 260)
+
+
+def _spectrum(file: CalibratedFile, name: str, what: str, *, measured: bool) -> Figure:
+    """A predicted spectrum with its band."""
+    chart = spectrum_chart(file.series, "predicted, 90% interval", measured=measured)
+    return Figure(name, what, chart.add_params(zoom()), {"spectrum": {}})
+
+
+def _metric(file: CalibratedFile) -> Figure:
+    """Posterior of sqrt(g) between the end levels, beyond which the predictor extrapolates."""
+    found = file.predictions.predicted.sqrt_metric
+    assert found is not None  # the predictor has a posterior
+    levels = file.series.concentrations
+    table = pd.DataFrame({"concentration": file.places, "sqrt_g": found[0], "deviation": found[1]})
+    inside = (file.places > levels[0]) & (file.places < levels[-1])
+    return metric_figure(table[inside], levels, file.unit)

@@ -1,0 +1,298 @@
+"""One kit of charts for both pages and for PNG files: Vega-Lite, written through Altair.
+
+Colours are those of Okabe and Ito, Color Universal Design (2008), and viridis: both can be told
+apart by colour-blind readers.
+"""
+
+import base64
+import gzip
+import json
+import math
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import vl_convert
+from jaxtyping import Float, Int
+
+from geonode.spectra.chart import spans_decades
+from geonode.storage.atomic import replacing
+
+INK, MUTED, LINE = "#1b1f23", "#5a6570", "#dfe3e8"
+MODEL, SECOND = "#d55e00", "#0072b2"
+BAND = 0.25
+"""Opacity of the band about a line."""
+
+SCALE = 1.6
+"""Pixels of a PNG file per pixel of its chart."""
+
+DIGITS = 5
+"""Significant digits of the numbers of a chart."""
+
+NAMED = 12
+"""Largest number of levels in a legend; of more, some are named."""
+
+TITLE_LETTERS = 38
+"""Longest line of the title of an axis: those of signals may be long, and a phone is narrow."""
+
+CONFIG: dict[str, Any] = {
+    "font": "Liberation Sans, Arial, Helvetica, sans-serif",
+    "background": "#ffffff",
+    "padding": 6,
+    "view": {"stroke": None},
+    "axis": {
+        **{"domainColor": MUTED, "tickColor": MUTED, "gridColor": LINE, "labelColor": INK},
+        **{"titleColor": INK, "titleFontWeight": "normal", "titleFontSize": 12},
+        **{"labelFontSize": 11.5, "titleLimit": 0, "titlePadding": 8},
+    },
+    "legend": {
+        **{"orient": "top", "direction": "horizontal", "titleFontWeight": "normal"},
+        **{"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12},
+        **{"labelLimit": 0, "titleLimit": 0, "symbolStrokeWidth": 3, "symbolSize": 90},
+    },
+    "axisX": {"labelFlush": True, "tickCount": {"expr": "max(3, floor(width / 85))"}},
+    "axisY": {"tickCount": {"expr": "max(3, floor(height / 45))"}},
+    "header": {"labelColor": INK, "labelFontSize": 12, "titleColor": INK},
+    "title": {
+        **{"anchor": "start", "frame": "group", "fontWeight": "normal", "fontSize": 12.5},
+        **{"color": INK, "limit": 0, "offset": 10},
+    },
+    "line": {"strokeWidth": 1.6, "clip": True},
+    "area": {"clip": True},
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its data.
+
+    Attributes:
+        name: name of its elements in a page, and of the files that it is saved as.
+        description: description for screen readers.
+        chart: chart of Altair whose data are the tables.
+        tables: data of the chart, as tables or as columns by name, the first for layers that name
+            none; a script of the page may replace them. Names of columns are plain words, because
+            Vega reads others as paths.
+        height: height of the plot in a page (CSS pixels), which gives it its width.
+    """
+
+    name: str
+    description: str
+    chart: Any
+    tables: dict[str, Any]
+    height: int = 360
+
+    def to_json(self) -> str:
+        """Specification in Vega-Lite for a page."""
+        size = {"width": "container", "height": self.height}
+        return json.dumps(self._specification() | size, allow_nan=False, separators=(",", ":"))
+
+    def save_png(self, path: Path) -> None:
+        """Write the chart as PNG, whole or not at all; the same chart gives the same bytes.
+
+        Raises:
+            ArtifactError: the operating system refuses.
+        """
+        content = self._specification()
+        picture = vl_convert.vegalite_to_png(content, vl_version=_version(), scale=SCALE)
+        with replacing(path) as temporary:
+            temporary.write_bytes(picture)
+
+    def _specification(self) -> dict[str, Any]:
+        tables = {name: _rows(pd.DataFrame(table)) for name, table in self.tables.items()}
+        chart = self.chart.properties(data=alt.NamedData(next(iter(tables))))
+        return chart.to_dict() | {"config": CONFIG, "datasets": tables}
+
+
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a table, with numbers of `DIGITS` digits and None for those that are not finite."""
+    columns = {name: map(_plain, column.tolist()) for name, column in table.items()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+
+
+@cache
+def library() -> str:
+    """JavaScript that draws charts in a browser, without a network."""
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_version())
+
+
+def packed(text: str) -> str:
+    """Text compressed, in base64, as the script of a page unpacks it."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def _version() -> str:
+    """Version of Vega-Lite that Altair writes, without its patch."""
+    return ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+
+
+def sample(count: int, most: int) -> Int[np.ndarray, "chosen"]:
+    """Evenly spaced indices, ends included; all if there are at most `most`."""
+    return np.linspace(0, count - 1, min(count, most)).round().astype(int)
+
+
+# axes, legends and controls
+
+
+def x_axis(field: str, title: str) -> alt.X:
+    """Axis of a spectral coordinate or of another quantity, without room beside the data."""
+    return alt.X(field, type="quantitative").title(wrapped(title)).scale(nice=False, zero=False)
+
+
+def y_axis(field: str, title: str, *, zero: bool = False) -> alt.Y:
+    """Axis of a quantity."""
+    return alt.Y(field, type="quantitative").title(wrapped(title)).scale(zero=zero)
+
+
+def concentration_x(field: str, title: str, levels: Float[np.ndarray, "level"]) -> alt.X:
+    """Horizontal axis of concentrations, by decades if the measured levels are."""
+    return alt.X(field, type="quantitative", title=wrapped(title), **_concentrations(levels))
+
+
+def concentration_y(field: str, title: str, levels: Float[np.ndarray, "level"]) -> alt.Y:
+    """Vertical axis of concentrations, by decades if the measured levels are."""
+    return alt.Y(field, type="quantitative", title=wrapped(title), **_concentrations(levels))
+
+
+def per(name: str, unit: str) -> str:
+    """Name of a quantity per unit of concentration."""
+    return name if unit == "1" else f"{name} (1/{unit})"
+
+
+def wrapped(title: str) -> list[str]:
+    """A title in lines short enough for a phone."""
+    return textwrap.wrap(title, TITLE_LETTERS) or [""]
+
+
+def _concentrations(levels: Float[np.ndarray, "level"]) -> dict[str, Any]:
+    """Scale and ticks: levels of more than two decades are drawn by decades, with zero."""
+    if not spans_decades(levels):
+        return {"scale": alt.Scale(nice=False, zero=False, padding=8)}
+    least, most = float(levels[levels > 0].min()), float(levels.max())
+    first, last = math.ceil(math.log10(least)), math.floor(math.log10(most))
+    powers = [float(f"1e{power}") for power in range(first, last + 1)]
+    return {
+        "scale": alt.Scale(type="symlog", constant=least, nice=False, padding=8),
+        "axis": alt.Axis(values=[0.0, *powers[:: math.ceil(len(powers) / 8)]], format="~g"),
+    }
+
+
+def legend(names: Sequence[str], title: str | None = None, **more: Any) -> alt.Legend:
+    """Legend above the plot, in as many columns as there is room for unless `columns` says."""
+    letters = max(map(len, names), default=1)
+    room = {"columns": alt.ExprRef(f"max(1, floor(width / {7 * letters + 34}))")}
+    return alt.Legend(title=title, symbolOpacity=1, **room | more)
+
+
+def marks(
+    kind: Any, *channels: Any, table: str | None = None, where: Any = None, **style: Any
+) -> alt.Chart:
+    """One layer of a chart.
+
+    Args:
+        kind: kind of mark, as "line".
+        channels: what stands where.
+        table: name of the table; None for that of the whole chart.
+        where: condition of the rows that are drawn.
+        style: properties of the mark.
+    """
+    data = alt.Undefined if table is None else alt.NamedData(table)
+    chart = alt.Chart(data, mark=alt.MarkDef(type=kind, **style)).encode(*channels)
+    return chart if where is None else chart.transform_filter(where)
+
+
+def keyed(colours: dict[str, str], **more: Any) -> Callable[..., alt.Chart]:
+    """Gives layers the colours of their names: `part(name, ...)` is `marks(...)` in this colour.
+
+    Args:
+        colours: colours by name, in the order of the legend.
+        more: properties of the legend.
+    """
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    shown = legend(list(colours), symbolType="circle", symbolStrokeWidth=0, **more)
+    colour = alt.Color("layer", type="nominal").scale(scale).legend(shown)
+
+    def part(name: str, *given: Any, **style: Any) -> alt.Chart:
+        return marks(*given, colour, **style).transform_calculate(layer=json.dumps(name))
+
+    return part
+
+
+def level_colours(field: str, names: Sequence[str], title: str | None = None) -> alt.Color:
+    """Colours of ordered levels, from dark to light, with a legend of some of them."""
+    some = [names[place] for place in sample(len(names), NAMED)]
+    scheme = alt.SchemeParams(name="viridis", extent=[0, 0.9])
+    shown = legend(some, title, values=some, symbolType="stroke")
+    return (
+        alt.Color(field, type="ordinal").sort(None).scale(domain=list(names), scheme=scheme)
+    ).legend(shown)
+
+
+def band_layers(
+    part: Callable[..., alt.Chart], name: str, x: alt.X, label: str, *, zero: bool = False
+) -> list[alt.Chart]:
+    """A line and the band about it, from columns predicted, low and high.
+
+    Args:
+        part: layers by name, from `keyed`.
+        name: name of line and band in the legend.
+        x: horizontal axis.
+        label: title of the vertical axis.
+        zero: whether that begins at zero.
+    """
+    low, line = (y_axis(field, label, zero=zero) for field in ("low", "predicted"))
+    return [part(name, "area", x, low, alt.Y2("high"), opacity=BAND), part(name, "line", x, line)]
+
+
+def choice(name: str, label: str, options: dict[str, str], start: str) -> alt.Parameter:
+    """Parameter of a chart that a reader chooses from a list.
+
+    Args:
+        name: name of the parameter in expressions.
+        label: label of the list.
+        options: texts of the list by value.
+        start: value at the beginning.
+    """
+    texts = list(options.values())
+    listed = alt.binding_select(options=list(options), labels=texts, name=f"{label} ")
+    return alt.param(name=name, value=start, bind=listed)
+
+
+def zoom() -> alt.Parameter:
+    """Zoom with Alt and the wheel, move by dragging, return by a double click."""
+    return alt.selection_interval(bind="scales", zoom="wheel![event.altKey]")
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Names of panels that differ and are in order; `panels` hides the number."""
+    return [f"{place:03d} {name}" for place, name in enumerate(names)]
+
+
+def panels(chart: Any, table: str, count: int, **more: Any) -> alt.FacetChart:
+    """A chart for every panel of a table, in rows; `|` in the name of a panel begins a line.
+
+    Args:
+        chart: chart of one panel.
+        table: name of the table, whose column panel tells the panel of a row.
+        count: number of panels.
+        more: scales that are not shared.
+    """
+    columns = math.ceil(math.sqrt(count))
+    width, height = (230, 150) if columns <= 3 else (150, 105)
+    header = alt.Header(labelExpr="split(slice(datum.label, 4), '|')", labelPadding=4)
+    facet = alt.Facet("panel", type="nominal", title=None, header=header)
+    chart = chart.properties(width=width, height=height)
+    every = chart.facet(facet, columns=columns, data=alt.NamedData(table))
+    return every.resolve_axis(x="independent").resolve_scale(**more)
