@@ -1,8 +1,9 @@
 """Spectra as labelled arrays: NetCDF files and Zarr stores, opened by xarray.
 
-One variable is read: the one of numbers over a wavelength-like dimension and one other, which is
-the concentration or tells samples apart, and possibly a third of replicates. Dimensions are known
-by their name or the units of their coordinate. A replicate that is NaN throughout was not made.
+The spectra are the one variable of numbers over a wavelength-like dimension and one other, which is
+the concentration or tells samples apart; a third dimension may count replicates. Dimensions are
+known by their name or by the units of their coordinate. A replicate that is NaN throughout was not
+measured.
 """
 
 import math
@@ -16,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from geonode.errors import ArtifactError, SpectraError
-from geonode.spectra.formats.hdf5_probe import ELSEWHERE, NO_ROOM
+from geonode.spectra.formats import hdf5_probe
 from geonode.spectra.headers import UNITS, Role, role
 from geonode.spectra.sheet import (
     MOST_VALUES,
@@ -30,39 +31,37 @@ from geonode.spectra.sheet import (
 from geonode.storage.zarr_metadata import require_own_files, require_plain
 
 MOST_CHUNKS = 100_000
-"""Of an array."""
+"""Chunks of an array."""
 
 SECONDS, SECONDS_OF_A_MEGABYTE = 5.0, 1.0
-"""That HDF5 or Zarr may take to read a file."""
+"""Time that HDF5 may take to read a file."""
 
 NEVER_WRITTEN_OF = {
     **{"f4": NEVER_WRITTEN, "f8": NEVER_WRITTEN},
     **{"i2": -32767, "u2": 65535, "i4": -(2**31) + 1, "u4": 2**32 - 1},
     **{"i8": -(2**63) + 2, "u8": 2**64 - 2},
 }
-"""Numbers that NetCDF has where nothing was written, by type (NC_FILL_ of netcdf.h); bytes have
-none that is sure."""
-
-MOST_DIMENSIONS = 3
-"""Of arrays that are spectra: concentration, replicate, wavelength."""
+"""What NetCDF reads where nothing was written, by type (NC_FILL_ of netcdf.h). Bytes are left out:
+all of theirs are plausible."""
 
 
 def read_labelled_arrays(path: Path) -> Sheet:
     """Spectra of a NetCDF file or a Zarr store.
 
     Raises:
-        SpectraError: it is damaged, or has no such variable, or several; its metadata ask for more
-            than numbers and texts that fit into memory.
+        SpectraError: it is damaged, asks for more than fits into memory or for more than numbers
+            and texts, or holds no such variable, or several.
         OSError: it cannot be read.
     """
     import xarray  # noqa: PLC0415 - few files need it
 
     engine = _engine(path)
     options: dict[str, Any] = {"consolidated": False} if engine == "zarr" else {}
-    # A file is opened here, so that it is closed whatever happens in between.
+    # The file is opened here, so that it is closed whatever happens.
     with nullcontext(path) if engine == "zarr" else path.open("rb") as source:
         try:
-            _refuse_large(source, engine)
+            if engine == "h5netcdf":
+                _require_plain_hdf5(source)
             with xarray.open_dataset(
                 source, engine=engine, decode_times=False, chunks=None, **options
             ) as data:
@@ -77,96 +76,86 @@ def read_labelled_arrays(path: Path) -> Sheet:
                 "found arrays that do not fit into memory, expected at most "
                 f"{MOST_VALUES} values; write those of spectra alone"
             ) from error
-        except Exception as error:  # of a damaged part, whatever it is
+        except Exception as error:  # damaged parts raise anything
             said = " ".join(repr(error).split())
             raise SpectraError(f"found no labelled arrays that can be read ({said:.80})") from error
 
 
 def _engine(path: Path) -> str:
+    """Engine of xarray for a file or a store that is safe to open."""
     if path.suffix.lower() == ".zarr":
         if not path.is_dir():
             raise SpectraError("found no such folder, expected a Zarr store")
+        try:
+            require_own_files(path)
+            require_plain(path, 8 * MOST_VALUES, MOST_CHUNKS)
+        except ArtifactError as error:
+            raise SpectraError(str(error)) from error
         return "zarr"
     with path.open("rb") as file:
-        start = file.read(4)
-    if start[:3] == b"CDF":
-        return "scipy"
-    probe(path)
+        if file.read(3) == b"CDF":
+            return "scipy"
+    _probe(path)
     return "h5netcdf"
 
 
-def probe(path: Path, most_dimensions: int = MOST_DIMENSIONS) -> None:
-    """Refuse a file that takes more to read than it says, or that its library does not survive.
-
-    Args:
-        path: NetCDF 4, or a Zarr store that `require_plain` lets pass.
-        most_dimensions: of an array that is read.
+def _probe(path: Path) -> None:
+    """Refuse a file that the HDF5 library does not survive (see `hdf5_probe`).
 
     Raises:
-        SpectraError: it does not come to an end, or crashes, or takes more memory than its arrays
-            may (where the operating system limits that), or its arrays are in other files.
+        SpectraError: reading it does not end, crashes, or takes more memory than its arrays may
+            (where the operating system limits that).
     """
-    files = path.rglob("*") if path.is_dir() else [path]
-    most = SECONDS + SECONDS_OF_A_MEGABYTE * sum(file.stat().st_size for file in files) / 1e6
-    script = Path(__file__).with_name("hdf5_probe.py")
-    numbers = map(str, (MOST_VALUES, most_dimensions))
-    command = [sys.executable, "-P", str(script), str(path), *numbers]
-    # Every thread would set address space aside for an arena of its own.
+    most = SECONDS + SECONDS_OF_A_MEGABYTE * path.stat().st_size / 1e6
+    command = [sys.executable, "-P", hdf5_probe.__file__, str(path), str(MOST_VALUES)]
+    # Each thread would reserve address space of its own.
     environment = os.environ | {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
-    library = "Zarr" if path.is_dir() else "HDF5"
-    expected = f"expected {'a Zarr store' if path.is_dir() else 'NetCDF 4'}; it is damaged: "
+    expected = "expected NetCDF 4; it is damaged: write it again"
     try:
-        # What else is refused there is refused here again, and then said.
+        # Other errors come again in this process, and are then reported.
         status = subprocess.run(
             command, capture_output=True, timeout=most, check=False, env=environment
         ).returncode
     except subprocess.TimeoutExpired as error:
         raise SpectraError(
-            f"found a file that {library} does not come to an end with in {most:.0f} s, "
-            f"{expected}write it again"
+            f"found a file that HDF5 does not come to an end with in {most:.0f} s, {expected}"
         ) from error
     if status < 0:
-        raise SpectraError(
-            f"found a file that ends {library} by signal {-status}, {expected}write it again"
-        )
-    if status == ELSEWHERE:
-        raise SpectraError(
-            "found an array in another file, expected all arrays in this one; copy it with what "
-            "its links, its external storage or its virtual arrays lead to"
-        )
-    if status == NO_ROOM:
+        raise SpectraError(f"found a file that ends HDF5 by signal {-status}, {expected}")
+    if status == hdf5_probe.NO_ROOM:
         raise SpectraError(
             "found a chunk that cannot be unpacked, or to more than fits into memory, expected "
             "what its array says; it is damaged: write it again"
         )
 
 
-def _refuse_large(source: Path | BinaryIO, engine: str) -> None:
-    """Refuse arrays by what is said of them: xarray reads those of one dimension when it opens."""
-    if isinstance(source, Path):
-        try:
-            require_own_files(source)
-            require_plain(source, 8 * MOST_VALUES, MOST_CHUNKS)
-        except ArtifactError as error:
-            raise SpectraError(str(error)) from error
-        probe(source)
-    elif engine == "h5netcdf":
-        import h5py  # noqa: PLC0415 - few files need it
+def _require_plain_hdf5(source: BinaryIO) -> None:
+    """Refuse arrays that are too large or lie in other files, before xarray reads coordinates."""
+    import h5py  # noqa: PLC0415 - few files need it
 
-        with h5py.File(source) as file:
-            sizes: list[int] = []
-            file.visititems(lambda _, item: sizes.append(_values_of(item)))
-            require_values(sum(sizes))
-        source.seek(0)
+    sizes: list[int] = []
+    elsewhere: list[bool] = []
 
+    def look(_: str, item: Any) -> None:
+        # A damaged chunk may be larger than its array.
+        shape, chunks = getattr(item, "shape", None) or (), getattr(item, "chunks", None) or ()
+        sizes.append(max(math.prod(shape), math.prod(chunks)))
+        elsewhere.append(isinstance(item, h5py.Dataset) and bool(item.external or item.is_virtual))
 
-def _values_of(item: Any) -> int:
-    """Values of a dataset of HDF5, or of a chunk of it that is larger; 0 for a group."""
-    shape, chunks = getattr(item, "shape", None) or (), getattr(item, "chunks", None) or ()
-    return max(math.prod(shape), math.prod(chunks))
+    with h5py.File(source) as file:
+        file.visititems_links(lambda _, link: elsewhere.append(isinstance(link, h5py.ExternalLink)))
+        file.visititems(look)
+    source.seek(0)
+    if any(elsewhere):
+        raise SpectraError(
+            "found an array in another file, expected all arrays in this one; copy it with what "
+            "its links, its external storage or its virtual arrays lead to"
+        )
+    require_values(sum(sizes))
 
 
 def _sheet(data: Any, kind: str) -> Sheet:
+    """The spectra of a dataset of xarray."""
     roles: dict[str, Role | None] = {str(name): _role(data, name) for name in data.dims}
     name, values = _variable(data, roles)
     require_values(math.prod(values.shape))
@@ -180,21 +169,20 @@ def _sheet(data: Any, kind: str) -> Sheet:
         raise SpectraError(f"found {data[at_axis].dtype} on the axis, expected numbers")
     require_columns(data.sizes[of_names])
     numbers = _written(values.transpose(of_names, *replicates, at_axis), kind)
-    scans = numbers.reshape(len(numbers), -1, numbers.shape[-1])
     names, places, spectra = [], [], []
-    for number, (label, of_level) in enumerate(
-        zip(data[of_names].values.tolist(), scans, strict=True), start=1
-    ):
+    labels = data[of_names].values.tolist()
+    for number, (label, scans) in enumerate(zip(labels, numbers, strict=True), start=1):
         text = shortest(float(label)) if isinstance(label, int | float) else str(label)
-        there = of_level[~np.isnan(of_level).all(axis=1)] if replicates else of_level
-        marks = ["", *(f"__r{scan}" for scan in range(2, len(there) + 1))]
-        names += [text + mark for mark in marks[: len(there)]]
-        places += [f"{of_names} {number}"] * len(there)
-        spectra += list(there)
+        measured = scans[~np.isnan(scans).all(axis=1)] if replicates else [scans]
+        for scan, spectrum in enumerate(measured, start=1):
+            names.append(text if scan == 1 else f"{text}__r{scan}")
+            places.append(f"{of_names} {number}")
+            spectra.append(spectrum)
     axis = np.asarray(data[at_axis].values, np.float64)
-    unit = str(data[at_axis].attrs.get("units", "1"))
-    concentrations = roles[of_names] == "concentration"
-    named = data[of_names].attrs.get("units") if concentrations else None
+    unit = _unit(data[at_axis])
+    is_concentration = roles[of_names] == "concentration"
+    concentration_unit = _unit(data[of_names]) if is_concentration else "1"
+    signal, signal_unit = str(values.attrs.get("long_name", name)), _unit(values)
     return Sheet(
         names=names,
         axis=axis,
@@ -204,49 +192,15 @@ def _sheet(data: Any, kind: str) -> Sheet:
         name_places=places,
         axis_places=[f"{at_axis} {number}" for number in range(1, len(axis) + 1)],
         understood=Understood(f"{kind}, variable {name} ({', '.join(map(str, values.dims))})"),
-        names_are="concentrations" if concentrations else "other",
-        concentration_unit=None if named in (None, "", "1") else str(named),
-        signal=_signal(name, values),
+        names_are="concentrations" if is_concentration else "other",
+        concentration_unit=None if concentration_unit == "1" else concentration_unit,
+        signal=signal if signal_unit == "1" else f"{signal} ({signal_unit})",
     )
 
 
-def _written(values: Any, kind: str) -> np.ndarray:
-    """Numbers of a variable, NaN where NetCDF has its own number for what was never written.
-
-    xarray does the same where a variable names a number of its own.
-    """
-    numbers = np.asarray(values, np.float64)
-    own = {"_FillValue", "missing_value"} & set(values.encoding)
-    fill = NEVER_WRITTEN_OF.get(np.dtype(values.dtype).str[1:])
-    if kind == "NetCDF" and not own and fill is not None:
-        numbers[np.isclose(numbers, fill, rtol=1e-6, atol=0)] = np.nan
-    return numbers
-
-
-def require_chunks(store: Path, data: Any, names: set[Any]) -> None:
-    """Refuse chunks that are not there: Zarr reads the fill value of the array instead.
-
-    Args:
-        store: of Zarr.
-        data: as xarray has opened it.
-        names: of its arrays.
-
-    Raises:
-        SpectraError: an array lacks one, and that value may be a measured number.
-    """
-    import zarr  # noqa: PLC0415 - few files need it
-
-    for name in sorted(map(str, names)):
-        array = zarr.open_array(store / name, mode="r")
-        fill: Any = array.metadata.fill_value
-        lost = array.nchunks - array.nchunks_initialized
-        number = data[name].dtype.kind in "fiu"
-        if lost > 0 and number and (fill is None or not np.isnan(fill)):
-            raise SpectraError(
-                f"array {name!r}: found {lost} of {array.nchunks} chunks absent, which read as "
-                f"{fill or 0:g}: they are lost, or were not written as all of it is that number; "
-                "write the store with NaN as fill value, or with empty chunks"
-            )
+def _unit(array: Any) -> str:
+    """Unit of an array, "1" where it has none."""
+    return str(array.attrs.get("units") or "1")
 
 
 def _role(data: Any, dim: Any) -> Role | None:
@@ -274,7 +228,40 @@ def _variable(data: Any, roles: dict[str, Role | None]) -> tuple[str, Any]:
     return next(iter(found.items()))
 
 
-def _signal(name: str, variable: Any) -> str:
-    unit = str(variable.attrs.get("units", "1"))
-    called = str(variable.attrs.get("long_name", name))
-    return called if unit in ("1", "") else f"{called} ({unit})"
+def _written(values: Any, kind: str) -> np.ndarray:
+    """Numbers of a variable, NaN where NetCDF has its own number for what was never written.
+
+    xarray does the same where a variable names a number of its own.
+    """
+    numbers = np.asarray(values, np.float64)
+    own = {"_FillValue", "missing_value"} & set(values.encoding)
+    fill = NEVER_WRITTEN_OF.get(np.dtype(values.dtype).str[1:])
+    if kind == "NetCDF" and not own and fill is not None:
+        numbers[np.isclose(numbers, fill, rtol=1e-6, atol=0)] = np.nan
+    return numbers
+
+
+def require_chunks(store: Path, data: Any, names: set[Any]) -> None:
+    """Refuse absent chunks, for which Zarr reads the fill value of the array.
+
+    Args:
+        store: the Zarr store.
+        data: the store as xarray has opened it.
+        names: its arrays to check.
+
+    Raises:
+        SpectraError: an array lacks a chunk, and its fill value may be a measured number.
+    """
+    import zarr  # noqa: PLC0415 - few files need it
+
+    for name in sorted(map(str, names)):
+        array = zarr.open_array(store / name, mode="r")
+        fill: Any = array.metadata.fill_value
+        lost = array.nchunks - array.nchunks_initialized
+        number = data[name].dtype.kind in "fiu"
+        if lost > 0 and number and (fill is None or not np.isnan(fill)):
+            raise SpectraError(
+                f"array {name!r}: found {lost} of {array.nchunks} chunks absent, which read as "
+                f"{fill or 0:g}: they are lost, or were not written as all of it is that number; "
+                "write the store with NaN as fill value, or with empty chunks"
+            )

@@ -1,4 +1,4 @@
-"""Layout of a table: spectra by column, by row, or one value a row.
+"""Layout of a table: spectra by column, by row, by pairs of columns, or one value a row.
 
 Headers decide. A table whose first cell names a spectral axis has one column a spectrum; one whose
 first cell names concentrations or samples has one row a spectrum. Where the first cell says
@@ -6,13 +6,14 @@ neither, the other headers do if they carry units, marks of scans or text; a tab
 is only read if one of its two sides is too long for the levels of a series.
 """
 
-from typing import Literal, NoReturn
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.pairs import axis_row, sheet_of_pairs
+from geonode.spectra.common_axis import on_common_axis
+from geonode.spectra.formats.headings import merged, without_index
 from geonode.spectra.headers import (
     AXIS_OF_UNIT,
     Level,
@@ -24,14 +25,16 @@ from geonode.spectra.headers import (
     role,
     wavelength,
 )
-from geonode.spectra.headings import merged, without_index
-from geonode.spectra.sheet import Grid, Sheet, require_values, to_number
+from geonode.spectra.sheet import Grid, Row, Sheet, require_values, to_number
 
 PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
-"""Ends of what is measured as spectra, by unit; of an axis without one as of nm."""
+"""Range in which spectra are measured, by unit; an axis without a unit is taken to be in nm."""
 
 FEWEST_EVEN = 10
-"""Headers whose even steps say that they are an axis rather than levels."""
+"""Headers from which even steps make an axis rather than levels."""
+
+NamesAre = Literal["concentrations", "other", "unknown"]
+_NAMES_ARE: dict[Role | None, NamesAre] = {"concentration": "concentrations", "other": "other"}
 
 
 def sheet_of(grid: Grid, most_levels: int | None) -> Sheet:
@@ -39,10 +42,10 @@ def sheet_of(grid: Grid, most_levels: int | None) -> Sheet:
 
     Args:
         grid: its cells.
-        most_levels: of a series, if the spectra are one; None: they need not be.
+        most_levels: limit of the levels of a series; None: the spectra need not be a series.
 
     Raises:
-        SpectraError: it is no such table, or cannot be told which way its spectra run; the message
+        SpectraError: it is no such table, or does not tell which way its spectra run; the message
             names row and column.
     """
     grid = without_index(grid)
@@ -53,14 +56,14 @@ def sheet_of(grid: Grid, most_levels: int | None) -> Sheet:
             f"{row}: found one cell, {header[0][:40]!r}, expected several with a comma, "
             "semicolon, tab, | or blanks between them, such as wavelength_nm,0,10,20,30,60"
         )
-    if (pairs := axis_row(grid)) is not None:
-        return sheet_of_pairs(grid, pairs)
+    if (pairs := _row_of_pairs(grid)) is not None:
+        return _by_pairs(grid, pairs)
     if len(grid.headings) > 1:
         several = merged(grid, series=most_levels is not None)
         return _by_column(several, several.header[0], "")
     roles = [role(name) for name in header]
     if _is_long(grid, roles):
-        return _long(grid, roles)
+        return _by_value(grid, roles)
     corner = header[0]
     if not corner or to_number(corner) is not None:
         raise SpectraError(
@@ -72,11 +75,11 @@ def sheet_of(grid: Grid, most_levels: int | None) -> Sheet:
         of_rows, of_columns = parts
     else:
         of_rows, of_columns = corner, ""
-    if _direction(grid, role(of_rows), most_levels) == "columns":
-        if most_levels is not None:
-            _refuse_turned(grid, most_levels)
-        return _by_column(grid, of_rows, of_columns)
-    return _by_row(grid, of_rows, of_columns)
+    if _direction(grid, role(of_rows), most_levels) == "rows":
+        return _by_row(grid, of_rows, of_columns)
+    if most_levels is not None:
+        _refuse_turned(grid, most_levels)
+    return _by_column(grid, of_rows, of_columns)
 
 
 def _direction(
@@ -103,11 +106,11 @@ def _direction(
 
 
 def _refuse_turned(grid: Grid, most_levels: int) -> None:
-    """Refuse a first cell that calls an axis what looks like levels, above what looks like an axis.
+    """Refuse a first cell that names an axis above levels, beside headers that look like an axis.
 
     Raises:
-        SpectraError: the first column is no axis in its unit and the headers would be one, or there
-            are more spectra than values of the axis and the headers are as even as one.
+        SpectraError: the headers could be an axis, and the first column either could not in its
+            unit, or is shorter than they are, who are as even as an axis.
     """
     down, across = (
         np.array([number for text in texts if (number := to_number(text)) is not None])
@@ -132,10 +135,35 @@ def _refuse_turned(grid: Grid, most_levels: int) -> None:
         )
 
 
-# one column a spectrum
+def _axis(
+    texts: list[str], places: list[str], unit: str
+) -> tuple[Float[np.ndarray, "wavelength"], str]:
+    """Spectral axis and its unit.
+
+    Args:
+        texts: cells of the axis, with or without a unit.
+        places: where each stands, for messages.
+        unit: unit in the name of the axis; "1" if it has none.
+    """
+    axis = np.empty(len(texts))
+    for at, (text, place) in enumerate(zip(texts, places, strict=True)):
+        found, own = wavelength(text) or (np.nan, None)
+        if not np.isfinite(found):
+            raise SpectraError(f"{place}: found {text[:40]!r} on the axis, expected a finite number")
+        if own is not None and unit not in ("1", own):
+            raise SpectraError(f"{place}: found units {unit} and {own} on one axis")
+        axis[at], unit = found, own or unit
+    return axis, unit
 
 
 def _by_column(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
+    """One column a spectrum.
+
+    Args:
+        grid: the table.
+        of_rows: what the first cell says of the rows, the name of the axis.
+        of_columns: what it says of the columns; empty if nothing.
+    """
     names = grid.header[1:]
     for column, name in enumerate(names, start=2):
         if role(name) == "axis":
@@ -143,17 +171,19 @@ def _by_column(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
                 f"{grid.place(column)}: found a second axis, {name!r}, expected one axis in the "
                 "first column and one column a spectrum"
             )
+    axis_name, unit = axis_header(of_rows)
+    rows = [f"row {row}" for row in grid.row_numbers]
+    places = [f"{row}, column {grid.header[0]!r}" for row in rows]
     values = grid.numbers()
-    axis = _axis_of_rows(grid)
-    axis_name, axis_unit = axis_header(of_rows)
+    axis, unit = _axis(grid.column(0), places, unit)
     return Sheet(
         names=names,
         axis=axis,
         axis_name=axis_name,
-        axis_unit=axis_unit,
+        axis_unit=unit,
         values=values.T,
         name_places=[grid.place(column) for column in range(2, len(names) + 2)],
-        axis_places=[f"row {row}" for row in grid.row_numbers],
+        axis_places=rows,
         understood=grid.understood.also("one column a spectrum"),
         names_are="concentrations" if of_columns else "unknown",
         concentration_unit=concentration_header(of_columns)[1],
@@ -162,69 +192,79 @@ def _by_column(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
     )
 
 
-def _axis_of_rows(grid: Grid) -> Float[np.ndarray, "row"]:
-    axis = np.empty(len(grid.rows))
-    for place, (row, cells) in enumerate(grid.rows):
-        number = to_number(cells[0])
-        if number is None or not np.isfinite(number):
-            raise SpectraError(
-                f"row {row}, column {grid.header[0]!r}: found {cells[0][:40]!r} on the axis, "
-                "expected a finite number"
-            )
-        axis[place] = number
-    return axis
-
-
-# one row a spectrum
-
-
 def _by_row(grid: Grid, of_rows: str, of_columns: str) -> Sheet:
-    axis, unit = _axis_of_columns(grid)
-    axis_name = AXIS_OF_UNIT[unit]
-    if of_columns:
-        axis_name, named = axis_header(of_columns)
-        if "1" not in (unit, named) and unit != named:
-            _refuse_units(grid, 1, named, unit)
-        unit = named if unit == "1" else unit
+    """One row a spectrum.
+
+    Args:
+        grid: the table.
+        of_rows: what the first cell says of the rows, the concentrations or samples.
+        of_columns: what it says of the columns, the name of the axis; empty if nothing.
+    """
+    axis_name, unit = axis_header(of_columns)
+    columns = range(2, len(grid.header) + 1)
+    axis, unit = _axis(grid.header[1:], [grid.place(column) for column in columns], unit)
     return Sheet(
         names=grid.column(0),
         axis=axis,
-        axis_name=axis_name,
+        axis_name=axis_name or AXIS_OF_UNIT[unit],
         axis_unit=unit,
         values=grid.numbers(),
         name_places=[f"row {row}, column 1" for row in grid.row_numbers],
-        axis_places=[f"column {column}" for column in range(2, len(grid.header) + 1)],
+        axis_places=[f"column {column}" for column in columns],
         understood=grid.understood.also("one row a spectrum"),
-        names_are=_names_are(role(of_rows)),
+        names_are=_NAMES_ARE.get(role(of_rows), "unknown"),
         concentration_unit=concentration_header(of_rows)[1],
     )
 
 
-def _axis_of_columns(grid: Grid) -> tuple[Float[np.ndarray, "column"], str]:
-    """Axis and its unit."""
-    axis, unit = np.empty(len(grid.header) - 1), "1"
-    for place, text in enumerate(grid.header[1:]):
-        found = wavelength(text)
-        if found is None or not np.isfinite(found[0]):
-            raise SpectraError(
-                f"{grid.place(place + 2)}: found {text[:40]!r} on the axis, expected a finite "
-                "number"
-            )
-        axis[place], own = found
-        if own is not None and unit not in ("1", own):
-            _refuse_units(grid, place + 2, unit, own)
-        unit = own or unit
-    return axis, unit
+# two columns a spectrum, its wavelengths and its values, as Cary instruments write
 
 
-def _refuse_units(grid: Grid, column: int, one: str, other: str) -> NoReturn:
-    raise SpectraError(f"{grid.place(column)}: found units {one} and {other} on one axis")
+def _row_of_pairs(grid: Grid) -> Row | None:
+    """The row of the header that names an axis above every second column; None: there is none."""
+    for number, cells in grid.headings:
+        named = {cell.lower() for cell in cells[::2]}
+        if len(cells) >= 4 and len(cells) % 2 == 0 and len(named) == 1 and role(cells[0]) == "axis":
+            return number, cells
+    return None
 
 
-def _names_are(found: Role | None) -> Literal["concentrations", "other", "unknown"]:
-    if found == "concentration":
-        return "concentrations"
-    return "other" if found == "other" else "unknown"
+def _by_pairs(grid: Grid, axis_row: Row) -> Sheet:
+    header_row, cells = axis_row
+    others = [row for row in grid.headings if row != axis_row]
+    if len(others) > 1:
+        raise SpectraError(
+            f"rows {others[0][0]} and {others[1][0]}: found two rows above those of the axis, "
+            "expected one row of names or concentrations"
+        )
+    names, signal = cells[1::2], None
+    if others:
+        header_row, above = others[0]
+        names = [one or two for one, two in zip(above[::2], above[1::2], strict=True)]
+        signal = cells[1] if len({*cells[1::2]}) == 1 else None
+    axes, values = [], []
+    for pair, name in enumerate(names):
+        at, of_axis = grid.column_of_numbers(2 * pair), grid.column_of_numbers(2 * pair + 1)
+        lost = np.flatnonzero(np.isnan(at) & np.isfinite(of_axis))
+        if lost.size:
+            row = grid.row_numbers[lost[0]]
+            raise SpectraError(f"row {row}: found a value of {name!r} without its wavelength")
+        axes.append(at[~np.isnan(at)])
+        values.append(of_axis[~np.isnan(at)])
+    axis, spectra, notes = on_common_axis(axes, values, [f"spectrum {name!r}" for name in names])
+    axis_name, axis_unit = axis_header(cells[0])
+    return Sheet(
+        names=names,
+        axis=axis,
+        axis_name=axis_name,
+        axis_unit=axis_unit,
+        values=spectra,
+        name_places=[f"row {header_row}, column {2 * pair + 1}" for pair in range(len(names))],
+        axis_places=[f"wavelength {value:.10g}" for value in axis],
+        understood=grid.understood.also("two columns a spectrum", notes=notes),
+        signal=signal,
+        columns=True,
+    )
 
 
 # one row a value
@@ -241,13 +281,21 @@ def _is_long(grid: Grid, roles: list[Role | None]) -> bool:
         return all(level(name) is None and labelled_level(name) is None for name in grid.header)
     if "other" not in roles:
         return False
-    # Spectra may be called sample and blank. Of those, the axis would not repeat itself.
+    # Spectra may be called sample and blank, but then the axis would not repeat itself.
     axis = grid.column(roles.index("axis"))
     return len(set(axis)) < len(axis)
 
 
-def _long(grid: Grid, roles: list[Role | None]) -> Sheet:
-    at_name, at_axis, at_value = _columns_of_long(grid, roles)
+def _by_value(grid: Grid, roles: list[Role | None]) -> Sheet:
+    wanted: Role = "concentration" if "concentration" in roles else "other"
+    others = sorted(str(found) for found in roles if found not in ("axis", wanted))
+    if roles.count(wanted) != 1 or others not in (["None"], ["None", "replicate"]):
+        names = ", ".join(map(repr, grid.header[:10]))
+        raise SpectraError(
+            f"row {grid.header_row}: found the columns {names}, expected one of concentrations, "
+            "one of wavelengths, one of values and at most one of replicates"
+        )
+    at_name, at_axis, at_value = roles.index(wanted), roles.index("axis"), roles.index(None)
     rows = grid.row_numbers
     wavelengths = grid.column_of_numbers(at_axis)
     wrong = np.flatnonzero(~np.isfinite(wavelengths))
@@ -257,66 +305,49 @@ def _long(grid: Grid, roles: list[Role | None]) -> Sheet:
             "expected a finite one"
         )
     axis, columns = np.unique(wavelengths, return_inverse=True)
-    names, spectra = _spectra_of_rows(grid, at_name, roles)
+    marks = grid.column(roles.index("replicate")) if "replicate" in roles else [""] * len(rows)
+    names, spectra = _spectra_of_rows(grid.column(at_name), marks)
     require_values(len(names) * len(axis))
-    cells = spectra * len(axis) + columns
-    _, counts = np.unique(cells, return_counts=True)
-    if (counts > 1).any():
-        first, second = np.flatnonzero(cells == np.unique(cells)[np.argmax(counts > 1)])[:2]
-        raise SpectraError(
-            f"row {rows[second]}: found {names[spectra[second]]} at {axis[columns[second]]:.10g} "
-            f"again, first in row {rows[first]}; number scans in a column called replicate"
-        )
     values = np.full((len(names), len(axis)), np.nan)
-    values[spectra, columns] = grid.column_of_numbers(at_value)
-    first_rows = [rows[place] for place in np.unique(spectra, return_index=True)[1]]
+    first: dict[tuple[int, int], int] = {}
+    cells = zip(spectra, columns.tolist(), strict=True)
+    for row, cell, value in zip(rows, cells, grid.column_of_numbers(at_value), strict=True):
+        if cell in first:
+            raise SpectraError(
+                f"row {row}: found {names[cell[0]]} at {axis[cell[1]]:.10g} again, first in row "
+                f"{first[cell]}; number scans in a column called replicate"
+            )
+        first[cell] = row
+        values[cell] = value
     axis_name, axis_unit = axis_header(grid.header[at_axis])
+    first_rows = dict(zip(reversed(spectra), reversed(rows), strict=True))
     return Sheet(
         names=names,
         axis=axis,
         axis_name=axis_name,
         axis_unit=axis_unit,
         values=values,
-        name_places=[f"row {row}, column {at_name + 1}" for row in first_rows],
+        name_places=[f"row {first_rows[n]}, column {at_name + 1}" for n in range(len(names))],
         axis_places=[f"wavelength {value:.10g}" for value in axis],
         understood=grid.understood.also("one row a value"),
-        names_are=_names_are(roles[at_name]),
+        names_are=_NAMES_ARE.get(roles[at_name], "unknown"),
         concentration_unit=concentration_header(grid.header[at_name])[1],
         signal=grid.header[at_value],
     )
 
 
-def _columns_of_long(grid: Grid, roles: list[Role | None]) -> tuple[int, int, int]:
-    """Columns of the names, the axis and the values."""
-    wanted: Role = "concentration" if "concentration" in roles else "other"
-    others = sorted(str(found) for found in roles if found not in ("axis", wanted))
-    if roles.count(wanted) != 1 or others not in (["None"], ["None", "replicate"]):
-        names = ", ".join(map(repr, grid.header[:10]))
-        raise SpectraError(
-            f"row {grid.header_row}: found the columns {names}, expected one of concentrations, "
-            "one of wavelengths, one of values and at most one of replicates"
-        )
-    return roles.index(wanted), roles.index("axis"), roles.index(None)
-
-
-def _spectra_of_rows(
-    grid: Grid, at_name: int, roles: list[Role | None]
-) -> tuple[list[str], np.ndarray]:
-    """Names of the spectra, in the order of the file, and the spectrum of every row."""
-    levels = grid.column(at_name)
-    marks = grid.column(roles.index("replicate")) if "replicate" in roles else [""] * len(levels)
-    numbers = {name: level(name) for name in set(levels)}
+def _spectra_of_rows(levels: list[str], marks: list[str]) -> tuple[list[str], list[int]]:
+    """Names of the spectra, in the order of the file, and the spectrum of each row."""
     places: dict[tuple[str | Level, str], int] = {}
     scans: dict[str | Level, int] = {}
     names: list[str] = []
-    spectra = np.empty(len(levels), dtype=np.int64)
-    for row, (name, mark) in enumerate(zip(levels, marks, strict=True)):
-        found = numbers[name]
-        # 10 is also 10.0, but 10 ppb is not 10 ppm.
-        of = name if found is None else found
-        if (of, mark) not in places:
-            places[of, mark] = len(places)
-            scans[of] = scans.get(of, 0) + 1
-            names.append(name if scans[of] == 1 else f"{name}__r{scans[of]}")
-        spectra[row] = places[of, mark]
+    spectra = []
+    numbers = {name: level(name) or name for name in set(levels)}
+    for name, mark in zip(levels, marks, strict=True):
+        found = numbers[name]  # 10 is also 10.0, but 10 ppb is not 10 ppm
+        if (found, mark) not in places:
+            places[found, mark] = len(places)
+            scans[found] = scans.get(found, 0) + 1
+            names.append(name if scans[found] == 1 else f"{name}__r{scans[found]}")
+        spectra.append(places[found, mark])
     return names, spectra

@@ -22,6 +22,7 @@ from geonode.spectra.headers import (
     role,
     same_unit,
 )
+from geonode.spectra.levels import numbered
 from geonode.spectra.sheet import Grid, to_number
 
 INDEX_NAMES = {"", "unnamed: 0", "index", "#", "no", "no.", "nr", "nr.", "n", "row", "point"}
@@ -126,16 +127,6 @@ def _with_unit(cell: str, unit: str | None) -> str:
     return f"{cell} {unit}" if unit and to_number(cell) is not None else cell
 
 
-def numbered(cells: list[str]) -> list[str]:
-    """Concentrations with marks of scans, where they are those of different samples."""
-    seen: dict[str, int] = {}
-    marked = []
-    for cell in cells:
-        seen[cell] = seen.get(cell, 0) + 1
-        marked.append(cell if seen[cell] == 1 else f"{cell}__r{seen[cell]}")
-    return marked
-
-
 def _axis(rows: list[Heading]) -> str:
     """Name of the axis, with its unit from another row if it has none."""
     corners = [row.corner for row in rows]
@@ -164,5 +155,6 @@ def without_index(grid: Grid) -> Grid:
         return grid
     if not counts_rows(grid.column(0)):
         return grid
+    above, below = ([(row, cells[1:]) for row, cells in part] for part in (grid.headings, grid.rows))
     understood = grid.understood.also(skipped=("column 1 (counts rows)",))
-    return replace(grid.without_column(), understood=understood)
+    return replace(grid, headings=above, rows=below, understood=understood)
