@@ -142,8 +142,9 @@ def read_measured(path: Path) -> None:
         assert (np.diff(found.axis) > 0).all(), "axis does not ascend"
     with contextlib.suppress(GeonodeError):
         inspection = inspect_file(path)
-        SpectraParameters.model_validate(parse_yaml(inspection.proposal)["spectra"])
-        numbers = [inspection.noise, inspection.axis_step, *inspection.levels]
+        SpectraParameters.model_validate(parse_yaml(inspection.proposal())["spectra"])
+        said = inspection.to_json()
+        numbers = [said["noise"], said["axis_step"], *said["levels"]]
         assert finite(numbers) and inspection.text(), "inspection is not finite"
     table = read_table(path)
     arrays = [table.axis, table.concentrations, *table.scans]

@@ -226,7 +226,9 @@ def sheet_and_series(
         sheet = read_sheet(path, most_levels=most, sheet_name=choices.sheet, apart=second)
         if second is not None:
             with errors_naming(second):
-                sheet = with_concentrations(sheet, _read_grid(second, TABLES), second.name, SUFFIXES)
+                sheet = with_concentrations(
+                    sheet, _read_grid(second, TABLES), second.name, SUFFIXES
+                )
         scans, unit = scans_of(sheet, choices.replicates)
         kept, masked = _selected(sheet, window, missing)
         by_level = groupby(sorted(scans), key=itemgetter(0))

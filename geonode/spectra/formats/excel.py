@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.block import find_block, grid_of, kind_of_cells, rows_said, trimmed
+from geonode.spectra.formats.block import find_table, grid_of, kind_of_cells, rows_said, trimmed
 from geonode.spectra.formats.number_formats import (
     Units,
     body_with_units,
@@ -163,8 +163,7 @@ def _grid(sheet: Any) -> Grid:
     indent = min(next(at for at, cell in enumerate(cells) if cell) for _, cells in rows if cells)
     rows = [(number, cells[indent:]) for number, cells in rows]
     units = {(number, at - indent): unit for (number, at), unit in units.items()}
-    block = find_block([kind_of_cells(cells) for _, cells in rows])
-    top, start, end = block or (0, 1, len(rows))
+    top, start, end = find_table([kind_of_cells(cells) for _, cells in rows]) or (0, 1, len(rows))
     start = max(start, top + 1)  # names and numbers without a row above: the first is the header
     blank = next((number for number, cells in rows[top:end] if not cells), None)
     if blank is not None:

@@ -259,7 +259,7 @@ def _blocks(lines: list[str]) -> Iterator[_Block]:
                 raise SpectraError(f"line {number}: found no END of a block, expected ##END=")
             if label in _POINTS and block.points is not None:
                 raise SpectraError(f"line {number}: found points twice in one block, expected once")
-            if label == "END" and block.texts and not block.is_link:
+            if label == "END" and block.texts and (block.points or not block.is_link):
                 yield block
             if label in ("TITLE", "END"):
                 block = _Block()

@@ -149,7 +149,9 @@ def _axis(
     for at, (text, place) in enumerate(zip(texts, places, strict=True)):
         found, own = wavelength(text) or (np.nan, None)
         if not np.isfinite(found):
-            raise SpectraError(f"{place}: found {text[:40]!r} on the axis, expected a finite number")
+            raise SpectraError(
+                f"{place}: found {text[:40]!r} on the axis, expected a finite number"
+            )
         if own is not None and unit not in ("1", own):
             raise SpectraError(f"{place}: found units {unit} and {own} on one axis")
         axis[at], unit = found, own or unit
