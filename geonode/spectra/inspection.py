@@ -49,23 +49,22 @@ class Inspection:
 
     def text(self) -> str:
         """The inspection for people."""
-        table, understood = self.table, self.sheet.understood
-        axis, replicates = table.axis, table.replicate_noise()
+        found, table = self.to_json(), self.table
+        (low, high), replicates = found["axis_range"], found["replicate_noise"]
         unit = "" if table.axis_unit == "1" else f" ({table.axis_unit})"
         facts = {
-            "file": str(self.source),
-            "format": understood.format,
-            "encoding": understood.encoding,
-            "header": ", ".join(f"row {row}" for row in understood.header_rows),
-            "left out": "; ".join(understood.skipped) or "nothing",
-            "axis": f"{table.axis_name}{unit}: {len(axis)} values, {axis[0]:g} to {axis[-1]:g}, "
-            f"step {np.median(np.diff(axis)):g}",
+            "file": found["source"],
+            "format": found["format"],
+            "encoding": found["encoding"],
+            "header": ", ".join(f"row {row}" for row in found["header_rows"]),
+            "left out": "; ".join(found["skipped"]) or "nothing",
+            "axis": f"{table.axis_name}{unit}: {len(table.axis)} values, {low:g} to {high:g}, "
+            f"step {found['axis_step']:g}",
             "masked": ", ".join(f"{value:g}" for value in table.masked) or "none",
-            "levels": f"{len(table.concentrations)}, unit "
-            + (table.concentration_unit or "not in the file"),
+            "levels": f"{len(table.scans)}, unit {table.concentration_unit or 'not in the file'}",
             "noise": f"{self.noise:.3g} from neighbours, "
             + ("no replicates" if replicates is None else f"{replicates:.3g} from replicates"),
-            "not monotonic": f"{table.non_monotonic_share():.0%} of the wavelengths",
+            "not monotonic": f"{found['non_monotonic_share']:.0%} of the wavelengths",
         }
         width = max(map(len, facts))
         head = [
@@ -74,15 +73,13 @@ class Inspection:
         names = [shortest(level) for level in table.concentrations]
         widest = max(map(len, names))
         spectra = [
-            f"{name:>{widest}}  {line}  {len(scans)} scan{'s' if len(scans) > 1 else ''}"
-            for name, line, scans in zip(
-                names, one_line_spectra(table.spectra), table.scans, strict=True
-            )
+            f"{name:>{widest}}  {line}  {scans} scan{'s' if scans > 1 else ''}"
+            for name, line, scans in zip(names, found["lines"], found["scans"], strict=True)
         ]
-        doubts = [f"doubt: {line}" for line in self.doubts]
+        doubtful = [f"doubt: {line}" for line in self.doubts]
         command = f"as options: geonode inspect {self.options}"
-        proposal = self.proposal().rstrip()
-        return "\n".join([*head, "", *spectra, "", *doubts, proposal, "", command])
+        proposal = found["proposal"].rstrip()
+        return "\n".join([*head, "", *spectra, "", *doubtful, proposal, "", command])
 
     def to_json(self) -> dict[str, Any]:
         """The inspection as plain numbers, texts and lists."""

@@ -75,10 +75,7 @@ def _without_rounding(found: list[Level]) -> list[Level]:
 
 def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
     """Level and scan that each name says."""
-    renamed = _renamed(sheet) if sheet.columns and renamed_are != "levels" else {}
-    if renamed_are == "ask":
-        _ask(sheet, renamed)
-        renamed = {}
+    renamed = _renamed(sheet, renamed_are) if sheet.columns and renamed_are != "levels" else {}
     seen: Counter[str] = Counter()
     labels: dict[str | None, str] = {}
     found = []
@@ -133,29 +130,31 @@ def _refuse_same(sheet: Sheet, one: int, other: int, concentration: float) -> No
     )
 
 
-def _renamed(sheet: Sheet) -> dict[str, tuple[str, int]]:
-    """Names such as `10.1` beside `10`, which is what pandas calls a second column 10."""
+def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, int]]:
+    """Names such as `10.1` beside `10`, which is what pandas calls a second column 10.
+
+    Raises:
+        SpectraError: there are some and their meaning is to be asked about, but for 0.1 beside 0,
+            which is a level of many series.
+    """
     names = {*sheet.names}
     found = {}
-    for name in sheet.names:
+    for name, place in zip(sheet.names, sheet.name_places, strict=True):
         match = _RENAMED.fullmatch(name)
-        if match and match["first"] in names:
-            count = int(match["count"])
-            if all(f"{match['first']}.{one}" in names for one in range(1, count)):
-                found[name] = match["first"], count
-    return found
-
-
-def _ask(sheet: Sheet, renamed: dict[str, tuple[str, int]]) -> None:
-    """Refuse such names but for 0.1 beside 0, which is a level of many series."""
-    for name, (first, count) in renamed.items():
-        if float(first) > 0:
-            place = sheet.name_places[sheet.names.index(name)]
+        if match is None or match["first"] not in names:
+            continue
+        first, count = match["first"], int(match["count"])
+        if not all(f"{first}.{one}" in names for one in range(1, count)):
+            continue
+        if renamed_are == "marks":
+            found[name] = first, count
+        elif float(first) > 0:
             raise SpectraError(
                 f"{place}: found {name!r} beside {first!r}: a level of its own, or what pandas "
                 f"makes of a second column {first!r}; set spectra.replicates to levels or to marks "
                 f"(or write {first}__r{count + 1} for a scan, or {name}0 for a level)"
             )
+    return found
 
 
 def numbered(cells: list[str]) -> list[str]:

@@ -27,9 +27,9 @@ from geonode.spectra.formats.delimited import read_delimited
 from geonode.spectra.formats.excel import read_excel
 from geonode.spectra.formats.jcamp_dx import SUFFIXES as JCAMP
 from geonode.spectra.formats.jcamp_dx import read_jcamp
-from geonode.spectra.formats.labelled_arrays import read_labelled_arrays
-from geonode.spectra.formats.layout import sheet_of
 from geonode.spectra.formats.spc import read_spc
+from geonode.spectra.formats.zarr_store import read_zarr
+from geonode.spectra.layouts.spectra_of_table import sheet_of
 from geonode.spectra.levels import RenamedColumns, scans_of, with_concentrations
 from geonode.spectra.sense import doubts, doubts_of_cells
 from geonode.spectra.sheet import Grid, Sheet, Understood, require_values, shortest, to_number
@@ -50,8 +50,7 @@ TABLES: dict[str, Callable[[Path], Grid]] = {
 SHEETS: dict[str, Callable[[Path], Sheet]] = {
     **dict.fromkeys(JCAMP, read_jcamp),
     ".spc": read_spc,
-    ".nc": read_labelled_arrays,
-    ".zarr": read_labelled_arrays,
+    ".zarr": read_zarr,
 }
 """Readers of formats that say which way their spectra run, by extension."""
 

@@ -15,7 +15,7 @@ MOST_VALUES = 20_000_000
 """Numbers of all spectra together: 160 MB."""
 
 LARGEST_NUMBER, SMALLEST_NUMBER = 1e30, 1e-30
-"""Sizes whose fourth powers can be summed without overflow or underflow, even in single precision."""
+"""Sizes whose fourth powers can be summed even in single precision."""
 
 NEVER_WRITTEN = 9.969209968386869e36
 """What NetCDF reads where nothing was written: NC_FILL_FLOAT and NC_FILL_DOUBLE of netcdf.h."""
@@ -196,7 +196,7 @@ class Grid:
 
 
 def to_number(text: str, decimal: Decimal = ".") -> float | None:
-    """The number that a cell is; None for everything else, also for `1_000`, which `float` takes."""
+    """The number that a cell is; None if it is none, as `1_000`, which `float` takes."""
     if len(text) > LONGEST_NAME or "_" in text or not text.isascii():
         return None
     if decimal == ",":

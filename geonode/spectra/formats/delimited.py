@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.block import find_table, grid_of, kind_of_line, rows_said
 from geonode.spectra.formats.text import read_text
 from geonode.spectra.headers import level, wavelength
+from geonode.spectra.layouts.table_place import find_table, grid_of, kind_of_line, rows_said
 from geonode.spectra.sheet import (
     LONGEST_NAME,
     Decimal,

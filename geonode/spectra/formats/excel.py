@@ -9,13 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.block import find_table, grid_of, kind_of_cells, rows_said, trimmed
 from geonode.spectra.formats.number_formats import (
     Units,
     body_with_units,
     header_with_units,
     scale_shown,
     units_shown,
+)
+from geonode.spectra.layouts.table_place import (
+    find_table,
+    grid_of,
+    kind_of_cells,
+    rows_said,
+    trimmed,
 )
 from geonode.spectra.sheet import LONGEST_NAME, MOST_VALUES, Grid, Row, Understood, require_columns
 

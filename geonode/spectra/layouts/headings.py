@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.block import counts_rows
 from geonode.spectra.headers import (
     AXIS_OF_UNIT,
     CONCENTRATION_UNIT,
@@ -22,6 +21,7 @@ from geonode.spectra.headers import (
     role,
     same_unit,
 )
+from geonode.spectra.layouts.table_place import counts_rows
 from geonode.spectra.levels import numbered
 from geonode.spectra.sheet import Grid, to_number
 

@@ -1,4 +1,4 @@
-"""Spectra as labelled arrays: NetCDF files and Zarr stores, opened by xarray.
+"""Spectra as labelled arrays in a Zarr store, opened by xarray.
 
 The spectra are the one variable of numbers over a wavelength-like dimension and one other, which is
 the concentration or tells samples apart; a third dimension may count replicates. Dimensions are
@@ -7,21 +7,15 @@ measured.
 """
 
 import math
-import os
-import subprocess
-import sys
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from geonode.errors import ArtifactError, SpectraError
-from geonode.spectra.formats import hdf5_probe
 from geonode.spectra.headers import UNITS, Role, role
 from geonode.spectra.sheet import (
     MOST_VALUES,
-    NEVER_WRITTEN,
     Sheet,
     Understood,
     require_columns,
@@ -33,20 +27,9 @@ from geonode.storage.zarr_metadata import require_own_files, require_plain
 MOST_CHUNKS = 100_000
 """Chunks of an array."""
 
-SECONDS, SECONDS_OF_A_MEGABYTE = 5.0, 1.0
-"""Time that HDF5 may take to read a file."""
 
-NEVER_WRITTEN_OF = {
-    **{"f4": NEVER_WRITTEN, "f8": NEVER_WRITTEN},
-    **{"i2": -32767, "u2": 65535, "i4": -(2**31) + 1, "u4": 2**32 - 1},
-    **{"i8": -(2**63) + 2, "u8": 2**64 - 2},
-}
-"""What NetCDF reads where nothing was written, by type (NC_FILL_ of netcdf.h). Bytes are left out:
-all of theirs are plausible."""
-
-
-def read_labelled_arrays(path: Path) -> Sheet:
-    """Spectra of a NetCDF file or a Zarr store.
+def read_zarr(path: Path) -> Sheet:
+    """Spectra of a Zarr store.
 
     Raises:
         SpectraError: it is damaged, asks for more than fits into memory or for more than numbers
@@ -55,106 +38,30 @@ def read_labelled_arrays(path: Path) -> Sheet:
     """
     import xarray  # noqa: PLC0415 - few files need it
 
-    engine = _engine(path)
-    options: dict[str, Any] = {"consolidated": False} if engine == "zarr" else {}
-    # The file is opened here, so that it is closed whatever happens.
-    with nullcontext(path) if engine == "zarr" else path.open("rb") as source:
-        try:
-            if engine == "h5netcdf":
-                _require_plain_hdf5(source)
-            with xarray.open_dataset(
-                source, engine=engine, decode_times=False, chunks=None, **options
-            ) as data:
-                found = _sheet(data, "Zarr" if engine == "zarr" else "NetCDF")
-                if engine == "zarr":
-                    require_chunks(path, data, set(data.variables))
-                return found
-        except SpectraError:
-            raise
-        except MemoryError as error:
-            raise SpectraError(
-                "found arrays that do not fit into memory, expected at most "
-                f"{MOST_VALUES} values; write those of spectra alone"
-            ) from error
-        except Exception as error:  # damaged parts raise anything
-            said = " ".join(repr(error).split())
-            raise SpectraError(f"found no labelled arrays that can be read ({said:.80})") from error
-
-
-def _engine(path: Path) -> str:
-    """Engine of xarray for a file or a store that is safe to open."""
-    if path.suffix.lower() == ".zarr":
-        if not path.is_dir():
-            raise SpectraError("found no such folder, expected a Zarr store")
-        try:
-            require_own_files(path)
-            require_plain(path, 8 * MOST_VALUES, MOST_CHUNKS)
-        except ArtifactError as error:
-            raise SpectraError(str(error)) from error
-        return "zarr"
-    with path.open("rb") as file:
-        if file.read(3) == b"CDF":
-            return "scipy"
-    _probe(path)
-    return "h5netcdf"
-
-
-def _probe(path: Path) -> None:
-    """Refuse a file that the HDF5 library does not survive (see `hdf5_probe`).
-
-    Raises:
-        SpectraError: reading it does not end, crashes, or takes more memory than its arrays may
-            (where the operating system limits that).
-    """
-    most = SECONDS + SECONDS_OF_A_MEGABYTE * path.stat().st_size / 1e6
-    command = [sys.executable, "-P", hdf5_probe.__file__, str(path), str(MOST_VALUES)]
-    # Each thread would reserve address space of its own.
-    environment = os.environ | {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
-    expected = "expected NetCDF 4; it is damaged: write it again"
+    if not path.is_dir():
+        raise SpectraError("found no such folder, expected a Zarr store")
     try:
-        # Other errors come again in this process, and are then reported.
-        status = subprocess.run(
-            command, capture_output=True, timeout=most, check=False, env=environment
-        ).returncode
-    except subprocess.TimeoutExpired as error:
+        require_own_files(path)
+        require_plain(path, 8 * MOST_VALUES, MOST_CHUNKS)
+        with xarray.open_zarr(path, decode_times=False, chunks=None, consolidated=False) as data:
+            found = _sheet(data)
+            require_chunks(path, data, set(data.variables))
+            return found
+    except SpectraError:
+        raise
+    except ArtifactError as error:
+        raise SpectraError(str(error)) from error
+    except MemoryError as error:
         raise SpectraError(
-            f"found a file that HDF5 does not come to an end with in {most:.0f} s, {expected}"
+            "found arrays that do not fit into memory, expected at most "
+            f"{MOST_VALUES} values; write those of spectra alone"
         ) from error
-    if status < 0:
-        raise SpectraError(f"found a file that ends HDF5 by signal {-status}, {expected}")
-    if status == hdf5_probe.NO_ROOM:
-        raise SpectraError(
-            "found a chunk that cannot be unpacked, or to more than fits into memory, expected "
-            "what its array says; it is damaged: write it again"
-        )
+    except Exception as error:  # damaged parts raise anything
+        said = " ".join(repr(error).split())
+        raise SpectraError(f"found no labelled arrays that can be read ({said:.80})") from error
 
 
-def _require_plain_hdf5(source: BinaryIO) -> None:
-    """Refuse arrays that are too large or lie in other files, before xarray reads coordinates."""
-    import h5py  # noqa: PLC0415 - few files need it
-
-    sizes: list[int] = []
-    elsewhere: list[bool] = []
-
-    def look(_: str, item: Any) -> None:
-        # A damaged chunk may be larger than its array.
-        shape, chunks = getattr(item, "shape", None) or (), getattr(item, "chunks", None) or ()
-        sizes.append(max(math.prod(shape), math.prod(chunks)))
-        elsewhere.append(isinstance(item, h5py.Dataset) and bool(item.external or item.is_virtual))
-
-    with h5py.File(source) as file:
-        file.visititems_links(lambda _, link: elsewhere.append(isinstance(link, h5py.ExternalLink)))
-        file.visititems(look)
-    source.seek(0)
-    if any(elsewhere):
-        raise SpectraError(
-            "found an array in another file, expected all arrays in this one; copy it with what "
-            "its links, its external storage or its virtual arrays lead to"
-        )
-    require_values(sum(sizes))
-
-
-def _sheet(data: Any, kind: str) -> Sheet:
+def _sheet(data: Any) -> Sheet:
     """The spectra of a dataset of xarray."""
     roles: dict[str, Role | None] = {str(name): _role(data, name) for name in data.dims}
     name, values = _variable(data, roles)
@@ -168,7 +75,7 @@ def _sheet(data: Any, kind: str) -> Sheet:
     if data[at_axis].dtype.kind not in "fiu":
         raise SpectraError(f"found {data[at_axis].dtype} on the axis, expected numbers")
     require_columns(data.sizes[of_names])
-    numbers = _written(values.transpose(of_names, *replicates, at_axis), kind)
+    numbers = np.asarray(values.transpose(of_names, *replicates, at_axis), np.float64)
     names, places, spectra = [], [], []
     labels = data[of_names].values.tolist()
     for number, (label, scans) in enumerate(zip(labels, numbers, strict=True), start=1):
@@ -191,7 +98,7 @@ def _sheet(data: Any, kind: str) -> Sheet:
         values=np.stack(spectra) if spectra else np.empty((0, len(axis))),
         name_places=places,
         axis_places=[f"{at_axis} {number}" for number in range(1, len(axis) + 1)],
-        understood=Understood(f"{kind}, variable {name} ({', '.join(map(str, values.dims))})"),
+        understood=Understood(f"Zarr, variable {name} ({', '.join(map(str, values.dims))})"),
         names_are="concentrations" if is_concentration else "other",
         concentration_unit=None if concentration_unit == "1" else concentration_unit,
         signal=signal if signal_unit == "1" else f"{signal} ({signal_unit})",
@@ -226,19 +133,6 @@ def _variable(data: Any, roles: dict[str, Role | None]) -> tuple[str, Any]:
             f"dimensions: {', '.join(map(repr, roles))}"
         )
     return next(iter(found.items()))
-
-
-def _written(values: Any, kind: str) -> np.ndarray:
-    """Numbers of a variable, NaN where NetCDF has its own number for what was never written.
-
-    xarray does the same where a variable names a number of its own.
-    """
-    numbers = np.asarray(values, np.float64)
-    own = {"_FillValue", "missing_value"} & set(values.encoding)
-    fill = NEVER_WRITTEN_OF.get(np.dtype(values.dtype).str[1:])
-    if kind == "NetCDF" and not own and fill is not None:
-        numbers[np.isclose(numbers, fill, rtol=1e-6, atol=0)] = np.nan
-    return numbers
 
 
 def require_chunks(store: Path, data: Any, names: set[Any]) -> None:

@@ -13,7 +13,6 @@ from jaxtyping import Float
 
 from geonode.errors import SpectraError
 from geonode.spectra.common_axis import on_common_axis
-from geonode.spectra.formats.headings import merged, without_index
 from geonode.spectra.headers import (
     AXIS_OF_UNIT,
     Level,
@@ -25,6 +24,7 @@ from geonode.spectra.headers import (
     role,
     wavelength,
 )
+from geonode.spectra.layouts.headings import merged, without_index
 from geonode.spectra.sheet import Grid, Row, Sheet, require_values, to_number
 
 PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
