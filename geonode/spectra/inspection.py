@@ -1,4 +1,4 @@
-"""Inspection of a file of spectra: what it holds, how noisy it is, and the parameters to read it."""
+"""Inspection of a file of spectra: content, quality, and the parameters that read it."""
 
 import json
 import re

@@ -159,7 +159,7 @@ REFUSED = [
     ("\n \n\n", "found an empty file, expected a header"),
     ('"', "found an empty file"),
     (PLAIN.encode("utf-16-le"), "binary data"),
-    (PLAIN.encode("utf-32"), "found UTF-32"),
+    (PLAIN.encode("utf-32"), "binary data"),
     (PLAIN.encode("cp037"), "expected"),
     (PLAIN.encode() + b"\xc3", "not UTF-8"),
     (b"0" * 2**21, "binary data"),
@@ -257,21 +257,8 @@ def test_what_is_wrong_or_may_mean_two_things_is_refused(file, content, message)
 
 
 CELLS = ["abc", "<0.5", "0.5*", "$1", "12:30", "2024-01-01", "1_000", "0x1F", "1/2", "#N/A", "True"]
-CELLS += [
-    "inf",
-    "-inf",
-    "1e999",
-    "0.5 0.6",
-    "--1",
-    "1e",
-    "٣",
-    "10%",
-    "1.2.3",
-    "0.5nm",
-    "½",
-    "1 000",
-]
-CELLS += ["'0.5", "=A1", "０.5", "−", "1e2.5", "", "nan", "9" * 400, "1," * 9]
+CELLS += ["inf", "-inf", "1e999", "0.5 0.6", "--1", "1e", "٣", "10%", "1.2.3", "0.5nm", "½"]
+CELLS += ["1 000", "'0.5", "=A1", "０.5", "−", "1e2.5", "", "nan", "9" * 400, "1," * 9]
 ODD = st.sampled_from(CELLS)
 
 

@@ -66,11 +66,10 @@ def header_with_units(rows: list[Row], units: Units) -> list[Row]:
 
 
 def body_with_units(grid: Grid, units: Units) -> Grid:
-    """A table with the units of its body: those of the levels at the levels, that of the axis in
-    the header. The spectra must have one unit.
+    """A table with the units of levels at the levels, and that of the axis in the header.
 
     Raises:
-        SpectraError: the axis or the spectra have two units.
+        SpectraError: the axis has two units, or the spectra have.
     """
     header = list(grid.header)
     rows = [(row, list(cells)) for row, cells in grid.rows]
