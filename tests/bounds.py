@@ -228,14 +228,20 @@ CLAIMS = {
         workbook({"xl/styles.xml": b"<a>" + b" " * 2**21}),
         "'xl/styles.xml', exp",
     ),
-    "laughs in XML": (workbook({SHEET: b'<!DOCTYPE a [<!ENTITY a "b">]>' + HEAD}), "a workbook that cannot be read"),
+    "laughs in XML": (
+        workbook({SHEET: b'<!DOCTYPE a [<!ENTITY a "b">]>' + HEAD}),
+        "a workbook that cannot be read",
+    ),
     "points": (jcamp((10**9, "1 1")), "1000000000 points, expected a number of at most 1048576"),
     "points in blocks": (
         jcamp(*[BLOCK] * 1000),
         "found 1048576000 values, expected at most 20000000",
     ),
     "points in other digits": (jcamp(("٩" * 11, "1 1")), "expected a number of at most 1048576"),
-    "repeats": (jcamp(*[(9, ("1@" + "%s" * 500 + "\n") * 99)] * 9), "block 1: line 9: found .*, expected numbers of JCAMP-DX"),
+    "repeats": (
+        jcamp(*[(9, ("1@" + "%s" * 500 + "\n") * 99)] * 9),
+        "block 1: line 9: found .*, expected numbers of JCAMP-DX",
+    ),
     "a remark without end": (
         text("##TITLE=a\n" + "b\n" * 10**6, "a.jdx"),
         "found TITLE of 1025 characters, expected at most 1024; shorten it",

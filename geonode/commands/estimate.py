@@ -18,7 +18,7 @@ from geonode.commands.common import (
     note,
     require_destination,
 )
-from geonode.commands.spectra_file import Sheet
+from geonode.commands.spectra_file import SheetName
 from geonode.config import EngineParameters
 from geonode.errors import ParameterError
 from geonode.parameter_types import Format
@@ -87,7 +87,7 @@ def estimate(
     scheduler: Scheduler = None,
     batch_size: BatchSize = None,
     cache_dtype: CacheDtype = None,
-    sheet: Sheet = None,
+    sheet: SheetName = None,
     root: Root = Path(),
     as_json: AsJson = False,
 ) -> None:

@@ -23,12 +23,12 @@ Window = Annotated[
     typer.Option(metavar="LOW HIGH", help="Part of the axis to use."),
 ]
 Missing = Annotated[Literal["refuse", "mask"], typer.Option(help="What a missing value does.")]
-Sheet = Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of a workbook.")]
+SheetName = Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="SheetName of a workbook.")]
 SecondTable = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Second table, of names and concentrations."),
 ]
-Replicates = Annotated[
+RenamedColumns = Annotated[
     Literal["ask", "marks", "levels"],
     typer.Option(help="What a column 20.1 beside 20 is: a scan (marks), or a level."),
 ]
@@ -58,9 +58,9 @@ def inspect(
     ],
     window: Window = None,
     missing: Missing = "mask",
-    sheet: Sheet = None,
+    sheet: SheetName = None,
     concentrations: SecondTable = None,
-    replicates: Replicates = "ask",
+    replicates: RenamedColumns = "ask",
     as_json: AsJson = False,
 ) -> None:
     """Say how a file of spectra is understood, how noisy it is, and which parameters read it."""
@@ -85,9 +85,9 @@ def calibrate(
     window: Window = None,
     preprocess: Preprocess = None,
     missing: Missing = "refuse",
-    sheet: Sheet = None,
+    sheet: SheetName = None,
     concentrations: SecondTable = None,
-    replicates: Replicates = "ask",
+    replicates: RenamedColumns = "ask",
     method: Method = "auto",
     overwrite: Overwrite = False,
 ) -> None:
@@ -128,9 +128,9 @@ def next_levels(
     window: Window = None,
     preprocess: Preprocess = None,
     missing: Missing = "refuse",
-    sheet: Sheet = None,
+    sheet: SheetName = None,
     concentrations: SecondTable = None,
-    replicates: Replicates = "ask",
+    replicates: RenamedColumns = "ask",
     as_json: AsJson = False,
 ) -> None:
     """Propose the concentrations to measure next, with what each should gain.

@@ -193,12 +193,6 @@ def errors_naming(path: Path) -> Iterator[None]:
         SpectraError: in place of what was raised inside.
     """
     try:
-        path.lstat()
-    except ValueError as error:  # of a null character, or of half a character
-        raise SpectraError(f"{str(path)!r}: is no name of a file ({error})") from error
-    except OSError:
-        pass  # reported below, by whoever opens it
-    try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)

@@ -5,8 +5,6 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from geonode.errors import SpectraError
 from geonode.spectra.formats.delimited import DELIMITERS
@@ -259,7 +257,6 @@ def test_what_is_wrong_or_may_mean_two_things_is_refused(file, content, message)
 CELLS = ["abc", "<0.5", "0.5*", "$1", "12:30", "2024-01-01", "1_000", "0x1F", "1/2", "#N/A", "True"]
 CELLS += ["inf", "-inf", "1e999", "0.5 0.6", "--1", "1e", "٣", "10%", "1.2.3", "0.5nm", "½"]
 CELLS += ["1 000", "'0.5", "=A1", "０.5", "−", "1e2.5", "", "nan", "9" * 400, "1," * 9]
-ODD = st.sampled_from(CELLS)
 
 
 @pytest.mark.parametrize(("mark", "point"), [(",", "."), (";", ","), ("\t", ".")])
@@ -345,19 +342,3 @@ def test_bare_numbers_are_told_apart_by_the_longer_side(file):
     for table in (rows, turned):
         found = read_table(file(text([list(map(str, row)) for row in table])))
         np.testing.assert_array_equal(found.spectra, values)
-
-
-@settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(
-    st.binary(max_size=200)
-    | st.text(alphabet='nm,;\t| .0159"\n\r__r-e', max_size=200)
-    | st.lists(st.lists(ODD, max_size=4), max_size=4).map(lambda rows: text(rows, ";"))
-)
-def test_only_spectra_errors_come_out_of_any_text(file, content):
-    for read in (read_table, read_spectra):
-        try:
-            read(file(content))
-        except SpectraError as error:
-            assert "series.csv: " in str(error)

@@ -90,9 +90,8 @@ def test_a_folder_without_series_and_no_folder(folder, tmp_path):
     for path in (tmp_path / "absent", place / "a.txt"):
         with pytest.raises(SpectraError, match=f"{path}: found no such folder, expected a folder"):
             parameters_of_folder(path, COMMON)
-    for name in ("a\0", "a" * 5000):
-        with pytest.raises(SpectraError, match=r"is no name|name too long"):
-            parameters_of_folder(tmp_path / name, COMMON)
+    with pytest.raises(SpectraError, match="name too long"):
+        parameters_of_folder(tmp_path / ("a" * 5000), COMMON)
     (folder(a__csv=TABLE) / "a.yaml").unlink()
     (place / "a.yaml").mkdir()
     with pytest.raises(ParameterError, match=r"a\.yaml: file: found .*directory.*expected YAML"):
