@@ -23,7 +23,9 @@ Window = Annotated[
     typer.Option(metavar="LOW HIGH", help="Part of the axis to use."),
 ]
 Missing = Annotated[Literal["refuse", "mask"], typer.Option(help="What a missing value does.")]
-SheetName = Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="SheetName of a workbook.")]
+SheetName = Annotated[
+    str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of a workbook.")
+]
 SecondTable = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Second table, of names and concentrations."),
