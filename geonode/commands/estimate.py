@@ -126,8 +126,9 @@ def estimate(
             f"neither, as the model is of {series.labels['signal']}, in which offsets and "
             "factors are others",
         )
-    allowed = {"offset": allow_offset, "scale": allow_scale}
-    curve_of = partial(Curve.of, series, model.fold, **allowed, one_scan=True)
+    curve_of = partial(
+        Curve.of, series, model.fold, offset=allow_offset, scale=allow_scale, one_scan=True
+    )
     if image:
         engine = _engine(workers, scheduler)
         _write_maps(file, out, curve_of(), series, engine, batch_size, cache_dtype or "float64")

@@ -290,11 +290,11 @@ def _is_long(grid: Grid, roles: list[Role | None]) -> bool:
 
 def _by_value(grid: Grid, roles: list[Role | None]) -> Sheet:
     wanted: Role = "concentration" if "concentration" in roles else "other"
-    others = sorted(str(found) for found in roles if found not in ("axis", wanted))
+    others = sorted(str(one) for one in roles if one not in ("axis", wanted))
     if roles.count(wanted) != 1 or others not in (["None"], ["None", "replicate"]):
-        names = ", ".join(map(repr, grid.header[:10]))
+        found = ", ".join(map(repr, grid.header[:10]))
         raise SpectraError(
-            f"row {grid.header_row}: found the columns {names}, expected one of concentrations, "
+            f"row {grid.header_row}: found the columns {found}, expected one of concentrations, "
             "one of wavelengths, one of values and at most one of replicates"
         )
     at_name, at_axis, at_value = roles.index(wanted), roles.index("axis"), roles.index(None)
