@@ -63,7 +63,8 @@ class Choices:
 
     Attributes:
         sheet: sheet of a workbook; None: the only one that is not empty.
-        concentrations: second table, of names and concentrations; None: the names say them.
+        concentrations: second table, of names and concentrations; None, or a table without rows:
+            the names say them.
         replicates: what `20.1` beside `20` is.
     """
 
@@ -213,15 +214,17 @@ def sheet_and_series(
     Raises:
         SpectraError: as `read_table`.
     """
-    second = choices.concentrations
+    second, table = choices.concentrations, None
     with errors_naming(path):
-        most = MOST_LEVELS if second is None else None
-        sheet = read_sheet(path, most_levels=most, sheet_name=choices.sheet, apart=second)
         if second is not None:
             with errors_naming(second):
-                sheet = with_concentrations(
-                    sheet, _read_grid(second, TABLES), second.name, SUFFIXES
-                )
+                grid = _read_grid(second, TABLES)
+                table = grid if grid.rows else None
+        most = MOST_LEVELS if table is None else None
+        sheet = read_sheet(path, most_levels=most, sheet_name=choices.sheet, apart=second)
+        if second is not None and table is not None:
+            with errors_naming(second):
+                sheet = with_concentrations(sheet, table, second.name, SUFFIXES)
         scans, unit = scans_of(sheet, choices.replicates)
         kept, masked = _selected(sheet, window, missing)
         by_level = groupby(sorted(scans), key=itemgetter(0))

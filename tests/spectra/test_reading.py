@@ -210,6 +210,8 @@ def second(file, content, names="abcd"):
 def test_concentrations_come_from_a_second_table(file):
     path, choices = second(file, "name,concentration (ppb)\nd,60\nb,10\nc,20\na,0\n")
     assert_series(read_table(path, choices=choices), "ppb")
+    path, choices = second(file, "name,concentration\n", NAMES)  # says nothing: the names do
+    assert_series(read_table(path, choices=choices))
     content = "sample;operator;conc\na;x;0\nb;x;2,5\nc;y;2,5\nd;y;20\ne;y;40\nf;y;\n"
     choices = Choices(concentrations=file(content, "b.csv"))
     path = file("nm,a,b,c,d,e,f\n1,1,2,3,4,5,6\n2,1,2,3,4,5,6\n3,1,2,3,4,5,\n")
