@@ -304,7 +304,7 @@ def test_a_decimal_comma_may_come_late_and_stays_in_names(file):
     ("levels", "axis", "corner"),
     [
         ([0, 10, 20, 30], np.arange(400, 800, 10), "wavelength"),
-        ([100, 200, 300, 500], np.arange(400, 801, 10), "wavelength_nm"),
+        ([100, 200, 300, 500], np.arange(400, 801, 20), "wavelength_nm"),
         ([0, 50, 100, 500], np.arange(300, 800, 12), "raman_shift_cm1"),
         ([0, 1, 2, 5], np.linspace(0.4, 0.8, 9), "wavelength_um"),
         ([0, 10, 20, 30], np.arange(700, 399, -20), "wavelength_nm"),

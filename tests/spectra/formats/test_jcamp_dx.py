@@ -89,10 +89,17 @@ def sqz_dup(counts):
     return [first, "405" + "".join(f"{n:+d}" for n in counts[5:])]
 
 
+def mixed(counts):
+    """A difference, then a squeezed value that is repeated: neither it nor the next is checked."""
+    less = digit(counts[1] - counts[0], "%JKLMNOPQR", "%jklmnopqr")
+    value = digit(counts[1], "@ABCDEFGHI", "@abcdefghi")
+    return [f"400 {counts[0]}{less}{value}U", affn(counts)[1]]
+
+
 @pytest.mark.parametrize(
     ("lines", "changes"),
     [
-        *((form, {}) for form in (affn, dif, dif_dup, sqz_dup)),
+        *((form, {}) for form in (affn, dif, dif_dup, sqz_dup, mixed)),
         *((points, {"form": f"{label}=(XY..XY)"}) for label in ("XYPOINTS", "XYDATA")),
     ],
 )
