@@ -2,7 +2,8 @@
 
 Every file of a known format is a series, except `.txt`, as notes have that ending. Beside
 `NAME.csv` or `NAME.xlsx` there may be a `NAME.yaml` with those values of the block `spectra` that
-differ from the common ones, such as `chart: log` or `window: [220, 800]`.
+differ from the common ones, such as `chart: log` or `window: [220, 800]`. A second table of
+concentrations is never common.
 """
 
 from itertools import pairwise
@@ -47,7 +48,8 @@ def _of_file(file: Path, common: SpectraParameters) -> SpectraParameters:
         raise ParameterError(str(path), "file", " ".join(str(error).split()), "YAML") from error
     if not isinstance(own, dict) or "source" in own:
         raise ParameterError(str(path), "file", own, "a mapping of parameters but source")
-    values = common.model_dump() | {"source": str(file)} | own
+    # A second table names the samples of one source.
+    values = common.model_dump() | {"source": str(file), "concentrations": None} | own
     try:
         return SpectraParameters.model_validate(values)
     except ValidationError as error:
