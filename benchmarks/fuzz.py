@@ -142,8 +142,9 @@ def read_measured(path: Path) -> None:
         assert (np.diff(found.axis) > 0).all(), "axis does not ascend"
     with contextlib.suppress(GeonodeError):
         inspection = inspect_file(path)
-        SpectraParameters.model_validate(parse_yaml(inspection.proposal)["spectra"])
-        numbers = [inspection.noise, inspection.axis_step, *inspection.levels]
+        SpectraParameters.model_validate(parse_yaml(inspection.proposal())["spectra"])
+        said = inspection.to_json()
+        numbers = [said["noise"], said["axis_step"], *said["levels"]]
         assert finite(numbers) and inspection.text(), "inspection is not finite"
     table = read_table(path)
     arrays = [table.axis, table.concentrations, *table.scans]
@@ -224,15 +225,13 @@ def written(suffix: str, write: Callable[[Path], Any]) -> Files:
 
 
 def array_seeds() -> list[Files]:
-    """NetCDF 3 and 4, Zarr 2 and 3."""
+    """Zarr 2 and 3."""
     data = xarray.Dataset(
         {"absorbance": (("concentration", "wavelength"), SIGNAL, {"units": "1"})},
         coords={"concentration": LEVELS, "wavelength": AXIS},
     )
     data["concentration"].attrs["units"], data["wavelength"].attrs["units"] = "ppb", "nm"
     return [
-        written(".nc", lambda path: data.to_netcdf(path, engine="scipy")),
-        written(".nc", lambda path: data.to_netcdf(path, engine="h5netcdf")),
         written(".zarr", lambda path: data.to_zarr(path, zarr_format=2, consolidated=False)),
         written(".zarr", lambda path: data.to_zarr(path, zarr_format=3, consolidated=False)),
     ]
@@ -313,7 +312,7 @@ READERS = {
     "text": Reader(text_seeds, read_measured),
     "Excel": Reader(excel_seeds, read_measured, zipped),
     "JCAMP-DX": Reader(jcamp_seeds, read_measured),
-    "NetCDF and Zarr": Reader(array_seeds, read_measured),
+    "Zarr": Reader(array_seeds, read_measured),
     "parameters": Reader(yaml_seeds, read_yaml),
     "weights": Reader(weights_seeds, read_weights, sealed_weights),
     "artifact": Reader(artifact_seeds, read_artifact, sealed_artifact),

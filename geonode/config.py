@@ -110,7 +110,7 @@ class SpectraParameters(Block):
 
     source: Text = Field(
         default="data/synthetic.csv",
-        description="file of spectra (text, Excel, JCAMP-DX, SPC, NetCDF or Zarr), or a folder of "
+        description="file of spectra (text, Excel, JCAMP-DX, SPC or Zarr), or a folder of "
         "files with one spectrum each",
     )
     sheet: Text | None = Field(

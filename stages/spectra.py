@@ -1,7 +1,5 @@
 """Read, validate and chart the measured table."""
 
-from pathlib import Path
-
 from geonode.config import Parameters
 from stages.command import stage
 from stages.paths import METRICS, SPECTRA
@@ -15,8 +13,6 @@ def app(parameters: Parameters) -> str:
     from geonode.storage.document import write_metrics
 
     block = parameters.spectra
-    if block.concentrations is not None and _is_without_rows(Path(block.concentrations)):
-        block = block.model_copy(update={"concentrations": None})
     table = measured_table(block)
     chart = Chart.of(block.chart, block.kappa, table.concentrations)
     write_series(SPECTRA, table, chart, block)
@@ -35,12 +31,6 @@ def app(parameters: Parameters) -> str:
     return (
         f"{len(table.concentrations)} levels x {len(table.axis)} wavelengths{masked} -> {SPECTRA}"
     )
-
-
-def _is_without_rows(table: Path) -> bool:
-    """Whether a table has a header alone, as that of the repository: DVC needs a file to watch."""
-    is_text = table.suffix == ".csv" and table.is_file()
-    return is_text and len(table.read_text("utf-8").split()) < 2
 
 
 if __name__ == "__main__":

@@ -1,13 +1,9 @@
 """Command `geonode devices`: devices of this machine."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from geonode.commands.common import AsJson, aligned, echo_json
 from geonode.terminal import tell
-
-if TYPE_CHECKING:
-    from geonode.compute.present import Present
 
 
 def devices(as_json: AsJson = False) -> None:
@@ -27,19 +23,15 @@ def devices(as_json: AsJson = False) -> None:
         memory = "" if device.memory_bytes is None else f"{device.memory_bytes / 2**30:.1f} GiB"
         chosen = "auto" if device.automatic else ""
         formats = (device.training, device.geometry)
-        used = f"{device.profile.memory_mb:,} MB"
-        rows.append((device.kind, chosen, *formats, memory, used, in_use(device), device.name))
+        profile = device.profile
+        used = f"{profile.memory_mb:,} MB"
+        ways = {"captured training": profile.captured, "own kernels": profile.kernels}
+        in_use = ", ".join(way for way, is_used in ways.items() if is_used)
+        in_use = in_use or f"{profile.batches} batches at once"
+        rows.append((device.kind, chosen, *formats, memory, used, in_use, device.name))
     tell("\n".join(aligned(rows)))
     tell(
         f"\n{about['processor']}, {about['cores']} cores, {about['threads']} threads; "
         f"{about['system']}, python {about['python']}, torch {about['torch']}, "
         f"triton {about['triton'] or 'cannot be imported'}"
     )
-
-
-def in_use(device: "Present") -> str:
-    """Program options in use on a device, in words."""
-    profile = device.profile
-    ways = {"captured training": profile.captured, "own kernels": profile.kernels}
-    some = f"{profile.batches} batches at once"
-    return ", ".join([*(way for way, used in ways.items() if used)] or [some])

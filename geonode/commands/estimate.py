@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,7 +18,7 @@ from geonode.commands.common import (
     note,
     require_destination,
 )
-from geonode.commands.spectra_file import Sheet
+from geonode.commands.spectra_file import SheetName
 from geonode.config import EngineParameters
 from geonode.errors import ParameterError
 from geonode.parameter_types import Format
@@ -27,9 +27,7 @@ from geonode.terminal import tell
 
 if TYPE_CHECKING:
     from geonode.estimation.curve import Curve
-    from geonode.estimation.model import SpectralModel
     from geonode.estimation.tables import EstimateRow
-    from geonode.spectra.reading import Spectra
     from geonode.spectra.series import Series
 
 MOST_LINES = 50
@@ -89,7 +87,7 @@ def estimate(
     scheduler: Scheduler = None,
     batch_size: BatchSize = None,
     cache_dtype: CacheDtype = None,
-    sheet: Sheet = None,
+    sheet: SheetName = None,
     root: Root = Path(),
     as_json: AsJson = False,
 ) -> None:
@@ -102,83 +100,53 @@ def estimate(
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.curve import Curve  # noqa: PLC0415
     from geonode.estimation.image import is_image  # noqa: PLC0415
+    from geonode.estimation.model import SpectralModel  # noqa: PLC0415
+    from geonode.estimation.tables import csv_text, estimated  # noqa: PLC0415
     from geonode.spectra.reading import read_spectra  # noqa: PLC0415
+    from geonode.storage.document import write_text  # noqa: PLC0415
 
     data, image = root / "data", is_image(file)
     require = partial(require_destination, never=(data, file), overwrite=overwrite)
     require("--out", out, ".zarr" if image else ".csv")
     require("--figure", figure, ".png")
-    engine = _engine(workers, scheduler)
     of_images = {"--workers": workers, "--scheduler": scheduler, "--batch-size": batch_size}
     of_images["--cache-dtype"] = cache_dtype
-    if image:
-        _refuse({"--figure": figure}, "no figure of an image")
-    else:
-        _refuse(of_images, "an image, or no such option")
-    model = _model(data, allow_offset, allow_scale)
-    curve_of = partial(
-        Curve.of,
-        model.series,
-        model.fold,
-        offset=allow_offset,
-        scale=allow_scale,
-        one_scan=True,
-    )
-    if image:
-        number: Format = cache_dtype or "float64"
-        _write_maps(file, out, curve_of(), model.series, engine, batch_size, number)
-        return
-    spectra = read_spectra(file, sheet_name=sheet)
-    require_axis(model.series, spectra)
-    curve = curve_of()
-    rows = _estimates(curve, model.series, spectra, out)
-    if figure is not None:
-        from geonode.report.pictures import estimates_figure  # noqa: PLC0415
-
-        estimates_figure(model, curve, spectra, rows, scale=allow_scale).save_png(figure)
-    _tell(rows, model.series.labels["concentration_unit"], as_json=as_json)
-
-
-def _refuse(given: dict[str, Any], expected: str) -> None:
-    """Refuse options that say nothing here; None: not given."""
-    for option, value in given.items():
+    meaningless = {"--figure": figure} if image else of_images
+    for option, value in meaningless.items():
         if value is not None:
+            expected = "no figure of an image" if image else "an image, or no such option"
             raise ParameterError("options", option, value, expected)
-
-
-def _engine(workers: int | None, scheduler: str | None) -> EngineParameters:
-    """Parameters of the engine.
-
-    Raises:
-        ParameterError: both --workers and --scheduler are given.
-    """
-    if workers is not None and scheduler is not None:
-        expected = "one of --workers and --scheduler; a cluster has its workers"
-        raise ParameterError("options", "--workers", workers, expected)
-    local = workers is None and scheduler is None
-    return EngineParameters(
-        kind="local" if local else "dask", scheduler=scheduler, workers=workers or 1
-    )
-
-
-def _model(data: Path, allow_offset: bool, allow_scale: bool) -> "SpectralModel":
-    """Model of a folder, whose preprocessing keeps what is to be allowed."""
-    from geonode.estimation.model import SpectralModel  # noqa: PLC0415
-
     model = SpectralModel.read(data)
-    if (allow_offset or allow_scale) and not model.series.preprocessing.keeps_offset_and_scale:
+    series = model.series
+    if (allow_offset or allow_scale) and not series.preprocessing.keeps_offset_and_scale:
         raise ParameterError(
             "options",
             "--allow-offset" if allow_offset else "--allow-scale",
             True,
-            f"neither, as the model is of {model.series.labels['signal']}, in which offsets and "
+            f"neither, as the model is of {series.labels['signal']}, in which offsets and "
             "factors are others",
         )
-    return model
+    curve_of = partial(
+        Curve.of, series, model.fold, offset=allow_offset, scale=allow_scale, one_scan=True
+    )
+    if image:
+        engine = _engine(workers, scheduler)
+        _write_maps(file, out, curve_of(), series, engine, batch_size, cache_dtype or "float64")
+        return
+    spectra = read_spectra(file, sheet_name=sheet)
+    require_axis(series, spectra)
+    curve = curve_of()
+    with bar("estimating", len(spectra.names)) as report:
+        rows = estimated(curve, series, spectra, report)
+    if out is not None:
+        cells = [row.cells() for row in rows]
+        write_text(out, csv_text(cells[0], (row.values() for row in cells)))
+        note(f"{len(rows)} estimates -> {out}")
+    if figure is not None:
+        from geonode.report.pictures import estimates_figure  # noqa: PLC0415
 
-
-def _tell(rows: "list[EstimateRow]", unit: str, *, as_json: bool) -> None:
-    """Print the estimates; exit with status 1 if a spectrum fits nowhere."""
+        estimates_figure(model, curve, spectra, rows, scale=allow_scale).save_png(figure)
+    unit = series.labels["concentration_unit"]
     if as_json:
         echo_json({"concentration_unit": unit, "spectra": [row.to_json() for row in rows]})
     else:
@@ -186,22 +154,6 @@ def _tell(rows: "list[EstimateRow]", unit: str, *, as_json: bool) -> None:
     if wrong := [row.name for row in rows if not row.fits]:
         names = ", ".join(wrong[:NAMED]) + (", ..." if len(wrong) > NAMED else "")
         found_wrong(f"{len(wrong)} of {len(rows)} spectra fit nowhere: {names}")
-
-
-def _estimates(
-    curve: "Curve", series: "Series", spectra: "Spectra", out: Path | None
-) -> list["EstimateRow"]:
-    """Estimates of a table, also written to a file if requested."""
-    from geonode.estimation.tables import csv_text, estimated  # noqa: PLC0415
-    from geonode.storage.document import write_text  # noqa: PLC0415
-
-    with bar("estimating", len(spectra.names)) as report:
-        rows = estimated(curve, series, spectra, report)
-    if out is not None:
-        cells = [row.cells() for row in rows]
-        write_text(out, csv_text(cells[0], (row.values() for row in cells)))
-        note(f"{len(rows)} estimates -> {out}")
-    return rows
 
 
 def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:
@@ -216,6 +168,19 @@ def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:
         yield from warnings[:MOST_LINES]
     if len(warnings) > MOST_LINES:
         yield f"and {len(warnings) - MOST_LINES} more that are ambiguous or fit nowhere"
+
+
+def _engine(workers: int | None, scheduler: str | None) -> EngineParameters:
+    """Parameters of the engine.
+
+    Raises:
+        ParameterError: both --workers and --scheduler are given.
+    """
+    if workers is not None and scheduler is not None:
+        expected = "one of --workers and --scheduler; a cluster has its workers"
+        raise ParameterError("options", "--workers", workers, expected)
+    kind: Literal["local", "dask"] = "local" if workers is scheduler is None else "dask"
+    return EngineParameters(kind=kind, scheduler=scheduler, workers=workers or 1)
 
 
 def _write_maps(

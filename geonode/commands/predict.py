@@ -18,13 +18,10 @@ from geonode.commands.common import (
     require_destination,
 )
 from geonode.errors import ParameterError
-from geonode.parameter_types import Format
 from geonode.progress import bar
 from geonode.terminal import tell
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from geonode.estimation.model import SpectralModel
     from geonode.estimation.predicting import Sink
 
@@ -82,24 +79,31 @@ def predict(
     require = partial(require_destination, never=(data,), overwrite=overwrite)
     require("--out", out, ".csv", ".zarr")
     require("--figure", figure, ".png")
-    if cache_dtype is not None and (out is None or out.suffix.lower() != ".zarr"):
+    is_table = out is not None and out.suffix.lower() == ".csv"
+    if cache_dtype is not None and (out is None or is_table):
         raise ParameterError("options", "--cache-dtype", cache_dtype, "an --out that is a .zarr")
     wanted = predicting.requested(concentration or [], at_range or [])
     model = SpectralModel.read(data)
-    if not extrapolate:
-        _require_inside(model, wanted)
+    low, high = model.range
+    measured = f"{low:g} to {high:g} {model.series.labels['concentration_unit']}"
+    outside = wanted[~model.is_inside(wanted)]
+    if len(outside) and not extrapolate:
+        expected = f"{measured}, the measured range; --extrapolate predicts beyond it"
+        raise ParameterError("options", "--concentration", float(outside[0]), expected)
+    if out is None:
+        opened: AbstractContextManager[Sink] = nullcontext(lambda _: None)
+    elif is_table:
+        opened = predicting.table_sink(out, model, only_signal)
+    else:
+        opened = predicting.artifact_sink(out, model, wanted, only_signal, cache_dtype or "float64")
     rows: list[dict[str, Any]] = []
     size = batch_size or predicting.spectra_at_once(model)
-    kept: Format = cache_dtype or "float64"
     drawn = None
     if figure is not None:
         from geonode.report.pictures import PredictedSpectra  # noqa: PLC0415
 
         drawn = PredictedSpectra(model.series, len(wanted))
-    with (
-        bar("predicting", len(wanted)) as report,
-        _sink(out, model, wanted, only_signal, kept) as sink,
-    ):
+    with bar("predicting", len(wanted)) as report, opened as sink:
         for block in predicting.blocks(model, wanted, size, report):
             sink(block)
             rows += predicting.summary(model, block)
@@ -107,49 +111,18 @@ def predict(
                 drawn(block)
     if drawn is not None and figure is not None:
         drawn.figure().save_png(figure)
-    _tell(model, rows, out, as_json=as_json)
-
-
-def _tell(
-    model: "SpectralModel", rows: list[dict[str, Any]], out: Path | None, *, as_json: bool
-) -> None:
-    from geonode.estimation.predicting import meaning_of_std  # noqa: PLC0415
-
-    said, series = meaning_of_std(model), model.series
+    said, labels = predicting.meaning_of_std(model), model.series.labels
     if as_json:
-        about = {"measured_range": model.range, "std": said, "labels": series.labels}
+        about = {"measured_range": model.range, "std": said, "labels": labels}
         echo_json({**about, "out": out and str(out), "spectra": rows})
         return
     if out is None:
         tell("\n".join(_table(model, rows)))
     else:
-        tell(f"{len(rows)} spectra at {len(series.axis)} wavelengths -> {out}")
+        tell(f"{len(rows)} spectra at {len(model.series.axis)} wavelengths -> {out}")
     tell(f"std: {said}")
     if beyond := sum(row["extrapolated"] for row in rows):
-        tell(f"extrapolated: {beyond} of {len(rows)}, out of {_range(model)}")
-
-
-def _require_inside(model: "SpectralModel", wanted: "np.ndarray") -> None:
-    outside = wanted[~model.is_inside(wanted)]
-    if len(outside):
-        expected = f"{_range(model)}, the measured range; --extrapolate predicts beyond it"
-        raise ParameterError("options", "--concentration", float(outside[0]), expected)
-
-
-def _sink(
-    out: Path | None,
-    model: "SpectralModel",
-    wanted: "np.ndarray",
-    only_signal: bool,
-    number: Format,
-) -> AbstractContextManager["Sink"]:
-    from geonode.estimation.predicting import artifact_sink, table_sink  # noqa: PLC0415
-
-    if out is None:
-        return nullcontext(lambda _: None)
-    if out.suffix.lower() == ".csv":
-        return table_sink(out, model, only_signal)
-    return artifact_sink(out, model, wanted, only_signal, number)
+        tell(f"extrapolated: {beyond} of {len(rows)}, out of {measured}")
 
 
 def _table(model: "SpectralModel", rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -164,8 +137,3 @@ def _table(model: "SpectralModel", rows: list[dict[str, Any]]) -> Iterator[str]:
     yield from aligned(lines)
     if len(rows) > MOST_ROWS:
         yield f"and {len(rows) - MOST_ROWS} more; --out writes all of them"
-
-
-def _range(model: "SpectralModel") -> str:
-    low, high = model.range
-    return f"{low:g} to {high:g} {model.series.labels['concentration_unit']}"

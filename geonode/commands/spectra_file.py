@@ -23,12 +23,14 @@ Window = Annotated[
     typer.Option(metavar="LOW HIGH", help="Part of the axis to use."),
 ]
 Missing = Annotated[Literal["refuse", "mask"], typer.Option(help="What a missing value does.")]
-Sheet = Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of a workbook.")]
+SheetName = Annotated[
+    str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of a workbook.")
+]
 SecondTable = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Second table, of names and concentrations."),
 ]
-Replicates = Annotated[
+RenamedColumns = Annotated[
     Literal["ask", "marks", "levels"],
     typer.Option(help="What a column 20.1 beside 20 is: a scan (marks), or a level."),
 ]
@@ -58,9 +60,9 @@ def inspect(
     ],
     window: Window = None,
     missing: Missing = "mask",
-    sheet: Sheet = None,
+    sheet: SheetName = None,
     concentrations: SecondTable = None,
-    replicates: Replicates = "ask",
+    replicates: RenamedColumns = "ask",
     as_json: AsJson = False,
 ) -> None:
     """Say how a file of spectra is understood, how noisy it is, and which parameters read it."""
@@ -85,9 +87,9 @@ def calibrate(
     window: Window = None,
     preprocess: Preprocess = None,
     missing: Missing = "refuse",
-    sheet: Sheet = None,
+    sheet: SheetName = None,
     concentrations: SecondTable = None,
-    replicates: Replicates = "ask",
+    replicates: RenamedColumns = "ask",
     method: Method = "auto",
     overwrite: Overwrite = False,
 ) -> None:
@@ -96,6 +98,7 @@ def calibrate(
     Every level is estimated from the others by eight methods, of which the best estimates unknowns.
     DIR gets a page (index.html), a workbook (calibration.xlsx) and CSV files.
     """
+    options = locals()
     from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
     from geonode.calibration.calibrated_file import CalibratedFile, read_unknown  # noqa: PLC0415
@@ -105,20 +108,7 @@ def calibrate(
     )
     from geonode.spectra.series import read_series_csv  # noqa: PLC0415
 
-    series = read_series_csv(
-        spectra_parameters(
-            file,
-            quantity=quantity,
-            unit=unit,
-            concentration_unit=concentration_unit,
-            window=window,
-            preprocess=preprocess,
-            missing=missing,
-            sheet=sheet,
-            concentrations=concentrations,
-            replicates=replicates,
-        )
-    )
+    series = read_series_csv(spectra_parameters(options))
     spectra = {one: read_unknown(one, series) for one in unknown or []}
     folder = out or Path(f"{file.stem}{ENDING}")
     # Threads take folds and blocks of predictions, not parts of a matrix.
@@ -143,9 +133,9 @@ def next_levels(
     window: Window = None,
     preprocess: Preprocess = None,
     missing: Missing = "refuse",
-    sheet: Sheet = None,
+    sheet: SheetName = None,
     concentrations: SecondTable = None,
-    replicates: Replicates = "ask",
+    replicates: RenamedColumns = "ask",
     as_json: AsJson = False,
 ) -> None:
     """Propose the concentrations to measure next, with what each should gain.
@@ -153,21 +143,11 @@ def next_levels(
     Each is where the predicted spectrum is least sure. The gain is the part of the expected error
     over the whole range that the measurement should take away.
     """
+    options = locals()
     from geonode.posterior.next_levels import propose  # noqa: PLC0415
     from geonode.spectra.series import labelled, read_series_csv  # noqa: PLC0415
 
-    series = read_series_csv(
-        spectra_parameters(
-            file,
-            concentration_unit=concentration_unit,
-            window=window,
-            preprocess=preprocess,
-            missing=missing,
-            sheet=sheet,
-            concentrations=concentrations,
-            replicates=replicates,
-        )
-    )
+    series = read_series_csv(spectra_parameters(options))
     with bar("comparing concentrations", count) as report:
         found = propose(series.concentrations, series.signal, count, report)
     unit = series.labels["concentration_unit"]
@@ -180,27 +160,24 @@ def next_levels(
     tell("\n".join(aligned(lines)))
 
 
-def spectra_parameters(file: Path, **given: Any) -> SpectraParameters:
+def spectra_parameters(options: dict[str, Any]) -> SpectraParameters:
     """Block `spectra` of the parameters: the defaults of the package with the values of options.
 
     Args:
-        file: file of spectra.
-        given: values by key of the block; `preprocess` is YAML, None stands for the default.
+        options: arguments of a command by name, of which those that are in the block are taken;
+            `file` is its source, `preprocess` is YAML, None stands for the default.
 
     Raises:
         ParameterError: a value is wrong.
     """
-    values: dict[str, Any] = {"source": str(file), "concentration_unit": None, "quantity": "signal"}
-    for key, value in given.items():
-        if key == "preprocess" and value is not None:
-            values[key] = _parsed("--preprocess", value)
-        elif value is not None:
+    values: dict[str, Any] = {"concentration_unit": None, "quantity": "signal"}
+    for key, value in (options | {"source": options["file"]}).items():
+        if key in SpectraParameters.model_fields and value is not None:
             values[key] = str(value) if isinstance(value, Path) else value
+    if "preprocess" in values:
+        try:
+            values["preprocess"] = parse_yaml(values["preprocess"])
+        except YAMLError as error:
+            said = "options", "--preprocess", values["preprocess"], "YAML"
+            raise ParameterError(*said) from error
     return default_parameters({f"spectra.{key}": value for key, value in values.items()}).spectra
-
-
-def _parsed(option: str, text: str) -> Any:
-    try:
-        return parse_yaml(text)
-    except YAMLError as error:
-        raise ParameterError("options", option, text, "YAML") from error

@@ -16,16 +16,17 @@ from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image
 from geonode.estimation.posterior import estimate
+from geonode.spectra.common_axis import (
+    WIDEST_GAP,
+    gap_around,
+    interpolated,
+    is_same,
+    tolerance,
+)
 from geonode.spectra.headers import axis_kind, unknown_unit
 from geonode.spectra.inspection import noise_along_the_axis
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
-
-WIDEST_GAP = 5.0
-"""Widest step of an axis to interpolate over, in median steps."""
-
-SAME = 1e-6
-"""Largest difference of equal wavelengths, in median steps of the axis of the model."""
 
 NOISES = 1.5**0.5
 """Deviation that sampling may cause, in standard deviations of the noise: that of a value, and of
@@ -62,9 +63,9 @@ def require_axis(series: Series, spectra: Spectra | Image) -> None:
         )
     unit = "" if expected == "1" else f" {expected}"
     low, high, axis = series.axis[0], series.axis[-1], spectra.axis
-    if _is_same(series, axis):
+    if is_same(axis, series.axis):
         return
-    near = _near(series)
+    near = tolerance(series.axis)
     missing = []
     if axis[0] > low + near:
         missing.append((low, min(axis[0], high)))
@@ -76,18 +77,11 @@ def require_axis(series: Series, spectra: Spectra | Image) -> None:
             f"axis: found {axis[0]:.10g} to {axis[-1]:.10g}{unit}, expected all of {low:.10g} to "
             f"{high:.10g}{unit} as in the model; {parts}{unit} is missing"
         )
-    steps = np.diff(axis)
-    widest = WIDEST_GAP * np.median(steps)
-    # A wavelength that is on the axis itself lies in no gap.
-    after = np.searchsorted(axis, series.axis + near).clip(1, len(axis) - 1)
-    distance = np.minimum(np.abs(series.axis - axis[after - 1]), np.abs(axis[after] - series.axis))
-    inside = (steps[after - 1] > widest) & (distance > near)
-    if inside.any():
-        gap = after[np.argmax(inside)]
+    if gap := gap_around(axis, series.axis):
         raise SpectraError(
-            f"axis: found nothing between {axis[gap - 1]:.10g} and {axis[gap]:.10g}{unit}, "
-            f"expected steps of at most {widest:.6g}{unit}, {WIDEST_GAP:g} times the median; "
-            "measure there, or learn a model without"
+            f"axis: found nothing between {gap[0]:.10g} and {gap[1]:.10g}{unit}, expected steps of "
+            f"at most {WIDEST_GAP * np.median(np.diff(axis)):.6g}{unit}, {WIDEST_GAP:g} times the "
+            "median; measure there, or learn a model without"
         )
 
 
@@ -103,9 +97,7 @@ def on_axis(
         axis: axis that passed `require_axis`.
         values: spectra on that axis.
     """
-    if _is_same(series, axis):
-        return values
-    return PchipInterpolator(axis, values, axis=1)(np.clip(series.axis, axis[0], axis[-1]))
+    return interpolated(axis, values, series.axis)
 
 
 def prepared(
@@ -123,16 +115,6 @@ def prepared(
     return series.preprocessing.transform(series.axis, on_axis(series, axis, values))
 
 
-def _is_same(series: Series, axis: Float[np.ndarray, "found"]) -> bool:
-    """Whether an axis is that of a series up to rounding."""
-    own = series.axis
-    return len(axis) == len(own) and bool(np.abs(axis - own).max() <= _near(series))
-
-
-def _near(series: Series) -> float:
-    return SAME * float(np.median(np.diff(series.axis)))
-
-
 def require_resolution(curve: Curve, series: Series, axis: Float[np.ndarray, "found"]) -> None:
     """Refuse an axis too coarse to tell the levels of the series apart.
 
@@ -144,7 +126,7 @@ def require_resolution(curve: Curve, series: Series, axis: Float[np.ndarray, "fo
     Raises:
         SpectraError: a spectrum of the series, sampled on the axis, is estimated as another level.
     """
-    if _is_same(series, axis):
+    if is_same(axis, series.axis):
         return
     inside = np.clip(axis, series.axis[0], series.axis[-1])
     sampled = PchipInterpolator(series.axis, series.signal, axis=1)(inside)

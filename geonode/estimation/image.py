@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.large import batch_size
-from geonode.spectra.formats.labelled_arrays import probe, require_chunks
+from geonode.spectra.formats.zarr_store import require_chunks
 from geonode.spectra.headers import UNITS, role
 from geonode.spectra.reading import errors_naming
 from geonode.spectra.sheet import MOST_VALUES
@@ -151,7 +151,6 @@ def _opened(path: Path, chunks: dict[str, int] | None) -> Any:
     try:
         require_own_files(path)
         require_plain(path, MOST_BYTES, MOST_CHUNKS, most_of_lines=8 * MOST_VALUES)
-        probe(path, most_dimensions=1)
         return xarray.open_dataset(
             path, engine="zarr", chunks=chunks, decode_times=False, consolidated=False
         )

@@ -1,13 +1,13 @@
 """Folder of series: one file each, with optional parameters of its own next to it.
 
-Every file of a format that is read is a series, but `.txt`: notes are called so. Beside `NAME.csv`
-or `NAME.xlsx` there may be a `NAME.yaml` with values of the block `spectra` that differ from the
-common ones, such as `chart: log` or `window: [220, 800]`.
+Every file of a known format is a series, except `.txt`, as notes have that ending. Beside
+`NAME.csv` or `NAME.xlsx` there may be a `NAME.yaml` with those values of the block `spectra` that
+differ from the common ones, such as `chart: log` or `window: [220, 800]`. A second table of
+concentrations is never common.
 """
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 from ruamel.yaml.error import YAMLError
@@ -41,9 +41,15 @@ def parameters_of_folder(folder: Path, common: SpectraParameters) -> dict[str, S
 
 
 def _of_file(file: Path, common: SpectraParameters) -> SpectraParameters:
-    # a second table of concentrations belongs to one series
-    of_file = {"source": str(file), "concentrations": None}
-    values = common.model_dump() | of_file | _own(file.with_suffix(".yaml"))
+    path = file.with_suffix(".yaml")
+    try:
+        own = parse_yaml(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise ParameterError(str(path), "file", " ".join(str(error).split()), "YAML") from error
+    if not isinstance(own, dict) or "source" in own:
+        raise ParameterError(str(path), "file", own, "a mapping of parameters but source")
+    # A second table names the samples of one source.
+    values = common.model_dump() | {"source": str(file), "concentrations": None} | own
     try:
         return SpectraParameters.model_validate(values)
     except ValidationError as error:
@@ -52,17 +58,4 @@ def _of_file(file: Path, common: SpectraParameters) -> SpectraParameters:
         expected = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
             expected = "no such key"
-        name = str(file.with_suffix(".yaml"))
-        raise ParameterError(name, key, first["input"], expected) from error
-
-
-def _own(path: Path) -> dict[Any, Any]:
-    if not path.exists():
-        return {}
-    try:
-        content = parse_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise ParameterError(str(path), "file", " ".join(str(error).split()), "YAML") from error
-    if not isinstance(content, dict) or "source" in content:
-        raise ParameterError(str(path), "file", content, "a mapping of parameters but source")
-    return content
+        raise ParameterError(str(path), key, first["input"], expected) from error

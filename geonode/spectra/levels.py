@@ -1,34 +1,46 @@
-"""Concentrations and scans that the names of spectra say."""
+"""Concentrations and scans of named spectra, from their names or from a second table."""
 
 import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.spectra.headers import Level, labelled_level, level, same_unit
-from geonode.spectra.sheet import Sheet, shortest
+from geonode.spectra.headers import (
+    Level,
+    concentration_header,
+    labelled_level,
+    level,
+    role,
+    same_unit,
+)
+from geonode.spectra.sheet import Grid, Sheet, shortest
 from geonode.spectra.table import without_rounding
 
-Replicates = Literal["ask", "marks", "levels"]
+RenamedColumns = Literal["ask", "marks", "levels"]
 """Meaning of `20.1` beside `20`: asked about, a further scan of 20, or a level of its own."""
 
 _RENAMED = re.compile(r"(?P<first>[0-9]+)\.(?P<count>[1-9][0-9]*)")
 
 
 def scans_of(
-    sheet: Sheet, replicates: Replicates
+    sheet: Sheet, renamed_are: RenamedColumns
 ) -> tuple[dict[tuple[float, int], int], str | None]:
-    """Place of every spectrum by level and scan (from 1 on), and the unit of all.
+    """Place of each spectrum by level and scan (from 1), and the unit of the levels.
 
-    Levels that differ by rounding alone are one, and theirs are further scans of it.
+    Levels that differ by rounding alone are one; their spectra are further scans of it.
 
     Raises:
-        SpectraError: names are no concentrations, may mean two things, or disagree in their unit or
+        SpectraError: names are no concentrations, may mean two things or disagree in unit or
             label, or a scan is there twice.
     """
-    found = _without_rounding(_scans(sheet, replicates))
-    unit = _unit(sheet, found)
+    found = _without_rounding(_scans(sheet, renamed_are))
+    unit = sheet.concentration_unit
+    for scan, place in zip(found, sheet.name_places, strict=True):
+        unit = _common_unit(unit, scan.unit, place)
     places: dict[tuple[float, int], int] = {}
     for spectrum, scan in enumerate(found):
         key = scan.concentration, scan.scan
@@ -45,34 +57,30 @@ def scans_of(
 
 
 def _without_rounding(found: list[Level]) -> list[Level]:
-    """The same of levels that are equal to rounding, whose scans are numbered on."""
+    """Levels that differ by rounding made one, with their scans numbered on."""
     named = [one.concentration for one in found]
     level_of = dict(zip(named, without_rounding(np.array(named)).tolist(), strict=True))
-    behind: dict[float, int] = {}
-    scans: dict[float, int] = {}
+    earlier: dict[float, int] = {}  # scans of the level under other names
+    scans: Counter[float] = Counter()
     for name in sorted(level_of, key=lambda name: name != level_of[name]):
-        behind[name] = scans.get(level_of[name], 0)
-        own = max(one.scan for one in found if one.concentration == name)
-        scans[level_of[name]] = behind[name] + own
+        earlier[name] = scans[level_of[name]]
+        scans[level_of[name]] += max(one.scan for one in found if one.concentration == name)
     return [
         one._replace(
-            concentration=level_of[one.concentration],
-            scan=one.scan + behind[one.concentration],
+            concentration=level_of[one.concentration], scan=one.scan + earlier[one.concentration]
         )
         for one in found
     ]
 
 
-def _scans(sheet: Sheet, replicates: Replicates) -> list[Level]:
-    renamed = _renamed(sheet) if sheet.columns and replicates != "levels" else {}
-    if renamed and replicates == "ask":
-        _ask(sheet, renamed)
-        renamed = {}
-    seen: dict[str, int] = {}
-    labels: dict[str, str] = {}
+def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
+    """Level and scan that each name says."""
+    renamed = _renamed(sheet, renamed_are) if sheet.columns and renamed_are != "levels" else {}
+    seen: Counter[str] = Counter()
+    labels: dict[str | None, str] = {}
     found = []
     for name, place in zip(sheet.names, sheet.name_places, strict=True):
-        seen[name] = seen.get(name, 0) + 1
+        seen[name] += 1
         if name in renamed:
             first, count = renamed[name]
             found.append(Level(float(first), count + 1, None, ""))
@@ -83,11 +91,18 @@ def _scans(sheet: Sheet, replicates: Replicates) -> list[Level]:
                     "call them concentration, or write the unit, such as 30 ppb, or give them in a "
                     "second table (spectra.concentrations)"
                 )
-            again = seen[name] if replicates == "marks" and exact.scan == 1 else exact.scan
+            again = seen[name] if renamed_are == "marks" and exact.scan == 1 else exact.scan
             found.append(exact._replace(scan=again))
         elif within := labelled_level(name):
             found.append(within)
-            _refuse_labels(labels, within, name, place)
+            labels.setdefault(within.label, name)
+            if len(labels) > 1:
+                raise SpectraError(
+                    f"{place}: found {name[:40]!r} beside {next(iter(labels.values()))[:40]!r}, "
+                    "which are of two substances or samples, expected one label; take the other "
+                    "columns out, or give the concentrations in a second table "
+                    "(spectra.concentrations)"
+                )
         else:
             blank = "; write 0 for a blank" if "blank" in name.lower() else ""
             raise SpectraError(
@@ -98,27 +113,12 @@ def _scans(sheet: Sheet, replicates: Replicates) -> list[Level]:
     return found
 
 
-def _unit(sheet: Sheet, found: list[Level]) -> str | None:
-    unit = sheet.concentration_unit
-    for scan, place in zip(found, sheet.name_places, strict=True):
-        if scan.unit is not None and unit is not None and not same_unit(scan.unit, unit):
-            raise SpectraError(
-                f"{place}: found concentrations in {scan.unit} and in {unit}, expected one unit"
-            )
-        unit = unit or scan.unit
-    return unit
-
-
-def _refuse_labels(labels: dict[str, str], found: Level, name: str, place: str) -> None:
-    """Refuse concentrations of two substances."""
-    labels.setdefault(found.label or "", name)
-    if len(labels) > 1:
-        one = next(iter(labels.values()))
+def _common_unit(one: str | None, other: str | None, place: str) -> str | None:
+    if one is not None and other is not None and not same_unit(other, one):
         raise SpectraError(
-            f"{place}: found {name[:40]!r} beside {one[:40]!r}, which are of two substances or "
-            "samples, expected one label; take the other columns out, or give the concentrations "
-            "in a second table (spectra.concentrations)"
+            f"{place}: found concentrations in {other} and in {one}, expected one unit"
         )
+    return one or other
 
 
 def _refuse_same(sheet: Sheet, one: int, other: int, concentration: float) -> None:
@@ -130,26 +130,128 @@ def _refuse_same(sheet: Sheet, one: int, other: int, concentration: float) -> No
     )
 
 
-def _renamed(sheet: Sheet) -> dict[str, tuple[str, int]]:
-    """Names such as `10.1` beside `10`: pandas calls a second column 10 so."""
+def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, int]]:
+    """Names such as `10.1` beside `10`, which is what pandas calls a second column 10.
+
+    Raises:
+        SpectraError: there are some and their meaning is to be asked about, but for 0.1 beside 0,
+            which is a level of many series.
+    """
     names = {*sheet.names}
     found = {}
-    for name in sheet.names:
+    for name, place in zip(sheet.names, sheet.name_places, strict=True):
         match = _RENAMED.fullmatch(name)
-        if match and match["first"] in names:
-            count = int(match["count"])
-            if all(f"{match['first']}.{one}" in names for one in range(1, count)):
-                found[name] = match["first"], count
-    return found
-
-
-def _ask(sheet: Sheet, renamed: dict[str, tuple[str, int]]) -> None:
-    """Refuse such names; 0.1 alone is left: it is a level of many series that begin with 0."""
-    for name, (first, count) in renamed.items():
-        if float(first) > 0:
-            place = sheet.name_places[sheet.names.index(name)]
+        if match is None or match["first"] not in names:
+            continue
+        first, count = match["first"], int(match["count"])
+        if not all(f"{first}.{one}" in names for one in range(1, count)):
+            continue
+        if renamed_are == "marks":
+            found[name] = first, count
+        elif float(first) > 0:
             raise SpectraError(
                 f"{place}: found {name!r} beside {first!r}: a level of its own, or what pandas "
                 f"makes of a second column {first!r}; set spectra.replicates to levels or to marks "
                 f"(or write {first}__r{count + 1} for a scan, or {name}0 for a level)"
             )
+    return found
+
+
+def numbered(cells: list[str]) -> list[str]:
+    """Concentrations, each repetition with the mark of a further scan."""
+    seen: Counter[str] = Counter()
+    marked = []
+    for cell in cells:
+        seen[cell] += 1
+        marked.append(cell if seen[cell] == 1 else f"{cell}__r{seen[cell]}")
+    return marked
+
+
+# a second table
+
+
+def with_concentrations(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, ...]) -> Sheet:
+    """Spectra named by the concentrations that a second table gives for their names.
+
+    Several samples of one concentration are its scans. A sample whose concentration is empty is
+    left out.
+
+    Args:
+        sheet: named spectra.
+        grid: two columns, or more of which one is called concentration.
+        said: what the table is called, for messages.
+        endings: endings of files, which names may have.
+
+    Raises:
+        SpectraError: the table has other columns, names a sample twice or lacks a spectrum, or its
+            concentrations cannot be read or disagree in their unit.
+    """
+    table, unit = _concentrations(grid, said, endings)
+    levels, kept, left = [], [], []
+    for spectrum, (name, place) in enumerate(zip(sheet.names, sheet.name_places, strict=True)):
+        if name not in table:
+            known = ", ".join(map(repr, list(table)[:3]))
+            raise SpectraError(
+                f"{place}: found {name[:40]!r}, which {said} has not ({known}, ...), expected the "
+                "name of every spectrum there; leave its concentration empty to leave it out"
+            )
+        concentration = table[name]
+        if concentration is None:
+            left.append(name)
+        else:
+            levels.append(concentration)
+            kept.append(spectrum)
+    if len({*sheet.names}) < len(sheet.names):
+        raise SpectraError("found two spectra of one name, expected every name once")
+    skipped = (f"spectra without a concentration: {', '.join(left)}",) if left else ()
+    return replace(
+        sheet,
+        names=numbered([shortest(one) for one in without_rounding(np.array(levels))]),
+        values=sheet.values[np.array(kept, dtype=np.int64)],
+        name_places=[sheet.name_places[spectrum] for spectrum in kept],
+        understood=sheet.understood.also(f"concentrations of {said}", skipped=skipped),
+        names_are="concentrations",
+        concentration_unit=unit or sheet.concentration_unit,
+        columns=False,
+    )
+
+
+def _concentrations(
+    grid: Grid, said: str, endings: tuple[str, ...]
+) -> tuple[dict[str, float | None], str | None]:
+    """Concentration by name, and the unit of all."""
+    at_name, at_level = _columns(grid, said)
+    unit = concentration_header(grid.header[at_level])[1]
+    table: dict[str, float | None] = {}
+    for row, cells in grid.rows:
+        name, text, place = cells[at_name], cells[at_level], f"{said}, row {row}"
+        name = Path(name).stem if Path(name).suffix.lower() in endings else name
+        if name in table:
+            raise SpectraError(f"{place}: found {name[:40]!r} again, expected it once")
+        comma = grid.decimal == "," and "." not in text
+        found = level(text.replace(",", ".", 1) if comma else text)
+        if text not in ("", "nan") and (found is None or found.scan != 1):
+            raise SpectraError(
+                f"{place}: found {text[:40]!r}, expected a concentration that is finite "
+                "and not negative, such as 30 or 30 ppb, or nothing"
+            )
+        unit = _common_unit(unit, found and found.unit, place)
+        table[name] = found.concentration if found else None
+    return table, unit
+
+
+def _columns(grid: Grid, said: str) -> tuple[int, int]:
+    """Columns of the names and of the concentrations."""
+    roles = [role(name) for name in grid.header]
+    if roles.count("concentration") == 1:
+        at_level = roles.index("concentration")
+        others = [place for place in range(len(roles)) if place != at_level]
+        named = [place for place in others if roles[place] == "other"] or others
+        if len(named) == 1:
+            return named[0], at_level
+    elif len(roles) == 2 and "concentration" not in roles:
+        return 0, 1
+    raise SpectraError(
+        f"{said}: found the columns {', '.join(map(repr, grid.header[:10]))}, expected name and "
+        "concentration"
+    )

@@ -1,4 +1,4 @@
-"""Steps that change every spectrum by itself, so that none of them can leak into another.
+"""Preprocessing of spectra, each by itself, so that nothing leaks from one into another.
 
 Nothing is fitted: a spectrum becomes the same beside any others. Multiplicative scatter correction
 (MSC) is left out: its reference is the mean of other spectra and would have to be fitted in every
@@ -7,20 +7,19 @@ correlation of a spectrum with it, MSC is m + s / r times its SNV (Dhanoa, Liste
 Barnes, J. Near Infrared Spectrosc. 2 (1994) 43).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.parameter_types import PreprocessStep
+from geonode.parameter_types import AslsParameters, PreprocessStep, SavgolParameters
 
 EVEN = 1e-3
-"""Of its median, by which the step of an axis may vary for a filter of even steps."""
+"""Share of the median step by which other steps of an axis may differ from it, for a filter."""
 
 ITERATIONS = 200
-"""Of the weights of a baseline, after which it is refused."""
+"""Iterations after which the weights of a baseline must have settled."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,12 @@ class Preprocessing:
             SpectraError: the axis is too short or too uneven for a step, or no baseline is found.
         """
         for step in self.steps:
-            spectra = STEPS[step.name](step, axis, spectra)
+            if step.savgol is not None:
+                spectra = savitzky_golay(step.savgol, axis, spectra)
+            elif step.asls is not None:
+                spectra = without_baseline(step.asls, axis, spectra)
+            else:
+                spectra = standard_normal_variate(spectra)
         return spectra
 
     def require(
@@ -57,12 +61,12 @@ class Preprocessing:
         spectra: Float[np.ndarray, "spectrum wavelength"],
         names: list[str],
     ) -> Float[np.ndarray, "spectrum wavelength"]:
-        """The spectra after all steps.
+        """The spectra after all steps, as `transform`, none of them flat.
 
         Args:
             axis: ascending.
             spectra: finite.
-            names: of the spectra, for messages.
+            names: names of the spectra, for messages.
 
         Raises:
             SpectraError: as `transform`, or a spectrum is flat.
@@ -82,20 +86,11 @@ class Preprocessing:
         return all(step.savgol is not None and step.savgol.derivative == 0 for step in self.steps)
 
     def quantity(self, name: str) -> str:
-        """Name of the result, for labels.
-
-        Args:
-            name: of what was measured.
-        """
+        """Name of the result, for labels, from that of what was measured."""
         return ", ".join([name, *(step.said for step in self.steps)])
 
     def unit(self, unit: str, axis_unit: str) -> str:
-        """Unit of the result.
-
-        Args:
-            unit: of what was measured.
-            axis_unit: of the axis.
-        """
+        """Unit of the result, from those of what was measured and of the axis."""
         for step in self.steps:
             if step.snv is not None:
                 unit = "1"
@@ -105,11 +100,9 @@ class Preprocessing:
 
 
 def standard_normal_variate(
-    step: PreprocessStep,  # noqa: ARG001 - has nothing to choose
-    axis: Float[np.ndarray, "wavelength"],  # noqa: ARG001
     spectra: Float[np.ndarray, "spectrum wavelength"],
 ) -> Float[np.ndarray, "spectrum wavelength"]:
-    """Every spectrum less its mean, over its standard deviation; NaN where that is nothing.
+    """Each spectrum less its mean, over its standard deviation; NaN where that is zero.
 
     Barnes, Dhanoa and Lister, Appl. Spectrosc. 43 (1989) 772: n - 1 degrees of freedom.
     """
@@ -120,11 +113,11 @@ def standard_normal_variate(
 
 
 def savitzky_golay(
-    step: PreprocessStep,
+    choice: SavgolParameters,
     axis: Float[np.ndarray, "wavelength"],
     spectra: Float[np.ndarray, "spectrum wavelength"],
 ) -> Float[np.ndarray, "spectrum wavelength"]:
-    """Every spectrum, or a derivative of it (per axis unit), by a polynomial over a moving window.
+    """Each spectrum, or a derivative of it (per axis unit), by a polynomial over a moving window.
 
     Savitzky and Golay, Anal. Chem. 36 (1964) 1627, by scipy.signal.savgol_filter; at the ends the
     polynomial of the last whole window goes on.
@@ -134,12 +127,11 @@ def savitzky_golay(
     """
     from scipy.signal import savgol_filter  # noqa: PLC0415 - for those who ask for it
 
-    assert step.savgol is not None
-    window, steps = step.savgol.window, np.diff(axis)
-    if len(axis) < window:
+    steps = np.diff(axis)
+    if len(axis) < choice.window:
         raise SpectraError(
             f"spectra.preprocess: savgol: found {len(axis)} wavelengths, expected at least the "
-            f"window, {window}"
+            f"window, {choice.window}"
         )
     even = float(np.median(steps))
     if np.abs(steps - even).max() > EVEN * even:
@@ -149,16 +141,16 @@ def savitzky_golay(
             "the step out"
         )
     return savgol_filter(
-        spectra, window, step.savgol.degree, step.savgol.derivative, even, axis=1, mode="interp"
+        spectra, choice.window, choice.degree, choice.derivative, even, axis=1, mode="interp"
     )
 
 
-def asymmetric_least_squares(
-    step: PreprocessStep,
+def without_baseline(
+    choice: AslsParameters,
     axis: Float[np.ndarray, "wavelength"],
     spectra: Float[np.ndarray, "spectrum wavelength"],
 ) -> Float[np.ndarray, "spectrum wavelength"]:
-    """Every spectrum less a smooth baseline below its bands.
+    """Each spectrum less a smooth baseline below its bands, by asymmetric least squares.
 
     Eilers, Anal. Chem. 76 (2004) 404, and Eilers and Boelens (2005), by pybaselines.
 
@@ -167,11 +159,10 @@ def asymmetric_least_squares(
     """
     from pybaselines import Baseline  # noqa: PLC0415 - for those who ask for it
 
-    assert step.asls is not None
     fitter, left = Baseline(axis, check_finite=True), np.empty_like(spectra)
     for place, spectrum in enumerate(spectra):
         found, told = fitter.asls(
-            spectrum, lam=step.asls.smoothness, p=step.asls.asymmetry, max_iter=ITERATIONS
+            spectrum, lam=choice.smoothness, p=choice.asymmetry, max_iter=ITERATIONS
         )
         if not told["tol_history"][-1] <= 1e-3:
             raise SpectraError(
@@ -180,11 +171,3 @@ def asymmetric_least_squares(
             )
         left[place] = spectrum - found
     return left
-
-
-STEPS: dict[str, Callable[[PreprocessStep, np.ndarray, np.ndarray], np.ndarray]] = {
-    "snv": standard_normal_variate,
-    "savgol": savitzky_golay,
-    "asls": asymmetric_least_squares,
-}
-"""Steps by name."""

@@ -1,11 +1,10 @@
 """Spectra in the files that instruments and people make.
 
-Bytes become text, text becomes cells, cells become a table with its header, the table becomes named
-spectra (`Sheet`), and a series reads the names as concentrations, where `30__r2` is a further scan
-of level 30; `read_spectra` leaves them names. `.csv`, `.tsv` and `.txt` are delimited text, `.xlsx`
-is an Excel workbook, `.jdx`, `.dx` and `.jcamp` are JCAMP-DX, `.spc` is SPC, `.nc` is NetCDF and
-`.zarr` a Zarr store; a folder is one of JCAMP-DX files, or of any files with one spectrum each.
-Messages count rows from 1, header included, as an editor shows them.
+Bytes become cells (`Grid`) or named spectra (`Sheet`), cells become named spectra by their layout,
+and a series takes the names for concentrations, where `30__r2` is a further scan of level 30;
+`read_spectra` leaves them names. Readers are registered by extension in `TABLES` and `SHEETS`; a
+folder holds one spectrum in each file. Messages count rows from 1, header included, as an editor
+shows them.
 """
 
 import csv
@@ -20,21 +19,20 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.spectra.concentrations import with_concentrations
+from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.formats.delimited import read_delimited
 from geonode.spectra.formats.excel import read_excel
 from geonode.spectra.formats.jcamp_dx import SUFFIXES as JCAMP
-from geonode.spectra.formats.jcamp_dx import read_jcamp, read_jcamp_files
-from geonode.spectra.formats.labelled_arrays import read_labelled_arrays
-from geonode.spectra.formats.layout import sheet_of
-from geonode.spectra.formats.separate import together
+from geonode.spectra.formats.jcamp_dx import read_jcamp
 from geonode.spectra.formats.spc import read_spc
-from geonode.spectra.levels import Replicates, scans_of
+from geonode.spectra.formats.zarr_store import read_zarr
+from geonode.spectra.layouts.spectra_of_table import sheet_of
+from geonode.spectra.levels import RenamedColumns, scans_of, with_concentrations
 from geonode.spectra.sense import doubts, doubts_of_cells
-from geonode.spectra.sheet import Grid, Sheet, shortest, to_number
+from geonode.spectra.sheet import Grid, Sheet, Understood, require_values, shortest, to_number
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS, SpectraTable
 from geonode.terminal import printable
 
@@ -52,10 +50,9 @@ TABLES: dict[str, Callable[[Path], Grid]] = {
 SHEETS: dict[str, Callable[[Path], Sheet]] = {
     **dict.fromkeys(JCAMP, read_jcamp),
     ".spc": read_spc,
-    ".nc": read_labelled_arrays,
-    ".zarr": read_labelled_arrays,
+    ".zarr": read_zarr,
 }
-"""Readers of spectra that say which way they run, by extension."""
+"""Readers of formats that say which way their spectra run, by extension."""
 
 SUFFIXES = (*TABLES, *SHEETS)
 
@@ -65,14 +62,15 @@ class Choices:
     """Choices that a file leaves open.
 
     Attributes:
-        sheet: of a workbook; None: the one that is not empty.
-        concentrations: second table, of names and concentrations; None: the names say them.
+        sheet: sheet of a workbook; None: the only one that is not empty.
+        concentrations: second table, of names and concentrations; None, or a table without rows:
+            the names say them.
         replicates: what `20.1` beside `20` is.
     """
 
     sheet: str | None = None
     concentrations: Path | None = None
-    replicates: Replicates = "ask"
+    replicates: RenamedColumns = "ask"
 
 
 UNCHOSEN = Choices()
@@ -83,7 +81,7 @@ class Spectra:
     """Spectra of unknown concentration on one spectral axis.
 
     Attributes:
-        names: what the file calls every spectrum, each once.
+        names: what the file calls each spectrum, without repetition.
         axis: spectral axis, ascending.
         axis_name: what the axis is, such as "wavelength" or "raman_shift".
         axis_unit: its unit; "1" if unknown.
@@ -109,8 +107,8 @@ def read_table(
     """Read a concentration series.
 
     Args:
-        path: a file of any known format. Its axis ascends or descends and its levels have any
-            order; the table is ascending in both.
+        path: a file of any known format. Its axis may descend and its levels may have any order;
+            the table ascends in both.
         window: part of the axis to keep, ends included (axis unit).
         missing: whether a missing value within the window is an error, or its wavelength is left
             out and reported as masked.
@@ -121,8 +119,7 @@ def read_table(
             column, what was found and what was expected.
     """
     sheet, table = sheet_and_series(path, window, missing, choices)
-    for line in (*sheet.understood.notes, *doubts(sheet, table)):
-        _LOG.warning("%s: %s", printable(str(path)), line)
+    _warn(path, sheet, doubts(sheet, table))
     return table
 
 
@@ -133,8 +130,8 @@ def read_spectra(
 
     Args:
         path: a file of any known format; the names of its spectra may be any text.
-        missing: as `read_table`.
-        sheet_name: of a workbook; None: the one that is not empty.
+        missing: as in `read_table`.
+        sheet_name: sheet of a workbook; None: the only one that is not empty.
 
     Raises:
         SpectraError: the file cannot be read, a spectrum has no name or that of another, or there
@@ -158,20 +155,18 @@ def read_spectra(
                 f"found {len(sheet.names)} spectra at {len(kept)} wavelengths, expected at least "
                 f"one at {FEWEST_WAVELENGTHS}"
             )
-        for line in (*sheet.understood.notes, *doubts_of_cells(sheet)):
-            _LOG.warning("%s: %s", printable(str(path)), line)
-        return Spectra(
-            names=sheet.names,
-            axis=sheet.axis[kept],
-            axis_name=sheet.axis_name,
-            axis_unit=sheet.axis_unit,
-            values=sheet.values[:, kept],
-            masked=masked,
-        )
+    _warn(path, sheet, doubts_of_cells(sheet))
+    values = sheet.values[:, kept]
+    return Spectra(sheet.names, sheet.axis[kept], sheet.axis_name, sheet.axis_unit, values, masked)
+
+
+def _warn(path: Path, sheet: Sheet, doubtful: list[str]) -> None:
+    for line in (*sheet.understood.notes, *doubtful):
+        _LOG.warning("%s: %s", printable(str(path)), line)
 
 
 def to_csv(table: SpectraTable) -> str:
-    """Text of a table that `read_table` reads, every number in its shortest exact form."""
+    """Text of a table that `read_table` reads back, every number in its shortest exact form."""
     unit = {"1": "", "cm-1": "_cm1"}.get(table.axis_unit, f"_{table.axis_unit}")
     of_level = "" if table.concentration_unit is None else f" {table.concentration_unit}"
     header = [table.axis_name + unit]
@@ -187,23 +182,17 @@ def to_csv(table: SpectraTable) -> str:
 
 
 def files_of(path: Path) -> list[Path]:
-    """All files that a source is made of, sorted: itself, or what is in it."""
+    """All files that a source is made of, sorted: itself, or everything in a folder."""
     return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
 @contextmanager
 def errors_naming(path: Path) -> Iterator[None]:
-    """Errors of reading are those of this file.
+    """Make errors of reading name this file.
 
     Raises:
         SpectraError: in place of what was raised inside.
     """
-    try:
-        path.lstat()
-    except ValueError as error:  # of a null character, or of half a character
-        raise SpectraError(f"{str(path)!r}: is no name of a file ({error})") from error
-    except OSError:
-        pass  # said below, of what is there
     try:
         yield
     except OSError as error:
@@ -220,19 +209,35 @@ def errors_naming(path: Path) -> Iterator[None]:
 def sheet_and_series(
     path: Path, window: Window, missing: Missing, choices: Choices
 ) -> tuple[Sheet, SpectraTable]:
-    """Spectra of a file, called by their concentrations, and the series that they are.
+    """Spectra of a file, named by their concentrations, and the series that they are.
 
     Raises:
         SpectraError: as `read_table`.
     """
-    second = choices.concentrations
-    most = MOST_LEVELS if second is None else None
+    second, table = choices.concentrations, None
     with errors_naming(path):
-        sheet = read_sheet(path, most_levels=most, sheet_name=choices.sheet, apart=second)
         if second is not None:
             with errors_naming(second):
-                sheet = with_concentrations(sheet, _read_grid(second), second.name, SUFFIXES)
-        return sheet, _series_of(sheet, window, missing, choices.replicates)
+                grid = _read_grid(second, TABLES)
+                table = grid if grid.rows else None
+        most = MOST_LEVELS if table is None else None
+        sheet = read_sheet(path, most_levels=most, sheet_name=choices.sheet, apart=second)
+        if second is not None and table is not None:
+            with errors_naming(second):
+                sheet = with_concentrations(sheet, table, second.name, SUFFIXES)
+        scans, unit = scans_of(sheet, choices.replicates)
+        kept, masked = _selected(sheet, window, missing)
+        by_level = groupby(sorted(scans), key=itemgetter(0))
+        spectra_of = {level: [scans[key] for key in keys] for level, keys in by_level}
+        return sheet, SpectraTable(
+            axis=sheet.axis[kept],
+            axis_name=sheet.axis_name,
+            axis_unit=sheet.axis_unit,
+            concentrations=np.array(list(spectra_of)),
+            scans=[sheet.values[spectra][:, kept] for spectra in spectra_of.values()],
+            masked=masked,
+            concentration_unit=unit,
+        )
 
 
 def read_sheet(
@@ -246,12 +251,12 @@ def read_sheet(
 
     Args:
         path: a file of any known format.
-        most_levels: of a series, if the spectra are one; None: they need not be.
-        sheet_name: of a workbook; None: the one that is not empty.
-        apart: a file of the folder that has no spectrum in it.
+        most_levels: limit of the levels of a series; None: the spectra need not be a series.
+        sheet_name: sheet of a workbook; None: the only one that is not empty.
+        apart: a file of the folder that holds no spectrum.
 
     Raises:
-        SpectraError: the format is unknown, or the file is none of its format.
+        SpectraError: the format is unknown, or the file does not keep to it.
         OSError, UnicodeDecodeError: the file cannot be read.
     """
     suffix = path.suffix.lower()
@@ -259,36 +264,33 @@ def read_sheet(
         raise SpectraError("found a pipe or a device, expected a file or a folder")
     if sheet_name is not None and suffix != ".xlsx":
         raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
-    if suffix in TABLES:
-        return sheet_of(_read_grid(path, sheet_name), most_levels)
+    if path.is_dir() and suffix not in SUFFIXES:
+        return _read_folder(path, apart)
     if suffix in SHEETS:
         return SHEETS[suffix](path)
-    if path.is_dir():
-        return _read_folder(path, apart)
-    raise SpectraError(_unknown(suffix, SUFFIXES))
+    return sheet_of(_read_grid(path, SUFFIXES, sheet_name), most_levels)
 
 
-def _unknown(suffix: str, known: Iterable[str]) -> str:
-    return f"found a file {suffix or 'without extension'}, expected one of {', '.join(known)}"
-
-
-def _read_grid(path: Path, sheet_name: str | None = None) -> Grid:
+def _read_grid(path: Path, known: Iterable[str], sheet_name: str | None = None) -> Grid:
     suffix = path.suffix.lower()
     if suffix not in TABLES:
-        raise SpectraError(_unknown(suffix, TABLES))
+        raise SpectraError(
+            f"found a file {suffix or 'without extension'}, expected one of {', '.join(known)}"
+        )
     return read_excel(path, sheet_name) if suffix == ".xlsx" else TABLES[suffix](path)
 
 
+# folders
+
+
 def _read_folder(path: Path, apart: Path | None) -> Sheet:
-    """Spectra of all files of a folder."""
+    """Spectra of all files of a folder, on one axis."""
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     if apart is not None:
         files = [file for file in files if file.resolve() != apart.resolve()]
     if not files:
         raise SpectraError("found a folder with nothing in it, expected files of spectra")
-    if all(file.suffix.lower() in JCAMP for file in files):
-        return read_jcamp_files(files)
-    found = {}
+    sheets = {}
     for file in files:
         suffix = file.suffix.lower()
         if not file.is_file() or suffix not in SUFFIXES:
@@ -298,15 +300,15 @@ def _read_folder(path: Path, apart: Path | None) -> Sheet:
             )
         try:
             if suffix in TABLES:
-                found[file.name] = sheet_of(_named(_read_grid(file)), None)
+                sheets[file.name] = sheet_of(_with_header(_read_grid(file, TABLES)), None)
             else:
-                found[file.name] = SHEETS[suffix](file)
+                sheets[file.name] = SHEETS[suffix](file)
         except SpectraError as error:
             raise SpectraError(f"{file.name}: {error}") from error
-    return together(found)
+    return _joined(sheets, by_title=all(file.suffix.lower() in JCAMP for file in files))
 
 
-def _named(grid: Grid) -> Grid:
+def _with_header(grid: Grid) -> Grid:
     """Two columns with a header, where a file of one spectrum has none."""
     if len(grid.header) != 2 or any(to_number(name) is None for name in grid.header):
         return grid
@@ -318,38 +320,83 @@ def _named(grid: Grid) -> Grid:
     )
 
 
-def _series_of(
-    sheet: Sheet, window: Window, missing: Missing, replicates: Replicates
-) -> SpectraTable:
-    """The series that named spectra are.
+def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
+    """The spectra of several files, on one axis.
+
+    Args:
+        sheets: contents of each file, by its name.
+        by_title: whether spectra have the names in the files, several in each, rather than those
+            of their files.
 
     Raises:
-        SpectraError: names are no concentrations or disagree in their unit, a scan is there twice,
-            or wavelengths are missing.
+        SpectraError: a file that names its spectrum holds several, units differ, or the axes
+            cannot be brought to one.
     """
-    scans, unit = scans_of(sheet, replicates)
-    kept, masked = _selected(sheet, window, missing)
-    by_level = groupby(sorted(scans), key=itemgetter(0))
-    spectra_of = {found: [scans[key] for key in keys] for found, keys in by_level}
-    return SpectraTable(
-        axis=sheet.axis[kept],
-        axis_name=sheet.axis_name,
-        axis_unit=sheet.axis_unit,
-        concentrations=np.array(list(spectra_of)),
-        scans=[sheet.values[spectra][:, kept] for spectra in spectra_of.values()],
-        masked=masked,
-        concentration_unit=unit,
+    (first_file, first), *_ = sheets.items()
+    stems: dict[str, str] = {}
+    for file, sheet in sheets.items():
+        if len(sheet.names) != 1 and not by_title:
+            raise SpectraError(
+                f"{file}: found {len(sheet.names)} spectra, expected one in every file of a "
+                "folder; or read this file alone"
+            )
+        units = [
+            (one.axis_name, one.axis_unit, one.signal) if by_title else one.axis_unit
+            for one in (sheet, first)
+        ]
+        if units[0] != units[1] or (by_title and sheet.names_are != first.names_are):
+            raise SpectraError(
+                f"{file}: found an axis in {units[0]}, expected {units[1]} as in {first_file}"
+            )
+        if (other := stems.setdefault(Path(file).stem, file)) != file and not by_title:
+            raise SpectraError(f"found {other} and {file}, expected one file a spectrum")
+    require_values(sum(sheet.values.size for sheet in sheets.values()))
+    spectra = [
+        (sheet.axis, values, f"{file}, {place}" if by_title else file)
+        for file, sheet in sheets.items()
+        for values, place in zip(sheet.values, sheet.name_places, strict=True)
+    ]
+    axes, values, places = (list(part) for part in zip(*spectra, strict=True))
+    axis, common, notes = on_common_axis(axes, values, places)
+    about = [sheet.understood for sheet in sheets.values()]
+    skipped = zip(sheets, about, strict=True)
+    return replace(
+        first,
+        names=[name for one in sheets.values() for name in one.names] if by_title else list(stems),
+        axis=axis,
+        values=common,
+        name_places=places,
+        axis_places=[f"wavelength {value:.10g}" for value in axis],
+        understood=Understood(
+            f"{len(sheets)} files of one spectrum each, {about[0].format}",
+            encoding=about[0].encoding,
+            header_rows=about[0].header_rows,
+            skipped=tuple(f"{file}: {part}" for file, one in skipped for part in one.skipped),
+            notes=tuple(dict.fromkeys(note for one in about for note in one.notes)) + notes,
+        ),
+        names_are=first.names_are if by_title else "other",
+        concentration_unit=None,
+        columns=False,
     )
 
 
-# the wavelengths that are kept
+# wavelengths
 
 
 def _selected(
     sheet: Sheet, window: Window, missing: Missing
 ) -> tuple[np.ndarray, Float[np.ndarray, "masked"]]:
     """Places of the wavelengths that are kept, ascending, and the wavelengths left out."""
-    inside = _inside(sheet.axis, window)
+    axis = sheet.axis
+    inside = np.full(axis.shape, True)
+    if window is not None and len(axis) >= FEWEST_WAVELENGTHS:
+        low, high = window
+        inside = (low <= axis) & (axis <= high)
+        if inside.sum() < FEWEST_WAVELENGTHS:
+            raise SpectraError(
+                f"window [{low:g}, {high:g}] keeps {inside.sum()} wavelengths, expected at least "
+                f"{FEWEST_WAVELENGTHS}; the axis runs from {axis.min():.10g} to {axis.max():.10g}"
+            )
     gaps = np.isnan(sheet.values).any(axis=0) & inside
     if missing == "refuse" and gaps.any():
         place = int(np.flatnonzero(gaps)[0])
@@ -364,21 +411,5 @@ def _selected(
             f"missing cells leave {kept.sum()} of {inside.sum()} wavelengths, "
             f"expected at least {FEWEST_WAVELENGTHS}"
         )
-    ascending = np.argsort(sheet.axis)
-    return ascending[kept[ascending]], np.sort(sheet.axis[gaps])
-
-
-def _inside(
-    axis: Float[np.ndarray, "wavelength"], window: Window
-) -> Bool[np.ndarray, "wavelength"]:
-    """Wavelengths inside the window."""
-    if window is None or len(axis) < FEWEST_WAVELENGTHS:
-        return np.full(axis.shape, True)
-    low, high = window
-    inside = (low <= axis) & (axis <= high)
-    if inside.sum() < FEWEST_WAVELENGTHS:
-        raise SpectraError(
-            f"window [{low:g}, {high:g}] keeps {inside.sum()} wavelengths, expected at least "
-            f"{FEWEST_WAVELENGTHS}; the axis runs from {axis.min():.10g} to {axis.max():.10g}"
-        )
-    return inside
+    ascending = np.argsort(axis)
+    return ascending[kept[ascending]], np.sort(axis[gaps])

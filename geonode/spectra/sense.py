@@ -12,7 +12,7 @@ from geonode.spectra.sheet import Sheet, shortest
 from geonode.spectra.table import SpectraTable, without_rounding
 
 FAR = 1e3
-"""Times the largest of all others, beyond which values are named: no band is so much higher."""
+"""Ratio to the largest of all other values beyond which a value is named: no band is so high."""
 
 CODES = np.array(
     [
@@ -21,27 +21,28 @@ CODES = np.array(
         *(32768.0, 2147483648.0),
     ]
 )
-"""Sizes of numbers with which programs say that a value is missing."""
+"""Sizes of numbers by which programs mark a missing value."""
 
 CODES_APART = 10.0
-"""Times the largest other value of its sign, beyond which such a number is taken for a code."""
+"""Ratio to the largest other value of its sign beyond which such a number is taken for a code."""
 
 FLAT = 3
-"""Values beside each other that are the largest of their spectrum: a detector at its ceiling."""
+"""Neighbouring values, all the largest of their spectrum, that show a detector at its ceiling."""
 
 STRAY = 10.0
-"""Times the median distance of a level from the line between its neighbours."""
+"""Ratio to the median distance of levels from the line between their neighbours."""
 
 SWAPPED = 5.0
-"""Times as near to the lines between their neighbours, root mean square, as two labels are doubted
-if they change places. On series of 6 and more simulated levels without a mistake (`simulation`)
-that happens in 1 to 2%; they are made worse than most measurements."""
+"""Factor by which a swap of two labels must bring levels nearer to the lines between their
+neighbours (root mean square) for it to be reported. On simulated series of 6 and more levels
+without a mistake (`simulation`) that happens in 1 to 2%; those are made worse than most
+measurements."""
 
 DIRECTIONS = 2
-"""Principal components in which labels that are swapped are looked for."""
+"""Principal components in which swapped labels are looked for."""
 
 LARGEST_STEP = 3.0
-"""Times the largest inner step between levels, up to which one to an end is nothing unusual."""
+"""Ratio to the largest inner step between levels up to which a step to an end is usual."""
 
 NAMED = 3
 """Cells that are named."""
@@ -83,7 +84,7 @@ def _codes(sheet: Sheet) -> tuple[list[str], Sheet]:
 
 
 def _far(sheet: Sheet) -> Iterator[str]:
-    """Values beyond a gap in their sizes; spectra of which most are there are large themselves."""
+    """Values beyond a gap in their sizes; a spectrum with most of its values there is large."""
     sizes = np.nan_to_num(np.abs(sheet.values))
     known = np.sort(sizes[sizes > 0])
     upper = known[len(known) // 2 :]
@@ -97,7 +98,7 @@ def _far(sheet: Sheet) -> Iterator[str]:
 
 
 def _flat(sheet: Sheet) -> Iterator[str]:
-    """Tops without a slope; spectra that are flat throughout say nothing of a detector."""
+    """Flat tops, but for spectra that are flat throughout, which say nothing of a detector."""
     values = np.where(np.isnan(sheet.values), -np.inf, sheet.values)
     top = values == values.max(axis=1, keepdims=True, initial=-np.inf)
     run = np.lib.stride_tricks.sliding_window_view(np.pad(top, ((0, 0), (0, FLAT - 1))), FLAT, 1)
@@ -126,7 +127,7 @@ def _merged(sheet: Sheet) -> Iterator[str]:
 
 
 def _copied(table: SpectraTable) -> Iterator[str]:
-    """Equal spectra of different levels; those without a band may well be equal."""
+    """Equal spectra of different levels; spectra without any band may well be equal."""
     seen: dict[bytes, dict[str, None]] = {}
     for concentration, scans in zip(table.concentrations, table.scans, strict=True):
         for scan in scans[np.ptp(scans, axis=1) > 0]:
@@ -140,26 +141,12 @@ def _copied(table: SpectraTable) -> Iterator[str]:
 
 
 def _orders(table: SpectraTable) -> Iterator[str]:
-    """Levels that stand out of the series."""
+    """Levels out of line with the series: one stray, and two that may have been swapped."""
     levels = table.concentrations
     if len(levels) < 5:
         return
     centred = table.spectra - table.spectra.mean(axis=0)
-    away = _away(_apart(centred), np.arange(len(levels)))
-    yield from _stray(levels, np.sqrt(away))
-    # Noise is in all directions, what a series does in few.
-    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    yield from _swapped(levels, _apart(left[:, :DIRECTIONS] * sizes[:DIRECTIONS]))
-
-
-def _apart(points: Float[np.ndarray, "level axis"]) -> Float[np.ndarray, "level level"]:
-    """Squared distances of all points from each other."""
-    products = points @ points.T
-    sizes = products.diagonal()
-    return np.maximum(sizes[:, None] + sizes - 2 * products, 0)
-
-
-def _stray(levels: np.ndarray, away: np.ndarray) -> Iterator[str]:
+    away = np.sqrt(_away(_apart(centred), np.arange(len(levels))))
     # A stray level pulls the lines of both its neighbours, by half of its own distance or more.
     worst = int(away.argmax())
     others = np.delete(away, range(max(0, worst - 1), min(len(away), worst + 2)))
@@ -169,10 +156,13 @@ def _stray(levels: np.ndarray, away: np.ndarray) -> Iterator[str]:
             f"level {levels[worst + 1]:g} is {away[worst] / usual:.0f} times as far from the line "
             "between its neighbours as other levels are: look for a sample that was exchanged"
         )
+    # Noise is in all directions, what a series does in few.
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    yield from _swapped(levels, _apart(left[:, :DIRECTIONS] * sizes[:DIRECTIONS]))
 
 
-def _swapped(levels: np.ndarray, apart: np.ndarray) -> Iterator[str]:
-    """The two levels that are the most likely to have each other's spectrum."""
+def _swapped(levels: np.ndarray, apart: Float[np.ndarray, "level level"]) -> Iterator[str]:
+    """The two levels most likely to have each other's spectrum."""
     order = np.arange(len(levels))
     pairs = np.array(list(combinations(order, 2)))
     orders = np.tile(order, (len(pairs), 1))
@@ -182,7 +172,7 @@ def _swapped(levels: np.ndarray, apart: np.ndarray) -> Iterator[str]:
     first, *inner, last = np.sqrt(apart[orders[best, :-1], orders[best, 1:]])
     if away.sum() <= SWAPPED**2 * then[best]:
         return
-    # Levels that hardly differ, such as a blank and one near it, may lie in another order; and any
+    # Levels that hardly differ, such as a blank and one near it, may lie in another order, and a
     # stray level is out of the way at an end.
     far = np.sqrt(away.max()) > np.median([first, *inner, last]) / 4
     if far and max(first, last) < LARGEST_STEP * max(inner):
@@ -193,16 +183,23 @@ def _swapped(levels: np.ndarray, apart: np.ndarray) -> Iterator[str]:
         )
 
 
+def _apart(points: Float[np.ndarray, "level axis"]) -> Float[np.ndarray, "level level"]:
+    """Squared distances of all points from each other."""
+    products = points @ points.T
+    sizes = products.diagonal()
+    return np.maximum(sizes[:, None] + sizes - 2 * products, 0)
+
+
 def _away(
     apart: Float[np.ndarray, "level level"], orders: Int[np.ndarray, "*order level"]
 ) -> Float[np.ndarray, "*order inner"]:
     """Squared distances of inner levels from the line between their neighbours.
 
-    Wherever between them they are: levels need not be even, nor the response.
+    They may lie anywhere between them: neither levels nor the response need be even.
 
     Args:
         apart: squared distances of all spectra from each other.
-        orders: of the levels.
+        orders: orders of the levels.
     """
     before, here, behind = orders[..., :-2], orders[..., 1:-1], orders[..., 2:]
     across, first = apart[before, behind], apart[before, here]

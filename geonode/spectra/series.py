@@ -18,7 +18,7 @@ from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.reading import Choices, read_table
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.table import SpectraTable
-from geonode.storage.artifact import Artifact, open_artifact
+from geonode.storage.artifact import open_artifact
 from geonode.storage.artifact_layout import JSON
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 
@@ -86,46 +86,49 @@ def write_series(
 ) -> None:
     """Write the series as an artifact.
 
+    Args:
+        path: the artifact.
+        table: the series, preprocessed.
+        chart: its concentration chart.
+        parameters: block `spectra`, for labels and steps of the preprocessing.
+
     Raises:
         ArtifactError: it cannot be written; an older one is then intact.
     """
     labels, replicates = _labels(table, parameters), table.replicates
-    quantity, unit = labels["signal"], labels["signal_unit"]
-    arrays = [
-        ("signal", ("concentration", "wavelength"), table.spectra, unit, quantity),
-        ("scans", ("concentration",), replicates.scans, "1", "scans behind the mean spectrum"),
-    ]
-    if len(replicates.level):
-        place = "place of the level of a scan, where it was scanned twice or more"
-        away, scan = "a scan less the mean of its level", ("replicate", "wavelength")
-        arrays += [
-            ("replicate_level", ("replicate",), replicates.level, "1", place),
-            ("replicate_deviation", scan, replicates.deviations, unit, away),
-        ]
-    attributes = {
+    attributes: dict[str, JSON] = {
         "chart": {"kappa": repr(chart.kappa), "low": chart.low, "high": chart.high},
-        "labels": labels,
+        "labels": {**labels},
         "masked": table.masked.tolist(),
         "preprocess": [step.model_dump(exclude_unset=True) for step in parameters.preprocess],
     }
+    positions, signal_unit = chart.position(table.concentrations), labels["signal_unit"]
+    level_of_scan = "place of the level of a scan, where it was scanned twice or more"
+    away = "a scan less the mean of its level"
+    level, level_unit = ("concentration",), labels["concentration_unit"]
+    arrays = [
+        ("signal", (*level, "wavelength"), table.spectra, signal_unit, labels["signal"]),
+        ("scans", level, replicates.scans, "1", "scans behind the mean spectrum"),
+        ("replicate_level", ("replicate",), replicates.level, "1", level_of_scan),
+        (
+            "replicate_deviation",
+            ("replicate", "wavelength"),
+            replicates.deviations,
+            signal_unit,
+            away,
+        ),
+    ]
     with artifact_writer(path, attributes) as writer:
         writer.coordinate(
-            "concentration",
-            table.concentrations,
-            units=labels["concentration_unit"],
-            long_name="concentration",
+            "concentration", table.concentrations, units=level_unit, long_name="concentration"
         )
         writer.coordinate(
             "wavelength", table.axis, units=table.axis_unit, long_name=table.axis_name
         )
         writer.coordinate(
-            "position",
-            chart.position(table.concentrations),
-            units="1",
-            long_name="charted concentration",
-            dims=("concentration",),
+            "position", positions, units="1", long_name="charted concentration", dims=level
         )
-        for name, dims, values, units, long_name in arrays:
+        for name, dims, values, units, long_name in arrays[: 4 if len(replicates.level) else 2]:
             writer.stored(name, dims, values, units=units, long_name=long_name)
 
 
@@ -133,12 +136,15 @@ def read_series(path: Path) -> Series:
     """Read what `write_series` wrote.
 
     Raises:
-        MissingArtifactError, CorruptArtifactError: there is none, or it is damaged, or what it
-            holds is no series.
+        MissingArtifactError, CorruptArtifactError: there is none, or it is damaged or holds no
+            series.
         ArtifactError: it is about something else.
     """
     artifact = open_artifact(path)
     levels, axis, signal = (artifact[name] for name in ("concentration", "wavelength", "signal"))
+    scans, level, deviations = artifact["scans"], np.zeros(0, np.int64), np.zeros((0, axis.size))
+    if "replicate_level" in artifact.names:
+        level, deviations = artifact["replicate_level"], artifact["replicate_deviation"]
     try:
         chart, labels = artifact.attributes["chart"], artifact.attributes["labels"]
         kappa, low, high = (float(chart[key]) for key in ("kappa", "low", "high"))
@@ -148,51 +154,34 @@ def read_series(path: Path) -> Series:
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         said = " ".join(repr(error).split())
         raise CorruptArtifactError(path, f"holds no chart and labels ({said:.80})") from error
-    numbers = (levels, axis, signal)
+    numbers = (levels, axis, signal, deviations)
     if (
         any(array.dtype != np.float64 or not np.isfinite(array).all() for array in numbers)
-        or signal.shape != (levels.size, axis.size)
         or not (levels.ndim == axis.ndim == 1 and levels.size > 1)
+        or signal.shape != (levels.size, axis.size)
         or not all((np.diff(array) > 0).all() for array in (levels, axis))
     ):
         raise CorruptArtifactError(path, "holds no series of ascending levels and wavelengths")
-    replicates = _replicates(path, artifact, signal.shape)
-    chart_of = Chart(kappa, low, high)
-    return Series(levels, axis, signal, chart_of, labels, replicates, Preprocessing(steps))
-
-
-def _replicates(path: Path, artifact: Artifact, shape: tuple[int, int]) -> Replicates:
-    """The scans behind the means of a series of some shape.
-
-    Raises:
-        CorruptArtifactError: they are of another series.
-    """
-    scans = artifact["scans"]
-    level, deviations = np.zeros(0, dtype=np.int64), np.zeros((0, shape[1]))
-    if "replicate_level" in artifact.names:
-        level, deviations = artifact["replicate_level"], artifact["replicate_deviation"]
     if (
-        scans.shape != shape[:1]
+        scans.shape != levels.shape
         or not np.issubdtype(scans.dtype, np.integer)
         or (scans < 1).any()
         or not np.array_equal(level, np.repeat(np.arange(len(scans)), scans * (scans > 1)))
-        or deviations.shape != (len(level), shape[1])
-        or deviations.dtype != np.float64
-        or not np.isfinite(deviations).all()
+        or deviations.shape != (len(level), axis.size)
     ):
         raise CorruptArtifactError(path, "holds no scans of its own levels and wavelengths")
-    return Replicates(scans, level, deviations)
+    replicates, done = Replicates(scans, level, deviations), Preprocessing(steps)
+    return Series(levels, axis, signal, Chart(kappa, low, high), labels, replicates, done)
 
 
 def measured_table(parameters: SpectraParameters) -> SpectraTable:
     """The table that parameters name, preprocessed.
 
     Raises:
-        SpectraError: it cannot be right, its concentrations are in another unit, or a step of the
+        SpectraError: it is no series, its concentrations are in another unit, or a step of the
             preprocessing does not suit it.
     """
-    source = Path(parameters.source)
-    second = parameters.concentrations
+    source, second = Path(parameters.source), parameters.concentrations
     choices = Choices(parameters.sheet, Path(second) if second else None, parameters.replicates)
     table = read_table(
         source, window=parameters.window, missing=parameters.missing, choices=choices
@@ -203,8 +192,7 @@ def measured_table(parameters: SpectraParameters) -> SpectraTable:
             f"{source}: found concentrations in {found}, and spectra.concentration_unit "
             f"{expected}; set spectra.concentration_unit to {found}"
         )
-    done = Preprocessing(tuple(parameters.preprocess))
-    names = level_names(table.concentrations)
+    done, names = _preprocessing(parameters), level_names(table.concentrations)
     scans = [
         done.require(table.axis, of_level, [name] * len(of_level))
         for name, of_level in zip(names, table.scans, strict=True)
@@ -216,28 +204,26 @@ def read_series_csv(parameters: SpectraParameters) -> Series:
     """The series of a measured table, without an artifact between.
 
     Raises:
-        SpectraError: the table cannot be right, or the chart does not fit its levels.
+        SpectraError: as `measured_table`, or the chart does not suit the levels.
     """
     table = measured_table(parameters)
-    chart = Chart.of(parameters.chart, parameters.kappa, table.concentrations)
-    labels = _labels(table, parameters)
-    spectra, replicates = table.spectra, table.replicates
-    done = Preprocessing(tuple(parameters.preprocess))
-    return Series(table.concentrations, table.axis, spectra, chart, labels, replicates, done)
+    return Series(
+        table.concentrations,
+        table.axis,
+        table.spectra,
+        Chart.of(parameters.chart, parameters.kappa, table.concentrations),
+        _labels(table, parameters),
+        table.replicates,
+        _preprocessing(parameters),
+    )
 
 
-def level_names(levels: Float[np.ndarray, "concentration"]) -> list[str]:
-    """Name levels for keys and labels: six digits, or all of them where six do not tell apart."""
-    short = [f"{level:g}" for level in levels]
-    count = Counter(short)
-    return [
-        name if count[name] == 1 else repr(float(level))
-        for name, level in zip(short, levels, strict=True)
-    ]
+def _preprocessing(parameters: SpectraParameters) -> Preprocessing:
+    return Preprocessing(tuple(parameters.preprocess))
 
 
 def _labels(table: SpectraTable, parameters: SpectraParameters) -> dict[str, str]:
-    done = Preprocessing(tuple(parameters.preprocess))
+    done = _preprocessing(parameters)
     return {
         "signal": done.quantity(parameters.quantity),
         "signal_unit": done.unit(parameters.unit, table.axis_unit),
@@ -245,6 +231,16 @@ def _labels(table: SpectraTable, parameters: SpectraParameters) -> dict[str, str
         "axis_unit": table.axis_unit,
         "concentration_unit": parameters.concentration_unit or table.concentration_unit or "1",
     }
+
+
+def level_names(levels: Float[np.ndarray, "concentration"]) -> list[str]:
+    """Names of levels for keys and labels: six digits, or all where six do not tell them apart."""
+    short = [f"{level:g}" for level in levels]
+    count = Counter(short)
+    return [
+        name if count[name] == 1 else repr(float(level))
+        for name, level in zip(short, levels, strict=True)
+    ]
 
 
 def labelled(name: str, unit: str) -> str:

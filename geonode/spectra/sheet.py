@@ -1,7 +1,6 @@
-"""Content of a file of spectra, before its spectra are given a meaning."""
+"""What a file of spectra holds, before its spectra are given a meaning: cells, or named spectra."""
 
 from dataclasses import dataclass, replace
-from math import isinf
 from typing import Literal
 
 import numpy as np
@@ -10,16 +9,16 @@ from jaxtyping import Float
 from geonode.errors import SpectraError
 
 MOST_COLUMNS = 100_000
-"""Of a table; a file with more is none that anybody exported on purpose."""
+"""Columns of a table; nobody exports more on purpose."""
 
 MOST_VALUES = 20_000_000
-"""Of all spectra together: 160 MB."""
+"""Numbers of all spectra together: 160 MB."""
 
 LARGEST_NUMBER, SMALLEST_NUMBER = 1e30, 1e-30
-"""Sizes whose fourth powers, summed, neither overflow nor vanish, nor they in single precision."""
+"""Sizes whose fourth powers can be summed even in single precision."""
 
 NEVER_WRITTEN = 9.969209968386869e36
-"""NC_FILL_FLOAT and NC_FILL_DOUBLE of netcdf.h."""
+"""What NetCDF reads where nothing was written: NC_FILL_FLOAT and NC_FILL_DOUBLE of netcdf.h."""
 
 LONGEST_NAME = 256
 """Characters of a header, a label or a unit."""
@@ -27,12 +26,12 @@ LONGEST_NAME = 256
 
 @dataclass(frozen=True)
 class Understood:
-    """Report for people on how a file was understood.
+    """How a file was understood, for people.
 
     Attributes:
         format: in words.
         encoding: of text.
-        header_rows: rows of names and units above the table; none where a format has no rows.
+        header_rows: rows of names and units above the table; empty for formats without rows.
         skipped: what was left out, such as "rows 1 to 12 (above the table)".
         notes: what a reader should know before trusting the numbers.
     """
@@ -46,7 +45,7 @@ class Understood:
     def also(
         self, words: str = "", *, skipped: tuple[str, ...] = (), notes: tuple[str, ...] = ()
     ) -> "Understood":
-        """Report with further lines."""
+        """The same with more words, parts left out and notes."""
         return replace(
             self,
             format=f"{self.format}, {words}" if words else self.format,
@@ -57,26 +56,26 @@ class Understood:
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """Labelled spectra on one spectral axis, in the order of the file.
+    """Named spectra on one spectral axis, in the order of the file.
 
     Attributes:
-        names: what the file calls every spectrum.
-        axis: spectral axis, which ascends or descends.
+        names: what the file calls each spectrum.
+        axis: spectral axis, ascending or descending.
         axis_name: what the axis is, such as "wavelength" or "raman_shift".
         axis_unit: its unit; "1" if unknown.
         values: the spectra, NaN where a value is missing.
-        name_places: where every name is, for messages.
-        axis_places: where every value of the axis is, for messages.
+        name_places: where each name stands, for messages.
+        axis_places: where each value of the axis stands, for messages.
         understood: how the file was understood.
-        names_are: what the file says that the names are.
-        concentration_unit: unit of the concentrations that the names are, where the file gives
-            one for all; None if it does not.
-        signal: what was measured, as the file says it; None if it does not.
+        names_are: what the file says its names are.
+        concentration_unit: unit that the file gives for the concentrations in the names; None if
+            it gives none.
+        signal: what was measured, in the words of the file; None if it does not say.
         columns: whether the names are headers of columns.
 
     Raises:
-        SpectraError: the axis repeats a value, or neither ascends nor descends throughout; a name
-            is too long to be one, or a number too large.
+        SpectraError: the axis repeats a value or changes direction, a name is too long, or a
+            number too large.
     """
 
     names: list[str]
@@ -94,29 +93,26 @@ class Sheet:
 
     def __post_init__(self) -> None:
         units = self.axis_unit, self.concentration_unit or ""
-        _refuse_long([*self.names, self.axis_name, *units, self.signal or ""])
-        _check_order(self.axis, self.axis_places)
-        require_measured(self.values)
+        _require_short([*self.names, self.axis_name, *units, self.signal or ""])
+        _require_order(self.axis, self.axis_places)
         require_size(self.axis)
         require_size(self.values)
 
     def cell_place(self, spectrum: int, wavelength: int) -> str:
-        """Place of a value, for messages."""
-        at, (row, _, column) = (
-            self.axis_places[wavelength],
-            self.name_places[spectrum].partition(", "),
-        )
+        """Where a value stands, for messages."""
+        at, name = self.axis_places[wavelength], self.names[spectrum]
+        row, _, column = self.name_places[spectrum].partition(", ")
         if self.columns:
-            return f"{at}, column {self.names[spectrum]!r}"
+            return f"{at}, column {name!r}"
         if at.startswith("column"):
             at = f"{row}, {at}"
         elif at.startswith("row"):
             at = f"{at}, {column}"
-        return f"{at}, spectrum {self.names[spectrum]!r}"
+        return f"{at}, spectrum {name!r}"
 
 
 Decimal = Literal[".", ","]
-"""Mark of the decimals."""
+"""Decimal mark."""
 
 Row = tuple[int, list[str]]
 """Number of a row, counted from 1 as an editor shows it, and its cells."""
@@ -127,14 +123,14 @@ class Grid:
     """Cells of a table, before it is known which way its spectra run.
 
     Attributes:
-        headings: rows of the header from the top, one at least; the last is `header`.
-        rows: below them, all as wide.
-        decimal: mark of the decimals.
+        headings: rows of the header from top to bottom, at least one; the last is `header`.
+        rows: rows below them, all equally wide.
+        decimal: decimal mark.
         understood: how the file was understood.
-        signal: what the header says was measured; None if it does not.
+        signal: what the header says was measured; None if it does not say.
 
     Raises:
-        SpectraError: a header or a first cell is too long to be one.
+        SpectraError: a header or a first cell is too long.
     """
 
     headings: list[Row]
@@ -144,7 +140,7 @@ class Grid:
     signal: str | None = None
 
     def __post_init__(self) -> None:
-        _refuse_long([*(cell for _, cells in self.headings for cell in cells), *self.column(0)])
+        _require_short([*(cell for _, cells in self.headings for cell in cells), *self.column(0)])
 
     @property
     def header(self) -> list[str]:
@@ -161,15 +157,8 @@ class Grid:
         """Numbers of the rows below it."""
         return [number for number, _ in self.rows]
 
-    def without_column(self) -> "Grid":
-        """The table without its first column."""
-        above, below = (
-            [(number, cells[1:]) for number, cells in rows] for rows in (self.headings, self.rows)
-        )
-        return replace(self, headings=above, rows=below)
-
     def place(self, column: int) -> str:
-        """Place of a cell of the header, for messages; columns are counted from 1."""
+        """Where a cell of the header stands, for messages; columns count from 1."""
         return f"row {self.header_row}, column {column}"
 
     def column(self, column: int) -> list[str]:
@@ -177,60 +166,43 @@ class Grid:
         return [cells[column] for _, cells in self.rows]
 
     def column_of_numbers(self, column: int) -> Float[np.ndarray, "row"]:
-        """Numbers of one column, NaN where a cell is missing.
+        """Numbers of one column, NaN where a cell is empty.
 
         Raises:
             SpectraError: a cell is text, or infinite.
         """
-        return np.array(
-            [self._number(number, column, cells[column]) for number, cells in self.rows]
-        )
+        return np.array([self._number(row, column, cells[column]) for row, cells in self.rows])
 
     def numbers(self) -> Float[np.ndarray, "row column"]:
-        """Numbers of all columns but the first, NaN where a cell is missing.
+        """Numbers of all columns but the first, NaN where a cell is empty.
 
         Raises:
             SpectraError: a cell is text, or infinite.
         """
         numbers = np.empty((len(self.rows), len(self.header) - 1))
-        for place, (number, cells) in enumerate(self.rows):
-            numbers[place] = self._row(number, cells)
+        for place, (row, cells) in enumerate(self.rows):
+            numbers[place] = [self._number(row, at, c) for at, c in enumerate(cells[1:], start=1)]
         return numbers
 
-    def _row(self, row: int, cells: list[str]) -> list[float]:
-        """Numbers of a row, at once where nothing is wrong and one by one to say what is."""
-        if self.decimal == "." and (text := "".join(cells[1:])).isascii() and "_" not in text:
-            try:
-                numbers = [float(cell or "nan") for cell in cells[1:]]
-            except ValueError:
-                numbers = [np.inf]
-            if not any(map(isinf, numbers)):
-                return numbers
-        return [self._number(row, column, cells[column]) for column in range(1, len(cells))]
-
     def _number(self, row: int, column: int, cell: str) -> float:
-        where = f"row {row}, column {self.header[column]!r}"
         number = to_number(cell or "nan", self.decimal)
-        if number is None:
-            mark = "point" if self.decimal == "." else "comma"
-            raise SpectraError(
-                f"{where}: found {cell[:40]!r}, expected a number with a decimal {mark}"
-            )
-        if np.isinf(number):
-            raise SpectraError(f"{where}: found {cell[:40]!r}, expected a finite number")
-        return number
+        if number is not None and not np.isinf(number):
+            return number
+        mark = "point" if self.decimal == "." else "comma"
+        expected = f"number with a decimal {mark}" if number is None else "finite number"
+        raise SpectraError(
+            f"row {row}, column {self.header[column]!r}: found {cell[:40]!r}, expected a {expected}"
+        )
 
 
 def to_number(text: str, decimal: Decimal = ".") -> float | None:
-    """A number as data files write it, which is less than `float` takes; None: it is none."""
-    if len(text) > LONGEST_NAME:
+    """The number that a cell is; None if it is none, as `1_000`, which `float` takes."""
+    if len(text) > LONGEST_NAME or "_" in text or not text.isascii():
         return None
     if decimal == ",":
         if "." in text:
             return None
         text = text.replace(",", ".")
-    if "_" in text or not text.isascii():
-        return None
     try:
         return float(text)
     except ValueError:
@@ -238,15 +210,15 @@ def to_number(text: str, decimal: Decimal = ".") -> float | None:
 
 
 def shortest(number: float) -> str:
-    """Shortest text that is exactly this number."""
+    """The shortest decimal text that reads back as exactly this number."""
     return np.format_float_positional(number, trim="-")
 
 
 def require_columns(count: int) -> None:
-    """Refuse a table that is too wide to be one.
+    """Refuse a table of more than `MOST_COLUMNS` columns.
 
     Raises:
-        SpectraError: it has more than `MOST_COLUMNS` columns.
+        SpectraError: it is wider.
     """
     if count > MOST_COLUMNS:
         raise SpectraError(
@@ -255,10 +227,10 @@ def require_columns(count: int) -> None:
 
 
 def require_values(count: int) -> None:
-    """Refuse more numbers than spectra have.
+    """Refuse more than `MOST_VALUES` numbers.
 
     Raises:
-        SpectraError: there are more than `MOST_VALUES`.
+        SpectraError: there are more.
     """
     if count > MOST_VALUES:
         raise SpectraError(
@@ -267,31 +239,23 @@ def require_values(count: int) -> None:
         )
 
 
-def require_measured(numbers: Float[np.ndarray, "..."]) -> None:
-    """Refuse the number that NetCDF has where nothing was written, in a file of any format.
-
-    Raises:
-        SpectraError: it is there.
-    """
-    if bool((np.abs(numbers / NEVER_WRITTEN - 1) < 1e-6).any()):
-        raise SpectraError(
-            f"found {NEVER_WRITTEN:.6g}, which NetCDF has where nothing was written, expected a "
-            "measured number; leave the cell empty"
-        )
-
-
 def require_size(numbers: Float[np.ndarray, "..."]) -> None:
-    """Refuse numbers that overflow or vanish once they are computed with; NaN passes.
+    """Refuse numbers that would overflow or vanish in computations; NaN passes.
 
     Raises:
-        SpectraError: one is infinite, or larger than `LARGEST_NUMBER`; all are smaller than
-            `SMALLEST_NUMBER`, and not all zero.
+        SpectraError: a number is infinite or larger than `LARGEST_NUMBER`, or all are smaller than
+            `SMALLEST_NUMBER` and not all zero.
     """
     sizes = np.abs(numbers)
-    wrong = sizes > LARGEST_NUMBER
-    if wrong.any():
+    wrong = numbers[sizes > LARGEST_NUMBER]
+    if wrong.size:
+        if (np.abs(wrong / NEVER_WRITTEN - 1) < 1e-6).any():
+            raise SpectraError(
+                f"found {NEVER_WRITTEN:.6g}, which NetCDF has where nothing was written, expected "
+                "a measured number; leave the cell empty"
+            )
         raise SpectraError(
-            f"found {numbers[wrong][0]}, expected finite numbers of at most {LARGEST_NUMBER:g}; "
+            f"found {wrong[0]}, expected finite numbers of at most {LARGEST_NUMBER:g}; "
             "change the unit, or empty the cell if nothing was measured"
         )
     if 0 < (largest := np.nanmax(sizes, initial=0.0)) < SMALLEST_NUMBER:
@@ -301,7 +265,7 @@ def require_size(numbers: Float[np.ndarray, "..."]) -> None:
         )
 
 
-def _refuse_long(names: list[str]) -> None:
+def _require_short(names: list[str]) -> None:
     longest = max(names, key=len, default="")
     if len(longest) > LONGEST_NAME:
         raise SpectraError(
@@ -310,8 +274,8 @@ def _refuse_long(names: list[str]) -> None:
         )
 
 
-def _check_order(axis: Float[np.ndarray, "wavelength"], places: list[str]) -> None:
-    """Refuse an axis that repeats a value or neither ascends nor descends throughout."""
+def _require_order(axis: Float[np.ndarray, "wavelength"], places: list[str]) -> None:
+    """Refuse an axis that is not finite, repeats a value or changes direction."""
     wrong = np.flatnonzero(~np.isfinite(axis))
     if wrong.size:
         raise SpectraError(

@@ -15,7 +15,7 @@ from geonode.spectra.table import SpectraTable
 
 Levels = Float[np.ndarray, "concentration"]
 Wavelengths = Float[np.ndarray, "wavelength"]
-Spectra = Float[np.ndarray, "concentration wavelength"]
+Absorbances = Float[np.ndarray, "concentration wavelength"]
 
 INSTRUMENT_RANGE = (190.0, 1100.0)
 """Wavelengths of UV-visible spectrometers with silicon detectors (nm); the model's range."""
@@ -80,7 +80,7 @@ class SyntheticResponse:
         coverage = self.coverage(concentrations)
         return 4 * coverage * (1 - coverage)
 
-    def plasmon(self, concentrations: Levels, wavelengths: Wavelengths) -> Spectra:
+    def plasmon(self, concentrations: Levels, wavelengths: Wavelengths) -> Absorbances:
         """Absorbance of the plasmons; its integral over wavelength is `plasmon_area`."""
         aggregation = self.aggregation(concentrations)[:, np.newaxis]
         fraction = self.largest_aggregated_fraction * aggregation
@@ -92,7 +92,7 @@ class SyntheticResponse:
         )
         return self.plasmon_area * ((1 - fraction) * dispersed + fraction * aggregated)
 
-    def methylene_blue(self, concentrations: Levels, wavelengths: Wavelengths) -> Spectra:
+    def methylene_blue(self, concentrations: Levels, wavelengths: Wavelengths) -> Absorbances:
         """Absorbance of methylene blue, bound and displaced."""
         coverage = self.coverage(concentrations)[:, np.newaxis]
         dimer = self.dimer_share_bound * (1 - coverage) + self.dimer_share_free * coverage
@@ -101,7 +101,7 @@ class SyntheticResponse:
             + dimer * self.dimer_strength * _band(wavelengths, self.dimer_peak, self.dimer_width)
         )
 
-    def background(self, concentrations: Levels, wavelengths: Wavelengths) -> Spectra:
+    def background(self, concentrations: Levels, wavelengths: Wavelengths) -> Absorbances:
         """Cuvette, interband absorption of gold, ultraviolet rise, scattering by aggregates."""
         aggregation = self.aggregation(concentrations)[:, np.newaxis]
         fraction = self.largest_aggregated_fraction * aggregation
@@ -113,7 +113,7 @@ class SyntheticResponse:
             + self.scattering * fraction * (400 / wavelengths) ** 4
         )
 
-    def absorbance(self, concentrations: Levels, wavelengths: Wavelengths) -> Spectra:
+    def absorbance(self, concentrations: Levels, wavelengths: Wavelengths) -> Absorbances:
         """Absorbance of the whole mixture.
 
         Args:

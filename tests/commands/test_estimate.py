@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from geonode.commands import estimate as command
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import estimate
@@ -114,14 +113,6 @@ def test_an_offset_and_a_factor_are_allowed_if_asked_for(trained, tmp_path):
         assert holds(row["set90"], possible)
 
 
-def test_only_the_first_are_shown(trained, samples, monkeypatch):
-    monkeypatch.setattr(command, "MOST_LINES", 1)
-    lines = call("estimate", samples, "--root", trained).stdout.splitlines()
-    assert lines[2] == "and 2 more; --out writes all of them"
-    assert lines[4].startswith("sample 1 is ambiguous")
-    assert lines[5:] == ["and 1 more that are ambiguous or fit nowhere"]
-
-
 REFUSED = {
     "gap": (
         lambda s: np.where(s == s.max(), np.nan, s),
@@ -152,13 +143,6 @@ def test_bad_input_is_one_line_and_nothing_is_written(
     assert result.stdout == ""
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
     assert file.read_bytes() == before
-
-
-def test_a_model_that_is_absent_is_refused(samples, tmp_path):
-    out = tmp_path / "out.csv"
-    absent = call("estimate", samples, "--root", tmp_path, "--out", out)
-    assert_refused(absent, "spectra.zarr: not found; run `dvc repro`")
-    assert not out.exists()
 
 
 def test_offsets_of_preprocessed_spectra_are_refused(trained, samples, monkeypatch):

@@ -5,8 +5,6 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from geonode.errors import SpectraError
 from geonode.spectra.formats.delimited import DELIMITERS
@@ -159,7 +157,7 @@ REFUSED = [
     ("\n \n\n", "found an empty file, expected a header"),
     ('"', "found an empty file"),
     (PLAIN.encode("utf-16-le"), "binary data"),
-    (PLAIN.encode("utf-32"), "found UTF-32"),
+    (PLAIN.encode("utf-32"), "binary data"),
     (PLAIN.encode("cp037"), "expected"),
     (PLAIN.encode() + b"\xc3", "not UTF-8"),
     (b"0" * 2**21, "binary data"),
@@ -257,22 +255,8 @@ def test_what_is_wrong_or_may_mean_two_things_is_refused(file, content, message)
 
 
 CELLS = ["abc", "<0.5", "0.5*", "$1", "12:30", "2024-01-01", "1_000", "0x1F", "1/2", "#N/A", "True"]
-CELLS += [
-    "inf",
-    "-inf",
-    "1e999",
-    "0.5 0.6",
-    "--1",
-    "1e",
-    "٣",
-    "10%",
-    "1.2.3",
-    "0.5nm",
-    "½",
-    "1 000",
-]
-CELLS += ["'0.5", "=A1", "０.5", "−", "1e2.5", "", "nan", "9" * 400, "1," * 9]
-ODD = st.sampled_from(CELLS)
+CELLS += ["inf", "-inf", "1e999", "0.5 0.6", "--1", "1e", "٣", "10%", "1.2.3", "0.5nm", "½"]
+CELLS += ["1 000", "'0.5", "=A1", "０.5", "−", "1e2.5", "", "nan", "9" * 400, "1," * 9]
 
 
 @pytest.mark.parametrize(("mark", "point"), [(",", "."), (";", ","), ("\t", ".")])
@@ -320,7 +304,7 @@ def test_a_decimal_comma_may_come_late_and_stays_in_names(file):
     ("levels", "axis", "corner"),
     [
         ([0, 10, 20, 30], np.arange(400, 800, 10), "wavelength"),
-        ([100, 200, 300, 500], np.arange(400, 801, 10), "wavelength_nm"),
+        ([100, 200, 300, 500], np.arange(400, 801, 20), "wavelength_nm"),
         ([0, 50, 100, 500], np.arange(300, 800, 12), "raman_shift_cm1"),
         ([0, 1, 2, 5], np.linspace(0.4, 0.8, 9), "wavelength_um"),
         ([0, 10, 20, 30], np.arange(700, 399, -20), "wavelength_nm"),
@@ -358,19 +342,3 @@ def test_bare_numbers_are_told_apart_by_the_longer_side(file):
     for table in (rows, turned):
         found = read_table(file(text([list(map(str, row)) for row in table])))
         np.testing.assert_array_equal(found.spectra, values)
-
-
-@settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(
-    st.binary(max_size=200)
-    | st.text(alphabet='nm,;\t| .0159"\n\r__r-e', max_size=200)
-    | st.lists(st.lists(ODD, max_size=4), max_size=4).map(lambda rows: text(rows, ";"))
-)
-def test_only_spectra_errors_come_out_of_any_text(file, content):
-    for read in (read_table, read_spectra):
-        try:
-            read(file(content))
-        except SpectraError as error:
-            assert "series.csv: " in str(error)

@@ -13,7 +13,7 @@ raman_shift_cm-1,5,5__r2,20,60,1
 410,0.5,0.6,0.7,0.8,0.9
 400,0.1,0.2,0.3,0.4,0.5
 """
-COMMON = parameters(source="other.csv")
+COMMON = parameters(source="other.csv", concentrations="of_other.csv")
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_every_series_has_the_common_parameters_but_for_its_own(folder):
         ("b", {}),
         ("c", {"unit": "1", "missing": "refuse"}),
     ):
-        source = {"source": str(place / f"{name}.csv")}
+        source = {"source": str(place / f"{name}.csv"), "concentrations": None}
         assert found[name].model_dump() == COMMON.model_dump() | source | own
     # What is common can be taken back.
     common = COMMON.model_copy(update={"chart": "asinh", "kappa": 2.0, "window": (400.0, 500.0)})
@@ -90,9 +90,8 @@ def test_a_folder_without_series_and_no_folder(folder, tmp_path):
     for path in (tmp_path / "absent", place / "a.txt"):
         with pytest.raises(SpectraError, match=f"{path}: found no such folder, expected a folder"):
             parameters_of_folder(path, COMMON)
-    for name in ("a\0", "a" * 5000):
-        with pytest.raises(SpectraError, match=r"is no name|name too long"):
-            parameters_of_folder(tmp_path / name, COMMON)
+    with pytest.raises(SpectraError, match="name too long"):
+        parameters_of_folder(tmp_path / ("a" * 5000), COMMON)
     (folder(a__csv=TABLE) / "a.yaml").unlink()
     (place / "a.yaml").mkdir()
     with pytest.raises(ParameterError, match=r"a\.yaml: file: found .*directory.*expected YAML"):

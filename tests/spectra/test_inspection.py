@@ -34,19 +34,20 @@ def test_what_a_file_holds_is_said(tmp_path):
     at, _, *rest = lines[6].split(";")
     lines[6] = ";".join([at, "", *rest])
     path.write_text("\n".join(lines), encoding="utf-8")
-    found = inspect_file(path)
-    assert found.format == "text, delimiter semicolon, decimal comma, one column a spectrum"
-    assert (found.levels, found.scans) == ([0, 5, 20, 60], [1, 2, 1, 1])
-    about = (found.axis_name, found.axis_unit, found.concentration_unit)
+    inspection = inspect_file(path)
+    found = inspection.to_json()
+    assert found["format"] == "text, delimiter semicolon, decimal comma, one column a spectrum"
+    assert (found["levels"], found["scans"]) == ([0, 5, 20, 60], [1, 2, 1, 1])
+    about = (found["axis_name"], found["axis_unit"], found["concentration_unit"])
     assert about == ("wavelength", "nm", "ppb")
-    assert (found.axis_range, found.axis_step, found.wavelengths) == ((300, 418), 2, 59)
-    assert found.masked == [310]
-    assert 0.008 < found.noise < 0.012  # 0.01; 290 residuals, of which the median is taken
-    assert 0.008 < found.replicate_noise < 0.012
-    said = found.text()
+    assert (found["axis_range"], found["axis_step"], found["wavelengths"]) == ([300, 418], 2, 59)
+    assert found["masked"] == [310]
+    assert 0.008 < found["noise"] < 0.012  # 0.01; 290 residuals, of which the median is taken
+    assert 0.008 < found["replicate_noise"] < 0.012
+    assert json.loads(json.dumps(found)) == found
+    said = inspection.text()
     for part in ("semicolon", "300 to 418, step 2", "masked         310", "missing: mask"):
         assert part in said
-    assert json.loads(json.dumps(found.to_json()))["axis_range"] == [300, 418]
     with pytest.raises(SpectraError, match=r"series\.csv: row 7, column '.*': found an empty"):
         inspect_file(path, missing="refuse")
 
@@ -61,7 +62,7 @@ def test_what_a_file_holds_is_said(tmp_path):
 )
 def test_the_proposed_parameters_are_parameters(tmp_path, levels, chart, window):
     path = written(tmp_path, levels, name="a: 'b' #\"c.csv")
-    block = parse_yaml(inspect_file(path, window=window).proposal)
+    block = parse_yaml(inspect_file(path, window=window).proposal())
     assert list(block) == ["spectra"]
     parameters = SpectraParameters.model_validate(block["spectra"])
     assert (parameters.source, parameters.chart) == (str(path), chart)
@@ -73,14 +74,14 @@ def test_quantity_and_unit_come_from_the_file_where_it_says_them(tmp_path):
     rows = [f"{level}\t{axis}\t{axis * level}" for level in range(1, 5) for axis in range(4)]
     path = tmp_path / "long.tsv"
     path.write_text("\n".join(["conc\tnm\tFluorescence (counts)", *rows]), encoding="utf-8")
-    block = parse_yaml(inspect_file(path).proposal)["spectra"]
+    block = parse_yaml(inspect_file(path).proposal())["spectra"]
     assert (block["quantity"], block["unit"]) == ("fluorescence", "counts")
     data = dataset()
     label = "a\x7f\x80\u2028😀 'b' \"c\": #d"
     data["absorbance"].attrs["long_name"] = label
-    data.to_netcdf(tmp_path / "a.nc", engine="scipy")
-    inspection = inspect_file(tmp_path / "a.nc")
-    assert parse_yaml(inspection.proposal)["spectra"]["quantity"] == label.lower()
+    data.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    inspection = inspect_file(tmp_path / "a.zarr")
+    assert parse_yaml(inspection.proposal())["spectra"]["quantity"] == label.lower()
 
 
 @pytest.mark.parametrize("even", [True, False])
@@ -104,9 +105,9 @@ def test_lines_share_one_scale():
 
 def test_measured_noise_agrees_with_what_is_published(measured_data):
     found = inspect_file(measured_data / "aunp_as_030mb__reps.csv")
-    assert found.non_monotonic_share == 1.0
+    assert found.table.non_monotonic_share() == 1.0
     # Neighbours are smoothed by the instrument: less than half of what repeats show.
-    assert 0 < found.noise < found.replicate_noise / 2
+    assert 0 < found.noise < found.table.replicate_noise() / 2
 
 
 # doubts: what is possible and hardly meant is said, with its cells
@@ -124,6 +125,15 @@ def changed(*cells, spectra=SPECTRA):
     return other
 
 
+def written_series(file, levels, spectra, name="series.csv"):
+    rows = [["wavelength_nm", *levels], *np.column_stack([AXIS, spectra.T]).tolist()]
+    return file("\n".join(",".join(map(str, row)) for row in rows), name)
+
+
+def doubts_of(file, levels, spectra, name="series.csv"):
+    return inspect_file(written_series(file, levels, spectra, name)).doubts
+
+
 EXCHANGED = SPECTRA.copy()
 EXCHANGED[3] = SPECTRA[0]
 FAR = changed((2, 5, 5432.1))
@@ -132,7 +142,6 @@ FAR = changed((2, 5, 5432.1))
 @pytest.mark.parametrize(
     ("spectra", "doubt"),
     [
-        (SPECTRA, None),
         (FAR, "values of more than 1000 times the largest of the others, 0.8"),
         (FAR, ": row 7, column '20.0'"),
         (np.minimum(SPECTRA, 0.7), "flat tops of 3 values or more begin: row "),
@@ -140,23 +149,13 @@ FAR = changed((2, 5, 5432.1))
     ],
 )
 def test_what_is_possible_and_hardly_meant_is_said(file, spectra, doubt):
-    rows = [["wavelength_nm", *LEVELS], *np.column_stack([AXIS, spectra.T]).tolist()]
-    inspection = inspect_file(file("\n".join(",".join(map(str, row)) for row in rows)))
-    if doubt is None:
-        assert inspection.doubts == []
-    else:
-        assert any(doubt in line for line in inspection.doubts)
-        assert all(f"doubt: {line}" in inspection.text() for line in inspection.doubts)
+    assert doubts_of(file, LEVELS, SPECTRA) == []
+    inspection = inspect_file(written_series(file, LEVELS, spectra))
+    assert any(doubt in line for line in inspection.doubts)
+    assert all(f"doubt: {line}" in inspection.text() for line in inspection.doubts)
 
 
-def doubts_of(file, levels, spectra, name="series.csv"):
-    rows = [["wavelength_nm", *levels], *np.column_stack([AXIS, spectra.T]).tolist()]
-    return inspect_file(file("\n".join(",".join(map(str, row)) for row in rows), name)).doubts
-
-
-@pytest.mark.parametrize(
-    "code", [9999.0, -9999.0, 99999.0, 999.0, -999.0, -99.0, 999.99, 1e30, 1e20, -32768.0]
-)
+@pytest.mark.parametrize("code", [9999.0, -9999.0, 999.0, -99.0, 999.99, 1e30, -32768.0])
 def test_a_code_of_a_missing_value_is_said_with_its_cell(file, code):
     (line,) = doubts_of(file, LEVELS, changed((2, 5, code)))
     assert line.startswith(f"values of {code:.10g}, which often mean that one is missing")
@@ -179,6 +178,8 @@ def test_a_code_among_counts_is_said_if_it_is_of_another_sign(file):
     counts = np.round(1e4 * SPECTRA)
     (line,) = doubts_of(file, LEVELS, changed((2, 5, -9999.0), spectra=counts))
     assert line.startswith("values of -9999, which")
+    said = doubts_of(file, LEVELS, changed((2, 5, 9999.0), spectra=counts))
+    assert not any("often mean" in line for line in said)
 
 
 def test_spectra_in_rows_have_their_cells_said(file):
@@ -207,8 +208,7 @@ def test_spikes_and_saturation_are_no_codes(file):
 
 
 def test_unknown_spectra_are_doubted_too(file, caplog):
-    rows = [["wavelength_nm", "x"], *np.column_stack([AXIS, changed((6, 5, 9999.0))[6]]).tolist()]
-    read_spectra(file("\n".join(",".join(map(str, row)) for row in rows)))
+    read_spectra(written_series(file, ["x"], changed((6, 5, 9999.0))[6:]))
     assert "values of 9999, which" in caplog.text
     assert "row 7, column 'x'" in caplog.text
 
@@ -227,7 +227,7 @@ def of_six(curved=0.0):
 
 
 @pytest.mark.parametrize("curved", [0.0, 2.0])
-@pytest.mark.parametrize("pair", [(1, 2), (2, 3), (3, 4), (4, 5), (1, 4), (0, 5), (2, 5)])
+@pytest.mark.parametrize("pair", [(1, 2), (4, 5), (1, 4), (0, 5)])
 def test_two_labels_that_were_swapped_are_said(file, curved, pair):
     spectra = of_six(curved)
     assert doubts_of(file, SIX, spectra) == []
@@ -235,17 +235,6 @@ def test_two_labels_that_were_swapped_are_said(file, curved, pair):
     one, other = SIX[[*pair]]
     said = doubts_of(file, SIX, spectra, "swapped.csv")
     assert any(line.startswith(f"levels {one:g} and {other:g} look swapped") for line in said)
-
-
-@pytest.mark.parametrize("pair", [(0, 1), (2, 3), (5, 1)])
-def test_one_spectrum_under_two_levels_is_said(file, pair):
-    spectra = of_six()
-    spectra[pair[0]] = spectra[pair[1]]
-    one, other = SIX[sorted(pair)]
-    said = doubts_of(file, SIX, spectra)
-    assert any(
-        line.startswith(f"levels {one:g} and {other:g} have one and the same") for line in said
-    )
 
 
 def test_one_spectrum_under_many_levels_is_said_once(file):

@@ -9,8 +9,8 @@ import pytest
 from geonode.errors import SpectraError
 from geonode.spectra import sheet
 from geonode.spectra.formats import text
-from geonode.spectra.reading import read_spectra, read_table
-from tests.bounds import HEAD, LEVELS, SHEET, SIGNAL, TAIL, dataset, workbook
+from geonode.spectra.reading import read_table
+from tests.bounds import HEAD, LEVELS, SHEET, SIGNAL, TAIL, workbook
 from tests.spectra.tables import PLAIN
 
 
@@ -67,23 +67,6 @@ def test_a_long_cell_is_refused(tmp_path):
     path = workbook({SHEET: HEAD + cell + TAIL})(tmp_path)
     with pytest.raises(SpectraError, match=r"300 characters in a cell, 'xxxx.*at most 256"):
         read_table(path)
-
-
-def test_a_coordinate_over_another_dimension_is_none(tmp_path):
-    path = tmp_path / "a.nc"
-    dataset().rename(wavelength="channel").to_netcdf(path, engine="scipy")
-    content = path.read_bytes()
-    # The variable of that name is made one over the other dimension: its list of dimensions is
-    # their number and the place of each.
-    name = b"channel\0" + (1).to_bytes(4, "big")
-    at = content.index(name) + len(name)
-    was = int.from_bytes(content[at : at + 4], "big")
-    changed = content[:at] + (1 - was).to_bytes(4, "big") + content[at + 4 :]
-    path.write_bytes(
-        changed.replace(b"channel\0", b"energy\0\0").replace(b"\x07energy", b"\x06energy")
-    )
-    with pytest.raises(SpectraError, match="found no coordinate 'energy', expected one for every"):
-        read_spectra(path)
 
 
 def test_a_remark_is_not_read_and_a_file_without_blocks_is_none(file):

@@ -2,8 +2,8 @@
 
 A delimiter is taken if it parts the first rows into equally many cells that are numbers below the
 header and right of the first column. A comma between digits is a decimal mark wherever it is not
-the delimiter. Where two readings are possible and differ, the file is refused. Comments (`#`) and
-text above and below the table are left out and said.
+the delimiter. A file with two possible readings that differ is refused. Comments (`#`) and text
+above and below the table are left out and reported.
 """
 
 import csv
@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.block import find_block, grid_of, kind_of_line, rows_said
 from geonode.spectra.formats.text import read_text
 from geonode.spectra.headers import level, wavelength
+from geonode.spectra.layouts.table_place import find_table, grid_of, kind_of_line, rows_said
 from geonode.spectra.sheet import (
     LONGEST_NAME,
     Decimal,
@@ -58,11 +58,11 @@ def read_delimited(path: Path) -> Grid:
             "found an empty file, expected a header such as wavelength_nm,0,10,20,30,60"
         )
     lines, candidates = _table_lines(every)
-    body = lines[candidates - 1 :]
+    above, body = lines[: candidates - 1], lines[candidates - 1 :]
     dialect = _find_dialect(body)
-    _refuse_groups(body, dialect)
+    dialect.refuse_groups(body)
     require_values(sum(dialect.most_cells(line) for _, line in body))
-    rows = [*dialect.rows_above(lines[: candidates - 1])]
+    rows = [dialect.row_above(*line) for line in above]
     for place, (number, cells) in enumerate(dialect.rows(body)):
         names = len(cells) if place == 0 else 1  # the header, and the first cell of a row
         rows.append((number, dialect.names(cells[:names]) + cells[names:]))
@@ -82,21 +82,17 @@ def read_delimited(path: Path) -> Grid:
 def _table_lines(every: Numbered) -> tuple[Numbered, int]:
     """Lines without comments, preamble and footer, and how many of them may be the header."""
     rows = [(number, line) for number, line in every if not _COMMENT.match(line)]
-    block = find_block([kind_of_line(line) for _, line in rows])
-    if block is None:
+    table = find_table([kind_of_line(line) for _, line in rows])
+    if table is None:
         return rows, 1
-    header = rows[block.top : block.start] or _commented_header(every, rows[block.start])
+    first, first_line = rows[table.start]
+    header = rows[table.top : table.start]
+    before = [(number, line) for number, line in every if number < first and line.strip()]
+    is_bare = not header and before and kind_of_line(first_line) == "data"
+    if is_bare and _COMMENT.match(before[-1][1]):  # NumPy writes a header as comment
+        header = [(before[-1][0], before[-1][1].lstrip("# "))]
     # Of names and numbers without a row above them, the first is the header.
-    return header + rows[block.start : block.end], max(1, len(header))
-
-
-def _commented_header(every: Numbered, first: tuple[int, str]) -> Numbered:
-    """The comment right above a body that begins with numbers, as NumPy writes a header."""
-    above = [(number, line) for number, line in every if number < first[0] and line.strip()]
-    if not above or not _COMMENT.match(above[-1][1]) or kind_of_line(first[1]) != "data":
-        return []
-    number, line = above[-1]
-    return [(number, line.lstrip("# "))]
+    return header + rows[table.start : table.end], max(1, len(header))
 
 
 def _skipped(every: Numbered, rows: Numbered) -> tuple[str, ...]:
@@ -114,7 +110,7 @@ def _skipped(every: Numbered, rows: Numbered) -> tuple[str, ...]:
 
 
 class Dialect(NamedTuple):
-    """Separator of cells and mark of decimals."""
+    """Separator of cells and decimal mark."""
 
     delimiter: str
     decimal: Decimal
@@ -153,14 +149,14 @@ class Dialect(NamedTuple):
             number, _ = lines[reader.line_num - 1]
             raise SpectraError(f"row {number}: {error}; expected plain cells") from error
 
-    def rows_above(self, lines: Numbered) -> Iterator[Row]:
-        """Rows that may belong to a header; those that are none have no cells."""
-        for number, line in lines:
-            try:
-                found = [cell for _, cells in self.rows([(number, line)]) for cell in cells]
-            except SpectraError:
-                found = []
-            yield number, self.names(found)
+    def row_above(self, number: int, line: str) -> Row:
+        """A row that may belong to a header; without cells if it cannot be parted."""
+        try:
+            return number, self.names(
+                [cell for _, row in self.rows([(number, line)]) for cell in row]
+            )
+        except SpectraError:
+            return number, []
 
     def names(self, cells: list[str]) -> list[str]:
         """Names with a decimal point where they are numbers with a decimal comma."""
@@ -181,6 +177,29 @@ class Dialect(NamedTuple):
                 elif _named_number(text):
                     yield text[: len(text) - len(text.lstrip("+-0123456789.,"))]
 
+    def refuse_groups(self, lines: Numbered) -> None:
+        """Refuse commas or points that may all be decimal marks, or all part thousands.
+
+        Between commas a point is a decimal mark: who parts thousands by points writes decimal
+        commas.
+        """
+        for mark, word in ((",", "comma"), (".", "point")) if self.delimiter != "," else ():
+            texts = (line for _, line in lines if mark in line)
+            example = None
+            for number in (number for line in texts for number in self.marked(line)):
+                if mark in number:
+                    if not _GROUPS.fullmatch(number) or {",", "."} <= {*number}:
+                        break
+                    example = number
+            else:
+                if example is not None:
+                    raise SpectraError(
+                        f"found {example!r} and no number that tells whether its {word} is a "
+                        f"decimal mark or parts thousands: it is {example.replace(',', '.')} or "
+                        f"{example.replace(mark, '')}; save with commas between the cells and a "
+                        "decimal point, without thousands"
+                    )
+
 
 def _find_dialect(lines: Numbered) -> Dialect:
     """The one reading of the first rows, or the one that comes closest to a table."""
@@ -197,10 +216,9 @@ def _find_dialect(lines: Numbered) -> Dialect:
     if not found:
         return Dialect(",", ".")
     best = max(fit for fit, _ in found.values())
-    readings = {dialect: cells for dialect, (fit, cells) in found.items() if fit == best}
-    first = next(iter(readings))
-    for other, cells in readings.items():
-        if cells != readings[first]:
+    first, *others = (dialect for dialect, (fit, _) in found.items() if fit == best)
+    for other in others:
+        if found[other] != found[first]:
             raise SpectraError(
                 f"found two ways to read the cells, delimiter {DELIMITERS[first.delimiter]} and "
                 f"delimiter {DELIMITERS[other.delimiter]}; save with semicolons or tabs"
@@ -209,7 +227,7 @@ def _find_dialect(lines: Numbered) -> Dialect:
 
 
 def _fit(rows: list[list[str]], dialect: Dialect) -> tuple[float, list[list[str | float | None]]]:
-    """Score of the first rows as a table (2: all is right), and the reason."""
+    """Score of the first rows as a table (2: all is right), and what they say."""
     header, *body = rows
     said: list[list[str | float | None]] = [list(header)]
     right = total = 0
@@ -224,7 +242,7 @@ def _fit(rows: list[list[str]], dialect: Dialect) -> tuple[float, list[list[str 
 
 
 def _decimal_mark(lines: Numbered, delimiter: str) -> Decimal:
-    """Mark of the decimals, where the delimiter is no comma: that of cells that are numbers."""
+    """Decimal mark of the cells that are numbers; a point where commas part the cells."""
     if delimiter == ",":
         return "."
     marked = Dialect(delimiter, ",").marked
@@ -238,26 +256,3 @@ def _named_number(text: str) -> str | None:
         return None
     changed = text.replace(",", ".", 1)
     return changed if level(changed) or wavelength(changed) else None
-
-
-def _refuse_groups(lines: Numbered, dialect: Dialect) -> None:
-    """Refuse commas or points of which every one may be a decimal mark or part thousands.
-
-    Between commas a point is a decimal mark: who parts thousands by points, writes decimal commas.
-    """
-    for mark, word in ((",", "comma"), (".", "point")) if dialect.delimiter != "," else ():
-        texts = (line for _, line in lines if mark in line)
-        example = None
-        for number in (number for line in texts for number in dialect.marked(line)):
-            if mark in number:
-                if not _GROUPS.fullmatch(number) or {",", "."} <= {*number}:
-                    break
-                example = number
-        else:
-            if example is not None:
-                raise SpectraError(
-                    f"found {example!r} and no number that tells whether its {word} is a decimal "
-                    f"mark or parts thousands: it is {example.replace(',', '.')} or "
-                    f"{example.replace(mark, '')}; save with commas between the cells and a "
-                    "decimal point, without thousands"
-                )

@@ -1,17 +1,14 @@
 """Tables in Excel workbooks: the cells of one sheet.
 
-openpyxl builds objects of all that a workbook has in it, and takes its word for where cells are. So
-what it is given is counted first: unpacked by this module and not as the archive says.
+openpyxl unpacks whatever a workbook claims to hold, so its parts are measured first.
 """
 
-import io
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.block import find_block, grid_of, kind_of_cells, rows_said, trimmed
 from geonode.spectra.formats.number_formats import (
     Units,
     body_with_units,
@@ -19,27 +16,30 @@ from geonode.spectra.formats.number_formats import (
     scale_shown,
     units_shown,
 )
+from geonode.spectra.layouts.table_place import (
+    find_table,
+    grid_of,
+    kind_of_cells,
+    rows_said,
+    trimmed,
+)
 from geonode.spectra.sheet import LONGEST_NAME, MOST_VALUES, Grid, Row, Understood, require_columns
 
 LARGEST_WORKBOOK = 2**27
 """Bytes of a workbook once it is unpacked."""
 
 LARGEST_PART = 2**20
-"""Bytes of anything in it but cells and texts."""
-
-MOST_ELEMENTS = 2**21
-"""Of XML: a cell has two."""
+"""Bytes of any part of it but cells and texts."""
 
 MOST_ROWS = 2**20
-"""As Excel has them."""
+"""Rows of a sheet, as in Excel."""
 
-# What openpyxl does not ask for where it only reads cells.
+# Parts that openpyxl does not open where it only reads cells.
 _LEFT_OUT = (
     *("xl/media/", "xl/calcchain.xml", "xl/comments", "xl/externallinks/", "customxml/"),
     *("xl/pivotcache/", "xl/pivottables/"),
 )
 _CELLS = ("xl/worksheets/", "xl/sharedstrings.xml")
-_BLOCK = 2**20
 
 
 def read_excel(path: Path, sheet: str | None = None) -> Grid:
@@ -47,27 +47,28 @@ def read_excel(path: Path, sheet: str | None = None) -> Grid:
 
     Args:
         path: the workbook.
-        sheet: name of the sheet to read; None: the one that is not empty.
+        sheet: name of the sheet to read; None: the only one that is not empty.
 
     Raises:
-        SpectraError: it is damaged or too large, has no cells, or more than one sheet that has
-            some and none is chosen, or not the one that is; or formats of its numbers show others,
-            or several units.
+        SpectraError: the workbook is damaged, too large or empty, several sheets are filled and
+            none is chosen, the chosen one is not filled, or number formats show other numbers
+            than the cells hold, or several units.
         OSError: it cannot be read.
     """
     import openpyxl  # noqa: PLC0415 - only where a workbook is read
 
-    unpacked = _unpacked(path)
+    _require_small(path)
     try:
-        book = openpyxl.load_workbook(unpacked, read_only=True, data_only=True, keep_links=False)
-        filled = [one for one in book.worksheets if _is_filled(one)]
-        chosen = [one for one in filled if sheet in (None, one.title)]
-        if len(chosen) == 1:
-            return _grid(chosen[0])
-        names = ", ".join(repr(one.title) for one in filled)
+        with path.open("rb") as file:
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+            filled = [one for one in book.worksheets if _is_filled(one)]
+            chosen = [one for one in filled if sheet in (None, one.title)]
+            if len(chosen) == 1:
+                return _grid(chosen[0])
+            names = ", ".join(repr(one.title) for one in filled)
     except SpectraError:
         raise
-    except Exception as error:  # of a damaged part of the workbook, whatever it is
+    except Exception as error:  # openpyxl raises anything where a part is damaged
         raise SpectraError(f"found a workbook that cannot be read ({error!r:.80})") from error
     if not filled:
         raise SpectraError("found no cells in any sheet, expected a table in one")
@@ -79,52 +80,38 @@ def read_excel(path: Path, sheet: str | None = None) -> Grid:
     )
 
 
-def _unpacked(path: Path) -> io.BytesIO:
-    """A workbook without compression.
+def _require_small(path: Path) -> None:
+    """Refuse what is no workbook, or unpacks to more than a table needs.
 
     Raises:
-        SpectraError: it is none, or has more in it than a table.
+        SpectraError: it is, or is compressed in a way that cannot be unpacked block by block.
         OSError: it cannot be read.
     """
-    unpacked, size, elements = io.BytesIO(), 0, 0
     try:
-        with zipfile.ZipFile(path) as archive, zipfile.ZipFile(unpacked, "w") as plain:
-            for entry in archive.infolist():
-                name = entry.filename.lower()
-                if not name.endswith((".xml", ".rels")) or name.startswith(_LEFT_OUT):
-                    continue
-                _refuse_part(entry)
-                content = bytearray()
-                with archive.open(entry) as part:
-                    while block := part.read(_BLOCK):
-                        content += block
-                        _refuse_more("bytes unpacked", size + len(content), LARGEST_WORKBOOK)
-                        if not name.startswith(_CELLS):
-                            said = f"bytes unpacked of {name[:40]!r}"
-                            _refuse_more(said, len(content), LARGEST_PART)
-                size += len(content)
-                text = content.replace(b"\0", b"")  # of UTF-16 too
-                if b"<!DOCTYPE" in text:
-                    raise SpectraError("found a DOCTYPE in a workbook, which no workbook has")
-                elements += text.count(b"<") - text.count(b"</")
-                _refuse_more("elements of XML", elements, MOST_ELEMENTS)
-                plain.writestr(entry.filename, content)
-    except (SpectraError, OSError):
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except OSError:
         raise
     except Exception as error:  # zipfile raises more than BadZipFile where bytes are damaged
         raise SpectraError("found no workbook, expected one saved as .xlsx") from error
-    return unpacked
+    unpacked = 0
+    for entry in entries:
+        name = entry.filename.lower()
+        if not name.endswith((".xml", ".rels")) or name.startswith(_LEFT_OUT):
+            continue
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise SpectraError(
+                f"found compression {entry.compress_type} in a workbook, expected deflate; save it "
+                "anew"
+            )
+        size = max(entry.file_size, entry.compress_size)  # zipfile reads no further than it says
+        unpacked += size
+        if not name.startswith(_CELLS):
+            _require_at_most(LARGEST_PART, size, f"bytes unpacked of {name[:40]!r}")
+    _require_at_most(LARGEST_WORKBOOK, unpacked, "bytes unpacked")
 
 
-def _refuse_part(entry: zipfile.ZipInfo) -> None:
-    """Refuse compressions that are not unpacked block by block."""
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise SpectraError(
-            f"found compression {entry.compress_type} in a workbook, expected deflate; save it anew"
-        )
-
-
-def _refuse_more(what: str, found: int, most: int) -> None:
+def _require_at_most(most: int, found: int, what: str) -> None:
     if found > most:
         raise SpectraError(
             f"found a workbook of {found} {what}, expected at most {most}; copy the values of the "
@@ -137,13 +124,13 @@ def _is_filled(sheet: Any) -> bool:
 
 
 def _rows(sheet: Any) -> Iterator[tuple[tuple[Any, str | None], ...]]:
-    """Values and units of the rows, refusing what a sheet says of places without cells."""
+    """Values and units of the rows, whatever dimensions the sheet claims."""
     sheet.reset_dimensions()
     cells = 0
     for number, row in enumerate(sheet.iter_rows(), start=1):
         cells += len(row)
-        _refuse_more("rows", number, MOST_ROWS)
-        _refuse_more("cells with the empty ones", cells, MOST_VALUES)
+        _require_at_most(MOST_ROWS, number, "rows")
+        _require_at_most(MOST_VALUES, cells, "cells with the empty ones")
         yield tuple(_value(cell) for cell in row)
 
 
@@ -151,7 +138,7 @@ def _value(cell: Any) -> tuple[Any, str | None]:
     """Value of a cell, and the unit that its format shows.
 
     Raises:
-        SpectraError: it is a number that is shown as another, or in units that differ by its size.
+        SpectraError: the format shows another number, or units that depend on its size.
     """
     if not isinstance(cell.value, int | float):
         return cell.value, None
@@ -176,16 +163,14 @@ def _grid(sheet: Any) -> Grid:
         width = max(width, len(cells))
         require_columns(width)
         rows.append((number, cells))
-        _refuse_more("cells", width * len(rows), MOST_VALUES)
+        _require_at_most(MOST_VALUES, width * len(rows), "cells")
     while not rows[-1][1]:
         rows.pop()
-    indent = min(_indent(cells) for _, cells in rows if cells)
+    indent = min(next(at for at, cell in enumerate(cells) if cell) for _, cells in rows if cells)
     rows = [(number, cells[indent:]) for number, cells in rows]
     units = {(number, at - indent): unit for (number, at), unit in units.items()}
-    block = find_block([kind_of_cells(cells) for _, cells in rows])
-    top, start, end = block or (0, 1, len(rows))
-    # Of names and numbers without a row above them, the first is the header.
-    start = max(start, top + 1)
+    top, start, end = find_table([kind_of_cells(cells) for _, cells in rows]) or (0, 1, len(rows))
+    start = max(start, top + 1)  # names and numbers without a row above: the first is the header
     blank = next((number for number, cells in rows[top:end] if not cells), None)
     if blank is not None:
         raise SpectraError(f"row {blank}: found a blank row above data; remove it")
@@ -197,13 +182,9 @@ def _grid(sheet: Any) -> Grid:
     return body_with_units(grid_of(table, start - top, ".", understood, even=False), units)
 
 
-def _indent(cells: list[str]) -> int:
-    return next(place for place, cell in enumerate(cells) if cell)
-
-
 def _text(value: Any) -> str:
-    """Text of a cell, of a number the shortest that is exactly it."""
+    """Text of a cell; of a number, the shortest that reads back as exactly it."""
     text = "" if value is None else str(value)
     if len(text) > LONGEST_NAME:
-        _refuse_more(f"characters in a cell, {text[:40]!r}...", len(text), LONGEST_NAME)
+        _require_at_most(LONGEST_NAME, len(text), f"characters in a cell, {text[:40]!r}...")
     return text.strip()

@@ -1,42 +1,40 @@
-"""Spectra as JCAMP-DX: a file of linked blocks, or a folder with one file a spectrum.
+"""Spectra as JCAMP-DX: a file of one block a spectrum, possibly linked.
 
 A spectrum is called by its title, or by its concentration where every block has the label
-`##CONCENTRATIONS=`, as `10 ppb` or `(arsenic, 10, ppb)`: one component, as nothing tells which of
-several the series is about. `30 ppb__r2` as title marks a further scan, with the label too.
+`##CONCENTRATIONS=`, as `10 ppb` or `(arsenic, 10, ppb)`. Only one component is taken, as nothing
+tells which of several the series is about. The mark of a further scan, as in the title
+`30 ppb__r2`, goes with the label too.
 
 McDonald and Wilks, JCAMP-DX: A Standard Form for Exchange of Infrared Spectra in Computer Readable
-Form, Appl. Spectrosc. 42 (1988) 151. Blocks are parsed by the package jcamp, which forgives what
-the standard does not: here a block without the number of points that it announces, whose checks
-fail, or whose repeat counts that package does not know is refused. Points are XYDATA, evenly
-spaced and possibly compressed, or XYPOINTS.
+Form, Appl. Spectrosc. 42 (1988) 151. Points are evenly spaced ordinates, (X++(Y..Y)), as plain
+numbers or compressed (packed, squeezed, differences, repeat counts), or pairs, (XY..XY). Every
+check that a block offers is made: number of points, ends and step of the axis, the X of every line,
+the first ordinate of a line after differences, FIRSTY.
 """
 
-import contextlib
-import io
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.common_axis import on_common_axis
 from geonode.spectra.formats.text import read_text
-from geonode.spectra.sheet import Sheet, Understood, require_values, shortest
+from geonode.spectra.sheet import Sheet, Understood, require_values, shortest, to_number
 from geonode.storage.seal import require_file
 
 SUFFIXES = (".jdx", ".dx", ".jcamp")
 
 LONGEST_LINE = 1024
-"""Characters; the standard has 80."""
+"""Characters of a line or a label; the standard has lines of 80."""
 
 LARGEST_TEXT = 2**23
-"""Characters of a file, which are parsed one by one."""
+"""Bytes of a file."""
 
 MOST_POINTS = 2**20
-"""Of a spectrum."""
+"""Points of a spectrum."""
 
 AXES = {
     "NANOMETERS": ("wavelength", "nm"),
@@ -48,259 +46,276 @@ AXES = {
 """Name and unit of the axis, by XUNITS."""
 
 HALF = 0.51
-"""Steps of the axis that an X may be off by rounding."""
+"""Steps of the axis by which an X may be off through rounding."""
 
-_DIFFERENCE = re.compile(r"[%J-Rj-r]")
-_POINTS = {"xydata", "xypoints", "peak table", "peaktable", "ntuples"}  # labels of what follows
-_USED = {"title", "concentrations", "data type", "xunits", "yunits"}  # of texts
-_REPEATS = {mark: more for more, mark in enumerate("STUVWXYZs")}  # points that a count adds
-# A repeat count after anything but one difference, or of more digits than one.
-_UNKNOWN_REPEAT = re.compile(r"(?<![%J-Rj-r0-9])[0-9]*[S-Zs]|[S-Zs][0-9S-Zs]")
+_POINTS = ("XYDATA", "XYPOINTS")
+_TEXTS = ("TITLE", "CONCENTRATIONS", "DATATYPE", "XUNITS", "YUNITS")
+_NUMBERS = ("NPOINTS", "FIRSTX", "LASTX", "DELTAX", "XFACTOR", "YFACTOR", "FIRSTY")
 _COMPONENT = re.compile(r"\s*(?:\(NCU\)\s*)?\([^(),]*,([^(),]+),([^(),]+)\)\s*")
 _SCAN_MARK = re.compile(r".*(__r[0-9]+)", re.DOTALL)
 
+# A letter stands for a sign and a first digit: of a value, of a difference (d), or of a repeat
+# count (r). An exponent has a sign, as the letter E alone is the digit 5.
+_EXPONENT = re.compile(r"[0-9.][eE][+-][0-9]")
+_PACKED = re.compile(r"(?<=[0-9.])(?=[+-])")
+_LETTERS = str.maketrans(
+    {
+        letter: f" {mark}{digit}"
+        for mark, letters in (("", "@ABCDEFGHI"), ("d", "%JKLMNOPQR"), ("r", " STUVWXYZs"))
+        for digit, letter in enumerate(letters)
+        if letter != " "
+    }
+    | {
+        letter: f" {mark}-{digit}"
+        for mark, letters in (("", "abcdefghi"), ("d", "jklmnopqr"))
+        for digit, letter in enumerate(letters, start=1)
+    }
+)
 
-class Block(NamedTuple):
-    """One spectrum of a file."""
 
-    title: str
-    concentration: str | None
-    axis_name: str
-    axis_unit: str
-    signal: str | None
-    axis: Float[np.ndarray, "wavelength"]
-    values: Float[np.ndarray, "wavelength"]
+@dataclass
+class _Block:
+    """Labels of a block that are read, and the numbered lines of its points."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    lines: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def points(self) -> str | None:
+        """Form of its points; None if it has none."""
+        return self.texts.get("XYDATA", self.texts.get("XYPOINTS"))
+
+    @property
+    def is_link(self) -> bool:
+        """Whether the block only links others."""
+        return self.texts.get("DATATYPE", "").upper() == "LINK"
+
+    @property
+    def axis_name_and_unit(self) -> tuple[str, str]:
+        """Name and unit of the axis; "axis" and "1" if unknown."""
+        unit = self.texts.get("XUNITS", "")
+        name, unit = AXES.get(unit.upper(), ("axis", unit or "1"))
+        is_raman = unit == "cm-1" and "RAMAN" in self.texts.get("DATATYPE", "").upper()
+        return "raman_shift" if is_raman else name, unit
+
+    @property
+    def concentration(self) -> str | None:
+        """Concentration that the block names, with the mark of the scan in its title."""
+        text = self.texts.get("CONCENTRATIONS")
+        if text is None:
+            return None
+        if component := _COMPONENT.fullmatch(text):
+            text = f"{component[1].strip()} {component[2].strip()}"
+        elif (number := _to_number(text)) is not None:
+            text = shortest(number)
+        mark = _SCAN_MARK.fullmatch(self.texts.get("TITLE", ""))
+        return text + (mark[1] if mark else "")
+
+    @property
+    def count(self) -> int:
+        """Number of points that the block announces."""
+        text = self.texts.get("NPOINTS", "")
+        if not re.fullmatch("[0-9]{1,9}", text) or not 0 < int(text) <= MOST_POINTS:
+            found = f"{text[:20]} points" if text else "no NPOINTS"
+            raise SpectraError(f"found {found}, expected a number of at most {MOST_POINTS}")
+        return int(text)
+
+    def number(self, label: str, default: float | None = None) -> float:
+        """Number that a label gives, or the default."""
+        if label not in self.texts and default is not None:
+            return default
+        text = self.texts.get(label, "")
+        number = _to_number(text)
+        if number is None or not np.isfinite(number):
+            raise SpectraError(f"{label}: found {text[:40]!r}, expected a finite number")
+        return number
+
+    def spectrum(self) -> tuple[Float[np.ndarray, "wavelength"], Float[np.ndarray, "wavelength"]]:
+        """Axis and ordinates.
+
+        Raises:
+            SpectraError: points are of an unknown form, or fail a check.
+        """
+        form = (self.points or "").replace(" ", "").upper()
+        if form not in ("(X++(Y..Y))", "(XY..XY)"):
+            expected = "(X++(Y..Y)) or (XY..XY)"
+            raise SpectraError(f"found points of the form {form[:40]!r}, expected {expected}")
+        axis, values = self._pairs() if form == "(XY..XY)" else self._even_points()
+        factor = self.number("YFACTOR", 1.0)
+        values = values * factor
+        first = self.number("FIRSTY", values[0])
+        tolerance = abs(factor) + 1e-2 * np.abs(values).max()
+        if not abs(values[0] - first) <= tolerance:
+            raise SpectraError(f"found {values[0]:g} as first value, expected {first:g} (FIRSTY)")
+        return axis, values
+
+    def _even_points(self) -> tuple[np.ndarray, np.ndarray]:
+        axis = np.linspace(self.number("FIRSTX"), self.number("LASTX"), self.count)
+        if "DELTAX" in self.texts:  # its rounding sums up along the axis
+            last = axis[0] + self.number("DELTAX") * (len(axis) - 1)
+            _require_near("DELTAX", last, axis[-1], axis)
+        values: list[float] = []
+        factor, repeats_last = self.number("XFACTOR", 1.0), False
+        for place, (number, line) in enumerate(self.lines, start=1):
+            at, found, in_differences = _ordinates(number, line, self.count)
+            if repeats_last:
+                if not found or found[0] != values[-1]:
+                    raise SpectraError(
+                        f"line {number}: found {found[:1]} after {values[-1]:g}, expected that "
+                        "value again, as a check of the differences; export the spectrum again"
+                    )
+                del values[-1]
+            if len(values) < len(axis):
+                what = f"X of line {place} of points"
+                _require_near(what, at * factor, axis[len(values)], axis)
+            values += found
+            repeats_last = in_differences
+            if len(values) > len(axis):
+                break
+        self._require_count(len(values))
+        return axis, np.array(values)
+
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        numbers: list[float] = []
+        for row, line in self.lines:
+            for text in filter(None, re.split(r"[,;\s]+", line)):
+                number = to_number(text)
+                if number is None or not np.isfinite(number):
+                    raise SpectraError(f"line {row}: found {text[:40]!r}, expected plain numbers")
+                numbers.append(number)
+        axis, values = np.array(numbers[::2]) * self.number("XFACTOR", 1.0), np.array(numbers[1::2])
+        self._require_count(len(values))
+        self._require_count(len(axis))
+        _require_near("FIRSTX", self.number("FIRSTX", axis[0]), axis[0], axis)
+        _require_near("LASTX", self.number("LASTX", axis[-1]), axis[-1], axis)
+        return axis, values
+
+    def _require_count(self, found: int) -> None:
+        if found != self.count:
+            raise SpectraError(f"found {found} points, expected {self.count} (NPOINTS)")
 
 
 def read_jcamp(path: Path) -> Sheet:
     """Spectra of a file.
 
     Raises:
-        SpectraError: it is damaged or is no spectrum, or the spectra have not the same units, or
-            axes that cannot be brought to one.
+        SpectraError: it is damaged or holds no spectra, or their axes or units differ.
         OSError, UnicodeDecodeError: it cannot be read.
     """
-    blocks = _blocks(path)
-    return _sheet(blocks, [f"block {number}" for number in range(1, len(blocks) + 1)])
-
-
-def read_jcamp_files(files: list[Path]) -> Sheet:
-    """Spectra of several files.
-
-    Raises:
-        SpectraError, OSError, UnicodeDecodeError: as `read_jcamp`.
-    """
-    blocks, places, values = [], [], 0
-    for file in files:
-        try:
-            found = _blocks(file)
-        except SpectraError as error:
-            raise SpectraError(f"{file.name}: {error}") from error
-        blocks += found
-        values += sum(len(block.axis) for block in found)
-        require_values(values)
-        places += [f"{file.name}, block {number}" for number in range(1, len(found) + 1)]
-    return _sheet(blocks, places)
-
-
-def _sheet(blocks: list[Block], places: list[str]) -> Sheet:
-    first = blocks[0]
+    blocks = list(_blocks(read_text(require_file(path), LONGEST_LINE, LARGEST_TEXT).lines))
+    places = [f"block {number}" for number in range(1, len(blocks) + 1)]
+    if not blocks or any(block.points is None for block in blocks):
+        raise SpectraError("found a block without XYDATA or XYPOINTS, expected JCAMP-DX spectra")
+    require_values(sum(block.count for block in blocks))
+    spectra = []
     for block, place in zip(blocks, places, strict=True):
-        for what, one, other in (
-            ("axis", (block.axis_name, block.axis_unit), (first.axis_name, first.axis_unit)),
-            ("signal", block.signal, first.signal),
-        ):
-            if one != other:
-                raise SpectraError(
-                    f"{place}: found {what} {one}, expected {other} as in {places[0]}"
-                )
-        # Blocks of a file have one axis; another one contradicts them.
-        if place.startswith("block") and not np.array_equal(block.axis, first.axis):
+        try:
+            spectra.append(block.spectrum())
+        except SpectraError as error:
+            raise SpectraError(f"{place}: {error}") from error
+    axis, first, (name, unit) = spectra[0][0], blocks[0], blocks[0].axis_name_and_unit
+    for block, place, (own, _) in zip(blocks, places, spectra, strict=True):
+        one, other = (
+            (*found.axis_name_and_unit, found.texts.get("YUNITS")) for found in (block, first)
+        )
+        if one != other:
+            raise SpectraError(f"{place}: found axis and signal {one}, expected {other}")
+        if not np.array_equal(own, axis):
             raise SpectraError(
-                f"{place}: found another axis than in {places[0]} ({len(block.axis)} and "
-                f"{len(first.axis)} points); bring all spectra to one axis"
+                f"{place}: found another axis than in {places[0]} ({len(own)} and "
+                f"{len(axis)} points); bring all spectra to one axis"
             )
-    axis, values, notes = on_common_axis(
-        [block.axis for block in blocks], [block.values for block in blocks], places
-    )
-    by_label = all(block.concentration is not None for block in blocks)
-    names = [str(block.concentration) if by_label else block.title for block in blocks]
+    concentrations = [block.concentration for block in blocks]
+    by_label = None not in concentrations
+    titles = [block.texts.get("TITLE", "") for block in blocks]
     return Sheet(
-        names=names,
+        names=[str(found) for found in concentrations] if by_label else titles,
         axis=axis,
-        axis_name=first.axis_name,
-        axis_unit=first.axis_unit,
-        values=values,
-        name_places=places,
-        axis_places=[f"point {number}" for number in range(1, len(axis) + 1)],
-        understood=Understood("JCAMP-DX, one block a spectrum", notes=notes),
-        # A bare number as title may count samples.
-        names_are="concentrations" if by_label else "other",
-        signal=first.signal,
-    )
-
-
-def _blocks(path: Path) -> list[Block]:
-    """Spectra of one file."""
-    import jcamp  # type: ignore[import-untyped]  # noqa: PLC0415 - for this format alone
-
-    lines, data = _readable(read_text(require_file(path), LONGEST_LINE, LARGEST_TEXT).lines)
-    said = io.StringIO()
-    try:
-        # Failed checks are printed, which is all that happens to them.
-        with contextlib.redirect_stdout(said):
-            content = jcamp.read(lines)
-        found = content.get("children", [content])
-        if failed := said.getvalue().strip():
-            raise SpectraError(
-                f"found points that are not as NPOINTS, FIRSTX and LASTX have them "
-                f"({failed.splitlines()[0]:.120}); export the spectrum again"
-            )
-        if not found or len(found) != len(data):
-            raise SpectraError("found a block without, or with several, XYDATA or XYPOINTS")
-        return [_block(block, of_it) for block, of_it in zip(found, data, strict=True)]
-    except SpectraError:
-        raise
-    except Exception as error:  # of a damaged block, whatever it is
-        raise SpectraError(f"found no JCAMP-DX spectra ({error!r:.80})") from error
-
-
-def _readable(lines: list[str]) -> tuple[list[str], list[list[str]]]:
-    """Lines that the package is to read, without remarks, and those of points of every block.
-
-    Raises:
-        SpectraError: a number of points is absent or too large, a label or what its points repeat
-            is too long, or a point is no plain number.
-    """
-    readable, data = list[str](), list[list[str]]()
-    label, length, announced, repeated, counted = "", 0, 0, 0, 0
-    for number, found in enumerate(lines, start=1):
-        line = found
-        if line.startswith("##"):
-            head, mark, rest = found.partition("=")
-            line = " ".join(head.split()) + mark + rest
-            label, length, repeated = _label(line), 0, 0
-            if label == "npoints":
-                announced = _count(line.partition("=")[2].strip())
-                counted += announced
-                require_values(counted)
-            elif label in _POINTS:
-                data.append([])
-        elif label in _POINTS:
-            repeated += sum(line.count(mark) * more for mark, more in _REPEATS.items())
-            if _UNKNOWN_REPEAT.search(line) or repeated > announced:
-                raise SpectraError(
-                    f"line {number}: found repeat counts that are not read, or of more points than "
-                    f"NPOINTS, {announced}; export without compression"
-                )
-            if "_" in line or not line.isascii():
-                raise SpectraError(f"line {number}: found {line[:40]!r}, expected plain numbers")
-            if line.strip() and not line.startswith("$$"):
-                data[-1].append(line)
-        elif label not in _USED:
-            continue
-        length += len(line)
-        if label in _USED and length > LONGEST_LINE:
-            raise SpectraError(
-                f"line {number}: found {label.upper()} of {length} characters, expected at most "
-                f"{LONGEST_LINE}; shorten it"
-            )
-        readable.append(line)
-    if not counted:
-        raise SpectraError("found no NPOINTS, expected JCAMP-DX spectra")
-    return readable, data
-
-
-def _label(line: str) -> str:
-    """Label of a line as the package reads it; empty if it has none."""
-    return line.strip("#").partition("=")[0].strip().lower() if line.startswith("##") else ""
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch("[0-9]{1,9}", text) or int(text) > MOST_POINTS:
-        raise SpectraError(
-            f"found {text[:20]} points, expected a number of at most {MOST_POINTS} (NPOINTS)"
-        )
-    return int(text)
-
-
-def _check_axis(content: dict[str, Any], axis: np.ndarray, lines: list[str]) -> None:
-    """Refuse an axis that its ends, its step and the X of every line do not agree about.
-
-    Raises:
-        SpectraError: they do not.
-    """
-    first, last = content.get("firstx", axis[0]), content.get("lastx", axis[-1])
-    step = (axis[-1] - axis[0]) / max(1, len(axis) - 1)
-    checks = [("FIRSTX", first, axis[0]), ("LASTX", last, axis[-1])]
-    if "deltax" in content and "xydata" in content:
-        # Sums up to what the ends are apart.
-        checks.append(("DELTAX", axis[0] + content["deltax"] * (len(axis) - 1), axis[-1]))
-    if "xydata" in content:
-        checks += _x_of_lines(content, axis, lines)
-    for what, found, expected in checks:
-        if not abs(found - expected) <= HALF * abs(step):
-            raise SpectraError(
-                f"{what}: found {found:.10g}, expected {expected:.10g} by the points and the ends "
-                "of the axis (FIRSTX, LASTX, NPOINTS, XFACTOR); they contradict each other: "
-                "export the spectrum again"
-            )
-
-
-def _x_of_lines(
-    content: dict[str, Any], axis: np.ndarray, lines: list[str]
-) -> Iterator[tuple[str, float, float]]:
-    """Kind, X and axis value of every line."""
-    from jcamp import parse  # noqa: PLC0415 - for this format alone
-
-    differences = bool(lines) and _DIFFERENCE.search(lines[0]) is not None
-    done, factor = 0, content.get("xfactor", 1)
-    for number, line in enumerate(lines, start=1):
-        at, *points = parse(line)
-        repeated = 1 if differences and done else 0  # the last point, as a check
-        if done - repeated < len(axis):
-            yield f"X of line {number} of points", at * factor, axis[done - repeated]
-        done += len(points) - repeated
-
-
-def _block(content: dict[str, Any], lines: list[str]) -> Block:
-    axis, values = np.asarray(content["x"], float), np.asarray(content["y"], float)
-    if not len(axis) == len(values) == content["npoints"] > 0:
-        raise SpectraError(
-            f"found {len(values)} points, expected {content['npoints']} (NPOINTS); only XYDATA "
-            "and XYPOINTS are read"
-        )
-    if not (np.isfinite(axis).all() and np.isfinite(values).all()):
-        raise SpectraError("found NaN or infinity, expected finite numbers")
-    _check_axis(content, axis, lines)
-    first = content.get("firsty", values[0])
-    tolerance = abs(content.get("yfactor", 1)) + 1e-2 * np.abs(values).max()
-    if not abs(values[0] - first) <= tolerance:
-        raise SpectraError(f"found {values[0]:g} as first value, expected {first} (FIRSTY)")
-    unit = str(content.get("xunits", "")).strip()
-    name, unit = AXES.get(unit.upper(), ("axis", unit or "1"))
-    if unit == "cm-1" and "RAMAN" in str(content.get("data type", "")).upper():
-        name = "raman_shift"
-    title = str(content.get("title", "")).strip()
-    signal = content.get("yunits")
-    return Block(
-        title=title,
-        concentration=_concentration(content.get("concentrations"), title),
         axis_name=name,
         axis_unit=unit,
-        signal=None if signal is None else str(signal).strip(),
-        axis=axis,
-        values=values,
+        values=np.stack([values for _, values in spectra]),
+        name_places=places,
+        axis_places=[f"point {number}" for number in range(1, len(axis) + 1)],
+        understood=Understood("JCAMP-DX, one block a spectrum"),
+        # A bare number as title may count samples.
+        names_are="concentrations" if by_label else "other",
+        signal=first.texts.get("YUNITS"),
     )
 
 
-def _concentration(label: Any, title: str) -> str | None:
-    """The concentration that a block names, with the mark of the scan that its title has."""
-    if label is None:
-        return None
-    mark = _SCAN_MARK.fullmatch(title)
-    text = shortest(float(label)) if isinstance(label, int | float) else str(label).strip()
-    component = _COMPONENT.fullmatch(text)
-    if component:
-        text = f"{component[1].strip()} {component[2].strip()}"
-    return text + (mark[1] if mark else "")
+def _blocks(lines: list[str]) -> Iterator[_Block]:
+    """Blocks of a file but those that only link others.
+
+    Raises:
+        SpectraError: a label is too long, or a block has points twice or no end.
+    """
+    block, label = _Block(), ""
+    for number, found in enumerate([*lines, "##TITLE="], start=1):
+        line = found.partition("$$")[0].strip()
+        if line.startswith("##"):
+            head, _, text = line.lstrip("#").partition("=")
+            label = re.sub(r"[\s/_-]", "", head).upper()
+            if label == "TITLE" and block.points is not None:
+                raise SpectraError(f"line {number}: found no END of a block, expected ##END=")
+            if label in _POINTS and block.points is not None:
+                raise SpectraError(f"line {number}: found points twice in one block, expected once")
+            if label == "END" and block.texts and (block.points or not block.is_link):
+                yield block
+            if label in ("TITLE", "END"):
+                block = _Block()
+            if label in _TEXTS + _NUMBERS + _POINTS:
+                block.texts[label] = text.strip()
+        elif label in _POINTS and line:
+            block.lines.append((number, line))
+        elif label in _TEXTS and line:
+            block.texts[label] = f"{block.texts[label]} {line}".strip()
+            if len(block.texts[label]) > LONGEST_LINE:
+                raise SpectraError(
+                    f"line {number}: found {label} of {len(block.texts[label])} characters, "
+                    f"expected at most {LONGEST_LINE}; shorten it"
+                )
+
+
+def _ordinates(number: int, line: str, most: int) -> tuple[float, list[float], bool]:
+    """X and ordinates of a line, and whether the last of them is a difference.
+
+    Args:
+        number: number of the line, for messages.
+        line: the line.
+        most: limit of repeated ordinates.
+    """
+    spaced = _PACKED.sub(" ", line)
+    tokens = (spaced if _EXPONENT.search(line) else spaced.translate(_LETTERS)).split()
+    numbers = [to_number(token.lstrip("dr")) for token in tokens]
+    values: list[float] = []
+    step: float | None = None
+    for token, found in zip(tokens[1:], numbers[1:], strict=True):
+        mark = token[0] if token[0] in "dr" else ""
+        if found is None or not np.isfinite(found) or (mark and not values) or len(values) > most:
+            break
+        if mark == "r":
+            values += [values[-1] + (step or 0) * n for n in range(1, min(int(found), most + 1))]
+            continue
+        step = found if mark == "d" else None
+        values.append(found if step is None else values[-1] + step)
+    else:
+        if tokens[0][0] not in "dr" and numbers[0] is not None:
+            return numbers[0], values, step is not None
+    raise SpectraError(f"line {number}: found {line[:40]!r}, expected numbers of JCAMP-DX")
+
+
+def _require_near(what: str, found: float, expected: float, axis: np.ndarray) -> None:
+    """Refuse an X that is off the axis by more than half a step."""
+    step = (axis[-1] - axis[0]) / max(1, len(axis) - 1)
+    if not abs(found - expected) <= HALF * abs(step):
+        raise SpectraError(
+            f"{what}: found {found:.10g}, expected {expected:.10g} by the points and the ends "
+            "of the axis (FIRSTX, LASTX, NPOINTS, XFACTOR); they contradict each other: "
+            "export the spectrum again"
+        )
+
+
+def _to_number(text: str) -> float | None:
+    """Number of a label, with a decimal point or comma."""
+    number = to_number(text)
+    return to_number(text, ",") if number is None else number

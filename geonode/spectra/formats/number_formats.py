@@ -1,4 +1,4 @@
-"""Number formats of spreadsheets: a cell may show another number than it holds, or its unit.
+"""Number formats of spreadsheets: a cell may show another number than it holds, or a unit.
 
 Codes of formats: ECMA-376 part 1, section 18.8.31.
 """
@@ -42,7 +42,7 @@ def scale_shown(number_format: str) -> str | None:
 
 @cache
 def units_shown(number_format: str) -> frozenset[str]:
-    """What a format writes behind a number, if it has letters: one for each size that differs."""
+    """Texts with letters that a format writes behind a number; several, if they depend on it."""
     found, behind, is_number = set(), "", False
     for part in _PART.finditer(f"{number_format};"):
         if part["digits"]:
@@ -56,48 +56,45 @@ def units_shown(number_format: str) -> frozenset[str]:
 
 
 def header_with_units(rows: list[Row], units: Units) -> list[Row]:
-    """Rows above a table, with the units of numbers; not where a number is their first cell."""
+    """Rows above a table with the units of their numbers, unless they begin with a number."""
     return [
-        (number, [_with_unit(cell, units.get((number, at))) for at, cell in enumerate(cells)])
-        if to_number(cells[0]) is None
-        else (number, cells)
-        for number, cells in rows
+        (row, cells)
+        if to_number(cells[0]) is not None
+        else (row, [_with_unit(cell, units.get((row, at))) for at, cell in enumerate(cells)])
+        for row, cells in rows
     ]
 
 
 def body_with_units(grid: Grid, units: Units) -> Grid:
-    """A table with the units of its body: of levels, of its axis, and of the spectra themselves.
+    """A table with the units of levels at the levels, and that of the axis in the header.
 
     Raises:
-        SpectraError: an axis or the spectra have two units.
+        SpectraError: the axis has two units, or the spectra have.
     """
     header = list(grid.header)
-    rows = [(number, list(cells)) for number, cells in grid.rows]
+    rows = [(row, list(cells)) for row, cells in grid.rows]
     values: Units = {}
     for at, name in enumerate(grid.header):
         found = {(row, at): units[row, at] for row in grid.row_numbers if (row, at) in units}
-        means = None if _is_number(name) else role(name)
+        is_number = any((level(name), labelled_level(name), wavelength(name)))
+        means = None if is_number else role(name)
         if not found:
             continue
         if means == "axis" or (at == 0 and all(map(_of_axis, found.values()))):
             unit = _one_unit(found)
-            header[at] = name if _is_number(name) else _axis_with_unit(name, unit)
+            header[at] = name if is_number else _axis_with_unit(name, unit)
         elif means == "concentration" or at == 0:
             for row, cells in rows:
                 cells[at] = _with_unit(cells[at], found.get((row, at)))
         elif means is None:
             values |= found
-    _one_unit(values)
+    if values:
+        _one_unit(values)
     return replace(grid, headings=[*grid.headings[:-1], (grid.header_row, header)], rows=rows)
 
 
-def _is_number(name: str) -> bool:
-    """Whether a header is a level or an axis value, which has a unit but is no name of one."""
-    return any(found is not None for found in (level(name), labelled_level(name), wavelength(name)))
-
-
 def _of_axis(unit: str) -> bool:
-    """Whether a unit is of an axis: a uM is no um."""
+    """Whether a unit is one of an axis; uM is not um."""
     return unit.lower() in UNITS and re.fullmatch(CONCENTRATION_UNIT, unit) is None
 
 
@@ -113,21 +110,19 @@ def _axis_with_unit(name: str, unit: str) -> str:
 
 
 def _one_unit(units: Units) -> str:
-    """The unit of some numbers; "" of none.
+    """The unit of some numbers.
 
     Raises:
         SpectraError: there are two.
     """
-    first: dict[str, tuple[int, int]] = {}
-    for place, unit in units.items():
-        first.setdefault(unit, place)
-    if len(first) > 1:
-        (one, (row, at)), (other, (row_2, at_2)) = list(first.items())[:2]
-        raise SpectraError(
-            f"row {row_2}, column {at_2 + 1}: found a number shown in {other[:40]}, and one in "
-            f"{one[:40]} in row {row}, column {at + 1}, expected one unit"
-        )
-    return next(iter(first), "")
+    (row, at), unit = next(iter(units.items()))
+    for (row_2, at_2), other in units.items():
+        if other != unit:
+            raise SpectraError(
+                f"row {row_2}, column {at_2 + 1}: found a number shown in {other[:40]}, and one in "
+                f"{unit[:40]} in row {row}, column {at + 1}, expected one unit"
+            )
+    return unit
 
 
 def _with_unit(cell: str, unit: str | None) -> str:

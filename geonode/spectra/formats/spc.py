@@ -1,31 +1,30 @@
 """Spectra as SPC files of GRAMS (Galactic Industries), read by the package spc-io.
 
-The package reads the new format with the least significant byte first, which instruments write
-since 1996; the old one (0x4D) is refused, and so are numbers scaled by an exponent that the file
-and the spectrum do not agree about. A file of one spectrum calls it by the name of the file; of
-several, by their place along z, such as a time, which is no concentration.
+The package reads the new format with the least significant byte first, which instruments have
+written since 1996. The old one (0x4D) is refused, and so are numbers scaled by an exponent that the
+file and the spectrum disagree about. A file of one spectrum names it like the file; one of several
+names each by its place along z, such as a time, which is no concentration.
 """
 
 import io
 import logging
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.common_axis import on_common_axis
+from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.sheet import Sheet, Understood, require_values
 from geonode.storage.seal import require_file
 
 LARGEST_FILE = 2**27
-"""Bytes."""
+"""Bytes of a file."""
 
 MOST_SPECTRA = 10_000
-"""Of a file."""
+"""Spectra of a file."""
 
 FLOATS = -0x80
-"""Exponent that says that numbers are of floating point."""
+"""Exponent that marks floating-point numbers."""
 
 AXES = {
     "XNMETR": ("wavelength", "nm"),
@@ -53,7 +52,7 @@ def read_spc(path: Path) -> Sheet:
     """Spectra of a file.
 
     Raises:
-        SpectraError: it is damaged, of the old format, or larger than a file of spectra.
+        SpectraError: it is damaged, of the old format, or too large.
         OSError: it cannot be read.
     """
     from spc_io import SPC  # noqa: PLC0415 - few files need it
@@ -62,20 +61,24 @@ def read_spc(path: Path) -> Sheet:
     if require_file(path).stat().st_size > LARGEST_FILE:
         raise SpectraError(f"found more than {LARGEST_FILE} bytes, expected a smaller file")
     content = path.read_bytes()
-    _check(content)
+    _require_header(content)
     logging.getLogger("spc_io").setLevel(logging.ERROR)
     try:
         raw = SpcRaw.from_bytes_io(io.BytesIO(content))
-        _refuse_exponents(raw)
         found = SPC.from_spc_raw(raw)
         axes = [np.asarray(one.xarray, float) for one in found]
         values = [np.asarray(one.yarray, float) for one in found]
+        of_file, exponents = raw.main_header.fexp, [one.header.subexp for one in raw.subs]
         kind, signal = str(found.xtype), str(found.ytype)
         along = [one.z for one in found]
-    except SpectraError:
-        raise
-    except Exception as error:  # of a damaged part, whatever it is
+    except Exception as error:  # damaged parts raise anything
         raise SpectraError(f"found no SPC file that can be read ({error!r:.80})") from error
+    for number, of_one in enumerate(exponents, start=1):
+        if FLOATS not in (of_file, of_one) and of_file != of_one:
+            raise SpectraError(
+                f"spectrum {number}: found exponents {of_file} and {of_one} of its numbers, "
+                "expected one; save it with floating-point numbers, or as JCAMP-DX"
+            )
     places = [f"spectrum {number}" for number in range(1, len(axes) + 1)]
     names = [place if z is None else f"{z:g}" for place, z in zip(places, along, strict=True)]
     if any(not np.isfinite(one).all() for one in (*axes, *values)):
@@ -96,8 +99,8 @@ def read_spc(path: Path) -> Sheet:
     )
 
 
-def _check(content: bytes) -> None:
-    """Refuse what says of itself that it is no such file, or larger than it is."""
+def _require_header(content: bytes) -> None:
+    """Refuse what is no such file, or claims more spectra than it has bytes for."""
     if len(content) < _HEADER or content[1] not in (0x4B, 0x4C, 0x4D):
         raise SpectraError("found no header of an SPC file, expected one of GRAMS")
     if content[1] != 0x4B:
@@ -107,22 +110,11 @@ def _check(content: bytes) -> None:
             "format, or as JCAMP-DX"
         )
     points, spectra = (int.from_bytes(content[at : at + 4], "little") for at in (4, 24))
-    each = 0x40 & content[0]  # every spectrum has an axis of its own, and the points elsewhere
-    if not 1 <= spectra <= MOST_SPECTRA or (not each and 2 * points * spectra > len(content)):
+    own_axes = 0x40 & content[0]  # each spectrum has its own axis, and its points stand elsewhere
+    if not 1 <= spectra <= MOST_SPECTRA or (not own_axes and 2 * points * spectra > len(content)):
         raise SpectraError(
             f"found {len(content)} bytes of {spectra} spectra of {points} points, expected as many "
             "as are there; export the file again"
         )
-    require_values(points * spectra if not each else 0)
-
-
-def _refuse_exponents(raw: Any) -> None:
-    """Refuse whole numbers whose exponent is not the same in the file and in the spectrum."""
-    of_file = int(raw.main_header.fexp)
-    for number, one in enumerate(raw.subs, start=1):
-        of_one = int(one.header.subexp)
-        if FLOATS not in (of_file, of_one) and of_file != of_one:
-            raise SpectraError(
-                f"spectrum {number}: found exponents {of_file} and {of_one} of its numbers, "
-                "expected one; save it with floating-point numbers, or as JCAMP-DX"
-            )
+    if not own_axes:
+        require_values(points * spectra)

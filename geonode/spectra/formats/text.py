@@ -1,8 +1,7 @@
-"""Text of a file: UTF-8, UTF-16 with a byte order mark, or Windows-1252.
+"""Text files: UTF-8, UTF-16 with a byte order mark, or Windows-1252, which contains Latin-1.
 
-Windows-1252 has Latin-1 in it, with its micro and degree signs. Bytes without a mark that are no
-UTF-8 are read so, which is said. Bytes that are partly UTF-8, or cut within a character, are
-refused.
+Bytes that are not UTF-8 and have no byte order mark are taken for Windows-1252, with a note. Files
+that mix UTF-8 with other bytes, or end within a character, are refused.
 """
 
 import codecs
@@ -16,38 +15,26 @@ LARGEST_TEXT = 2**27
 """Bytes of a file."""
 
 MOST_LINES = 2**21
-"""Of a file."""
+"""Lines of a file."""
 
 LONGEST_LINE = 2**20
-"""Bytes; a longer line is no line of a table."""
+"""Bytes of a line; no table has longer ones."""
 
-# The mark of UTF-32 begins with that of UTF-16.
-_MARKS = {
-    b"\xff\xfe\0\0": "UTF-32",
-    b"\0\0\xfe\xff": "UTF-32",
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
-}
 _UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}")
 
 
 class Text(NamedTuple):
-    """Lines of a file.
+    """Text of a file.
 
     Attributes:
-        lines: with their ends.
-        encoding: of the bytes.
+        lines: lines, with their ends.
+        encoding: how the bytes were decoded.
+        notes: what a reader should check.
     """
 
     lines: list[str]
     encoding: str
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks for the reader."""
-        if self.encoding != "Windows-1252":
-            return ()
-        return ("the bytes are no UTF-8, and are read as Windows-1252: look at signs such as µ",)
+    notes: tuple[str, ...] = ()
 
 
 def read_text(path: Path, longest: int = LONGEST_LINE, largest: int = LARGEST_TEXT) -> Text:
@@ -55,20 +42,18 @@ def read_text(path: Path, longest: int = LONGEST_LINE, largest: int = LARGEST_TE
 
     Args:
         path: the file.
-        longest: bytes of a line.
-        largest: bytes of the file.
+        longest: limit of a line (bytes).
+        largest: limit of the file (bytes).
 
     Raises:
-        SpectraError: it is no text, or larger.
-        OSError, UnicodeDecodeError: it cannot be read.
+        SpectraError: the file is not text, or is larger.
+        OSError, UnicodeDecodeError: the file cannot be read.
     """
     with path.open("rb") as file:
         content = file.read(largest + 1)
-    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), "UTF-8")
-    if encoding == "UTF-32":
-        raise SpectraError("found UTF-32, expected text saved as UTF-8")
-    if encoding == "UTF-16":
-        content = content.decode("utf-16").encode()
+    encoding = "UTF-8"
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding, content = "UTF-16", content.decode("utf-16").encode()
     ends = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
     if len(content) > largest or ends > MOST_LINES:
         raise SpectraError(
@@ -83,9 +68,10 @@ def read_text(path: Path, longest: int = LONGEST_LINE, largest: int = LARGEST_TE
     try:
         return Text([line.decode() for line in lines], encoding)
     except UnicodeDecodeError as error:
-        if error.reason == "unexpected end of data":  # of the last line
+        if error.reason == "unexpected end of data":  # the file was cut
             raise
     decoded = [line.decode("cp1252") for line in lines]
     if _UTF8.search(content):
         raise SpectraError("found bytes partly of UTF-8, expected text saved as UTF-8 throughout")
-    return Text(decoded, "Windows-1252")
+    note = "the bytes are no UTF-8, and are read as Windows-1252: look at signs such as µ"
+    return Text(decoded, "Windows-1252", (note,))

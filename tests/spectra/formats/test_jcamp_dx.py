@@ -82,10 +82,26 @@ def assert_series(table, unit="ppb"):
     assert table.concentration_unit == unit
 
 
+def sqz_dup(counts):
+    """Squeezed values, the four that are equal as one with its count; packed where that is none."""
+    assert counts[1:5] == [counts[1]] * 4
+    first = "400" + "".join(digit(n, "@ABCDEFGHI", "@abcdefghi") for n in counts[:2]) + "V"
+    return [first, "405" + "".join(f"{n:+d}" for n in counts[5:])]
+
+
+def mixed(counts):
+    """A difference, then a squeezed value that is repeated: neither it nor the next is checked."""
+    less = digit(counts[1] - counts[0], "%JKLMNOPQR", "%jklmnopqr")
+    value = digit(counts[1], "@ABCDEFGHI", "@abcdefghi")
+    return [f"400 {counts[0]}{less}{value}U", affn(counts)[1]]
+
+
 @pytest.mark.parametrize(
     ("lines", "changes"),
-    [(affn, {}), (dif, {}), (dif_dup, {}), (points, {"form": "XYPOINTS=(XY..XY)"})],
-    ids=["AFFN", "DIF", "DIFDUP", "XYPOINTS"],
+    [
+        *((form, {}) for form in (affn, dif, dif_dup, sqz_dup, mixed)),
+        *((points, {"form": f"{label}=(XY..XY)"}) for label in ("XYPOINTS", "XYDATA")),
+    ],
 )
 def test_linked_blocks_in_every_form_of_their_points(file, lines, changes):
     assert_series(read_table(file(link(series(lines, **changes)), "series.JCAMP")))
@@ -163,30 +179,34 @@ REFUSED = [
     (link(series(titles=list("0123"))), "block 1: found '0' as name of a sample"),
     (link(series(labels=LABELS)), r"block 1: found '\(a, 1, ppb\) \(b, 2, ppb\)', expected a conc"),
     # numbers of points, and their checks
-    (changed("405 2 -3", "405 2"), "x. is 10 and len.y. 9"),
+    (changed("405 2 -3", "405 2"), r"block 1: found 9 points, expected 10 \(NPOINTS\)"),
     (changed("NPOINTS=10", "NPOINTS=99999999"), "found 99999999 points"),
     (changed("NPOINTS", "N"), "found no NPOINTS"),
-    (changed("405 2", "417 2", count=1), "X-Check failed"),
-    (changed("404G", "404H", form=dif, count=1), "Y-Check failed"),
+    (changed("405 2", "417 2", count=1), "X of line 2 of points: found 417, expected 405"),
+    (changed("404G", "404H", form=dif, count=1), r"line 17: found \[8.0\] after 7, expected"),
     (changed("##NPOINTS", "##FIRSTY=7\n##NPOINTS"), r"expected 7 \(FIRSTY\)"),
-    (changed("400 9 7 7 7 7", "400I K2%S2"), "found repeat counts that are not read"),
-    (changed("400 9 7 7 7 7", "400IGV"), "found repeat counts that are not read"),
-    (changed("400 9", "400 ?"), "found no JCAMP-DX spectra"),
+    (changed("400 9 7 7 7 7", "400I K2%S2"), "found 13 points, expected 10"),
+    (changed("400 9 7 7 7 7", "400S9"), "found '400S9', expected numbers of JCAMP-DX"),
+    (changed("400 9", "400 ?"), r"line 16: found '400 \? 7 7 7 7', expected numbers"),
     (changed("YFACTOR=0.01", "YFACTOR=inf"), "found"),
     # blocks
     (changed("LASTX=409", "LASTX=409.5", count=1), "block 2: found another axis"),
-    (changed("NANOMETERS", "1/CM", count=1), "block 2: found axis .*nm.*, expected"),
-    (changed("ABSORBANCE", "TRANSMITTANCE", count=1), "block 2: found signal ABS"),
-    (changed("XYDATA=(X++(Y..Y))", "PEAK TABLE=(XY..XY)"), "found .* points, expected"),
-    (changed("##XYDATA", "##XYPOINTS=(XY..XY)\n400 1\n##XYDATA"), "a block without, or with sev"),
+    (changed("NANOMETERS", "1/CM", count=1), "block 2: found axis and signal .*nm.*, expected"),
+    (changed("ABSORBANCE", "TRANSMITTANCE", count=1), "block 2: found axis and signal .*ABS"),
+    (changed("XYDATA=(X++(Y..Y))", "PEAK TABLE=(XY..XY)"), "found a block without XYDATA"),
+    (
+        changed("##XYDATA", "##XYPOINTS=(XY..XY)\n400 1\n##XYDATA"),
+        "found points twice in one block",
+    ),
+    (changed("##END=\n", "", count=1), "line 18: found no END of a block"),
     ("\0" * 10, "found binary data or a line of 1024 characters"),
-    ("", "found no NPOINTS"),
+    ("", "found a block without XYDATA"),
     # an axis that contradicts itself
     (changed("FIRSTX=400", "FIRSTX=500", "LASTX=409", "LASTX=509"), "X of line 1"),
     (changed("LASTX=409", "LASTX=410.5"), "X of line 2 of points: found 405"),
     (changed("LASTX=409", "LASTX=411", form=dif), "X of line 2 of points: found 404, expected 404"),
-    (changed("FIRSTX=400", "FIRSTX=0.4", "LASTX=409", "LASTX=0.409"), "X-Check failed"),
-    (changed("XFACTOR=1.0", "XFACTOR=0.5"), "X-Check failed"),
+    (changed("FIRSTX=400", "FIRSTX=0.4", "LASTX=409", "LASTX=0.409"), "X of line 1 of poi"),
+    (changed("XFACTOR=1.0", "XFACTOR=0.5"), "X of line 1 of points: found 200, expected 400"),
     (changed("##NPOINTS", "##DELTAX=2\n##NPOINTS"), "DELTAX: found 418, expected 409"),
     (changed("FIRSTX=400", "FIRSTX=300", form=points), "FIRSTX: found 300, expected 400"),
 ]

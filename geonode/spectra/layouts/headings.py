@@ -1,8 +1,8 @@
 """Headers of several rows, such as names above units or samples above concentrations, as one row.
 
-A row that says the same above every spectrum, or units alone, names units; a row of numbers or of
-numbers with units is the concentrations; any other is the names. Two rows of numbers are told apart
-by their first cells, or refused.
+A row that says the same above every spectrum, or units alone, names units; a row of numbers, with
+or without units, is the concentrations; any other row is the names. Two rows of numbers are told
+apart by their first cells, or refused.
 """
 
 import re
@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.block import counts_rows
 from geonode.spectra.headers import (
     AXIS_OF_UNIT,
     CONCENTRATION_UNIT,
@@ -22,6 +21,8 @@ from geonode.spectra.headers import (
     role,
     same_unit,
 )
+from geonode.spectra.layouts.table_place import counts_rows
+from geonode.spectra.levels import numbered
 from geonode.spectra.sheet import Grid, to_number
 
 INDEX_NAMES = {"", "unnamed: 0", "index", "#", "no", "no.", "nr", "nr.", "n", "row", "point"}
@@ -32,7 +33,7 @@ class Heading(NamedTuple):
     """One row of a header.
 
     Attributes:
-        number: of the row.
+        number: number of the row.
         corner: its first cell.
         cells: the others.
     """
@@ -43,7 +44,7 @@ class Heading(NamedTuple):
 
     @property
     def is_of_units(self) -> bool:
-        """Whether it names units, or the same signal, above every spectrum."""
+        """Whether it names units, or one signal, above every spectrum."""
         if all(_unit(cell) for cell in self.cells):
             return True
         return len({*self.cells}) == 1 and bool(self.cells[0]) and not self.is_of_levels
@@ -58,24 +59,31 @@ def merged(grid: Grid, *, series: bool) -> Grid:
     """A table with a header of one row above one column a spectrum.
 
     Args:
-        grid: whose header has several rows.
-        series: whether its spectra should be called by concentrations rather than by names.
+        grid: a table whose header has several rows.
+        series: whether its spectra should be named by concentrations rather than by names.
 
     Raises:
         SpectraError: two rows may be the concentrations, or units contradict each other.
     """
     rows = [Heading(number, cells[0], cells[1:]) for number, cells in grid.headings]
     others = [row for row in rows if not row.is_of_units] or rows[:1]
-    units = [row for row in rows if row not in others]
+    signals = (row.cells[0] for row in rows if row not in others and not _unit(row.cells[0]))
+    signal = next(signals, grid.signal)
     chosen = _concentrations(others) if series else None
-    found = chosen or _names(others)
-    cells = found.cells
-    if chosen:
-        cells = [_with_unit(cell, unit) for cell, unit in zip(cells, _units(rows), strict=True)]
-    names = next((row.cells for row in others if row != found), None)
-    if chosen and names and len({*zip(names, cells, strict=True)}) == len(cells):
-        cells = numbered(cells)
-    signal = next((row.cells[0] for row in units if not _unit(row.cells[0])), grid.signal)
+    if chosen is None:
+        called = [row for row in others if role(row.corner) == "other"]
+        unlike_levels = [row for row in others if not row.is_of_levels]
+        found = [*called, *unlike_levels, *others][0]
+        cells = found.cells
+    else:
+        found, units = chosen, _units(rows)
+        cells = [
+            f"{cell} {unit}" if unit and to_number(cell) is not None else cell
+            for cell, unit in zip(found.cells, units, strict=True)
+        ]
+        names = next((row.cells for row in others if row != found), None)
+        if names and len({*zip(names, cells, strict=True)}) == len(cells):
+            cells = numbered(cells)  # different samples of one concentration
     return replace(grid, headings=[(found.number, [_axis(rows), *cells])], signal=signal)
 
 
@@ -99,18 +107,12 @@ def _concentrations(rows: list[Heading]) -> Heading | None:
     )
 
 
-def _names(rows: list[Heading]) -> Heading:
-    """The row that names the spectra."""
-    called = [row for row in rows if role(row.corner) == "other"]
-    return next(iter([*called, *(row for row in rows if not row.is_of_levels), *rows]))
-
-
 def _units(rows: list[Heading]) -> list[str | None]:
-    """Units of the concentrations, from rows of the header and their first cells."""
+    """Unit of each concentration, from rows of the header and from their first cells."""
     said = [[_unit(cell) for cell in row.cells] for row in rows]
     said += [[concentration_header(row.corner)[1]] * len(row.cells) for row in rows]
     found: list[str | None] = [None] * len(rows[0].cells)
-    for units in (units for units in said if any(units)):
+    for units in said:
         for place, unit in enumerate(units):
             known = found[place]
             if known and unit and not same_unit(known, unit):
@@ -122,39 +124,25 @@ def _units(rows: list[Heading]) -> list[str | None]:
     return found
 
 
-def _with_unit(cell: str, unit: str | None) -> str:
-    return f"{cell} {unit}" if unit and to_number(cell) is not None else cell
-
-
-def numbered(cells: list[str]) -> list[str]:
-    """Concentrations with marks of scans, where they are those of different samples."""
-    seen: dict[str, int] = {}
-    marked = []
-    for cell in cells:
-        seen[cell] = seen.get(cell, 0) + 1
-        marked.append(cell if seen[cell] == 1 else f"{cell}__r{seen[cell]}")
-    return marked
+def _unit(cell: str) -> str | None:
+    """The unit of a concentration that a cell is; per cent alone may be that of the spectra."""
+    bare = cell.strip().strip("()[]")
+    return bare if bare not in ("", "%") and re.fullmatch(CONCENTRATION_UNIT, bare) else None
 
 
 def _axis(rows: list[Heading]) -> str:
     """Name of the axis, with its unit from another row if it has none."""
     corners = [row.corner for row in rows]
-    units = [corner for corner in corners if corner.strip("()[]").lower() in UNITS]
-    named = [corner for corner in corners if role(corner) == "axis" and corner not in units]
-    if not named:
-        if units:
-            unit = UNITS[units[0].strip("()[]").lower()]
-            return f"{AXIS_OF_UNIT[unit]} ({unit})"
+    units = [bare for corner in corners if (bare := corner.strip("()[]")).lower() in UNITS]
+    named = next(
+        (one for one in corners if role(one) == "axis" and one.strip("()[]") not in units), None
+    )
+    if named is None and units:
+        unit = UNITS[units[0].lower()]
+        return f"{AXIS_OF_UNIT[unit]} ({unit})"
+    if named is None:
         return next((corner for corner in corners if corner and role(corner) is None), "axis")
-    if axis_header(named[0])[1] == "1" and units:
-        return f"{named[0]} ({units[0].strip('()[]')})"
-    return named[0]
-
-
-def _unit(cell: str) -> str | None:
-    """The unit of a concentration that a cell is; per cent alone may be of the spectra."""
-    bare = cell.strip().strip("()[]")
-    return bare if bare not in ("", "%") and re.fullmatch(CONCENTRATION_UNIT, bare) else None
+    return f"{named} ({units[0]})" if axis_header(named)[1] == "1" and units else named
 
 
 def without_index(grid: Grid) -> Grid:
@@ -164,5 +152,8 @@ def without_index(grid: Grid) -> Grid:
         return grid
     if not counts_rows(grid.column(0)):
         return grid
+    above, below = (
+        [(row, cells[1:]) for row, cells in part] for part in (grid.headings, grid.rows)
+    )
     understood = grid.understood.also(skipped=("column 1 (counts rows)",))
-    return replace(grid.without_column(), understood=understood)
+    return replace(grid, headings=above, rows=below, understood=understood)

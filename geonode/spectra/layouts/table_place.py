@@ -1,8 +1,8 @@
-"""The table within the rows of a file: its header, its body, and what stands above and below.
+"""Where the table stands within the rows of a file, what its header is, and what is around it.
 
 Instruments write text before and after their tables. Rows are told apart by what they look like.
-Nothing that looks like a row of numbers is ever left out: where it stands outside of the table, the
-file is read as if all of it were one, and is then refused with the row that does not fit.
+Nothing that looks like a row of numbers is ever left out: if such a row stands outside of the
+table, the file is read as if all of it were one, and is then refused for the row that does not fit.
 """
 
 import re
@@ -15,11 +15,11 @@ from geonode.spectra.headers import UNITS
 from geonode.spectra.sheet import Decimal, Grid, Row, Understood, to_number
 
 Kind = Literal["data", "paired", "named", "number", "text", "blank"]
-"""Of a row: numbers throughout, or in every second cell, numbers behind a name, a number alone, no
-numbers, nothing."""
+"""Kind of a row: numbers throughout, or in every second cell, numbers behind a name, a single
+number, no numbers, nothing."""
 
 FEWEST_ROWS = 3
-"""Of a body, in direct succession."""
+"""Successive rows that make a body."""
 
 _NUMBER = r"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _DATA = re.compile(rf'[ "]*{_NUMBER}"?(?:[ ]*[,;\t|]|\s+[-+.,0-9])')
@@ -28,13 +28,13 @@ _PARTS = re.compile(r'[,;\t| "]+')
 _NEXT_IS_EMPTY = re.compile(r"([,;\t|])[ \"]*\1")
 
 
-class Block(NamedTuple):
-    """Places of the rows of a table.
+class TablePlace(NamedTuple):
+    """Where a table stands among the rows of a file.
 
     Attributes:
-        top: of the first row that may belong to its header.
-        start: of the first row of its body.
-        end: behind the last one.
+        top: first row that may belong to its header.
+        start: first row of its body.
+        end: row behind its last one.
     """
 
     top: int
@@ -65,13 +65,13 @@ def kind_of_cells(cells: Sequence[str]) -> Kind:
 
 
 def _kind_of_data(cells: Sequence[str]) -> Kind:
-    """Kind of a row of numbers: every second cell is empty above two columns a spectrum."""
+    """Kind of a row of numbers; every second cell is empty above two columns a spectrum."""
     found = trimmed([cell.strip(' "\r\n') for cell in cells])
     return "paired" if len(found) > 4 and all(found[::2]) and not any(found[1::2]) else "data"
 
 
 def _kind_of_named(parts: list[str], *, named: bool) -> Kind:
-    """Kind of a row whose first cell is no number: numbers alone follow the end of another axis."""
+    """Kind of a row that does not begin with a number; without a name its axis has ended."""
     alone = not named and all(to_number(part) is not None for part in parts)
     return "named" if alone or _ends_in_numbers(parts) else "text"
 
@@ -80,8 +80,8 @@ def _ends_in_numbers(parts: list[str]) -> bool:
     return len(parts) > 2 and all(to_number(part) is not None for part in parts[-2:])
 
 
-def find_block(kinds: Sequence[Kind]) -> Block | None:
-    """Place of the table among rows of some kinds; None where it is not clear."""
+def find_table(kinds: Sequence[Kind]) -> TablePlace | None:
+    """Where the table stands among rows of some kinds; None if that is not clear."""
     # Numbers that name samples stand above the names of their axes.
     paired: dict[bool, Kind] = {True: "named", False: "data"}
     kinds = [
@@ -104,17 +104,13 @@ def find_block(kinds: Sequence[Kind]) -> Block | None:
         end += 1
     if {"data", "named"} & set(kinds[end:]):
         end = len(kinds)
-    return Block(top, start, end)
+    return TablePlace(top, start, end)
 
 
 def _run(kinds: Sequence[Kind], body: Kind) -> int | None:
-    """Place where a run of rows of one kind begins."""
-    length = 0
-    for place, kind in enumerate(kinds):
-        length = length + 1 if kind == body else 0
-        if length == FEWEST_ROWS:
-            return place - FEWEST_ROWS + 1
-    return None
+    """Where the first run of rows of one kind begins."""
+    runs = range(len(kinds) - FEWEST_ROWS + 1)
+    return next((at for at in runs if {*kinds[at : at + FEWEST_ROWS]} == {body}), None)
 
 
 def grid_of(
@@ -123,14 +119,14 @@ def grid_of(
     """The table that rows of cells are.
 
     Args:
-        rows: number and cells of each, none blank.
+        rows: number and cells of each row, none blank.
         candidates: how many of them, at the top, may be its header.
-        decimal: mark of the decimals.
+        decimal: decimal mark.
         understood: what is known of the file.
-        even: whether rows end where they say, or where their last cell is.
+        even: whether a row must have all its cells, or ends with its last filled one.
 
     Raises:
-        SpectraError: a row is longer than the header, or shorter where that is no end.
+        SpectraError: a row has more cells than the header, or fewer where it must have all.
     """
     top = candidates - _header_height([cells for _, cells in rows[:candidates]])
     left, header, body = rows[:top], rows[top:candidates], rows[candidates:]
@@ -165,8 +161,8 @@ def counts_rows(cells: Sequence[str]) -> bool:
 def _header_height(rows: Sequence[Sequence[str]]) -> int:
     """Number of rows above a body that are its header, counted from the last one up.
 
-    A row belongs to it if it is filled: all but one cell, or every second one. Of two columns, the
-    row above the last one belongs to it if the last one has a unit of the axis.
+    A row belongs to it if all of its cells but one are filled, or every second one. Of two columns,
+    the row above the last one belongs to it if the last one has a unit of the axis.
     """
     width, height = len(trimmed(rows[-1])), 1
     for row in reversed(rows[:-1]):
@@ -181,7 +177,7 @@ def _header_height(rows: Sequence[Sequence[str]]) -> int:
 
 
 def trimmed(row: Sequence[str]) -> list[str]:
-    """Cells up to the last one that has something in it."""
+    """Cells up to the last one that is not empty."""
     end = len(row)
     while end and not row[end - 1]:
         end -= 1

@@ -1,0 +1,161 @@
+"""Spectra as labelled arrays in a Zarr store, opened by xarray.
+
+The spectra are the one variable of numbers over a wavelength-like dimension and one other, which is
+the concentration or tells samples apart; a third dimension may count replicates. Dimensions are
+known by their name or by the units of their coordinate. A replicate that is NaN throughout was not
+measured.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from geonode.errors import ArtifactError, SpectraError
+from geonode.spectra.headers import UNITS, Role, role
+from geonode.spectra.sheet import (
+    MOST_VALUES,
+    Sheet,
+    Understood,
+    require_columns,
+    require_values,
+    shortest,
+)
+from geonode.storage.zarr_metadata import require_own_files, require_plain
+
+MOST_CHUNKS = 100_000
+"""Chunks of an array."""
+
+
+def read_zarr(path: Path) -> Sheet:
+    """Spectra of a Zarr store.
+
+    Raises:
+        SpectraError: it is damaged, asks for more than fits into memory or for more than numbers
+            and texts, or holds no such variable, or several.
+        OSError: it cannot be read.
+    """
+    import xarray  # noqa: PLC0415 - few files need it
+
+    if not path.is_dir():
+        raise SpectraError("found no such folder, expected a Zarr store")
+    try:
+        require_own_files(path)
+        require_plain(path, 8 * MOST_VALUES, MOST_CHUNKS)
+        with xarray.open_zarr(path, decode_times=False, chunks=None, consolidated=False) as data:
+            found = _sheet(data)
+            require_chunks(path, data, set(data.variables))
+            return found
+    except SpectraError:
+        raise
+    except ArtifactError as error:
+        raise SpectraError(str(error)) from error
+    except MemoryError as error:
+        raise SpectraError(
+            "found arrays that do not fit into memory, expected at most "
+            f"{MOST_VALUES} values; write those of spectra alone"
+        ) from error
+    except Exception as error:  # damaged parts raise anything
+        said = " ".join(repr(error).split())
+        raise SpectraError(f"found no labelled arrays that can be read ({said:.80})") from error
+
+
+def _sheet(data: Any) -> Sheet:
+    """The spectra of a dataset of xarray."""
+    roles: dict[str, Role | None] = {str(name): _role(data, name) for name in data.dims}
+    name, values = _variable(data, roles)
+    require_values(math.prod(values.shape))
+    (at_axis,) = [dim for dim in values.dims if roles[dim] == "axis"]
+    (of_names,) = [dim for dim in values.dims if roles[dim] not in ("axis", "replicate")]
+    replicates = [dim for dim in values.dims if roles[dim] == "replicate"]
+    for dim in (at_axis, of_names):
+        if dim not in data.coords or data[dim].dims != (dim,):
+            raise SpectraError(f"found no coordinate {dim!r}, expected one for every dimension")
+    if data[at_axis].dtype.kind not in "fiu":
+        raise SpectraError(f"found {data[at_axis].dtype} on the axis, expected numbers")
+    require_columns(data.sizes[of_names])
+    numbers = np.asarray(values.transpose(of_names, *replicates, at_axis), np.float64)
+    names, places, spectra = [], [], []
+    labels = data[of_names].values.tolist()
+    for number, (label, scans) in enumerate(zip(labels, numbers, strict=True), start=1):
+        text = shortest(float(label)) if isinstance(label, int | float) else str(label)
+        measured = scans[~np.isnan(scans).all(axis=1)] if replicates else [scans]
+        for scan, spectrum in enumerate(measured, start=1):
+            names.append(text if scan == 1 else f"{text}__r{scan}")
+            places.append(f"{of_names} {number}")
+            spectra.append(spectrum)
+    axis = np.asarray(data[at_axis].values, np.float64)
+    unit = _unit(data[at_axis])
+    is_concentration = roles[of_names] == "concentration"
+    concentration_unit = _unit(data[of_names]) if is_concentration else "1"
+    signal, signal_unit = str(values.attrs.get("long_name", name)), _unit(values)
+    return Sheet(
+        names=names,
+        axis=axis,
+        axis_name=str(data[at_axis].attrs.get("long_name", at_axis)),
+        axis_unit=UNITS.get(unit.lower(), unit),
+        values=np.stack(spectra) if spectra else np.empty((0, len(axis))),
+        name_places=places,
+        axis_places=[f"{at_axis} {number}" for number in range(1, len(axis) + 1)],
+        understood=Understood(f"Zarr, variable {name} ({', '.join(map(str, values.dims))})"),
+        names_are="concentrations" if is_concentration else "other",
+        concentration_unit=None if concentration_unit == "1" else concentration_unit,
+        signal=signal if signal_unit == "1" else f"{signal} ({signal_unit})",
+    )
+
+
+def _unit(array: Any) -> str:
+    """Unit of an array, "1" where it has none."""
+    return str(array.attrs.get("units") or "1")
+
+
+def _role(data: Any, dim: Any) -> Role | None:
+    """Role of a dimension by its name, or else by the attributes of its coordinate."""
+    attributes = data[dim].attrs if dim in data.coords else {}
+    said = (dim, *(attributes.get(key) for key in ("long_name", "standard_name", "units")))
+    return next((found for text in said if text and (found := role(str(text)))), None)
+
+
+def _variable(data: Any, roles: dict[str, Role | None]) -> tuple[str, Any]:
+    """Name and values of the one variable that is spectra."""
+    found = {}
+    for name, variable in data.data_vars.items():
+        dims = sorted(str(roles[dim]) for dim in variable.dims if roles[dim] != "replicate")
+        replicates = len(variable.dims) - len(dims)
+        over_two = len(dims) == 2 and dims.count("axis") == 1 and replicates <= 1
+        if over_two and variable.dtype.kind in "fiu":
+            found[str(name)] = variable
+    if len(found) != 1:
+        names = ", ".join(map(repr, sorted(found))) if found else "no variable"
+        raise SpectraError(
+            f"found {names} over a wavelength and one other dimension, expected one variable; "
+            f"dimensions: {', '.join(map(repr, roles))}"
+        )
+    return next(iter(found.items()))
+
+
+def require_chunks(store: Path, data: Any, names: set[Any]) -> None:
+    """Refuse absent chunks, for which Zarr reads the fill value of the array.
+
+    Args:
+        store: the Zarr store.
+        data: the store as xarray has opened it.
+        names: its arrays to check.
+
+    Raises:
+        SpectraError: an array lacks a chunk, and its fill value may be a measured number.
+    """
+    import zarr  # noqa: PLC0415 - few files need it
+
+    for name in sorted(map(str, names)):
+        array = zarr.open_array(store / name, mode="r")
+        fill: Any = array.metadata.fill_value
+        lost = array.nchunks - array.nchunks_initialized
+        number = data[name].dtype.kind in "fiu"
+        if lost > 0 and number and (fill is None or not np.isnan(fill)):
+            raise SpectraError(
+                f"array {name!r}: found {lost} of {array.nchunks} chunks absent, which read as "
+                f"{fill or 0:g}: they are lost, or were not written as all of it is that number; "
+                "write the store with NaN as fill value, or with empty chunks"
+            )

@@ -1,0 +1,1 @@
+"""From the rows of a file to the spectra in its table."""
