@@ -19,7 +19,7 @@ import typer
 
 from benchmarks.geometry import CPU, Table, markdown
 from geonode.compute.device import one_thread
-from geonode.compute.local import LOCAL
+from geonode.compute.engine import LOCAL
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.panels import Panels
 from geonode.geometry.perceptron import Perceptron

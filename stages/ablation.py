@@ -15,8 +15,7 @@ def app(parameters: Parameters) -> str:
     from pathlib import Path
 
     from geonode.compute.device import Device
-    from geonode.compute.forking import processes_for
-    from geonode.compute.processes import finished
+    from geonode.compute.processes import finished, processes_for
     from geonode.evaluation import ablation
     from geonode.evaluation.ablation_table import paired_csv, rows_csv
     from geonode.spectra.folder import parameters_of_folder

@@ -19,7 +19,7 @@ def app(parameters: Parameters) -> str:
     import torch
 
     from geonode.compute.device import Device, one_thread
-    from geonode.compute.local import open_engine
+    from geonode.compute.opening import open_engine
     from geonode.evaluation.grid_report import GridCheck, GridReport
     from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.resolution import require_resolution

@@ -7,7 +7,7 @@ from geonode.commands.common import AsJson, aligned, echo_json
 from geonode.terminal import tell
 
 if TYPE_CHECKING:
-    from geonode.compute.present import Present
+    from geonode.compute.profile import Present
 
 
 def devices(as_json: AsJson = False) -> None:
@@ -16,7 +16,7 @@ def devices(as_json: AsJson = False) -> None:
     Formats, and the memory used at once by models trained side by side or by geodesics, are the
     defaults where params.yaml has no others.
     """
-    from geonode.compute.present import machine, present  # noqa: PLC0415
+    from geonode.compute.profile import machine, present  # noqa: PLC0415
 
     found, about = present(), machine()
     if as_json:

@@ -33,9 +33,6 @@ def panel(
     series whose files, parameters and code have not changed; a table of other series is refused.
     The exit status is 1 if some series could not be scored.
     """
-    from geonode.compute.forking import prepare  # noqa: PLC0415
-
-    prepare("geonode.evaluation.panel_scores")
     from geonode.evaluation.panel import Panel  # noqa: PLC0415
     from geonode.evaluation.panel_table import mean_ratio, table  # noqa: PLC0415
 

@@ -22,7 +22,7 @@ import numpy as np
 import zarr
 from threadpoolctl import threadpool_limits
 
-from geonode.compute.local import LOCAL, Engine
+from geonode.compute.engine import LOCAL, Engine
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import prepared, require_axis, require_resolution
 from geonode.estimation.curve import Curve

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from geonode import __version__
 from geonode.compute.device import Device, resolve
-from geonode.compute.forking import processes_for
+from geonode.compute.processes import processes_for
 from geonode.compute.processes import finished
 from geonode.config import Parameters, SpectraParameters
 from geonode.errors import ArtifactError, GeonodeError, ParameterError, SpectraError

@@ -19,7 +19,8 @@ import torch
 from geonode.compute import cluster as module
 from geonode.compute import profile
 from geonode.compute.cluster import open_cluster
-from geonode.compute.local import LOCAL, Engine, open_engine
+from geonode.compute.engine import LOCAL, Engine
+from geonode.compute.opening import open_engine
 from geonode.config import EngineParameters
 from geonode.errors import EngineError, GeometryError
 from geonode.evaluation.grid_report import GridCheck
@@ -176,7 +177,9 @@ def test_what_is_no_scheduler_is_given_up(near, tmp_path, monkeypatch):
         )
         server.shutdown()
     refused("tcp://127.0.0.1:9", tmp_path, r"no answer of tcp://127\.0\.0\.1:9 in 0.4 s")
-    refused("tls://127.0.0.1:9", tmp_path, r"found tls://127\.0\.0\.1:9 and no certificates, expec")
+    refused(
+        "tls://127.0.0.1:9", tmp_path, r"certificates under distributed\.comm\.tls.*ssl_context"
+    )
     with local_cluster(n_workers=0, processes=False) as cluster:
         refused(cluster.scheduler_address, tmp_path, r"found no worker of .* in 0.4 s")
     with distributed.Client(near, set_as_default=False) as client:
@@ -266,7 +269,6 @@ def test_the_error_is_that_of_the_first_tile_and_the_others_have_ended(pair, tmp
 @pytest.mark.slow
 def test_an_interrupt_ends_a_cluster_of_ones_own_at_once(tmp_path, monkeypatch):
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)  # of the other cluster
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     seen = tmp_path / "seen"
     seen.mkdir()
 
@@ -284,7 +286,6 @@ def test_an_interrupt_ends_a_cluster_of_ones_own_at_once(tmp_path, monkeypatch):
     assert not Path(f"/proc/{process}").exists()  # though a tile takes a minute
     assert not list(seen.glob("ended-*"))
     assert not list(tmp_path.glob("*shared*"))
-    assert "OMP_NUM_THREADS" not in os.environ  # of the workers alone
 
 
 # who may reach it

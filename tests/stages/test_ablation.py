@@ -18,7 +18,7 @@ def test_every_series_is_scored_by_all_and_the_networks_with_every_seed(run, pro
         return [ablation.AblationRow(ablation.MEASURED, str(name), seed, score, 1.0, None, None)]
 
     monkeypatch.setattr(ablation, "rows_of", rows_of)
-    monkeypatch.setattr("geonode.compute.forking.processes_for", lambda *_: 1)
+    monkeypatch.setattr("geonode.compute.processes.processes_for", lambda *_: 1)
     precision = read_parameters(project / "params.yaml").precision
     write_document(DEVICE, resolve("cpu", precision).describe())
     (project / "series").mkdir()
