@@ -27,6 +27,7 @@ from geonode.terminal import tell
 
 if TYPE_CHECKING:
     from geonode.estimation.curve import Curve
+    from geonode.estimation.image import Image
     from geonode.estimation.model import SpectralModel
     from geonode.estimation.tables import EstimateRow
     from geonode.spectra.reading import Spectra
@@ -101,17 +102,17 @@ def estimate(
     """
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.curve import Curve  # noqa: PLC0415
-    from geonode.estimation.image import is_image  # noqa: PLC0415
+    from geonode.estimation.image import Image  # noqa: PLC0415
     from geonode.spectra.reading import read_spectra  # noqa: PLC0415
 
-    data, image = root / "data", is_image(file)
+    data, image = root / "data", Image.open(file)
     require = partial(require_destination, never=(data, file), overwrite=overwrite)
-    require("--out", out, ".zarr" if image else ".csv")
+    require("--out", out, ".zarr" if image is not None else ".csv")
     require("--figure", figure, ".png")
     engine = _engine(workers, scheduler)
     of_images = {"--workers": workers, "--scheduler": scheduler, "--batch-size": batch_size}
     of_images["--cache-dtype"] = cache_dtype
-    if image:
+    if image is not None:
         _refuse({"--figure": figure}, "no figure of an image")
     else:
         _refuse(of_images, "an image, or no such option")
@@ -124,9 +125,9 @@ def estimate(
         scale=allow_scale,
         one_scan=True,
     )
-    if image:
+    if image is not None:
         number: Format = cache_dtype or "float64"
-        _write_maps(file, out, curve_of(), model.series, engine, batch_size, number)
+        _write_maps(image, out, curve_of(), model.series, engine, batch_size, number)
         return
     spectra = read_spectra(file, sheet_name=sheet)
     require_axis(model.series, spectra)
@@ -224,7 +225,7 @@ def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:
 
 
 def _write_maps(
-    file: Path,
+    image: "Image",
     out: Path | None,
     curve: "Curve",
     series: "Series",
@@ -234,14 +235,13 @@ def _write_maps(
 ) -> None:
     """Write the maps of an image, tile by tile."""
     from geonode.compute.opening import open_engine  # noqa: PLC0415
-    from geonode.estimation.image import Image, pixels_at_once  # noqa: PLC0415
+    from geonode.estimation.image import pixels_at_once  # noqa: PLC0415
     from geonode.estimation.maps import write_maps  # noqa: PLC0415
     from geonode.machine import usable_cores  # noqa: PLC0415
 
     if out is None:
         expected = "a store of maps, .zarr, for an image"
         raise ParameterError("options", "--out", "nothing", expected)
-    image = Image.open(file)
     (rows, columns), cores = image.shape, usable_cores()
     own_cluster = engine.kind == "dask" and engine.scheduler is None
     pixels = batch_size or pixels_at_once(image, engine.workers if own_cluster else cores)

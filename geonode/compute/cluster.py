@@ -139,7 +139,7 @@ class Cluster:
             try:
                 for number, tile in enumerate(tiles):
                     room = BEGUN_PER_WORKER * max(1, len(self._client.nthreads())) - len(begun)
-                    for later, one in islice(left, room):
+                    for later, one in islice(left, max(0, room)):
                         begun.append(
                             self._client.submit(
                                 _on_worker, session, given, one, pure=False, priority=-later

@@ -1,7 +1,7 @@
 """Concentration maps of images whose pixels are spectra, tile by tile.
 
-An image is a dask array (y, x, wavelength). Each process reads only the tile that it computes, so
-that memory depends on the tiles in hand and not on the size of the image.
+Each process reads only the tile that it computes, so that memory depends on the tiles in hand and
+not on the size of the image.
 
 A finished tile is a sealed file in a folder next to the maps. One process copies these files into
 the maps, as tiles share pages of the map files; an interrupted run resumes from them. Spectra are
@@ -103,7 +103,7 @@ def write_maps(
                 report(prod(tile.shape))
             except ArtifactError:  # the file is absent or damaged
                 left.append(tile)
-        recipe = partial(_mapping, folder, curve, series, image.path, number)
+        recipe = partial(_mapping, folder, curve, series, image, number)
         with threadpool_limits(1):
             engine.work(recipe, left, lambda tile, _: _fill(maps, folder, tile), report, cores)
 
@@ -128,7 +128,7 @@ def _declared(
     writer: ArtifactWriter, image: Image, unit: str, number: Format
 ) -> dict[str, np.ndarray]:
     """Create empty maps, and the coordinates of the pixels if the image has them."""
-    dims = tuple(map(str, image.spectra.dims[:2]))
+    dims = image.dims[:2]
     for dim in dims:
         if dim in image.spectra.coords:
             values, about = image.spectra[dim].values, image.spectra[dim].attrs
@@ -167,15 +167,14 @@ def _fill(maps: dict[str, np.ndarray], folder: Path, tile: ImageTile) -> None:
 
 
 def _mapping(
-    folder: Path, curve: Curve, series: Series, path: Path, number: Format
+    folder: Path, curve: Curve, series: Series, image: Image, number: Format
 ) -> Callable[[ImageTile, Progress], None]:
     """Function that computes a tile of an image and writes it to a file."""
-    image = Image.open(path)
 
     def work(tile: ImageTile, report: Progress) -> None:
         layers, flags = _tile(curve, series, image.axis, image.read(tile))
         parts = [
-            in_format(layer, number, f"{path}: map {name!r}")
+            in_format(layer, number, f"{image.path}: map {name!r}")
             for name, layer in zip(LAYERS, layers, strict=True)
         ]
         content = b"".join(part.tobytes() for part in (*parts, flags))

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from geonode import __version__
 from geonode.compute.device import Device, resolve
-from geonode.compute.processes import processes_for
-from geonode.compute.processes import finished
+from geonode.compute.processes import finished, processes_for
 from geonode.config import Parameters, SpectraParameters
 from geonode.errors import ArtifactError, GeonodeError, ParameterError, SpectraError
 from geonode.estimation.series_fit import fit_steps

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from geonode.errors import SpectraError
 from geonode.estimation import image, large
-from geonode.estimation.image import Image, is_image, pixels_at_once, tiles
+from geonode.estimation.image import Image, pixels_at_once, tiles
 from geonode.spectra.formats import labelled_arrays
 from tests.estimation.images import image_values, store
 from tests.estimation.trained import AXIS
-
-array = pytest.importorskip("dask.array")
 
 
 @settings(deadline=None, max_examples=60)
@@ -27,8 +25,9 @@ array = pytest.importorskip("dask.array")
 )
 def test_tiles_cover_an_image_once_and_are_whole_chunks_or_within_one(shape, chunks, pixels):
     chunks = tuple(map(min, chunks, shape))
-    lazy = array.empty((*shape, 1), chunks=(*chunks, 1))
-    found = Image(Path("none"), xarray.DataArray(lazy), np.zeros(1), "nm")
+    empty = xarray.DataArray(np.empty((*shape, 1)), dims=("y", "x", "nm"))
+    empty.encoding["chunks"] = (*chunks, 1)
+    found = Image(Path("none"), empty, ("y", "x", "nm"), np.zeros(1), "nm", turned=False)
     count = np.zeros(shape, dtype=int)
     for tile in tiles(found, pixels):
         count[tile] += 1
@@ -59,11 +58,13 @@ def test_what_is_no_image_is_refused(tmp_path):
     scans = store(
         tmp_path / "scans.zarr", values, dims=("concentration", "replicate", "wavelength")
     )
-    assert not is_image(flat)
-    assert not is_image(scans)
-    assert not is_image(tmp_path / "absent.zarr")
-    with pytest.raises(SpectraError, match="found no variable over two dimensions"):
-        Image.open(flat)
+    for path in (flat, scans, tmp_path / "absent.zarr", tmp_path):
+        assert Image.open(path) is None
+    both, dims = tmp_path / "both.zarr", ("y", "x", "wavelength")
+    pair = xarray.Dataset(dict.fromkeys(("other", "signal"), (dims, values)))
+    pair.to_zarr(both, consolidated=False)
+    with pytest.raises(SpectraError, match="found 'other', 'signal' over two dim.*, expected one"):
+        Image.open(both)
     tangled = np.where(np.arange(len(AXIS)) == 2, AXIS[5], AXIS)
     with pytest.raises(SpectraError, match="wavelengths out of order"):
         Image.open(store(tmp_path / "tangled.zarr", values, axis=tangled))
@@ -76,6 +77,26 @@ def edited(path, **changes):
 
 
 LARGE = {"name": "regular", "configuration": {"chunk_shape": [10**10]}}
+
+
+LARGEST = {"configuration": {"chunk_shape": [2**8, 2**8, 1]}}
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunk", "message"),
+    [
+        ([2**19, 2**19, 3], 2**9, r"6\.6e\+12 bytes"),
+        ([2**12, 2**12, 1], 1, "chunks"),
+    ],
+)
+def test_an_image_beyond_all_limits_is_refused_by_its_metadata(tmp_path, shape, chunk, message):
+    path = store(tmp_path / "cube.zarr", image_values()[:1, :, :1], axis=AXIS[:1])
+    grid = {"name": "regular", "configuration": {"chunk_shape": [chunk, chunk, 1]}}
+    edited(path / "signal", shape=[2**19, 2**18, 1], chunk_grid=grid | LARGEST)
+    assert Image.open(path).shape == (2**19, 2**18)
+    edited(path / "signal", shape=shape, chunk_grid=grid)
+    with pytest.raises(SpectraError, match=message):
+        Image.open(path)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +112,6 @@ def test_a_store_that_would_unpickle_or_fill_the_memory_is_never_opened(
     path = store(tmp_path / "cube.zarr", image_values())
     edited(path / "wavelength", **changes)
     monkeypatch.setattr(xarray, "open_dataset", None)
-    assert not is_image(path)
     with pytest.raises(SpectraError, match=message):
         Image.open(path)
 
@@ -103,7 +123,6 @@ def test_a_coordinate_that_unpacks_to_more_than_it_says_is_refused(tmp_path, mon
     path = store(tmp_path / "cube.zarr", image_values())
     (chunk,) = (path / "wavelength" / "c").iterdir()
     chunk.write_bytes(numcodecs.Zstd().encode(bytes(2**28)))
-    assert not is_image(path)
     with pytest.raises(SpectraError, match=r"cube.zarr: found a chunk that cannot be unpacked"):
         Image.open(path)
 
