@@ -1,16 +1,12 @@
 """A scikit-learn regressor from concentrations to spectra, and back.
 
-It learns what the pipeline learns, in memory: metrics and decoders of every fold of leave-one-out,
-and of the folds inside. It predicts with the fold that leaves nothing out; the others say how far
-off it may be.
+It learns what the pipeline learns, in memory, and predicts with the fold that leaves nothing out;
+the folds of leave-one-out say how far off it may be.
 
-Cross-validated by scikit-learn, every fit sees fewer levels than the pipeline's fold of the same
-purpose. That fold knows the concentration of what it leaves out, but not its spectrum: the ends of
-the chart, the candidates of the evidence and the panels of quadrature are those of all levels. Its
-random numbers are of another seed, and its blend is weighed by models of the inner folds, where a
-fit weighs it by those of its own leave-one-out. Between the ends, straight geodesics and a process
-give the same predictions either way; what is trained agrees as far as other seeds do. At an end
-that is left out, the chart and the metric networks are continued.
+Cross-validated by scikit-learn, every fit sees less than the fold of the pipeline that leaves out
+the same level. That fold knows the concentration of the level, and so the ends of the chart and the
+weights of its blend are those of all levels. Between the ends the posterior predicts the same
+either way, and what is trained agrees as far as other seeds do.
 """
 
 import warnings
@@ -28,22 +24,16 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from geonode.errors import SpectraError
+from geonode.config import Parameters
+from geonode.defaults import default_parameters
+from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import Estimates, estimate
-from geonode.estimation.rows import (
-    axis_of,
-    columns_of,
-    fitted_model,
-    parameters_of,
-    require_columns,
-    series_of,
-)
+from geonode.estimation.predicting import blocks
+from geonode.estimation.rows import axis_of, columns_of, fitted_model, require_columns, series_of
 from geonode.spectra.chart import ChartName
 from geonode.spectra.table import FEWEST_LEVELS
-
-AT_ONCE = 256  # concentrations
 
 NAMES = {
     "metric.learning": "learning",
@@ -58,6 +48,13 @@ NAMES = {
     **{f"{block}.seed": "seed" for block in ("metric", "decoders")},
 }
 """Parameters of the regressor by dotted key."""
+
+INNER_LEVELS = 2
+"""Levels left out in turn inside a fold: as few as there may be.
+
+They are for the predictions of the folds of leave-one-out alone. The fold that leaves nothing out
+is judged by leave-one-out itself, and gives the same bits with more of them.
+"""
 
 
 class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
@@ -135,7 +132,11 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             DeviceError: the device is absent.
             TrainingError: as `fit_series`.
         """
-        table = y
+        called, axis = columns_of(y), None
+        if self.wavelengths is not None:
+            axis = axis_of(self.wavelengths, np.shape(y)[1] if np.ndim(y) > 1 else 1).tolist()
+        if called and isinstance(called[0], float):
+            require_columns(y, axis, "y")
         X, y = validate_data(  # noqa: N806
             self,
             X,
@@ -146,17 +147,13 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             y_numeric=True,
         )
         check_non_negative(X, type(self).__name__)
-        parameters, concentrations = parameters_of(self, NAMES), self._concentrations(X)
-        spectra = y.reshape(len(y), -1).astype(np.float64)
-        axis = axis_of(self.wavelengths, spectra.shape[1])
-        known = None if self.wavelengths is None else axis.tolist()
-        called = columns_of(table)
-        if called and isinstance(called[0], float):
-            require_columns(table, known, "y")
+        if X.shape[1] != 1:
+            raise SpectraError(f"X: found {X.shape[1]} columns, expected one, of concentrations")
+        parameters, spectra = self._parameters(), y.reshape(len(y), -1).astype(np.float64)
         chart = parameters.spectra.chart, parameters.spectra.kappa
-        series = series_of(concentrations, spectra, axis, FEWEST_LEVELS, *chart)
-        model = fitted_model(series, parameters)
-        self._set(model, called or known, one_dimensional=y.ndim == 1)
+        series = series_of(X[:, 0], spectra, axis, FEWEST_LEVELS, *chart)
+        self._set(fitted_model(series, parameters), called or axis)
+        self._one_dimensional = y.ndim == 1
         return self
 
     def predict(
@@ -171,11 +168,10 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
 
         Args:
             X: concentrations, array-like of shape (row, 1), none negative.
-            return_std: whether to return standard deviations too. They are the scale s of
-                `geonode.learning.half_widths`: s^2 is what members, sources and kinds of decoders
-                disagree by, squared, and the mean squared error of the leave-one-out predictions
-                of the same sort, inside the range of the levels or outside. Without inner folds
-                they are the disagreement alone, which does not say how far off a prediction is.
+            return_std: whether to return standard deviations too, the scale of
+                `geonode.learning.half_widths`: what members, sources and kinds of decoders disagree
+                by, and the errors of leave-one-out. Without inner folds they are the disagreement
+                alone, which does not say how far off a prediction is.
 
         Returns:
             Spectra, one row a concentration (one number if `fit` had one), and the standard
@@ -184,26 +180,24 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         Raises:
             NotFittedError: there was no fit.
             ValueError: as `fit`.
+            SpectraError: a prediction is not finite, as far beyond all levels.
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806
         check_non_negative(X, type(self).__name__)
-        concentrations, model = self._concentrations(X), self.model_
+        model = self.model_
         low, high = model.range
-        if outside := int((~model.is_inside(concentrations)).sum()):
+        if outside := int((~model.is_inside(X[:, 0])).sum()):
             warnings.warn(
-                f"{outside} of {len(concentrations)} concentrations are outside {low:g} to "
-                f"{high:g}: nothing is promised there",
+                f"{outside} of {len(X)} concentrations are outside {low:g} to {high:g}: nothing is "
+                "promised there",
                 stacklevel=2,
             )
-        spectra, deviations = [], []
-        for part in np.split(concentrations, range(AT_ONCE, len(concentrations), AT_ONCE)):
-            prediction = model.predict(part)
-            spectra.append(prediction.spectra)
-            deviations.append(prediction.scale)
-        if return_std:
-            return self._shaped(spectra), self._shaped(deviations)
-        return self._shaped(spectra)
+        parts = [(block.signal, block.std) for block in blocks(model, X[:, 0])]
+        spectra, deviations = (np.concatenate(part) for part in zip(*parts, strict=True))
+        if self._one_dimensional:
+            spectra, deviations = spectra[:, 0], deviations[:, 0]
+        return (spectra, deviations) if return_std else spectra
 
     def estimate(self, spectra: Any, *, offset: bool = False, scale: bool = False) -> Estimates:
         """Posterior of the concentration of every spectrum, inside the range of the levels.
@@ -225,12 +219,7 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             TrainingError: as `Curve.of`.
         """
         check_is_fitted(self)
-        given = check_array(
-            spectra,
-            dtype=np.float64,
-            estimator=self,
-            input_name="spectra",
-        )
+        given = check_array(spectra, dtype=np.float64, estimator=self, input_name="spectra")
         wanted = len(self.series_.axis)
         if given.shape[1] != wanted:
             raise SpectraError(
@@ -272,8 +261,8 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             chart=limits.get(kappa, "asinh"),
             kappa=None if kappa in limits else kappa,
         )
-        regressor.n_features_in_ = 1
-        regressor._set(model, model.series.axis.tolist(), one_dimensional=False)
+        regressor.n_features_in_, regressor._one_dimensional = 1, False
+        regressor._set(model, model.series.axis.tolist())
         return regressor
 
     def __sklearn_tags__(self) -> Any:
@@ -281,28 +270,26 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         tags.input_tags.positive_only = True
         return tags
 
-    def _concentrations(self, rows: np.ndarray) -> np.ndarray:
-        """The only column.
-
-        Raises:
-            SpectraError: there are several.
-        """
-        if rows.shape[1] != 1:
-            raise SpectraError(f"X: found {rows.shape[1]} columns, expected one, of concentrations")
-        return rows[:, 0]
-
-    def _set(
-        self,
-        model: SpectralModel,
-        columns: list[float] | list[str] | None,
-        *,
-        one_dimensional: bool,
-    ) -> None:
+    def _set(self, model: SpectralModel, columns: list[float] | list[str] | None) -> None:
         self.series_, self.model_, self._columns = model.series, model, columns
-        self._one_dimensional = one_dimensional
         self._curves: dict[tuple[bool, bool], Curve] = {}
 
-    def _shaped(self, parts: list[np.ndarray]) -> np.ndarray:
-        """One array of the blocks, with as many dimensions as the spectra of `fit` had."""
-        whole = np.concatenate(parts)
-        return whole[:, 0] if self._one_dimensional else whole
+    def _parameters(self) -> Parameters:
+        """Parameters of the preset, with those of this regressor that are not None.
+
+        Raises:
+            ParameterError: naming a parameter of the regressor.
+        """
+        given = {key: getattr(self, name) for key, name in NAMES.items()}
+        values = {  # NumPy's numbers, such as those of a search, become Python's
+            key: value.item() if isinstance(value, np.generic) else value
+            for key, value in given.items()
+            if value is not None or key == "spectra.kappa"  # whose None is a value
+        }
+        try:
+            return default_parameters(values | {"inner.levels": INNER_LEVELS})
+        except ParameterError as error:
+            # Of values that contradict each other only their block is named.
+            key = next(key for key in values if f"{key}.".startswith(f"{error.key}."))
+            name = type(self).__name__
+            raise ParameterError(name, NAMES[key], given[key], error.expected) from error

@@ -63,7 +63,7 @@ def test_what_is_no_image_is_refused(tmp_path):
     both, dims = tmp_path / "both.zarr", ("y", "x", "wavelength")
     pair = xarray.Dataset(dict.fromkeys(("other", "signal"), (dims, values)))
     pair.to_zarr(both, consolidated=False)
-    with pytest.raises(SpectraError, match="found 'other', 'signal' over two dim.*, expected one"):
+    with pytest.raises(SpectraError, match=r"found .other., .signal. over two dim"):
         Image.open(both)
     tangled = np.where(np.arange(len(AXIS)) == 2, AXIS[5], AXIS)
     with pytest.raises(SpectraError, match="wavelengths out of order"):

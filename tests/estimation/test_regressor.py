@@ -13,11 +13,11 @@ from sklearn.model_selection import LeaveOneOut, cross_val_predict
 import geonode
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation import regressor as module
-from geonode.estimation import rows
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import estimate
-from geonode.estimation.regressor import NAMES, SpectrumRegressor
+from geonode.estimation.predicting import BLOCK_SPECTRA
+from geonode.estimation.regressor import SpectrumRegressor
 from geonode.learning.path_features import path_features
 from geonode.parameters_file import read_parameters
 from geonode.spectra.chart import Chart
@@ -96,12 +96,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* are outside")
 @pytest.mark.parametrize("preset", ["fast", "standard", "thorough"])
 def test_the_parameters_are_those_of_the_preset(preset):
     expected = read_parameters(ROOT / "params.yaml", {"preset": preset})
-    found = rows.parameters_of(SpectrumRegressor(preset=preset), NAMES)
+    found = SpectrumRegressor(preset=preset)._parameters()
     for block in ("metric", "decoders", "spectra", "precision", "device"):
         assert getattr(found, block) == getattr(expected, block)
     # Two inner levels are as good as all for what a regressor predicts; see below.
     assert found.inner == expected.inner.model_copy(update={"levels": 2})
-    changed = rows.parameters_of(SpectrumRegressor(preset=preset, members=7), NAMES)
+    changed = SpectrumRegressor(preset=preset, members=7)._parameters()
     assert changed.metric.members == changed.decoders.members == 7
 
 
@@ -124,7 +124,7 @@ def test_a_wrong_parameter_is_refused_by_fit_and_named(changes, key, found):
 
 def test_inner_levels_change_nothing_that_is_predicted_or_estimated(monkeypatch):
     few = cheap(**PATH).fit(X, Y)
-    monkeypatch.setattr(rows, "INNER_LEVELS", None)
+    monkeypatch.setattr(module, "INNER_LEVELS", None)
     every = cheap(**PATH).fit(X, Y)
     for one, other in zip(
         *(m.predict(BETWEEN, return_std=True) for m in (every, few)), strict=True
@@ -218,12 +218,11 @@ def test_without_inner_folds_the_deviation_is_the_disagreement():
     np.testing.assert_array_equal(deviation, found.model_.predict(BETWEEN[:, 0]).deviation)
 
 
-def test_many_concentrations_are_predicted_as_one_by_one(fitted, monkeypatch):
-    monkeypatch.setattr(module, "AT_ONCE", 7)
-    many = np.linspace(0, 80, 2 * module.AT_ONCE + 3)[:, None]
+def test_many_concentrations_are_predicted_as_one_by_one(fitted):
+    many = np.linspace(0, 80, BLOCK_SPECTRA + 3)[:, None]
     together, deviation = fitted.predict(many, return_std=True)
     assert together.shape == deviation.shape == (len(many), len(AXIS))
-    for row in (0, module.AT_ONCE - 1, module.AT_ONCE, 2 * module.AT_ONCE + 2):
+    for row in (0, BLOCK_SPECTRA - 1, BLOCK_SPECTRA, BLOCK_SPECTRA + 2):
         alone, its = fitted.predict(many[[row]], return_std=True)
         np.testing.assert_allclose(together[row], alone[0], rtol=1e-9)
         # A variance is a small difference of numbers near 1.
