@@ -1,4 +1,4 @@
-"""A scikit-learn regressor from concentrations to spectra, and back.
+"""A scikit-learn regressor from concentrations to spectra.
 
 It learns what the pipeline learns, in memory, and predicts with the fold that leaves nothing out;
 the folds of leave-one-out say how far off it may be.
@@ -17,19 +17,12 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import (
-    check_array,
-    check_is_fitted,
-    check_non_negative,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from geonode.config import Parameters
 from geonode.defaults import default_parameters
 from geonode.errors import ParameterError, SpectraError
-from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
-from geonode.estimation.posterior import Estimates, estimate
 from geonode.estimation.predicting import blocks
 from geonode.estimation.rows import axis_of, columns_of, fitted_model, require_columns, series_of
 from geonode.spectra.chart import ChartName
@@ -132,11 +125,9 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             DeviceError: the device is absent.
             TrainingError: as `fit_series`.
         """
-        called, axis = columns_of(y), None
-        if self.wavelengths is not None:
-            axis = axis_of(self.wavelengths, np.shape(y)[1] if np.ndim(y) > 1 else 1).tolist()
-        if called and isinstance(called[0], float):
-            require_columns(y, axis, "y")
+        called = columns_of(y)
+        if self.wavelengths is not None and called and isinstance(called[0], float):
+            require_columns(y, axis_of(self.wavelengths, len(called)).tolist(), "y")
         X, y = validate_data(  # noqa: N806
             self,
             X,
@@ -151,8 +142,8 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             raise SpectraError(f"X: found {X.shape[1]} columns, expected one, of concentrations")
         parameters, spectra = self._parameters(), y.reshape(len(y), -1).astype(np.float64)
         chart = parameters.spectra.chart, parameters.spectra.kappa
-        series = series_of(X[:, 0], spectra, axis, FEWEST_LEVELS, *chart)
-        self._set(fitted_model(series, parameters), called or axis)
+        self.series_ = series_of(X[:, 0], spectra, self.wavelengths, FEWEST_LEVELS, *chart)
+        self.model_ = fitted_model(self.series_, parameters)
         self._one_dimensional = y.ndim == 1
         return self
 
@@ -199,46 +190,6 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             spectra, deviations = spectra[:, 0], deviations[:, 0]
         return (spectra, deviations) if return_std else spectra
 
-    def estimate(self, spectra: Any, *, offset: bool = False, scale: bool = False) -> Estimates:
-        """Posterior of the concentration of every spectrum, inside the range of the levels.
-
-        The curve that this takes is made once for every `offset` and `scale`, and kept.
-
-        Args:
-            spectra: array-like of shape (row, wavelength), as measured: what a pipeline did to its
-                own is done to them. The columns of a DataFrame must be called as those of the fit,
-                or else by the wavelengths.
-            offset: whether they may differ from the measured ones by a constant, of any size.
-            scale: whether they may differ by a factor close to 1.
-
-        Raises:
-            NotFittedError: there was no fit.
-            ValueError: the spectra are empty, not finite or of another shape.
-            SpectraError: they have other wavelengths or columns of other names, or one alone, of
-                which an offset leaves none.
-            TrainingError: as `Curve.of`.
-        """
-        check_is_fitted(self)
-        given = check_array(spectra, dtype=np.float64, estimator=self, input_name="spectra")
-        wanted = len(self.series_.axis)
-        if given.shape[1] != wanted:
-            raise SpectraError(
-                f"estimate: found {given.shape[1]} wavelengths, expected the {wanted} of the series"
-            )
-        require_columns(spectra, self._columns, "estimate")
-        if offset and wanted == 1:
-            raise SpectraError(
-                "estimate: found offset and one wavelength, expected two or more, as an offset "
-                "takes the mean over wavelengths away"
-            )
-        if (offset, scale) not in self._curves:
-            self._curves[offset, scale] = Curve.of(
-                self.series_, self.model_.fold, offset=offset, scale=scale, one_scan=True
-            )
-        names = [f"row {row}" for row in range(len(given))]
-        prepared = self.series_.preprocessing.require(self.series_.axis, given, names)
-        return estimate(self._curves[offset, scale], prepared)
-
     @classmethod
     def from_artifacts(cls, folder: Path | str) -> "SpectrumRegressor":
         """Fitted regressor from the artifacts of a pipeline.
@@ -262,17 +213,13 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             kappa=None if kappa in limits else kappa,
         )
         regressor.n_features_in_, regressor._one_dimensional = 1, False
-        regressor._set(model, model.series.axis.tolist())
+        regressor.series_, regressor.model_ = model.series, model
         return regressor
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
-
-    def _set(self, model: SpectralModel, columns: list[float] | list[str] | None) -> None:
-        self.series_, self.model_, self._columns = model.series, model, columns
-        self._curves: dict[tuple[bool, bool], Curve] = {}
 
     def _parameters(self) -> Parameters:
         """Parameters of the preset, with those of this regressor that are not None.

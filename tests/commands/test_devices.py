@@ -18,8 +18,8 @@ def test_devices_are_a_table_and_a_line_about_the_machine_or_json(monkeypatch):
         Present("cuda", "A Card", 80 * 2**30, True, "float32", "float64", CARD),
     ]
     monkeypatch.setattr(profile, "present", lambda: two)
-    about = profile.machine() | {"triton": None}
-    monkeypatch.setattr(profile, "machine", lambda: about)
+    this = profile.machine() | {"triton": None}
+    monkeypatch.setattr(profile, "machine", lambda: this)
     result = call("devices")
     assert (result.exit_code, result.stderr) == (0, "")
     _, cpu, cuda, _, about = result.stdout.splitlines()

@@ -13,9 +13,7 @@ from sklearn.model_selection import LeaveOneOut, cross_val_predict
 import geonode
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation import regressor as module
-from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
-from geonode.estimation.posterior import estimate
 from geonode.estimation.predicting import BLOCK_SPECTRA
 from geonode.estimation.regressor import SpectrumRegressor
 from geonode.learning.path_features import path_features
@@ -58,25 +56,15 @@ def test_levels_that_are_equal_to_rounding_are_one():
     np.testing.assert_allclose(found.signal[2], (Y[2] + Y[3]) / 2)
 
 
-def test_columns_of_a_frame_are_those_of_the_fit():
+def test_columns_of_a_frame_are_the_wavelengths():
     frame = pd.DataFrame(Y, columns=AXIS)
-    others = (frame.set_axis(AXIS + 100, axis=1), frame[AXIS[::-1]])
-    plain = {"inner_members": 1, "kind": "posterior"}
-    by_wavelengths, by_names = cheap(**plain).fit(X, Y), cheap(**plain, wavelengths=None)
-    expected = by_wavelengths.estimate(Y).mode
-    for fit in (by_wavelengths, by_names.fit(X, frame)):
-        np.testing.assert_array_equal(fit.estimate(frame).mode, fit.estimate(Y).mode)
-        for other in others:
-            with pytest.raises(SpectraError, match=r"estimate: found column 1 called [57]00\.0"):
-                fit.estimate(other)
-            np.testing.assert_array_equal(by_wavelengths.estimate(Y).mode, expected)
-    for other in others:
+    expected = cheap().fit(X, Y).predict(BETWEEN)
+    texts = frame.set_axis([f"w{place}" for place in range(9)], axis=1)
+    for same in (frame, texts):
+        np.testing.assert_array_equal(cheap().fit(X, same).predict(BETWEEN), expected)
+    for other in (frame.set_axis(AXIS + 100, axis=1), frame[AXIS[::-1]]):
         with pytest.raises(SpectraError, match=r"y: found column 1 called [57]00\.0, expected 400"):
             cheap().fit(X, other)
-    texts = pd.DataFrame(Y, columns=[f"w{place}" for place in range(9)])
-    fit = cheap(**plain).fit(X, texts)
-    with pytest.raises(SpectraError, match="estimate: found column 1 called w8, expected w0"):
-        fit.estimate(texts.iloc[:, ::-1])
 
 
 def left_out_of_the_pipeline(fitted):
@@ -122,7 +110,7 @@ def test_a_wrong_parameter_is_refused_by_fit_and_named(changes, key, found):
         cheap().set_params(**changes).fit(X, Y)
 
 
-def test_inner_levels_change_nothing_that_is_predicted_or_estimated(monkeypatch):
+def test_inner_levels_change_nothing_that_is_predicted(monkeypatch):
     few = cheap(**PATH).fit(X, Y)
     monkeypatch.setattr(module, "INNER_LEVELS", None)
     every = cheap(**PATH).fit(X, Y)
@@ -130,7 +118,6 @@ def test_inner_levels_change_nothing_that_is_predicted_or_estimated(monkeypatch)
         *(m.predict(BETWEEN, return_std=True) for m in (every, few)), strict=True
     ):
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(every.estimate(Y).mean, few.estimate(Y).mean)
 
 
 # data
@@ -229,52 +216,19 @@ def test_many_concentrations_are_predicted_as_one_by_one(fitted):
         np.testing.assert_allclose(deviation[row], its[0], atol=1e-9)
 
 
-def test_one_wavelength_has_the_shape_it_was_given_in_and_no_offset():
+def test_one_wavelength_has_the_shape_it_was_given_in():
     single = cheap(wavelengths=None).fit(X, Y[:, 3])
     found, deviation = single.predict(BETWEEN, return_std=True)
     assert found.shape == deviation.shape == (4,)
     # The posterior of one wavelength still follows the spectra.
     np.testing.assert_allclose(found[:3], spectra(BETWEEN)[:3, 3], atol=0.01)
-    assert np.isfinite(single.estimate(Y[:, [3]]).mean).all()
-    with pytest.raises(SpectraError, match="offset and one wavelength"):
-        single.estimate(Y[:, [3]], offset=True)
 
 
-# estimates
-
-
-def test_estimates_are_those_of_the_curve_which_is_made_once_a_fit(monkeypatch):
-    made, of = [], Curve.of
-    monkeypatch.setattr(
-        Curve, "of", lambda *on, **keys: made.append((keys, of(*on, **keys))) or made[-1][1]
-    )
-    found, measured = cheap().fit(X, Y), spectra([15.0, 28.0]) + 0.05
-    assert not made
-    for _ in range(2):
-        said = found.estimate(measured, offset=True)
-    ((keys, curve),) = made
-    assert keys == {"offset": True, "scale": False, "one_scan": True}
-    np.testing.assert_array_equal(said.p_value, estimate(curve, measured).p_value)
-    np.testing.assert_allclose(said.mean, [15, 28], atol=2)
-    again = pickle.loads(pickle.dumps(found))  # the curve is kept
-    np.testing.assert_array_equal(again.estimate(measured, offset=True).mean, said.mean)
-    np.testing.assert_array_equal(again.predict(BETWEEN), found.predict(BETWEEN))
-    assert len(made) == 1
-    found.fit(X, Y[::-1]).estimate(measured, offset=True)
-    assert len(made) == 2
-
-
-def test_estimates_refuse_what_they_cannot_do(fitted):
-    for wrong, error, message in [
-        (Y[:, :4], SpectraError, "found 4 wavelengths, expected the 9"),
-        (Y * np.nan, ValueError, "spectra contains NaN"),
-        (Y[0], ValueError, "Expected 2D array"),
-    ]:
-        with pytest.raises(error, match=message):
-            fitted.estimate(wrong)
-    for ask in (lambda: clone(fitted).predict(X), lambda: clone(fitted).estimate(Y)):
-        with pytest.raises(NotFittedError):
-            ask()
+def test_nothing_is_predicted_before_a_fit(fitted):
+    with pytest.raises(NotFittedError):
+        clone(fitted).predict(X)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict(BETWEEN), fitted.predict(BETWEEN))
 
 
 # the pipeline
