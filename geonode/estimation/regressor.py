@@ -138,11 +138,10 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             y_numeric=True,
         )
         check_non_negative(X, type(self).__name__)
-        if X.shape[1] != 1:
-            raise SpectraError(f"X: found {X.shape[1]} columns, expected one, of concentrations")
-        parameters, spectra = self._parameters(), y.reshape(len(y), -1).astype(np.float64)
+        concentrations, parameters = self._concentrations(X), self._parameters()
+        spectra = y.reshape(len(y), -1).astype(np.float64)
         chart = parameters.spectra.chart, parameters.spectra.kappa
-        self.series_ = series_of(X[:, 0], spectra, self.wavelengths, FEWEST_LEVELS, *chart)
+        self.series_ = series_of(concentrations, spectra, self.wavelengths, FEWEST_LEVELS, *chart)
         self.model_ = fitted_model(self.series_, parameters)
         self._one_dimensional = y.ndim == 1
         return self
@@ -176,15 +175,15 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806
         check_non_negative(X, type(self).__name__)
-        model = self.model_
+        model, concentrations = self.model_, self._concentrations(X)
         low, high = model.range
-        if outside := int((~model.is_inside(X[:, 0])).sum()):
+        if outside := int((~model.is_inside(concentrations)).sum()):
             warnings.warn(
                 f"{outside} of {len(X)} concentrations are outside {low:g} to {high:g}: nothing is "
                 "promised there",
                 stacklevel=2,
             )
-        parts = [(block.signal, block.std) for block in blocks(model, X[:, 0])]
+        parts = [(block.signal, block.std) for block in blocks(model, concentrations)]
         spectra, deviations = (np.concatenate(part) for part in zip(*parts, strict=True))
         if self._one_dimensional:
             spectra, deviations = spectra[:, 0], deviations[:, 0]
@@ -220,6 +219,16 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
+
+    def _concentrations(self, rows: np.ndarray) -> np.ndarray:
+        """The only column.
+
+        Raises:
+            SpectraError: there are several.
+        """
+        if rows.shape[1] != 1:
+            raise SpectraError(f"X: found {rows.shape[1]} columns, expected one, of concentrations")
+        return rows[:, 0]
 
     def _parameters(self) -> Parameters:
         """Parameters of the preset, with those of this regressor that are not None.

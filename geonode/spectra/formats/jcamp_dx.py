@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.common_axis import on_common_axis
+from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.formats.text import read_text
 from geonode.spectra.sheet import Sheet, Understood, require_values, shortest
 from geonode.storage.seal import require_file

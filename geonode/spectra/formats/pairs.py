@@ -3,7 +3,7 @@
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.common_axis import on_common_axis
+from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.headers import axis_header, role
 from geonode.spectra.sheet import Grid, Row, Sheet
 

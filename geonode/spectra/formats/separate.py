@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.common_axis import on_common_axis
+from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.sheet import Sheet, Understood, require_values
 
 

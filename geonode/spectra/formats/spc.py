@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.common_axis import on_common_axis
+from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.sheet import Sheet, Understood, require_values
 from geonode.storage.seal import require_file
 
