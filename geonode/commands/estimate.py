@@ -73,8 +73,8 @@ BatchSize = Annotated[
         min=1,
         metavar="N",
         help="For an image: pixels of a tile.",
-        show_default="a chunk, or 16 MB of spectra; fewer if the tiles together take more than a "
-        "quarter of the free memory",
+        show_default="a chunk, or 16 MB of spectra; fewer if the tiles together take more than "
+        "1 GB",
     ),
 ]
 

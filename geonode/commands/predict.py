@@ -52,7 +52,7 @@ BatchSize = Annotated[
         min=1,
         metavar="N",
         help="Spectra computed at once.",
-        show_default="256, fewer if they take more than a quarter of the free memory",
+        show_default="256, fewer if they take more than 1 GB",
     ),
 ]
 

@@ -191,9 +191,9 @@ def _cuts(size: int, chunk: int, most: int) -> Iterator[slice]:
 
 
 def pixels_at_once(image: Image, at_once: int) -> int:
-    """Pixels of a tile: those of one chunk, or of `TILE_BYTES` of small chunks, or fewer.
+    """Pixels of a tile: those of one chunk, or of `TILE_BYTES` of small chunks.
 
-    Fewer are taken where free memory is short.
+    Fewer are taken of a chunk that is too large for the memory of `batch_size`.
 
     Args:
         image: image to divide.

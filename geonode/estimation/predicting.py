@@ -139,7 +139,7 @@ def evenly_spaced(text: str) -> Float[np.ndarray, "target"]:
 
 
 def spectra_at_once(model: SpectralModel) -> int:
-    """Number of spectra in a block: `BLOCK_SPECTRA`, fewer where memory is short."""
+    """Number of spectra in a block: `BLOCK_SPECTRA`, fewer if they are large."""
     some = np.array(model.range[:1])
     factors, wavelengths = model.predict(some).predicted.factors.shape[1:]
     return batch_size(8 * COPIES * factors * wavelengths, BLOCK_SPECTRA, 1)

@@ -3,7 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from geonode.estimation.curve import EXPECTED, OTHERWISE, SCALE_DEVIATION, SHARED, Curve, Novelty
+from geonode.estimation.curve import EXPECTED, OTHERWISE, SCALE_DEVIATION, SHARED, Curve
+from geonode.estimation.novelty import Novelty
 from geonode.estimation.posterior import estimate
 from geonode.estimation.range import NODES, knots_over_range
 from geonode.learning.folds import leave_one_out

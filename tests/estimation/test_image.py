@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geonode.errors import SpectraError
-from geonode.estimation import image, large
 from geonode.estimation.image import Image, pixels_at_once, tiles
 from geonode.spectra.formats import labelled_arrays
 from tests.estimation.images import image_values, store
@@ -38,18 +37,22 @@ def test_tiles_cover_an_image_once_and_are_whole_chunks_or_within_one(shape, chu
     assert (count == 1).all()
 
 
-def test_tiles_have_room_in_memory(tmp_path, monkeypatch):
-    cube = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16))
-    found = Image.open(cube)
-    whole = image.TILE_BYTES // (8 * len(AXIS))
-    monkeypatch.setattr(large, "free_memory", lambda: 2**40)
-    assert pixels_at_once(found, 4) == whole
-    monkeypatch.setattr(image, "TILE_BYTES", 1)
-    assert pixels_at_once(found, 4) == 6  # a chunk
-    monkeypatch.setattr(large, "free_memory", lambda: 4 * 2 * 3 * image.COPIES * 8 * len(AXIS))
-    assert pixels_at_once(found, 2) == 3  # of a quarter, for two
-    monkeypatch.setattr(large, "free_memory", lambda: 0)
-    assert pixels_at_once(found, 2) == 1
+def edited(path, **changes):
+    """Metadata of an array with other values."""
+    about = json.loads((path / "zarr.json").read_text()) | changes
+    (path / "zarr.json").write_text(json.dumps(about))
+
+
+WIDE = {"name": "regular", "configuration": {"chunk_shape": [2**11, 2**11, len(AXIS)]}}
+
+
+def test_tiles_are_small_chunks_together_or_a_large_one_as_far_as_there_is_memory(tmp_path):
+    path = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16))
+    assert pixels_at_once(Image.open(path), 4) == 2**24 // (8 * len(AXIS))
+    edited(path / "signal", shape=[2**12, 2**12, len(AXIS)], chunk_grid=WIDE)
+    found = Image.open(path)
+    assert pixels_at_once(found, 1) == 2**30 // (5 * 8 * len(AXIS))
+    assert pixels_at_once(found, 4) == 2**28 // (5 * 8 * len(AXIS))
 
 
 def test_what_is_no_image_is_refused(tmp_path):
@@ -68,12 +71,6 @@ def test_what_is_no_image_is_refused(tmp_path):
     tangled = np.where(np.arange(len(AXIS)) == 2, AXIS[5], AXIS)
     with pytest.raises(SpectraError, match="wavelengths out of order"):
         Image.open(store(tmp_path / "tangled.zarr", values, axis=tangled))
-
-
-def edited(path, **changes):
-    """Metadata of an array with other values."""
-    about = json.loads((path / "zarr.json").read_text()) | changes
-    (path / "zarr.json").write_text(json.dumps(about))
 
 
 LARGE = {"name": "regular", "configuration": {"chunk_shape": [10**10]}}

@@ -32,7 +32,10 @@ def by_refits(target):
             unsure.append(left + float(description.noise[smoother]))
         errors.append(alone)
         spread.append(np.mean(unsure))
-        system, freedom = kriging.system(smoother, known), COUNT - description.coefficients[smoother]
+        system, freedom = (
+            kriging.system(smoother, known),
+            COUNT - description.coefficients[smoother],
+        )
         inverse = np.linalg.inv(system)[:COUNT, :COUNT]
         scale.append(np.einsum("iw,ij,jw->", SPECTRA, inverse, SPECTRA) / int(freedom) / total)
         covariance = system[:COUNT, :COUNT]
