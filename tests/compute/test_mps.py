@@ -1,10 +1,4 @@
-"""All that is computed on MPS, on a stand-in: the CPU, without double precision.
-
-What is computed in double precision by intention, on the CPU beside such a device, is done outside
-of the stand-in or left out: the expansion of metrics, their evidence, and checks on the network.
-"""
-
-from dataclasses import replace
+"""Training on MPS, on a stand-in: the CPU, without double precision."""
 
 import numpy as np
 import pytest
@@ -14,23 +8,12 @@ from geonode.compute import device as devices
 from geonode.compute.device import Device
 from geonode.compute.products import fast_products
 from geonode.compute.profile import profile_of
-from geonode.config import GeodesicsParameters
-from geonode.geometry import solved
-from geonode.geometry.grid import uniform_nodes
-from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.metric import Metric
-from geonode.geometry.resolution import require_resolution
-from geonode.geometry.solved import read_features, solve_all
-from geonode.geometry.sources import ChebyshevSource
-from geonode.geometry.stored import StoredGrids, write_grids
-from geonode.geometry.verification import NetworkErrors
 from geonode.learning import batches, trainer
 from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import fit_metric
 from geonode.learning.folds import leave_one_out
 from geonode.learning.kinds import KINDS
 from tests.geometry.precision import NoFloat64
-from tests.geometry.small_series import small_metrics, small_series
 from tests.learning.series import (
     cpu,
     decoder_parameters,
@@ -79,51 +62,3 @@ def test_metrics_and_decoders_are_trained():
     for place, (one, expected) in enumerate(zip(found, trained(cpu()), strict=True)):
         tolerances = {"rtol": 1e-4, "atol": 1e-6} if place < 2 else {"rtol": 0, "atol": 1e-4}
         torch.testing.assert_close(one, expected, **tolerances)
-
-
-class Prepared(ChebyshevSource):
-    """Hands out lines that were made before, in double precision."""
-
-    def lines(self, model, like):
-        return self.made[model]
-
-
-@pytest.mark.slow
-def test_grids_are_made_and_geodesics_solved(tmp_path, monkeypatch):
-    data = small_series()
-    learned = small_metrics(data)
-    learned = replace(learned, network=learned.network[: len(learned.charts)])  # one member
-    wavelengths = torch.from_numpy(data.wavelengths)
-    source = ChebyshevSource.of(
-        learned.metric(MPS.reference), wavelengths, tolerance=1e-9, largest_degree=192
-    )
-    made = [source.lines(model, SINGLE) for model in range(source.models)]
-    prepared = Prepared(source.coefficients, source.in_w, source.calls)
-    object.__setattr__(prepared, "made", made)
-    none = NetworkErrors(SINGLE, SINGLE)
-    monkeypatch.setattr(solved, "network_errors", lambda *given, **named: none)
-    monkeypatch.setattr(LearnedMetrics, "metric", lambda self, place: Metric(self.network))
-    block = GeodesicsParameters(
-        method="closed_form",
-        tolerance=1e-4,
-        patience=1,
-        steps=10,
-        time_points=5,
-        check_rows=20,
-        allow_unconverged=0,
-    )
-    path = tmp_path / "geodesics.zarr"
-    with NoFloat64():
-        smallest = require_resolution(prepared, 4096, SINGLE, 1e-2)
-        nodes = uniform_nodes(smallest, SINGLE.device, SINGLE.dtype)
-        for model in range(prepared.models):
-            assert prepared.grid(model, nodes).symbol.dtype == torch.float32
-    check = {"check": lambda model, grid: None}
-    write_grids(tmp_path / "grids", prepared, nodes, learned, data, **check)
-    for method in METHODS:
-        with NoFloat64():
-            grids = StoredGrids(tmp_path / "grids", learned, data)
-            chosen = block.model_copy(update={"method": method})
-            summary = solve_all(path, grids, learned, data, chosen, MPS)
-        assert (summary.method, summary.unconverged) == (method, 0)
-        assert np.isfinite(read_features(path, data)).all()

@@ -193,14 +193,13 @@ def test_without_others_to_work_beside_tiles_are_run_in_this_process(engine, cou
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bad", [{3, 4, 5}, {0}])
-def test_the_error_is_that_of_the_first_tile_and_the_others_have_ended(engine, tmp_path, bad):
-    taken, first, folder = [], min(bad), tmp_path / "done"
+def test_the_error_is_that_of_the_first_tile_and_the_others_have_ended(engine, tmp_path):
+    taken, folder = [], tmp_path / "done"
     folder.mkdir()
-    with pytest.raises(GeometryError, match=rf"^tile {first} is not well posed$"):
-        recipe = partial(tiles.failing, bad, folder)
+    with pytest.raises(GeometryError, match=r"^tile 3 is not well posed$"):
+        recipe = partial(tiles.failing, {3, 4, 5}, folder)
         engine.work(recipe, range(40), lambda *one: taken.append(one), cores=2)
-    assert taken == [(tile, tile) for tile in range(first)]
+    assert taken == [(tile, tile) for tile in range(3)]
     left = contents(folder)
     time.sleep(0.5)
     assert contents(folder) == left

@@ -1,5 +1,4 @@
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -102,13 +101,6 @@ def test_the_entry_not_used_for_longest_goes(own, monkeypatch):
     monkeypatch.setattr(model_store, "LARGEST_BYTES", 2 * own.entries()[own.folder / keys[0]])
     own.write(keys[2], *model)
     assert [entry.name for entry in own.entries()] == [keys[1], keys[2]]
-
-
-def test_writers_of_one_entry_leave_a_whole_one(own):
-    model = fit()[:2]
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda _: own.write("d" * 64, *model), range(12)))
-    assert own.read("d" * 64, SERIES) is not None
 
 
 def test_nothing_but_entries_is_removed(own, monkeypatch):

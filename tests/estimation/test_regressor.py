@@ -259,15 +259,6 @@ def test_artifacts_are_a_fitted_regressor(trained, monkeypatch):
 # scikit-learn
 
 
-def test_a_second_fit_and_a_clone_predict_the_same_and_another_seed_does_not():
-    first = cheap(kind="path", epochs=3).fit(X, Y)
-    expected = first.predict(BETWEEN)
-    np.testing.assert_array_equal(first.fit(X, Y).predict(BETWEEN), expected)
-    np.testing.assert_array_equal(clone(first).fit(X, Y).predict(BETWEEN), expected)
-    other = first.set_params(seed=1).fit(X, Y)
-    assert not np.array_equal(other.predict(BETWEEN), expected)
-
-
 def test_the_package_has_its_regressors_and_nothing_else():
     assert [getattr(geonode, name).__name__ for name in geonode.__all__] == geonode.__all__
     with pytest.raises(AttributeError, match="no attribute 'Regressor'"):

@@ -156,9 +156,9 @@ def test_residuals_of_left_out_levels_are_those_of_refits(levels):
     average, square = refitted_residuals(levels, spectra)
     folds = np.stack([levels**2, levels]), np.stack([2 * spectra[::-1], spectra])
     posterior = MetricPosterior.of(*folds, packaged_prior())
-    found = posterior.left_out_residuals()
-    np.testing.assert_allclose(found.weights[1] @ spectra, average, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(found.square[1], square, rtol=1e-6)
+    weights, expected = posterior.left_out_residuals()
+    np.testing.assert_allclose(weights[1] @ spectra, average, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(expected[1], square, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
