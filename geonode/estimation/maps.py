@@ -10,9 +10,9 @@ with any number of workers.
 """
 
 import hashlib
+import pickle
 import shutil
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -110,13 +110,7 @@ def write_maps(
 
 def _fingerprint(curve: Curve, series: Series, image: Image, number: Format) -> str:
     """Hash of all inputs of the maps: model, image files and format."""
-    found = hashlib.sha256(repr((number, image.axis.tolist(), series.axis.tolist())).encode())
-    found.update(code_digest().encode())
-    parts = [
-        getattr(part, field.name) for part in (curve, curve.covariances) for field in fields(part)
-    ]
-    for part in parts:
-        found.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
+    found = hashlib.sha256(pickle.dumps((code_digest(), number, image.axis, series.axis, curve)))
     for file in sorted(image.path.rglob("*")):
         about = file.stat()
         name = file.relative_to(image.path).as_posix()
