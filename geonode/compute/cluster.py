@@ -20,16 +20,14 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-import numpy as np
 from dask import config
 from distributed import CancelledError, Client, Future, LocalCluster, get_worker, wait
 from distributed.comm import connect
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
-from jaxtyping import Shaped
 
 from geonode.compute.device import one_thread
-from geonode.compute.engine import Found, Open, Recipe, Tile, mapped
+from geonode.compute.engine import Engine, Found, Recipe, Tile
 from geonode.errors import EngineError
 from geonode.progress import Progress, silent
 from geonode.storage.atomic import scratch_folder
@@ -104,7 +102,7 @@ class Session(NamedTuple):
             raise EngineError(f"worker {worker.address} on {socket.gethostname()}: {wrong}")
 
 
-class Cluster:
+class Cluster(Engine):
     """Engine that runs tiles on a Dask cluster, opened by `open_cluster`.
 
     Args:
@@ -117,8 +115,8 @@ class Cluster:
     def __init__(
         self, client: Client, scratch: Path, versions: dict[str, str], own: LocalCluster | None
     ) -> None:
-        self._client, self._scratch = client, scratch
-        self._versions, self._own = versions, own
+        super().__init__(scratch)
+        self._client, self._versions, self._own = client, versions, own
         self._mark = scratch / "mark"
         self._mark.touch()
 
@@ -157,10 +155,6 @@ class Cluster:
                 else:
                     _kill(self._own)
                 raise
-
-    def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
-        """Handle of a file that every process maps into its memory."""
-        return mapped(array, self._scratch)
 
 
 def _result(future: Future, where: str) -> Any:

@@ -6,11 +6,12 @@ inputs there instead of receiving them. Large results are not returned either: a
 part of an artifact and returns a summary.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -31,10 +32,17 @@ Open = Callable[[], Shaped[np.ndarray, "..."]]
 """Function that opens an array in the process that calls it."""
 
 
-@runtime_checkable
-class Engine(Protocol):
-    """Runs tiles."""
+class Engine(ABC):
+    """Runs tiles.
 
+    Args:
+        scratch: folder for shared arrays; None: all tiles run in this process.
+    """
+
+    def __init__(self, scratch: Path | None) -> None:
+        self.scratch = scratch
+
+    @abstractmethod
     def work(
         self,
         recipe: Recipe[Tile, Found],
@@ -62,10 +70,15 @@ class Engine(Protocol):
         """
 
     def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
-        """Small handle of an array, for recipes."""
+        """Small handle of an array for recipes: a file that every process maps into its memory."""
+        if self.scratch is None:
+            return lambda: array
+        path = self.scratch / f"{uuid4().hex}.npy"
+        np.save(path, array, allow_pickle=False)
+        return partial(np.load, path, mmap_mode="r", allow_pickle=False)
 
 
-class Local:
+class Local(Engine):
     """Engine that runs tiles in this process, in threads if there are several cores."""
 
     def work(
@@ -87,16 +100,5 @@ class Local:
             for tile, found in zip(tiles, results, strict=True):
                 take(tile, found)
 
-    def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
-        """The array itself."""
-        return lambda: array
 
-
-LOCAL = Local()
-
-
-def mapped(array: Shaped[np.ndarray, "..."], folder: Path) -> Open:
-    """Handle of an array in a new file, which every process maps into its memory."""
-    path = folder / f"{uuid4().hex}.npy"
-    np.save(path, array, allow_pickle=False)
-    return partial(np.load, path, mmap_mode="r", allow_pickle=False)
+LOCAL = Local(None)

@@ -11,15 +11,12 @@ from contextlib import contextmanager, suppress
 from functools import cache, partial
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import Connection
-from pathlib import Path
 from threading import Lock, Thread, current_thread, main_thread
 from typing import Any, TypeVar
 
-import numpy as np
-from jaxtyping import Shaped
 from threadpoolctl import threadpool_limits
 
-from geonode.compute.engine import LOCAL, Found, Open, Recipe, Tile, mapped
+from geonode.compute.engine import LOCAL, Engine, Found, Recipe, Tile
 from geonode.errors import EngineError
 from geonode.machine import usable_cores
 from geonode.progress import Progress, silent
@@ -72,15 +69,8 @@ def finished(
             yield running[future], future.result()
 
 
-class Processes:
-    """Engine that runs tiles in processes of this machine, with one thread each.
-
-    Args:
-        scratch: folder for shared arrays.
-    """
-
-    def __init__(self, scratch: Path) -> None:
-        self._scratch = scratch
+class Processes(Engine):
+    """Engine that runs tiles in processes of this machine, with one thread each."""
 
     def work(
         self,
@@ -99,10 +89,6 @@ class Processes:
         with _pool(recipe, module, processes, report) as pool:
             for tile, future in zip(tiles, _submitted(pool, tiles), strict=True):
                 take(tile, future.result())
-
-    def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
-        """Handle of a file that every process maps into its memory."""
-        return mapped(array, self._scratch)
 
 
 @contextmanager

@@ -81,14 +81,19 @@ class Image:
         if path.suffix.lower() != ".zarr" or not path.is_dir():
             return None
         data = _opened(path)
-        found = {
-            str(name): (*(dim for dim in dims if role(dim) != "axis"), dims[roles.index("axis")])
-            for name, variable in data.data_vars.items()
-            if len(dims := [str(dim) for dim in variable.dims]) == 3
-            if variable.dtype.kind in "fiu"
-            if (roles := [role(dim) for dim in dims]).count("axis") == 1
-            if not {"concentration", "replicate"} & set(roles)
-        }
+        found: dict[str, tuple[str, str, str]] = {}
+        for name, variable in data.data_vars.items():
+            names = [str(dim) for dim in variable.dims]
+            roles = [role(dim) for dim in names]
+            others = [dim for dim, kind in zip(names, roles, strict=True) if kind != "axis"]
+            is_table = bool({"concentration", "replicate"} & set(roles))
+            if (
+                len(names) == 3
+                and len(others) == 2
+                and variable.dtype.kind in "fiu"
+                and not is_table
+            ):
+                found[str(name)] = others[0], others[1], names[roles.index("axis")]
         if not found:
             return None
         if len(found) > 1:
