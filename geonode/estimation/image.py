@@ -97,9 +97,9 @@ class Image:
         if not found:
             return None
         if len(found) > 1:
-            names = ", ".join(map(repr, sorted(found)))
+            several = ", ".join(map(repr, sorted(found)))
             raise SpectraError(
-                f"{path}: found {names} over two dimensions and a wavelength, expected one"
+                f"{path}: found {several} over two dimensions and a wavelength, expected one"
             )
         ((name, dims),) = found.items()
         at_axis = dims[2]

@@ -10,7 +10,6 @@ with any number of workers.
 """
 
 import hashlib
-import pickle
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -110,7 +109,11 @@ def write_maps(
 
 def _fingerprint(curve: Curve, series: Series, image: Image, number: Format) -> str:
     """Hash of all inputs of the maps: model, image files and format."""
-    found = hashlib.sha256(pickle.dumps((code_digest(), number, image.axis, series.axis, curve)))
+    found = hashlib.sha256(repr((code_digest(), number, curve.novelty, curve.offset)).encode())
+    model = [*vars(curve).values(), *vars(curve.covariances).values(), image.axis, series.axis]
+    for array in model:
+        if isinstance(array, np.ndarray):
+            found.update(array.tobytes())
     for file in sorted(image.path.rglob("*")):
         about = file.stat()
         name = file.relative_to(image.path).as_posix()
