@@ -20,11 +20,11 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from geonode.config import Parameters
-from geonode.defaults import default_parameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.predicting import blocks
 from geonode.estimation.rows import axis_of, columns_of, fitted_model, require_columns, series_of
+from geonode.parameters_file import default_parameters
 from geonode.spectra.chart import ChartName
 from geonode.spectra.table import FEWEST_LEVELS
 
