@@ -85,7 +85,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* are outside")
 def test_the_parameters_are_those_of_the_preset(preset):
     expected = read_parameters(ROOT / "params.yaml", {"preset": preset})
     found = SpectrumRegressor(preset=preset)._parameters()
-    for block in ("metric", "decoders", "spectra", "precision", "device"):
+    for block in ("metric", "decoders", "precision", "device"):
         assert getattr(found, block) == getattr(expected, block)
     # Two inner levels are as good as all for what a regressor predicts; see below.
     assert found.inner == expected.inner.model_copy(update={"levels": 2})
