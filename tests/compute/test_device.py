@@ -1,6 +1,8 @@
 import json
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,7 +10,7 @@ import torch
 
 from geonode.compute import choice
 from geonode.compute.choice import choose
-from geonode.compute.device import Device, one_thread, resolve
+from geonode.compute.device import MOST_THREADS, Device, in_threads, one_thread, resolve
 from geonode.config import PrecisionParameters
 from geonode.errors import DeviceError
 
@@ -141,3 +143,21 @@ def test_a_driver_of_amd_is_enough_to_ask_torch(monkeypatch, tmp_path):
     assert choose("auto", precision())["name"] == "C Card"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert choose("auto", precision())["device"] == "cpu"
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 2), (16, MOST_THREADS)])
+def test_items_are_computed_in_order_by_few_threads_of_one_thread_each(cores, threads):
+    def work(item):
+        time.sleep(0.01)
+        return 2 * item, threading.get_ident(), torch.get_num_threads()
+
+    before, reported = torch.get_num_threads(), []
+    torch.set_num_threads(cores)
+    try:
+        found = in_threads(work, range(24), reported.append)
+    finally:
+        torch.set_num_threads(before)
+    assert [double for double, *_ in found] == list(range(0, 48, 2))
+    assert len({thread for _, thread, _ in found}) == threads
+    assert {each for *_, each in found} == {1}
+    assert reported == [1] * 24
