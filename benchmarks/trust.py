@@ -16,8 +16,7 @@ import typer
 
 from geonode.calibration.fit import Calibration
 from geonode.calibration.methods import fitted, folds_of
-from geonode.compute.forking import processes_for
-from geonode.compute.processes import finished
+from geonode.compute.processes import finished, processes_for
 from geonode.estimation.simulated_sets import ERRORS, LEVELS, Batch, left_out
 from geonode.learning.folds import leave_one_out
 from geonode.parameters_file import read_parameters

@@ -20,8 +20,7 @@ def app(parameters: Parameters) -> str:
     from pathlib import Path
 
     from geonode.compute.device import Device
-    from geonode.compute.forking import processes_for
-    from geonode.compute.processes import finished
+    from geonode.compute.processes import finished, processes_for
     from geonode.evaluation.ablation import Networks, by_posteriors, comparisons, table_of
     from geonode.evaluation.evaluate import Job, by_baselines
     from geonode.spectra.folder import parameters_of_folder

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
@@ -25,10 +25,7 @@ from geonode.garbage import collect_seldom
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.progress import bar as progress  # noqa: F401 - for the stages
 from geonode.terminal import Level, logged, refuse, tell
-from stages.paths import CHECKPOINTS, DEVICE, PARAMETERS, PIPELINE, RECORDS
-
-if TYPE_CHECKING:
-    from multiprocessing.context import BaseContext
+from stages.paths import CHECKPOINTS, PARAMETERS, PIPELINE, RECORDS
 
 _LOG = logging.getLogger("geonode.stages")
 
@@ -80,22 +77,6 @@ def stage(
         return application
 
     return decorate
-
-
-def processes_of_training(parameters: Parameters, module: str) -> "BaseContext | None":
-    """Way to start the processes of a training, of `processes_for_tiles`.
-
-    To be called before a stage imports what it needs, which takes a second.
-
-    Args:
-        parameters: all parameters.
-        module: module of the training.
-    """
-    from geonode.compute.forking import processes_for_tiles
-    from geonode.storage.document import read_document
-
-    device = read_document(DEVICE)["device"]
-    return processes_for_tiles(parameters.engine, device, __name__, module)
 
 
 def _signature(options: dict[str, tuple[tuple[str, ...], FieldInfo]]) -> inspect.Signature:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from geonode.config import DecodersParameters, Parameters
-from stages.command import processes_of_training, progress, stage
+from stages.command import progress, stage
 from stages.paths import (
     CHECKPOINTS,
     DECODERS,
@@ -25,12 +25,8 @@ if TYPE_CHECKING:
 @stage("decoders", also=("preset", "inner", "engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Train the decoders of all folds, fit the weights of their kinds, calibrate intervals."""
-    block, inner = parameters.decoders, parameters.inner
-    trains = block.kind != "posterior"
-    processes = processes_of_training(parameters, "geonode.learning.kinds") if trains else None
-
     from geonode.compute.device import Device
-    from geonode.compute.local import open_engine
+    from geonode.compute.opening import open_engine
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.solved import read_features
     from geonode.learning.blend import BLENDS, fit_blend, training_steps
@@ -42,6 +38,7 @@ def app(parameters: Parameters) -> str:
     from geonode.storage.document import read_document
     from geonode.storage.lineage import consistent_artifacts
 
+    block, inner = parameters.decoders, parameters.inner
     device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS) as made_from:
         series = read_series(SPECTRA)
@@ -61,7 +58,7 @@ def app(parameters: Parameters) -> str:
     steps = training_steps(block, runs)
     with (
         file_lock(DECODERS.with_suffix("")),  # one process at a time, as of the checkpoints
-        open_engine(parameters.engine, SHARED, processes) as engine,
+        open_engine(parameters.engine, SHARED, processes=device.kind == "cpu") as engine,
         progress("training decoders", steps, steady=True) as report,
     ):
         runs = runs.with_progress(report, engine)

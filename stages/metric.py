@@ -1,7 +1,7 @@
 """Learn the metric of every (member, fold)."""
 
 from geonode.config import Parameters
-from stages.command import processes_of_training, progress, stage
+from stages.command import progress, stage
 from stages.paths import CHECKPOINTS, DEVICE, METRIC, METRICS, PLOTS, SHARED, SPECTRA
 
 
@@ -10,12 +10,8 @@ def app(parameters: Parameters) -> str:
     """Learn the metric of every fold: end to end through geodesics, or flat."""
     import math
 
-    block, learning = parameters.metric, "geonode.learning.metric_learning"
-    trains = block.learning != "flat"
-    processes = processes_of_training(parameters, learning) if trains else None
-
     from geonode.compute.device import Device
-    from geonode.compute.local import open_engine
+    from geonode.compute.opening import open_engine
     from geonode.learning.context import NestedRuns
     from geonode.learning.folds import fold_names
     from geonode.learning.metric_learning import learn
@@ -25,6 +21,7 @@ def app(parameters: Parameters) -> str:
     from geonode.storage.document import read_document, write_metrics, write_text
     from geonode.storage.lineage import consistent_artifacts
 
+    block = parameters.metric
     device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     with consistent_artifacts(SPECTRA) as made_from:
         series = read_series(SPECTRA)
@@ -33,7 +30,7 @@ def app(parameters: Parameters) -> str:
     runs = NestedRuns.of(levels, block.members, parameters.inner, device, scratch)
     with (
         file_lock(METRIC.with_suffix("")),  # one process at a time, as of the checkpoints
-        open_engine(parameters.engine, SHARED, processes) as engine,
+        open_engine(parameters.engine, SHARED, processes=device.kind == "cpu") as engine,
         progress("learning the metric", runs.models * block.epochs, steady=True) as report,
     ):
         metrics, history, terms = learn(series, block, runs.with_progress(report, engine))

@@ -13,7 +13,7 @@ from geonode.calibration.limits import Limit, limits
 from geonode.calibration.methods import folds_of, most_sensitive
 from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
 from geonode.errors import TrainingError
-from geonode.estimation.axis import on_axis, require_axis
+from geonode.estimation.axis import require_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.rows import fitted_model
@@ -22,6 +22,7 @@ from geonode.learning.blend import Prediction
 from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
+from geonode.spectra.common_axis import interpolated
 from geonode.spectra.reading import Spectra, errors_naming, read_spectra
 from geonode.spectra.series import Series, require_response
 from geonode.wording import quantity
@@ -122,7 +123,7 @@ class CalibratedFile:
         series = self.series
         with errors_naming(file):
             rows = estimated(self.curve, series, spectra)
-            values = on_axis(series, spectra.axis, spectra.values)
+            values = interpolated(spectra.axis, spectra.values, series.axis)
             values = series.preprocessing.require(series.axis, values, spectra.names)
         numbers = np.column_stack(self.calibration.estimate(values)).tolist()
         unknowns = [Unknown(row, *three) for row, three in zip(rows, numbers, strict=True)]

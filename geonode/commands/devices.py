@@ -12,7 +12,7 @@ def devices(as_json: AsJson = False) -> None:
     Formats, and the memory used at once by models trained side by side or by geodesics, are the
     defaults where params.yaml has no others.
     """
-    from geonode.compute.present import machine, present  # noqa: PLC0415
+    from geonode.compute.profile import machine, present  # noqa: PLC0415
 
     found, about = present(), machine()
     if as_json:

@@ -27,6 +27,7 @@ from geonode.terminal import tell
 
 if TYPE_CHECKING:
     from geonode.estimation.curve import Curve
+    from geonode.estimation.image import Image
     from geonode.estimation.tables import EstimateRow
     from geonode.spectra.series import Series
 
@@ -70,8 +71,8 @@ BatchSize = Annotated[
         min=1,
         metavar="N",
         help="For an image: pixels of a tile.",
-        show_default="a chunk, or 16 MB of spectra; fewer if the tiles together take more than a "
-        "quarter of the free memory",
+        show_default="a chunk, or 16 MB of spectra; fewer if the tiles together take more than "
+        "1 GB",
     ),
 ]
 
@@ -99,22 +100,24 @@ def estimate(
     """
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.curve import Curve  # noqa: PLC0415
-    from geonode.estimation.image import is_image  # noqa: PLC0415
+    from geonode.estimation.image import Image  # noqa: PLC0415
     from geonode.estimation.model import SpectralModel  # noqa: PLC0415
     from geonode.estimation.tables import csv_text, estimated  # noqa: PLC0415
     from geonode.spectra.reading import read_spectra  # noqa: PLC0415
     from geonode.storage.document import write_text  # noqa: PLC0415
 
-    data, image = root / "data", is_image(file)
+    data, image = root / "data", Image.open(file)
     require = partial(require_destination, never=(data, file), overwrite=overwrite)
-    require("--out", out, ".zarr" if image else ".csv")
+    require("--out", out, ".zarr" if image is not None else ".csv")
     require("--figure", figure, ".png")
     of_images = {"--workers": workers, "--scheduler": scheduler, "--batch-size": batch_size}
     of_images["--cache-dtype"] = cache_dtype
-    meaningless = {"--figure": figure} if image else of_images
+    meaningless = {"--figure": figure} if image is not None else of_images
     for option, value in meaningless.items():
         if value is not None:
-            expected = "no figure of an image" if image else "an image, or no such option"
+            expected = (
+                "no figure of an image" if image is not None else "an image, or no such option"
+            )
             raise ParameterError("options", option, value, expected)
     model = SpectralModel.read(data)
     series = model.series
@@ -129,9 +132,9 @@ def estimate(
     curve_of = partial(
         Curve.of, series, model.fold, offset=allow_offset, scale=allow_scale, one_scan=True
     )
-    if image:
+    if image is not None:
         engine = _engine(workers, scheduler)
-        _write_maps(file, out, curve_of(), series, engine, batch_size, cache_dtype or "float64")
+        _write_maps(image, out, curve_of(), series, engine, batch_size, cache_dtype or "float64")
         return
     spectra = read_spectra(file, sheet_name=sheet)
     require_axis(series, spectra)
@@ -184,7 +187,7 @@ def _engine(workers: int | None, scheduler: str | None) -> EngineParameters:
 
 
 def _write_maps(
-    file: Path,
+    image: "Image",
     out: Path | None,
     curve: "Curve",
     series: "Series",
@@ -193,15 +196,14 @@ def _write_maps(
     number: Format,
 ) -> None:
     """Write the maps of an image, tile by tile."""
-    from geonode.compute.local import open_engine  # noqa: PLC0415
-    from geonode.estimation.image import Image, pixels_at_once  # noqa: PLC0415
+    from geonode.compute.opening import open_engine  # noqa: PLC0415
+    from geonode.estimation.image import pixels_at_once  # noqa: PLC0415
     from geonode.estimation.maps import write_maps  # noqa: PLC0415
     from geonode.machine import usable_cores  # noqa: PLC0415
 
     if out is None:
         expected = "a store of maps, .zarr, for an image"
         raise ParameterError("options", "--out", "nothing", expected)
-    image = Image.open(file)
     (rows, columns), cores = image.shape, usable_cores()
     own_cluster = engine.kind == "dask" and engine.scheduler is None
     pixels = batch_size or pixels_at_once(image, engine.workers if own_cluster else cores)

@@ -40,9 +40,7 @@ def panel(
     is written after each series. Models that were learned before are not learned again. The exit
     status is 1 if some series could not be scored.
     """
-    from geonode.compute.forking import prepare, processes_for  # noqa: PLC0415
-
-    prepare("geonode.evaluation.panel")
+    from geonode.compute.processes import processes_for  # noqa: PLC0415
     from geonode.evaluation.panel import PARTS, Panel  # noqa: PLC0415
 
     require_destination("--out", out, ".json", ".csv", never=(folder,), overwrite=overwrite)

@@ -1,24 +1,23 @@
 """Choice of a device and its number formats, made once per run.
 
 A named device that is absent is an error; only `auto` chooses. The choice is a small document that
-every later stage reads, so that one run never mixes devices. Torch is imported only to look for a
-GPU that is not of NVIDIA, as that takes longer than all else that `probe` does.
+every later stage reads, so that one run never mixes devices. Torch is imported only where there is
+the driver of a GPU, as that takes longer than all else that `probe` does.
 """
 
-import runpy
 import sys
-from importlib.util import find_spec
+from ctypes import CDLL
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from geonode.compute.driver import first_card
 from geonode.config import PrecisionParameters
 from geonode.errors import DeviceError
 from geonode.machine import processor
 
 DeviceKind = Literal["cpu", "cuda", "mps"]
 
-_APPLE = sys.platform == "darwin"
+AMD = Path("/dev/kfd")
+"""Device of the driver of AMD's GPUs on Linux."""
 
 
 def choose(
@@ -66,7 +65,7 @@ def require(kind: DeviceKind) -> None:
 def _is_present(kind: DeviceKind) -> bool:
     if kind == "cuda":
         return _card() is not None
-    if kind == "mps" and _APPLE:
+    if kind == "mps" and sys.platform == "darwin":
         import torch  # noqa: PLC0415 - not where it can be avoided
 
         return torch.backends.mps.is_available()
@@ -79,17 +78,19 @@ def _name(kind: DeviceKind) -> str:
 
 def _card() -> str | None:
     """Name of the first GPU that torch calls a CUDA device; None: there is none."""
-    built_for = torch_build()
-    if built_for["hip"] is not None:  # AMD
-        import torch  # noqa: PLC0415 - not where it can be avoided
+    if not _has_driver():
+        return None
+    import torch  # noqa: PLC0415 - not where it can be avoided
 
-        return torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return first_card(built_for["cuda"]) if built_for["cuda"] is not None else None
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
 
 
-def torch_build() -> dict[str, Any]:
-    """Variables of `torch.version`, such as `cuda` and `hip`, without an import of torch."""
-    found = find_spec("torch")
-    assert found is not None
-    assert found.origin is not None
-    return runpy.run_path(str(Path(found.origin).with_name("version.py")))
+def _has_driver() -> bool:
+    """Whether there is a driver of NVIDIA or of AMD, with or without a GPU that torch can use."""
+    if AMD.exists():
+        return True
+    try:
+        CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return False
+    return True

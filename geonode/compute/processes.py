@@ -3,30 +3,42 @@
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import cache, partial
-from multiprocessing import active_children, parent_process
+from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import Connection
-from multiprocessing.context import BaseContext
-from pathlib import Path
 from threading import Lock, Thread, current_thread, main_thread
 from typing import Any, TypeVar
 
-import numpy as np
-from jaxtyping import Shaped
 from threadpoolctl import threadpool_limits
 
-from geonode.compute.forking import prepare
-from geonode.compute.local import LOCAL, Found, Open, Recipe, Tile, mapped
+from geonode.compute.engine import LOCAL, Engine, Found, Recipe, Tile
 from geonode.errors import EngineError
+from geonode.machine import usable_cores
 from geonode.progress import Progress, silent
 from geonode.terminal import log_to_stderr
 from geonode.usage import WORKERS
 
+MOST_ON_ACCELERATOR = 12
+"""Processes that share an accelerator: each keeps about half a gigabyte of it for itself."""
+
 Job = TypeVar("Job")
+
+
+def processes_for(jobs: int, device: str) -> int:
+    """Number of processes for some jobs: one for every usable core, or fewer.
+
+    Args:
+        jobs: number of jobs.
+        device: kind of the device that all of them use.
+    """
+    cores = usable_cores()
+    most = cores if device == "cpu" else min(cores, MOST_ON_ACCELERATOR)
+    return max(1, min(most, jobs))
 
 
 def finished(
@@ -51,23 +63,14 @@ def finished(
         for job in jobs:
             yield job, work(job, report)
         return
-    with _pool(prepare(work.__module__), processes, partial(_itself, work), report) as pool:
-        with _interrupted_later():
-            running = {pool.submit(_work, job): job for job in jobs}
+    with _pool(partial(_itself, work), work.__module__, processes, report) as pool:
+        running = dict(zip(_submitted(pool, jobs), jobs, strict=True))
         for future in as_completed(running):
             yield running[future], future.result()
 
 
-class Processes:
-    """Engine that runs tiles in processes of this machine, with one thread each.
-
-    Args:
-        context: starts the processes.
-        scratch: folder for shared arrays.
-    """
-
-    def __init__(self, context: BaseContext, scratch: Path) -> None:
-        self._context, self._scratch = context, scratch
+class Processes(Engine):
+    """Engine that runs tiles in processes of this machine, with one thread each."""
 
     def work(
         self,
@@ -82,35 +85,33 @@ class Processes:
         if processes <= 1:
             LOCAL.work(recipe, tiles, take, report, cores)
             return
-        with _pool(self._context, processes, recipe, report) as pool:
-            with _interrupted_later():
-                running = [pool.submit(_work, tile) for tile in tiles]
-            for tile, future in zip(tiles, running, strict=True):
+        module = getattr(recipe, "func", recipe).__module__
+        with _pool(recipe, module, processes, report) as pool:
+            for tile, future in zip(tiles, _submitted(pool, tiles), strict=True):
                 take(tile, future.result())
-
-    def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
-        """Handle of a file that every process maps into its memory."""
-        return mapped(array, self._scratch)
 
 
 @contextmanager
 def _pool(
-    context: BaseContext, processes: int, recipe: Recipe[Any, Any], report: Progress
+    recipe: Recipe[Any, Any], module: str, processes: int, report: Progress
 ) -> Iterator[ProcessPoolExecutor]:
     """Context with processes for `_work`; when it ends, also by an error, they have ended.
+
+    On Linux they are forked from one process that has imported the module of their work. That one
+    uses neither threads nor devices of torch, which no fork survives.
 
     Raises:
         EngineError: a process died, or none can be started.
     """
+    context = get_context("forkserver" if sys.platform == "linux" else "spawn")
+    context.set_forkserver_preload([module])
     level = logging.getLogger("geonode").level
     try:
         # Not a queue, whose lock would stay locked if its owner died.
         units, given = context.Pipe(duplex=False)
         pool = ProcessPoolExecutor(processes, context, _begin, (recipe, given, level))
     except OSError as error:
-        raise EngineError(
-            f"processes cannot be started: {error}; mount /dev/shm, or use one core: taskset -c 0"
-        ) from error
+        raise _not_started(error) from error
     follower = Thread(target=_follow, args=(units, report), daemon=True)
     follower.start()
     others = active_children()
@@ -135,20 +136,32 @@ def _pool(
         WORKERS.running = frozenset()
 
 
-@contextmanager
-def _interrupted_later() -> Iterator[None]:
-    """Context that Ctrl-C interrupts at its end: a process that is half started would stay."""
-    if current_thread() is not main_thread():
-        yield
-        return
+def _submitted(pool: ProcessPoolExecutor, jobs: Sequence[Any]) -> list[Future[Any]]:
+    """Futures of all jobs. Processes start here, and Ctrl-C waits until none is half started.
+
+    Raises:
+        EngineError: no process can be started.
+    """
     pressed: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    is_main = current_thread() is main_thread()  # only this one may handle signals
+    if is_main:
+        before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
-        yield
+        return [pool.submit(_work, job) for job in jobs]
+    except OSError as error:
+        raise _not_started(error) from error
     finally:
-        signal.signal(signal.SIGINT, before)
+        if is_main:
+            signal.signal(signal.SIGINT, before)
         for number in pressed[:1]:
             signal.raise_signal(number)
+
+
+def _not_started(error: OSError) -> EngineError:
+    return EngineError(
+        f"processes cannot be started: {error}; mount /dev/shm and set TMPDIR to a short path, or "
+        "use one core: taskset -c 0"
+    )
 
 
 def _follow(units: Connection, report: Progress) -> None:

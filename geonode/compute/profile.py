@@ -1,11 +1,19 @@
-"""Profiles of devices: sizes of batches, memory and program options."""
+"""Devices of this machine, and the profile of each: sizes of batches, memory, program options."""
 
+import importlib
 from dataclasses import dataclass
+from typing import Any, get_args
 
 import torch
 
+from geonode.compute.choice import DeviceKind, choose
 from geonode.compute.kernels.available import usable
+from geonode.config import PrecisionParameters
+from geonode.errors import DeviceError
+from geonode.machine import machine as processor_and_versions
 from geonode.machine import usable_cores
+
+DEFAULT = PrecisionParameters(training="float32", geometry="auto")
 
 # Rows of all networks of a batch: few enough for the cache of a CPU, enough to keep an accelerator
 # busy.
@@ -64,3 +72,54 @@ def _memory_mb(place: torch.device) -> int:
         card = torch.cuda.get_device_properties(place.index or 0)
         return int(CARD_SHARE * card.total_memory / 1e6)
     return CPU_MEMORY_MB if place.type == "cpu" else UNIFIED_MEMORY_MB
+
+
+@dataclass(frozen=True)
+class Present:
+    """Device of this machine.
+
+    Attributes:
+        kind: value of the parameter `device`.
+        name: name of the processor or GPU.
+        memory_bytes: memory of the GPU; None where memory is that of the machine.
+        automatic: whether `auto` chooses it.
+        training: default format of networks in training.
+        geometry: default format of grids and geodesics.
+        profile: profile of the device.
+    """
+
+    kind: DeviceKind
+    name: str
+    memory_bytes: int | None
+    automatic: bool
+    training: str
+    geometry: str
+    profile: Profile
+
+
+def present() -> list[Present]:
+    """Devices of this machine, with every GPU; computations use the first GPU only."""
+    taken, found = choose("auto", DEFAULT)["device"], []
+    for kind in get_args(DeviceKind):
+        try:
+            about = choose(kind, DEFAULT)
+        except DeviceError:
+            continue
+        cards: list[tuple[str, int | None]] = [(about["name"], None)]
+        if kind == "cuda":
+            properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+            cards = [(card.name, card.total_memory) for card in properties]
+        for place, (name, memory) in enumerate(cards):
+            automatic, profile = kind == taken and place == 0, profile_of(torch.device(kind, place))
+            formats = about["training"], about["geometry"]
+            found.append(Present(kind, name, memory, automatic, *formats, profile))
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, threads and versions; `triton` is None where it cannot be imported."""
+    try:
+        triton = str(importlib.import_module("triton").__version__)
+    except ImportError:
+        triton = None
+    return {**processor_and_versions(), "threads": torch.get_num_threads(), "triton": triton}

@@ -1,4 +1,4 @@
-"""Spectral axis of measured spectra: interpolation onto that of a model, and checks.
+"""Spectral axis of measured spectra: checks, and interpolation onto that of a model.
 
 Nothing is converted and nothing is extrapolated: units must agree, the axis must cover that of the
 model, and no wavelength of the model may lie in a gap of it.
@@ -16,13 +16,7 @@ from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image
 from geonode.estimation.posterior import estimate
-from geonode.spectra.common_axis import (
-    WIDEST_GAP,
-    gap_around,
-    interpolated,
-    is_same,
-    tolerance,
-)
+from geonode.spectra.common_axis import WIDEST_GAP, gap_around, interpolated, is_same, tolerance
 from geonode.spectra.headers import axis_kind, unknown_unit
 from geonode.spectra.inspection import noise_along_the_axis
 from geonode.spectra.reading import Spectra
@@ -54,50 +48,34 @@ def require_axis(series: Series, spectra: Spectra | Image) -> None:
     expected, found = series.labels["axis_unit"], spectra.axis_unit
     if found == "1":
         found = unknown_unit(spectra.axis_name) or "1"
-    kinds = [axis_kind(name) for name in (series.labels["axis"], spectra.axis_name)]
-    other = None not in kinds and kinds[0] != kinds[1]
-    if ("1" not in (expected, found) and expected != found) or other:
+    own, other = (axis_kind(name) for name in (series.labels["axis"], spectra.axis_name))
+    differs = own is not None and other is not None and own != other
+    if differs or ("1" not in (expected, found) and expected != found):
         raise SpectraError(
             f"axis: found a {spectra.axis_name} in {found}, expected {expected} as in the model; "
             "convert it first"
         )
-    unit = "" if expected == "1" else f" {expected}"
-    low, high, axis = series.axis[0], series.axis[-1], spectra.axis
+    axis, unit = spectra.axis, "" if expected == "1" else f" {expected}"
     if is_same(axis, series.axis):
         return
-    near = tolerance(series.axis)
-    missing = []
-    if axis[0] > low + near:
-        missing.append((low, min(axis[0], high)))
-    if axis[-1] < high - near:
-        missing.append((max(axis[-1], low), high))
+    low, high, near = series.axis[0], series.axis[-1], tolerance(series.axis)
+    missing = [
+        f"{start:.10g} to {stop:.10g}"
+        for start, stop in ((low, min(axis[0], high)), (max(axis[-1], low), high))
+        if stop - start > near
+    ]
     if missing:
-        parts = " and ".join(f"{start:.10g} to {stop:.10g}" for start, stop in missing)
         raise SpectraError(
             f"axis: found {axis[0]:.10g} to {axis[-1]:.10g}{unit}, expected all of {low:.10g} to "
-            f"{high:.10g}{unit} as in the model; {parts}{unit} is missing"
+            f"{high:.10g}{unit} as in the model; {' and '.join(missing)}{unit} is missing"
         )
     if gap := gap_around(axis, series.axis):
+        widest = WIDEST_GAP * np.median(np.diff(axis))
         raise SpectraError(
             f"axis: found nothing between {gap[0]:.10g} and {gap[1]:.10g}{unit}, expected steps of "
-            f"at most {WIDEST_GAP * np.median(np.diff(axis)):.6g}{unit}, {WIDEST_GAP:g} times the "
-            "median; measure there, or learn a model without"
+            f"at most {widest:.6g}{unit}, {WIDEST_GAP:g} times the median; measure there, or learn "
+            "a model without"
         )
-
-
-def on_axis(
-    series: Series,
-    axis: Float[np.ndarray, "found"],
-    values: Float[np.ndarray, "spectrum found"],
-) -> Float[np.ndarray, "spectrum wavelength"]:
-    """Spectra on the axis of a series, interpolated by monotone cubics (PCHIP) if axes differ.
-
-    Args:
-        series: series whose axis to use.
-        axis: axis that passed `require_axis`.
-        values: spectra on that axis.
-    """
-    return interpolated(axis, values, series.axis)
 
 
 def prepared(
@@ -108,11 +86,14 @@ def prepared(
     """Measured spectra on the axis of a series, preprocessed as its own were.
 
     Args:
-        series: whose axis and preprocessing to take.
-        axis: that passed `require_axis`.
-        values: spectra there; NaN where one is too flat for a step.
+        series: series whose axis and preprocessing to take.
+        axis: axis that passed `require_axis`.
+        values: spectra on that axis.
+
+    Returns:
+        The spectra; NaN where one is too flat for a step.
     """
-    return series.preprocessing.transform(series.axis, on_axis(series, axis, values))
+    return series.preprocessing.transform(series.axis, interpolated(axis, values, series.axis))
 
 
 def require_resolution(curve: Curve, series: Series, axis: Float[np.ndarray, "found"]) -> None:
@@ -128,9 +109,8 @@ def require_resolution(curve: Curve, series: Series, axis: Float[np.ndarray, "fo
     """
     if is_same(axis, series.axis):
         return
-    inside = np.clip(axis, series.axis[0], series.axis[-1])
-    sampled = PchipInterpolator(series.axis, series.signal, axis=1)(inside)
-    back = on_axis(series, axis, sampled)
+    sampled = interpolated(series.axis, series.signal, axis)
+    back = interpolated(axis, sampled, series.axis)
     as_it_is, found = (estimate(curve, rows) for rows in (series.signal, back))
     noise = noise_along_the_axis(series.axis, series.signal)
     lost = ((back - series.signal) ** 2).mean(axis=1) > (NOISES * noise) ** 2
@@ -150,6 +130,8 @@ def shifts(
 ) -> Float[np.ndarray, "spectrum"]:
     """Apparent shift of the axis of every spectrum (axis unit); 0 for none.
 
+    A shift of less than half a step of the axis is none.
+
     Args:
         curve: curve of predicted spectra.
         series: series whose axis the curve and the spectra have.
@@ -162,12 +144,10 @@ def shifts(
     nodes = (curve.scores[::EVERY] @ curve.basis)[:, inside]
     at = PchipInterpolator(axis, spectra, axis=1)
     away = np.stack([_distances(at(axis[inside] + shift), nodes, curve.offset) for shift in tried])
-    best = away.argmin(axis=0)
-    tiny = np.finfo(float).tiny
-    gained = away[SHIFTS] / np.maximum(away.min(axis=0), tiny)
-    smallest = max(float(np.median(np.diff(axis))) / 2, tried[SHIFTS + 1])
-    shifted = (gained > BETTER) & (np.abs(tried[best]) >= smallest)
-    return np.where(shifted, tried[best], 0.0)
+    found = tried[away.argmin(axis=0)]
+    gained = away[SHIFTS] / np.maximum(away.min(axis=0), np.finfo(float).tiny)
+    is_shift = (gained > BETTER) & (np.abs(found) >= np.median(np.diff(axis)) / 2)
+    return np.where(is_shift, found, 0.0)
 
 
 def _distances(rows: np.ndarray, nodes: np.ndarray, offset: bool) -> np.ndarray:

@@ -40,7 +40,7 @@ from scipy.interpolate import CubicSpline
 
 from geonode.errors import TrainingError
 from geonode.estimation.covariances import Covariances
-from geonode.estimation.outside import outside_others
+from geonode.estimation.novelty import Novelty, outside_others
 from geonode.estimation.range import NODES, knots_over_range, nodes_on_metric
 from geonode.learning.folds import Fold
 from geonode.learning.posterior_decoder import PosteriorDecoders
@@ -54,7 +54,7 @@ CREDIBLE = 0.9
 SCALE_DEVIATION = 0.2
 """Standard deviation of the factor between two instruments, where one is allowed."""
 SMALLEST = 1e-6  # smallest assumed error, relative to the largest signal
-RANK_TOLERANCE = 1e-10
+RANK_TOLERANCE = 1e-10  # smallest singular value of a direction, relative to the largest
 OTHERWISE = 0.01  # weight of all other directions, relative to those of the training spectra
 
 EXPECTED = 5.0  # k: levels' worth of the covariance of the posterior
@@ -65,58 +65,6 @@ TESTED = 4.0
 
 Farther beyond the levels errors are so large that any spectrum would fit.
 """
-
-
-@dataclass(frozen=True)
-class Novelty:
-    """Residuals of training spectra outside the span of the others of their fold.
-
-    Attributes:
-        square: mean square of the residuals (signal squared, summed over wavelengths).
-        freedom: degrees of freedom of the chi-squared distribution with the same relative variance.
-        spectra: number of training spectra.
-    """
-
-    square: float
-    freedom: float
-    spectra: int
-
-    @classmethod
-    def of(cls, parts: Float[np.ndarray, "training wavelength"]) -> "Novelty":
-        """Novelty from the residuals of the training spectra.
-
-        The degrees of freedom are the smaller of two estimates, and at least 1: (tr C)^2 / tr C^2,
-        with C the second moment of the residuals, from products of different spectra alone; and
-        2 mean^2 / variance of their squares.
-        """
-        gram = parts @ parts.T
-        squares = np.diag(gram)
-        mean, count = float(squares.mean()), len(parts)
-        if mean == 0:
-            return cls(0.0, 1.0, count)
-        apart = ~np.eye(count, dtype=bool)
-        products = np.sum(np.outer(squares, squares)[apart])
-        by_direction = products / max(np.sum(gram[apart] ** 2), np.finfo(float).tiny)
-        by_size = 2 * mean**2 / max(squares.var(ddof=1), np.finfo(float).tiny)
-        freedom = min(by_direction, by_size, parts.shape[1])
-        return cls(mean, max(1.0, float(freedom)), count)
-
-    def with_noise(self, rows: Float[np.ndarray, "row wavelength"]) -> "Novelty":
-        """Novelty of spectra with additional noise.
-
-        Degrees of freedom by Satterthwaite, Biometrics Bulletin 2 (1946) 110.
-
-        Args:
-            rows: rows whose outer products add up to the covariance of the noise.
-        """
-        gram = rows @ rows.T
-        noise = float(np.trace(gram))
-        if noise == 0:
-            return self
-        square = self.square + noise
-        # Half the variance: square^2 / freedom of the novelty, tr C^2 of the noise.
-        freedom = square**2 / (self.square**2 / self.freedom + float(np.sum(gram**2)))
-        return Novelty(square, max(1.0, freedom), self.spectra)
 
 
 @dataclass(frozen=True)
@@ -199,7 +147,9 @@ class Curve:
         terms = _across_cells(means)[:, None]
         if scale:
             terms = np.concatenate([terms, SCALE_DEVIATION * means[:, None]], axis=1)
-        novelty = Novelty.of(_novel(training, offset))
+        # Residuals outside the span of the others and, unless an offset is allowed, of a constant.
+        parts = outside_others(_with_constant(training, offset), RANK_TOLERANCE)
+        novelty = Novelty.of(parts[: len(training)])
         if one_scan and series.replicates is not None:
             known = np.array(fold.training)
             noise = _centred(series.replicates.excess(known), offset)
@@ -271,12 +221,11 @@ def _centred(spectra: np.ndarray, offset: bool) -> np.ndarray:
 
 def _directions(spectra: np.ndarray, offset: bool) -> np.ndarray:
     """Orthonormal directions of spectra and, unless an offset is allowed, of a constant."""
-    constant = np.full((0 if offset else 1, spectra.shape[1]), np.abs(spectra).max())
-    _, singular, right = np.linalg.svd(np.concatenate([spectra, constant]), full_matrices=False)
+    _, singular, right = np.linalg.svd(_with_constant(spectra, offset), full_matrices=False)
     return right[singular > RANK_TOLERANCE * singular[0]]
 
 
-def _novel(spectra: np.ndarray, offset: bool) -> np.ndarray:
-    """Residual of every spectrum outside the span of the others and of a constant."""
+def _with_constant(spectra: np.ndarray, offset: bool) -> np.ndarray:
+    """Spectra and, unless an offset is allowed, a constant of their size as a last row."""
     constant = np.full((0 if offset else 1, spectra.shape[1]), np.abs(spectra).max())
-    return outside_others(np.concatenate([spectra, constant]), RANK_TOLERANCE)[: len(spectra)]
+    return np.concatenate([spectra, constant])

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from math import ceil, prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,10 +19,8 @@ from geonode.storage.zarr_metadata import require_own_files, require_plain
 
 MOST_BYTES, MOST_CHUNKS = 2**42, 10**7  # largest image, which is never read as a whole
 
-
 TILE_BYTES = 2**24
 """Wanted size of the spectra of a tile in double precision, within limits of chunks and memory."""
-
 
 COPIES = 5  # double-precision arrays of the size of a tile's spectra while it is computed
 
@@ -55,37 +52,57 @@ class Image:
 
     Attributes:
         path: path of the Zarr store.
-        spectra: an xarray.DataArray (y, x, wavelength) over a dask array.
+        spectra: an xarray.DataArray of which nothing has been read, over `dims` in any order.
+        dims: names of the dimensions: rows, columns, wavelengths.
         axis: wavelengths, ascending.
         axis_unit: unit of the wavelengths.
+        turned: whether the wavelengths of the store descend.
     """
 
     path: Path
     spectra: Any
+    dims: tuple[str, str, str]
     axis: Float[np.ndarray, "wavelength"]
     axis_unit: str
+    turned: bool
 
     @classmethod
-    def open(cls, path: Path) -> "Image":
+    def open(cls, path: Path) -> "Image | None":
         """Open the image of a Zarr store; only coordinates are read.
 
+        Returns:
+            None if the path is no Zarr store, or one without a numeric variable over two dimensions
+            of pixels and a spectral axis.
+
         Raises:
-            SpectraError: not exactly one numeric variable is over two dimensions and a spectral
-                axis; the wavelengths neither ascend nor descend; or a package is absent.
+            SpectraError: the store is damaged or too large; several variables are images; or the
+                wavelengths neither ascend nor descend.
         """
-        if find_spec("dask") is None:
+        if path.suffix.lower() != ".zarr" or not path.is_dir():
+            return None
+        data = _opened(path)
+        found: dict[str, tuple[str, str, str]] = {}
+        for name, variable in data.data_vars.items():
+            names = [str(dim) for dim in variable.dims]
+            roles = [role(dim) for dim in names]
+            others = [dim for dim, kind in zip(names, roles, strict=True) if kind != "axis"]
+            is_table = bool({"concentration", "replicate"} & set(roles))
+            if (
+                len(names) == 3
+                and len(others) == 2
+                and variable.dtype.kind in "fiu"
+                and not is_table
+            ):
+                found[str(name)] = others[0], others[1], names[roles.index("axis")]
+        if not found:
+            return None
+        if len(found) > 1:
+            several = ", ".join(map(repr, sorted(found)))
             raise SpectraError(
-                f"{path}: found no package dask, which images need; "
-                'pip install "geonode-spectra[cluster]"'
+                f"{path}: found {several} over two dimensions and a wavelength, expected one"
             )
-        data = _opened(path, chunks={})
-        found = _images(data)
-        if len(found) != 1:
-            names = ", ".join(map(repr, sorted(found))) if found else "no variable"
-            raise SpectraError(
-                f"{path}: found {names} over two dimensions and a wavelength, expected one"
-            )
-        ((name, at_axis),) = found.items()
+        ((name, dims),) = found.items()
+        at_axis = dims[2]
         if at_axis not in data.coords:
             raise SpectraError(f"{path}: found no coordinate {at_axis!r}, expected wavelengths")
         axis = np.asarray(data[at_axis].values, np.float64)
@@ -94,29 +111,25 @@ class Image:
             raise SpectraError(f"{path}: found wavelengths out of order, expected ascending ones")
         with errors_naming(path):
             require_chunks(path, data, {name, at_axis})
-        rows, columns = (dim for dim in data[name].dims if dim != at_axis)
-        spectra = data[name].transpose(rows, columns, at_axis)
-        if axis[0] > axis[-1]:
-            spectra, axis = spectra[..., ::-1], axis[::-1].copy()
-        unit = str(data[at_axis].attrs.get("units", "1"))
-        return cls(path, spectra, axis, UNITS.get(unit.lower(), unit))
+        unit, turned = str(data[at_axis].attrs.get("units", "1")), bool(axis[0] > axis[-1])
+        ascending = axis[::-1].copy() if turned else axis
+        return cls(path, data[name], dims, ascending, UNITS.get(unit.lower(), unit), turned)
 
     @property
     def axis_name(self) -> str:
         """Name of the wavelengths."""
-        return str(self.spectra.dims[2])
+        return self.dims[2]
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
-        rows, columns, _ = self.spectra.shape
-        return rows, columns
+        return self.spectra.sizes[self.dims[0]], self.spectra.sizes[self.dims[1]]
 
     @property
     def chunks(self) -> tuple[int, int]:
-        """Rows and columns of the first chunk, the largest."""
-        (rows, *_), (columns, *_), _ = self.spectra.chunks
-        return rows, columns
+        """Rows and columns of a chunk."""
+        of_dim = dict(zip(self.spectra.dims, self.spectra.encoding["chunks"], strict=True))
+        return min(of_dim[self.dims[0]], self.shape[0]), min(of_dim[self.dims[1]], self.shape[1])
 
     def read(self, tile: ImageTile) -> Float[np.ndarray, "pixel wavelength"]:
         """Spectra of a tile, row by row.
@@ -125,51 +138,30 @@ class Image:
             SpectraError: they cannot be read.
         """
         try:
-            found = self.spectra.data[tile].compute(scheduler="synchronous")
+            part = self.spectra.isel(dict(zip(self.dims, tile, strict=False)))
+            found = np.asarray(part.transpose(*self.dims).values, np.float64)
         except Exception as error:  # of a damaged part, whatever it is
             said = " ".join(repr(error).split())
             raise SpectraError(
                 f"{self.path}: found pixels {tile.name} that cannot be read ({said:.80})"
             ) from error
-        return np.asarray(found, np.float64).reshape(-1, len(self.axis))
+        found = found.reshape(-1, len(self.axis))
+        return found[:, ::-1] if self.turned else found
 
 
-def is_image(path: Path) -> bool:
-    """Whether a Zarr store holds spectra over two dimensions of pixels, by its metadata alone."""
-    if path.suffix.lower() != ".zarr" or not path.is_dir():
-        return False
-    try:
-        return len(_images(_opened(path, chunks=None))) > 0
-    except SpectraError:  # the reader of tables gives the error message
-        return False
-
-
-def _opened(path: Path, chunks: dict[str, int] | None) -> Any:
-    """Open a store of arrays and read its coordinates only; with chunks, as dask arrays."""
+def _opened(path: Path) -> Any:
+    """Open a store of arrays and read its coordinates only."""
     import xarray  # noqa: PLC0415 - few files need it
 
     try:
         require_own_files(path)
         require_plain(path, MOST_BYTES, MOST_CHUNKS, most_of_lines=8 * MOST_VALUES)
-        return xarray.open_dataset(
-            path, engine="zarr", chunks=chunks, decode_times=False, consolidated=False
-        )
+        return xarray.open_dataset(path, engine="zarr", decode_times=False, consolidated=False)
     except (ArtifactError, SpectraError) as error:
         raise SpectraError(f"{path}: {error}") from error
     except Exception as error:  # of a damaged part, whatever it is
         said = " ".join(repr(error).split())
         raise SpectraError(f"{path}: found no image that can be read ({said:.80})") from error
-
-
-def _images(data: Any) -> dict[str, str]:
-    """Names of the variables that are images, each with the name of its spectral dimension."""
-    return {
-        str(name): str(dims[roles.index("axis")])
-        for name, variable in data.data_vars.items()
-        if len(dims := variable.dims) == 3 and variable.dtype.kind in "fiu"
-        if (roles := [role(str(dim)) for dim in dims]).count("axis") == 1
-        if not {"concentration", "replicate"} & set(roles)
-    }
 
 
 def tiles(image: Image, pixels: int) -> list[ImageTile]:
@@ -179,22 +171,19 @@ def tiles(image: Image, pixels: int) -> list[ImageTile]:
         image: image to divide.
         pixels: largest number of pixels of a tile.
     """
-    rows, columns = image.shape
-    chunk_rows, chunk_columns = image.chunks
-    wide = _most(columns, chunk_columns, max(1, pixels // min(chunk_rows, pixels)))
-    high = _most(rows, chunk_rows, max(1, pixels // wide))
+    (rows, columns), (high, wide) = image.shape, image.chunks
+    most_wide = _fitting(wide, max(1, pixels // min(high, pixels)))
+    most_high = _fitting(high, max(1, pixels // min(most_wide, columns)))
     return [
         ImageTile(of_rows, of_columns)
-        for of_rows in _cuts(rows, chunk_rows, high)
-        for of_columns in _cuts(columns, chunk_columns, wide)
+        for of_rows in _cuts(rows, high, most_high)
+        for of_columns in _cuts(columns, wide, most_wide)
     ]
 
 
-def _most(size: int, chunk: int, room: int) -> int:
+def _fitting(chunk: int, room: int) -> int:
     """Length of a tile: whole chunks, or an even part of a chunk that does not fit."""
-    if room >= chunk:
-        return min(size, room // chunk * chunk)
-    return ceil(chunk / ceil(chunk / room))
+    return room // chunk * chunk if room >= chunk else ceil(chunk / ceil(chunk / room))
 
 
 def _cuts(size: int, chunk: int, most: int) -> Iterator[slice]:
@@ -206,9 +195,9 @@ def _cuts(size: int, chunk: int, most: int) -> Iterator[slice]:
 
 
 def pixels_at_once(image: Image, at_once: int) -> int:
-    """Pixels of a tile: those of one chunk, or of `TILE_BYTES` of small chunks, or fewer.
+    """Pixels of a tile: those of one chunk, or of `TILE_BYTES` of small chunks.
 
-    Fewer are taken where free memory is short.
+    Fewer are taken of a chunk that is too large for the memory of `batch_size`.
 
     Args:
         image: image to divide.

@@ -1,7 +1,7 @@
 """Concentration maps of images whose pixels are spectra, tile by tile.
 
-An image is a dask array (y, x, wavelength). Each process reads only the tile that it computes, so
-that memory depends on the tiles in hand and not on the size of the image.
+Each process reads only the tile that it computes, so that memory depends on the tiles in hand and
+not on the size of the image.
 
 A finished tile is a sealed file in a folder next to the maps. One process copies these files into
 the maps, as tiles share pages of the map files; an interrupted run resumes from them. Spectra are
@@ -12,7 +12,6 @@ with any number of workers.
 import hashlib
 import shutil
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -22,7 +21,7 @@ import numpy as np
 import zarr
 from threadpoolctl import threadpool_limits
 
-from geonode.compute.local import LOCAL, Engine
+from geonode.compute.engine import LOCAL, Engine
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import prepared, require_axis, require_resolution
 from geonode.estimation.curve import Curve
@@ -103,20 +102,18 @@ def write_maps(
                 report(prod(tile.shape))
             except ArtifactError:  # the file is absent or damaged
                 left.append(tile)
-        recipe = partial(_mapping, folder, curve, series, image.path, number)
+        recipe = partial(_mapping, folder, curve, series, image, number)
         with threadpool_limits(1):
             engine.work(recipe, left, lambda tile, _: _fill(maps, folder, tile), report, cores)
 
 
 def _fingerprint(curve: Curve, series: Series, image: Image, number: Format) -> str:
     """Hash of all inputs of the maps: model, image files and format."""
-    found = hashlib.sha256(repr((number, image.axis.tolist(), series.axis.tolist())).encode())
-    found.update(code_digest().encode())
-    parts = [
-        getattr(part, field.name) for part in (curve, curve.covariances) for field in fields(part)
-    ]
-    for part in parts:
-        found.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
+    found = hashlib.sha256(repr((code_digest(), number, curve.novelty, curve.offset)).encode())
+    model = [*vars(curve).values(), *vars(curve.covariances).values(), image.axis, series.axis]
+    for array in model:
+        if isinstance(array, np.ndarray):
+            found.update(array.tobytes())
     for file in sorted(image.path.rglob("*")):
         about = file.stat()
         name = file.relative_to(image.path).as_posix()
@@ -128,7 +125,7 @@ def _declared(
     writer: ArtifactWriter, image: Image, unit: str, number: Format
 ) -> dict[str, np.ndarray]:
     """Create empty maps, and the coordinates of the pixels if the image has them."""
-    dims = tuple(map(str, image.spectra.dims[:2]))
+    dims = image.dims[:2]
     for dim in dims:
         if dim in image.spectra.coords:
             values, about = image.spectra[dim].values, image.spectra[dim].attrs
@@ -167,15 +164,14 @@ def _fill(maps: dict[str, np.ndarray], folder: Path, tile: ImageTile) -> None:
 
 
 def _mapping(
-    folder: Path, curve: Curve, series: Series, path: Path, number: Format
+    folder: Path, curve: Curve, series: Series, image: Image, number: Format
 ) -> Callable[[ImageTile, Progress], None]:
     """Function that computes a tile of an image and writes it to a file."""
-    image = Image.open(path)
 
     def work(tile: ImageTile, report: Progress) -> None:
         layers, flags = _tile(curve, series, image.axis, image.read(tile))
         parts = [
-            in_format(layer, number, f"{path}: map {name!r}")
+            in_format(layer, number, f"{image.path}: map {name!r}")
             for name, layer in zip(LAYERS, layers, strict=True)
         ]
         content = b"".join(part.tobytes() for part in (*parts, flags))

@@ -10,7 +10,7 @@ import csv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal, DecimalException
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
 from geonode.spectra.headers import role
 from geonode.spectra.series import Series, labelled
-from geonode.spectra.sheet import shortest, to_number
+from geonode.spectra.sheet import shortest
 from geonode.storage.atomic import replacing
 
 BLOCK_SPECTRA = 256
@@ -123,16 +123,15 @@ def evenly_spaced(text: str) -> Float[np.ndarray, "target"]:
     Raises:
         ParameterError: the text is no such range, or the range has too many concentrations.
     """
-    numbers = [to_number(part.strip()) for part in text.split(":")]
-    known = [number for number in numbers if number is not None and 0 <= number < np.inf]
-    if len(known) != 3 or len(numbers) != 3 or known[0] > known[1] or known[2] == 0:
+    try:
+        start, stop, step = map(Decimal, text.split(":"))
+        count = int((stop - start) / step) + 1
+        known = 0 <= start <= stop and step > 0
+    except (ValueError, ArithmeticError):
+        known = False
+    if not known:
         expected = "START:STOP:STEP, such as 0:60:1, none negative, START <= STOP and STEP > 0"
         raise ParameterError(_OPTIONS, "--at-range", text, expected)
-    start, stop, step = (Decimal(part.strip()) for part in text.split(":"))
-    try:
-        count = int((stop - start) // step) + 1
-    except DecimalException:  # a quotient of more digits than decimals have
-        count = MOST_CONCENTRATIONS + 1
     if count > MOST_CONCENTRATIONS:
         expected = f"at most {MOST_CONCENTRATIONS} concentrations; take a larger STEP"
         raise ParameterError(_OPTIONS, "--at-range", text, expected)
@@ -140,7 +139,7 @@ def evenly_spaced(text: str) -> Float[np.ndarray, "target"]:
 
 
 def spectra_at_once(model: SpectralModel) -> int:
-    """Number of spectra in a block: `BLOCK_SPECTRA`, fewer where memory is short."""
+    """Number of spectra in a block: `BLOCK_SPECTRA`, fewer if they are large."""
     some = np.array(model.range[:1])
     factors, wavelengths = model.predict(some).predicted.factors.shape[1:]
     return batch_size(8 * COPIES * factors * wavelengths, BLOCK_SPECTRA, 1)

@@ -1,16 +1,12 @@
-"""A scikit-learn regressor from concentrations to spectra, and back.
+"""A scikit-learn regressor from concentrations to spectra.
 
-It learns what the pipeline learns, in memory: metrics and decoders of every fold of leave-one-out,
-and of the folds inside. It predicts with the fold that leaves nothing out; the others say how far
-off it may be.
+It learns what the pipeline learns, in memory, and predicts with the fold that leaves nothing out;
+the folds of leave-one-out say how far off it may be.
 
-Cross-validated by scikit-learn, every fit sees fewer levels than the pipeline's fold of the same
-purpose. That fold knows the concentration of what it leaves out, but not its spectrum: the ends of
-the chart, the candidates of the evidence and the panels of quadrature are those of all levels. Its
-random numbers are of another seed, and its blend is weighed by models of the inner folds, where a
-fit weighs it by those of its own leave-one-out. Between the ends, straight geodesics and a process
-give the same predictions either way; what is trained agrees as far as other seeds do. At an end
-that is left out, the chart and the metric networks are continued.
+Cross-validated by scikit-learn, every fit sees less than the fold of the pipeline that leaves out
+the same level. That fold knows the concentration of the level, and so the ends of the chart and the
+weights of its blend are those of all levels. Between the ends the posterior predicts the same
+either way, and what is trained agrees as far as other seeds do.
 """
 
 import warnings
@@ -21,29 +17,16 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import (
-    check_array,
-    check_is_fitted,
-    check_non_negative,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
-from geonode.errors import SpectraError
-from geonode.estimation.curve import Curve
+from geonode.config import Parameters
+from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.model import SpectralModel
-from geonode.estimation.posterior import Estimates, estimate
-from geonode.estimation.rows import (
-    axis_of,
-    columns_of,
-    fitted_model,
-    parameters_of,
-    require_columns,
-    series_of,
-)
+from geonode.estimation.predicting import blocks
+from geonode.estimation.rows import axis_of, columns_of, fitted_model, require_columns, series_of
+from geonode.parameters_file import default_parameters
 from geonode.spectra.chart import ChartName
 from geonode.spectra.table import FEWEST_LEVELS
-
-AT_ONCE = 256  # concentrations
 
 NAMES = {
     "metric.learning": "learning",
@@ -58,6 +41,13 @@ NAMES = {
     **{f"{block}.seed": "seed" for block in ("metric", "decoders")},
 }
 """Parameters of the regressor by dotted key."""
+
+INNER_LEVELS = 2
+"""Levels left out in turn inside a fold: as few as there may be.
+
+They are for the predictions of the folds of leave-one-out alone. The fold that leaves nothing out
+is judged by leave-one-out itself, and gives the same bits with more of them.
+"""
 
 
 class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
@@ -135,7 +125,9 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             DeviceError: the device is absent.
             TrainingError: as `fit_series`.
         """
-        table = y
+        called = columns_of(y)
+        if self.wavelengths is not None and called and isinstance(called[0], float):
+            require_columns(y, axis_of(self.wavelengths, len(called)).tolist(), "y")
         X, y = validate_data(  # noqa: N806
             self,
             X,
@@ -146,17 +138,12 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             y_numeric=True,
         )
         check_non_negative(X, type(self).__name__)
-        parameters, concentrations = parameters_of(self, NAMES), self._concentrations(X)
+        concentrations, parameters = self._concentrations(X), self._parameters()
         spectra = y.reshape(len(y), -1).astype(np.float64)
-        axis = axis_of(self.wavelengths, spectra.shape[1])
-        known = None if self.wavelengths is None else axis.tolist()
-        called = columns_of(table)
-        if called and isinstance(called[0], float):
-            require_columns(table, known, "y")
         chart = parameters.spectra.chart, parameters.spectra.kappa
-        series = series_of(concentrations, spectra, axis, FEWEST_LEVELS, *chart)
-        model = fitted_model(series, parameters)
-        self._set(model, called or known, one_dimensional=y.ndim == 1)
+        self.series_ = series_of(concentrations, spectra, self.wavelengths, FEWEST_LEVELS, *chart)
+        self.model_ = fitted_model(self.series_, parameters)
+        self._one_dimensional = y.ndim == 1
         return self
 
     def predict(
@@ -185,71 +172,24 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         Raises:
             NotFittedError: there was no fit.
             ValueError: as `fit`.
+            SpectraError: a prediction is not finite, as far beyond all levels.
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806
         check_non_negative(X, type(self).__name__)
-        concentrations, model = self._concentrations(X), self.model_
+        model, concentrations = self.model_, self._concentrations(X)
         low, high = model.range
         if outside := int((~model.is_inside(concentrations)).sum()):
             warnings.warn(
-                f"{outside} of {len(concentrations)} concentrations are outside {low:g} to "
-                f"{high:g}: nothing is promised there",
+                f"{outside} of {len(X)} concentrations are outside {low:g} to {high:g}: nothing is "
+                "promised there",
                 stacklevel=2,
             )
-        spectra, deviations = [], []
-        for part in np.split(concentrations, range(AT_ONCE, len(concentrations), AT_ONCE)):
-            prediction = model.predict(part)
-            spectra.append(prediction.spectra)
-            deviations.append(prediction.scale)
-        if return_std:
-            return self._shaped(spectra), self._shaped(deviations)
-        return self._shaped(spectra)
-
-    def estimate(self, spectra: Any, *, offset: bool = False, scale: bool = False) -> Estimates:
-        """Posterior of the concentration of every spectrum, inside the range of the levels.
-
-        The curve that this takes is made once for every `offset` and `scale`, and kept.
-
-        Args:
-            spectra: array-like of shape (row, wavelength), as measured: what a pipeline did to its
-                own is done to them. The columns of a DataFrame must be called as those of the fit,
-                or else by the wavelengths.
-            offset: whether they may differ from the measured ones by a constant, of any size.
-            scale: whether they may differ by a factor close to 1.
-
-        Raises:
-            NotFittedError: there was no fit.
-            ValueError: the spectra are empty, not finite or of another shape.
-            SpectraError: they have other wavelengths or columns of other names, or one alone, of
-                which an offset leaves none.
-            TrainingError: as `Curve.of`.
-        """
-        check_is_fitted(self)
-        given = check_array(
-            spectra,
-            dtype=np.float64,
-            estimator=self,
-            input_name="spectra",
-        )
-        wanted = len(self.series_.axis)
-        if given.shape[1] != wanted:
-            raise SpectraError(
-                f"estimate: found {given.shape[1]} wavelengths, expected the {wanted} of the series"
-            )
-        require_columns(spectra, self._columns, "estimate")
-        if offset and wanted == 1:
-            raise SpectraError(
-                "estimate: found offset and one wavelength, expected two or more, as an offset "
-                "takes the mean over wavelengths away"
-            )
-        if (offset, scale) not in self._curves:
-            self._curves[offset, scale] = Curve.of(
-                self.series_, self.model_.fold, offset=offset, scale=scale, one_scan=True
-            )
-        names = [f"row {row}" for row in range(len(given))]
-        prepared = self.series_.preprocessing.require(self.series_.axis, given, names)
-        return estimate(self._curves[offset, scale], prepared)
+        parts = [(block.signal, block.std) for block in blocks(model, concentrations)]
+        spectra, deviations = (np.concatenate(part) for part in zip(*parts, strict=True))
+        if self._one_dimensional:
+            spectra, deviations = spectra[:, 0], deviations[:, 0]
+        return (spectra, deviations) if return_std else spectra
 
     @classmethod
     def from_artifacts(cls, folder: Path | str) -> "SpectrumRegressor":
@@ -273,8 +213,8 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             chart=limits.get(kappa, "asinh"),
             kappa=None if kappa in limits else kappa,
         )
-        regressor.n_features_in_ = 1
-        regressor._set(model, model.series.axis.tolist(), one_dimensional=False)
+        regressor.n_features_in_, regressor._one_dimensional = 1, False
+        regressor.series_, regressor.model_ = model.series, model
         return regressor
 
     def __sklearn_tags__(self) -> Any:
@@ -292,18 +232,22 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             raise SpectraError(f"X: found {rows.shape[1]} columns, expected one, of concentrations")
         return rows[:, 0]
 
-    def _set(
-        self,
-        model: SpectralModel,
-        columns: list[float] | list[str] | None,
-        *,
-        one_dimensional: bool,
-    ) -> None:
-        self.series_, self.model_, self._columns = model.series, model, columns
-        self._one_dimensional = one_dimensional
-        self._curves: dict[tuple[bool, bool], Curve] = {}
+    def _parameters(self) -> Parameters:
+        """Parameters of the preset, with those of this regressor that are not None.
 
-    def _shaped(self, parts: list[np.ndarray]) -> np.ndarray:
-        """One array of the blocks, with as many dimensions as the spectra of `fit` had."""
-        whole = np.concatenate(parts)
-        return whole[:, 0] if self._one_dimensional else whole
+        Raises:
+            ParameterError: naming a parameter of the regressor.
+        """
+        given = {key: getattr(self, name) for key, name in NAMES.items()}
+        values = {  # NumPy's numbers, such as those of a search, become Python's
+            key: value.item() if isinstance(value, np.generic) else value
+            for key, value in given.items()
+            if value is not None or key == "spectra.kappa"  # whose None is a value
+        }
+        try:
+            return default_parameters(values | {"inner.levels": INNER_LEVELS})
+        except ParameterError as error:
+            # Of values that contradict each other only their block is named.
+            key = next(key for key in values if f"{key}.".startswith(f"{error.key}."))
+            name = type(self).__name__
+            raise ParameterError(name, NAMES[key], given[key], error.expected) from error

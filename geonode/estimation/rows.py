@@ -1,9 +1,8 @@
-"""Common parts of the regressors of scikit-learn: parameters by name, fits of rows of arrays."""
+"""Series from arrays and data frames, for scikit-learn: rows of one concentration are scans."""
 
-from collections.abc import Mapping
 from itertools import zip_longest
 from math import isclose
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -11,56 +10,17 @@ from numpy.typing import ArrayLike
 
 from geonode.compute.device import resolve
 from geonode.config import Parameters
-from geonode.errors import ParameterError, SpectraError
+from geonode.errors import SpectraError
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.series_fit import fit_series
-from geonode.parameters_file import default_parameters
 from geonode.spectra.chart import Chart, ChartName
 from geonode.spectra.headers import wavelength
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
 from geonode.spectra.table import MOST_LEVELS, without_rounding
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-INNER_LEVELS = 2
-"""Levels left out in turn inside a fold: as few as there may be.
-
-They are for the predictions of the folds of leave-one-out alone. The fold that leaves nothing out
-is judged by leave-one-out itself, and gives the same bits with more of them.
-"""
-
 SAME_WAVELENGTH = 1e-6
 """Relative difference up to which the names of columns are one wavelength, written otherwise."""
-
-OPTIONAL = ("spectra.kappa",)
-"""Parameters whose None is a value, and not that of the preset."""
-
-
-def parameters_of(estimator: "BaseEstimator", names: Mapping[str, str]) -> Parameters:
-    """The parameters of a preset, with those of an estimator that are not None in their place.
-
-    Args:
-        estimator: its values; NumPy's numbers, such as those of a search, become Python's.
-        names: names of the parameters of the estimator by dotted key.
-
-    Raises:
-        ParameterError: naming a parameter of the estimator.
-    """
-    given = {key: getattr(estimator, name) for key, name in names.items()}
-    values = {
-        key: value.item() if isinstance(value, np.generic) else value
-        for key, value in given.items()
-        if value is not None or key in OPTIONAL
-    }
-    try:
-        return default_parameters(values | {"inner.levels": INNER_LEVELS})
-    except ParameterError as error:
-        # Of values that contradict each other only their block is named.
-        first = next(key for key in values if key == error.key or key.startswith(f"{error.key}."))
-        where = type(estimator).__name__
-        raise ParameterError(where, names[first], given[first], error.expected) from error
 
 
 def series_of(

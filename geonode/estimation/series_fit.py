@@ -1,4 +1,4 @@
-"""Fit of metrics and decoders of a series without the grid: path features from the networks."""
+"""Learning of metrics and decoders of a series in memory: path features from the networks."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from geonode.compute.device import Device
 from geonode.config import DecodersParameters, InnerParameters, MetricParameters
-from geonode.estimation.model_store import Model, ModelStore, key_of
+from geonode.estimation.model_store import ModelStore, key_of
 from geonode.geometry.learned import LearnedMetrics
 from geonode.learning.blend import BLENDS, Blend, fit_blend, training_steps
 from geonode.learning.context import NestedRuns
@@ -52,41 +52,37 @@ def fit_series(
     Raises:
         TrainingError: as `learn` and `fit_blend`.
     """
+    _, metric, decoders = blocks
     steps = fit_steps(len(series.concentrations), blocks, device)
-    if steps == 0:
-        return _fit(series, blocks, device, report)
-    store, key = ModelStore.of_user(), key_of(series, blocks, device)
-    model = store.read(key, series)
-    if model is None:
-        fitted = _fit(series, blocks, device, report)
-        store.write(key, Model(fitted.learned, fitted.blend))
-        return fitted
-    report(steps)
-    return SeriesFit(*model, _features(model.learned, series, blocks[2]))
-
-
-def fit_steps(levels: int, blocks: Blocks, device: Device) -> int:
-    """Training steps that `fit_series` reports; 0 if nothing is trained."""
-    inner, metric, decoders = blocks
+    store, key = ModelStore.of_user(), key_of(series, blocks, device) if steps else ""
+    if steps and (known := store.read(key, series)) is not None:
+        report(steps)
+        return SeriesFit(*known, _features(known[0], series, decoders))
     of_metric, of_decoders = (
-        NestedRuns.of(levels, members, inner, device)
-        for members in (metric.members, decoders.members)
-    )
-    steps = 0 if metric.learning == "flat" else of_metric.models * metric.epochs
-    return steps + training_steps(decoders, of_decoders)
-
-
-def _fit(series: Series, blocks: Blocks, device: Device, report: Progress) -> SeriesFit:
-    inner, metric, decoders = blocks
-    of_metric, of_decoders = (
-        NestedRuns.of(len(series.concentrations), members, inner, device).with_progress(report)
-        for members in (metric.members, decoders.members)
+        runs.with_progress(report) for runs in _runs(len(series.concentrations), blocks, device)
     )
     learned = learn(series, metric, of_metric).metrics
     features = _features(learned, series, decoders)
     inside = None if learned.inner is None else _features(learned.inner, series, decoders)
     blend, _ = fit_blend(series, features, inside, decoders, of_decoders)
+    if steps:
+        store.write(key, learned, blend)
     return SeriesFit(learned, blend, features)
+
+
+def fit_steps(levels: int, blocks: Blocks, device: Device) -> int:
+    """Training steps that `fit_series` reports; 0 if nothing is trained."""
+    _, metric, decoders = blocks
+    of_metric, of_decoders = _runs(levels, blocks, device)
+    steps = 0 if metric.learning == "flat" else of_metric.models * metric.epochs
+    return steps + training_steps(decoders, of_decoders)
+
+
+def _runs(levels: int, blocks: Blocks, device: Device) -> tuple[NestedRuns, NestedRuns]:
+    """Runs of metrics and of decoders."""
+    inner, metric, decoders = blocks
+    of_metric = NestedRuns.of(levels, metric.members, inner, device)
+    return of_metric, NestedRuns.of(levels, decoders.members, inner, device)
 
 
 def _features(
@@ -95,6 +91,5 @@ def _features(
     """Features of all geodesics between levels; None for the posterior alone."""
     if "path" not in BLENDS[decoders.kind]:
         return None
-    return path_features(
-        learned, series, training_wavelengths(len(series.axis), decoders.wavelengths)
-    )
+    chosen = training_wavelengths(len(series.axis), decoders.wavelengths)
+    return path_features(learned, series, chosen)

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from geonode.estimation.axis import on_axis, require_resolution, shifts
+from geonode.estimation.axis import require_resolution, shifts
 from geonode.estimation.curve import CREDIBLE, Curve
 from geonode.estimation.posterior import estimate
 from geonode.progress import Progress, silent
+from geonode.spectra.common_axis import interpolated
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series, labelled
 from geonode.spectra.sheet import shortest
@@ -162,16 +163,16 @@ def estimated(
     rows: list[EstimateRow] = []
     for start in range(0, len(spectra.names), BATCH_ROWS):
         part = slice(start, start + BATCH_ROWS)
-        values = series.preprocessing.require(
-            series.axis, on_axis(series, spectra.axis, spectra.values[part]), spectra.names[part]
-        )
+        names, measured = spectra.names[part], spectra.values[part]
+        own = interpolated(spectra.axis, measured, series.axis)
+        values = series.preprocessing.require(series.axis, own, names)
         found, shifted = estimate(curve, values), shifts(curve, series, values)
         fits = found.fits & (shifted == 0)
         numbers = (found.mode, found.mean, found.deviation, found.p_value, fits, shifted)
         rows += [
             EstimateRow(name, mode, mean, std, sets, modes, p_value, fits, shift)
             for name, mode, mean, std, p_value, fits, shift, sets, modes in zip(
-                spectra.names[part],
+                names,
                 *(column.tolist() for column in numbers),
                 found.sets,
                 found.modes,

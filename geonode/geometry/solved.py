@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 
 from geonode.compute.device import Device, on_device, one_thread, unless_out_of_memory
-from geonode.compute.local import LOCAL, Engine, Recipe
+from geonode.compute.engine import LOCAL, Engine, Recipe
 from geonode.compute.profile import profile_of
 from geonode.config import GeodesicsParameters
 from geonode.errors import ArtifactError, GeometryError

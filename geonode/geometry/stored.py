@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.compute.device import on_device
-from geonode.compute.local import LOCAL, Engine, Found
+from geonode.compute.engine import LOCAL, Engine, Found
 from geonode.compute.profile import profile_of
 from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from geonode.compute.device import Device
-from geonode.compute.local import LOCAL, Engine
+from geonode.compute.engine import LOCAL, Engine
 from geonode.config import InnerParameters
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from geonode.compute.device import Device, on_device
-from geonode.compute.local import Open
+from geonode.compute.engine import Open
 from geonode.config import DecodersParameters
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron

@@ -58,19 +58,6 @@ class Evidence(NamedTuple):
         return torch.isfinite(self.initial)
 
 
-class Residuals(NamedTuple):
-    """Leave-one-out residuals of the training levels of some folds.
-
-    Attributes:
-        weights: a row per level; times the training spectra, the spectrum of the level less its
-            average prediction by the other levels.
-        square: expected squared norm of every residual, relative to `total`.
-    """
-
-    weights: Float[Tensor, "fold level level"]
-    square: Float[Tensor, "fold level"]
-
-
 @dataclass(frozen=True)
 class FittedSmoothers:
     """Smoothers fitted to the training spectra of some folds.
@@ -160,7 +147,14 @@ class FittedSmoothers:
     def _freedom(self) -> Tensor:
         return self.gram.shape[-1] - self.description.coefficients
 
-    def left_out_residuals(self) -> Residuals:
+    @cached_property
+    def _log_error(self) -> Tensor:
+        """Logarithm of the mean squared leave-one-out error of every smoother."""
+        return _ln(self.errors.mean(-1))
+
+    def left_out_residuals(
+        self,
+    ) -> tuple[Float[Tensor, "fold level level"], Float[Tensor, "fold level"]]:
         """Residual of every training level, predicted from the others by the initial average.
 
         A smoother m leaves r_i = (P Y)_i / P_ii of level i and expects the variance s^2 / P_ii,
@@ -169,23 +163,25 @@ class FittedSmoothers:
 
         Source: G. Wahba, Spline Models for Observational Data, SIAM 1990, section 4.2 (the
         leave-one-out residual without a refit).
+
+        Returns:
+            Weights of the training spectra in the residual of every level, and its expected squared
+            norm, relative to `total`.
         """
         levels = self.smoothers.levels
         valid = positions(levels, levels[:, -1:]).valid[:, self.description.chart, 0]
-        log_error = self._independent_of_target[0][:, 0]
-        share = torch.softmax((-POWER * log_error).masked_fill(~valid, -torch.inf), dim=-1)
+        share = torch.softmax((-POWER * self._log_error).masked_fill(~valid, -torch.inf), dim=-1)
         combined = share[..., None] / self._diagonal
         weights = torch.einsum("fml,fmlk->flk", combined, self.smoothers.projection)
         each = self.errors + self.scale[..., None] / self._diagonal
         together = _square(weights @ self._coordinates) / self.total[:, None]
         square = (share[..., None] * each).sum(1) - together
-        return Residuals(weights, square.clamp(min=SMALLEST))
+        return weights, square.clamp(min=SMALLEST)
 
     def evidence(self, targets: Float[Tensor, "fold target"]) -> Evidence:
         """Evidence for all smoothers at all targets, one row per fold and target."""
         found = self.smoothers.at(targets)
-        weights, valid = found.weights, found.valid
-        mean_error, (log_error, *_) = self.errors.mean(-1), self._independent_of_target
+        weights, valid, log_error = found.weights, found.valid, self._log_error[:, None]
         initial = (-POWER * log_error).masked_fill(~valid, -torch.inf)
         share = torch.softmax(initial, dim=-1)
         within = self.scale[:, None] * found.variance
@@ -197,69 +193,40 @@ class FittedSmoothers:
             _distances(predicted, torch.cat([average, mean], dim=2)).square() / total[..., None]
         ).unbind(-1)
         best = torch.where(valid, log_error, torch.inf).amin(-1)
-        by_target = (
-            within,
-            found.variance,
-            apart,
-            from_mean,
-        )
-        features = self._features(by_target, best, found.positions)
-        square = _square(average) / total
+        least, errors = best[..., None], self.errors
+        nearby, distance, beyond = self._nearness(found.positions)
+        columns = [
+            log_error - least,
+            _ln(errors).mean(-1)[:, None] - least,
+            _ln(nearby) - least,
+            self.likelihood.clamp(min=-20)[:, None],
+            _ln(within) - least,
+            _ln(found.variance, 1e-8),
+            _ln(apart) - least,
+            _ln(from_mean, 1e-8),
+            _ln(errors[..., 0])[:, None] - least,
+            _ln(errors[..., -1])[:, None] - least,
+            distance,
+            beyond,
+            _ln(self.scale)[:, None] - least,
+            _ln((1 / self._diagonal).mean(-1), 1e-8)[:, None],
+        ]
         context = self._context(
             targets,
             best,
-            square[..., 0],
+            (_square(average) / total)[..., 0],
             (apart * share).sum(-1),
             torch.where(valid, share * _ln(within), 0).sum(-1),
         )
         return Evidence(
-            features.flatten(0, 1),
+            torch.stack([column.expand_as(within) for column in columns], dim=-1).flatten(0, 1),
             context.flatten(0, 1),
             initial.flatten(0, 1),
             weights.flatten(0, 1),
             within.flatten(0, 1),
             self.total[:, None].expand_as(targets).flatten(),
-            (share * mean_error[:, None]).sum(-1).flatten(),
+            (share * errors.mean(-1)[:, None]).sum(-1).flatten(),
         )
-
-    @cached_property
-    def _independent_of_target(self) -> tuple[Float[Tensor, "fold 1 smoother"], ...]:
-        """Features that are the same for every target: logarithms of errors, scale and variance."""
-        numbers = (
-            _ln(self.errors.mean(-1)),
-            _ln(self.errors).mean(-1),
-            _ln(self.errors[..., 0]),
-            _ln(self.errors[..., -1]),
-            _ln(self.scale),
-            self.likelihood.clamp(min=-20),
-            _ln((1 / self._diagonal).mean(-1), 1e-8),
-        )
-        return tuple(number[:, None] for number in numbers)
-
-    def _features(
-        self, by_target: tuple[Tensor, ...], best: Tensor, places: Positions
-    ) -> Float[Tensor, "fold target smoother feature"]:
-        within, variance, apart, from_mean = by_target
-        nearby, distance, beyond = self._nearness(places)
-        mean, geometric, lowest, highest, scale, likelihood, spread = self._independent_of_target
-        least = best[..., None]
-        columns = [
-            mean - least,
-            geometric - least,
-            _ln(nearby) - least,
-            likelihood,
-            _ln(within) - least,
-            _ln(variance, 1e-8),
-            _ln(apart) - least,
-            _ln(from_mean, 1e-8),
-            lowest - least,
-            highest - least,
-            distance,
-            beyond,
-            scale - least,
-            spread,
-        ]
-        return torch.stack([column.expand_as(within) for column in columns], dim=-1)
 
     def _nearness(self, places: Positions) -> tuple[Tensor, Tensor, Tensor]:
         """Errors of near levels, distance to the nearest in lengths, distance beyond."""
@@ -295,7 +262,11 @@ class FittedSmoothers:
         levels, count = self.smoothers.levels, self.gram.shape[-1]
         low, high = levels[:, :1], levels[:, -1:]
         lowest = torch.where(levels > 0, levels, torch.inf).amin(1, keepdim=True)
-        second, third = self._spectrum()
+        centred = self.gram - self.gram.mean(1, keepdim=True) - self.gram.mean(2, keepdim=True)
+        centred = centred + self.gram.mean((1, 2), keepdim=True)
+        values = torch.linalg.eigvalsh(centred).flip(-1).clamp(min=0)
+        # They distinguish a signal that only grows from one whose shape changes.
+        second, third = _ln(values[:, 1:3] / values[:, :1].clamp(min=1e-300), 1e-10).T[..., None]
         mean = self.gram.mean((1, 2)).clamp(min=1e-300)
         positive = targets.maximum(1e-12 * high)
         numbers = [
@@ -317,17 +288,6 @@ class FittedSmoothers:
             (log_within - best) / 4,
         ]
         return torch.stack([number.expand_as(targets) for number in numbers], dim=-1)
-
-    def _spectrum(self) -> tuple[Tensor, Tensor]:
-        """Logarithms of the second and third eigenvalue of the centred Gram matrix, over the first.
-
-        They distinguish a signal that only grows from one whose shape changes.
-        """
-        centred = self.gram - self.gram.mean(1, keepdim=True) - self.gram.mean(2, keepdim=True)
-        centred = centred + self.gram.mean((1, 2), keepdim=True)
-        values = torch.linalg.eigvalsh(centred).flip(-1).clamp(min=0)
-        shares = _ln(values[:, 1:3] / values[:, :1].clamp(min=1e-300), 1e-10)
-        return shares[:, :1], shares[:, 1:]
 
 
 def _distances(rows: Tensor, others: Tensor) -> Tensor:

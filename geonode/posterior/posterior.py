@@ -55,18 +55,6 @@ class PosteriorPrediction(NamedTuple):
     sqrt_metric: Float[np.ndarray, "fold 2 target"]
 
 
-class LeftOutResiduals(NamedTuple):
-    """Residuals of the training levels of every fold, each predicted from the others.
-
-    Attributes:
-        weights: a row per level; times the training spectra, the residual of that level.
-        square: squared size to expect of every residual (signal squared, mean over wavelengths).
-    """
-
-    weights: Float[np.ndarray, "fold level level"]
-    square: Float[np.ndarray, "fold level"]
-
-
 @dataclass(frozen=True)
 class MetricPosterior:
     """Posteriors over metrics and smoothers of some folds, given the spectra of some levels.
@@ -113,15 +101,21 @@ class MetricPosterior:
             fitted = FittedSmoothers.of(torch.from_numpy(levels), scaled @ scaled.transpose(1, 2))
         return cls(levels, spectra.shape[2], largest, prior, fitted)
 
-    def left_out_residuals(self) -> LeftOutResiduals:
-        """Residuals of the training levels in closed form, without refits.
+    def left_out_residuals(
+        self,
+    ) -> tuple[Float[np.ndarray, "fold level level"], Float[np.ndarray, "fold level"]]:
+        """Residuals of the training levels in closed form, each predicted from the others.
 
         The average is that of the initial weights, without the rule of the prior.
+
+        Returns:
+            A row per level, which times the training spectra is the residual of that level; and the
+            squared size to expect of it (signal squared, mean over wavelengths).
         """
         with one_thread():
             weights, square = self.fitted.left_out_residuals()
             size = (self.fitted.total / self.wavelengths)[:, None] * square
-        return LeftOutResiduals(weights.numpy(), size.numpy() * self.largest[:, None] ** 2)
+        return weights.numpy(), size.numpy() * self.largest[:, None] ** 2
 
     def predict(self, targets: Float[np.ndarray, "fold target"]) -> PosteriorPrediction:
         """Predict spectra at concentrations, none negative.
@@ -133,7 +127,9 @@ class MetricPosterior:
         count = targets.shape[1]
         size = max(1, BLOCK // len(targets))
         starts = range(0, max(1, count), size)
-        blocks = [_filled(targets[:, start : start + size], size) for start in starts]
+        blocks = [targets[:, start : start + size] for start in starts]
+        filling = np.repeat(blocks[-1][:, -1:], size - blocks[-1].shape[1], axis=1)
+        blocks[-1] = np.concatenate([blocks[-1], filling], axis=1)
         parts = in_threads(self._predict, blocks)
         average, factors, even, metric = zip(*parts, strict=True)
         return PosteriorPrediction(
@@ -189,8 +185,3 @@ class MetricPosterior:
         share = share / self.fitted.scale.clamp(min=1e-300)[:, None] / freedom
         within = torch.einsum("ftm,fmlk->ftlk", share, self.fitted.smoothers.projection)
         return average, between + within
-
-
-def _filled(block: np.ndarray, size: int) -> np.ndarray:
-    """Targets of a block of every fold, filled up with the last one."""
-    return np.concatenate([block, np.repeat(block[:, -1:], size - block.shape[1], axis=1)], axis=1)

@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 import torch
 
-from geonode.compute import present
-from geonode.compute.profile import Profile
+from geonode.compute import profile
+from geonode.compute.profile import Present, Profile
 from tests.commands.calling import call
 
 PROCESSOR = Profile(3_000, 2, 2, 1_000, False, False)
@@ -14,11 +14,12 @@ CARD = Profile(4_000_000, 1, 4, 40_000, True, True)
 
 def test_devices_are_a_table_and_a_line_about_the_machine_or_json(monkeypatch):
     two = [
-        present.Present("cpu", "A Processor", None, False, "float32", "float64", PROCESSOR),
-        present.Present("cuda", "A Card", 80 * 2**30, True, "float32", "float64", CARD),
+        Present("cpu", "A Processor", None, False, "float32", "float64", PROCESSOR),
+        Present("cuda", "A Card", 80 * 2**30, True, "float32", "float64", CARD),
     ]
-    monkeypatch.setattr(present, "present", lambda: two)
-    monkeypatch.setattr(present, "_triton", lambda: None)
+    monkeypatch.setattr(profile, "present", lambda: two)
+    this = profile.machine() | {"triton": None}
+    monkeypatch.setattr(profile, "machine", lambda: this)
     result = call("devices")
     assert (result.exit_code, result.stderr) == (0, "")
     _, cpu, cuda, _, about = result.stdout.splitlines()

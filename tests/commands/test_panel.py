@@ -52,7 +52,7 @@ def quick(monkeypatch):
         return [{"series": job.name, "method": "mean", "rmse": 2.0}]
 
     monkeypatch.setattr(panel, "rows_or_error", score)
-    monkeypatch.setattr("geonode.compute.forking.processes_for", lambda *_: 1)
+    monkeypatch.setattr("geonode.compute.processes.processes_for", lambda *_: 1)
     return calls
 
 

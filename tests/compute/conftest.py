@@ -1,3 +1,4 @@
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -7,7 +8,7 @@ from geonode.compute import choice
 
 
 @pytest.fixture
-def machine(monkeypatch):
+def computer(monkeypatch):
     """Pretend to be a machine with some cards, given by name, memory and capability, or mps."""
 
     def has(*cards, mps=False):
@@ -16,7 +17,7 @@ def machine(monkeypatch):
             for name, memory, capability in cards
         ]
         monkeypatch.setattr(choice, "_card", lambda: cards[0][0] if cards else None)
-        monkeypatch.setattr(choice, "_APPLE", mps)
+        monkeypatch.setattr(sys, "platform", "darwin" if mps else "linux")
         monkeypatch.setattr(torch.cuda, "device_count", lambda: len(cards))
         monkeypatch.setattr(torch.cuda, "get_device_properties", about.__getitem__)
         monkeypatch.setattr(

@@ -1,15 +1,20 @@
 import json
+import subprocess
+import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
-from geonode.compute.device import Device, one_thread, resolve
+from geonode.compute import choice
+from geonode.compute.choice import choose
+from geonode.compute.device import MOST_THREADS, Device, in_threads, one_thread, resolve
 from geonode.config import PrecisionParameters
 from geonode.errors import DeviceError
 
 CARD = ("A Card", 80 * 10**9, (8, 0))
-KINDS = ("cpu", "cuda", "mps")
 
 
 def precision(training="float32", geometry="auto"):
@@ -20,8 +25,8 @@ def precision(training="float32", geometry="auto"):
     ("cards", "mps", "expected"),
     [((), False, "cpu"), ((), True, "mps"), ((CARD,), False, "cuda"), ((CARD,), True, "cuda")],
 )
-def test_auto_takes_cuda_then_mps_then_cpu(machine, cards, mps, expected):
-    machine(*cards, mps=mps)
+def test_auto_takes_cuda_then_mps_then_cpu(computer, cards, mps, expected):
+    computer(*cards, mps=mps)
     device = resolve("auto", precision())
     assert device.kind == expected
     assert device.place == torch.device(expected)
@@ -32,9 +37,9 @@ def test_auto_takes_cuda_then_mps_then_cpu(machine, cards, mps, expected):
     [("cuda", (), True, "cpu, mps"), ("mps", (CARD,), False, "cpu, cuda")],
 )
 def test_an_absent_device_is_an_error_that_says_what_is_present(
-    machine, wanted, cards, mps, listed
+    computer, wanted, cards, mps, listed
 ):
-    machine(*cards, mps=mps)
+    computer(*cards, mps=mps)
     message = f"device '{wanted}' is absent on this machine, which has {listed}; .*auto"
     with pytest.raises(DeviceError, match=message):
         resolve(wanted, precision())
@@ -50,8 +55,8 @@ def test_an_absent_device_is_an_error_that_says_what_is_present(
         ("mps", ("bfloat16", "float32"), ("float32", "float32"), "bfloat16"),
     ],
 )
-def test_formats_of_training_geometry_and_products(machine, kind, given, expected, products):
-    machine(CARD, mps=True)
+def test_formats_of_training_geometry_and_products(computer, kind, given, expected, products):
+    computer(CARD, mps=True)
     device = resolve(kind, precision(*given))
     assert (device.training, device.geometry) == tuple(getattr(torch, name) for name in expected)
     assert device.products == getattr(torch, products)
@@ -66,8 +71,8 @@ def test_formats_of_training_geometry_and_products(machine, kind, given, expecte
         ("cpu", ("tf32", "auto"), r"cpu has no tf32: set precision\.training to float32"),
     ],
 )
-def test_formats_that_a_device_has_not_are_refused(machine, wanted, given, message):
-    machine(mps=True)
+def test_formats_that_a_device_has_not_are_refused(computer, wanted, given, message):
+    computer(mps=True)
     with pytest.raises(DeviceError, match=message):
         resolve(wanted, precision(*given))
 
@@ -76,9 +81,9 @@ def test_formats_that_a_device_has_not_are_refused(machine, wanted, given, messa
     ("kind", "given", "budget"),
     [("cpu", None, 10**9), ("cuda", None, 40 * 10**9), ("mps", None, 2 * 10**9), ("cuda", 7, 7e6)],
 )
-def test_a_description_gives_the_device_back(machine, kind, given, budget):
+def test_a_description_gives_the_device_back(computer, kind, given, budget):
     """But for the memory, which is what is given and otherwise suits the device."""
-    machine(CARD, mps=True)
+    computer(CARD, mps=True)
     device = resolve(kind, precision(), given)
     assert device.budget == budget
     assert device.shared(2).budget == budget // 2 // 10**6 * 10**6
@@ -88,26 +93,18 @@ def test_a_description_gives_the_device_back(machine, kind, given, budget):
     assert (again, again.budget) == (device, budget)
 
 
-def test_a_description_from_a_machine_with_another_device_is_refused(machine):
-    machine(CARD)
+def test_a_description_from_a_machine_with_another_device_is_refused(computer):
+    computer(CARD)
     description = resolve("cuda", precision()).describe()
     assert description["name"] == "A Card"
-    machine(mps=True)
+    computer(mps=True)
     with pytest.raises(DeviceError, match=r"device 'cuda' is absent .* which has cpu, mps"):
         Device.from_description(description)
 
 
-def test_a_device_is_waited_for_and_double_precision_is_where_it_can_be(machine, monkeypatch):
-    machine(CARD, mps=True)
-    waited = []
-    for name in ("cuda", "mps"):
-        monkeypatch.setattr(
-            getattr(torch, name), "synchronize", lambda name=name: waited.append(name)
-        )
-    devices = [resolve(kind, precision()) for kind in KINDS]
-    for device in devices:
-        device.synchronise()
-    assert waited == ["cuda", "mps"]
+def test_double_precision_is_where_it_can_be(computer):
+    computer(CARD, mps=True)
+    devices = [resolve(kind, precision()) for kind in ("cpu", "cuda", "mps")]
     assert [device.reference.type for device in devices] == ["cpu", "cuda", "cpu"]
 
 
@@ -122,3 +119,45 @@ def test_one_thread_and_back():
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_card_is_what_torch_finds_and_looked_for_without_torch_where_there_is_no_driver():
+    code = (
+        "import json, sys\n"
+        "from geonode.compute import choice\n"
+        "found = choice._card()\n"
+        "print(json.dumps([found, 'torch' in sys.modules, choice._has_driver()]))"
+    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    found, imported, has_driver = json.loads(result.stdout)
+    assert found == (torch.cuda.get_device_name() if torch.cuda.is_available() else None)
+    assert imported == has_driver
+
+
+def test_a_driver_of_amd_is_enough_to_ask_torch(monkeypatch, tmp_path):
+    (tmp_path / "kfd").touch()
+    monkeypatch.setattr(choice, "AMD", tmp_path / "kfd")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "C Card")
+    assert choose("auto", precision())["name"] == "C Card"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose("auto", precision())["device"] == "cpu"
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 2), (16, MOST_THREADS)])
+def test_items_are_computed_in_order_by_few_threads_of_one_thread_each(cores, threads):
+    def work(item):
+        time.sleep(0.01)
+        return 2 * item, threading.get_ident(), torch.get_num_threads()
+
+    before, reported = torch.get_num_threads(), []
+    torch.set_num_threads(cores)
+    try:
+        found = in_threads(work, range(24), reported.append)
+    finally:
+        torch.set_num_threads(before)
+    assert [double for double, *_ in found] == list(range(0, 48, 2))
+    assert len({thread for _, thread, _ in found}) == threads
+    assert {each for *_, each in found} == {1}
+    assert reported == [1] * 24

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from geonode.compute import forking
-from geonode.compute.forking import prepare, processes_for, processes_for_tiles
-from geonode.compute.local import Engine, open_engine
-from geonode.compute.processes import finished
+from geonode.compute import opening
+from geonode.compute.engine import LOCAL, Engine
+from geonode.compute.opening import open_engine
+from geonode.compute.processes import finished, processes_for
 from geonode.config import EngineParameters
 from geonode.errors import EngineError, GeometryError, SpectraError
 from geonode.usage import WORKERS, Usage, own_memory, resident_memory
@@ -115,7 +115,7 @@ def test_processes_are_at_most_cores_and_jobs_and_few_share_a_card(monkeypatch):
 
 @pytest.fixture
 def engine(tmp_path):
-    with open_engine(HERE, tmp_path / "shared", prepare("tests.compute.tiles")) as opened:
+    with open_engine(HERE, tmp_path / "shared", processes=True) as opened:
         assert isinstance(opened, Engine)
         yield opened
     assert not list(tmp_path.glob("shared*"))
@@ -193,14 +193,13 @@ def test_without_others_to_work_beside_tiles_are_run_in_this_process(engine, cou
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bad", [{3, 4, 5}, {0}])
-def test_the_error_is_that_of_the_first_tile_and_the_others_have_ended(engine, tmp_path, bad):
-    taken, first, folder = [], min(bad), tmp_path / "done"
+def test_the_error_is_that_of_the_first_tile_and_the_others_have_ended(engine, tmp_path):
+    taken, folder = [], tmp_path / "done"
     folder.mkdir()
-    with pytest.raises(GeometryError, match=rf"^tile {first} is not well posed$"):
-        recipe = partial(tiles.failing, bad, folder)
+    with pytest.raises(GeometryError, match=r"^tile 3 is not well posed$"):
+        recipe = partial(tiles.failing, {3, 4, 5}, folder)
         engine.work(recipe, range(40), lambda *one: taken.append(one), cores=2)
-    assert taken == [(tile, tile) for tile in range(first)]
+    assert taken == [(tile, tile) for tile in range(3)]
     left = contents(folder)
     time.sleep(0.5)
     assert contents(folder) == left
@@ -230,30 +229,28 @@ def test_workers_log_as_this_process_does(tmp_path):
     done = in_a_program(
         tmp_path,
         "logging.getLogger('geonode').setLevel(logging.INFO)",
-        "with open_engine(HERE, Path('shared'), prepare('tests.compute.tiles')) as opened:",
+        "with open_engine(HERE, Path('shared'), processes=True) as opened:",
         "    opened.work(partial(busy_and_logging, 0), range(2), print, cores=2)",
     )
     assert sorted(done.stderr.splitlines()) == ["geonode.tests: tile 0", "geonode.tests: tile 1"]
 
 
-@LINUX
-def test_tiles_have_processes_on_several_cores_of_a_cpu_alone(monkeypatch, unchecked):
-    monkeypatch.setattr(forking, "prepare", lambda *modules: modules)
-    monkeypatch.setattr(forking, "usable_cores", lambda: 2)
-    dask = HERE.model_copy(update={"kind": "dask"})
-    assert processes_for_tiles(HERE, "cpu", "one", "two") == ("one", "two")
-    others = [(HERE, "cuda"), (HERE, "mps"), (dask, "cpu")]
-    assert [processes_for_tiles(*other, "one") for other in others] == [None] * 3
-    monkeypatch.setattr(forking, "usable_cores", lambda: 1)
-    assert processes_for_tiles(HERE, "cpu", "one") is None
+def test_one_core_has_no_processes_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(opening, "usable_cores", lambda: 1)
+    with open_engine(HERE, tmp_path / "shared", processes=True) as opened:
+        assert opened is LOCAL
 
 
 @LINUX
-def test_processes_start_anew_where_the_path_of_a_socket_is_too_long(tmp_path):
-    long = tmp_path / ("long" * 25)
+def test_processes_that_cannot_be_started_are_an_error_with_a_remedy(tmp_path):
+    long = tmp_path / ("long" * 25)  # longer than the path of a socket may be
     long.mkdir()
-    command = "print(sorted(dict(finished(square, [2, 3], 2, print))))"
-    done = in_a_program(tmp_path, command, TMPDIR=str(long))
-    assert done.stdout.splitlines()[-1] == "[2, 3]"
-    assert "AF_UNIX path too long" in done.stderr
-    assert "set TMPDIR to a short path" in done.stderr
+    lines = (
+        "try:",
+        "    list(finished(square, [2, 3], 2, print))",
+        "except EngineError as error:",
+        "    print(error)",
+    )
+    done = in_a_program(tmp_path, *lines, TMPDIR=str(long))
+    assert "AF_UNIX path too long" in done.stdout
+    assert "set TMPDIR to a short path" in done.stdout

@@ -3,8 +3,9 @@
 import numpy as np
 
 from geonode.estimation.covariances import Covariances
-from geonode.estimation.curve import Curve, Novelty
+from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
+from geonode.estimation.novelty import Novelty
 from geonode.estimation.range import NODES
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES

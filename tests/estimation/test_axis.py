@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.estimation.axis import on_axis, require_axis, shifts
+from geonode.estimation.axis import require_axis, shifts
 from geonode.estimation.tables import estimated
 from geonode.spectra.chart import Chart
+from geonode.spectra.common_axis import interpolated
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
 from tests.estimation.known import holds
@@ -33,22 +34,22 @@ def wave(axis):
 def test_the_same_axis_is_left_as_it_is(axis):
     values = wave(axis)
     require_axis(series(), spectra(axis))
-    assert on_axis(series(), axis, values) is values
+    assert interpolated(axis, values, AXIS) is values
 
 
 def test_a_covering_axis_is_interpolated_and_nothing_overshoots():
     axis = np.arange(399.3, 703.0, 0.7)
     require_axis(series(), spectra(axis))
-    np.testing.assert_allclose(on_axis(series(), axis, wave(axis)), wave(AXIS), atol=2e-4)
+    np.testing.assert_allclose(interpolated(axis, wave(axis), AXIS), wave(AXIS), atol=2e-4)
     axis = np.arange(395.0, 710.0, 5.0)
-    found = on_axis(series(), axis, (axis > 550).astype(float)[None])
+    found = interpolated(axis, (axis > 550).astype(float)[None], AXIS)
     assert (found.min(), found.max()) == (0, 1)
 
 
 def test_ends_that_differ_by_rounding_are_covered():
     axis = np.linspace(400 * (1 + 1e-10), 700 * (1 - 1e-10), 301)
     require_axis(series(), spectra(axis))
-    found = on_axis(series(), axis, wave(axis))
+    found = interpolated(axis, wave(axis), AXIS)
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found[:, [0, -1]], wave(axis)[:, [0, -1]], rtol=1e-9)
 
@@ -110,9 +111,7 @@ def test_an_axis_of_another_quantity_or_unit_is_refused(name, unit):
 
 def test_an_axis_that_says_nothing_else_is_taken():
     for name in ("wavelength", "Wavelength", "lambda", "x", "axis", "pixel", "nm"):
-        given = spectra(AXIS, "1", name)
-        require_axis(series(), given)
-        assert on_axis(series(), given.axis, given.values) is given.values
+        assert require_axis(series(), spectra(AXIS, "1", name)) is None
 
 
 def test_waves_in_a_centimetre_have_two_names():
@@ -155,6 +154,12 @@ def test_an_axis_that_is_off_does_not_fit(model, curve, shift):
         assert not row.fits
         assert row.shift == pytest.approx(shift, abs=3)
         assert "fits nowhere as it is, but close if its axis is off by about" in row.sentence("ppb")
+
+
+@pytest.mark.parametrize(("shift", "found"), [(4.5, 0.0), (5.25, 5.25), (-4.5, 0.0), (-6.0, -6.0)])
+def test_a_shift_of_less_than_half_a_step_is_none(model, curve, shift, found):
+    values = spectra_at([22.0], model.series.axis - shift)  # its steps are 10 nm
+    np.testing.assert_allclose(shifts(curve, model.series, values), found, atol=1e-9)
 
 
 def test_noise_and_other_shapes_are_no_shift(model, curve):

@@ -9,12 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geonode.errors import SpectraError
-from geonode.estimation import image, large
-from geonode.estimation.image import Image, is_image, pixels_at_once, tiles
+from geonode.estimation.image import Image, pixels_at_once, tiles
 from tests.estimation.images import image_values, store
 from tests.estimation.trained import AXIS
-
-array = pytest.importorskip("dask.array")
 
 
 @settings(deadline=None, max_examples=60)
@@ -25,8 +22,9 @@ array = pytest.importorskip("dask.array")
 )
 def test_tiles_cover_an_image_once_and_are_whole_chunks_or_within_one(shape, chunks, pixels):
     chunks = tuple(map(min, chunks, shape))
-    lazy = array.empty((*shape, 1), chunks=(*chunks, 1))
-    found = Image(Path("none"), xarray.DataArray(lazy), np.zeros(1), "nm")
+    empty = xarray.DataArray(np.empty((*shape, 1)), dims=("y", "x", "nm"))
+    empty.encoding["chunks"] = (*chunks, 1)
+    found = Image(Path("none"), empty, ("y", "x", "nm"), np.zeros(1), "nm", turned=False)
     count = np.zeros(shape, dtype=int)
     for tile in tiles(found, pixels):
         count[tile] += 1
@@ -37,18 +35,22 @@ def test_tiles_cover_an_image_once_and_are_whole_chunks_or_within_one(shape, chu
     assert (count == 1).all()
 
 
-def test_tiles_have_room_in_memory(tmp_path, monkeypatch):
-    cube = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16))
-    found = Image.open(cube)
-    whole = image.TILE_BYTES // (8 * len(AXIS))
-    monkeypatch.setattr(large, "free_memory", lambda: 2**40)
-    assert pixels_at_once(found, 4) == whole
-    monkeypatch.setattr(image, "TILE_BYTES", 1)
-    assert pixels_at_once(found, 4) == 6  # a chunk
-    monkeypatch.setattr(large, "free_memory", lambda: 4 * 2 * 3 * image.COPIES * 8 * len(AXIS))
-    assert pixels_at_once(found, 2) == 3  # of a quarter, for two
-    monkeypatch.setattr(large, "free_memory", lambda: 0)
-    assert pixels_at_once(found, 2) == 1
+def edited(path, **changes):
+    """Metadata of an array with other values."""
+    about = json.loads((path / "zarr.json").read_text()) | changes
+    (path / "zarr.json").write_text(json.dumps(about))
+
+
+WIDE = {"name": "regular", "configuration": {"chunk_shape": [2**11, 2**11, len(AXIS)]}}
+
+
+def test_tiles_are_small_chunks_together_or_a_large_one_as_far_as_there_is_memory(tmp_path):
+    path = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16))
+    assert pixels_at_once(Image.open(path), 4) == 2**24 // (8 * len(AXIS))
+    edited(path / "signal", shape=[2**12, 2**12, len(AXIS)], chunk_grid=WIDE)
+    found = Image.open(path)
+    assert pixels_at_once(found, 1) == 2**30 // (5 * 8 * len(AXIS))
+    assert pixels_at_once(found, 4) == 2**28 // (5 * 8 * len(AXIS))
 
 
 def test_what_is_no_image_is_refused(tmp_path):
@@ -57,23 +59,39 @@ def test_what_is_no_image_is_refused(tmp_path):
     scans = store(
         tmp_path / "scans.zarr", values, dims=("concentration", "replicate", "wavelength")
     )
-    assert not is_image(flat)
-    assert not is_image(scans)
-    assert not is_image(tmp_path / "absent.zarr")
-    with pytest.raises(SpectraError, match="found no variable over two dimensions"):
-        Image.open(flat)
+    for path in (flat, scans, tmp_path / "absent.zarr", tmp_path):
+        assert Image.open(path) is None
+    both, dims = tmp_path / "both.zarr", ("y", "x", "wavelength")
+    pair = xarray.Dataset(dict.fromkeys(("other", "signal"), (dims, values)))
+    pair.to_zarr(both, consolidated=False)
+    with pytest.raises(SpectraError, match=r"found .other., .signal. over two dim"):
+        Image.open(both)
     tangled = np.where(np.arange(len(AXIS)) == 2, AXIS[5], AXIS)
     with pytest.raises(SpectraError, match="wavelengths out of order"):
         Image.open(store(tmp_path / "tangled.zarr", values, axis=tangled))
 
 
-def edited(path, **changes):
-    """Metadata of an array with other values."""
-    about = json.loads((path / "zarr.json").read_text()) | changes
-    (path / "zarr.json").write_text(json.dumps(about))
-
-
 LARGE = {"name": "regular", "configuration": {"chunk_shape": [10**10]}}
+
+
+LARGEST = {"configuration": {"chunk_shape": [2**8, 2**8, 1]}}
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunk", "message"),
+    [
+        ([2**19, 2**19, 3], 2**9, r"6\.6e\+12 bytes"),
+        ([2**12, 2**12, 1], 1, "chunks"),
+    ],
+)
+def test_an_image_beyond_all_limits_is_refused_by_its_metadata(tmp_path, shape, chunk, message):
+    path = store(tmp_path / "cube.zarr", image_values()[:1, :, :1], axis=AXIS[:1])
+    grid = {"name": "regular", "configuration": {"chunk_shape": [chunk, chunk, 1]}}
+    edited(path / "signal", shape=[2**19, 2**18, 1], chunk_grid=grid | LARGEST)
+    assert Image.open(path).shape == (2**19, 2**18)
+    edited(path / "signal", shape=shape, chunk_grid=grid)
+    with pytest.raises(SpectraError, match=message):
+        Image.open(path)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +107,6 @@ def test_a_store_that_would_unpickle_or_fill_the_memory_is_never_opened(
     path = store(tmp_path / "cube.zarr", image_values())
     edited(path / "wavelength", **changes)
     monkeypatch.setattr(xarray, "open_dataset", None)
-    assert not is_image(path)
     with pytest.raises(SpectraError, match=message):
         Image.open(path)
 

@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geonode.errors import ArtifactError
-from geonode.estimation import large
-from geonode.estimation.large import batch_size, free_memory, in_format
+from geonode.estimation.large import batch_size, in_format
 
 
 @settings(deadline=None, max_examples=20)
@@ -30,22 +29,8 @@ def test_a_number_beyond_a_format_is_refused_and_named(number, largest):
         in_format(np.array([0, -1.01 * largest]), number, "map 'mean'")
 
 
-def test_a_batch_has_room_in_a_quarter_of_the_free_memory(monkeypatch):
-    monkeypatch.setattr(large, "free_memory", lambda: 4000)
-    assert batch_size(10, 1000, 1) == 100
-    assert batch_size(10, 1000, 4) == 25
+def test_batches_in_hand_fit_in_the_memory():
+    assert batch_size(10**6, 10**4, 1) == 1073
+    assert batch_size(10**6, 10**4, 4) == 268
     assert batch_size(10, 7, 1) == 7
-    assert batch_size(10**6, 7, 1) == 1
-
-
-def test_free_memory_is_that_of_the_machine_or_of_its_container(tmp_path, monkeypatch):
-    meminfo, limit = tmp_path / "meminfo", tmp_path / "memory.max"
-    monkeypatch.setattr(large, "_MEMORY", meminfo)
-    monkeypatch.setattr(large, "_LIMIT", limit)
-    assert free_memory() == large.ASSUMED_FREE
-    meminfo.write_text("MemTotal:       24105000 kB\nMemAvailable:   18990000 kB\n")
-    assert free_memory() == 18990000 * 1024
-    limit.write_text("max\n")
-    assert free_memory() == 18990000 * 1024
-    limit.write_text("1073741824\n")
-    assert free_memory() == 2**30
+    assert batch_size(2**31, 7, 1) == 1

@@ -19,8 +19,6 @@ from tests.estimation.trained import AXIS
 from tests.stages.conftest import assert_refused
 from tests.storage.damage import contents
 
-array = pytest.importorskip("dask.array")
-
 
 @pytest.fixture
 def written(model, curve):

@@ -1,5 +1,4 @@
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -8,9 +7,10 @@ import torch
 
 from geonode.config import InnerParameters
 from geonode.estimation import model_store, series_fit
-from geonode.estimation.model_store import DECODERS, MARK, METRICS, ModelStore, key_of
+from geonode.estimation.model_store import DECODERS, ModelStore, key_of
 from geonode.progress import silent
 from geonode.spectra.chart import Chart
+from geonode.spectra.replicates import Replicates
 from tests.learning.series import cpu, decoder_parameters, metric_parameters, series, spectra
 
 SERIES = series(5, 9)
@@ -62,6 +62,8 @@ def test_key_is_of_all_that_decides(monkeypatch):
     keys = [
         key_of(found, blocks(), cpu()) for found in (SERIES, other, replace(SERIES, chart=chart))
     ]
+    scans = Replicates.of([np.stack([row, row + 1]) for row in SERIES.signal])
+    keys += [key_of(replace(SERIES, replicates=scans), blocks(), cpu())]
     keys += [key_of(SERIES, blocks(epochs=3), cpu()), key_of(SERIES, blocks(), cpu(torch.float64))]
     monkeypatch.setattr(model_store, "code_digest", lambda: "another version")
     keys += [key_of(SERIES, blocks(), cpu())]
@@ -90,88 +92,30 @@ def test_store_that_cannot_be_written_loses_no_model(tmp_path, monkeypatch, capl
 
 def test_the_entry_not_used_for_longest_goes(own, monkeypatch):
     keys = ["a" * 64, "b" * 64, "c" * 64]
-    model = model_store.Model(*fit()[:2])
-    own.write(keys[0], model)
-    own.write(keys[1], model)
+    model = fit()[:2]
+    own.write(keys[0], *model)
+    own.write(keys[1], *model)
     for age, key in enumerate(keys[1::-1]):  # the second is older than the first
         os.utime(own.folder / key, (age, age))
     assert own.read(keys[1], SERIES) is not None
     monkeypatch.setattr(model_store, "LARGEST_BYTES", 2 * own.entries()[own.folder / keys[0]])
-    own.write(keys[2], model)
+    own.write(keys[2], *model)
     assert [entry.name for entry in own.entries()] == [keys[1], keys[2]]
 
 
-def test_writers_of_one_entry_leave_a_whole_one(own):
-    model = model_store.Model(*fit()[:2])
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda _: own.write("d" * 64, model), range(12)))
-    assert own.read("d" * 64, SERIES) is not None
-
-
-def fill(folder):
-    """Files of somebody else in many places of a cache; their contents by path."""
-    key = "0" * 64
-    places = ["data/x", "backup/x", f"{key}/x", f"{key}/{METRICS}", "archive.txt", "abc"]
-    places += [f"geonode-models/{place}" for place in ("data/x", "a.txt", f"{key}/{METRICS}")]
-    places += [f"geonode-models/{'1' * 64}/notes.txt", f"geonode-models/{'2' * 64}"]
+def test_nothing_but_entries_is_removed(own, monkeypatch):
+    monkeypatch.setattr(model_store, "LARGEST_BYTES", 1)
+    places = ["data/x", "a.txt", "0123/x"]
     for place in places:
-        (folder / place).parent.mkdir(parents=True, exist_ok=True)
-        (folder / place).write_bytes(place.encode() * 100)
-        os.utime((folder / place).parent, (0, 0))
-    return {folder / place: place.encode() * 100 for place in places}
-
-
-def test_nothing_of_others_is_removed(own, monkeypatch):
-    monkeypatch.setattr(model_store, "LARGEST_BYTES", 1)
-    model = model_store.Model(*fit()[:2])  # which marks the folder
-    others = fill(own.folder.parent)
-    for key in ("0" * 64, "1" * 64, "2" * 64, "3" * 64):
-        own.write(key, model)
-    assert {path: path.read_bytes() for path in others} == others
-    assert not (own.folder / ("3" * 64)).exists()  # its own entry is too large for such a store
-
-
-def test_a_folder_without_the_mark_is_no_store(own, caplog):
-    others = fill(own.folder.parent)
-    assert fit().learned.members == 1
-    assert f"no {MARK} of a store" in caplog.text
-    assert "not kept" in caplog.text
-    assert {path: path.read_bytes() for path in others} == others
+        (own.folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (own.folder / place).write_text(place)
+    own.write("3" * 64, *fit()[:2])  # which is itself too large for such a store
     assert own.entries() == {}
-    assert not (own.folder / MARK).exists()
-
-
-def test_an_entry_behind_a_link_stays(own, tmp_path, monkeypatch):
-    fit()
-    (entry,) = own.entries()
-    kept = entry.rename(tmp_path / entry.name)
-    (own.folder / entry.name).symlink_to(kept, target_is_directory=True)
-    monkeypatch.setattr(model_store, "LARGEST_BYTES", 1)
-    own.write("5" * 64, model_store.Model(*fit()[:2]))
-    assert {file.name for file in kept.iterdir()} == {METRICS, DECODERS}
-
-
-@pytest.mark.parametrize("levels", [5, 6])
-def test_an_entry_of_another_key_is_not_taken(own, caplog, levels):
-    """Not even from a series of as many levels, whose model would go unnoticed."""
-    other = series(levels, 9, 2 * spectra(levels, 9) ** 2)
-    series_fit.fit_series(other, blocks(), cpu())
-    (entry,) = own.entries()
-    key = key_of(SERIES, blocks(), cpu())
-    entry.rename(own.folder / key)
-    found = fit()
-    assert f"of the key {entry.name}" in caplog.text
-    assert "learned again" in caplog.text
-    assert len(found.learned.charts) == 6
-    caplog.clear()
-    again = fit()  # its place was taken by what belongs there
-    assert not caplog.text
-    assert torch.equal(again.learned.network.weights[0], found.learned.network.weights[0])
+    assert [(own.folder / place).read_text() for place in places] == places
 
 
 def test_a_model_of_other_levels_is_not_taken(own, caplog):
-    """Whatever its seal says."""
     fitted = series_fit.fit_series(series(6, 9, spectra(6, 9)), blocks(), cpu())
-    own.write("6" * 64, model_store.Model(*fitted[:2]))
+    own.write("6" * 64, *fitted[:2])
     assert own.read("6" * 64, SERIES) is None
-    assert "metrics of 6 levels and decoders of 6 at 9 wavelengths, expected 5" in caplog.text
+    assert "holds metrics of 6 levels" in caplog.text

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy import stats
 
 from geonode.errors import SpectraError
 from geonode.estimation import posterior as module
@@ -92,6 +93,20 @@ def test_foreign_spectra_fit_nowhere_and_those_of_the_curve_do():
     foreign = 0.2 + np.exp(-((W - 0.9) ** 2) / 0.01)
     strange = np.stack([foreign, straight(np.array([60.0]))[0] * 20])
     assert not estimate(curve, strange).fits.any()
+
+
+def test_a_p_value_combines_the_distance_and_the_novelty_by_fishers_method():
+    curve = curve_by(straight, ROWS)  # of 6 levels, with a novelty of 1e-4, 5 degrees of freedom
+    spectra = straight(np.array([20.0, 41.0])) + noise(2, 0.02, 7)
+    expected = []
+    for spectrum in spectra:
+        error = spectrum @ curve.basis.T - curve.scores
+        solved = np.linalg.solve(curve.covariances.matrices, error[..., None])[..., 0]
+        nearest = (error * solved).sum(axis=1).min()
+        other = np.sum(spectrum**2) - np.sum((spectrum @ curve.basis.T) ** 2)
+        near = stats.f.sf(nearest / len(curve.basis), 2, 6 / 2 + 1)
+        expected.append(stats.combine_pvalues([near, stats.f.sf(other / 1e-4, 5, 5 * 6)]).pvalue)
+    np.testing.assert_allclose(estimate(curve, spectra).p_value, expected, rtol=1e-6)
 
 
 def test_an_offset_that_is_allowed_changes_nothing():

@@ -128,11 +128,6 @@ def test_nodes_ascend_over_the_whole_range_and_edges_enclose_them(levels):
     assert (nodes.edges[1:-1] < nodes.fine[1:]).all()
 
 
-def test_nodes_of_a_flat_metric_are_even():
-    even, high = nodes_of(flat, LOW_AND_HIGH), believable_range(LOW_AND_HIGH)[1]
-    np.testing.assert_allclose(even.fine, np.linspace(0, high, NODES), rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
 @pytest.mark.parametrize(
     ("sqrt_metric", "length"),
@@ -167,17 +162,9 @@ def test_between_the_ends_a_cell_is_as_likely_as_it_is_long():
         np.testing.assert_allclose(part, part[0], rtol=1e-9)
 
 
-def test_the_curve_of_a_fold_reaches_beyond_its_levels_and_depends_on_no_other():
+def test_the_curve_of_a_fold_reaches_beyond_its_own_levels():
     levels, signal = np.array(LEVELS), straight(np.array(LEVELS))
-    curves = {fold: curve_of(levels, signal, fold) for fold in (6, 5, 2)}
     for fold, high in ((6, 60 * 1.5**1.5), (5, 40 * (4 / 3) ** 1.5)):
-        edges = curves[fold].edges
-        assert (edges[0], edges[-1]) == pytest.approx((0, high))
-        assert np.isfinite(curves[fold].log_prior).all()
-    other = signal.copy()
-    other[2] = 5 * np.random.default_rng(0).normal(size=signal.shape[1])
-    same, whole = (curve_of(levels, other, fold) for fold in (2, 6))
-    for field in ("concentrations", "edges", "log_prior", "scores"):
-        np.testing.assert_array_equal(getattr(curves[2], field), getattr(same, field))
-    # The last fold leaves nothing out.
-    assert not np.array_equal(curves[6].concentrations, whole.concentrations)
+        curve = curve_of(levels, signal, fold)
+        assert (curve.edges[0], curve.edges[-1]) == pytest.approx((0, high))
+        assert np.isfinite(curve.log_prior).all()

@@ -13,11 +13,9 @@ from sklearn.model_selection import LeaveOneOut, cross_val_predict
 import geonode
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation import regressor as module
-from geonode.estimation import rows
-from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
-from geonode.estimation.posterior import estimate
-from geonode.estimation.regressor import NAMES, SpectrumRegressor
+from geonode.estimation.predicting import BLOCK_SPECTRA
+from geonode.estimation.regressor import SpectrumRegressor
 from geonode.learning.path_features import path_features
 from geonode.parameters_file import read_parameters
 from geonode.spectra.chart import Chart
@@ -58,25 +56,15 @@ def test_levels_that_are_equal_to_rounding_are_one():
     np.testing.assert_allclose(found.signal[2], (Y[2] + Y[3]) / 2)
 
 
-def test_columns_of_a_frame_are_those_of_the_fit():
+def test_columns_of_a_frame_are_the_wavelengths():
     frame = pd.DataFrame(Y, columns=AXIS)
-    others = (frame.set_axis(AXIS + 100, axis=1), frame[AXIS[::-1]])
-    plain = {"inner_members": 1, "kind": "posterior"}
-    by_wavelengths, by_names = cheap(**plain).fit(X, Y), cheap(**plain, wavelengths=None)
-    expected = by_wavelengths.estimate(Y).mode
-    for fit in (by_wavelengths, by_names.fit(X, frame)):
-        np.testing.assert_array_equal(fit.estimate(frame).mode, fit.estimate(Y).mode)
-        for other in others:
-            with pytest.raises(SpectraError, match=r"estimate: found column 1 called [57]00\.0"):
-                fit.estimate(other)
-            np.testing.assert_array_equal(by_wavelengths.estimate(Y).mode, expected)
-    for other in others:
+    expected = cheap().fit(X, Y).predict(BETWEEN)
+    texts = frame.set_axis([f"w{place}" for place in range(9)], axis=1)
+    for same in (frame, texts):
+        np.testing.assert_array_equal(cheap().fit(X, same).predict(BETWEEN), expected)
+    for other in (frame.set_axis(AXIS + 100, axis=1), frame[AXIS[::-1]]):
         with pytest.raises(SpectraError, match=r"y: found column 1 called [57]00\.0, expected 400"):
             cheap().fit(X, other)
-    texts = pd.DataFrame(Y, columns=[f"w{place}" for place in range(9)])
-    fit = cheap(**plain).fit(X, texts)
-    with pytest.raises(SpectraError, match="estimate: found column 1 called w8, expected w0"):
-        fit.estimate(texts.iloc[:, ::-1])
 
 
 def left_out_of_the_pipeline(fitted):
@@ -96,12 +84,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* are outside")
 @pytest.mark.parametrize("preset", ["fast", "standard", "thorough"])
 def test_the_parameters_are_those_of_the_preset(preset):
     expected = read_parameters(ROOT / "params.yaml", {"preset": preset})
-    found = rows.parameters_of(SpectrumRegressor(preset=preset), NAMES)
-    for block in ("metric", "decoders", "spectra", "precision", "device"):
+    found = SpectrumRegressor(preset=preset)._parameters()
+    for block in ("metric", "decoders", "precision", "device"):
         assert getattr(found, block) == getattr(expected, block)
     # Two inner levels are as good as all for what a regressor predicts; see below.
     assert found.inner == expected.inner.model_copy(update={"levels": 2})
-    changed = rows.parameters_of(SpectrumRegressor(preset=preset, members=7), NAMES)
+    changed = SpectrumRegressor(preset=preset, members=7)._parameters()
     assert changed.metric.members == changed.decoders.members == 7
 
 
@@ -122,15 +110,14 @@ def test_a_wrong_parameter_is_refused_by_fit_and_named(changes, key, found):
         cheap().set_params(**changes).fit(X, Y)
 
 
-def test_inner_levels_change_nothing_that_is_predicted_or_estimated(monkeypatch):
+def test_inner_levels_change_nothing_that_is_predicted(monkeypatch):
     few = cheap(**PATH).fit(X, Y)
-    monkeypatch.setattr(rows, "INNER_LEVELS", None)
+    monkeypatch.setattr(module, "INNER_LEVELS", None)
     every = cheap(**PATH).fit(X, Y)
     for one, other in zip(
         *(m.predict(BETWEEN, return_std=True) for m in (every, few)), strict=True
     ):
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(every.estimate(Y).mean, few.estimate(Y).mean)
 
 
 # data
@@ -218,64 +205,30 @@ def test_without_inner_folds_the_deviation_is_the_disagreement():
     np.testing.assert_array_equal(deviation, found.model_.predict(BETWEEN[:, 0]).deviation)
 
 
-def test_many_concentrations_are_predicted_as_one_by_one(fitted, monkeypatch):
-    monkeypatch.setattr(module, "AT_ONCE", 7)
-    many = np.linspace(0, 80, 2 * module.AT_ONCE + 3)[:, None]
+def test_many_concentrations_are_predicted_as_one_by_one(fitted):
+    many = np.linspace(0, 80, BLOCK_SPECTRA + 3)[:, None]
     together, deviation = fitted.predict(many, return_std=True)
     assert together.shape == deviation.shape == (len(many), len(AXIS))
-    for row in (0, module.AT_ONCE - 1, module.AT_ONCE, 2 * module.AT_ONCE + 2):
+    for row in (0, BLOCK_SPECTRA - 1, BLOCK_SPECTRA, BLOCK_SPECTRA + 2):
         alone, its = fitted.predict(many[[row]], return_std=True)
         np.testing.assert_allclose(together[row], alone[0], rtol=1e-9)
         # A variance is a small difference of numbers near 1.
         np.testing.assert_allclose(deviation[row], its[0], atol=1e-9)
 
 
-def test_one_wavelength_has_the_shape_it_was_given_in_and_no_offset():
+def test_one_wavelength_has_the_shape_it_was_given_in():
     single = cheap(wavelengths=None).fit(X, Y[:, 3])
     found, deviation = single.predict(BETWEEN, return_std=True)
     assert found.shape == deviation.shape == (4,)
     # The posterior of one wavelength still follows the spectra.
     np.testing.assert_allclose(found[:3], spectra(BETWEEN)[:3, 3], atol=0.01)
-    assert np.isfinite(single.estimate(Y[:, [3]]).mean).all()
-    with pytest.raises(SpectraError, match="offset and one wavelength"):
-        single.estimate(Y[:, [3]], offset=True)
 
 
-# estimates
-
-
-def test_estimates_are_those_of_the_curve_which_is_made_once_a_fit(monkeypatch):
-    made, of = [], Curve.of
-    monkeypatch.setattr(
-        Curve, "of", lambda *on, **keys: made.append((keys, of(*on, **keys))) or made[-1][1]
-    )
-    found, measured = cheap().fit(X, Y), spectra([15.0, 28.0]) + 0.05
-    assert not made
-    for _ in range(2):
-        said = found.estimate(measured, offset=True)
-    ((keys, curve),) = made
-    assert keys == {"offset": True, "scale": False, "one_scan": True}
-    np.testing.assert_array_equal(said.p_value, estimate(curve, measured).p_value)
-    np.testing.assert_allclose(said.mean, [15, 28], atol=2)
-    again = pickle.loads(pickle.dumps(found))  # the curve is kept
-    np.testing.assert_array_equal(again.estimate(measured, offset=True).mean, said.mean)
-    np.testing.assert_array_equal(again.predict(BETWEEN), found.predict(BETWEEN))
-    assert len(made) == 1
-    found.fit(X, Y[::-1]).estimate(measured, offset=True)
-    assert len(made) == 2
-
-
-def test_estimates_refuse_what_they_cannot_do(fitted):
-    for wrong, error, message in [
-        (Y[:, :4], SpectraError, "found 4 wavelengths, expected the 9"),
-        (Y * np.nan, ValueError, "spectra contains NaN"),
-        (Y[0], ValueError, "Expected 2D array"),
-    ]:
-        with pytest.raises(error, match=message):
-            fitted.estimate(wrong)
-    for ask in (lambda: clone(fitted).predict(X), lambda: clone(fitted).estimate(Y)):
-        with pytest.raises(NotFittedError):
-            ask()
+def test_nothing_is_predicted_before_a_fit(fitted):
+    with pytest.raises(NotFittedError):
+        clone(fitted).predict(X)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict(BETWEEN), fitted.predict(BETWEEN))
 
 
 # the pipeline
@@ -304,15 +257,6 @@ def test_artifacts_are_a_fitted_regressor(trained, monkeypatch):
 
 
 # scikit-learn
-
-
-def test_a_second_fit_and_a_clone_predict_the_same_and_another_seed_does_not():
-    first = cheap(kind="path", epochs=3).fit(X, Y)
-    expected = first.predict(BETWEEN)
-    np.testing.assert_array_equal(first.fit(X, Y).predict(BETWEEN), expected)
-    np.testing.assert_array_equal(clone(first).fit(X, Y).predict(BETWEEN), expected)
-    other = first.set_params(seed=1).fit(X, Y)
-    assert not np.array_equal(other.predict(BETWEEN), expected)
 
 
 def test_the_package_has_its_regressors_and_nothing_else():

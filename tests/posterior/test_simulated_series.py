@@ -1,10 +1,9 @@
 import pytest
 import torch
 
-from geonode.posterior.designs import WIDEST, designs
 from geonode.posterior.draws import Draws
 from geonode.posterior.responses import responses, smooth_functions
-from geonode.posterior.simulated_series import simulate
+from geonode.posterior.simulated_series import WIDEST, designs, simulate
 
 CPU = torch.device("cpu")
 

@@ -25,7 +25,7 @@ def test_every_series_is_scored_by_all_and_the_networks_with_every_seed(run, pro
         return [{"origin": origin, "series": name, "method": method, "seed": seed, "rmse": 1 / 3}]
 
     monkeypatch.setattr(stages.ablation, "rows_of_job", rows)
-    monkeypatch.setattr("geonode.compute.forking.processes_for", lambda *_: 1)
+    monkeypatch.setattr("geonode.compute.processes.processes_for", lambda *_: 1)
     precision = read_parameters(project / "params.yaml").precision
     write_document(DEVICE, resolve("cpu", precision).describe())
     (project / "series").mkdir()

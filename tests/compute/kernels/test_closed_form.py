@@ -77,18 +77,6 @@ def test_features_follow_from_velocities_that_are_given_to_the_last_bit(dtype, d
         np.testing.assert_array_equal(found, expected)
 
 
-def test_transposed_tables_are_read_as_they_are_meant(device):
-    arguments = tables(3, 4, np.float64)
-    turned = {
-        name: np.asfortranarray(part) if part.ndim == 2 else part
-        for name, part in arguments.items()
-    }
-    for found, expected in zip(solved(turned, device), pair_by_pair(arguments), strict=True):
-        np.testing.assert_array_equal(found, expected)
-    _, features = kernel.all_pairs(*(torch.from_numpy(turned[name]).to(device) for name in NAMES))
-    assert features.movedim(-1, 0).is_contiguous()  # every feature lies in one piece
-
-
 def test_a_number_that_is_none_reaches_every_path_through_its_gap(device):
     arguments = tables(4, 2, np.float64)
     arguments["slowest"][1, 0] = np.nan

@@ -3,8 +3,9 @@ import threading
 import numpy as np
 import pytest
 
-from geonode.compute import local as module
-from geonode.compute.local import LOCAL, Engine, open_engine
+from geonode.compute import opening
+from geonode.compute.engine import LOCAL, Engine
+from geonode.compute.opening import open_engine
 from geonode.config import EngineParameters
 from geonode.errors import EngineError
 
@@ -50,7 +51,7 @@ def test_this_process_is_the_engine_unless_dask_is_asked_for_and_there(tmp_path,
         assert engine is LOCAL
         assert isinstance(engine, Engine)
         assert engine.shared(array)() is array
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr(opening, "find_spec", lambda name: None)
     dask = EngineParameters(kind="dask", scheduler=None, workers=1)
     with (
         pytest.raises(EngineError, match=r'pip install "geonode-spectra\[cluster\]"'),

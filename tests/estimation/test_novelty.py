@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from geonode.estimation.outside import outside_others
+from geonode.estimation.novelty import outside_others
 
 
 def one_by_one(rows, tolerance):

@@ -1,0 +1,95 @@
+"""The evidence for all smoothers against refits, one smoother and one level at a time."""
+
+import numpy as np
+import pytest
+import torch
+
+from geonode.posterior.evidence import NEAR, FittedSmoothers
+from geonode.posterior.smoothers import dictionary
+from tests.posterior.kriging import Kriging
+
+LEVELS = np.array([5.0, 8.0, 20.0, 31.0, 60.0])
+AXIS = np.arange(30.0)
+SPECTRA = 3 * np.outer(LEVELS / (LEVELS + 25), np.exp(-(((AXIS - 12) / 5) ** 2)))
+SPECTRA += 0.05 * np.random.default_rng(1).normal(size=SPECTRA.shape)
+TARGETS = np.array([2.0, 25.0, 75.0])
+COUNT = len(LEVELS)
+
+
+def by_refits(target):
+    """Features of all smoothers and context of a target."""
+    total = ((SPECTRA - SPECTRA.mean(axis=0)) ** 2).sum() / (COUNT - 1)
+    kriging, known = Kriging(LEVELS, np.array([target])), np.arange(COUNT)
+    description = dictionary()
+    errors, scale, likelihood, variance, predicted, spread, near = [], [], [], [], [], [], []
+    distance, beyond = [], []
+    for smoother, chart in enumerate(description.chart.tolist()):
+        alone, unsure = [], []
+        for level in range(COUNT):
+            kept = np.delete(known, level)
+            weights, left = kriging.predict(smoother, kept, level)
+            alone.append(((SPECTRA[level] - weights @ SPECTRA[kept]) ** 2).sum() / total)
+            unsure.append(left + float(description.noise[smoother]))
+        errors.append(alone)
+        spread.append(np.mean(unsure))
+        system, freedom = (
+            kriging.system(smoother, known),
+            COUNT - description.coefficients[smoother],
+        )
+        inverse = np.linalg.inv(system)[:COUNT, :COUNT]
+        scale.append(np.einsum("iw,ij,jw->", SPECTRA, inverse, SPECTRA) / int(freedom) / total)
+        covariance = system[:COUNT, :COUNT]
+        basis, _ = np.linalg.qr(kriging.terms(smoother, known))
+        determinants = [covariance, basis.T @ np.linalg.solve(covariance, basis)]
+        logarithms = sum(np.linalg.slogdet(matrix)[1] for matrix in determinants)
+        likelihood.append(-(int(freedom) * np.log(scale[-1]) + logarithms) / 2 / COUNT)
+        weights, at_target = kriging.predict(smoother, known, COUNT)
+        variance.append(at_target)
+        predicted.append(weights @ SPECTRA)
+        *places, place = kriging.places[chart]
+        ends = np.interp(place, places, known)
+        if place < places[0]:
+            ends = max((place - places[0]) / (places[1] - places[0]), -0.5)
+        if place > places[-1]:
+            ends = COUNT - 1 + min((place - places[-1]) / (places[-1] - places[-2]), 0.5)
+        window = np.exp(-(((known - ends) / NEAR) ** 2) / 2)
+        near.append(np.array(alone) @ window / window.sum())
+        nearest = np.abs(np.array(places) - place).min()
+        distance.append(np.log1p(nearest / float(description.length[smoother])))
+        beyond.append(np.log1p(max(abs(place) - 1, 0)))
+    errors, predicted = np.array(errors), np.array(predicted)
+    log_error, within = np.log(errors.mean(axis=1)), np.array(scale) * np.array(variance)
+    best = log_error.min()
+    share = np.exp(-4 * (log_error - best)) / np.exp(-4 * (log_error - best)).sum()
+    average = share @ predicted
+    apart = ((predicted - average) ** 2).sum(axis=1) / total
+    from_mean = ((predicted - SPECTRA.mean(axis=0)) ** 2).sum(axis=1) / total
+    features = [
+        *(log_error - best, np.log(errors).mean(axis=1) - best, np.log(near) - best),
+        *(np.array(likelihood) - max(likelihood), np.log(within) - best, np.log(variance)),
+        *(np.log(apart) - best, np.log(from_mean)),
+        *(np.log(errors[:, 0]) - best, np.log(errors[:, -1]) - best, distance, beyond),
+        *(np.log(scale) - best, np.log(spread)),
+    ]
+    eigenvalues = np.linalg.svd(SPECTRA - SPECTRA.mean(axis=0))[1] ** 2
+    context = [
+        *(0.5, 0.2, float(5 < target < 60), float(target <= 5), np.log(12) / 5, 0, best / 4),
+        np.log((average**2).sum() / total) / 4,
+        *(np.log(eigenvalues[1:3] / eigenvalues[0]) / 4),
+        np.log(total / (SPECTRA.mean(axis=0) ** 2).sum()) / 4,
+        *((target - 5) / 55, np.log(target / 5) / 4, 0, np.log1p(share @ apart)),
+        (share @ np.log(within) - best) / 4,
+    ]
+    return np.stack(features, axis=1), np.array(context, dtype=float)
+
+
+@pytest.mark.parametrize("place", range(len(TARGETS)))
+def test_evidence_is_that_of_refits(place):
+    spectra = torch.from_numpy(SPECTRA)[None]
+    fitted = FittedSmoothers.of(torch.from_numpy(LEVELS)[None], spectra @ spectra.mT)
+    found = fitted.evidence(torch.from_numpy(TARGETS)[None])
+    features, context = by_refits(TARGETS[place])
+    np.testing.assert_allclose(found.context[place], context, rtol=1e-6, atol=1e-9)
+    likelihood = features[:, 3].clip(min=-20)
+    features[:, 3] = likelihood
+    np.testing.assert_allclose(found.features[place], features, rtol=1e-5, atol=1e-5)
