@@ -176,7 +176,7 @@ def map_figures(report: Report) -> list[Figure]:
     bar = alt.Legend(title="metric g", gradientLength=220)
     logarithmic = alt.Scale(type="log", scheme="cividis")
     metric = alt.Fill("value", type="quantitative").scale(logarithmic).legend(bar)
-    symbol = _around_zero(report.maps["christoffel"], "Christoffel symbol G")
+    symbol = _around_zero(report.maps["christoffel"].to_numpy(), "Christoffel symbol G")
     cells = ["left", "right", "low", "high"]
     return [
         Figure(

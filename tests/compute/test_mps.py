@@ -1,4 +1,10 @@
-"""Training on MPS, on a stand-in: the CPU, without double precision."""
+"""All that is computed on MPS, on a stand-in: the CPU, without double precision.
+
+What is computed in double precision by intention, on the CPU beside such a device, is done outside
+of the stand-in or left out: the expansion of metrics, their evidence, and checks on the network.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +29,7 @@ from geonode.learning.end_to_end import fit_metric
 from geonode.learning.folds import leave_one_out
 from geonode.learning.kinds import KINDS
 from tests.geometry.precision import NoFloat64
+from tests.geometry.small_series import small_metrics, small_series
 from tests.learning.series import (
     cpu,
     decoder_parameters,
