@@ -6,6 +6,7 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from geonode.config import DecodersParameters, InnerParameters
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
@@ -294,3 +295,17 @@ def test_decoders_of_another_series_are_refused(shape):
         f"{shape[1]}; run `dvc repro`",
     ):
         blend.require_series(path, series(*shape))
+
+
+def test_linear_algebra_has_one_thread_so_that_no_bit_depends_on_the_cores(monkeypatch):
+    threads, of = [], blend_module.InnerPredictions.of
+
+    def spy(*arguments):
+        threads.extend(pool["num_threads"] for pool in threadpool_info())
+        return of(*arguments)
+
+    monkeypatch.setattr(blend_module.InnerPredictions, "of", spy)
+    with threadpool_limits(2):
+        fit(SERIES, "path")
+        assert set(threads) == {1}
+        assert max(pool["num_threads"] for pool in threadpool_info()) == 2

@@ -9,7 +9,7 @@ from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.learning.blend import BLENDS, fit_blend
 from geonode.learning.context import NestedRuns
-from geonode.learning.folds import leave_one_out, leave_two_out, training_wavelengths
+from geonode.learning.folds import Fold, leave_one_out, leave_two_out, training_wavelengths
 from geonode.learning.inner_predictions import InnerPredictions
 from geonode.learning.kinds import KINDS
 from geonode.learning.metric_learning import LEAKING, LEARNING, learn
@@ -135,6 +135,13 @@ def test_a_left_out_spectrum_changes_not_one_bit_of_its_folds(fit, name, folds):
             elif fold.left_out or fit is metric:
                 # Every other fold is trained on that spectrum, which flat metrics do not read.
                 assert bool(changed(before, after, fold)) == (name != "flat")
+
+
+@EVERY_WAY
+def test_a_fold_is_fitted_though_what_it_leaves_out_is_not_known(fit, name):
+    alone = [Fold(0, LEVELS, (1, 3))]
+    clean, unknown = (fit(name, change, alone) for change in (measured(), measured(np.nan, [1, 3])))
+    assert_fold_is_untouched(clean, unknown, alone[0])
 
 
 @pytest.mark.parametrize("name", LEAKING)

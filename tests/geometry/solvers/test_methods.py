@@ -12,10 +12,12 @@ from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
 from tests.geometry.closed_forms import (
     RECIPROCAL,
+    DirectSource,
     constant,
     exponential,
     grid_of,
     nodes,
+    random_metric,
 )
 from tests.geometry.fields import FormulaField
 from tests.geometry.precision import NoFloat64
@@ -65,6 +67,28 @@ def test_single_precision_alone(name):
     assert solution.v0.dtype == solution.residual.dtype == torch.float32
     assert solution.converged.all()
     assert endpoint_errors(solution, problem).abs().max() <= 1e-3
+
+
+@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_bits_do_not_depend_on_what_else_is_solved(name, dtype):
+    grid = DirectSource(random_metric(71, 2.0), nodes(7)).grid(0, nodes(300, dtype))
+    stations, w = STATIONS.to(dtype), nodes(7, dtype)
+
+    def some(pairs, columns):
+        problem = BoundaryValueProblem(stations, PROBLEM.source[pairs], PROBLEM.target[pairs])
+        part = grid.at_wavelengths(columns)
+        solution, closed_form = solve(name, part, problem, steps=4), ClosedForm(part)
+        paths = closed_form.trajectories(problem, solution.v0, nodes(5, dtype).abs())
+        features = closed_form.stations(stations, w[columns]).features(
+            problem.source, problem.target
+        )
+        return [paths, features, *(getattr(solution, field) for field in PARTS)]
+
+    whole = some(torch.arange(12), torch.arange(7))
+    for pairs, columns in (([7], [4]), ([3, 11, 3], [6, 0, 2])):
+        for part, all_rows in zip(some(pairs, torch.tensor(columns)), whole, strict=True):
+            assert torch.equal(part, all_rows[pairs][:, columns])
 
 
 @pytest.mark.parametrize("name", ALONE)
