@@ -74,11 +74,11 @@ def _write_metrics(
     block: DecodersParameters, blend: "Blend", history: "Tensor", names: list[str]
 ) -> float | None:
     """Write training history and weights; return the mean loss before the last step, if any."""
-    from geonode.learning.trainer import history_csv, last_losses
+    from geonode.learning.trainer import history_csv
     from geonode.storage.document import write_metrics, write_text
 
     write_text(PLOTS / "training.csv", history_csv(history, ("loss",), len(names), block))
-    last = float(last_losses(history).mean()) if len(history) else None
+    last = float(history[-1].sum(0).mean()) if len(history) else None
     write_metrics(
         METRICS / "decoders.json",
         {

@@ -51,9 +51,15 @@ def expand(
         GeometryError: the metric is not finite, or its expansion does not converge up to the
             largest degree; the message names the model.
     """
+    like = metric.network.parameters[0]
+    on = (like.device, like.dtype)
     degrees, calls = [min(degree, largest_degree) for degree in FIRST_DEGREES], 0
     while True:
-        coefficients, error = _interpolate(metric, degrees)
+        (x, to_x), (w, to_w) = (_points(degree, *on) for degree in degrees)
+        coefficients = to_x @ metric.log_sqrt(x, w)[0] @ to_w.T
+        (some_x, at_x), (some_w, at_w) = (_check(axis, degrees[axis], *on) for axis in (0, 1))
+        errors = at_x @ coefficients @ at_w.T - metric.log_sqrt(some_x, some_w)[0]
+        error = float(errors.abs().max())  # not finite if any value of the metric is not
         calls += degrees[0] * degrees[1] + RANDOM_POINTS**2
         if not math.isfinite(error):
             raise GeometryError(f"the metric of model {model} is not finite; train it again")
@@ -73,24 +79,6 @@ def expand(
                         "christoffel.largest_degree or metric.smoothness_weight"
                     )
                 degrees[axis] = min(math.ceil(GROWTH * degrees[axis]), largest_degree)
-
-
-def _interpolate(
-    metric: Metric, degrees: list[int]
-) -> tuple[Float[Tensor, "degree_x degree_w"], float]:
-    """Interpolate in the Chebyshev points of the first kind.
-
-    Returns:
-        The coefficients, and the largest error on a random product of points; it is not finite if
-        any value of the metric is not.
-    """
-    like = metric.network.parameters[0]
-    on = (like.device, like.dtype)
-    (x, to_x), (w, to_w) = (_points(degree, *on) for degree in degrees)
-    coefficients = to_x @ metric.log_sqrt(x, w)[0] @ to_w.T
-    (some_x, at_x), (some_w, at_w) = (_check(axis, degrees[axis], *on) for axis in (0, 1))
-    error = at_x @ coefficients @ at_w.T - metric.log_sqrt(some_x, some_w)[0]
-    return coefficients, float(error.abs().max())
 
 
 def _tail(magnitudes: Float[Tensor, "degree"]) -> float:

@@ -1,6 +1,6 @@
 """Boundary value problems: which concentrations are joined; and their solutions."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -66,10 +66,6 @@ class Solution:
     converged: Bool[Tensor, "*rows"]
     iterations: Int[Tensor, "*rows"]
     evaluations: Int[Tensor, "*rows"]
-
-    def unflatten(self, pairs: int) -> "Solution":
-        """Rows arranged as (pair, wavelength), wavelengths fastest."""
-        return Solution(*(getattr(self, part.name).reshape(pairs, -1) for part in fields(self)))
 
 
 def converged(

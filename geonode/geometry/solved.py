@@ -148,9 +148,15 @@ class _Solver:
         width = grid.log_sqrt.shape[1]
         of_grid = TABLES * len(grid.positions) * self._like.itemsize
         row = BYTES_PER_ROW + BYTES_PER_TIME * parameters.time_points
-        at_once = columns_within(self._memory, of_grid + pairs * row)
+        column = of_grid + pairs * row
+        if self._memory < column:
+            raise GeometryError(
+                f"memory_mb: found {self._memory / 1e6:.3g} MB for geodesics, expected at least "
+                f"the {column / 1e6:.3g} MB of one wavelength; raise memory_mb, or lower "
+                "christoffel.resolution"
+            )
         trajectories = np.empty((pairs, width, parameters.time_points), dtype=np.float32)
-        for block in torch.arange(width).split(at_once):
+        for block in torch.arange(width).split(self._memory // column):
             columns = slice(int(block[0]), int(block[-1]) + 1)
             wavelengths = self._wavelengths[columns]
             closed_form = ClosedForm(grid.at_wavelengths(columns))
@@ -185,25 +191,6 @@ class _Solver:
         for table in (*self._tables, self._features):
             table.flush()
         return summary
-
-
-def columns_within(memory: int, column: int) -> int:
-    """Wavelengths that are solved at once.
-
-    Args:
-        memory: for all of them (bytes).
-        column: what a wavelength takes (bytes).
-
-    Raises:
-        GeometryError: not even one fits.
-    """
-    if memory < column:
-        raise GeometryError(
-            f"memory_mb: found {memory / 1e6:.3g} MB for geodesics, expected at least the "
-            f"{column / 1e6:.3g} MB of one wavelength; raise memory_mb, or lower "
-            "christoffel.resolution"
-        )
-    return memory // column
 
 
 def _require(summary: Summary, series: Series, parameters: GeodesicsParameters, eps: float) -> None:

@@ -1,7 +1,6 @@
 """The artifact of grids: ln sqrt(g) and Christoffel symbols of every (member, fold)."""
 
 from collections.abc import Callable, Mapping
-from copy import copy
 from functools import partial
 from pathlib import Path
 
@@ -46,7 +45,7 @@ def write_grids(
 
     Args:
         path: of the artifact.
-        source: of all models, in the order (member, fold); network calls are not counted by it.
+        source: of all models, in the order (member, fold).
         positions: nodes of the grids.
         learned: where they come from.
         series: for the coordinates.
@@ -68,10 +67,7 @@ def write_grids(
         _declare(writer, positions, learned, series)
         place = positions.device
         indices = [learned.index(model) for model in range(source.models)]
-        # A copy, as other processes would have: it counts no network calls of the source.
-        recipe = partial(
-            _writing, writer.parts, copy(source), positions.cpu(), place, indices, check
-        )
+        recipe = partial(_writing, writer.parts, source, positions.cpu(), place, indices, check)
         engine.work(
             recipe,
             range(source.models),

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from geonode.compute.device import on_device
 from geonode.compute.profile import profile_of
+from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.problem import ordered_pairs
 from geonode.learning.context import TrainingRun
@@ -143,8 +144,14 @@ def batches_of(run: TrainingRun, footprint: Footprint) -> list[Batch]:
         group = list(alike)
         models = [Model(member, fold) for member in range(run.members) for fold in group]
         count = len(group[0].training_pairs)
-        by_memory = footprint.models_within(memory, count)
-        largest = max(1, min(profile.batch_rows // (footprint.rows * count), by_memory))
+        least = footprint.model + footprint.pair * count
+        if memory < least:
+            raise TrainingError(
+                f"memory_mb: found {memory / 1e6:.3g} MB for every batch, expected at least the "
+                f"{least / 1e6:.3g} MB of one model; raise memory_mb, or lower the number of "
+                "wavelengths"
+            )
+        largest = max(1, min(profile.batch_rows // (footprint.rows * count), memory // least))
         for part in _shared_out(models, largest, even=device.type == "cpu"):
             pairs = torch.stack([model.fold.training_pairs for model in part])
             batches.append(Batch(part, source[pairs].to(device), target[pairs].to(device)))

@@ -7,8 +7,7 @@ the fold itself takes no part.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -264,14 +263,6 @@ def _needs_inner_folds(kinds: Collection[str], levels: int) -> bool:
     return "posterior" not in kinds or (len(kinds) > 1 and levels >= FEWEST_TO_WEIGH)
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Context with one thread for linear algebra, so that no bit depends on the number of cores."""
-    with threadpool_limits(1):  # not its `wrap`, which may know no library that is loaded later
-        yield
-
-
-@_one_thread()
 def fit_blend(
     series: Series,
     features: Features,
@@ -299,23 +290,27 @@ def fit_blend(
         CorruptArtifactError: a checkpoint is damaged.
     """
     kinds, (outer, inner) = BLENDS[parameters.kind], runs
-    fitted = {
-        kind: KINDS[kind].fit(series, features, parameters, outer.of_kind(kind)) for kind in kinds
-    }
-    decoders = {kind: of_kind for kind, (of_kind, _) in fitted.items()}
-    history = max((history for _, history in fitted.values()), key=len)
-    weights = np.zeros((len(outer.folds), len(kinds)))
-    weights[:, 0] = 1
-    calibration = None
-    if inner is not None and _needs_inner_folds(kinds, len(series.concentrations)):
-        inside = InnerPredictions.of(series, len(kinds), outer.folds)
-        for place, kind in enumerate(kinds):
-            of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, inner.of_kind(kind))
-            inside.enter(place, inner.folds, of_inner, inner_features)
-            inside.enter(place, outer.folds[:-1], decoders[kind], features)
-        if "posterior" in kinds:  # which has intervals of its own
-            weights = inside.weights(np.array([ODDS[kind] for kind in kinds]))
-        else:
-            calibration = inside.calibration(outer.folds)
+    with threadpool_limits(1):  # or the last digits would depend on the number of cores
+        fitted = {
+            kind: KINDS[kind].fit(series, features, parameters, outer.of_kind(kind))
+            for kind in kinds
+        }
+        decoders = {kind: of_kind for kind, (of_kind, _) in fitted.items()}
+        history = max((history for _, history in fitted.values()), key=len)
+        weights = np.zeros((len(outer.folds), len(kinds)))
+        weights[:, 0] = 1
+        calibration = None
+        if inner is not None and _needs_inner_folds(kinds, len(series.concentrations)):
+            inside = InnerPredictions.of(series, len(kinds), outer.folds)
+            for place, kind in enumerate(kinds):
+                of_inner, _ = KINDS[kind].fit(
+                    series, inner_features, parameters, inner.of_kind(kind)
+                )
+                inside.enter(place, inner.folds, of_inner, inner_features)
+                inside.enter(place, outer.folds[:-1], decoders[kind], features)
+            if "posterior" in kinds:  # which has intervals of its own
+                weights = inside.weights(np.array([ODDS[kind] for kind in kinds]))
+            else:
+                calibration = inside.calibration(outer.folds)
     training = training_wavelengths(len(series.axis), parameters.wavelengths)
     return Blend(decoders, weights, calibration, training, len(series.axis)), history

@@ -38,11 +38,6 @@ class TrainingRun:
         moved = network.to(self.device.place, self.device.training)
         return TrainablePerceptron.of(moved, self.device.products)
 
-    @property
-    def detached(self) -> "TrainingRun":
-        """Copy of the run without engine and progress callback, for another process."""
-        return replace(self, report=silent, engine=LOCAL)
-
     def of_kind(self, kind: str) -> "TrainingRun":
         """Copy of the run with checkpoints of its own, for one of several trainings."""
         return replace(self, scratch=self.scratch and self.scratch / kind)

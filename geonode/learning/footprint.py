@@ -10,7 +10,6 @@ oneDNN one number for every unit of the first hidden layer.
 from typing import NamedTuple
 
 from geonode.compute.device import Device
-from geonode.errors import TrainingError
 from geonode.geometry.metric import SIZES
 
 HIDDEN_UNITS = sum(SIZES[1:-1])  # of a metric network, and of a decoder
@@ -41,25 +40,6 @@ class Footprint(NamedTuple):
     rows: int
     model: int
     pair: int
-
-    def models_within(self, memory: int, pairs: int) -> int:
-        """Number of models that fit into some memory.
-
-        Args:
-            memory: bytes.
-            pairs: training pairs of a model.
-
-        Raises:
-            TrainingError: not even one fits.
-        """
-        least = self.model + self.pair * pairs
-        if memory < least:
-            raise TrainingError(
-                f"memory_mb: found {memory / 1e6:.3g} MB for every batch, expected at least the "
-                f"{least / 1e6:.3g} MB of one model; raise memory_mb, or lower the number of "
-                "wavelengths"
-            )
-        return memory // least
 
 
 def bytes_of_row(numbers: int, device: Device) -> int:

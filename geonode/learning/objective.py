@@ -6,7 +6,7 @@ and prepares the models of one batch at a time.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -16,6 +16,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from geonode.compute.device import Device, one_thread, unless_out_of_memory
+from geonode.compute.engine import LOCAL
 from geonode.compute.products import fast_products
 from geonode.compute.profile import profile_of
 from geonode.config import TrainingParameters
@@ -26,7 +27,7 @@ from geonode.learning.checkpoint import Checkpoints, open_checkpoints
 from geonode.learning.context import TrainingRun
 from geonode.learning.footprint import Footprint
 from geonode.learning.trainer import train
-from geonode.progress import Progress
+from geonode.progress import Progress, silent
 
 
 @runtime_checkable
@@ -76,7 +77,8 @@ def fit(objective: Objective, run: TrainingRun) -> Fitted:
     """
     checkpoints = open_checkpoints(objective.parameters, run, objective.data())
     batches = batches_of(run, objective.footprint(run.device))
-    recipe = partial(_BatchTraining, objective, run.detached, checkpoints)
+    alone = replace(run, report=silent, engine=LOCAL)  # for other processes
+    recipe = partial(_BatchTraining, objective, alone, checkpoints)
     cores = profile_of(run.device.place).batches if run.device.kind == "cpu" else None
     fitted: list[Fitted] = []
     with _settings(run.device):

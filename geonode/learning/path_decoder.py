@@ -29,7 +29,6 @@ from geonode.learning.folds import Fold, Standardisation, training_wavelengths
 from geonode.learning.footprint import OF_PAIR, Footprint, bytes_of_row
 from geonode.learning.objective import fit
 from geonode.learning.predicted import Decoders, Features, Predicted
-from geonode.learning.trainer import last_losses
 from geonode.spectra.series import Series
 
 HIDDEN = (64, 128)
@@ -158,7 +157,7 @@ def fit_path_decoders(
     objective = PathDecoding(series, run.engine.shared(walked), parameters)
     network, history, scales = fit(objective, run)
     means, deviations = (torch.stack(part) for part in zip(*scales, strict=True))
-    errors = last_losses(history).unflatten(0, (run.members, -1)).mean(0).tolist()
+    errors = history[-1].sum(0).unflatten(0, (run.members, -1)).mean(0).tolist()
     matrices, offsets = [], []
     for fold, error in zip(run.folds, errors, strict=True):
         known = series.signal[fold.training]

@@ -59,8 +59,11 @@ def train(
         CorruptArtifactError: the checkpoint is damaged.
     """
     training = _Training(groups, loss, parameters, name)
-    if checkpoint is not None:
-        training.resume(checkpoint)
+    state = checkpoint and checkpoint.read()
+    if checkpoint and state:
+        training.restore(state)
+        training.history = list(state[HISTORY].to(training.device))
+        _LOG.info("%s: training goes on after epoch %d", checkpoint.path, len(training.history))
     training.run(report, checkpoint)
     return torch.stack(training.history).cpu()
 
@@ -129,14 +132,6 @@ class _Training:
         _clip(self.tensors, self._parameters.gradient_clip)
         self.adam.step()
         return terms.detach()
-
-    def resume(self, checkpoint: Checkpoints) -> None:
-        """Restore the checkpoint, if there is one."""
-        state = checkpoint.read()
-        if state is not None:
-            self.restore(state)
-            self.history = list(state[HISTORY].to(self.device))
-            _LOG.info("%s: training goes on after epoch %d", checkpoint.path, len(self.history))
 
     def require_finite(self) -> None:
         """Refuse losses and parameters that are not finite.
@@ -226,8 +221,3 @@ def history_csv(
                 numbers = ",".join(f"{number:.6g}" for number in (*values, rates[epoch]))
                 lines.append(f"{epoch},{model % folds},{model // folds},{numbers}")
     return "\n".join(lines) + "\n"
-
-
-def last_losses(history: Float[Tensor, "epoch term model"]) -> Float[Tensor, "model"]:
-    """Loss of every model before its last step."""
-    return history[-1].sum(0)

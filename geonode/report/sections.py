@@ -190,9 +190,15 @@ def _levels(report: Report) -> Table:
 def _geometry(report: Report) -> Section:
     metric, symbol = map_figures(report)
     learned: list[Part] = []
+    if report.metrics["metric"].get("learning") == "flat":
+        learned += [
+            "This run learned no metric for the maps: they are those of a flat one, and its "
+            "geodesics are straight on the chart of concentration."
+            + (" The metric of the predictions is the figure of √g." if len(report.metric) else "")
+        ]
     if len(report.metric):
         levels, unit = report.series.concentrations, report.level_unit
-        learned = [
+        learned += [
             "The geometry of the predictor: √g is the distance between two concentrations per unit "
             "of concentration. The line is the posterior mean over all metrics, the band its "
             "standard deviation; in every metric the range of the measured levels has length 2.",

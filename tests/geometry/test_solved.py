@@ -231,9 +231,9 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
     """Three of the model (1, 2), one of them in the second block of its wavelengths."""
     monkeypatch.setattr(CORES, lambda: 1)  # the method counts its calls
     misses = {14: [(0, 1, 0.1), (4, 0, 0.2)], 15: [(4, 0, 0.3)]}
-    monkeypatch.setattr(solved, "columns_within", lambda *_: 3)
+    monkeypatch.setattr(solved, "TABLES", 180)  # 288 kB a wavelength: 1 MB is enough for three
     monkeypatch.setitem(METHODS, "newton", clumsy(misses))
-    path = tmp_path / "geodesics.zarr"
+    path, device = tmp_path / "geodesics.zarr", replace(DOUBLE, memory_mb=1)
     message = (
         r"3 of 600 geodesics .*expected at most 2\. Worst: 10 to 20 ppb at 405\.196 nm "
         r"\(member 1, fold 2\): 3\.0e-01; 10 to 20 ppb at 400 nm \(member 1, fold 2\): 2\.0e-01; "
@@ -241,12 +241,15 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
     )
     block = {"method": "newton", "check_rows": 60, "time_points": 0}
     with pytest.raises(GeometryError, match=message):
-        solve(path, grids, parameters(allow_unconverged=2, **block))
+        solve(path, grids, parameters(allow_unconverged=2, **block), device)
     monkeypatch.setitem(METHODS, "newton", clumsy(misses))
-    summary = solve(path, grids, parameters(allow_unconverged=3, **block))
+    summary = solve(path, grids, parameters(allow_unconverged=3, **block), device)
     assert (summary.unconverged, summary.checked_on_network) == (3, 600)
     assert summary.residual_max == pytest.approx(0.3, abs=1e-6)
     assert summary.endpoint_error_max <= 3e-7  # of those that have converged
     found = contents(path)
     assert found["status"].sum() == found["status"][1, 2, [0, 4, 4], [1, 0, 3]].sum() == 3
     assert found["residual"][1, 2, 4, 0] == pytest.approx(0.2, abs=1e-6)
+    monkeypatch.setattr(solved, "TABLES", 700)
+    with pytest.raises(GeometryError, match=r"memory_mb: found 1 MB .* 1\.1\d MB of one"):
+        solve(path, grids, parameters(**block), device)

@@ -6,11 +6,9 @@ import torch
 
 from geonode.compute import profile
 from geonode.compute.device import Device
-from geonode.errors import TrainingError
 from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import EndToEnd, fit_metric
 from geonode.learning.folds import SOURCES, Fold
-from geonode.learning.footprint import Footprint
 from geonode.learning.path_decoder import PathDecoding, fit_path_decoders
 from tests.compute.allocated import peak_bytes
 from tests.learning.series import (
@@ -20,16 +18,6 @@ from tests.learning.series import (
     positions,
     series,
 )
-
-
-def test_as_many_models_as_fit_and_none_is_refused():
-    footprint = Footprint(1, 100, 100)
-    assert [footprint.models_within(memory, 12) for memory in (1_300, 2_599, 2_600)] == [1, 1, 2]
-    with pytest.raises(TrainingError, match=r"memory_mb: found 0\.0013 MB .* 0\.0013 MB of one"):
-        footprint.models_within(1_299, 12)
-
-
-# against the profiler of torch
 
 LEVELS, WIDTH = 12, 31
 PAIRS = LEVELS * SOURCES

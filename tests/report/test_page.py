@@ -135,6 +135,13 @@ def test_what_only_some_runs_have_is_shown_where_it_is_there(full, run):
         assert part not in listed
 
 
+def test_a_flat_metric_is_said_to_be_none_of_the_predictions(full, run):
+    run.change("metric", learning="flat")
+    sentence = "its geodesics are straight on the chart of concentration. The metric of the"
+    assert sentence in Page(run.page()).words
+    assert sentence not in full.words
+
+
 def test_what_is_null_is_said_to_be_unknown(tmp_path):
     """No replicates, scores, intervals, skill, estimation, trajectories, training or machine."""
     run = Run(tmp_path, times=0, replicates=1, band="standard deviation").write()

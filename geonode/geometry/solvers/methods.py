@@ -5,6 +5,7 @@ wavelength) that do not influence each other, but for digits beyond the toleranc
 """
 
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 
 import torch
@@ -41,13 +42,14 @@ def _shoot(
     problem: BoundaryValueProblem,
     parameters: GeodesicsParameters,
 ) -> Solution:
-    rows, tolerance, patience = (
-        rows_of(closed_form, problem),
-        parameters.tolerance,
-        parameters.patience,
+    found = shoot(
+        *rows_of(closed_form, problem),
+        integrator(parameters),
+        tolerance=parameters.tolerance,
+        patience=parameters.patience,
     )
-    found = shoot(*rows, integrator(parameters), tolerance=tolerance, patience=patience)
-    return found.unflatten(len(problem.source))
+    pairs = len(problem.source)
+    return Solution(*(getattr(found, part.name).reshape(pairs, -1) for part in fields(found)))
 
 
 METHODS: dict[str, Method] = {
