@@ -64,7 +64,9 @@ def expand(
         if not math.isfinite(error):
             raise GeometryError(f"the metric of model {model} is not finite; train it again")
         magnitudes = coefficients.abs()
-        tails = [_tail(magnitudes.amax(1)), _tail(magnitudes.amax(0))]
+        along = (magnitudes.amax(1), magnitudes.amax(0))
+        # the last eighth of the coefficients of an axis, at least two
+        tails = [float(part[-max(2, len(part) // 8) :].max()) for part in along]
         if max(tails) <= tolerance:
             if error <= SLACK * tolerance:
                 return coefficients, calls
@@ -79,11 +81,6 @@ def expand(
                         "christoffel.largest_degree or metric.smoothness_weight"
                     )
                 degrees[axis] = min(math.ceil(GROWTH * degrees[axis]), largest_degree)
-
-
-def _tail(magnitudes: Float[Tensor, "degree"]) -> float:
-    """Largest of the last eighth of the coefficients, at least two."""
-    return float(magnitudes[-max(2, len(magnitudes) // 8) :].max())
 
 
 def polynomials(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:

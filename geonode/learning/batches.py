@@ -152,23 +152,14 @@ def batches_of(run: TrainingRun, footprint: Footprint) -> list[Batch]:
                 "wavelengths"
             )
         largest = max(1, min(profile.batch_rows // (footprint.rows * count), memory // least))
-        for part in _shared_out(models, largest, even=device.type == "cpu"):
+        parts = math.ceil(len(models) / largest)
+        if device.type == "cpu":
+            # Even, so that two cores are busy to the end. The number of cores itself does not
+            # count: a model in another batch is rounded otherwise.
+            parts = min(len(models), parts + parts % 2)
+        ends = [part * len(models) // parts for part in range(parts + 1)]
+        for first, last in itertools.pairwise(ends):
+            part = models[first:last]
             pairs = torch.stack([model.fold.training_pairs for model in part])
             batches.append(Batch(part, source[pairs].to(device), target[pairs].to(device)))
     return batches
-
-
-def _shared_out(models: list[Model], largest: int, *, even: bool) -> list[list[Model]]:
-    """Parts of nearly equal size.
-
-    Args:
-        models: models in order.
-        largest: models of a part, at most.
-        even: whether the number of parts is even, so that they keep two cores busy to the end. The
-            number of cores itself does not count: a model in another batch is rounded otherwise.
-    """
-    parts = math.ceil(len(models) / largest)
-    if even:
-        parts = min(len(models), parts + parts % 2)
-    ends = [part * len(models) // parts for part in range(parts + 1)]
-    return [models[first:last] for first, last in itertools.pairwise(ends)]
