@@ -8,7 +8,7 @@ from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.sources import ChebyshevSource
 from tests.geometry.closed_forms import DirectSource, nodes, random_metric
-from tests.geometry.precision import NoWideningMove
+from tests.geometry.precision import NoWideningMove, Threads
 
 USUAL = {"tolerance": 1e-10, "largest_degree": 512}
 
@@ -78,3 +78,8 @@ def test_the_last_digits_do_not_depend_on_the_number_of_threads():
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(part, same) for part, same in zip(*found, strict=True))
+    with Threads() as expanding:
+        made = source(metric, nodes(5))
+    with Threads() as summing:
+        made.grid(0, nodes(9))
+    assert expanding.seen == summing.seen == {1}

@@ -142,6 +142,22 @@ def test_the_number_of_cores_changes_not_a_bit(rows, two_threads, monkeypatch):
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
+def test_every_batch_is_trained_by_one_thread(rows, two_threads, monkeypatch):
+    rows(150)
+    seen, plain = set(), objective.train
+
+    def train(*given, **options):
+        seen.add(torch.get_num_threads())
+        return plain(*given, **options)
+
+    monkeypatch.setattr(objective, "train", train)
+    for cores in (1, 2):
+        monkeypatch.setattr(profile, "usable_cores", lambda cores=cores: cores)
+        decoders(CPU)
+    assert seen == {1}
+    assert torch.get_num_threads() == 2
+
+
 def short_of_memory(monkeypatch, most):
     """Training on a card that has memory for some models at once; how many are tried."""
     tried, plain = [], objective.train

@@ -9,6 +9,7 @@ from geonode.learning.folds import (
     SOURCES,
     Fold,
     Standardisation,
+    leave_one_out,
     leave_two_out,
     training_wavelengths,
 )
@@ -113,3 +114,9 @@ def test_training_wavelengths_are_spread_evenly_ends_included(count, wanted):
     even = (count - 1) / (len(chosen) - 1)
     assert np.all(np.diff(chosen) >= 1)
     assert np.all(np.abs(np.diff(chosen) - even) <= 1)
+
+
+def test_a_seed_is_of_what_is_left_out_wherever_the_fold_is_listed():
+    folds = [*leave_one_out(6), *leave_two_out(6, None)]
+    assert len({fold.seed for fold in folds}) == len(folds)
+    assert {Fold(index, 6, (2, 4)).seed for index in (0, 9)} == {(2, 4)}
