@@ -6,7 +6,6 @@
 # make benchmark: the pipeline against the sequential way of the publication (metrics/sequential.json)
 # make prior: learn the weights of the default predictor again, from simulated series (hours on a CPU,
 #             five minutes on a GPU and half an hour of calibration); look at make ablation before it is kept
-# make chaos: kill, fill and collide: what is lost (docs/reliability.md)
 # make mutants: small faults in every room, and the share that the tests notice (eight minutes on two cores)
 # make docs:  the documentation as a site in site/, without network; a warning is an error
 # make hooks: check every commit as `make lint` does, but for house rules (pre-commit)
@@ -17,7 +16,7 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: repro test test-all coverage ablation benchmark prior chaos mutants \
+.PHONY: repro test test-all coverage ablation benchmark prior mutants \
 	docs hooks lint clean
 
 repro: .venv/installed
@@ -47,9 +46,6 @@ benchmark: repro
 
 prior: .venv/installed
 	python -m stages.prior
-
-chaos: .venv/installed-test
-	python -m benchmarks.chaos
 
 mutants: .venv/installed-dev
 	python -m benchmarks.mutants

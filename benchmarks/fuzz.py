@@ -23,11 +23,11 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import openpyxl
+import pandas as pd
 import torch
 import typer
 import xarray
 
-from benchmarks.geometry import markdown
 from geonode.config import SpectraParameters
 from geonode.errors import CorruptArtifactError, GeonodeError
 from geonode.parameters_file import parse_yaml, read_parameters
@@ -388,10 +388,10 @@ def main(
             typer.echo(f"case({name!r}, {number // len(READERS)}, {seed}): {found}", err=True)
             found = "failures"
         counts[name][found] += 1
-    every = {**counts, "all": sum(counts.values(), Counter())}
-    rows = [{"reader": name} | {kind: every[name][kind] for kind in KINDS} for name in every]
-    typer.echo(markdown(rows))
-    raise typer.Exit(1 if every["all"]["failures"] else 0)
+    table = pd.DataFrame(counts, index=KINDS).fillna(0).astype(int).T
+    table.loc["all"] = table.sum()
+    typer.echo(table.to_string())
+    raise typer.Exit(1 if table.loc["all", "failures"] else 0)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from scipy.integrate import solve_bvp
 from torch import Tensor
 from torchdiffeq import odeint
 
-from benchmarks.scipy_bvp import Row
 from geonode.geometry.field import Field
 from geonode.geometry.metric import FLOOR, Metric
 from geonode.geometry.solvers.shooting import GUESS
 from geonode.geometry.verification import initial_velocity
 
 SHOTS = 8
+MESH, LARGEST_MESH = 11, 10_000  # of scipy
 BATCH = 2000  # rows at once on a CPU: more of them no longer fit in cache
 
 Symbol = Callable[[Any, Any], Any]
@@ -185,13 +186,46 @@ def shoot(
     return velocity
 
 
-def collocate(rows: Rows, tolerance: float) -> Float[Tensor, "row"]:
-    """First velocities by `scipy.integrate.solve_bvp`, one row after the other."""
-    paths = [
-        Row(rows.field[torch.tensor([place])], float(start), float(end)).collocate(tolerance)
-        for place, (start, end) in enumerate(zip(rows.start, rows.end, strict=True))
-    ]
-    return torch.tensor([path.y[1, 0] for path in paths], dtype=torch.float64)
+def collocate(
+    field: Field, start: Float[Tensor, "row"], end: Float[Tensor, "row"], tolerance: float
+) -> tuple[Float[Tensor, "row"], int]:
+    """First velocities by `scipy.integrate.solve_bvp`, one row after the other: 10 to 100 ms each.
+
+    Nothing is shared with the methods of the package: collocation of order 4 with a residual
+    control of its own (J. Kierzenka and L. F. Shampine, ACM Trans. Math. Softw. 27 (2001) 299) from
+    a straight first guess, and no use of the first integral.
+
+    Args:
+        field: the geometry of the rows, in float64 on the CPU.
+        start: chart positions at time 0.
+        end: chart positions at time 1; no row may end where it starts.
+        tolerance: of the collocation.
+
+    Returns:
+        The velocities, NaN where scipy finds none, and how often it asked for the geometry.
+    """
+    found, asked, times = [], 0, np.linspace(0, 1, MESH)
+    for place, (first, last) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        alone = field[torch.tensor([place])]
+
+        def equation(time: Any, state: Any, alone: Field = alone) -> Any:  # noqa: ARG001
+            nonlocal asked
+            positions, velocities = state
+            asked += positions.size
+            with torch.no_grad():
+                symbol = alone(torch.from_numpy(positions.reshape(1, -1).copy()))[1]
+            return np.stack([velocities, -symbol.numpy().reshape(positions.shape) * velocities**2])
+
+        def misses(at_0: Any, at_1: Any, ends: tuple[float, float] = (first, last)) -> Any:
+            return np.array([at_0[0] - ends[0], at_1[0] - ends[1]])
+
+        straight = np.stack([first + times * (last - first), np.full(MESH, last - first)])
+        with np.errstate(all="ignore"):
+            path = solve_bvp(
+                equation, misses, times, straight, tol=tolerance, max_nodes=LARGEST_MESH
+            )
+        found.append(float(path.y[1, 0]) if path.status == 0 else np.nan)
+    return torch.tensor(found, dtype=torch.float64), asked
 
 
 PEERS: dict[str, tuple[tuple[str, ...], Callable[[Symbol], Integrator]]] = {

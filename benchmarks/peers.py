@@ -20,12 +20,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
 import torch
 import typer
 from jaxtyping import Float
 from torch import Tensor
 
-from benchmarks.geometry import NODES, Table, chebyshev, largest, markdown
 from benchmarks.peer_solvers import (
     PEERS,
     Integrator,
@@ -40,13 +40,13 @@ from benchmarks.performance.timing import Quartiles
 from geonode.compute.device import one_thread, resolve
 from geonode.config import Parameters
 from geonode.geometry.field import NetworkField
-from geonode.geometry.grid import Grid, uniform_nodes
+from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.panels import Panels
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.solvers.methods import rows_of
+from geonode.geometry.sources import ChebyshevSource
 from geonode.machine import machine, one_core
 from geonode.parameters_file import read_parameters
 from geonode.progress import bar
@@ -54,6 +54,7 @@ from geonode.storage.document import write_document
 from stages.paths import METRIC, PARAMETERS
 
 LEVELS = 6
+NODES = 2000.0  # of a grid
 TOLERANCES = tuple(10.0**-digits for digits in range(3, 11))
 GAUSS_NODES = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # in every gap between levels
 SCIPY_SHARE = 307  # it solves one row in so many, as it takes milliseconds for each
@@ -64,19 +65,17 @@ class Case:
     """All ordered pairs of stations at all wavelengths, and the truth about them.
 
     Attributes:
-        problem: the pairs.
         symbol: G for jax.
-        make_grid: grid of the metric at any number of nodes, from the network on.
-        make_v0: first velocities without a grid, with any number of nodes in every gap.
+        by_grid: first velocities from the network on, by a grid of so many nodes.
+        by_quadrature: the same without a grid, with so many nodes in every gap.
         rows: on the network; wavelengths fastest.
         velocity: x'(0).
         sensitivity: of x(1) to x'(0).
     """
 
-    problem: BoundaryValueProblem
     symbol: Symbol
-    make_grid: Callable[[int], Grid]
-    make_v0: Callable[[int], Float[Tensor, "pair wavelength"]]
+    by_grid: Callable[[float], Float[Tensor, "row"]]
+    by_quadrature: Callable[[float], Float[Tensor, "row"]]
     rows: Rows
     velocity: Float[Tensor, "row"]
     sensitivity: Float[Tensor, "row"]
@@ -88,13 +87,16 @@ class Case:
         problem = BoundaryValueProblem.all_pairs(uniform_nodes(LEVELS, place, torch.float64))
         w = uniform_nodes(wavelengths, place, torch.float64)
 
-        def make_grid(nodes: int) -> Grid:
-            source = chebyshev(parameters, metric, w)
-            return source.grid(0, uniform_nodes(nodes, place, torch.float64))
+        def by_grid(nodes: float) -> Tensor:
+            block = parameters.christoffel
+            tolerance, degree = block.expansion_tolerance, block.largest_degree
+            source = ChebyshevSource.of(metric, w, tolerance=tolerance, largest_degree=degree)
+            grid = source.grid(0, uniform_nodes(int(nodes), place, torch.float64))
+            return ClosedForm(grid).solve(problem, parameters.geodesics.tolerance).v0.flatten()
 
-        def make_v0(nodes: int) -> Tensor:
-            panels = Panels.between(problem.stations[None], nodes)
-            return panels.evaluate(metric, w).stations()[0].every_path()[0]
+        def by_quadrature(nodes: float) -> Tensor:
+            panels = Panels.between(problem.stations[None], int(nodes))
+            return panels.evaluate(metric, w).stations()[0].every_path()[0].flatten()
 
         ends = (
             problem.stations[index].repeat_interleave(wavelengths)
@@ -102,11 +104,12 @@ class Case:
         )
         every = w.repeat(len(problem.source))
         rows = Rows(NetworkField(metric, every), every, *ends)
-        return cls(problem, in_jax(metric), make_grid, make_v0, rows, *truth(rows))
+        return cls(in_jax(metric), by_grid, by_quadrature, rows, *truth(rows))
 
     def error(self, v0: Float[Tensor, "part"], share: int = 1) -> float:
         """Largest miss of the ends to which first velocities lead, one row in so many (chart)."""
-        return largest((v0 - self.velocity[::share]) * self.sensitivity[::share])
+        misses = (v0 - self.velocity[::share]) * self.sensitivity[::share]
+        return float(misses.abs().max())
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class Entry:
     """One line of the table: a solver, and what is known of it.
 
     Attributes:
-        solver, geometry, note: names.
+        solver, note: names.
         ladder: settings, loosest first; none if it cannot be run.
         solve: from a setting to the first velocities of the rows.
         share: one row in so many is solved, and seconds are multiplied by it.
@@ -124,7 +127,6 @@ class Entry:
     """
 
     solver: str
-    geometry: str
     note: str
     ladder: tuple[float, ...]
     solve: Callable[[float], Float[Tensor, "part"]]
@@ -182,41 +184,28 @@ def lacking(packages: tuple[str, ...], place: torch.device) -> str:
 
 
 def entries_of(case: Case, error: float) -> list[Entry]:
-    """Every solver on the network, and those in torch on a grid in memory too.
-
-    The first on either geometry is what others there are compared with.
-    """
-    grid, nodes = case.make_grid(NODES), (float(NODES),)
+    """Every solver; the first is what others are compared with."""
     place = case.rows.start.device
-    on_grid = replace(case.rows, field=rows_of(ClosedForm(grid), case.problem)[0])
-
-    def solve(grid: Grid) -> Tensor:
-        return ClosedForm(grid).solve(case.problem, error).v0.flatten()
-
-    network, memory = "network", "grid in memory"
     entries = [
-        Entry("geonode", network, "grid", nodes, lambda count: solve(case.make_grid(int(count)))),
-        Entry("geonode", memory, "integral, solution", nodes, lambda _: solve(grid)),
-        Entry(
-            "geonode",
-            network,
-            "quadrature between levels, all features",
-            GAUSS_NODES,
-            lambda count: case.make_v0(int(count)).flatten(),
-        ),
+        Entry("geonode", "grid", (NODES,), case.by_grid),
+        Entry("geonode", "quadrature between levels", GAUSS_NODES, case.by_quadrature),
     ]
     for name, (packages, make) in PEERS.items():
         lacks = lacking(packages, place)
         note, ladder = (lacks, ()) if lacks else ("dopri5, exact Newton", TOLERANCES)
         made = cache(partial(make, case.symbol))
-        entries.append(Entry(name, network, note, ladder, partial(shots, made, case.rows, error)))
-        if "jax" not in packages:  # the grid is in torch
-            entries.append(Entry(name, memory, note, ladder, partial(shots, made, on_grid, error)))
+        entries.append(Entry(name, note, ladder, partial(shots, made, case.rows, error)))
     if place.type == "cpu":
         some = case.rows[torch.arange(0, len(case.velocity), SCIPY_SHARE)]
-        note = f"solve_bvp, one row in {SCIPY_SHARE}, alone"
-        bvp = partial(collocate, some)
-        entries.append(Entry("scipy", network, note, TOLERANCES, bvp, SCIPY_SHARE))
+        entries.append(
+            Entry(
+                "scipy",
+                f"solve_bvp, one row in {SCIPY_SHARE}, alone",
+                TOLERANCES,
+                lambda tolerance: collocate(some.field, some.start, some.end, tolerance)[0],
+                SCIPY_SHARE,
+            )
+        )
     return entries
 
 
@@ -234,31 +223,23 @@ def take_turns(case: Case, entries: list[Entry], error: float, repeats: int) -> 
     return ready
 
 
-def results(ready: list[Entry]) -> Table:
-    """Results for the table: one line a solver, empty where it was not run.
-
-    Ratios are of medians, to the first solver on the same geometry.
-    """
-    reference = {one.geometry: one.seconds for one in reversed(ready)}
-    table = []
-    for one in ready:
-        seconds, times = "", ""
-        if one.seconds:
-            middle, low, high = Quartiles.of(list(one.seconds))
-            seconds = f"{middle:.3g} ({low:.3g} to {high:.3g})"
-            times = f"{middle / Quartiles.of(list(reference[one.geometry])).median:.3g}"
-        table.append(
-            {
-                "solver": one.solver,
-                "geometry": one.geometry,
-                "setting": "" if one.setting is None else f"{one.setting:g}",
-                "error": "" if one.error is None else one.error,
-                "s (quartiles)": seconds,
-                "ratio": times,
-                "note": one.note,
-            }
-        )
-    return table
+def results(ready: list[Entry]) -> pd.DataFrame:
+    """One line a solver, empty where it was not run; ratios are of medians, to the first solver."""
+    reference = pd.Series(ready[0].seconds).median()
+    table = [
+        {
+            "solver": one.solver,
+            "setting": one.setting,
+            "error": one.error,
+            **dict(zip(("s", "q25", "q75"), Quartiles.of(list(one.seconds)), strict=True)),
+            "ratio": pd.Series(one.seconds).median() / reference,
+            "note": one.note,
+        }
+        if one.seconds
+        else {"solver": one.solver, "note": one.note}
+        for one in ready
+    ]
+    return pd.DataFrame(table)
 
 
 def main(
@@ -278,7 +259,8 @@ def main(
         threads = {"one_core": pinned, "threads": torch.get_num_threads()}
         conditions = here.describe() | machine() | threads
     about = f"{len(case.velocity):,} rows, largest error {error:g}, {repeats} turns"
-    typer.echo(f"{about}\n\n{markdown(results(ready))}")
+    table = results(ready).to_string(index=False, na_rep="", float_format="{:.3g}".format)
+    typer.echo(f"{about}\n\n{table}")
     if out is not None:
         packages = sorted({package for names, _ in PEERS.values() for package in names} | {"torch"})
         versions = {package: version(package) for package in packages if find_spec(package)}

@@ -202,67 +202,33 @@ def _limit(series: Series, name: str, said: str, low: float, high: float) -> Lim
 # PLS
 
 
-@dataclass(frozen=True)
-class PlsFigures:
-    """Figures of merit of a PLS calibration.
-
-    Attributes:
-        components: how many.
-        sensitivity: SEN (signal per concentration).
-        leverage: lowest and highest h0 of a blank.
-        calibration_variance: mean squared residual of the levels (concentration squared); None if
-            there are no degrees of freedom left.
-    """
-
-    components: int
-    sensitivity: float
-    leverage: tuple[float, float]
-    calibration_variance: float | None
-
-    @classmethod
-    def of(
-        cls,
-        levels: Float[np.ndarray, "level"],
-        spectra: Float[np.ndarray, "level wavelength"],
-        components: int,
-    ) -> "PlsFigures":
-        """PLS of the levels on their spectra, neither scaled."""
-        basis, y = own_basis(spectra), levels - levels.mean()
-        scores, last = spectra @ basis, components - 1
-        fitted = pls(levels, scores)
-        residuals = levels - fitted.estimates(scores)[:, last]
-        leverages = fitted.leverages(scores)[:, last] - 1 / len(levels)
-        lowest = float(levels.mean() ** 2 / (y @ y))
-        highest = float(np.max(leverages + lowest * (1 - (y / levels.mean()) ** 2)))
-        assert fitted.rotation is not None  # of components
-        vector = fitted.rotation[:, :components] @ fitted.slopes[:components]
-        components = int(np.isfinite(fitted.sizes[:components]).sum())
-        freedom = len(y) - components - 1
-        variance = float(residuals @ residuals) / freedom if freedom > 0 else None
-        sensitivity = float(1 / np.linalg.norm(basis @ vector))
-        return cls(components, sensitivity, (lowest, max(highest, lowest)), variance)
-
-    def deviations(self, signal_variance: float) -> tuple[float, float]:
-        """Lowest and highest standard deviation of the concentration of a blank."""
-        of_signal = signal_variance / self.sensitivity**2
-        of_levels = self.calibration_variance or 0.0
-        low, high = (np.sqrt(of_signal * (1 + h) + h * of_levels) for h in self.leverage)
-        return float(low), float(high)
-
-
 def pls_limit(series: Series, components: int) -> Limit:
     """Limits of PLS with so many components, from lowest to highest leverage of a blank."""
     name, noise = "PLS", None if series.replicates is None else series.replicates.noise
     if noise is None:
         return Limit(name, "no level was scanned twice: the noise is not known")
-    figures = PlsFigures.of(series.concentrations, series.signal, components)
-    if figures.calibration_variance is None:
+    levels, basis = series.concentrations, own_basis(series.signal)
+    scores, last = series.signal @ basis, components - 1
+    fitted = pls(levels, scores)
+    components = int(np.isfinite(fitted.sizes[:components]).sum())
+    freedom = len(levels) - 1 - components
+    if freedom <= 0:
         return Limit(name, "as many components as levels: nothing is left to judge by")
+    residuals = levels - fitted.estimates(scores)[:, last]
+    of_levels = residuals @ residuals / freedom
+    assert fitted.rotation is not None  # of components
+    vector = basis @ (fitted.rotation[:, :components] @ fitted.slopes[:components])
+    of_signal = np.mean(noise**2) * (vector @ vector)
+    mean, y = levels.mean(), levels - levels.mean()
+    leverages = fitted.leverages(scores)[:, last] - 1 / len(levels)
+    lowest = mean**2 / (y @ y)
+    highest = max(lowest, np.max(leverages + lowest * (1 - (y / mean) ** 2)))
+    low, high = (float(np.sqrt(of_signal * (1 + h) + h * of_levels)) for h in (lowest, highest))
     said = (
-        f"Olivieri's interval, {figures.components} components; noise of single scans, equal and "
+        f"Olivieri's interval, {components} components; noise of single scans, equal and "
         "independent at all wavelengths; residuals of the levels stand for their own errors"
     )
-    return _limit(series, name, said, *figures.deviations(float(np.mean(noise**2))))
+    return _limit(series, name, said, low, high)
 
 
 # geonode

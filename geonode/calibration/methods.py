@@ -15,7 +15,7 @@ Wold, Ruhe, Wold and Dunn, SIAM J. Sci. Stat. Comput. 5, 735 (1984) (PLS).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -272,9 +272,8 @@ class Fitted:
     """A calibration of all samples by its best option, and its errors on samples left out.
 
     Attributes:
-        fit: to all samples.
+        fit: to all samples, from their spectra.
         wavelengths: their number.
-        basis: of the scores that it takes; None: it takes spectra.
         option: its option.
         left_out: estimates of the samples, each without those of its fold.
         leverages: theirs.
@@ -282,21 +281,17 @@ class Fitted:
 
     fit: Fit
     wavelengths: int
-    basis: Float[np.ndarray, "wavelength direction"] | None
     option: int
     left_out: Float[np.ndarray, "sample"]
     leverages: Float[np.ndarray, "sample"]
 
     def estimates(self, spectra: Unknown) -> Float[np.ndarray, "unknown"]:
         """Concentrations of spectra."""
-        return self.fit.estimates(self._taken(spectra))[:, self.option]
+        return self.fit.estimates(spectra)[:, self.option]
 
     def leverages_of(self, spectra: Unknown) -> Float[np.ndarray, "unknown"]:
         """Leverages of spectra."""
-        return self.fit.leverages(self._taken(spectra))[:, self.option]
-
-    def _taken(self, spectra: np.ndarray) -> np.ndarray:
-        return spectra if self.basis is None else spectra @ self.basis
+        return self.fit.leverages(spectra)[:, self.option]
 
 
 def folds_of(
@@ -363,7 +358,9 @@ def fitted(
     chosen = np.array([_best(row, *size) for row in inner])[folds]
     own = np.arange(len(taken)), chosen
     option = _best(total, *size)
-    return Fitted(whole, spectra.shape[1], basis, option, estimates[own], leverages[own])
+    if basis is not None and isinstance(whole, Linear) and whole.rotation is not None:
+        whole = replace(whole, centre=spectra.mean(axis=0), rotation=basis @ whole.rotation)
+    return Fitted(whole, spectra.shape[1], option, estimates[own], leverages[own])
 
 
 def _best(squares: np.ndarray, count: int, range_: float) -> int:

@@ -108,11 +108,12 @@ def _method(calibration: Calibration) -> dict[str, Any] | None:
     content: dict[str, Any] = {"law": asdict(law) | {"t": law.quantile}}
     if isinstance(fit, Polynomial):
         return content | {"polynomial": asdict(fit)}
-    if fit.rotation is None or chosen.basis is None:
+    if fit.rotation is None:
         kept = slice(chosen.option, chosen.option + 1)
-        vectors, offsets = np.eye(len(fit.centre))[:, kept], fit.centre[kept]
+        vectors = np.eye(len(fit.centre))[:, kept]
     else:
-        vectors, offsets = chosen.basis @ fit.rotation[:, kept], fit.centre @ fit.rotation[:, kept]
+        vectors = fit.rotation[:, kept]
+    offsets = fit.centre @ vectors
     numbers = {"offsets": offsets, "slopes": fit.slopes[kept], "weights": 1 / fit.sizes[kept]}
     ends = {"mean": fit.mean, "count": fit.count, "vectors": packed(vectors.T)}
     return content | numbers | ends

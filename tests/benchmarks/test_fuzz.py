@@ -82,9 +82,9 @@ def test_the_command_says_what_failed(monkeypatch, command, read, message):
     monkeypatch.setattr(benchmark, "LONGEST", 0.2)
     result = command(2, one=Reader(lambda: [{".x": b"seed"}], read))
     assert result.exit_code == bool(message)
-    counts = "| 0 | 0 | 2 |" if message else "| 0 | 2 | 0 |"
-    assert f"| one {counts}" in result.stdout
-    assert f"| all {counts}" in result.stdout
+    counts = ["0", "0", "2"] if message else ["0", "2", "0"]
+    _, one, every = (line.split() for line in result.stdout.splitlines())
+    assert (one, every) == (["one", *counts], ["all", *counts])
     assert result.stderr.count(message or "case(") == (2 if message else 0)
 
 

@@ -5,7 +5,6 @@ import pytest
 
 from geonode.calibration.limits import (
     Line,
-    PlsFigures,
     blank_limit,
     curve_limit,
     line_limit,
@@ -97,36 +96,37 @@ def test_without_scans_of_a_blank_there_is_no_limit_of_it(levels, count, reason)
 
 
 @pytest.mark.parametrize("components", [1, 2, 3])
-def test_figures_of_pls_are_those_of_its_krylov_space(components):
+def test_the_interval_of_pls_is_that_of_its_krylov_space(components):
     """With K = X X^T, b = X^T a and a is in the span of y, K y, ... (Helland 1988)."""
     random = np.random.default_rng(3)
     levels = np.array([0.0, 1.0, 2.0, 4.0, 7.0, 8.0])
-    spectra = np.outer(levels, random.normal(size=12)) + random.normal(size=(6, 12))
-    figures = PlsFigures.of(levels, spectra, components)
+    exact = np.outer(levels, random.normal(size=12)) + 0.3 * random.normal(size=(6, 12))
+    scans = [one + 0.01 * random.normal(size=(3, 12)) for one in exact]
+    measured = series(levels, scans)
+    spectra = np.stack([of_level.mean(axis=0) for of_level in scans])
     y, x = levels - levels.mean(), spectra - spectra.mean(axis=0)
     kernel = x @ x.T
     krylov = np.stack([np.linalg.matrix_power(kernel, k) @ y for k in range(components)], axis=1)
     scores = kernel @ krylov
     a = krylov @ np.linalg.lstsq(scores, y, rcond=None)[0]
     residuals = y - kernel @ a
-    assert figures.components == components
-    assert figures.sensitivity == pytest.approx(1 / np.linalg.norm(x.T @ a))
-    assert figures.calibration_variance == pytest.approx(residuals @ residuals / (5 - components))
+    of_levels = residuals @ residuals / (5 - components)
+    of_noise = np.mean([one.var(axis=0, ddof=1) for one in scans]) * np.sum((x.T @ a) ** 2)
     leverages = np.diag(scores @ np.linalg.pinv(scores))
     lowest = levels.mean() ** 2 / (y @ y)
     highest = max(leverages + lowest * (1 - (y / levels.mean()) ** 2))
-    assert figures.leverage == pytest.approx((lowest, highest))
-    low, _ = figures.deviations(0.01)
-    variance = 0.01 / figures.sensitivity**2
-    assert low == pytest.approx(
-        np.sqrt(variance + lowest * variance + lowest * figures.calibration_variance)
-    )
+    ends = [np.sqrt((1 + h) * of_noise + h * of_levels) for h in (lowest, highest)]
+    found = pls_limit(measured, components)
+    assert f"{components} components" in found.said
+    assert found.detection == pytest.approx([3.3 * end for end in ends], rel=1e-5)
 
 
 def test_components_that_explain_nothing_are_not_counted():
-    levels = np.arange(5.0)
-    figures = PlsFigures.of(levels, np.outer(levels, [1.0, 2.0]), 2)
-    assert (figures.components, figures.sensitivity) == (1, pytest.approx(np.sqrt(5)))
+    scans = beer.scans()
+    means = np.outer(beer.LEVELS, [1.0, 2.0])
+    given = [mean + [[-0.1, 0.1], [0.1, -0.1]] for mean in means]
+    assert "1 components" in pls_limit(series(beer.LEVELS, given), 2).said
+    assert "as many components" in pls_limit(series(beer.LEVELS[:2], scans[:2]), 1).said
 
 
 def test_the_limit_of_pls_is_an_interval_and_needs_replicates():

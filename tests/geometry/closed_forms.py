@@ -8,8 +8,7 @@ import torch
 from scipy.special import erfi
 from torch import Tensor
 
-from benchmarks.geometry import direct
-from geonode.geometry.grid import Grid, uniform_nodes
+from geonode.geometry.grid import Grid, moved, uniform_nodes
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
 
@@ -123,6 +122,17 @@ class DirectSource:
 
     def grid(self, model: int, positions: Tensor) -> Grid:
         return direct(self.metric[model], self.wavelengths, positions)
+
+
+def direct(metric: Metric, wavelengths: Tensor, positions: Tensor) -> Grid:
+    """The grid of one metric by calls of its network alone: slow, and right for any metric."""
+    like = metric.network.parameters[0]
+    parts = [
+        metric.with_symbol(moved(rows, like)[None], moved(wavelengths, like))
+        for rows in positions.split(128)  # so that memory does not grow with the grid
+    ]
+    log_sqrt, symbol = (torch.cat([part[i][0] for part in parts]).to(positions) for i in (0, 1))
+    return Grid(positions, log_sqrt, symbol)
 
 
 def with_gradients(network: Perceptron) -> Perceptron:

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 import torch
 
-from benchmarks.scipy_bvp import velocities
+from benchmarks.peer_solvers import collocate
 from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem, Solution
 from geonode.geometry.solvers.closed_form import ClosedForm
@@ -105,7 +105,7 @@ def test_rows_that_are_not_finite_do_not_disturb_the_others(name):
 def test_the_closed_form_is_what_scipy_finds_by_collocation():
     known = [exponential(0.7), RECIPROCAL, exponential(-1.5)]
     start, end = torch.tensor([[-0.8, 0.7, -0.9], [0.9, -0.6, 0.4]]).double()
-    found, asked = velocities(FormulaField(known), start, end, tolerance=1e-9)
+    found, asked = collocate(FormulaField(known), start, end, 1e-9)
     closed_form = ClosedForm(grid_of(known, nodes(2000)))
     for column, ends in enumerate(zip(start, end, strict=True)):
         stations = torch.stack(sorted(ends))
@@ -114,4 +114,4 @@ def test_the_closed_form_is_what_scipy_finds_by_collocation():
         assert abs(found[column] - v0) <= 1e-7
     assert asked > 100
     steep = FormulaField([exponential(30.0)])
-    assert velocities(steep, start[:1], end[:1], tolerance=1e-6)[0].isnan().all()
+    assert collocate(steep, start[:1], end[:1], 1e-6)[0].isnan().all()

@@ -1,0 +1,141 @@
+"""Every stage writes the same bytes, whatever cores it is given, and when it was killed before."""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from geonode.parameters_file import parse_yaml
+from stages.paths import CHECKPOINTS, PIPELINE, RECORDS
+from tests.stages.conftest import ROOT
+
+STAGES = (*PIPELINE, "report")
+"""All but `benchmark`, whose numbers are times, and `ablation`, which is frozen."""
+
+SMALL = {
+    "generate": {
+        "concentrations": [0, 10, 20, 40],
+        "wavelengths": {"start": 200.0, "stop": 800.0, "step": 20.0},
+    },
+    "inner": {"members": 1},
+    "metric": {"members": 1, "epochs": 30, "wavelengths": 8, "checkpoint_every": 1},
+    "christoffel": {"resolution": 100},
+    "geodesics": {"time_points": 3},
+    "decoders": {"members": 1, "epochs": 80, "wavelengths": 8, "checkpoint_every": 1},
+}
+"""Parameters of a run of some seconds that writes a checkpoint in every epoch."""
+
+ALL = "import runpy\n" + "\n".join(
+    f"try:\n    runpy.run_module('stages.{name}', run_name='__main__')\n"
+    "except SystemExit as end:\n    assert not end.code, end.code"
+    for name in STAGES
+)
+MACHINE = "metrics/env.json"  # says how many threads there are
+
+
+def make(folder, **changes):
+    """A small project: code, pipeline and parameters."""
+    (folder / "data").mkdir(parents=True)
+    for name in ("dvc.yaml", "data/concentrations.csv"):
+        shutil.copy(ROOT / name, folder / name)
+    for name in ("stages", "geonode"):
+        shutil.copytree(ROOT / name, folder / name)
+    content = parse_yaml((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    for block, values in SMALL.items():
+        content[block] |= values
+    for block in ("metric", "decoders"):
+        content[block] |= changes
+    (folder / "params.yaml").write_text(json.dumps(content), encoding="utf-8")
+
+
+def made(folder, *paths):
+    """SHA-256 of every file below some paths but the records of time and memory."""
+    files = (file for path in paths for file in (folder / path, *(folder / path).rglob("*")))
+    return {
+        name: hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in files
+        if file.is_file()
+        and not (name := file.relative_to(folder).as_posix()).startswith(RECORDS.as_posix())
+    }
+
+
+def run(folder, cores, threads):
+    """All stages, on some cores and with some threads."""
+    make(folder, epochs=3, checkpoint_every=0)
+    command = ["taskset", "-c", cores, sys.executable, "-c", ALL]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": threads}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return {name: hash for name, hash in made(folder, "data", "metrics").items() if name != MACHINE}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="no taskset here")
+def test_every_stage_has_the_same_bytes_on_any_cores(tmp_path):
+    expected = run(tmp_path / "one", "0", "1")
+    assert len(expected) > len(STAGES)
+    found = run(tmp_path / "two", "0,1", "3")
+    assert {n for n in expected if found.get(n) != expected[n]} == set()
+
+
+def outputs_of(name):
+    """Paths of what a stage writes."""
+    stage = parse_yaml((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"][name]
+    outs = [out for kind in ("outs", "metrics", "plots") for out in stage.get(kind, ())]
+    return [out if isinstance(out, str) else next(iter(out)) for out in outs]
+
+
+def start(folder, name):
+    """A stage in a process of its own, and its workers in its group."""
+    return subprocess.Popen(
+        [sys.executable, "-m", f"stages.{name}", "--log-level", "info"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(folder, name):
+    """What a stage says that runs to its end."""
+    process = start(folder, name)
+    said, _ = process.communicate()
+    assert process.returncode == 0, said
+    return said
+
+
+@pytest.mark.slow
+def test_a_killed_stage_leaves_whole_outputs_or_none_and_the_next_run_writes_the_same(tmp_path):
+    folder, moment = tmp_path / "project", random.Random(0)
+    make(folder)
+    for name in STAGES:
+        began = time.perf_counter()
+        finish(folder, name)
+        seconds = time.perf_counter() - began
+        whole = {path: made(folder, path) for path in outputs_of(name)}
+        for path in whole:  # as DVC does before it runs a stage
+            shutil.rmtree(folder / path, ignore_errors=True)
+            (folder / path).unlink(missing_ok=True)
+        process = start(folder, name)
+        checkpoints, trains = folder / CHECKPOINTS / name, "checkpoint_every" in SMALL.get(name, ())
+        while trains and process.poll() is None and not any(checkpoints.rglob("*.safetensors")):
+            time.sleep(0.005)
+        time.sleep(0 if trains else moment.uniform(0.5, 1) * seconds)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        for path, expected in whole.items():
+            assert made(folder, path) in ({}, expected), path
+        said = finish(folder, name)
+        assert {path: made(folder, path) for path in whole} == whole
+        assert not trains or "training goes on after epoch" in said
