@@ -294,19 +294,20 @@ def _training(report: Report) -> Section:
 
 
 def _machine(report: Report) -> Section:
-    environment, summary = report.metrics["env"], report.metrics["summary"]
+    environment, benchmark = report.metrics["env"], report.metrics["benchmark"]
     named = ("device", "name", "training", "geometry", "processor", "cores", "system", "torch")
     machine: list[list[Cell]] = [[key, str(environment.get(key, ABSENT))] for key in named]
-    seconds: list[list[Cell]] = [
-        [name, number(found)] for name, found in (summary.get("seconds") or {}).items()
-    ]
     parts: list[Part] = ["The machine that ran the pipeline.", Table("run", "", [], machine)]
-    if seconds:
-        parts += [
-            "Seconds of a stage are those of its whole command, start included.",
-            Table("stages", "every stage", ["stage", "seconds"], seconds),
-            f"Largest memory of a stage: {number(summary.get('peak_mb'), absent=ABSENT)} MB.",
-        ]
-    else:
-        parts.append("Time and memory are not on record.")
+    if not benchmark:
+        parts.append("Time and memory are not on record: `dvc repro` measures them.")
+        return Section("machine", "Device and time", parts)
+    stages: list[list[Cell]] = [
+        [name, number(found["seconds"]), number(found["peak_mb"], absent=ABSENT)]
+        for name, found in [*benchmark["stages"].items(), ("all", benchmark)]
+    ]
+    parts += [
+        "Seconds of a stage are those of its whole command, start included; its memory is the "
+        "largest it needed.",
+        Table("stages", "every stage", ["stage", "seconds", "memory (MB)"], stages),
+    ]
     return Section("machine", "Device and time", parts)
