@@ -3,7 +3,7 @@
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.report.calibration_data import estimates_in_page, page_json
 from geonode.report.calibration_figures import drawn_places, figures
-from geonode.report.calibration_tables import ESTIMATED, coverage, said_limit
+from geonode.report.calibration_tables import coverage, interval_columns, said_limit
 from geonode.report.kit import Figure
 from geonode.report.page import Cell, Markup, Part, Section, Table, escaped, page, parts_html
 from geonode.spectra.chart import spans_decades
@@ -157,9 +157,8 @@ def _concentration(file: CalibratedFile) -> Markup:
 def _unknown(file: CalibratedFile, figure: Figure, tables: dict[str, Table]) -> list[Part]:
     """Estimates of the command, and the place to drop more."""
     of_command: list[Part] = [tables["unknowns"]] if "unknowns" in tables else []
-    columns = ["spectrum", "method", *(labelled(name, file.unit) for name in ESTIMATED)]
-    columns += [labelled(f"geonode {name}", file.unit) for name in ESTIMATED]
-    columns += ["geonode set90", "p", "remark"]
+    columns = ["spectrum", "method", *interval_columns(file.unit)]
+    columns += [*interval_columns(file.unit, "geonode "), "geonode set90", "p", "remark"]
     dropped: list[Part] = [
         Table("dropped", "", columns, []),
         Markup(

@@ -8,7 +8,7 @@ from scipy.signal import find_peaks
 
 from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile
-from geonode.calibration.limits import Limit, Line
+from geonode.calibration.limits import Line
 from geonode.learning.blend import COVERAGE
 from geonode.report.page import Cell, Table
 from geonode.spectra.inspection import noise_along_the_axis
@@ -24,15 +24,17 @@ NOISES = 5.0
 MOST_PEAKS = 12
 """Peaks of a table; the most prominent."""
 
-ESTIMATED = ("estimated", "low90", "high90")
-"""Columns of a concentration with its 90% interval."""
-
 
 def tables(file: CalibratedFile) -> list[Table]:
     """All tables, the summary first."""
     unknowns = [_unknowns] if file.unknowns else []
     made = [_summary, _levels, _methods, *unknowns, _limits, _peaks, _predicted, _next]
     return [make(file) for make in made]
+
+
+def interval_columns(unit: str, of: str = "") -> list[str]:
+    """Columns of a concentration with its 90% interval."""
+    return [labelled(f"{of}{name}", unit) for name in ("estimated", "low90", "high90")]
 
 
 def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
@@ -68,7 +70,10 @@ def _summary(file: CalibratedFile) -> Table:
         ["axis", f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")],
         *errors,
         ["wavelength of the straight line", float(series.axis[file.place])],
-        *_limit_rows(file.limits, unit),
+        *(
+            [f"limit of detection, {one.method}", said_limit(one.detection, unit)]
+            for one in file.limits
+        ),
         ["made by", f"geonode {__version__} calibrate"],
     ]
     return Table("summary", "Summary", ["what", "value"], rows)
@@ -84,17 +89,11 @@ def _next(file: CalibratedFile) -> Table:
     return Table("next", "Levels to measure next, each after those before", columns, rows)
 
 
-def _limit_rows(limits: list[Limit], unit: str) -> list[list[Cell]]:
-    return [
-        [f"limit of detection, {one.method}", said_limit(one.detection, unit)] for one in limits
-    ]
-
-
 def _levels(file: CalibratedFile) -> Table:
     unit, calibration = file.unit, file.calibration
-    columns = [labelled("level", unit), "method", *(labelled(name, unit) for name in ESTIMATED)]
+    columns = [labelled("level", unit), "method", *interval_columns(unit)]
     columns += [labelled("error", unit), "error relative to the level", "inside the interval"]
-    columns += [*(labelled(f"geonode {name}", unit) for name in ESTIMATED)]
+    columns += interval_columns(unit, "geonode ")
     columns += ["geonode ambiguous", "inside the set of geonode", labelled("geonode set90", unit)]
     both = [
         (calibration.verdict.by_key(key).estimates, calibration.sets[key], calibration.held(key))
@@ -150,8 +149,8 @@ def _limits(file: CalibratedFile) -> Table:
 
 def _unknowns(file: CalibratedFile) -> Table:
     unit = file.unit
-    columns = ["file", "spectrum", "method", *(labelled(name, unit) for name in ESTIMATED)]
-    columns += [labelled(f"geonode {name}", unit) for name in ESTIMATED]
+    columns = ["file", "spectrum", "method", *interval_columns(unit)]
+    columns += interval_columns(unit, "geonode ")
     columns += ["ambiguous", "fits", "p", labelled("geonode set90", unit), "remark"]
     rows: list[list[Cell]] = []
     for name, found in file.unknowns:
@@ -170,28 +169,21 @@ def _unknowns(file: CalibratedFile) -> Table:
 def _peaks(file: CalibratedFile) -> Table:
     series, unit = file.series, file.unit
     axis_unit, signal_unit = series.labels["axis_unit"], series.labels["signal_unit"]
-    lowest, highest = (f"at {level:g}" for level in series.concentrations[[0, -1]])
-    columns = [
-        series.axis_label,
-        *(
-            labelled(f"{series.labels['signal']} {where}", signal_unit)
-            for where in (lowest, highest)
-        ),
-        labelled("prominence", signal_unit),
-        labelled("full width at half prominence", axis_unit),
-        labelled(
-            "slope per concentration", unit if signal_unit == "1" else f"{signal_unit}/{unit}"
-        ),
-        "R2 of the line",
-        "slope differs from zero",
-    ]
+    signal, levels = series.labels["signal"], series.concentrations[[0, -1]]
+    per_level = unit if signal_unit == "1" else f"{signal_unit}/{unit}"
+    columns = [series.axis_label]
+    columns += [labelled(f"{signal} at {level:g}", signal_unit) for level in levels]
+    columns += [labelled("prominence", signal_unit)]
+    columns += [labelled("full width at half prominence", axis_unit)]
+    columns += [labelled("slope per concentration", per_level)]
+    columns += ["R2 of the line", "slope differs from zero"]
     rows: list[list[Cell]] = []
     for place, prominence, width in maxima(series):
         line = Line.of(series.concentrations, series.signal[:, place])
         ends = series.signal[[0, -1], place].tolist()
         of_line = (line.slope, line.r2, line.is_sloped)
         rows.append([float(series.axis[place]), *ends, prominence, width, *of_line])
-    level = quantity(float(series.concentrations[-1]), unit)
+    level = quantity(float(levels[-1]), unit)
     return Table("peaks", f"Peaks of the spectrum of {level}", columns, rows)
 
 

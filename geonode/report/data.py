@@ -18,7 +18,7 @@ from geonode.storage.document import read_metrics
 from geonode.wording import quantity
 
 REQUIRED = ("spectra", "metric", "christoffel", "geodesics", "decoders", "validate")
-OPTIONAL = ("env", "summary")  # about the machine, not the series
+OPTIONAL = ("env", "benchmark")  # about the machine, not the series
 
 MAP_ROWS, MAP_COLUMNS = 40, 100
 """Largest numbers of rows and columns of a heat map, whose cells a browser draws one by one."""

@@ -15,9 +15,8 @@ from geonode.report.figures import (
     spectra_figure,
     training_figure,
 )
-from geonode.report.page import Cell, Part, Section, Table, Verdict, escaped, page, parts_html
-from geonode.report.unmeasured import unmeasured
-from geonode.report.verdicts import verdicts
+from geonode.report.page import Cell, Part, Section, Table, escaped, page, parts_html
+from geonode.report.verdicts import unmeasured, verdicts
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import labelled
 from geonode.wording import difference, listed, number, quantity, share, signed
@@ -48,10 +47,7 @@ def report_page(report: Report) -> str:
         Section(
             "unmeasured",
             "What was not measured",
-            [
-                "The limits of the numbers above, with reasons.",
-                [Verdict(sentence) for sentence in unmeasured(report)],
-            ],
+            ["The limits of the numbers above, with reasons.", unmeasured(report)],
         ),
     ]
     return page(f"{report.source}: leave-one-out report", _first(report), sections)
@@ -107,9 +103,8 @@ def _data(report: Report) -> Section:
             f"At {share(turning)} of the wavelengths the signal both rises and falls with "
             "concentration."
         )
-    return Section(
-        "data", "The data", [" ".join(told), spectra_figure(report.series, report.drawn)]
-    )
+    figure = spectra_figure(report.series, report.drawn)
+    return Section("data", "The data", [" ".join(told), figure])
 
 
 def _folds(report: Report) -> Section:
@@ -126,15 +121,11 @@ def _folds(report: Report) -> Section:
 
 
 def _errors(report: Report) -> Section:
-    return Section(
-        "errors",
-        "Error by wavelength",
-        [
-            "Where predictions are too high (red) and too low (blue), one row for every level "
-            "left out. The colours saturate at the largest 1 % of errors.",
-            error_figure(report),
-        ],
+    opening = (
+        "Where predictions are too high (red) and too low (blue), one row for every level left "
+        "out. The colours saturate at the largest 1 % of errors."
     )
+    return Section("errors", "Error by wavelength", [opening, error_figure(report)])
 
 
 def _scores(report: Report) -> Section:
@@ -222,14 +213,11 @@ def _geometry(report: Report) -> Section:
 
 def _paths(report: Report) -> Section:
     if report.paths is None:
-        return Section(
-            "geodesics",
-            "Geodesics",
-            [
-                "No trajectories are stored: set geodesics.time_points in the parameters to the "
-                "number of points wanted (11, say) and run the pipeline again."
-            ],
+        missing = (
+            "No trajectories are stored: set geodesics.time_points in the parameters to the "
+            "number of points wanted (11, say) and run the pipeline again."
         )
+        return Section("geodesics", "Geodesics", [missing])
     opening = (
         "Concentration along the shortest path between two levels, at some wavelengths: the "
         "further a line is from the dashed one, the more the metric bends it."
@@ -276,7 +264,7 @@ def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
             signed(difference(found.get("mode"), true[name]), "1"),
             "; ".join(f"{number(low)} to {number(high)}" for low, high in found.get("set90") or [])
             or "undefined",
-            {True: "yes", False: "no"}.get(found.get("disconnected"), "undefined"),
+            found.get("disconnected", "undefined"),
             number(found.get("p_value"), 2),
         ]
         for name, found in (estimation.get("levels") or {}).items()
@@ -300,19 +288,20 @@ def _training(report: Report) -> Section:
 
 
 def _machine(report: Report) -> Section:
-    environment, summary = report.metrics["env"], report.metrics["summary"]
+    environment, benchmark = report.metrics["env"], report.metrics["benchmark"]
     named = ("device", "name", "training", "geometry", "processor", "cores", "system", "torch")
     machine: list[list[Cell]] = [[key, str(environment.get(key, ABSENT))] for key in named]
-    seconds: list[list[Cell]] = [
-        [name, number(found)] for name, found in (summary.get("seconds") or {}).items()
-    ]
     parts: list[Part] = ["The machine that ran the pipeline.", Table("run", "", [], machine)]
-    if seconds:
-        parts += [
-            "Seconds of a stage are those of its whole command, start included.",
-            Table("stages", "every stage", ["stage", "seconds"], seconds),
-            f"Largest memory of a stage: {number(summary.get('peak_mb'), absent=ABSENT)} MB.",
-        ]
-    else:
-        parts.append("Time and memory are not on record.")
+    if not benchmark:
+        parts.append("Time and memory are not on record: `dvc repro` measures them.")
+        return Section("machine", "Device and time", parts)
+    stages: list[list[Cell]] = [
+        [name, number(found["seconds"]), number(found["peak_mb"], absent=ABSENT)]
+        for name, found in [*benchmark["stages"].items(), ("all", benchmark)]
+    ]
+    parts += [
+        "Seconds of a stage are those of its whole command, start included; its memory is the "
+        "largest it needed.",
+        Table("stages", "every stage", ["stage", "seconds", "memory (MB)"], stages),
+    ]
     return Section("machine", "Device and time", parts)

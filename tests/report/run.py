@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from geonode.config import SpectraParameters
 from geonode.report.data import Report
@@ -137,12 +138,7 @@ class Run:
         with self.series.artifact_writer(self.artifacts[1], attributes) as writer:
             writer.coordinate("position", nodes, units="1", long_name="charted", dims=("node",))
             for name, values in grids.items():
-                dims = ("member", "fold", "node", "wavelength")
-                blocks = writer.stored_blocks(
-                    name, dims, shape, "float32", units="1", long_name=name, block_dims=2
-                )
-                for index in np.ndindex(shape[:2]):
-                    blocks[index] = np.ascontiguousarray(values[index], dtype="float32")
+                _write_blocks(writer, name, ("node", "wavelength"), values)
 
     def _write_geodesics(self):
         """In the metric above exp(a x) is linear in t."""
@@ -158,32 +154,23 @@ class Run:
             levels = np.array(self.levels)
             for name, index in (("source", source), ("target", target)):
                 writer.coordinate(name, levels[index], units="1", long_name=name, dims=("pair",))
-            dims = ("member", "fold", "pair", "wavelength")
-            writer.stored("v0", dims, np.ones(shape, dtype="uint8"), units="1", long_name="v0")
             if self.times:
                 writer.coordinate("time", times, units="1", long_name="t")
-                blocks = writer.stored_blocks(
-                    "trajectory",
-                    (*dims, "time"),
-                    (*shape, self.times),
-                    "float32",
-                    units="1",
-                    long_name="x(t)",
-                    block_dims=2,
-                )
-                block = np.repeat(paths[:, None], self.wavelengths, axis=1).astype("float32")
-                for index in np.ndindex(shape[:2]):
-                    blocks[index] = block
+                one = np.repeat(paths[:, None], self.wavelengths, axis=1)
+                values = np.broadcast_to(one, (*shape, self.times))
+                _write_blocks(writer, "trajectory", ("pair", "wavelength", "time"), values)
 
     def _write_tables(self):
         plots = self.folder / "metrics" / "plots"
         plots.mkdir(parents=True)
-        rows = [
-            f"{name},{w:g},{s:.6g},{s + 0.25:.6g},0.5"
-            for name, spectrum in zip(self.names, self.signal, strict=True)
-            for w, s in zip(self.axis, spectrum, strict=True)
-        ]
-        self._write_plot("predictions", f"level,wavelength,measured,predicted,{self.band}", rows)
+        table = {
+            "level": np.repeat(self.names, self.wavelengths),
+            "wavelength": np.tile(self.axis, len(self.levels)),
+            "measured": self.signal.ravel(),
+            "predicted": self.signal.ravel() + 0.25,
+            self.band: 0.5,
+        }
+        pd.DataFrame(table).to_csv(self.plot_file("predictions"), index=False)
         self._write_posteriors()
         for file, term in (("metric_training", "reconstruction"), ("training", "loss")):
             rows = [
@@ -198,13 +185,12 @@ class Run:
         """Density 1 / width over the whole range; sqrt(g) = 2 / sqrt(c high), known to a half."""
         low, high = self.levels[0], self.levels[-1]
         points = np.linspace(low, high, 9)
-        rows = [
-            f"{name},{point:.6g},{1 / (high - low):.6g}" for name in self.names for point in points
-        ]
-        self._write_plot("posterior", "level,concentration,density", rows)
-        means = [(point, 2 / math.sqrt(point * high)) for point in points[1:]]
-        rows = [f"{point:.6g},{mean:.6g},{mean / 2:.6g}" for point, mean in means]
-        self._write_plot("metric_posterior", "concentration,sqrt_g,deviation", rows)
+        levels, at = np.repeat(self.names, len(points)), np.tile(points, len(self.names))
+        density = {"level": levels, "concentration": at, "density": 1 / (high - low)}
+        pd.DataFrame(density).to_csv(self.plot_file("posterior"), index=False)
+        mean = 2 / np.sqrt(points[1:] * high)
+        metric = {"concentration": points[1:], "sqrt_g": mean, "deviation": mean / 2}
+        pd.DataFrame(metric).to_csv(self.plot_file("metric_posterior"), index=False)
 
     def _write_plot(self, name, header, rows):
         text = "\n".join([header, *rows, ""])
@@ -245,3 +231,18 @@ class Run:
             "validate": validate,
             "env": {"device": "cpu", "name": "Some Processor", "cores": 2},
         }
+
+
+def _write_blocks(writer, name, dims, values):
+    """Values of every member and fold, one block each."""
+    blocks = writer.stored_blocks(
+        name,
+        ("member", "fold", *dims),
+        values.shape,
+        "float32",
+        units="1",
+        long_name=name,
+        block_dims=2,
+    )
+    for index in np.ndindex(values.shape[:2]):
+        blocks[index] = np.ascontiguousarray(values[index], dtype="float32")

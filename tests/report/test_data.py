@@ -16,7 +16,7 @@ def test_everything_of_a_run_is_read(written):
     assert np.allclose(report.predicted - written.signal, 0.25, atol=1e-5)
     assert np.allclose(report.half_width, 0.5)
     assert report.band == "90% interval"
-    assert report.metrics["summary"] == {}
+    assert report.metrics["benchmark"] == {}
     log = report.training["the decoders"]
     assert log["fold"].tolist() == [fold for fold in range(5) for _ in range(3)]
     assert log["epoch"].tolist() == [0, 5, 10] * 5

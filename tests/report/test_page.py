@@ -117,15 +117,18 @@ def test_what_only_some_runs_have_is_shown_where_it_is_there(full, run):
     found = {"pls": {"median_absolute_error": 1.5}, "pcr": {"median_absolute_error": 4.5}}
     bands = {"400-450": published | {"q2": 2.2e-16}}
     run.change("validate", calibrations=found, published_method=published, bands=bands)
-    summary = {"seconds": {"metric": 21.728, "total": 51.55}, "peak_mb": 444.6}
-    run.metric_file("summary").write_text(json.dumps(summary), encoding="utf-8")
+    stages = {
+        "metric": {"seconds": 21.728, "peak_mb": 444.6},
+        "probe": {"seconds": 0.25, "peak_mb": None},
+    }
+    benchmark = {"seconds": 51.55, "peak_mb": 788.5, "stages": stages}
+    run.metric_file("benchmark").write_text(json.dumps(benchmark), encoding="utf-8")
     more = Page(run.page()).words
     for sentence in (
         "published method: perceptrons on paths 0.188 0.625 0.562 0.438 geonode 0.250 0.375 0.500",
         "Q² pooled R² interior R² 400-450 0.188 0 0.562 0.438",
         "Classical calibrations are off by (median) pls 1.50 ppb and pcr 4.50 ppb.",
-        "metric 21.7 total 51.",
-        "Largest memory of a stage: 445 MB",
+        "metric 21.7 445 probe 0.250 not measured all 51.5 788",
     ):
         assert sentence in more
         assert sentence not in full.words
