@@ -182,11 +182,6 @@ def to_csv(table: SpectraTable) -> str:
     return text.getvalue()
 
 
-def files_of(path: Path) -> list[Path]:
-    """All files that a source is made of, sorted: itself, or everything in a folder."""
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-
-
 @contextmanager
 def errors_naming(path: Path) -> Iterator[None]:
     """Make errors of reading name this file.
