@@ -110,8 +110,8 @@ class SpectraParameters(Block):
 
     source: Text = Field(
         default="data/synthetic.csv",
-        description="file of spectra (text, Excel, JCAMP-DX, SPC or Zarr), or a folder of "
-        "files with one spectrum each",
+        description="file of spectra (text, Excel, JCAMP-DX, SPC, Zarr or NetCDF), or a "
+        "folder of files with one spectrum each",
     )
     sheet: Text | None = Field(
         default=None, description="of a workbook (null: the one that is not empty)"

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.large import batch_size
-from geonode.spectra.formats.zarr_store import require_chunks
+from geonode.spectra.formats.labelled_arrays import require_chunks
 from geonode.spectra.headers import UNITS, role
 from geonode.spectra.reading import errors_naming
 from geonode.spectra.sheet import MOST_VALUES

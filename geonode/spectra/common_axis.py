@@ -9,15 +9,13 @@ from jaxtyping import Float
 
 from geonode.errors import SpectraError
 from geonode.spectra.sheet import require_values
+from geonode.spectra.table import FEWEST_WAVELENGTHS
 
 WIDEST_GAP = 5.0
 """Widest step of an axis to interpolate over, in median steps."""
 
 SAME = 1e-6
 """Largest difference of wavelengths that count as equal, in median steps."""
-
-FEWEST = 3
-"""Values of a common axis."""
 
 
 def tolerance(axis: Float[np.ndarray, "wavelength"]) -> float:
@@ -92,10 +90,11 @@ def on_common_axis(
     rising = []
     for axis, spectrum, place in zip(axes, values, places, strict=True):
         steps = np.diff(axis)
-        if len(axis) < FEWEST or not ((steps > 0).all() or (steps < 0).all()):
+        if len(axis) < FEWEST_WAVELENGTHS or not ((steps > 0).all() or (steps < 0).all()):
             raise SpectraError(
                 f"{place}: found an axis of {len(axis)} values that does not ascend or descend "
-                f"throughout, expected at least {FEWEST} that do, beside spectra of other axes"
+                f"throughout, expected at least {FEWEST_WAVELENGTHS} that do, beside spectra of "
+                "other axes"
             )
         if not np.isfinite(spectrum).all():
             raise SpectraError(
@@ -109,10 +108,11 @@ def on_common_axis(
     axis = rising[coarsest][0]
     near = tolerance(axis)
     common = axis[(axis >= low - near) & (axis <= high + near)]
-    if len(common) < FEWEST:
+    if len(common) < FEWEST_WAVELENGTHS:
         raise SpectraError(
             f"found axes that have {len(common)} values in common, from {low:.10g} to {high:.10g}, "
-            f"expected at least {FEWEST}; leave out the spectrum that ends or begins there"
+            f"expected at least {FEWEST_WAVELENGTHS}; leave out the spectrum that ends or begins "
+            "there"
         )
     require_values(len(axes) * len(common))
     for (axis, _), place in zip(rising, places, strict=True):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from geonode.spectra.chart import spans_decades
 from geonode.spectra.reading import UNCHOSEN, Choices, Missing, Window, sheet_and_series
 from geonode.spectra.sense import doubts
 from geonode.spectra.sheet import Sheet, shortest
@@ -18,9 +19,6 @@ from geonode.spectra.table import SpectraTable
 BARS = "▁▂▃▄▅▆▇█"
 WIDEST_LINE = 48
 """Characters of a spectrum drawn in one line."""
-
-DECADES = 2
-"""Decades that levels without a zero must exceed for a logarithmic chart to be proposed."""
 
 _SIGNAL = re.compile(r"(?P<name>.+?)[\s_]*[(\[/]\s*(?P<unit>[^()\[\]]+?)\s*[)\]]?")
 
@@ -222,8 +220,8 @@ def one_line_spectra(spectra: Float[np.ndarray, "level wavelength"]) -> list[str
 
 
 def proposes_log(levels: Float[np.ndarray, "level"]) -> bool:
-    """Whether levels, ascending, span enough decades above zero for a logarithmic chart."""
-    return bool(levels[0] > 0 and levels[-1] > levels[0] * 10**DECADES)
+    """Whether levels, ascending, have no zero and span enough decades for a logarithmic chart."""
+    return bool(levels[0] > 0) and spans_decades(levels)
 
 
 def _quoted(text: str) -> str:

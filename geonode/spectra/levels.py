@@ -45,7 +45,14 @@ def scans_of(
     for spectrum, scan in enumerate(found):
         key = scan.concentration, scan.scan
         if key in places:
-            _refuse_same(sheet, places[key], spectrum, key[0])
+            (one, name), (other, again) = (
+                (sheet.name_places[at], sheet.names[at]) for at in (places[key], spectrum)
+            )
+            raise SpectraError(
+                f"{one} ({name!r}) and {other} ({again!r}) are the same scan of one level; mark "
+                f"further scans as {shortest(key[0])}__r2, __r3"
+                + (", or set spectra.replicates: marks" if name == again else "")
+            )
         places[key] = spectrum
     for (concentration, _), spectrum in places.items():
         if (concentration, 1) not in places and found[spectrum].label is None:
@@ -119,15 +126,6 @@ def _common_unit(one: str | None, other: str | None, place: str) -> str | None:
             f"{place}: found concentrations in {other} and in {one}, expected one unit"
         )
     return one or other
-
-
-def _refuse_same(sheet: Sheet, one: int, other: int, concentration: float) -> None:
-    raise SpectraError(
-        f"{sheet.name_places[one]} ({sheet.names[one]!r}) and {sheet.name_places[other]} "
-        f"({sheet.names[other]!r}) are the same scan of one level; mark further scans as "
-        f"{shortest(concentration)}__r2, __r3"
-        + ("" if sheet.names[one] != sheet.names[other] else ", or set spectra.replicates: marks")
-    )
 
 
 def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, int]]:

@@ -27,8 +27,8 @@ from geonode.spectra.formats.delimited import read_delimited
 from geonode.spectra.formats.excel import read_excel
 from geonode.spectra.formats.jcamp_dx import SUFFIXES as JCAMP
 from geonode.spectra.formats.jcamp_dx import read_jcamp
+from geonode.spectra.formats.labelled_arrays import read_netcdf, read_zarr
 from geonode.spectra.formats.spc import read_spc
-from geonode.spectra.formats.zarr_store import read_zarr
 from geonode.spectra.layouts.spectra_of_table import sheet_of
 from geonode.spectra.levels import RenamedColumns, scans_of, with_concentrations
 from geonode.spectra.sense import doubts, doubts_of_cells
@@ -51,6 +51,7 @@ SHEETS: dict[str, Callable[[Path], Sheet]] = {
     **dict.fromkeys(JCAMP, read_jcamp),
     ".spc": read_spc,
     ".zarr": read_zarr,
+    ".nc": read_netcdf,
 }
 """Readers of formats that say which way their spectra run, by extension."""
 
@@ -179,11 +180,6 @@ def to_csv(table: SpectraTable) -> str:
     writer.writerow(header)
     writer.writerows([shortest(number) for number in row] for row in rows)
     return text.getvalue()
-
-
-def files_of(path: Path) -> list[Path]:
-    """All files that a source is made of, sorted: itself, or everything in a folder."""
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
 @contextmanager

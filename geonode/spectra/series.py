@@ -102,34 +102,27 @@ def write_series(
         "masked": table.masked.tolist(),
         "preprocess": [step.model_dump(exclude_unset=True) for step in parameters.preprocess],
     }
-    positions, signal_unit = chart.position(table.concentrations), labels["signal_unit"]
-    level_of_scan = "place of the level of a scan, where it was scanned twice or more"
-    away = "a scan less the mean of its level"
-    level, level_unit = ("concentration",), labels["concentration_unit"]
-    arrays = [
-        ("signal", (*level, "wavelength"), table.spectra, signal_unit, labels["signal"]),
-        ("scans", level, replicates.scans, "1", "scans behind the mean spectrum"),
-        ("replicate_level", ("replicate",), replicates.level, "1", level_of_scan),
-        (
-            "replicate_deviation",
-            ("replicate", "wavelength"),
-            replicates.deviations,
-            signal_unit,
-            away,
-        ),
-    ]
+    level, deviation = ("concentration",), ("replicate", "wavelength")
+    signal, unit, of_levels = (
+        labels[key] for key in ("signal", "signal_unit", "concentration_unit")
+    )
     with artifact_writer(path, attributes) as writer:
-        writer.coordinate(
-            "concentration", table.concentrations, units=level_unit, long_name="concentration"
+        coordinate, stored = writer.coordinate, writer.stored
+        coordinate(
+            "concentration", table.concentrations, units=of_levels, long_name="concentration"
         )
-        writer.coordinate(
-            "wavelength", table.axis, units=table.axis_unit, long_name=table.axis_name
-        )
-        writer.coordinate(
-            "position", positions, units="1", long_name="charted concentration", dims=level
-        )
-        for name, dims, values, units, long_name in arrays[: 4 if len(replicates.level) else 2]:
-            writer.stored(name, dims, values, units=units, long_name=long_name)
+        coordinate("wavelength", table.axis, units=table.axis_unit, long_name=table.axis_name)
+        positions, charted = chart.position(table.concentrations), "charted concentration"
+        coordinate("position", positions, units="1", long_name=charted, dims=level)
+        stored("signal", (*level, "wavelength"), table.spectra, units=unit, long_name=signal)
+        behind = "scans behind the mean spectrum"
+        stored("scans", level, replicates.scans, units="1", long_name=behind)
+        if len(replicates.level):
+            of_scan = "place of the level of a scan, where it was scanned twice or more"
+            away = "a scan less the mean of its level"
+            stored("replicate_level", deviation[:1], replicates.level, units="1", long_name=of_scan)
+            deviations = replicates.deviations
+            stored("replicate_deviation", deviation, deviations, units=unit, long_name=away)
 
 
 def read_series(path: Path) -> Series:

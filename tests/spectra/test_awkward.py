@@ -150,17 +150,13 @@ def plain(*changes):
     return content
 
 
-LEVELS_BELOW = text([["wavelength_nm", *map(str, range(400, 451, 10))], *(["5", *["1"] * 6],) * 4])
 REFUSED = [
     # bytes
     ("", "found an empty file, expected a header"),
-    ("\n \n\n", "found an empty file, expected a header"),
     ('"', "found an empty file"),
     (PLAIN.encode("utf-16-le"), "binary data"),
-    (PLAIN.encode("utf-32"), "binary data"),
     (PLAIN.encode("cp037"), "expected"),
     (PLAIN.encode() + b"\xc3", "not UTF-8"),
-    (b"0" * 2**21, "binary data"),
     ((PLAIN + "\n# µ").encode() + b"\n# \xb5\n", "partly of UTF-8"),
     # header
     ("nothing\n", "row 1: found one cell, 'nothing', expected several"),
@@ -176,7 +172,6 @@ REFUSED = [
     (plain("0.8", "0.8,9"), "row 3: found 6 cells, expected 5"),
     (plain("420,", "\n420,"), "row 4: found a blank row above data"),
     (PLAIN + "\nmean,1,2,3,4\n", "a blank row above data"),
-    (PLAIN + "\n" + PLAIN, "a blank row above data"),
     (ABOVE + PLAIN[:-5], "row 8: found 4 cells, expected 5"),
     (ABOVE + PLAIN + "465", "row 9: found 1 cells"),
     (ABOVE + plain("400,", "400,high"), "row 5, column '0': found 'high"),
@@ -187,7 +182,6 @@ REFUSED = [
     (plain("410", ""), "row 3, column 'wavelength_nm': found ''"),
     (plain("410", "x"), "'x' on the axis"),
     (plain("420", "410"), "row 4: found 410 .*again, first in row 3"),
-    (plain("430", "400"), "row 5: found 400 .*again, first in row 2"),
     (plain("420", "405"), "row 4: found 405 .*after 410, expected it to asc"),
     (text([wide()[0], *wide(axis=[9, 8, 8.5, 7])[1:]]), "row 4: .* expected it to descend"),
     (text(tall(axis=["400", "x", "420", "430"])), "row 1, column 3: found 'x' on the axis"),
@@ -201,7 +195,6 @@ REFUSED = [
     (plain("0,10", "blank,10"), "'blank'.*write 0 for a blank"),
     (plain("20,60", "10.0,60"), r"column 3 \('10'\) and row 1, column 4 \('10.0'\) are the same"),
     (plain("20,60", "20__r2,60"), "row 1, column 4: found '20__r2' but no '20'"),
-    (plain("20,60", "20__r1,60"), "found '20__r1'"),
     (plain("0,10,20,60", "0,10,20,20__r2"), "found 3 concentrations, expected 4 to 50"),
     (text([["nm", *map(str, range(51))], *(["1", *["1"] * 51],) * 3]), "row 3: found 1 on the"),
     (plain("10,20,60", "10 ppb,20,60 ppm"), "row 1, column 5: found concentrations in ppm and in"),
@@ -226,18 +219,15 @@ REFUSED = [
     (groups("0,5", axis=["1.000", "1.010", "1.020"]), "'1.020' .* its point .* 1.020 or 1020;"),
     (groups("0,5", names=["0 ppb", "1.000 ppb", "2.000 ppb", "5.000 ppb"]), "'5.000' .* its point"),
     (groups("1.234"), "'1.234' .* its point .*: it is 1.234 or 1234;"),
-    (groups("12.345", "\t"), "'12.345' .* its point"),
     (groups("12.345", "|"), "'12.345' .* its point"),
     (groups("1.234.567"), "'1.234.567' .* its point"),
     (groups("1,234", names=[*NAMES, "2,4-D"]), "'1,234' .* its comma .*: it is 1.234 or 1234;"),
-    (groups('"1,234"'), "'1,234' .* its comma"),
     ("nm 0,5\n400 1,5\n410 2,5\n420 3,5\n", "two ways to read .* comma and delimiter blanks"),
     # columns that pandas has renamed
     (groups("1", names=["0", "10", "10.1", "20"]), "'10.1' beside '10': a level of its own, or wh"),
     (groups("1", names=["0", "10", "20", "10.1", "20.1"]), "'10.1' .* set spectra.replicates"),
     # which way a table runs
     (text(wide(corner="x")), "row 1, column 1: found 'x', which does not tell whether"),
-    (LEVELS_BELOW, r"row 1, column 1: .* write concentration in the first"),
     # numbers that stand for none
     (plain("0.7", "9.969209968386869e36"), r"found 9\.96921e\+36, which NetCDF has where"),
     (plain("0.7", "1e101"), r"expected finite numbers of at most 1e\+30"),
@@ -265,9 +255,8 @@ def test_a_cell_that_is_no_number_is_refused_with_its_row(file, mark, point):
         rows = wide()
         rows[2][3] = f'"{cell}"' if mark in cell else cell
         for missing in ("refuse", "mask") if cell not in ("", "nan") else ("refuse",):
-            with pytest.raises(
-                SpectraError, match=r"row [23]"
-            ):  # of commas among points, the first
+            # Of commas among points, the first.
+            with pytest.raises(SpectraError, match=r"row [23]"):
                 read_table(file(text(rows, mark).replace(".", point)), missing=missing)
 
 

@@ -10,7 +10,7 @@ from geonode.errors import SpectraError
 from geonode.spectra import sheet
 from geonode.spectra.formats import text
 from geonode.spectra.reading import read_table
-from tests.bounds import HEAD, LEVELS, SHEET, SIGNAL, TAIL, workbook
+from tests.bounds import HEAD, SHEET, SIGNAL, TAIL, workbook
 from tests.spectra.tables import PLAIN
 
 
@@ -67,14 +67,3 @@ def test_a_long_cell_is_refused(tmp_path):
     path = workbook({SHEET: HEAD + cell + TAIL})(tmp_path)
     with pytest.raises(SpectraError, match=r"300 characters in a cell, 'xxxx.*at most 256"):
         read_table(path)
-
-
-def test_a_remark_is_not_read_and_a_file_without_blocks_is_none(file):
-    head = "##TITLE={}\n##COMMENT=one\ntwo\n##FIRSTX=1\n##LASTX=3\n##NPOINTS=3\n"
-    block = head + "##XYDATA=(X++(Y..Y))\n1 {} 2 3\n##END=\n"
-    body = "".join(block.format(f"{level:g} ppb", level) for level in LEVELS)
-    link = "##TITLE=s\n##JCAMP-DX=4.24\n##DATA TYPE=LINK\n##NPOINTS=3\n"
-    table = read_table(file(f"{link}{body}##END=\n", "a.jdx"))
-    np.testing.assert_array_equal(table.spectra, [[level, 2, 3] for level in LEVELS])
-    with pytest.raises(SpectraError, match="found a block without"):
-        read_table(file(f"{link}##END=\n", "a.jdx"))

@@ -23,15 +23,6 @@ from tests.spectra.tables import (
     wide,
 )
 
-
-def with_level(rows, name):
-    """The table with one more spectrum, of 5 throughout but for its end."""
-    values = ["5", "5", "5", "6"]
-    if rows[0][0].startswith("conc"):
-        return [*rows, [name, *values]]
-    return [[*row, more] for row, more in zip(rows, [name, *values], strict=True)]
-
-
 PPB = [f"{name} ppb" for name in NAMES]
 
 
@@ -154,21 +145,15 @@ THIRD = repr(0.1 + 0.2)  # 0.30000000000000004
 
 
 @pytest.mark.parametrize(
-    ("rows", "more", "counts"),
+    ("names", "counts"),
     [
-        (wide(["0", "0.3", "0.5", THIRD]), ["0.7"], [1, 2, 1, 1]),
-        (
-            wide(["As_0ppb", "As_0.3ppb", "As_0.5ppb", f"As_{THIRD}ppb"]),
-            ["As_0.7ppb"],
-            [1, 2, 1, 1],
-        ),
-        (tall("concentration", ["0", "0.3", "0.5", THIRD]), ["0.7"], [1, 2, 1, 1]),
-        (wide(["0.3", "0.3__r2", THIRD, f"{THIRD}__r2"]), ["0", "0.5", "0.7"], [1, 4, 1, 1]),
+        (["0", "0.3", "0.5", THIRD, "0.7"], [1, 2, 1, 1]),
+        ([f"As_{level}ppb" for level in ("0", "0.3", "0.5", THIRD, "0.7")], [1, 2, 1, 1]),
+        (["0.3", "0.3__r2", THIRD, f"{THIRD}__r2", "0", "0.5", "0.7"], [1, 4, 1, 1]),
     ],
 )
-def test_levels_that_are_equal_to_rounding_are_scans_of_one(file, rows, more, counts):
-    for name in more:
-        rows = with_level(rows, name)
+def test_levels_that_are_equal_to_rounding_are_scans_of_one(file, names, counts):
+    rows = [["nm", *names], *([str(at), *map(str, range(len(names)))] for at in (1, 2, 3))]
     path = file(text(rows))
     table = read_table(path)
     np.testing.assert_array_equal(table.concentrations, [0, 0.3, 0.5, 0.7])
@@ -177,12 +162,12 @@ def test_levels_that_are_equal_to_rounding_are_scans_of_one(file, rows, more, co
     assert inspect_file(path).doubts.count(doubt) == 1
 
 
-def test_rounding_in_a_second_table_makes_scans(file):
-    path, content = file(text(with_level(wide(["a", "b", "c", "d"]), "e"))), "name,concentration\n"
-    content += f"a,0\nb,0.3\nc,{THIRD}\nd,0.5\ne,0.7\n"
-    table = read_table(path, choices=Choices(concentrations=file(content, "b.csv")))
-    np.testing.assert_array_equal(table.concentrations, [0, 0.3, 0.5, 0.7])
-    assert [len(scans) for scans in table.scans] == [1, 2, 1, 1]
+def test_levels_of_a_second_table_that_are_equal_to_rounding_are_scans_of_one(file):
+    path, table = file("nm,a,b,c,d,e\n" + "".join(f"{at},1,2,3,4,5\n" for at in (1, 2, 3))), "b.csv"
+    levels = file(f"name,concentration\na,0\nb,0.3\nc,{THIRD}\nd,0.5\ne,0.7\n", table)
+    found = read_table(path, choices=Choices(concentrations=levels))
+    np.testing.assert_array_equal(found.concentrations, [0, 0.3, 0.5, 0.7])
+    assert [len(scans) for scans in found.scans] == [1, 2, 1, 1]
 
 
 # what is no file, second tables and folders

@@ -61,7 +61,11 @@ def read_excel(path: Path, sheet: str | None = None) -> Grid:
     try:
         with path.open("rb") as file:
             book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
-            filled = [one for one in book.worksheets if _is_filled(one)]
+            filled = [
+                one
+                for one in book.worksheets
+                if any(value is not None for row in _rows(one) for value, _ in row)
+            ]
             chosen = [one for one in filled if sheet in (None, one.title)]
             if len(chosen) == 1:
                 return _grid(chosen[0])
@@ -117,10 +121,6 @@ def _require_at_most(most: int, found: int, what: str) -> None:
             f"found a workbook of {found} {what}, expected at most {most}; copy the values of the "
             "table alone to a new workbook, or save as .csv"
         )
-
-
-def _is_filled(sheet: Any) -> bool:
-    return any(value is not None for row in _rows(sheet) for value, _ in row)
 
 
 def _rows(sheet: Any) -> Iterator[tuple[tuple[Any, str | None], ...]]:

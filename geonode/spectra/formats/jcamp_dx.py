@@ -22,6 +22,7 @@ from jaxtyping import Float
 
 from geonode.errors import SpectraError
 from geonode.spectra.formats.text import read_text
+from geonode.spectra.headers import AXIS_OF_UNIT, UNITS
 from geonode.spectra.sheet import Sheet, Understood, require_values, shortest, to_number
 from geonode.storage.seal import require_file
 
@@ -35,15 +36,6 @@ LARGEST_TEXT = 2**23
 
 MOST_POINTS = 2**20
 """Points of a spectrum."""
-
-AXES = {
-    "NANOMETERS": ("wavelength", "nm"),
-    "NM": ("wavelength", "nm"),
-    "MICROMETERS": ("wavelength", "um"),
-    "1/CM": ("wavenumber", "cm-1"),
-    "CM-1": ("wavenumber", "cm-1"),
-}
-"""Name and unit of the axis, by XUNITS."""
 
 HALF = 0.51
 """Steps of the axis by which an X may be off through rounding."""
@@ -93,10 +85,10 @@ class _Block:
     @property
     def axis_name_and_unit(self) -> tuple[str, str]:
         """Name and unit of the axis; "axis" and "1" if unknown."""
-        unit = self.texts.get("XUNITS", "")
-        name, unit = AXES.get(unit.upper(), ("axis", unit or "1"))
+        said = self.texts.get("XUNITS") or "1"
+        unit = UNITS.get(said.lower(), said)
         is_raman = unit == "cm-1" and "RAMAN" in self.texts.get("DATATYPE", "").upper()
-        return "raman_shift" if is_raman else name, unit
+        return "raman_shift" if is_raman else AXIS_OF_UNIT.get(unit, "axis"), unit
 
     @property
     def concentration(self) -> str | None:

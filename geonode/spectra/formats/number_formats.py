@@ -80,9 +80,20 @@ def body_with_units(grid: Grid, units: Units) -> Grid:
         means = None if is_number else role(name)
         if not found:
             continue
-        if means == "axis" or (at == 0 and all(map(_of_axis, found.values()))):
-            unit = _one_unit(found)
-            header[at] = name if is_number else _axis_with_unit(name, unit)
+        # An axis is told by its units too; uM is a concentration, and um is not.
+        of_axis = all(
+            unit.lower() in UNITS and not re.fullmatch(CONCENTRATION_UNIT, unit)
+            for unit in found.values()
+        )
+        if means == "axis" or (at == 0 and of_axis):
+            unit, known = _one_unit(found), axis_header(name)[1]
+            if known == "1" and not is_number:
+                header[at] = f"{name} ({unit})"
+            elif UNITS.get(unit.lower()) != known and not is_number:
+                raise SpectraError(
+                    f"found {name[:40]!r} above numbers that are shown in {unit[:40]}, expected "
+                    "one unit"
+                )
         elif means == "concentration" or at == 0:
             for row, cells in rows:
                 cells[at] = _with_unit(cells[at], found.get((row, at)))
@@ -91,22 +102,6 @@ def body_with_units(grid: Grid, units: Units) -> Grid:
     if values:
         _one_unit(values)
     return replace(grid, headings=[*grid.headings[:-1], (grid.header_row, header)], rows=rows)
-
-
-def _of_axis(unit: str) -> bool:
-    """Whether a unit is one of an axis; uM is not um."""
-    return unit.lower() in UNITS and re.fullmatch(CONCENTRATION_UNIT, unit) is None
-
-
-def _axis_with_unit(name: str, unit: str) -> str:
-    known = axis_header(name)[1]
-    if known == "1":
-        return f"{name} ({unit})"
-    if UNITS.get(unit.lower()) != known:
-        raise SpectraError(
-            f"found {name[:40]!r} above numbers that are shown in {unit[:40]}, expected one unit"
-        )
-    return name
 
 
 def _one_unit(units: Units) -> str:

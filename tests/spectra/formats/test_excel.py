@@ -87,10 +87,8 @@ def test_numbers_are_read_to_the_last_bit_and_units_in_the_header(workbook):
         ([changed(2, 3, datetime.date(2024, 1, 5))], "row 3, column '20.*': found '2024-01-05"),
         ([changed(2, 3, datetime.time(12, 30))], "row 3, column '20.*': found '12:30"),
         ([changed(2, 3, None)], "row 3, column '20.*': found an empty or NaN cell"),
-        ([changed(2, 3, 1e101)], r"1e\+101"),
         ([[*CELLS[:2], [], *CELLS[2:]]], "row 3: found a blank row above data"),
         ([[*CELLS, [1] * 7]], "row 6: found 7 cells, expected 5"),
-        ([[row[:4] for row in CELLS]], "found 3 concentrations, expected 4 to 50"),
     ],
 )
 def test_what_is_no_table_is_refused(workbook, sheets, message):

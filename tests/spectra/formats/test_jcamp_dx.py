@@ -111,6 +111,8 @@ SAME = {
     "Windows": ("\n", "\r\n"),
     "old Macintosh": ("\n", "\r"),
     "remarks": ("\n##XUNITS", "\n$$ 1 2 3\n##XUNITS"),
+    "remarks of two lines": ("\n##XUNITS", "\n##COMMENT=one\ntwo\n##XUNITS"),
+    "points of a link": ("##BLOCKS=4", "##NPOINTS=3"),
     "remarks behind": ("ABSORBANCE\n", "ABSORBANCE $$ or so\n"),
     "small letters": ("##XUNITS=NANOMETERS", "##xunits=nanometers"),
     "blanks in a label": ("##DATA TYPE=", "##DATA  TYPE= "),

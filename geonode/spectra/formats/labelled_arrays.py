@@ -1,4 +1,4 @@
-"""Spectra as labelled arrays in a Zarr store, opened by xarray.
+"""Spectra as labelled arrays in Zarr stores and NetCDF files, opened by xarray.
 
 The spectra are the one variable of numbers over a wavelength-like dimension and one other, which is
 the concentration or tells samples apart; a third dimension may count replicates. Dimensions are
@@ -7,8 +7,10 @@ measured.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from geonode.errors import ArtifactError, SpectraError
 from geonode.spectra.headers import UNITS, Role, role
 from geonode.spectra.sheet import (
     MOST_VALUES,
+    NEVER_WRITTEN,
     Sheet,
     Understood,
     require_columns,
@@ -26,6 +29,16 @@ from geonode.storage.zarr_metadata import require_own_files, require_plain
 
 MOST_CHUNKS = 100_000
 """Chunks of an array."""
+
+LARGEST_NETCDF = 2**28
+"""Bytes of a NetCDF file."""
+
+NEVER_WRITTEN_OF = {
+    **{"f4": NEVER_WRITTEN, "f8": NEVER_WRITTEN},
+    **{"i2": -32767, "u2": 65535, "i4": -(2**31) + 1, "u4": 2**32 - 1},
+    **{"i8": -(2**63) + 2, "u8": 2**64 - 2},
+}
+"""What NetCDF has where nothing was written, by type: NC_FILL_ of netcdf.h."""
 
 
 def read_zarr(path: Path) -> Sheet:
@@ -40,13 +53,60 @@ def read_zarr(path: Path) -> Sheet:
 
     if not path.is_dir():
         raise SpectraError("found no such folder, expected a Zarr store")
-    try:
+    with _errors_explained():
         require_own_files(path)
         require_plain(path, 8 * MOST_VALUES, MOST_CHUNKS)
         with xarray.open_zarr(path, decode_times=False, chunks=None, consolidated=False) as data:
-            found = _sheet(data)
+            found = _sheet(data, "Zarr")
             require_chunks(path, data, set(data.variables))
             return found
+
+
+def read_netcdf(path: Path) -> Sheet:
+    """Spectra of a NetCDF file; nothing guards against one that is made to harm HDF5.
+
+    Raises:
+        SpectraError: as `read_zarr`, or the packages for version 4 are not installed.
+        OSError: it cannot be read.
+    """
+    import xarray  # noqa: PLC0415 - few files need it
+
+    # A file is opened here, so that it is closed whatever a library raises.
+    with path.open("rb") as file, _errors_explained():
+        if path.stat().st_size > LARGEST_NETCDF:
+            raise SpectraError(f"found more than {LARGEST_NETCDF} bytes, expected at most that")
+        is_version_3 = file.read(3) == b"CDF"
+        file.seek(0)
+        if not is_version_3:
+            _require_few_values(file)
+        engine: Literal["scipy", "h5netcdf"] = "scipy" if is_version_3 else "h5netcdf"
+        with xarray.open_dataset(file, engine=engine, decode_cf=False, chunks=None) as data:
+            for variable in data.data_vars.values():
+                fill = NEVER_WRITTEN_OF.get(variable.dtype.str[1:])
+                if fill is not None and "missing_value" not in variable.attrs:
+                    variable.attrs.setdefault("_FillValue", variable.dtype.type(fill))
+            return _sheet(xarray.decode_cf(data, decode_times=False), "NetCDF")
+
+
+def _require_few_values(file: BinaryIO) -> None:
+    """Count the values of a NetCDF 4 file, of which xarray reads some as soon as it opens it."""
+    try:
+        import h5netcdf  # noqa: PLC0415 - an extra
+
+        with h5netcdf.File(file) as found:
+            require_values(sum(math.prod(array.shape) for array in found.variables.values()))
+    except ImportError as error:
+        raise SpectraError(
+            'found NetCDF 4, which needs more packages: pip install "geonode-spectra[netcdf]"'
+        ) from error
+    file.seek(0)
+
+
+@contextmanager
+def _errors_explained() -> Iterator[None]:
+    """Turn whatever the libraries raise into a SpectraError."""
+    try:
+        yield
     except SpectraError:
         raise
     except ArtifactError as error:
@@ -61,8 +121,8 @@ def read_zarr(path: Path) -> Sheet:
         raise SpectraError(f"found no labelled arrays that can be read ({said:.80})") from error
 
 
-def _sheet(data: Any) -> Sheet:
-    """The spectra of a dataset of xarray."""
+def _sheet(data: Any, kind: str) -> Sheet:
+    """The spectra of a dataset of xarray, read from a file of this kind."""
     roles: dict[str, Role | None] = {str(name): _role(data, name) for name in data.dims}
     name, values = _variable(data, roles)
     require_values(math.prod(values.shape))
@@ -98,7 +158,7 @@ def _sheet(data: Any) -> Sheet:
         values=np.stack(spectra) if spectra else np.empty((0, len(axis))),
         name_places=places,
         axis_places=[f"{at_axis} {number}" for number in range(1, len(axis) + 1)],
-        understood=Understood(f"Zarr, variable {name} ({', '.join(map(str, values.dims))})"),
+        understood=Understood(f"{kind}, variable {name} ({', '.join(map(str, values.dims))})"),
         names_are="concentrations" if is_concentration else "other",
         concentration_unit=None if concentration_unit == "1" else concentration_unit,
         signal=signal if signal_unit == "1" else f"{signal} ({signal_unit})",

@@ -1,4 +1,5 @@
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -6,7 +7,10 @@ import xarray
 
 from geonode.errors import SpectraError
 from geonode.estimation.image import Image
-from geonode.spectra.reading import read_spectra, read_table
+from geonode.spectra import sheet
+from geonode.spectra.formats import labelled_arrays
+from geonode.spectra.reading import read_sheet, read_spectra, read_table
+from geonode.spectra.sheet import NEVER_WRITTEN
 
 AXIS = np.array([420.0, 410.0, 400.0, 390.0])
 LEVELS = np.array([60.0, 0.0, 20.0, 10.0])
@@ -84,13 +88,11 @@ REFUSED = {
     "no axis": (dataset(dims=("concentration", "x")).drop_attrs(), "found no variable over"),
     "no coordinate": (dataset().drop_vars("wavelength"), "found no coordinate 'wavelength'"),
     "axis of texts": (at(wavelength=["a", "b", "c", "d"]), "on the axis, expected numbers"),
-    "repeated axis": (at(wavelength=[1.0, 2, 2, 3]), "again, first in wavelength 2"),
     "axis with NaN": (at(wavelength=[1.0, 2, 3, np.nan]), "wavelength 4: found nan on the axis"),
     "same level": (
         at(concentration=[1.0, 2, 2, 3]),
         r"concentration 2 \('2'\) and concentration 3 \('2'\) are the same scan",
     ),
-    "negative level": (at(concentration=[0.0, -1, 2, 3]), "not negative"),
     "infinite": (dataset(np.where(SIGNAL > 1, np.inf, SIGNAL)), "finite"),
 }
 
@@ -107,6 +109,58 @@ def test_no_store_and_no_zarr(tmp_path):
     (tmp_path / "a.zarr").mkdir()
     with pytest.raises(SpectraError, match="found no labelled arrays that can be read"):
         read_table(tmp_path / "a.zarr")
+
+
+@pytest.mark.parametrize("engine", ["scipy", "h5netcdf"])
+def test_netcdf_is_read_as_zarr_is(store, tmp_path, engine):
+    data, path = dataset(np.stack([SIGNAL, SIGNAL + 1], axis=1), THREE), tmp_path / "series.nc"
+    data.to_netcdf(path, engine=engine)
+    found, expected = read_sheet(path, most_levels=None), read_sheet(store(data), most_levels=None)
+    for field in ("names", "axis_name", "axis_unit", "name_places", "concentration_unit", "signal"):
+        assert getattr(found, field) == getattr(expected, field)
+    np.testing.assert_array_equal(found.axis, expected.axis)
+    np.testing.assert_array_equal(found.values, expected.values)
+    path.write_bytes(path.read_bytes()[: 3 * path.stat().st_size // 4])
+    with pytest.raises(
+        SpectraError, match=r"series\.nc: found no labelled arrays that can be read"
+    ):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("engine", "kind", "fill"),
+    [
+        *(("scipy", "f8", NEVER_WRITTEN), ("scipy", "f4", NEVER_WRITTEN), ("scipy", "i2", -32767)),
+        ("h5netcdf", "i4", -2147483647),
+    ],
+)
+def test_the_fill_value_of_netcdf_is_a_missing_value(tmp_path, engine, kind, fill):
+    signal = np.round(SIGNAL * 1000)
+    signal[1, 2] = fill
+    encoding = {"absorbance": {"dtype": kind, "_FillValue": None}}
+    dataset(signal).to_netcdf(tmp_path / "a.nc", engine=engine, encoding=encoding)
+    with pytest.raises(SpectraError, match="wavelength 3, spectrum '0': found an empty or NaN"):
+        read_table(tmp_path / "a.nc")
+    assert read_table(tmp_path / "a.nc", missing="mask").masked.tolist() == [400]
+
+
+def test_netcdf_that_is_none_too_large_or_lacks_its_package_is_refused(file, monkeypatch):
+    with pytest.raises(SpectraError, match="found no labelled arrays that can be read"):
+        read_table(file("wavelength_nm,0,10\n", "a.nc"))
+    path = file("", "series.nc")
+    dataset().to_netcdf(path, engine="h5netcdf")
+    monkeypatch.setattr(sheet, "MOST_VALUES", 24)
+    assert read_table(path).axis.size == 4
+    monkeypatch.setattr(sheet, "MOST_VALUES", 23)
+    with pytest.raises(SpectraError, match="found 24 values, expected at most 23"):
+        read_table(path)
+    monkeypatch.setattr(labelled_arrays, "LARGEST_NETCDF", path.stat().st_size - 1)
+    with pytest.raises(SpectraError, match=r"found more than \d+ bytes"):
+        read_table(path)
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "h5netcdf", None)
+    with pytest.raises(SpectraError, match=r'pip install "geonode-spectra\[netcdf\]"'):
+        read_table(path)
 
 
 @pytest.mark.parametrize(("version", "kind"), [(2, "link"), (3, "pipe or a device")])
