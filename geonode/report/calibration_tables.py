@@ -58,6 +58,10 @@ def _summary(file: CalibratedFile) -> Table:
             [f"{one.name}, RMSEP as share of the range", one.scores.rmsep_of_range],
             [f"{one.name}, left-out levels inside their 90% intervals", float(held.sum())],
         ]
+    limits: list[list[Cell]] = [
+        [f"limit of detection, {one.method}", said_limit(one.detection, unit)]
+        for one in file.limits
+    ]
     rows: list[list[Cell]] = [
         ["verdict", file.sentence],
         ["unknowns by", file.method],
@@ -70,10 +74,7 @@ def _summary(file: CalibratedFile) -> Table:
         ["axis", f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")],
         *errors,
         ["wavelength of the straight line", float(series.axis[file.place])],
-        *(
-            [f"limit of detection, {one.method}", said_limit(one.detection, unit)]
-            for one in file.limits
-        ),
+        *limits,
         ["made by", f"geonode {__version__} calibrate"],
     ]
     return Table("summary", "Summary", ["what", "value"], rows)

@@ -124,7 +124,7 @@ def test_the_interval_of_pls_is_that_of_its_krylov_space(components):
 def test_components_that_explain_nothing_are_not_counted():
     scans = beer.scans()
     means = np.outer(beer.LEVELS, [1.0, 2.0])
-    given = [mean + [[-0.1, 0.1], [0.1, -0.1]] for mean in means]
+    given = [mean + np.array([[-0.1, 0.1], [0.1, -0.1]]) for mean in means]
     assert "1 components" in pls_limit(series(beer.LEVELS, given), 2).said
     assert "as many components" in pls_limit(series(beer.LEVELS[:2], scans[:2]), 1).said
 
