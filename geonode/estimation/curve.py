@@ -182,7 +182,7 @@ def _covariance(
     disagreement = rows.swapaxes(1, 2) @ rows
     if predicted.even is not None:
         disagreement = disagreement + predicted.even[:, None, None] * np.eye(directions)
-    smallest = (SMALLEST * float(np.abs(training).max())) ** 2
+    smallest = (SMALLEST * float(np.ptp(training, axis=0).max())) ** 2
     size = np.trace(disagreement, axis1=1, axis2=2)[:, None, None] / directions + smallest
     prior = (1 - SHARED) * disagreement + SHARED * size * _spanned(training, basis)
     assert predicted.residuals is not None  # the posterior has some
