@@ -16,7 +16,6 @@ from geonode.errors import TrainingError
 from geonode.estimation.axis import require_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
-from geonode.estimation.rows import fitted_model
 from geonode.estimation.tables import EstimateRow, estimated
 from geonode.learning.blend import Prediction
 from geonode.parameters_file import default_parameters
@@ -104,7 +103,7 @@ class CalibratedFile:
         if found.curve is None or "geonode" not in found.sets:
             raise TrainingError(found.absent)
         parameters = default_parameters({"preset": "fast", "device": "cpu"})
-        model = fitted_model(series, parameters)
+        model = SpectralModel.fit(series, parameters)
         limit = limits(series, found, found.curve)
         return cls(source, series, found, model, found.curve, limit, [])
 

@@ -95,14 +95,13 @@ def predict(
         raise ParameterError("options", "--concentration", float(outside[0]), expected)
     opened = _sink(out, model, wanted, only_signal, cache_dtype or "float64")
     rows: list[dict[str, Any]] = []
-    size = batch_size or predicting.spectra_at_once(model)
     drawn = None
     if figure is not None:
         from geonode.report.pictures import PredictedSpectra  # noqa: PLC0415
 
         drawn = PredictedSpectra(model.series, len(wanted))
     with bar("predicting", len(wanted)) as report, opened as sink:
-        for block in predicting.blocks(model, wanted, size, report):
+        for block in predicting.blocks(model, wanted, batch_size, report):
             sink(block)
             rows += predicting.summary(model, block)
             if drawn is not None:

@@ -20,8 +20,9 @@ Source: R. A. Fisher, Statistical Methods for Research Workers, 4th edition, Oli
 section 21.1.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -59,6 +60,19 @@ class Estimates:
     sets: list[list[tuple[float, float]]]
     p_value: Float[np.ndarray, "spectrum"]
 
+    @classmethod
+    def joined(cls, parts: Sequence["Estimates"]) -> "Estimates":
+        """Estimates of several blocks of spectra as those of all."""
+        modes, sets = (
+            [*chain(*lists)]
+            for lists in zip(*((part.modes, part.sets) for part in parts), strict=True)
+        )
+        mode, mean, deviation, p_value = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("mode", "mean", "deviation", "p_value")
+        )
+        return cls(mode, mean, deviation, modes, sets, p_value)
+
     @property
     def disconnected(self) -> Bool[np.ndarray, "spectrum"]:
         """Whether the credible set is more than one interval."""
@@ -91,15 +105,7 @@ def estimate(curve: Curve, spectra: Float[np.ndarray, "spectrum wavelength"]) ->
     nodes, directions = curve.scores.shape
     size = max(1, BATCH_NUMBERS // (nodes * directions))
     blocks = range(0, max(1, len(spectra)), size)
-    parts = [_estimate(curve, spectra[start : start + size]) for start in blocks]
-    return Estimates(
-        np.concatenate([part.mode for part in parts]),
-        np.concatenate([part.mean for part in parts]),
-        np.concatenate([part.deviation for part in parts]),
-        [modes for part in parts for modes in part.modes],
-        [intervals for part in parts for intervals in part.sets],
-        np.concatenate([part.p_value for part in parts]),
-    )
+    return Estimates.joined([_estimate(curve, spectra[at : at + size]) for at in blocks])
 
 
 def _estimate(curve: Curve, spectra: np.ndarray) -> Estimates:

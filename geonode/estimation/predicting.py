@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Bool, Float
 
 from geonode.compute.device import one_thread
@@ -25,7 +26,7 @@ from geonode.learning.blend import COVERAGE
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
 from geonode.spectra.headers import role
-from geonode.spectra.series import Series, labelled
+from geonode.spectra.series import labelled
 from geonode.spectra.sheet import shortest
 from geonode.storage.atomic import replacing
 
@@ -99,17 +100,12 @@ def requested(concentrations: list[float], ranges: list[str]) -> Float[np.ndarra
         ranges: ranges START:STOP:STEP; STOP is included if it lies on the steps.
 
     Raises:
-        ParameterError: no concentrations, too many, or one is negative or not finite.
+        ParameterError: no concentrations, too many, or a text is no range.
     """
     if not concentrations and not ranges:
-        raise ParameterError(
-            _OPTIONS, "--concentration", None, "one or more, or --at-range START:STOP:STEP"
-        )
-    for number in concentrations:
-        if not 0 <= number < np.inf:
-            expected = "a finite number that is not negative"
-            raise ParameterError(_OPTIONS, "--concentration", number, expected)
-    parts = [np.array(concentrations, dtype=float), *map(evenly_spaced, ranges)]
+        expected = "one or more, or --at-range START:STOP:STEP"
+        raise ParameterError(_OPTIONS, "--concentration", None, expected)
+    parts = [np.array(concentrations, dtype=float), *map(_evenly_spaced, ranges)]
     found = np.unique(np.concatenate(parts)) + 0.0  # -0 is 0
     if len(found) > MOST_CONCENTRATIONS:
         expected = f"at most {MOST_CONCENTRATIONS} concentrations in all"
@@ -117,12 +113,8 @@ def requested(concentrations: list[float], ranges: list[str]) -> Float[np.ndarra
     return found
 
 
-def evenly_spaced(text: str) -> Float[np.ndarray, "target"]:
-    """Concentrations of a range START:STOP:STEP, computed in decimal arithmetic.
-
-    Raises:
-        ParameterError: the text is no such range, or the range has too many concentrations.
-    """
+def _evenly_spaced(text: str) -> np.ndarray:
+    """Concentrations of a range START:STOP:STEP, computed in decimal arithmetic."""
     try:
         start, stop, step = map(Decimal, text.split(":"))
         count = int((stop - start) / step) + 1
@@ -138,17 +130,10 @@ def evenly_spaced(text: str) -> Float[np.ndarray, "target"]:
     return np.array([float(start + place * step) for place in range(count)])
 
 
-def spectra_at_once(model: SpectralModel) -> int:
-    """Number of spectra in a block: `BLOCK_SPECTRA`, fewer if they are large."""
-    some = np.array(model.range[:1])
-    factors, wavelengths = model.predict(some).predicted.factors.shape[1:]
-    return batch_size(8 * COPIES * factors * wavelengths, BLOCK_SPECTRA, 1)
-
-
 def blocks(
     model: SpectralModel,
     concentrations: Float[np.ndarray, "target"],
-    size: int = BLOCK_SPECTRA,
+    size: int | None = None,
     report: Progress = silent,
 ) -> Iterator[PredictedBlock]:
     """Predict spectra block by block, so that memory does not grow with their number.
@@ -156,9 +141,12 @@ def blocks(
     Args:
         model: the model.
         concentrations: all requested concentrations.
-        size: number of spectra in a block.
+        size: number of spectra in a block; None: `BLOCK_SPECTRA`, fewer if they are large.
         report: called with the number of predicted spectra.
     """
+    if size is None:
+        first = model.predict(np.array(model.range[:1]))
+        size = batch_size(8 * COPIES * first.predicted.factors.size, BLOCK_SPECTRA, 1)
     for start in range(0, len(concentrations), size):
         # The operations are too small for several threads.
         with one_thread():
@@ -203,21 +191,26 @@ def table_sink(path: Path, model: SpectralModel, only_signal: bool) -> Iterator[
     Raises:
         ArtifactError: the operating system refuses.
     """
-    names = [*_array_names(model, only_signal)]
-    header = [*_headers(model.series), *names, *([] if only_signal else ["extrapolated"])]
+    labels, names = model.series.labels, [*_array_names(model, only_signal)]
+    axis = labels["axis"] if role(labels["axis"]) == "axis" else "wavelength"  # as readers know it
+    level = labelled("concentration", labels["concentration_unit"])
+    header = [level, labelled(axis, labels["axis_unit"]), *names]
     wavelengths = [shortest(number) for number in model.series.axis]
-    computed = f",%.{DIGITS}g" * len(names)
-
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerow(header)
+        csv.writer(stream, lineterminator="\n").writerow(
+            header + ["extrapolated"] * (not only_signal)
+        )
 
         def write(block: PredictedBlock) -> None:
-            numbers = np.stack(block.values[: len(names)], axis=-1)
-            for place, concentration in enumerate(block.concentrations):
-                flag = "" if only_signal else f",{str(block.extrapolated[place]).lower()}"
-                row = f"{shortest(concentration)},%s{computed}{flag}\n"
-                values = zip(wavelengths, numbers[place].tolist(), strict=True)
-                stream.writelines(row % (wavelength, *value) for wavelength, value in values)
+            levels = [shortest(number) for number in block.concentrations]
+            rows = pd.DataFrame({"level": np.repeat(levels, len(wavelengths))})
+            rows["wavelength"] = np.tile(wavelengths, len(levels))
+            rows[names] = np.stack([one.ravel() for one in block.values[: len(names)]], axis=1)
+            if not only_signal:
+                flags = np.where(block.extrapolated, "true", "false")
+                rows["extrapolated"] = np.repeat(flags, len(wavelengths))
+            plain = {"index": False, "header": False, "lineterminator": "\n"}
+            rows.to_csv(stream, float_format=f"%.{DIGITS}g", **plain)
 
         yield write
 
@@ -282,11 +275,3 @@ def _array_names(model: SpectralModel, only_signal: bool) -> dict[str, str]:
             names[f"low{share}"] = f"lower end of the {share}% interval"
             names[f"high{share}"] = f"upper end of the {share}% interval"
     return names
-
-
-def _headers(series: Series) -> tuple[str, str]:
-    """Headers of concentrations and wavelengths with units, as the readers understand them."""
-    labels = series.labels
-    axis = labels["axis"] if role(labels["axis"]) == "axis" else "wavelength"
-    of_levels = labelled("concentration", labels["concentration_unit"])
-    return of_levels, labelled(axis, labels["axis_unit"])

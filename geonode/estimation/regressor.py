@@ -23,24 +23,10 @@ from geonode.config import Parameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.predicting import blocks
-from geonode.estimation.rows import axis_of, columns_of, fitted_model, require_columns, series_of
+from geonode.estimation.rows import axis_of, columns_of, require_columns, series_of
 from geonode.parameters_file import default_parameters
 from geonode.spectra.chart import ChartName
 from geonode.spectra.table import FEWEST_LEVELS
-
-NAMES = {
-    "metric.learning": "learning",
-    "decoders.kind": "kind",
-    **{f"{block}.members": "members" for block in ("metric", "decoders")},
-    **{f"{block}.epochs": "epochs" for block in ("metric", "decoders")},
-    "inner.members": "inner_members",
-    "preset": "preset",
-    "device": "device",
-    "spectra.kappa": "kappa",
-    "spectra.chart": "chart",
-    **{f"{block}.seed": "seed" for block in ("metric", "decoders")},
-}
-"""Parameters of the regressor by dotted key."""
 
 INNER_LEVELS = 2
 """Levels left out in turn inside a fold: as few as there may be.
@@ -58,15 +44,11 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         chart: of the concentrations c: "linear" (c), "log" (ln c) or "asinh" (asinh(c / kappa)).
         kappa: concentration at which the asinh chart turns from linear to logarithmic; None for
             the other charts.
-        preset: "fast", "standard" or "thorough": what the next five parameters are where they are
-            None, and all parameters that are not named here.
-        learning: of the metric network: "flat", "end_to_end" or "shared". The last one leaks: it
-            takes its errors for too small. The posterior uses none.
-        kind: of predictor: "blend", "posterior" or "path".
-        members: independent metrics and decoders of every fold.
-        epochs: of training, of metrics as of decoders.
-        inner_members: models of every fold inside a fold; 0: no inner folds: a blend is then the
-            posterior alone, and "path" has no calibrated deviation.
+        preset: "fast", "standard" or "thorough": values of all parameters that are not named here.
+            "fast" trains nothing: it predicts by the posterior over metrics alone.
+        settings: values by dotted key of params.yaml, such as {"decoders.kind": "path"}, that
+            replace those of the preset. "metric.learning": "shared" leaks: its errors are too
+            small. Without inner folds ("inner.members": 0) "path" has no calibrated deviation.
         seed: of the first weights. The same seed and data give the same fit on the same machine.
         device: where to train: "auto", "cpu", "cuda" or "mps".
 
@@ -85,11 +67,7 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         chart: ChartName = "linear",
         kappa: float | None = None,
         preset: str = "standard",
-        learning: str | None = None,
-        kind: str | None = None,
-        members: int | None = None,
-        epochs: int | None = None,
-        inner_members: int | None = None,
+        settings: dict[str, Any] | None = None,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
@@ -97,11 +75,7 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         self.chart = chart
         self.kappa = kappa
         self.preset = preset
-        self.learning = learning
-        self.kind = kind
-        self.members = members
-        self.epochs = epochs
-        self.inner_members = inner_members
+        self.settings = settings
         self.seed = seed
         self.device = device
 
@@ -123,26 +97,21 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
                 levels, or wavelengths that do not fit the spectra; or the chart does not fit.
             ParameterError: a parameter is of the wrong type or out of range.
             DeviceError: the device is absent.
-            TrainingError: as `fit_series`.
+            TrainingError: as `SpectralModel.fit`.
         """
         called = columns_of(y)
         if self.wavelengths is not None and called and isinstance(called[0], float):
             require_columns(y, axis_of(self.wavelengths, len(called)).tolist(), "y")
-        X, y = validate_data(  # noqa: N806
-            self,
-            X,
-            y,
-            dtype=np.float64,
-            ensure_min_samples=2,
-            multi_output=True,
-            y_numeric=True,
-        )
+        checks: dict[str, Any] = {"ensure_min_samples": 2, "multi_output": True, "y_numeric": True}
+        X, y = validate_data(self, X, y, dtype=np.float64, **checks)  # noqa: N806
         check_non_negative(X, type(self).__name__)
         concentrations, parameters = self._concentrations(X), self._parameters()
         spectra = y.reshape(len(y), -1).astype(np.float64)
-        chart = parameters.spectra.chart, parameters.spectra.kappa
-        self.series_ = series_of(concentrations, spectra, self.wavelengths, FEWEST_LEVELS, *chart)
-        self.model_ = fitted_model(self.series_, parameters)
+        chart, kappa = parameters.spectra.chart, parameters.spectra.kappa
+        self.series_ = series_of(
+            concentrations, spectra, self.wavelengths, FEWEST_LEVELS, chart, kappa
+        )
+        self.model_ = SpectralModel.fit(self.series_, parameters)
         self._one_dimensional = y.ndim == 1
         return self
 
@@ -158,12 +127,11 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
 
         Args:
             X: concentrations, array-like of shape (row, 1), none negative.
-            return_std: whether to return standard deviations too. They are the scale s of
-                `geonode.learning.inner_predictions`: s^2 is what members, sources and kinds of
-                decoders disagree by, squared, and the mean squared error of the leave-one-out
-                predictions of the same sort, inside the range of the levels or outside. Without
-                inner folds they are the disagreement alone, which does not say how far off a
-                prediction is.
+            return_std: whether to return standard deviations too. Their squares are what members,
+                sources and kinds of decoders disagree by, squared, and the mean squared error of
+                leave-one-out predictions inside the range of the levels, or outside. Without inner
+                folds they are the disagreement alone, which does not say how far off a prediction
+                is.
 
         Returns:
             Spectra, one row a concentration (one number if `fit` had one), and the standard
@@ -233,21 +201,24 @@ class SpectrumRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         return rows[:, 0]
 
     def _parameters(self) -> Parameters:
-        """Parameters of the preset, with those of this regressor that are not None.
+        """Parameters of the preset with the settings.
 
         Raises:
-            ParameterError: naming a parameter of the regressor.
+            ParameterError: naming the dotted key.
         """
-        given = {key: getattr(self, name) for key, name in NAMES.items()}
-        values = {  # NumPy's numbers, such as those of a search, become Python's
-            key: value.item() if isinstance(value, np.generic) else value
-            for key, value in given.items()
-            if value is not None or key == "spectra.kappa"  # whose None is a value
+        values = {
+            "preset": self.preset,
+            "device": self.device,
+            "inner.levels": INNER_LEVELS,
+            "metric.seed": self.seed,
+            "decoders.seed": self.seed,
+            "spectra.chart": self.chart,
+            "spectra.kappa": self.kappa,
+            **(self.settings or {}),
         }
+        plain = (one.item() if isinstance(one, np.generic) else one for one in values.values())
         try:
-            return default_parameters(values | {"inner.levels": INNER_LEVELS})
+            return default_parameters(dict(zip(values, plain, strict=True)))
         except ParameterError as error:
-            # Of values that contradict each other only their block is named.
-            key = next(key for key in values if f"{key}.".startswith(f"{error.key}."))
             name = type(self).__name__
-            raise ParameterError(name, NAMES[key], given[key], error.expected) from error
+            raise ParameterError(name, error.key, error.found, error.expected) from error

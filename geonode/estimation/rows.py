@@ -8,11 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from geonode.compute.device import resolve
-from geonode.config import Parameters
 from geonode.errors import SpectraError
-from geonode.estimation.model import SpectralModel
-from geonode.estimation.series_fit import fit_series
 from geonode.spectra.chart import Chart, ChartName
 from geonode.spectra.headers import wavelength
 from geonode.spectra.replicates import Replicates
@@ -60,19 +56,6 @@ def series_of(
     labels |= dict.fromkeys(("signal_unit", "axis_unit", "concentration_unit"), "1")
     found = Chart.of(chart, kappa, levels)
     return Series(levels, axis, means, found, labels, Replicates.of(scans))
-
-
-def fitted_model(series: Series, parameters: Parameters) -> SpectralModel:
-    """Model of all levels of a series.
-
-    Raises:
-        DeviceError: the device is absent.
-        TrainingError: as `fit_series`.
-    """
-    device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
-    blocks = (parameters.inner, parameters.metric, parameters.decoders)
-    learned, blend, _ = fit_series(series, blocks, device)
-    return SpectralModel.of(series, learned, blend)
 
 
 def axis_of(wavelengths: ArrayLike | None, count: int) -> Float[np.ndarray, "wavelength"]:

@@ -1,17 +1,18 @@
 """Concentrations of left-out levels, estimated by geonode from their spectra."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from geonode.calibration.intervals import Sets, are_held
+from geonode.calibration.intervals import are_held
 from geonode.calibration.methods import ConcentrationScores
 from geonode.compute.device import in_threads
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate, posterior
+from geonode.evaluation.scores import shares
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, level_names
@@ -25,52 +26,39 @@ class LeftOutEstimates:
 
     Attributes:
         levels: true concentrations.
-        estimates: estimates of one spectrum each.
-        concentrations: concentrations of the posterior densities.
-        densities: posterior densities (per unit of concentration).
+        found: estimates of all of them.
+        densities: concentrations, and posterior densities there (per unit of concentration), of
+            every level.
     """
 
     levels: Float[np.ndarray, "level"]
-    estimates: list[Estimates]
-    concentrations: list[Float[np.ndarray, "cell"]]
-    densities: list[Float[np.ndarray, "cell"]]
-
-    @property
-    def modes(self) -> Float[np.ndarray, "level"]:
-        """Most likely concentrations."""
-        return np.array([one.mode[0] for one in self.estimates])
-
-    @property
-    def sets(self) -> Sets:
-        """Their 90% sets."""
-        return [one.sets[0] for one in self.estimates]
+    found: Estimates
+    densities: list[Float[np.ndarray, "2 cell"]]
 
     def summary(self) -> dict[str, Any]:
         """Errors and coverage, overall and by level, for the metrics of a pipeline."""
-        errors, inside = np.abs(self.modes - self.levels), are_held(self.levels, self.sets)
-        scores = ConcentrationScores.of(self.levels, self.modes)
+        found = self.found
+        errors, scores = (
+            np.abs(found.mode - self.levels),
+            asdict(ConcentrationScores.of(self.levels, found.mode)),
+        )
+        columns = {
+            "mode": found.mode.tolist(),
+            "mean": found.mean.tolist(),
+            "error": errors.tolist(),
+            "set90": found.sets,
+            "disconnected": found.disconnected.tolist(),
+            "p_value": found.p_value.tolist(),
+        }
+        rows = zip(*columns.values(), strict=True)
         return {
-            "median_absolute_error": scores.median_absolute_error,
+            **{name: score for name, score in scores.items() if name != "q2"},
             "mean_absolute_error": float(errors.mean()),
-            "median_error_of_range": scores.median_error_of_range,
-            "rmsep": scores.rmsep,
-            "rmsep_of_range": scores.rmsep_of_range,
-            "coverage90": float(inside.mean()),
-            "coverage90_interior": float(inside[1:-1].mean()),
-            "coverage90_ends": float(inside[[0, -1]].mean()),
-            "disconnected": int(sum(one.disconnected[0] for one in self.estimates)),
+            **shares("", are_held(self.levels, found.sets)),
+            "disconnected": int(found.disconnected.sum()),
             "levels": {
-                name: {
-                    "mode": float(one.mode[0]),
-                    "mean": float(one.mean[0]),
-                    "error": float(error),
-                    "set90": one.sets[0],
-                    "disconnected": bool(one.disconnected[0]),
-                    "p_value": float(one.p_value[0]),
-                }
-                for name, one, error in zip(
-                    level_names(self.levels), self.estimates, errors, strict=True
-                )
+                name: dict(zip(columns, row, strict=True))
+                for name, row in zip(level_names(self.levels), rows, strict=True)
             },
         }
 
@@ -86,12 +74,11 @@ def estimate_left_out(series: Series, report: Progress = silent) -> LeftOutEstim
         TrainingError: as `Curve.of`.
     """
     folds = leave_one_out(len(series.concentrations))[:-1]
-    found = in_threads(partial(_left_out, series), folds, report)
-    estimates, places, densities = zip(*found, strict=True)
-    return LeftOutEstimates(series.concentrations, [*estimates], [*places], [*densities])
+    estimates, densities = zip(*in_threads(partial(_left_out, series), folds, report), strict=True)
+    return LeftOutEstimates(series.concentrations, Estimates.joined(estimates), [*densities])
 
 
-def _left_out(series: Series, fold: Fold) -> tuple[Estimates, np.ndarray, np.ndarray]:
+def _left_out(series: Series, fold: Fold) -> tuple[Estimates, np.ndarray]:
     """Estimate of the level that a fold leaves out, with its posterior by merged cells."""
     curve = Curve.of(series, fold)
     spectrum = series.signal[[fold.index]]
@@ -99,4 +86,4 @@ def _left_out(series: Series, fold: Fold) -> tuple[Estimates, np.ndarray, np.nda
     starts = np.arange(0, len(probability), MERGED)
     edges = np.append(curve.edges[starts], curve.edges[-1])
     density = np.add.reduceat(probability, starts) / np.diff(edges)
-    return estimate(curve, spectrum), (edges[1:] + edges[:-1]) / 2, density
+    return estimate(curve, spectrum), np.stack([(edges[1:] + edges[:-1]) / 2, density])

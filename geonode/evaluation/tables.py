@@ -5,23 +5,19 @@ import pandas as pd
 
 from geonode.estimation.model import SpectralModel
 from geonode.evaluation.estimates import LeftOutEstimates
-from geonode.evaluation.evaluate import LeftOut
-from geonode.spectra.series import Series, level_names
+from geonode.evaluation.evaluate import Evaluation
+from geonode.spectra.series import level_names
 
 METRIC_PLACES = 101  # concentrations at which the posterior of the metric is drawn
 
 
-def predictions_csv(series: Series, found: LeftOut) -> str:
-    """Measured and predicted spectrum of every left-out level.
+def predictions_csv(found: Evaluation) -> str:
+    """Measured and predicted spectrum of every left-out level of a model.
 
     The last column is the half width of the band about the prediction, under its name.
-
-    Args:
-        series: the measured series.
-        found: predictions of a model, with their band.
     """
     assert found.spectra is not None and found.band is not None  # of a model
-    name_of_band, half_width = found.band
+    series, (name_of_band, half_width) = found.series, found.band
     levels, wavelengths = series.signal.shape
     columns = {
         "level": np.repeat(level_names(series.concentrations), wavelengths),
@@ -35,13 +31,10 @@ def predictions_csv(series: Series, found: LeftOut) -> str:
 
 def posterior_csv(found: LeftOutEstimates) -> str:
     """Posterior density of the concentration of every left-out level."""
-    parts = [
-        pd.DataFrame({"level": name, "concentration": places, "density": density})
-        for name, places, density in zip(
-            level_names(found.levels), found.concentrations, found.densities, strict=True
-        )
-    ]
-    return _csv(pd.concat(parts))
+    names = level_names(found.levels)
+    parts = [pd.DataFrame(one.T, columns=["concentration", "density"]) for one in found.densities]
+    table = pd.concat(parts, keys=names, names=["level", "cell"])
+    return _csv(table.reset_index("level"))
 
 
 def metric_csv(model: SpectralModel) -> str:

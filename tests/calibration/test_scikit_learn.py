@@ -34,7 +34,6 @@ def failures(estimator):
         for one in found if one["status"] != "passed"
     }
 
-cheap = {"learning": "flat", "kind": "posterior", "members": 1, "inner_members": 0}
 of_spectra = [failures(kind(**cheap)) for kind in (OfFirstColumn, SpectrumRegressor)]
 print(json.dumps([*of_spectra, failures(ConcentrationRegressor())]))
 """

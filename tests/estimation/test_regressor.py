@@ -16,7 +16,6 @@ from geonode.estimation import regressor as module
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.predicting import BLOCK_SPECTRA
 from geonode.estimation.regressor import SpectrumRegressor
-from geonode.learning.path_features import path_features
 from geonode.parameters_file import read_parameters
 from geonode.spectra.chart import Chart
 
@@ -25,8 +24,12 @@ LEVELS = np.array([0.0, 4.0, 10.0, 20.0, 35.0, 60.0])
 AXIS = np.linspace(400.0, 700.0, 9)
 X = LEVELS[:, None]
 BETWEEN = np.array([[2.0], [15.0], [60.0], [75.0]])
-CHEAP = {"learning": "flat", "kind": "posterior", "members": 1, "inner_members": 0}
-PATH = {"kind": "path", "epochs": 12, "inner_members": 1}
+PATH = {
+    "decoders.kind": "path",
+    "decoders.members": 1,
+    "decoders.epochs": 12,
+    "inner.members": 1,
+}
 
 
 def spectra(concentrations):
@@ -39,7 +42,7 @@ Y = spectra(LEVELS)
 
 
 def cheap(**changes):
-    return SpectrumRegressor(**(CHEAP | {"wavelengths": AXIS} | changes))
+    return SpectrumRegressor(**({"preset": "fast", "wavelengths": AXIS} | changes))
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +72,7 @@ def test_columns_of_a_frame_are_the_wavelengths():
 
 def left_out_of_the_pipeline(fitted):
     """Every level by the fold that leaves it out, as the pipeline scores it."""
-    model = fitted.model_
-    features = path_features(model.learned, model.series, model.blend.training)
-    return model.blend.left_out(model.series, features).spectra
+    return fitted.model_.left_out().spectra
 
 
 # Spectra beyond the levels are asked for on purpose.
@@ -89,20 +90,21 @@ def test_the_parameters_are_those_of_the_preset(preset):
         assert getattr(found, block) == getattr(expected, block)
     # Two inner levels are as good as all for what a regressor predicts; see below.
     assert found.inner == expected.inner.model_copy(update={"levels": 2})
-    changed = SpectrumRegressor(preset=preset, members=7)._parameters()
-    assert changed.metric.members == changed.decoders.members == 7
+    settings = {"decoders.members": np.int64(7)}
+    changed = SpectrumRegressor(preset=preset, settings=settings, seed=np.int32(3))._parameters()
+    assert changed.decoders.members == 7
+    assert changed.metric.seed == changed.decoders.seed == 3
 
 
 @pytest.mark.parametrize(
     ("changes", "key", "found"),
     [
         ({"preset": "slow"}, "preset", "'slow'"),
-        ({"members": 0}, "members", "0"),
-        ({"epochs": 2.5}, "epochs", "2.5"),
-        ({"seed": -1}, "seed", "-1"),
-        ({"kind": "none"}, "kind", "'none'"),
-        ({"chart": "asinh"}, "kappa", "None"),
-        ({"kappa": 3.0}, "kappa", "3.0"),
+        ({"settings": {"metric.members": 0}}, "metric.members", "0"),
+        ({"settings": {"decoders.kin": "path"}}, "decoders.kin", "'path'"),
+        ({"seed": -1}, "metric.seed", "-1"),
+        ({"chart": "asinh"}, "spectra", ".*'kappa': None}"),
+        ({"kappa": 3.0}, "spectra", ".*'kappa': 3.0}"),
     ],
 )
 def test_a_wrong_parameter_is_refused_by_fit_and_named(changes, key, found):
@@ -111,9 +113,9 @@ def test_a_wrong_parameter_is_refused_by_fit_and_named(changes, key, found):
 
 
 def test_inner_levels_change_nothing_that_is_predicted(monkeypatch):
-    few = cheap(**PATH).fit(X, Y)
+    few = cheap(settings=PATH).fit(X, Y)
     monkeypatch.setattr(module, "INNER_LEVELS", None)
-    every = cheap(**PATH).fit(X, Y)
+    every = cheap(settings=PATH).fit(X, Y)
     for one, other in zip(
         *(m.predict(BETWEEN, return_std=True) for m in (every, few)), strict=True
     ):
@@ -142,8 +144,7 @@ def test_containers_and_numbers_of_every_kind_give_the_same_and_names_are_rememb
     assert (named.n_features_in_, named.feature_names_in_.tolist()) == (1, ["ppb"])
     with pytest.raises(ValueError, match="feature names"):
         named.predict(given.rename(columns={"ppb": "ppm"}))
-    numbers = {"members": np.int64(1), "epochs": np.int32(3), "kappa": np.float32(8)}
-    other = cheap(chart="asinh").set_params(**numbers).fit(X, Y.astype(np.float32))
+    other = cheap(chart="asinh", kappa=np.float32(8)).fit(X, Y.astype(np.float32))
     assert other.series_.chart == Chart.of("asinh", 8.0, LEVELS)
 
 
@@ -190,7 +191,7 @@ def test_wrong_concentrations_are_not_predicted_and_those_beyond_are_warned_of(f
 
 
 def test_standard_deviations_add_the_errors_of_leave_one_out_to_the_disagreement():
-    found = cheap(**PATH).fit(X, Y)
+    found = cheap(settings=PATH).fit(X, Y)
     _, deviation = found.predict(BETWEEN, return_std=True)
     squares = (left_out_of_the_pipeline(found) - Y) ** 2
     of_side = [squares[1:-1].mean(axis=0), squares.mean(axis=0)]
@@ -200,7 +201,7 @@ def test_standard_deviations_add_the_errors_of_leave_one_out_to_the_disagreement
 
 
 def test_without_inner_folds_the_deviation_is_the_disagreement():
-    found = cheap(**PATH | {"inner_members": 0}).fit(X, Y)
+    found = cheap(settings=PATH | {"inner.members": 0}).fit(X, Y)
     _, deviation = found.predict(BETWEEN, return_std=True)
     np.testing.assert_array_equal(deviation, found.model_.predict(BETWEEN[:, 0]).deviation)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import ttest_rel, wilcoxon
 
-from geonode.estimation.series_fit import fit_series
+from geonode.estimation.model import SpectralModel
 from geonode.evaluation.ablation import (
     BEST,
     BLEND,
@@ -28,7 +28,6 @@ from geonode.evaluation.ablation import (
     simulated,
     table_of,
 )
-from geonode.evaluation.evaluate import evaluate
 from geonode.parameters_file import read_parameters
 from geonode.posterior.charts import FAMILIES
 from geonode.posterior.draws import Draws
@@ -68,15 +67,15 @@ def numbers(row):
 
 
 def fitted(measured, learning, kind, inner_members):
-    """Blend and features of one choice."""
+    """The model of one choice."""
     own = parameters()
     blocks = (
         own.inner.model_copy(update={"members": inner_members}),
         own.metric.model_copy(update={"learning": learning}),
         own.decoders.model_copy(update={"kind": kind}),
     )
-    _, blend, features = fit_series(measured, blocks, DEVICE)
-    return blend, features
+    changed = dict(zip(("inner", "metric", "decoders"), blocks, strict=True))
+    return SpectralModel.fit(measured, own.model_copy(update=changed), DEVICE)
 
 
 def left_out_by_weights(measured, weigh):
@@ -98,10 +97,9 @@ def left_out_by_weights(measured, weigh):
     ("measured", "family"), [(SERIES, "linear"), (OF_DECADES, "log")], ids=["even", "decades"]
 )
 def test_posteriors_are_that_of_the_package_and_those_without_one_part(measured, family):
-    rows = {name: one.row for name, one in evaluate(by_posteriors, measured).items()}
+    rows = {name: one.row for name, one in by_posteriors(measured).items()}
     assert list(rows) == [LEARNED, INITIAL, FLAT]
-    blend, _ = fitted(measured, "flat", "posterior", 0)
-    expected = numbers_of(blend.left_out(measured, None), measured)
+    expected = numbers_of(fitted(measured, "flat", "posterior", 0).left_out(), measured)
     assert numbers(rows[LEARNED]) == pytest.approx(expected, rel=1e-9)
 
     initial = left_out_by_weights(measured, lambda evidence: evidence.initial.softmax(-1))
@@ -142,7 +140,7 @@ def test_initial_weights_expect_their_own_leave_one_out_error():
 
 @pytest.mark.slow
 def test_the_path_alone_is_that_of_the_blend():
-    found = evaluate(Networks(parameters(), DEVICE), SERIES)
+    found = Networks(parameters(), DEVICE)(SERIES)
     rows = {name: one.row for name, one in found.items()}
     assert list(rows) == [BLEND, PATH, PATH_FLAT, PATH_SHARED]
     for name, learning, kind, inner in (
@@ -150,8 +148,7 @@ def test_the_path_alone_is_that_of_the_blend():
         (PATH, "end_to_end", "path", 0),
         (PATH_SHARED, "shared", "path", 0),
     ):
-        blend, features = fitted(SERIES, learning, kind, inner)
-        expected = numbers_of(blend.left_out(SERIES, features), SERIES)
+        expected = numbers_of(fitted(SERIES, learning, kind, inner).left_out(), SERIES)
         for one, value in zip(numbers(rows[name]), expected, strict=True):
             assert one == (value if value is None else pytest.approx(value, rel=1e-6)), name
         assert ("coverage90" in rows[name]) == (kind == "blend")

@@ -17,15 +17,15 @@ def test_every_level_is_estimated_by_the_fold_without_it():
     reported = []
     found = estimate_left_out(SERIES, reported.append)
     assert reported == [1] * 6
-    for fold, one in zip(leave_one_out(6), found.estimates, strict=False):
+    for fold in leave_one_out(6)[:-1]:
         expected = estimate(Curve.of(SERIES, fold), SERIES.signal[[fold.index]])
-        assert one.sets == expected.sets
-        assert one.mode == expected.mode
+        assert found.found.sets[fold.index] == expected.sets[0]
+        assert found.found.mode[fold.index] == expected.mode[0]
 
 
 def test_the_summary_by_hand():
     found = estimate_left_out(series_of(LEVELS, straight(LEVELS)))
-    assert np.abs(found.modes - LEVELS).max() < 3  # of exact spectra
+    assert np.abs(found.found.mode - LEVELS).max() < 3  # of exact spectra
     # As if the last level had another concentration, which its set does not hold.
     summary = replace(found, levels=np.array([*LEVELS[:-1], 90.0])).summary()
     errors = [abs(level["mode"] - float(name)) for name, level in summary["levels"].items()]
@@ -56,12 +56,10 @@ def test_sets_that_are_not_connected_are_counted():
 
 def test_densities_are_those_of_the_posterior():
     found = estimate_left_out(SERIES)
-    for one, places, densities in zip(
-        found.estimates, found.concentrations, found.densities, strict=True
-    ):
+    for mean, (places, densities) in zip(found.found.mean, found.densities, strict=True):
         edges = [0.0]
         for place in places:  # the middle of a cell
             edges.append(2 * place - edges[-1])
         probability = densities * np.diff(edges)
         assert probability.sum() == pytest.approx(1.0)
-        assert probability @ places == pytest.approx(float(one.mean[0]), abs=0.01)
+        assert probability @ places == pytest.approx(mean, abs=0.01)

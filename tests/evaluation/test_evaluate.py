@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from geonode.calibration.methods import INVERSE, estimate_left_out_by
-from geonode.estimation.series_fit import fit_series
+from geonode.estimation.model import SpectralModel
 from geonode.evaluation.baselines import BASELINES, chosen_inside
 from geonode.evaluation.estimates import estimate_left_out
 from geonode.evaluation.evaluate import (
@@ -12,14 +14,12 @@ from geonode.evaluation.evaluate import (
     Evaluation,
     Job,
     Learned,
-    LeftOut,
-    Trained,
     by_baselines,
+    by_model,
     classical,
-    evaluate,
     rows_of,
-    skill,
 )
+from geonode.evaluation.scores import skill
 from geonode.posterior.prior import PROBABILITIES
 from tests.evaluation.test_panel import tiny
 from tests.geometry.small_series import small_series
@@ -47,13 +47,13 @@ def test_a_row_has_the_scores_of_what_a_method_says_and_no_others():
     levels, random = SERIES.concentrations, np.random.default_rng(0)
     spectra = SERIES.signal + random.normal(0, 0.01, SERIES.signal.shape)
     expected = scores_by_hand(SERIES, spectra)
-    assert Evaluation(SERIES, LeftOut(spectra)).row == pytest.approx(expected, rel=1e-9)
+    assert Evaluation(SERIES, spectra).row == pytest.approx(expected, rel=1e-9)
 
     half = np.full((len(PROBABILITIES), *spectra.shape), 0.01)
     held = np.abs(spectra - SERIES.signal) <= 0.01
     expected |= {"coverage90": held.mean(), "coverage90_interior": held[1:-1].mean()}
     expected |= {"coverage90_ends": held[[0, -1]].mean()}
-    assert Evaluation(SERIES, LeftOut(spectra, half)).row == pytest.approx(expected, rel=1e-9)
+    assert Evaluation(SERIES, spectra, half).row == pytest.approx(expected, rel=1e-9)
 
     off = np.array([1.0, -2.0, 3.0, 0.0, 4.0, -0.5])
     span = np.ptp(levels)
@@ -61,24 +61,24 @@ def test_a_row_has_the_scores_of_what_a_method_says_and_no_others():
         "concentration_error": 1.5 / span,  # the middle of 0, 0.5, 1, 2, 3, 4
         "concentration_rmsep": np.sqrt(30.25 / 6) / span,
     }
-    assert Evaluation(SERIES, LeftOut(estimates=levels + off)).row == pytest.approx(expected)
+    assert Evaluation(SERIES, estimates=levels + off).row == pytest.approx(expected)
     sets = [[(one - 3, one - 2), (one - 0.5, one)] for one in levels]
     sets[-1] = [(levels[-1] + 0.1, levels[-1] + 1)]
     expected |= {"concentration_coverage90": 5 / 6, "concentration_coverage90_interior": 1.0}
     expected |= {"concentration_coverage90_ends": 0.5}
-    found = Evaluation(SERIES, LeftOut(estimates=levels + off, sets=sets)).row
+    found = Evaluation(SERIES, estimates=levels + off, sets=sets).row
     assert found == pytest.approx(expected)
 
 
 def test_all_classical_methods_answer_and_the_chosen_one_is_that_of_each_fold():
     reported = []
-    found = evaluate(classical, SERIES, reported.append)
+    found = classical(SERIES, reported.append)
     assert sum(reported) == 2 * 6
     assert list(found) == [*BASELINES, CHOSEN, *INVERSE]
     names = chosen_inside(SERIES.chart, SERIES.concentrations, SERIES.signal)
     for fold, name in enumerate(names):
-        expected = found[name].left_out.spectra[fold]
-        np.testing.assert_array_equal(found[CHOSEN].left_out.spectra[fold], expected)
+        expected = found[name].spectra[fold]
+        np.testing.assert_array_equal(found[CHOSEN].spectra[fold], expected)
     for name in INVERSE:
         off = np.abs(estimate_left_out_by(name, SERIES) - SERIES.concentrations)
         median = np.median(off) / np.ptp(SERIES.concentrations)
@@ -88,12 +88,6 @@ def test_all_classical_methods_answer_and_the_chosen_one_is_that_of_each_fold():
 def test_four_levels_are_too_few_to_choose_a_baseline():
     assert set(by_baselines(small_series(levels=4, wavelengths=8))) == set(BASELINES)
     assert CHOSEN in by_baselines(small_series(levels=5, wavelengths=8))
-
-
-def learned_blend(series, parameters):
-    blocks = parameters.inner, parameters.metric, parameters.decoders
-    _, blend, features = fit_series(series, blocks, cpu())
-    return blend, features
 
 
 @pytest.mark.parametrize(
@@ -109,27 +103,28 @@ def test_geonode_learns_predicts_and_estimates(changes):
     parameters, reported = tiny(**changes), []
     series = small_series(levels=5, wavelengths=9)
     learned = Learned(parameters, cpu())
-    (found,) = evaluate(learned, series, reported.append).values()
+    (found,) = learned(series, reported.append).values()
     assert sum(reported) == learned.steps(5)
-    blend, features = learned_blend(series, parameters)
-    prediction, estimated = blend.left_out(series, features), estimate_left_out(series)
-    np.testing.assert_array_equal(found.left_out.spectra, prediction.spectra)
-    np.testing.assert_array_equal(found.left_out.band[1], prediction.band[1])
+    model = SpectralModel.fit(series, parameters, cpu())
+    prediction, estimated = model.left_out(), estimate_left_out(series).found
+    np.testing.assert_array_equal(found.spectra, prediction.spectra)
+    np.testing.assert_array_equal(found.band[1], prediction.band[1])
     assert (found.coverage is None) == (prediction.half_width is None)
-    np.testing.assert_array_equal(found.left_out.estimates, estimated.modes)
-    assert found.left_out.sets == estimated.sets
+    np.testing.assert_array_equal(found.estimates, estimated.mode)
+    assert found.sets == estimated.sets
 
 
 @pytest.mark.slow
 def test_a_blend_also_answers_as_the_published_method():
     series = small_series(levels=5, wavelengths=9)
-    blend, features = learned_blend(series, tiny())
-    found = Trained(blend, features)(series)
+    model = SpectralModel.fit(series, tiny(), cpu())
+    found = by_model(model)
     assert list(found) == [GEONODE, PUBLISHED]
-    path = blend.only("path").left_out(series, features)
+    path = model.blend.only("path").left_out(series, model.features)
     np.testing.assert_array_equal(found[PUBLISHED].spectra, path.spectra)
     assert found[PUBLISHED].half_width is None
-    assert list(Trained(blend.only("posterior"), None)(series)) == [GEONODE]
+    alone = replace(model, blend=model.blend.only("posterior"), features=None)
+    assert list(by_model(alone)) == [GEONODE]
 
 
 def test_a_job_makes_a_row_of_every_name():
@@ -140,7 +135,7 @@ def test_a_job_makes_a_row_of_every_name():
             "series": "one", "seed": 7, "levels": 6, "wavelengths": 8
         }  # fmt: skip
         assert row["seconds"] > 0
-    found = evaluate(by_baselines, SERIES)
+    found = by_baselines(SERIES)
     assert [row["rmse"] for row in rows] == [one.row["rmse"] for one in found.values()]
 
 
