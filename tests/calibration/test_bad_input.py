@@ -60,7 +60,7 @@ def no_warning():
     ],
 )
 def test_an_answer_has_an_interval(levels, spectra):
-    calibration = Calibration.of(spectra, levels)
+    calibration = Calibration.fit(spectra, levels)
     flat = np.stack([np.zeros(spectra.shape[1]), np.full(spectra.shape[1], np.abs(spectra).max())])
     found, ends = calibration.estimate(np.concatenate([spectra, flat]))
     assert np.isfinite(found).all()
@@ -81,15 +81,15 @@ def test_an_answer_has_an_interval(levels, spectra):
 def test_sizes_of_which_powers_vanish_or_overflow_are_refused(factor, said, of_levels):
     scaled = (SPECTRA, LEVELS * factor) if of_levels else (SPECTRA * factor, LEVELS)
     with pytest.raises(SpectraError, match=said):
-        Calibration.of(*scaled)
+        Calibration.fit(*scaled)
     if not of_levels:
         with pytest.raises(SpectraError, match="change the unit"):
-            Calibration.of(SPECTRA, LEVELS).estimate(scaled[0])
+            Calibration.fit(SPECTRA, LEVELS).estimate(scaled[0])
 
 
 def test_no_sample_is_one_line():
     with pytest.raises(SpectraError, match="found 0 different concentrations in 0 samples"):
-        Calibration.of(np.zeros((0, 21)), np.zeros(0))
+        Calibration.fit(np.zeros((0, 21)), np.zeros(0))
 
 
 @pytest.mark.parametrize("levels", [[0, 1e-6, 1e6], [1e-15, 1e-9, 1e-3, 1e3, 1e15]])
@@ -131,7 +131,9 @@ def test_threads_change_no_estimate_and_keep_the_order():
                 (item, 1) for item in range(5)
             ]
             assert torch.get_num_threads() == threads
-            found.append(Calibration.of(spectra_of(many), many).verdict.by_key("geonode").estimates)
+            found.append(
+                Calibration.fit(spectra_of(many), many).verdict.by_key("geonode").estimates
+            )
     finally:
         torch.set_num_threads(before)
     np.testing.assert_array_equal(*found)
