@@ -19,7 +19,7 @@ from geonode.commands.common import (
     require_destination,
 )
 from geonode.commands.spectra_file import SheetName
-from geonode.config import EngineParameters
+from geonode.config import EngineParameters, PrecisionParameters
 from geonode.errors import ParameterError
 from geonode.parameter_types import Format
 from geonode.progress import bar
@@ -77,6 +77,12 @@ BatchSize = Annotated[
 ]
 
 
+MapDevice = Annotated[
+    Literal["auto", "cpu", "cuda", "mps"],
+    typer.Option("--device", help="For an image: device that estimates."),
+]
+
+
 def estimate(
     file: Measured,
     out: Out = None,
@@ -88,6 +94,7 @@ def estimate(
     scheduler: Scheduler = None,
     batch_size: BatchSize = None,
     cache_dtype: CacheDtype = None,
+    device: MapDevice = "auto",
     sheet: SheetName = None,
     root: Root = Path(),
     as_json: AsJson = False,
@@ -133,8 +140,8 @@ def estimate(
         Curve.of, series, model.fold, offset=allow_offset, scale=allow_scale, one_scan=True
     )
     if image is not None:
-        engine = _engine(workers, scheduler)
-        _write_maps(image, out, curve_of(), series, engine, batch_size, cache_dtype or "float64")
+        engine, number = _engine(workers, scheduler), cache_dtype or "float64"
+        _write_maps(image, out, curve_of(), series, engine, batch_size, number, device)
         return
     spectra = read_spectra(file, sheet_name=sheet)
     require_axis(series, spectra)
@@ -194,8 +201,10 @@ def _write_maps(
     engine: EngineParameters,
     batch_size: int | None,
     number: Format,
+    device: Literal["auto", "cpu", "cuda", "mps"],
 ) -> None:
     """Write the maps of an image, tile by tile."""
+    from geonode.compute.device import resolve  # noqa: PLC0415
     from geonode.compute.opening import open_engine  # noqa: PLC0415
     from geonode.estimation.image import pixels_at_once  # noqa: PLC0415
     from geonode.estimation.maps import write_maps  # noqa: PLC0415
@@ -204,6 +213,7 @@ def _write_maps(
     if out is None:
         expected = "a store of maps, .zarr, for an image"
         raise ParameterError("options", "--out", "nothing", expected)
+    place = resolve(device, PrecisionParameters()).place
     (rows, columns), cores = image.shape, usable_cores()
     own_cluster = engine.kind == "dask" and engine.scheduler is None
     pixels = batch_size or pixels_at_once(image, engine.workers if own_cluster else cores)
@@ -212,5 +222,5 @@ def _write_maps(
         open_engine(engine, shared) as opened,
         bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,
     ):
-        write_maps(out, curve, series, image, pixels, number, report, opened, cores)
+        write_maps(out, curve, series, image, pixels, number, report, opened, cores, place)
     note(f"maps of {rows} x {columns} pixels -> {out}")

@@ -81,20 +81,6 @@ class Covariances:
         between = (1 - share) * self.at_knots[self.pair] + share * self.at_knots[self.pair + 1]
         return between + self.terms.swapaxes(1, 2) @ self.terms
 
-    def distances(
-        self,
-        means: Float[np.ndarray, "node direction"],
-        scores: Float[np.ndarray, "spectrum direction"],
-    ) -> Float[np.ndarray, "spectrum node"]:
-        """Squared Mahalanobis distances of spectra from the mean of every node."""
-        white = (self.white @ scores.T)[self.pair]
-        white -= _by_pair(self.white, self.pair, means[:, None])
-        white *= self.scale[..., None]
-        explained = self.explained @ white
-        distances = np.einsum("nds,nds->sn", white, white)
-        explained_part = np.einsum("nts,nts->sn", explained, explained)
-        return np.maximum(distances - explained_part, 0)  # rounding of large terms
-
 
 def _by_pair(white: np.ndarray, pair: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """V of its pair of knots times the rows of every node, (node, direction, row)."""

@@ -4,9 +4,8 @@ Each process reads only the tile that it computes, so that memory depends on the
 not on the size of the image.
 
 A finished tile is a sealed file in a folder next to the maps. One process copies these files into
-the maps, as tiles share pages of the map files; an interrupted run resumes from them. Spectra are
-estimated in batches of `BATCH_SPECTRA` with one thread: a pixel has the same bytes in any tile and
-with any number of workers.
+the maps, as tiles share pages of the map files; an interrupted run resumes from them. A tile has
+the same bytes with any number of workers; tiles of another size round differently.
 """
 
 import hashlib
@@ -18,16 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 import zarr
 from threadpoolctl import threadpool_limits
 
+from geonode.compute.device import one_thread
 from geonode.compute.engine import LOCAL, Engine
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import prepared, require_axis, require_resolution
 from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image, ImageTile, tiles
 from geonode.estimation.large import in_format
-from geonode.estimation.posterior import BATCH_NUMBERS, estimate
+from geonode.estimation.posterior import CPU, Law
+from geonode.estimation.posterior import MISFIT as SMALLEST_P
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
@@ -36,7 +38,6 @@ from geonode.storage.atomic import kept_of, write_bytes
 from geonode.storage.lineage import code_digest
 from geonode.storage.seal import UNSEALED, read_sealed, seal
 
-BATCH_SPECTRA = 64
 MISSING_VALUE = -1.0
 """Value of a map where a spectrum is incomplete; readers that follow CF show NaN."""
 
@@ -65,6 +66,7 @@ def write_maps(
     report: Progress = silent,
     engine: Engine = LOCAL,
     cores: int | None = None,
+    place: torch.device = CPU,
 ) -> None:
     """Write the maps of an image as an artifact (y, x), which replaces an older one when complete.
 
@@ -82,6 +84,7 @@ def write_maps(
         report: called with the number of finished pixels.
         engine: runs the tiles.
         cores: tiles at the same time in this process.
+        place: device that estimates; reading and writing of other tiles overlap with it.
 
     Raises:
         SpectraError: the image has no values at some wavelengths of the series, or is unreadable.
@@ -102,8 +105,8 @@ def write_maps(
                 report(prod(tile.shape))
             except ArtifactError:  # the file is absent or damaged
                 left.append(tile)
-        recipe = partial(_mapping, folder, curve, series, image, number)
-        with threadpool_limits(1):
+        recipe = partial(_mapping, folder, curve, series, image, number, place)
+        with one_thread(), threadpool_limits(1):
             engine.work(recipe, left, lambda tile, _: _fill(maps, folder, tile), report, cores)
 
 
@@ -164,12 +167,13 @@ def _fill(maps: dict[str, np.ndarray], folder: Path, tile: ImageTile) -> None:
 
 
 def _mapping(
-    folder: Path, curve: Curve, series: Series, image: Image, number: Format
+    folder: Path, curve: Curve, series: Series, image: Image, number: Format, place: torch.device
 ) -> Callable[[ImageTile, Progress], None]:
     """Function that computes a tile of an image and writes it to a file."""
+    law = Law(curve, place)
 
     def work(tile: ImageTile, report: Progress) -> None:
-        layers, flags = _tile(curve, series, image.axis, image.read(tile))
+        layers, flags = _tile(law, series, image.axis, image.read(tile))
         parts = [
             in_format(layer, number, f"{image.path}: map {name!r}")
             for name, layer in zip(LAYERS, layers, strict=True)
@@ -182,7 +186,7 @@ def _mapping(
 
 
 def _tile(
-    curve: Curve, series: Series, axis: np.ndarray, rows: np.ndarray
+    law: Law, series: Series, axis: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Layers and flags of the pixels of a tile."""
     layers = np.full((len(LAYERS), len(rows)), MISSING_VALUE)
@@ -190,15 +194,10 @@ def _tile(
     there = np.flatnonzero(np.isfinite(rows).all(axis=1))
     values = prepared(series, axis, rows[there])
     there, values = (part[np.isfinite(values).all(axis=1)] for part in (there, values))
-    # Matrix products round differently in a last block of fewer than eight rows: fill it up.
-    size = max(8, min(BATCH_SPECTRA, BATCH_NUMBERS // curve.scores.size) // 8 * 8)
-    for start in range(0, len(there), size):
-        place = there[start : start + size]
-        whole = np.resize(np.arange(start, start + len(place)), size)
-        found = estimate(curve, values[whole])
-        low, high = (np.array([ends[k][k] for ends in found.sets]) for k in (0, -1))
-        numbers = (found.mode, found.mean, found.deviation, low, high, found.p_value)
-        layers[:, place] = np.stack(numbers)[:, : len(place)]
-        marks = AMBIGUOUS * found.disconnected + MISFIT * ~found.fits
-        flags[place] = marks[: len(place)]
+    for start in range(0, len(there), law.spectra_at_once):
+        some = slice(start, start + law.spectra_at_once)
+        *numbers, disconnected = law.summaries(values[some])
+        place = there[some]
+        layers[:, place] = np.stack(numbers)
+        flags[place] = AMBIGUOUS * disconnected + MISFIT * (numbers[-1] < SMALLEST_P)
     return layers, flags

@@ -22,7 +22,7 @@ from jaxtyping import Float
 
 from geonode.compute.processes import finished
 from geonode.estimation.curve import CREDIBLE, Curve
-from geonode.estimation.posterior import more_likely, posterior
+from geonode.estimation.posterior import likelier, posterior
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.draws import Draws
@@ -142,4 +142,4 @@ def _more_likely_than_truth(series: Series, fold: Fold, prior: Prior) -> float:
     if not curve.edges[0] <= truth <= curve.edges[-1]:
         return 1.0
     cell = min(int(np.searchsorted(curve.edges, truth, side="right")), len(curve.edges) - 1) - 1
-    return float(more_likely(posterior(curve, series.signal[[fold.index]]))[0, cell])
+    return likelier(posterior(curve, series.signal[[fold.index]])[0], cell)

@@ -108,12 +108,14 @@ def test_nothing_is_read_but_the_tile_and_that_once(tmp_path, monkeypatch, writt
     assert len(read) == len(set(read)) == 3 * 3 * 2
 
 
-def test_the_bytes_do_not_depend_on_tiles_and_threads(tmp_path, written, cube):
-    written(cube, tmp_path / "one.zarr", pixels=10**6)
-    for number, (pixels, cores) in enumerate([(1, None), (5, 2)]):
-        out = tmp_path / f"{number}.zarr"
-        written(cube, out, pixels, cores=cores)
-        assert contents(out) == contents(tmp_path / "one.zarr")
+def test_bytes_do_not_depend_on_threads_nor_values_on_tiles(tmp_path, written, cube):
+    whole = written(cube, tmp_path / "whole.zarr", pixels=10**6)
+    for pixels in (1, 5):
+        alone, threads = tmp_path / f"{pixels}.zarr", tmp_path / f"{pixels}-2.zarr"
+        found = written(cube, alone, pixels)
+        xarray.testing.assert_allclose(found, whole, rtol=1e-9)
+        written(cube, threads, pixels, cores=2)
+        assert contents(threads) == contents(alone)
 
 
 @pytest.mark.slow

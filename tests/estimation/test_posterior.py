@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 from geonode.errors import SpectraError
 from geonode.estimation import posterior as module
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH
-from geonode.estimation.posterior import EVIDENCE, estimate, more_likely, posterior
+from geonode.estimation.posterior import EVIDENCE, Law, estimate, likelier, posterior
 from tests.estimation.known import W, bent, curve_by, holds, noise, straight
 
 ROWS = noise(40, 0.01)
@@ -54,8 +55,38 @@ def test_an_ambiguous_spectrum_has_both_modes_and_a_disconnected_set(curve):
 
 def test_what_is_more_likely_than_a_node_by_hand():
     # Cells at the ends are half as wide, so that their density is twice their probability.
-    found = more_likely(np.array([[0.15, 0.2, 0.4, 0.2, 0.05]]))
-    np.testing.assert_allclose(found, [[0.4, 0.55, 0.0, 0.75, 0.95]])
+    row = np.array([0.15, 0.2, 0.4, 0.19, 0.06])
+    found = [likelier(row, node) for node in range(5)]
+    np.testing.assert_allclose(found, [0.4, 0.55, 0.0, 0.75, 0.94])
+
+
+def test_summaries_are_those_of_the_estimates(curve):
+    spectra = bent(np.random.default_rng(3).uniform(-5, 65, 50)) + noise(50, 0.02, 3)
+    found, expected = Law(curve).summaries(spectra), estimate(curve, spectra)
+    for name in ("mode", "mean", "deviation", "p_value", "disconnected"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    ends = [(intervals[0][0], intervals[-1][1]) for intervals in expected.sets]
+    np.testing.assert_array_equal(np.stack([found.low, found.high], axis=1), ends)
+    assert found.disconnected.any()
+    assert not found.disconnected.all()
+
+
+def test_a_batch_too_large_for_the_memory_of_a_device_is_halved(curve, monkeypatch):
+    whole, sizes = Law.posteriors, []
+
+    def posteriors(law, spectra):
+        sizes.append(len(spectra))
+        if len(spectra) > 3:
+            raise torch.OutOfMemoryError("none left")
+        return whole(law, spectra)
+
+    spectra = bent(np.linspace(5, 55, 7))
+    expected = Law(curve).summaries(spectra)
+    monkeypatch.setattr(Law, "posteriors", posteriors)
+    found = Law(curve).summaries(spectra)
+    assert sizes == [7, 3, 4, 2, 2]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
 @pytest.mark.parametrize("masses", [(0.9, 0.9), (0.5, 0.99), (0.99, 0.3)])
@@ -141,7 +172,7 @@ def test_ripples_on_a_mode_are_no_modes_and_weights_are_those_of_basins(curve, d
 def test_estimates_do_not_depend_on_what_else_is_estimated(curve, monkeypatch):
     spectra = bent(np.random.default_rng(5).uniform(0, 60, 60)) + noise(60, 0.02, 5)
     together = estimate(curve, spectra)
-    monkeypatch.setattr(module, "BATCH_NUMBERS", curve.scores.size * 7)
+    monkeypatch.setattr(module, "BATCH_ON_CPU", 7)
     apart = estimate(curve, spectra)
     for name in ("mode", "mean", "deviation", "p_value"):
         np.testing.assert_allclose(getattr(apart, name), getattr(together, name), rtol=1e-9)
