@@ -57,6 +57,11 @@ class Description(NamedTuple):
         """Number of coefficients of every mean function."""
         return torch.tensor(COEFFICIENTS, device=self.mean.device)[self.mean]
 
+    @property
+    def has_constant(self) -> Bool[Tensor, "smoother"]:
+        """Whether the mean function has a constant term, so that weights add up to one."""
+        return torch.tensor(["1" in terms for terms in MEANS], device=self.mean.device)[self.mean]
+
     def numbers(self) -> Float[Tensor, "smoother number"]:
         """Description of every smoother as inputs of a network."""
         chart = torch.nn.functional.one_hot(self.chart, len(FAMILIES))

@@ -69,6 +69,27 @@ def test_odd_spectra_have_finite_predictions_and_residuals_of_their_size(spectra
         assert ((square >= 0) & (square <= 400 * largest**2)).all()
 
 
+def test_a_pedestal_drowns_neither_prediction_nor_deviation():
+    """From 100,000 times their span on, only mean functions without a constant could see it."""
+    spectra = np.outer(LEVELS / (LEVELS + 15), BAND)
+    spectra += 0.003 * np.random.default_rng(0).normal(size=spectra.shape)
+    predicted, deviations, residuals = [], [], []
+    for pedestal in (1e5, 1e7):
+        raised = spectra + pedestal
+        found = predict(raised, [5.0, 25.0, 80.0])
+        predicted.append(found.weights @ raised - pedestal)
+        rows = found.factors @ raised
+        deviations.append(np.sqrt((rows**2).sum(1) + found.even[:, None]))
+        posterior = MetricPosterior.of(LEVELS[None], raised[None], packaged_prior())
+        (weights,), (square,) = posterior.left_out_residuals()
+        residuals.append(np.append((weights @ raised).ravel(), np.sqrt(square)))
+    np.testing.assert_allclose(*predicted, atol=1e-6)
+    np.testing.assert_allclose(*deviations, rtol=1e-5)
+    np.testing.assert_allclose(*residuals, rtol=1e-5, atol=1e-7)
+    low = predict(spectra + 1.0, [25.0])
+    assert np.abs(predicted[0][1] - (low.weights[0] @ (spectra + 1.0) - 1.0)).max() < 0.01
+
+
 def test_levels_over_twelve_decades_have_finite_predictions():
     levels = np.array([1e-9, 1e-6, 1e-3, 1.0, 1e3])
     spectra = np.outer(np.log(levels) + 30, BAND)
