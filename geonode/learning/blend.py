@@ -22,11 +22,15 @@ from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
 from geonode.learning.inner_predictions import PROBABILITIES, Calibration, InnerPredictions
-from geonode.learning.kinds import KINDS
+from geonode.learning.path_decoder import PathDecoders
+from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.learning.predicted import Decoders, Features, Predicted, mixture
 from geonode.spectra.series import Series
 from geonode.storage.lineage import NOTHING
 from geonode.storage.weights import read_weights, write_weights
+
+KINDS: dict[str, type[Decoders]] = {"posterior": PosteriorDecoders, "path": PathDecoders}
+"""Registry of the kinds of decoders."""
 
 BLENDS: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
     "blend": ("posterior", "path"),

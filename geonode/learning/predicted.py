@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from geonode.config import DecodersParameters
+from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold
 from geonode.spectra.series import Series
 
@@ -95,7 +97,31 @@ def mixture(weights: Float[np.ndarray, "kind"], parts: list[Predicted]) -> Predi
 
 
 class Decoders(ABC):
-    """Decoders of every fold of a run."""
+    """Decoders of every fold of a run; a kind of decoder is a subclass."""
+
+    @classmethod
+    @abstractmethod
+    def fit(
+        cls, series: Series, features: Features, parameters: DecodersParameters, run: TrainingRun
+    ) -> "tuple[Decoders, Float[Tensor, 'epoch term model']]":
+        """Fit the decoders of every (member, fold).
+
+        Args:
+            series: the measured series. A fold never reads the spectra that it leaves out.
+            features: of the geodesics between all levels, at the training wavelengths; None for
+                kinds that use no geodesics.
+            parameters: the block `decoders` of the parameters.
+            run: the models and the device.
+
+        Returns:
+            The decoders, on the CPU, and the terms of their losses before every step; no epochs
+            where nothing is trained.
+
+        Raises:
+            TrainingError: a loss is not finite, the checkpoints are of another training, or there
+                are no features where they are needed.
+            CorruptArtifactError: a checkpoint is damaged.
+        """
 
     @abstractmethod
     def predict(
@@ -138,3 +164,12 @@ class Decoders(ABC):
     @abstractmethod
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """Tensors to store, by name."""
+
+    @classmethod
+    @abstractmethod
+    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "Decoders":
+        """Inverse of `tensors`.
+
+        Raises:
+            KeyError: a tensor is absent.
+        """

@@ -25,9 +25,10 @@ from geonode.geometry.diagnostics import GridCheck
 from geonode.geometry.solved import solve_all
 from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.learning.context import TrainingRun
-from geonode.learning.end_to_end import fit_metric
+from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_two_out
-from geonode.learning.kinds import KINDS
+from geonode.learning.objective import fit
+from geonode.learning.path_decoder import PathDecoders
 from tests.compute import tiles
 from tests.geometry.closed_forms import CPU, DirectSource, nodes
 from tests.geometry.small_series import small_metrics, small_series
@@ -211,8 +212,8 @@ def trained(engine, reported):
     run = TrainingRun(folds, 2, cpu(), engine=engine, report=reported)
     features = flat_features(4, 9, folds=len(folds))
     metric, decoder = metric_parameters(members=2), decoder_parameters(epochs=12)
-    network, terms = fit_metric(measured, positions(4, len(folds)), metric, run)
-    decoders, history = KINDS["path"].fit(measured, features, decoder, run)
+    network, terms = fit(EndToEnd(measured, positions(4, len(folds)), metric), run)
+    decoders, history = PathDecoders.fit(measured, features, decoder, run)
     return [*network.parameters, terms, *decoders.tensors().values(), history]
 
 

@@ -25,9 +25,10 @@ from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.geometry.verification import NetworkErrors
 from geonode.learning import batches, trainer
 from geonode.learning.context import TrainingRun
-from geonode.learning.end_to_end import fit_metric
+from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_one_out
-from geonode.learning.kinds import KINDS
+from geonode.learning.objective import fit
+from geonode.learning.path_decoder import PathDecoders
 from tests.geometry.precision import NoFloat64
 from tests.geometry.small_series import small_metrics, small_series
 from tests.learning.series import (
@@ -68,8 +69,8 @@ def test_metrics_and_decoders_are_trained():
 
     def trained(device):
         run = TrainingRun(leave_one_out(LEVELS), 2, device)
-        network, history = fit_metric(data, positions(LEVELS), metric, run)
-        _, other = KINDS["path"].fit(data, features.astype(np.float32), decoder, run)
+        network, history = fit(EndToEnd(data, positions(LEVELS), metric), run)
+        _, other = PathDecoders.fit(data, features.astype(np.float32), decoder, run)
         return [history, other, *network.parameters]
 
     with NoFloat64():

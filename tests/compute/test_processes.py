@@ -98,7 +98,7 @@ def test_nothing_is_left_where_the_caller_is_killed_or_its_user_interrupts(how):
 def test_what_they_import_uses_no_device():
     """For a GPU that was used before a fork is lost after it."""
     refused = "; ".join(f"torch.cuda.{name} = None" for name in ("is_available", "device_count"))
-    learning = "geonode.learning.metric_learning, geonode.learning.kinds"
+    learning = "geonode.learning.metric_learning, geonode.learning.blend"
     scoring = "geonode.evaluation.panel, geonode.evaluation.ablation"
     code = f"import torch; {refused}; import {learning}, {scoring}"
     subprocess.run([sys.executable, "-c", code], check=True)

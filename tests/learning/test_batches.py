@@ -9,10 +9,9 @@ from geonode.compute.device import Device
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning import objective
-from geonode.learning.batches import Batch, Fitted, Model, batches_of, in_order
+from geonode.learning.batches import Batch, Fitted, Footprint, Model, batches_of, in_order
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out
-from geonode.learning.footprint import Footprint
 from geonode.progress import silent
 from tests.learning.series import cpu, run, series, trained_decoders, trained_metrics, trained_pairs
 
@@ -50,7 +49,7 @@ def recognisable(batch):
     label = torch.tensor([float(100 * member + fold.index) for member, fold in batch.models])
     network = Perceptron((label[:, None, None],), (-label[:, None, None],))
     history = torch.stack([label, 0.5 + label])[None].expand(4, -1, -1)
-    return Fitted(network, history, label.tolist())
+    return Fitted(network, history)
 
 
 # A model costs 4 x 3 pairs of 7 rows, or 5 x 3 where nothing is left out: 84 and 105 rows. Inside
@@ -75,10 +74,9 @@ def test_batches_hold_what_fits_for_two_cores_and_every_model_once(rows, folds, 
         for (_, fold), source, target in zip(batch.models, batch.source, batch.target, strict=True):
             found_pairs = list(zip(source.tolist(), target.tolist(), strict=True))
             assert found_pairs == trained_pairs(fold)
-    network, history, beside = in_order(found, [recognisable(batch) for batch in found])
+    network, history = in_order(found, [recognisable(batch) for batch in found])
     models = [100.0 * member + fold.index for member in range(MEMBERS) for fold in folds]
     labels = torch.tensor(models)
-    assert beside == models
     assert torch.equal(network.weights[0].flatten(), labels)
     assert torch.equal(network.biases[0].flatten(), -labels)
     assert torch.equal(history, torch.stack([labels, 0.5 + labels])[None].expand(4, -1, -1))

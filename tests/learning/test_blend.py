@@ -14,13 +14,13 @@ from geonode.learning import blend as blend_module
 from geonode.learning.blend import (
     BLENDS,
     FEWEST_TO_WEIGH,
+    KINDS,
     Blend,
     fit_blend,
     training_steps,
 )
 from geonode.learning.context import NestedRuns
 from geonode.learning.inner_predictions import PROBABILITIES, residual_and_factors
-from geonode.learning.kinds import KINDS, DecoderKind
 from geonode.learning.predicted import Decoders, Predicted
 from geonode.storage.weights import read_weights, write_weights
 from tests.learning.series import cpu, decoder_parameters, flat_features, left_out, series
@@ -67,8 +67,13 @@ class KnownErrors(Decoders):
         spectra = series.signal[targets] + errors[:, None]
         return Predicted(spectra, np.full_like(spectra, self.deviation)[:, None])
 
+    def fit(self, series, features, parameters, run):
+        return self, torch.zeros(0, 1, len(run.folds))
+
     def tensors(self):
         return {}
+
+    from_tensors = None
 
 
 @pytest.fixture
@@ -77,12 +82,7 @@ def known_errors(monkeypatch):
 
     def replace(errors, deviation=0.0):
         for kind, error in errors.items():
-            decoders = KnownErrors(error, deviation)
-
-            def fake(series, features, parameters, run, decoders=decoders):
-                return decoders, torch.zeros(0, 1, len(run.folds))
-
-            monkeypatch.setitem(KINDS, kind, DecoderKind(fake, lambda tensors: None))
+            monkeypatch.setitem(KINDS, kind, KnownErrors(error, deviation))
         monkeypatch.setitem(BLENDS, "blend", tuple(errors))
 
     return replace

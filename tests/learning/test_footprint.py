@@ -7,9 +7,10 @@ import torch
 from geonode.compute import profile
 from geonode.compute.device import Device
 from geonode.learning.context import TrainingRun
-from geonode.learning.end_to_end import EndToEnd, fit_metric
+from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import SOURCES, Fold
-from geonode.learning.path_decoder import PathDecoding, fit_path_decoders
+from geonode.learning.objective import fit
+from geonode.learning.path_decoder import PathDecoding
 from tests.compute.allocated import peak_bytes
 from tests.learning.series import (
     decoder_parameters,
@@ -40,14 +41,12 @@ def allocated_in_training(kind, dtype):
     if kind == "decoder":
         features = flat_features(LEVELS, WIDTH, folds=1, training=WIDTH).astype(np.float32)
         block = decoder_parameters(**changes)
-        call = partial(fit_path_decoders, data, features, block, run)
-        objective = PathDecoding(data, lambda: features, block)
-        return peak_bytes(call), weights, objective.footprint(device)
+        objective = PathDecoding.of(data, features, block, run)
+        return peak_bytes(partial(fit, objective, run)), weights, objective.footprint(device)
     block = metric_parameters(**changes)
-    call = partial(fit_metric, data, positions(LEVELS, 1), block, run)
     weights += 5 * dtype.itemsize * WEIGHTS
     objective = EndToEnd(data, positions(LEVELS, 1), block)
-    return peak_bytes(call), weights, objective.footprint(device)
+    return peak_bytes(partial(fit, objective, run)), weights, objective.footprint(device)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from geonode.learning.folds import leave_one_out, leave_two_out
-from geonode.learning.kriging_evidence import charts_by_evidence
+from geonode.learning.metric_learning import charts_by_evidence
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
 from tests.geometry.small_series import LABELS

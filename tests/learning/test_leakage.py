@@ -7,11 +7,10 @@ import torch
 from geonode.config import InnerParameters
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
-from geonode.learning.blend import BLENDS, fit_blend
+from geonode.learning.blend import BLENDS, KINDS, fit_blend
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out, training_wavelengths
 from geonode.learning.inner_predictions import InnerPredictions
-from geonode.learning.kinds import KINDS
 from geonode.learning.metric_learning import LEAKING, LEARNING, learn
 from geonode.learning.path_features import path_features
 from tests.learning.series import (

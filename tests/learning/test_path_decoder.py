@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 from geonode.learning.folds import leave_one_out, training_wavelengths
-from geonode.learning.kinds import KINDS
-from geonode.learning.path_decoder import FeatureScale, lift
+from geonode.learning.path_decoder import FeatureScale, PathDecoders, lift
 from tests.learning.series import (
     TRAINING_WAVELENGTHS,
     decoder_parameters,
@@ -28,7 +27,7 @@ TRAINED_AT = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
 def fit(members=1, geometries=1, dtype=torch.float32, **changes):
     features = flat_features(LEVELS, WAVELENGTHS, geometries)
     parameters = decoder_parameters(members=members, **changes)
-    return *KINDS["path"].fit(SERIES, features, parameters, run(LEVELS, members, dtype)), features
+    return *PathDecoders.fit(SERIES, features, parameters, run(LEVELS, members, dtype)), features
 
 
 # feature scale
@@ -94,6 +93,21 @@ def test_prediction_is_the_mean_over_sources_and_members():
         assert len(found) == 3 * (LEVELS - 1)
         np.testing.assert_allclose(predicted[level], np.mean(found, axis=0))
         np.testing.assert_allclose(spread[level], np.std(found, axis=0, ddof=1))
+
+
+def test_the_number_of_threads_changes_not_a_bit():
+    wide = series(LEVELS, 701)
+    features, block = flat_features(LEVELS, 701, training=60), decoder_parameters(wavelengths=60)
+    decoders, _ = PathDecoders.fit(wide, features, block, run(LEVELS))
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(left_out(decoders, wide, features))
+    finally:
+        torch.set_num_threads(before)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 # lift
