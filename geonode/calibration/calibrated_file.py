@@ -18,7 +18,7 @@ from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.rows import fitted_model
 from geonode.estimation.tables import EstimateRow, estimated
-from geonode.learning.blend import Prediction
+from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
@@ -195,7 +195,7 @@ class CalibratedFile:
         return propose(self.series.concentrations, self.series.signal, PROPOSALS)
 
     @cached_property
-    def predictions(self) -> Prediction:
+    def predictions(self) -> Predicted:
         """Spectra at `places`."""
         return self.model.predict(self.places)
 

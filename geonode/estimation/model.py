@@ -8,9 +8,10 @@ from jaxtyping import Bool, Float
 
 from geonode.errors import SpectraError
 from geonode.geometry.learned import LearnedMetrics
-from geonode.learning.blend import Blend, Prediction
+from geonode.learning.blend import Blend
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.path_features import features_to
+from geonode.learning.predicted import Predicted
 from geonode.spectra.series import Series, read_series
 from geonode.storage.lineage import consistent_artifacts
 
@@ -74,7 +75,7 @@ class SpectralModel:
         """Whether concentrations are in the training range, ends included."""
         return self.fold.spans(self.series.concentrations, concentrations)
 
-    def predict(self, concentrations: Float[np.ndarray, "target"]) -> Prediction:
+    def predict(self, concentrations: Float[np.ndarray, "target"]) -> Predicted:
         """Spectra at some concentrations, with intervals if the blend has them.
 
         Memory grows with the number of concentrations: predict some hundreds at a time.

@@ -21,7 +21,7 @@ from geonode.compute.device import one_thread
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.large import batch_size, in_format
 from geonode.estimation.model import SpectralModel
-from geonode.learning.blend import COVERAGE
+from geonode.learning.predicted import COVERAGE
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
 from geonode.spectra.headers import role
@@ -141,7 +141,7 @@ def evenly_spaced(text: str) -> Float[np.ndarray, "target"]:
 def spectra_at_once(model: SpectralModel) -> int:
     """Number of spectra in a block: `BLOCK_SPECTRA`, fewer if they are large."""
     some = np.array(model.range[:1])
-    factors, wavelengths = model.predict(some).predicted.factors.shape[1:]
+    factors, wavelengths = model.predict(some).factors.shape[1:]
     return batch_size(8 * COPIES * factors * wavelengths, BLOCK_SPECTRA, 1)
 
 

@@ -33,7 +33,8 @@ from geonode.evaluation.scores import (
     coverage,
     series_scores,
 )
-from geonode.learning.blend import Blend, Prediction
+from geonode.learning.blend import Blend
+from geonode.learning.predicted import Predicted
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 
@@ -61,7 +62,7 @@ class LeftOut:
     sets: Sets | None = None
 
     @classmethod
-    def of(cls, predicted: Prediction, estimated: LeftOutEstimates | None = None) -> "LeftOut":
+    def of(cls, predicted: Predicted, estimated: LeftOutEstimates | None = None) -> "LeftOut":
         """Predictions of a model, and its estimates where there are some."""
         estimates = (None, None) if estimated is None else (estimated.modes, estimated.sets)
         return cls(predicted.spectra, predicted.half_width, predicted.band, *estimates)

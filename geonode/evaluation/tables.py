@@ -54,7 +54,7 @@ def metric_csv(model: SpectralModel) -> str:
     levels = model.series.concentrations
     places = np.union1d(levels, np.linspace(levels[0], levels[-1], METRIC_PLACES))
     places = places[places > 0]
-    metric = model.predict(places).predicted.sqrt_metric if model.has_posterior else None
+    metric = model.predict(places).sqrt_metric if model.has_posterior else None
     if metric is None:
         return _csv(pd.DataFrame(columns=columns))
     return _csv(pd.DataFrame(np.column_stack([places, *metric]), columns=columns))

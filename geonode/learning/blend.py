@@ -8,7 +8,7 @@ the fold itself takes no part.
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from geonode.config import DecodersParameters
 from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
-from geonode.learning.inner_predictions import PROBABILITIES, Calibration, InnerPredictions
+from geonode.learning.inner_predictions import Calibration, InnerPredictions
 from geonode.learning.path_decoder import PathDecoders
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.learning.predicted import Decoders, Features, Predicted, mixture
@@ -38,9 +38,6 @@ BLENDS: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
 """Kinds of decoders by value of the parameter `decoders.kind`."""
 
 
-COVERAGE = 0.9
-"""Nominal coverage of the interval that is drawn and printed."""
-
 ODDS = {"posterior": 5.0, "path": 1.0}
 """Weights of kinds whose errors inside a fold are equal. Chosen on simulated series, on which the
 posterior errs less (`docs/accuracy.md`)."""
@@ -48,41 +45,6 @@ posterior errs less (`docs/accuracy.md`)."""
 FEWEST_TO_WEIGH = 5
 """Fewest levels for weights; with fewer, inner folds would train on two and the first kind counts
 alone."""
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Predicted spectra with standard deviations and intervals.
-
-    Attributes:
-        predicted: predictions, and their covariance over sources, members and kinds.
-        scale: standard deviation including the errors inside the folds; without inner folds that
-            over sources, members and kinds alone, which is no estimate of the error.
-        half_width: half the width of the intervals of `PROBABILITIES`; None with neither a
-            posterior nor inner folds.
-    """
-
-    predicted: Predicted
-    scale: Float[np.ndarray, "target wavelength"]
-    half_width: Float[np.ndarray, "probability target wavelength"] | None
-
-    @property
-    def spectra(self) -> Float[np.ndarray, "target wavelength"]:
-        """Predicted spectra."""
-        return self.predicted.spectra
-
-    @property
-    def deviation(self) -> Float[np.ndarray, "target wavelength"]:
-        """Standard deviation over sources, members and kinds."""
-        return self.predicted.deviation
-
-    @property
-    def band(self) -> tuple[str, Float[np.ndarray, "target wavelength"]]:
-        """Name and half width of the band to draw about the predictions."""
-        if self.half_width is None:
-            return "standard deviation", self.deviation
-        shown = PROBABILITIES.index(COVERAGE)
-        return f"{COVERAGE:.0%} interval", self.half_width[shown]
 
 
 @dataclass(frozen=True)
@@ -109,7 +71,7 @@ class Blend:
         series: Series,
         concentrations: Float[np.ndarray, "target"],
         features: Float[np.ndarray, "member source target training feature"] | None,
-    ) -> Prediction:
+    ) -> Predicted:
         """Predicted spectra.
 
         Args:
@@ -123,21 +85,20 @@ class Blend:
             decoders.predict(fold, series, concentrations, features)
             for decoders in self.decoders.values()
         ]
-        return self._prediction(fold, series, concentrations, parts)
+        return self._mixed(fold, series, concentrations, parts)
 
-    def _prediction(
+    def _mixed(
         self, fold: Fold, series: Series, concentrations: np.ndarray, parts: list[Predicted]
-    ) -> Prediction:
-        """Prediction of a fold from those of all kinds."""
+    ) -> Predicted:
+        """Predictions of a fold from those of all kinds, with intervals."""
         predicted = mixture(self.weights[fold.index], parts)
-        deviation = predicted.deviation
-        if predicted.half_widths is not None:
-            half_width = predicted.half_widths.T[..., None] * deviation
-            return Prediction(predicted, deviation, half_width)
-        if self.calibration is None:
-            return Prediction(predicted, deviation, None)
+        if predicted.half_widths is not None or self.calibration is None:
+            return predicted
         side = 1 - fold.spans(series.concentrations, concentrations).astype(int)
-        return Prediction(predicted, *self.calibration.intervals(fold.index, side, deviation))
+        residual, factors = self.calibration.residual, self.calibration.factors
+        return replace(
+            predicted, half_widths=factors[fold.index, side], mean_square=residual[fold.index, side]
+        )
 
     @property
     def has_intervals(self) -> bool:
@@ -150,7 +111,7 @@ class Blend:
         alone = {kind: self.decoders[kind]}
         return Blend(alone, weights, None, self.training, self.wavelengths)
 
-    def left_out(self, series: Series, features: Features) -> Prediction:
+    def left_out(self, series: Series, features: Features) -> Predicted:
         """Prediction of every level by the fold that left it out."""
         folds = leave_one_out(len(series.concentrations))[:-1]
         of_kinds = [
@@ -158,19 +119,19 @@ class Blend:
             for decoders in self.decoders.values()
         ]
         parts = [
-            self._prediction(fold, series, series.concentrations[list(fold.left_out)], list(kinds))
+            self._mixed(fold, series, series.concentrations[list(fold.left_out)], list(kinds))
             for fold, *kinds in zip(folds, *of_kinds, strict=True)
         ]
-        half_widths = [part.half_width for part in parts if part.half_width is not None]
-        even = [part.predicted.even for part in parts if part.predicted.even is not None]
-        return Prediction(
-            Predicted(
-                np.concatenate([part.spectra for part in parts]),
-                np.concatenate([part.predicted.factors for part in parts]),
-                np.concatenate(even) if even else None,
-            ),
-            np.concatenate([part.scale for part in parts]),
-            np.concatenate(half_widths, axis=1) if half_widths else None,
+        even, half_widths, mean_square = (
+            [known for part in parts if (known := getattr(part, name)) is not None]
+            for name in ("even", "half_widths", "mean_square")
+        )
+        return Predicted(
+            np.concatenate([part.spectra for part in parts]),
+            np.concatenate([part.factors for part in parts]),
+            np.concatenate(even) if even else None,
+            np.concatenate(half_widths) if half_widths else None,
+            np.concatenate(mean_square) if mean_square else None,
         )
 
     def require_series(self, path: Path, series: Series) -> None:

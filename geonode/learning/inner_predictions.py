@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from geonode.learning.folds import Fold
@@ -43,24 +43,6 @@ class Calibration:
 
     residual: Float[np.ndarray, "fold side wavelength"]
     factors: Float[np.ndarray, "fold side probability"]
-
-    def intervals(
-        self,
-        fold: int,
-        side: Int[np.ndarray, "target"],
-        deviation: Float[np.ndarray, "target wavelength"],
-    ) -> tuple[
-        Float[np.ndarray, "target wavelength"], Float[np.ndarray, "probability target wavelength"]
-    ]:
-        """Scale s of predictions, and half the width of their intervals of `PROBABILITIES`.
-
-        Args:
-            fold: index of the fold.
-            side: 0 inside of its training range, 1 outside.
-            deviation: deviations of the predictions.
-        """
-        scale = np.sqrt(deviation**2 + self.residual[fold, side])
-        return scale, self.factors[fold, side].T[..., None] * scale
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """Tensors to store, by name."""

@@ -94,7 +94,7 @@ class PosteriorDecoders(Decoders):
             inside = fold.spans(series.concentrations, at)
             residuals = Residuals(rest @ known, square)
             half_widths = self.prior.intervals(len(known), inside)
-            parts = (even, half_widths, sqrt_metric, residuals)
+            parts = (even, half_widths, None, sqrt_metric, residuals)
             found.append(Predicted(weights @ known, factors @ known, *parts))
         return found
 

@@ -96,8 +96,8 @@ def test_prediction_is_the_mean_over_sources_and_members():
 
 
 def test_the_number_of_threads_changes_not_a_bit():
-    wide = series(LEVELS, 701)
-    features, block = flat_features(LEVELS, 701, training=60), decoder_parameters(wavelengths=60)
+    wide = series(LEVELS, 301)
+    features, block = flat_features(LEVELS, 301, training=16), decoder_parameters(wavelengths=16)
     decoders, _ = PathDecoders.fit(wide, features, block, run(LEVELS))
     before, found = torch.get_num_threads(), []
     try:
