@@ -39,6 +39,7 @@ from benchmarks.peer_solvers import (
 from benchmarks.performance.timing import Quartiles
 from geonode.compute.device import one_thread, resolve
 from geonode.config import Parameters
+from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.field import NetworkField
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
@@ -46,7 +47,6 @@ from geonode.geometry.metric import Metric
 from geonode.geometry.panels import Panels
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.sources import ChebyshevSource
 from geonode.machine import machine, one_core
 from geonode.parameters_file import read_parameters
 from geonode.progress import bar

@@ -12,11 +12,11 @@ def app(parameters: Parameters) -> str:
 
     from geonode.compute.device import Device, one_thread
     from geonode.compute.opening import open_engine
-    from geonode.geometry.diagnostics import GridCheck, error_statistics, metric_statistics
+    from geonode.geometry.chebyshev import ChebyshevSource
     from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.learned import LearnedMetrics
-    from geonode.geometry.sources import ChebyshevSource
     from geonode.geometry.stored import write_grids
+    from geonode.geometry.verification import GridCheck, error_statistics, metric_statistics
     from geonode.learning.folds import fold_names
     from geonode.spectra.series import read_series
     from geonode.storage.document import read_document, write_metrics
@@ -43,7 +43,7 @@ def app(parameters: Parameters) -> str:
     ):
         checked = write_grids(
             CHRISTOFFEL,
-            source,
+            source.grid,
             uniform_nodes(block.resolution, device.place, device.geometry),
             learned,
             series,

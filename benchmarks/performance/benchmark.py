@@ -12,12 +12,12 @@ from benchmarks.performance.floors import Rates, grid_work, paths_work, training
 from benchmarks.performance.timing import Quartiles, time_calls
 from geonode.compute.device import Device, on_device
 from geonode.config import DecodersParameters, Parameters
+from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.sources import ChebyshevSource
 from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_one_out, training_wavelengths

@@ -13,10 +13,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from geonode.compute.device import one_thread
+from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.sources import ChebyshevSource
 from geonode.learning.folds import Fold
 from geonode.spectra.series import Series
 

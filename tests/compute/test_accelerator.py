@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from geonode.compute.device import Device
+from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
-from geonode.geometry.sources import ChebyshevSource
 from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_one_out

@@ -21,9 +21,9 @@ from geonode.compute.engine import LOCAL, Engine
 from geonode.compute.opening import open_engine
 from geonode.config import EngineParameters
 from geonode.errors import EngineError, GeometryError
-from geonode.geometry.diagnostics import GridCheck
 from geonode.geometry.solved import solve_all
 from geonode.geometry.stored import StoredGrids, write_grids
+from geonode.geometry.verification import GridCheck
 from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_two_out
@@ -101,7 +101,7 @@ def checked_grids(path, engine):
     metric = LEARNED.metric(CPU)
     source, options = DirectSource(metric, WAVELENGTHS), {"engine": engine}
     options["check"] = GridCheck(metric, WAVELENGTHS, 5, 1.0)
-    return write_grids(path, source, nodes(60), LEARNED, SERIES, **options)
+    return write_grids(path, source.grid, nodes(60), LEARNED, SERIES, **options)
 
 
 # a worker in this process

@@ -16,11 +16,11 @@ from geonode.compute.products import fast_products
 from geonode.compute.profile import profile_of
 from geonode.config import GeodesicsParameters
 from geonode.geometry import solved
+from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.solved import read_features, solve_all
-from geonode.geometry.sources import ChebyshevSource
 from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.geometry.verification import NetworkErrors
 from geonode.learning import batches, trainer
@@ -118,7 +118,7 @@ def test_grids_are_made_and_geodesics_solved(tmp_path, monkeypatch):
         for model in range(prepared.models):
             assert prepared.grid(model, nodes).symbol.dtype == torch.float32
     check = {"check": lambda model, grid: None}
-    write_grids(tmp_path / "grids", prepared, nodes, learned, data, **check)
+    write_grids(tmp_path / "grids", prepared.grid, nodes, learned, data, **check)
     for method in METHODS:
         with NoFloat64():
             grids = StoredGrids(tmp_path / "grids", learned, data)

@@ -32,7 +32,9 @@ SINGLE = Device("cpu", "test", torch.float32, torch.float32)
 def stored(path, resolution=200, learned=LEARNED):
     """Grids of some metrics, read back."""
     source = DirectSource(learned.metric(CPU), torch.from_numpy(SERIES.wavelengths))
-    write_grids(path, source, nodes(resolution), learned, SERIES, check=lambda model, grid: None)
+    write_grids(
+        path, source.grid, nodes(resolution), learned, SERIES, check=lambda model, grid: None
+    )
     return StoredGrids(path, learned, SERIES)
 
 
