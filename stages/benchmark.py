@@ -31,7 +31,6 @@ def app(parameters: Parameters) -> str:
     device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC):
         series, learned = read_series(SPECTRA), LearnedMetrics.read(METRIC)
-    learned.require_levels(METRIC, len(series.concentrations))
     records = {name: Record.read(RECORDS / f"{name}.json") for name in PIPELINE}
     compare = parameters.benchmark.sequential_wavelengths > 0
     return (_sequential if compare else _quick)(parameters, device, series, learned, records)

@@ -27,7 +27,6 @@ def app(parameters: Parameters) -> str:
     with consistent_artifacts(SPECTRA, METRIC) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
-    learned.require_levels(METRIC, len(series.concentrations))
     metric = learned.metric(device.reference)
     wavelengths = torch.from_numpy(series.wavelengths)
     source = ChebyshevSource.of(

@@ -43,7 +43,6 @@ def app(parameters: Parameters) -> str:
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
-        learned.require_levels(METRIC, len(series.concentrations))
         chosen = training_wavelengths(len(series.axis), block.wavelengths)
         features = inner_features = None
         if "path" in BLENDS[block.kind]:

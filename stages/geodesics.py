@@ -22,7 +22,6 @@ def app(parameters: Parameters) -> str:
     with consistent_artifacts(SPECTRA, METRIC, CHRISTOFFEL) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
-        learned.require_levels(METRIC, len(series.concentrations))
         grids = StoredGrids(CHRISTOFFEL, learned, series)
     with (
         open_engine(parameters.engine, SHARED) as engine,

@@ -50,8 +50,6 @@ class SpectralModel:
             series = read_series(folder / SPECTRA)
             learned = LearnedMetrics.read(folder / METRIC)
             blend = Blend.read(folder / DECODERS)
-        learned.require_levels(folder / METRIC, len(series.concentrations))
-        blend.require_series(folder / DECODERS, series)
         return cls.of(series, learned, blend)
 
     @classmethod

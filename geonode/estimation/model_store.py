@@ -59,18 +59,11 @@ class ModelStore:
         given = os.environ.get(VARIABLE)
         return cls((Path(given) if given else platformdirs.user_cache_path("geonode")) / STORE)
 
-    def read(self, key: str, series: Series) -> tuple[LearnedMetrics, Blend] | None:
-        """Model of a series; None if there is none that can be read.
-
-        Args:
-            key: of `key_of`.
-            series: the series, whose levels and wavelengths are compared.
-        """
+    def read(self, key: str) -> tuple[LearnedMetrics, Blend] | None:
+        """Model of a series, by its `key_of`; None if there is none that can be read."""
         entry = self.folder / key
         try:
             learned, blend = LearnedMetrics.read(entry / METRICS), Blend.read(entry / DECODERS)
-            learned.require_levels(entry / METRICS, len(series.concentrations))
-            blend.require_series(entry / DECODERS, series)
         except MissingArtifactError:
             return None
         except ArtifactError as error:

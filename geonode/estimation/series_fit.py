@@ -55,7 +55,7 @@ def fit_series(
     _, metric, decoders = blocks
     steps = fit_steps(len(series.concentrations), blocks, device)
     store, key = ModelStore.of_user(), key_of(series, blocks, device) if steps else ""
-    if steps and (known := store.read(key, series)) is not None:
+    if steps and (known := store.read(key)) is not None:
         report(steps)
         return SeriesFit(*known, _features(known[0], series, decoders))
     of_metric, of_decoders = (

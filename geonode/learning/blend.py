@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from geonode.config import DecodersParameters
-from geonode.errors import ArtifactError, CorruptArtifactError
+from geonode.errors import CorruptArtifactError
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
 from geonode.learning.inner_predictions import Calibration, InnerPredictions
@@ -56,14 +56,12 @@ class Blend:
         weights: weights of the kinds; those of a fold add up to one.
         calibration: calibration of the intervals of perceptrons alone; None without inner folds.
         training: indices of the training wavelengths.
-        wavelengths: number of wavelengths of a prediction.
     """
 
     decoders: dict[str, Decoders]
     weights: Float[np.ndarray, "fold kind"]
     calibration: Calibration | None
     training: Int[np.ndarray, "training"]
-    wavelengths: int
 
     def predict(
         self,
@@ -109,7 +107,7 @@ class Blend:
         """Blend of one kind alone. Perceptrons then have no intervals."""
         weights = np.ones((len(self.weights), 1))
         alone = {kind: self.decoders[kind]}
-        return Blend(alone, weights, None, self.training, self.wavelengths)
+        return Blend(alone, weights, None, self.training)
 
     def left_out(self, series: Series, features: Features) -> Predicted:
         """Prediction of every level by the fold that left it out."""
@@ -134,20 +132,6 @@ class Blend:
             np.concatenate(mean_square) if mean_square else None,
         )
 
-    def require_series(self, path: Path, series: Series) -> None:
-        """Refuse decoders that do not fit a series.
-
-        Raises:
-            ArtifactError: numbers of levels or wavelengths differ; the message names the artifact.
-        """
-        found = (len(self.weights) - 1, self.wavelengths)
-        expected = (len(series.concentrations), len(series.axis))
-        if found != expected:
-            raise ArtifactError(
-                f"{path}: holds decoders of {found[0]} levels at {found[1]} wavelengths, but the "
-                f"spectra have {expected[0]} at {expected[1]}; run `dvc repro`"
-            )
-
     def write(self, path: Path, made_from: Mapping[str, str] = NOTHING) -> None:
         """Write as an artifact.
 
@@ -163,12 +147,12 @@ class Blend:
             "training": torch.from_numpy(self.training),
         }
         if self.calibration is not None:
-            tensors |= self.calibration.tensors()
+            arrays = self.calibration._asdict()
+            tensors |= {name: torch.from_numpy(array) for name, array in arrays.items()}
         for kind, decoders in self.decoders.items():
             tensors |= {f"{kind}/{name}": tensor for name, tensor in decoders.tensors().items()}
         metadata = {
             "kinds": json.dumps(list(self.decoders)),
-            "wavelengths": str(self.wavelengths),
             "made_from": json.dumps(made_from),
         }
         write_weights(path, tensors, metadata)
@@ -196,13 +180,10 @@ class Blend:
             weights = tensors["weights"].numpy()
             if weights.shape[1:] != (len(decoders),):
                 raise ValueError(f"weights of shape {weights.shape} for {len(decoders)} kinds")
-            return cls(
-                decoders,
-                weights,
-                Calibration.from_tensors(tensors),
-                tensors["training"].numpy(),
-                int(metadata["wavelengths"]),
-            )
+            calibration = None
+            if tensors.keys() & {*Calibration._fields}:
+                calibration = Calibration(*(tensors[name].numpy() for name in Calibration._fields))
+            return cls(decoders, weights, calibration, tensors["training"].numpy())
         except KeyError as error:
             raise CorruptArtifactError(path, f"holds no decoders: {error} is absent") from error
         except (TypeError, ValueError) as error:
@@ -278,4 +259,4 @@ def fit_blend(
             else:
                 calibration = inside.calibration(outer.folds)
     training = training_wavelengths(len(series.axis), parameters.wavelengths)
-    return Blend(decoders, weights, calibration, training, len(series.axis)), history
+    return Blend(decoders, weights, calibration, training), history

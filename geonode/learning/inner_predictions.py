@@ -13,11 +13,10 @@ cover a share of the points of a spectrum on average, with the uncertainty of a 
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Shaped
-from torch import Tensor
+from jaxtyping import Bool, Float
 
 from geonode.learning.folds import Fold
 from geonode.learning.predicted import Decoders, Features
@@ -32,8 +31,7 @@ SMALLEST_CALIBRATION_SET = 3
 """Fewest inner levels to calibrate an interval on; with fewer, levels at the ends count as well."""
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(NamedTuple):
     """Calibration of the intervals of every fold, inside and outside of its training range.
 
     Attributes:
@@ -43,23 +41,6 @@ class Calibration:
 
     residual: Float[np.ndarray, "fold side wavelength"]
     factors: Float[np.ndarray, "fold side probability"]
-
-    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
-        """Tensors to store, by name."""
-        arrays = {"residual": self.residual, "factors": self.factors}
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "Calibration | None":
-        """Inverse of `tensors`; None if there is none of them.
-
-        Raises:
-            KeyError: a tensor is absent, and another is there.
-        """
-        names = ("residual", "factors")
-        if not tensors.keys() & set(names):
-            return None
-        return cls(*(tensors[name].numpy() for name in names))
 
 
 def residual_and_factors(

@@ -97,7 +97,7 @@ def test_the_entry_not_used_for_longest_goes(own, monkeypatch):
     own.write(keys[1], *model)
     for age, key in enumerate(keys[1::-1]):  # the second is older than the first
         os.utime(own.folder / key, (age, age))
-    assert own.read(keys[1], SERIES) is not None
+    assert own.read(keys[1]) is not None
     monkeypatch.setattr(model_store, "LARGEST_BYTES", 2 * own.entries()[own.folder / keys[0]])
     own.write(keys[2], *model)
     assert [entry.name for entry in own.entries()] == [keys[1], keys[2]]
