@@ -203,8 +203,6 @@ def _factors(matrix: Tensor, ones: Tensor) -> Tensor:
     """
     first = ones / ones.sum(-1, keepdim=True).clamp(min=torch.finfo(ones.dtype).tiny).sqrt()
     rest = matrix - first[..., :, None] * first[..., None, :]
-    rest = rest - rest.mean(-1, keepdim=True)
-    rest = rest - rest.mean(-2, keepdim=True)
     values, vectors = torch.linalg.eigh(rest)
     # The smallest eigenvalue is that of 1 itself, zero.
     rows = (values.clamp(min=0).sqrt()[..., None] * vectors.mT)[..., 1:, :]

@@ -255,22 +255,3 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
     monkeypatch.setattr(solved, "TABLES", 700)
     with pytest.raises(GeometryError, match=r"memory_mb: found 1 MB .* 1\.1\d MB of one"):
         solve(path, grids, parameters(**block), device)
-
-
-@pytest.mark.parametrize("cores", [1, 2])
-def test_every_model_is_solved_by_one_thread(tmp_path, grids, monkeypatch, cores):
-    monkeypatch.setattr(CORES, lambda: cores)
-    seen, before = set(), torch.get_num_threads()
-
-    def method(closed_form, problem, settings):
-        seen.add(torch.get_num_threads())
-        return closed_form.solve(problem, settings.tolerance)
-
-    monkeypatch.setitem(METHODS, "newton", method)
-    torch.set_num_threads(2)
-    try:
-        solve(tmp_path / "geodesics.zarr", grids, parameters(method="newton", time_points=0))
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    assert seen == {1}

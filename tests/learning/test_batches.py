@@ -96,17 +96,6 @@ def test_batches_fit_into_the_memory_that_is_given(rows, one_core, memory_mb, ex
         batches(device=replace(CPU, memory_mb=2), memory=footprint)
 
 
-def test_a_message_names_member_and_what_is_left_out():
-    none = torch.zeros(3, 1, dtype=torch.int64)
-    models = [Model(m, Fold(7, LEVELS, left)) for m, left in enumerate([(3,), (1, 4), ()])]
-    batch = Batch(models, none, none)
-    assert [batch.name(place) for place in range(3)] == [
-        "member 0 of the fold without 3",
-        "member 1 of the fold without 1 and 4",
-        "member 2 of the fold of all",
-    ]
-
-
 # of whole trainings
 
 
@@ -138,22 +127,6 @@ def test_the_number_of_cores_changes_not_a_bit(rows, two_threads, monkeypatch):
         torch.set_num_threads(threads)
         results.append([*trained_metrics(run(LEVELS, 2)), *decoders(CPU)])
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
-
-
-def test_every_batch_is_trained_by_one_thread(rows, two_threads, monkeypatch):
-    rows(150)
-    seen, plain = set(), objective.train
-
-    def train(*given, **options):
-        seen.add(torch.get_num_threads())
-        return plain(*given, **options)
-
-    monkeypatch.setattr(objective, "train", train)
-    for cores in (1, 2):
-        monkeypatch.setattr(profile, "usable_cores", lambda cores=cores: cores)
-        decoders(CPU)
-    assert seen == {1}
-    assert torch.get_num_threads() == 2
 
 
 def short_of_memory(monkeypatch, most):

@@ -195,7 +195,8 @@ def whole(kind, measured, monkeypatch):
         "half width": torch.from_numpy(predicted.half_width.swapaxes(0, 1)),
     }
     if kind == "path":  # a posterior says itself how far off it may be
-        outer |= blend.calibration.tensors()
+        arrays = blend.calibration._asdict().items()
+        outer |= {name: torch.from_numpy(array) for name, array in arrays}
     else:
         assert blend.calibration is None
     inside |= {f"metric: {name}": part for name, part in of_metrics(learned.inner).items()}
