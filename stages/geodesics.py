@@ -11,7 +11,7 @@ def app(parameters: Parameters) -> str:
     from geonode.compute.device import Device
     from geonode.compute.opening import open_engine
     from geonode.geometry.learned import LearnedMetrics
-    from geonode.geometry.solved import solve_all
+    from geonode.geometry.solved import Geodesics
     from geonode.geometry.stored import StoredGrids
     from geonode.learning.folds import training_wavelengths
     from geonode.spectra.series import read_series
@@ -28,8 +28,8 @@ def app(parameters: Parameters) -> str:
         progress("solving geodesics", learned.network.models, steady=True) as report,
     ):
         chosen = training_wavelengths(len(series.axis), parameters.decoders.wavelengths)
-        inputs = (grids, learned, series, chosen, parameters.geodesics, device)
-        summary = solve_all(GEODESICS, *inputs, report, engine, made_from)
+        wanted = Geodesics(grids, learned, series, chosen, parameters.geodesics, device)
+        summary = wanted.solve(GEODESICS, report, engine, made_from)
     write_metrics(METRICS / "geodesics.json", summary.metrics())
     error = summary.endpoint_error_max
     return f"{summary.geodesics:,} geodesics, endpoint error {error:.1e} -> {GEODESICS}"

@@ -119,56 +119,130 @@ class Summary:
         )
 
 
-def solve_all(
-    path: Path,
-    grids: StoredGrids,
-    learned: LearnedMetrics,
-    series: Series,
-    chosen: Int[np.ndarray, "training"],
-    parameters: GeodesicsParameters,
-    device: Device,
-    report: Progress = silent,
-    engine: Engine = LOCAL,
-    made_from: Mapping[str, str] = NOTHING,
-) -> Summary:
-    """Solve every ordered pair of concentrations at every wavelength for every (member, fold).
+@dataclass(frozen=True)
+class Geodesics:
+    """What is solved: every ordered pair of levels at every wavelength for every (member, fold).
 
     First velocities are those of the method, and path features and trajectories follow from them.
 
-    Args:
-        path: of the artifact.
+    Attributes:
         grids: of the metrics.
         learned: the metrics, to check samples against.
         series: the levels and wavelengths.
         chosen: indices of the wavelengths at which path features are stored, ascending.
         parameters: the block `geodesics` of the parameters.
         device: where to solve, and in which format.
-        report: called after every model.
-        engine: solves the models, several at a time.
-        made_from: as `consistent_artifacts` yields it.
-
-    Raises:
-        GeometryError: more geodesics than allowed miss their target by more than the tolerance on
-            the grid, or one that does not misses it on the network, beyond rounding.
-        ArtifactError: the artifact cannot be written. An older one is intact in both cases.
     """
-    summary = Summary(parameters.method)
-    attributes: dict[str, JSON] = {
-        "method": parameters.method,
-        "members": learned.members,
-        "made_from": {**made_from},
-    }
-    with series.artifact_writer(path, attributes) as writer:
-        _declare(writer, learned, series, chosen, parameters.time_points)
-        outer = replace(learned, inner=None)  # the inner metrics are not looked at
-        solver: Recipe[int, Summary] = partial(
-            _Solver, writer.parts, grids, outer, series, chosen, parameters, device
+
+    grids: StoredGrids
+    learned: LearnedMetrics
+    series: Series
+    chosen: Int[np.ndarray, "training"]
+    parameters: GeodesicsParameters
+    device: Device
+
+    def solve(
+        self,
+        path: Path,
+        report: Progress = silent,
+        engine: Engine = LOCAL,
+        made_from: Mapping[str, str] = NOTHING,
+    ) -> Summary:
+        """Solve all of them, and store what is found.
+
+        Args:
+            path: of the artifact.
+            report: called after every model.
+            engine: solves the models, several at a time.
+            made_from: as `consistent_artifacts` yields it.
+
+        Raises:
+            GeometryError: more geodesics than allowed miss their target by more than the tolerance
+                on the grid, or one that does not misses it on the network, beyond rounding.
+            ArtifactError: the artifact cannot be written. An older one is intact in both cases.
+        """
+        summary = Summary(self.parameters.method)
+        attributes: dict[str, JSON] = {
+            "method": self.parameters.method,
+            "members": self.learned.members,
+            "made_from": {**made_from},
+        }
+        with self.series.artifact_writer(path, attributes) as writer:
+            self._declare(writer)
+            # the inner metrics are not looked at
+            outer = replace(self, learned=replace(self.learned, inner=None))
+            solver: Recipe[int, Summary] = partial(_Solver, writer.parts, outer)
+            models, cores = range(self.learned.network.models), profile_of(self.device.place).tiles
+            with one_thread():
+                engine.work(solver, models, lambda _, found: summary.join(found), report, cores)
+            self._require(summary)
+        return summary
+
+    def _declare(self, writer: ArtifactWriter) -> None:
+        """Add the arrays of the artifact, to be filled."""
+        learned, series, chosen = self.learned, self.series, self.chosen
+        folds = len(learned.charts)
+        source, target = (index.numpy() for index in ordered_pairs(len(series.concentrations)))
+        writer.coordinate("fold", np.arange(folds), units="1", long_name="level left out (index)")
+        unit = series.labels["concentration_unit"]
+        for name, index in (("source", source), ("target", target)):
+            writer.coordinate(
+                name, series.concentrations[index], units=unit, long_name=name, dims=("pair",)
+            )
+        units, axis = series.labels["axis_unit"], series.labels["axis"]
+        writer.coordinate(
+            "training", series.axis[chosen], units=units, long_name=f"{axis} of the decoders"
         )
-        models, cores = range(learned.network.models), profile_of(device.place).tiles
-        with one_thread():
-            engine.work(solver, models, lambda _, found: summary.join(found), report, cores)
-        _require(summary, series, parameters, torch.finfo(device.geometry).eps)
-    return summary
+        shape = (learned.members, folds, len(source), len(series.axis))
+        writer.mapped("v0", DIMS, shape, "float64", units="1", long_name="initial velocity x'(0)")
+        writer.mapped(
+            "residual", DIMS, shape, "float64", units="1", long_name="x(1) minus the target"
+        )
+        writer.mapped("status", DIMS, shape, "uint8", units="1", long_name="0 where converged")
+        writer.mapped(
+            "features",
+            (*DIMS[:3], "training", "feature"),
+            (*shape[:3], len(chosen), len(FEATURES)),
+            "float32",
+            units="1",
+            long_name=", ".join(FEATURES),
+        )
+        if time_points := self.parameters.time_points:
+            times = np.linspace(0, 1, time_points)
+            writer.coordinate("time", times, units="1", long_name="affine parameter")
+            writer.stored_blocks(
+                "trajectory",
+                (*DIMS, "time"),
+                (*shape, time_points),
+                "float32",
+                units="1",
+                long_name="charted concentration x(t)",
+                block_dims=2,
+            )
+
+    def _require(self, summary: Summary) -> None:
+        """Refuse geodesics that miss their target, on the grid or on the network.
+
+        Raises:
+            GeometryError: with the count and the worst cases.
+        """
+        tolerance, allowed = self.parameters.tolerance, self.parameters.allow_unconverged
+        eps = torch.finfo(self.device.geometry).eps
+        # what is left on the grid leads astray on the network too; beside that the grid may be off
+        bound = tolerance + min(tolerance, summary.residual_max) + ROUNDINGS * eps
+        if summary.unconverged > allowed:
+            raise GeometryError(
+                f"{summary.unconverged} of {summary.geodesics} geodesics miss their target by more "
+                f"than {tolerance:g}, expected at most {allowed}. Worst: "
+                f"{summary.worst_rows(self.series)}. Raise christoffel.resolution, "
+                "geodesics.steps or geodesics.tolerance, or permit them with --allow-unconverged"
+            )
+        if not summary.endpoint_error_max <= bound:
+            raise GeometryError(
+                f"geodesics miss their target by {summary.endpoint_error_max:.1e} on the network, "
+                f"expected at most {bound:.1e}; write the grid of these metrics again, or raise "
+                "christoffel.resolution, geodesics.steps or geodesics.tolerance"
+            )
 
 
 class _Solver:
@@ -176,27 +250,18 @@ class _Solver:
 
     Args:
         parts: of the artifact.
-        grids, learned, series, chosen, parameters, device: as for `solve_all`.
+        wanted: what to solve.
     """
 
-    def __init__(
-        self,
-        parts: Parts,
-        grids: StoredGrids,
-        learned: LearnedMetrics,
-        series: Series,
-        chosen: Int[np.ndarray, "training"],
-        parameters: GeodesicsParameters,
-        device: Device,
-    ) -> None:
+    def __init__(self, parts: Parts, wanted: Geodesics) -> None:
+        device, learned, series = wanted.device, wanted.learned, wanted.series
         place, dtype = device.place, device.geometry
-        self._parts, self._grids, self._learned = parts, grids, learned
-        self._chosen, self._parameters = chosen, parameters
+        self._parts, self._wanted = parts, wanted
         self._memory = device.budget // profile_of(place).tiles
         self._like = torch.empty(0, device=place, dtype=dtype)
         self._wavelengths = on_device(series.wavelengths, place, dtype)
         self._positions = on_device(learned.positions(series.concentrations), place, dtype)
-        self._times = on_device(np.linspace(0, 1, parameters.time_points), place, dtype)
+        self._times = on_device(np.linspace(0, 1, wanted.parameters.time_points), place, dtype)
         self._metric = learned.metric(device.reference)
         self._tables = [parts.mapped(name) for name in ("v0", "residual", "status")]
         self._features = parts.mapped("features")
@@ -212,11 +277,12 @@ class _Solver:
             self._memory //= 2
 
     def _solve(self, model: int) -> Summary:
-        parameters, chosen, index = self._parameters, self._chosen, self._learned.index(model)
+        parameters, chosen = self._wanted.parameters, self._wanted.chosen
+        index = self._wanted.learned.index(model)
         summary = Summary(parameters.method)
         problem = BoundaryValueProblem.all_pairs(self._positions[index[1]])
         pairs = len(problem.source)
-        grid = self._grids.grid(index, self._like)
+        grid = self._wanted.grids.grid(index, self._like)
         width = grid.log_sqrt.shape[1]
         of_grid = TABLES * len(grid.positions) * self._like.itemsize
         row = BYTES_PER_ROW + BYTES_PER_TIME * parameters.time_points
@@ -265,30 +331,6 @@ class _Solver:
         return summary
 
 
-def _require(summary: Summary, series: Series, parameters: GeodesicsParameters, eps: float) -> None:
-    """Refuse geodesics that miss their target, on the grid or on the network.
-
-    Raises:
-        GeometryError: with the count and the worst cases.
-    """
-    tolerance = parameters.tolerance
-    # what is left on the grid leads astray on the network too; beside that the grid may be off
-    bound = tolerance + min(tolerance, summary.residual_max) + ROUNDINGS * eps
-    if summary.unconverged > parameters.allow_unconverged:
-        raise GeometryError(
-            f"{summary.unconverged} of {summary.geodesics} geodesics miss their target by more "
-            f"than {tolerance:g}, expected at most {parameters.allow_unconverged}. Worst: "
-            f"{summary.worst_rows(series)}. Raise christoffel.resolution, geodesics.steps or "
-            "geodesics.tolerance, or permit them with --allow-unconverged"
-        )
-    if not summary.endpoint_error_max <= bound:
-        raise GeometryError(
-            f"geodesics miss their target by {summary.endpoint_error_max:.1e} on the network, "
-            f"expected at most {bound:.1e}; write the grid of these metrics again, or raise "
-            "christoffel.resolution, geodesics.steps or geodesics.tolerance"
-        )
-
-
 def read_features(
     path: Path, series: Series, chosen: Int[np.ndarray, "training"]
 ) -> Float[np.ndarray, "member fold pair training feature"]:
@@ -315,49 +357,3 @@ def read_features(
             "`dvc repro`"
         )
     return artifact["features"]
-
-
-def _declare(
-    writer: ArtifactWriter,
-    learned: LearnedMetrics,
-    series: Series,
-    chosen: Int[np.ndarray, "training"],
-    time_points: int,
-) -> None:
-    """Add the arrays of the artifact, to be filled."""
-    folds = len(learned.charts)
-    source, target = (index.numpy() for index in ordered_pairs(len(series.concentrations)))
-    writer.coordinate("fold", np.arange(folds), units="1", long_name="level left out (index)")
-    unit = series.labels["concentration_unit"]
-    for name, index in (("source", source), ("target", target)):
-        writer.coordinate(
-            name, series.concentrations[index], units=unit, long_name=name, dims=("pair",)
-        )
-    units, axis = series.labels["axis_unit"], series.labels["axis"]
-    writer.coordinate(
-        "training", series.axis[chosen], units=units, long_name=f"{axis} of the decoders"
-    )
-    shape = (learned.members, folds, len(source), len(series.axis))
-    writer.mapped("v0", DIMS, shape, "float64", units="1", long_name="initial velocity x'(0)")
-    writer.mapped("residual", DIMS, shape, "float64", units="1", long_name="x(1) minus the target")
-    writer.mapped("status", DIMS, shape, "uint8", units="1", long_name="0 where converged")
-    writer.mapped(
-        "features",
-        (*DIMS[:3], "training", "feature"),
-        (*shape[:3], len(chosen), len(FEATURES)),
-        "float32",
-        units="1",
-        long_name=", ".join(FEATURES),
-    )
-    if time_points:
-        times = np.linspace(0, 1, time_points)
-        writer.coordinate("time", times, units="1", long_name="affine parameter")
-        writer.stored_blocks(
-            "trajectory",
-            (*DIMS, "time"),
-            (*shape, time_points),
-            "float32",
-            units="1",
-            long_name="charted concentration x(t)",
-            block_dims=2,
-        )

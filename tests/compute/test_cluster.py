@@ -21,7 +21,7 @@ from geonode.compute.engine import LOCAL, Engine
 from geonode.compute.opening import open_engine
 from geonode.config import EngineParameters
 from geonode.errors import EngineError, GeometryError
-from geonode.geometry.solved import solve_all
+from geonode.geometry.solved import Geodesics
 from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.geometry.verification import GridCheck
 from geonode.learning.context import TrainingRun
@@ -185,16 +185,8 @@ def test_grids_and_geodesics_have_the_bytes_of_one_process(address, tmp_path, mo
         for name, one in (("here", LOCAL), ("there", engine)):
             checked[name] = checked_grids(Path(name), one)
             stored = StoredGrids(Path(name), LEARNED, SERIES)
-            summaries[name] = solve_all(
-                Path(f"{name}-solved"),
-                stored,
-                LEARNED,
-                SERIES,
-                CHOSEN,
-                parameters(),
-                DOUBLE,
-                engine=one,
-            )
+            wanted = Geodesics(stored, LEARNED, SERIES, CHOSEN, parameters(), DOUBLE)
+            summaries[name] = wanted.solve(Path(f"{name}-solved"), engine=one)
     assert [(tile, around[:2]) for tile, around in taken] == [(n, (1, tmp_path)) for n in range(9)]
     assert os.getpid() not in {around[3] for _, around in taken}
     assert contents(tmp_path / "here") == contents(tmp_path / "there")

@@ -20,7 +20,7 @@ from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
-from geonode.geometry.solved import read_features, solve_all
+from geonode.geometry.solved import Geodesics, read_features
 from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.geometry.verification import NetworkErrors
 from geonode.learning import batches, trainer
@@ -123,6 +123,6 @@ def test_grids_are_made_and_geodesics_solved(tmp_path, monkeypatch):
         with NoFloat64():
             grids = StoredGrids(tmp_path / "grids", learned, data)
             chosen = block.model_copy(update={"method": method})
-            summary = solve_all(path, grids, learned, data, training, chosen, MPS)
+            summary = Geodesics(grids, learned, data, training, chosen, MPS).solve(path)
         assert (summary.method, summary.unconverged) == (method, 0)
         assert np.isfinite(read_features(path, data, training)).all()

@@ -12,7 +12,7 @@ from geonode.config import GeodesicsParameters
 from geonode.errors import ArtifactError, GeometryError, MissingArtifactError
 from geonode.geometry import solved
 from geonode.geometry.problem import BoundaryValueProblem, converged, ordered_pairs
-from geonode.geometry.solved import read_features, solve_all
+from geonode.geometry.solved import Geodesics, read_features
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
 from geonode.geometry.stored import StoredGrids, write_grids
@@ -56,7 +56,7 @@ def parameters(tolerance=1e-6, **others):
 
 
 def solve(path, grids, block, device=DOUBLE, learned=LEARNED, report=lambda units: None):
-    return solve_all(path, grids, learned, SERIES, CHOSEN, block, device, report)
+    return Geodesics(grids, learned, SERIES, CHOSEN, block, device).solve(path, report)
 
 
 def contents(path):
