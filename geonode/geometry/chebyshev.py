@@ -1,8 +1,8 @@
-"""Chebyshev expansion of ln sqrt(g): a few thousand network calls instead of one per grid node.
+"""Grids from a Chebyshev expansion of ln sqrt(g): thousands of network calls instead of a million.
 
-The network is analytic, so its expansion converges geometrically; the grid is then two small
-matrix products, and the Christoffel symbol comes from the derivative of the same polynomials:
-exact for the expansion, without differences. The decay of the coefficients says when to stop.
+The network is analytic, so its expansion converges geometrically. The grid is then two small matrix
+products, and the Christoffel symbol comes from the derivative of the same polynomials, which is
+exact for the expansion. The decay of the coefficients says when to stop.
 
 Source: L. N. Trefethen, Approximation Theory and Approximation Practice, SIAM 2013, chapters 3, 4
 and 8; the stopping rule is that of J. L. Aurentz and L. N. Trefethen, Chopping a Chebyshev
@@ -84,7 +84,7 @@ class ChebyshevSource:
     @one_thread()
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """Sums of polynomials, and those of the derivatives of the series."""
-        # First, as cuBLAS warns where it is the first to use a GPU in a thread.
+        # Before any matrix product: cuBLAS warns if it is the first to use a GPU in a thread.
         values = polynomials(positions, len(self.coefficients[model]))
         lines = self.lines(model, positions)
         slopes = differentiation(len(lines), lines.device, lines.dtype) @ lines
@@ -133,7 +133,7 @@ def expand(
         if max(tails) <= tolerance:
             if error <= SLACK * tolerance:
                 return coefficients, calls
-            tails = [error, error]  # of which axis the coefficients do not tell
+            tails = [error, error]  # the coefficients do not tell which axis is to blame
         for axis, tail in enumerate(tails):
             if tail > tolerance:
                 if degrees[axis] == largest_degree:

@@ -1,8 +1,8 @@
 """The artifact of solved geodesics: every (source, target, wavelength) of every model.
 
-What is stored at every wavelength is for people: first velocities, residuals, and trajectories, of
-which the report draws a few. Later stages read the path features alone, which are stored at the
-wavelengths that decoders are trained at.
+Later stages read only the path features, which are stored at the wavelengths that decoders are
+trained at. First velocities, residuals and trajectories are stored at every wavelength for people;
+the report draws a few of them.
 """
 
 import math
@@ -228,7 +228,7 @@ class Geodesics:
         """
         tolerance, allowed = self.parameters.tolerance, self.parameters.allow_unconverged
         eps = torch.finfo(self.device.geometry).eps
-        # what is left on the grid leads astray on the network too; beside that the grid may be off
+        # A miss on the grid is a miss on the network too; the error of the grid comes on top.
         bound = tolerance + min(tolerance, summary.residual_max) + ROUNDINGS * eps
         if summary.unconverged > allowed:
             raise GeometryError(

@@ -27,8 +27,8 @@ from geonode.geometry.solvers.closed_form import ClosedForm
 
 CHECK_WAVELENGTHS = 32
 EDGE = (0.25, 0.5, 0.75)
-"""Fractions of the first and of the last cell at which a grid is checked besides: slopes of the
-symbol are one-sided there, and its errors the largest."""
+"""Fractions of the first and last cells at which a grid is always checked: slopes of the symbol are
+one-sided there, and its errors largest."""
 
 TIMES = 17
 # Over the whole chart, 48 nodes integrate sqrt(g) of Xavier networks of gain 2 to 1e-14.
@@ -61,8 +61,8 @@ class GridCheck:
     Attributes:
         metric: the metrics of the grids in float64.
         wavelengths: charted wavelengths of the columns of the grids.
-        positions: how many random positions, which are not nodes, to look at besides those in the
-            cells at both ends, each at the same `CHECK_WAVELENGTHS` random wavelengths.
+        positions: number of random positions between nodes to check, besides those in the cells at
+            both ends; all at the same `CHECK_WAVELENGTHS` random wavelengths.
         tolerance: largest error of ln sqrt(g) and of the Christoffel symbol between nodes.
     """
 
@@ -169,8 +169,8 @@ def network_errors(
         problem: what was solved.
         solution: of the problem, by any method.
         wavelengths: charted wavelengths.
-        rows: how many random (pair, wavelength) to check; none if no row has converged.
-        seed: of the choice.
+        rows: number of random (pair, wavelength) to check; none if no row has converged.
+        seed: seed of the choice.
     """
     like = metric.network.parameters[0]
     device = problem.source.device

@@ -24,11 +24,11 @@ from geonode.posterior.prior import PROBABILITIES
 from geonode.spectra.series import Series
 
 SMALLEST_SHARE = 0.01
-"""Smallest share of the best kind's mean squared error as which a squared error counts, so that no
-spectrum that happens to be predicted exactly decides alone."""
+"""A squared error counts as at least this share of the mean squared error of the best kind, so that
+a spectrum that happens to be predicted exactly does not decide alone."""
 
 SMALLEST_CALIBRATION_SET = 3
-"""Fewest inner levels to calibrate an interval on; with fewer, levels at the ends count as well."""
+"""Number of inner levels that suffice to calibrate an interval; with fewer, the ends count too."""
 
 
 class Calibration(NamedTuple):

@@ -1,8 +1,8 @@
 """Path features at the training wavelengths: from a metric to its grid, its geodesics, features.
 
-The stage `geodesics` goes this way for the outer folds and stores what it finds. Inner folds, of
-which nothing but features is asked, and new concentrations go it here, on grids of the training
-wavelengths alone that are not kept.
+The stage `geodesics` goes the same way for the outer folds, at all wavelengths, and stores what it
+finds. Here are the inner folds, of which only features are needed, and new concentrations, on grids
+of the training wavelengths that are not kept.
 """
 
 from collections.abc import Iterable, Iterator
@@ -62,15 +62,15 @@ def features_to(
 ) -> Float[np.ndarray, "member source target training feature"]:
     """Features of the geodesics from the training levels of a fold to any concentrations.
 
-    What else is asked for changes rounding alone. A target that is a training level is reached
-    from there by a geodesic of no length, whose mean position is the level.
+    Other targets of the same call change nothing but rounding. A target that is a training level
+    is reached from that level by a geodesic of length zero, whose mean position is the level.
 
     Args:
         learned: metrics of the folds.
-        fold: whose metrics, and from where.
+        fold: the fold whose metrics are used and whose training levels are the sources.
         series: the levels and wavelengths.
-        concentrations: of the targets, in any order; beyond the levels the chart is continued, and
-            the metric goes on as it is at the end.
+        concentrations: targets in any order. Beyond the levels the chart is continued, and the
+            metric keeps the value that it has at the end.
         chosen: indices of the wavelengths.
 
     Raises:

@@ -35,7 +35,7 @@ Where training spectra happen to agree, the covariance alone would vanish.
 FEWEST_LEVELS = 3
 
 BLOCK = 8
-"""Targets predicted together, of one fold or of several: one alone takes a third of their time."""
+"""Number of targets predicted together, of one fold or several; one alone takes a third as long."""
 
 
 class PosteriorPrediction(NamedTuple):
@@ -120,9 +120,9 @@ class MetricPosterior:
     def predict(self, targets: Float[np.ndarray, "fold target"]) -> PosteriorPrediction:
         """Predict spectra at concentrations, none negative.
 
-        All blocks have one size, the last one filled up, so that networks in single precision
-        round every target alike, whatever the others. On some processors the place in a block is
-        left: MKL rounds matrices of odd size by where they begin in memory.
+        All blocks have one size, the last one padded, so that networks in single precision round a
+        target the same whatever else is asked for. On some processors its place in the block still
+        matters: MKL rounds matrices of odd size by where they begin in memory.
         """
         count = targets.shape[1]
         size = max(1, BLOCK // len(targets))
