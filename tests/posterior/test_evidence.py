@@ -12,7 +12,7 @@ LEVELS = np.array([5.0, 8.0, 20.0, 31.0, 60.0])
 AXIS = np.arange(30.0)
 SPECTRA = 3 * np.outer(LEVELS / (LEVELS + 25), np.exp(-(((AXIS - 12) / 5) ** 2)))
 SPECTRA += 0.05 * np.random.default_rng(1).normal(size=SPECTRA.shape)
-TARGETS = np.array([2.0, 25.0, 75.0])
+TARGETS = np.array([0.5, 25.0, 75.0])
 COUNT = len(LEVELS)
 
 
@@ -100,3 +100,13 @@ def test_evidence_is_that_of_refits(place, pedestal):
     features[:, 3] = likelihood
     atol = 1e-3 if pedestal else 1e-5  # what it leaves of the digits of a mean function {c}
     np.testing.assert_allclose(found.features[place], features, rtol=1e-5, atol=atol)
+
+
+def test_blanks_are_marked_in_the_context():
+    levels, targets = torch.tensor([[0.0, 0.5, 20.0, 40.0]]), torch.tensor([[0.0, 0.2, 30.0]])
+    spectra = torch.from_numpy(SPECTRA[:4])[None]
+    context = FittedSmoothers.of(levels.double(), spectra).evidence(targets.double()).context
+    assert context[:, 5].tolist() == [1, 1, 1]  # the lowest level is one
+    assert context[:, 13].tolist() == [1, 0, 0]  # and so is the first target
+    assert context[:, 2:4].tolist() == [[0, 1], [1, 0], [1, 0]]
+    assert torch.isfinite(context).all()
