@@ -197,10 +197,9 @@ class FittedSmoothers:
         predicted = weights @ self.spectra[:, None] - self.mean[:, None]  # from the mean spectrum
         average = share[:, :, None] @ predicted
         total = self.total[:, None, None]
-        apart, from_mean = (
-            _distances(predicted, torch.cat([average, torch.zeros_like(average)], dim=2)).square()
-            / total[..., None]
-        ).unbind(-1)
+        # by differences: products of the norms would lose small distances
+        apart = (predicted - average).square().sum(-1) / total
+        from_mean = predicted.square().sum(-1) / total
         best = torch.where(valid, log_error, torch.inf).amin(-1)
         least, errors = best[..., None], self.errors
         nearby, distance, beyond = self._nearness(found.positions)
@@ -296,11 +295,6 @@ class FittedSmoothers:
             (log_within - best) / 4,
         ]
         return torch.stack([number.expand_as(targets) for number in numbers], dim=-1)
-
-
-def _distances(rows: Tensor, others: Tensor) -> Tensor:
-    """Distances between rows and a few others, by their differences."""
-    return torch.cdist(rows, others, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def _square(rows: Tensor) -> Tensor:

@@ -83,7 +83,7 @@ def test_a_pedestal_drowns_neither_prediction_nor_deviation():
         posterior = MetricPosterior.of(LEVELS[None], raised[None], packaged_prior())
         (weights,), (square,) = posterior.left_out_residuals()
         residuals.append(np.append((weights @ raised).ravel(), np.sqrt(square)))
-    np.testing.assert_allclose(*predicted, atol=1e-6)
+    np.testing.assert_allclose(*predicted, atol=1e-5)  # networks compute with seven digits
     np.testing.assert_allclose(*deviations, rtol=0.01)  # the rule sees the height
     np.testing.assert_allclose(*residuals, rtol=1e-5, atol=1e-7)
     low = predict(spectra + 1.0, [25.0])
