@@ -20,12 +20,12 @@ from geonode.geometry.verification import (
 from tests.geometry.closed_forms import (
     KNOWN,
     DirectSource,
+    FormulaField,
     exponential,
     nodes,
     random_metric,
 )
 from tests.geometry.closed_forms import grid_of as exact_grid_of
-from tests.geometry.fields import FormulaField
 from tests.geometry.precision import NoWideningMove
 
 METRIC = random_metric(61, 2.0)
