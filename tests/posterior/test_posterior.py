@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 
 from geonode.posterior.charts import LOG
 from geonode.posterior.posterior import BLOCK, MetricPosterior, PosteriorPrediction
@@ -8,6 +9,7 @@ from geonode.posterior.smoothers import dictionary
 from tests.posterior.kriging import Kriging
 
 LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 60.0])
+PRIOR = packaged_prior()
 BAND = np.exp(-(((np.arange(30) - 12) / 5) ** 2))
 
 
@@ -34,6 +36,28 @@ def test_the_covariance_has_the_expected_size_and_is_positive():
     # A fifth of the expected squared error is even over wavelengths.
     np.testing.assert_allclose(variance.mean(axis=1), 4 * found.even, rtol=1e-6)
     assert found.even[1] > found.even[0] > 0
+
+
+def test_factors_are_a_root_of_the_covariance_summed_over_smoothers():
+    random, count = np.random.default_rng(0), len(LEVELS)
+    spectra = np.outer(LEVELS / (LEVELS + 15), BAND) + 0.01 * random.normal(size=(5, 30))
+    posterior, targets = MetricPosterior.of(LEVELS[None], spectra[None], PRIOR), [[15.0, 90.0]]
+    evidence = posterior.fitted.evidence(torch.tensor(targets).double())
+    with torch.no_grad():
+        shares = PRIOR.rule(evidence)[0].numpy()
+    projection = posterior.fitted.smoothers.projection[0].numpy()
+    freedom = count - posterior.fitted.description.coefficients.numpy()
+    variance = (evidence.within / posterior.fitted.scale).numpy()
+    for target, factors in enumerate(posterior.predict(np.array(targets)).factors[0]):
+        apart = evidence.weights[target].numpy()
+        apart = apart - shares[target] @ apart
+        expected = np.einsum("m,ml,mk->lk", shares[target], apart, apart)
+        parts = shares[target] * variance[target] / freedom
+        expected += np.einsum("m,mlk->lk", parts, projection)
+        found = factors.T @ factors
+        np.testing.assert_allclose(
+            found / np.trace(found), expected / np.trace(expected), atol=1e-7
+        )
 
 
 def test_the_metric_of_a_line_is_flat_and_two_long():
