@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -46,13 +48,14 @@ def test_a_constant_feature_keeps_deviation_one(value, pairs, wavelengths):
 
 
 def test_loss_is_the_mean_squared_error_of_the_standardised_signal():
-    _, history, features = fit(dtype=torch.float64, epochs=1)
+    two = {"members": 2, "geometries": 2, "dtype": torch.float64, "epochs": 1}
+    _, history, features = fit(**two)
     # Adam's first step is at most the learning rate, so a second fit of one epoch with a vanishing
     # rate leaves the first weights, whose predictions the history must describe.
-    still, _, _ = fit(dtype=torch.float64, epochs=1, learning_rate=1e-300)
+    still, _, _ = fit(**two, learning_rate=1e-300)
     signal = spectra(LEVELS, WAVELENGTHS)
-    for fold in range(LEVELS + 1):
-        values = by_hand(still, fold, features[0, fold])[..., 0]
+    for member, fold in itertools.product(range(2), range(LEVELS + 1)):
+        values = by_hand(still, fold, features[member, fold], member)[..., 0]
         levels = [level for level in range(LEVELS) if level != fold]
         scaled = (signal - signal[levels].mean()) / signal[levels].std()
         squares = [
@@ -60,7 +63,8 @@ def test_loss_is_the_mean_squared_error_of_the_standardised_signal():
             for place, (s, t) in enumerate(ordered_pairs(LEVELS))
             if (s, t) in trained_pairs(FOLDS[fold])
         ]
-        assert float(history[0, 0, fold]) == pytest.approx(np.mean(squares), rel=1e-9)
+        found = history[0, 0, member * (LEVELS + 1) + fold]
+        assert float(found) == pytest.approx(np.mean(squares), rel=1e-9)
 
 
 def by_hand(decoders, fold, features, member=0):
