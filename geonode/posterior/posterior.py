@@ -179,8 +179,7 @@ class MetricPosterior:
         apart = (found.weights - average[:, None]).mul_(weights.sqrt()[..., None])
         between = apart.transpose(1, 2) @ apart
         free = ~self.fitted.description.has_constant
-        sums = torch.where(free, found.weights.sum(-1) - 1, 0)
-        sums = (sums - (weights * sums).sum(-1, keepdim=True)) * weights.sqrt()
+        sums = torch.where(free, found.weights.sum(-1) - 1, 0) * weights.sqrt()
         ones = (sums[:, None] @ apart)[:, 0]
         by_fold = len(self.levels), -1
         share, average, between, ones = (

@@ -63,7 +63,10 @@ def test_loss_is_the_mean_squared_error_of_the_standardised_signal():
             for place, (s, t) in enumerate(ordered_pairs(LEVELS))
             if (s, t) in trained_pairs(FOLDS[fold])
         ]
-        found = history[0, 0, member * (LEVELS + 1) + fold]
+        model = member * (LEVELS + 1) + fold
+        known = features[member, fold, FOLDS[fold].training_pairs]
+        np.testing.assert_allclose(still.features.mean[model], known.mean((0, 1)))
+        found = history[0, 0, model]
         assert float(found) == pytest.approx(np.mean(squares), rel=1e-9)
 
 
