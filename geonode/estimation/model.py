@@ -6,6 +6,7 @@ without the grid: there, path features come from the networks themselves.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -14,14 +15,17 @@ from geonode.compute.device import Device, resolve
 from geonode.config import DecodersParameters, Parameters
 from geonode.errors import SpectraError
 from geonode.estimation.model_store import ModelStore, key_of, read_learned
+from geonode.estimation.rows import series_of
 from geonode.geometry.learned import LearnedMetrics
 from geonode.learning.blend import BLENDS, Blend, Prediction, fit_blend, training_steps
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
 from geonode.learning.metric_learning import learn
 from geonode.learning.path_features import features_to, path_features
+from geonode.parameters_file import default_parameters
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, read_series
+from geonode.spectra.table import FEWEST_LEVELS
 from geonode.storage.lineage import consistent_artifacts
 
 SPECTRA, METRIC, DECODERS = "spectra.zarr", "metric.safetensors", "decoders.safetensors"
@@ -103,6 +107,33 @@ class SpectralModel:
         if steps:
             store.write(key, learned, blend)
         return cls(series, learned, blend, features)
+
+    @classmethod
+    def learn(
+        cls,
+        concentrations: Float[np.ndarray, "row"],
+        spectra: Float[np.ndarray, "row wavelength"],
+        wavelengths: Float[np.ndarray, "wavelength"] | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> "SpectralModel":
+        """Learn from arrays, without a file or a pipeline.
+
+        Args:
+            concentrations: from 4 to 50 different ones, none negative; rows of one concentration
+                are scans of one level.
+            spectra: theirs.
+            wavelengths: axis values of the columns, ascending; None: 0, 1, 2, ...
+            settings: values by dotted key of params.yaml that replace the defaults of the package,
+                such as {"preset": "fast"}, which trains nothing.
+
+        Raises:
+            SpectraError, ParameterError: naming what is wrong.
+            DeviceError, TrainingError: as `fit`.
+        """
+        parameters = default_parameters(settings or {})
+        chart, kappa = parameters.spectra.chart, parameters.spectra.kappa
+        series = series_of(concentrations, spectra, wavelengths, FEWEST_LEVELS, chart, kappa)
+        return cls.fit(series, parameters)
 
     @staticmethod
     def steps(levels: int, parameters: Parameters, device: Device) -> int:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from geonode.errors import SpectraError
 from geonode.spectra.chart import Chart, ChartName
@@ -22,7 +21,7 @@ SAME_WAVELENGTH = 1e-6
 def series_of(
     concentrations: Float[np.ndarray, "row"],
     spectra: Float[np.ndarray, "row wavelength"],
-    wavelengths: ArrayLike | None,
+    wavelengths: Float[np.ndarray, "wavelength"] | None,
     fewest: int,
     chart: ChartName = "linear",
     kappa: float | None = None,
@@ -40,10 +39,17 @@ def series_of(
         kappa: as of `Chart.of`.
 
     Raises:
-        SpectraError: there are too few or too many levels, the wavelengths do not fit the spectra,
-            or the chart does not fit the levels.
+        SpectraError: numbers are not finite or concentrations negative, there are too few or too
+            many levels, or axis or chart do not fit.
     """
-    axis = axis_of(wavelengths, spectra.shape[1])
+    axis = np.arange(spectra.shape[1], dtype=float) if wavelengths is None else wavelengths
+    if not all(np.isfinite(part).all() for part in (axis, spectra, concentrations)):
+        raise SpectraError("spectra, axis or concentrations: found NaN, expected finite numbers")
+    if (np.diff(axis) <= 0).any() or (concentrations < 0).any():
+        raise SpectraError(
+            "found wavelengths that do not ascend or a negative concentration, expected neither; "
+            "reverse wavelengths that descend, and the columns of the spectra with them"
+        )
     levels, place = np.unique(without_rounding(concentrations), return_inverse=True)
     if not fewest <= len(levels) <= MOST_LEVELS:
         raise SpectraError(
@@ -56,27 +62,6 @@ def series_of(
     labels |= dict.fromkeys(("signal_unit", "axis_unit", "concentration_unit"), "1")
     found = Chart.of(chart, kappa, levels)
     return Series(levels, axis, means, found, labels, Replicates.of(scans))
-
-
-def axis_of(wavelengths: ArrayLike | None, count: int) -> Float[np.ndarray, "wavelength"]:
-    """The spectral axis of spectra with so many columns; 0, 1, 2, ... if none is given.
-
-    Raises:
-        SpectraError: the wavelengths are of another number, not finite or not ascending.
-    """
-    if wavelengths is None:
-        return np.arange(count, dtype=np.float64)
-    axis = np.asarray(wavelengths)
-    if axis.shape != (count,):
-        raise SpectraError(
-            f"wavelengths: found shape {axis.shape}, expected ({count},), one a column of spectra"
-        )
-    if axis.dtype.kind not in "iuf" or not np.isfinite(axis).all() or (np.diff(axis) <= 0).any():
-        raise SpectraError(
-            "wavelengths: expected finite numbers that ascend; reverse those that descend, and "
-            "the columns of the spectra with them"
-        )
-    return axis.astype(np.float64)
 
 
 def columns_of(table: Any) -> list[float] | list[str] | None:
