@@ -6,7 +6,7 @@ import pytest
 
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
-from geonode.evaluation.estimates import estimate_left_out
+from geonode.evaluation.evaluate import estimate_left_out
 from geonode.learning.folds import leave_one_out
 from tests.estimation.known import LEVELS, bent, noise, series_of, straight
 

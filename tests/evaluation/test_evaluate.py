@@ -6,7 +6,6 @@ import pytest
 from geonode.calibration.methods import INVERSE, estimate_left_out_by
 from geonode.estimation.model import SpectralModel
 from geonode.evaluation.baselines import BASELINES, chosen_inside
-from geonode.evaluation.estimates import estimate_left_out
 from geonode.evaluation.evaluate import (
     CHOSEN,
     GEONODE,
@@ -17,6 +16,7 @@ from geonode.evaluation.evaluate import (
     by_baselines,
     by_model,
     classical,
+    estimate_left_out,
     rows_of,
 )
 from geonode.evaluation.scores import skill

@@ -5,9 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from geonode.evaluation.estimates import estimate_left_out
-from geonode.evaluation.evaluate import Evaluation
-from geonode.evaluation.tables import metric_csv, posterior_csv, predictions_csv
+from geonode.evaluation.evaluate import Evaluation, estimate_left_out, metric_csv
 from tests.estimation.known import LEVELS, bent, noise, series_of
 
 
@@ -20,7 +18,7 @@ def test_one_row_for_every_level_and_wavelength():
     )
     band = np.array([[0.0, 0.01], [0.02, 0.03]])
     spectra = np.array([[1 / 3, 2.0], [-3.0, 12345678.0]])
-    assert predictions_csv(Evaluation(series, spectra, band=("90% interval", band))) == (
+    assert Evaluation(series, spectra, band=("90% interval", band)).csv() == (
         "level,wavelength,measured,predicted,90% interval\n"
         "0,200,0.1,0.333333,0\n"
         "0,200.5,0.2,2,0.01\n"
@@ -31,7 +29,7 @@ def test_one_row_for_every_level_and_wavelength():
 
 def test_the_table_has_the_posterior_of_every_level():
     found = estimate_left_out(series_of(LEVELS, bent(LEVELS) + noise(6, 0.01)))
-    rows = list(csv.DictReader(io.StringIO(posterior_csv(found))))
+    rows = list(csv.DictReader(io.StringIO(found.csv())))
     assert {row["level"] for row in rows} == {"0", "10", "20", "30", "40", "60"}
     read = [[float(row[key]) for row in rows] for key in ("concentration", "density")]
     np.testing.assert_allclose(read, np.concatenate(found.densities, axis=1), rtol=1e-5)
