@@ -8,7 +8,6 @@ from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation import predicting
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.predicting import blocks
-from geonode.spectra.chart import Chart
 
 LEVELS = np.array([0.0, 4.0, 10.0, 20.0, 35.0, 60.0])
 AXIS = np.linspace(400.0, 700.0, 9)
@@ -77,12 +76,6 @@ def test_wrong_arrays_and_settings_are_refused(levels, signal, axis, settings, e
         SpectralModel.learn(levels, signal, axis, settings)
 
 
-def test_the_chart_is_the_one_that_is_set():
-    settings = FAST | {"spectra.chart": "asinh", "spectra.kappa": 8.0}
-    found = SpectralModel.learn(LEVELS, Y, AXIS, settings).series.chart
-    assert found == Chart.of("asinh", 8.0, LEVELS)
-
-
 @pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf])
 def test_no_concentration_is_refused(fast, wrong):
     with pytest.raises(SpectraError, match="expected a finite number that is not negative"):
@@ -123,11 +116,6 @@ def test_many_concentrations_are_predicted_as_one_by_one(fast, monkeypatch):
         np.testing.assert_allclose(signal[row], alone.spectra[0], rtol=1e-9)
         # A variance is a small difference of numbers near 1.
         np.testing.assert_allclose(std[row], alone.scale[0], atol=1e-9)
-
-
-def test_one_wavelength_follows_the_spectra():
-    found = SpectralModel.learn(LEVELS, Y[:, [3]], settings=FAST).predict(BETWEEN)
-    np.testing.assert_allclose(found.spectra[:3, 0], spectra(BETWEEN)[:3, 3], atol=0.01)
 
 
 def test_a_level_left_out_is_as_if_it_had_not_been_measured(fast):

@@ -53,11 +53,6 @@ def test_a_series_is_learned_once(own, monkeypatch):
     np.testing.assert_array_equal(predictions[0].half_width, predictions[1].half_width)
 
 
-def test_what_trains_nothing_is_not_kept(own):
-    fit(learning="flat", kind="posterior")
-    assert not own.entries()
-
-
 def test_key_is_of_all_that_decides(monkeypatch):
     chart = Chart.of("asinh", 10.0, SERIES.concentrations)
     other = series(5, 9, np.nextafter(spectra(5, 9), 1))
@@ -87,13 +82,6 @@ def test_damaged_entry_is_learned_again(own, caplog):
     assert "learned again" in caplog.text
     assert torch.equal(again.learned.network.weights[0], first.learned.network.weights[0])
     assert own.read(entry.name, SERIES) is not None
-
-
-def test_store_that_cannot_be_written_loses_no_model(tmp_path, monkeypatch, caplog):
-    (tmp_path / "file").write_text("no folder")
-    monkeypatch.setenv("GEONODE_CACHE", str(tmp_path / "file" / "models"))
-    assert fit().learned.members == 1
-    assert "not kept" in caplog.text
 
 
 def test_the_entry_not_used_for_longest_goes(own, monkeypatch):

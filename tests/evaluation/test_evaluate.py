@@ -11,13 +11,11 @@ from geonode.evaluation.evaluate import (
     GEONODE,
     PUBLISHED,
     Evaluation,
-    Job,
     Learned,
     by_baselines,
     by_model,
     classical,
     estimate_left_out,
-    rows_of,
 )
 from geonode.evaluation.scores import skill
 from geonode.posterior.prior import PROBABILITIES
@@ -125,18 +123,6 @@ def test_a_blend_also_answers_as_the_published_method():
     assert found[PUBLISHED].half_width is None
     alone = replace(model, blend=model.blend.only("posterior"), features=None)
     assert list(by_model(alone)) == [GEONODE]
-
-
-def test_a_job_makes_a_row_of_every_name():
-    rows = rows_of(Job("one", SERIES, by_baselines, 7))
-    assert [row["method"] for row in rows] == [*BASELINES, CHOSEN]
-    for row in rows:
-        assert {key: row[key] for key in ("series", "seed", "levels", "wavelengths")} == {
-            "series": "one", "seed": 7, "levels": 6, "wavelengths": 8
-        }  # fmt: skip
-        assert row["seconds"] > 0
-    found = by_baselines(SERIES)
-    assert [row["rmse"] for row in rows] == [one.row["rmse"] for one in found.values()]
 
 
 @pytest.mark.parametrize(
