@@ -81,7 +81,11 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         if groups is not None:
             groups = column_or_1d(groups)
             check_consistent_length(X, groups)
-        options = {"method": self.method, "offset": self.offset, "scale": self.scale}
+        options: dict[str, Any] = {
+            "method": self.method,
+            "offset": self.offset,
+            "scale": self.scale,
+        }
         self.calibration_ = Calibration.fit(X, y.astype(np.float64), groups, **options)
         self.method_ = self.calibration_.method
         self._columns = columns
