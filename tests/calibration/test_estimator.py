@@ -6,9 +6,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from geonode import ConcentrationRegressor
 from geonode.errors import ParameterError, SpectraError
@@ -53,22 +50,6 @@ def test_leaving_a_level_out_is_what_the_pipeline_does():
     expected = estimate(curve, means[[2]]).mode
     np.testing.assert_allclose(left_out.mode, expected, rtol=1e-9)
     np.testing.assert_allclose(whole.verdict.by_key("geonode").estimates[2], expected[0], rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_it_works_in_pipelines_and_searches():
-    left_out = {"cv": LeaveOneGroupOut(), "scoring": "neg_median_absolute_error"}
-    pipeline = make_pipeline(StandardScaler(), ConcentrationRegressor(method="geonode"))
-    errors = -cross_val_score(pipeline, X, Y, groups=Y, **left_out)
-    assert len(errors) == len(beer.LEVELS)
-    # Scaled, noise counts as much as the band; the mean of the other levels is off by 3.75.
-    assert np.median(errors) < 2
-    search = GridSearchCV(
-        ConcentrationRegressor(method="geonode"), {"offset": [False, True]}, **left_out
-    )
-    shifted = X + np.random.default_rng(0).normal(size=(len(X), 1))
-    search.fit(shifted, Y, groups=Y)
-    assert search.best_params_ == {"offset": True}
 
 
 def test_a_spectrum_of_something_else_is_warned_of(fitted):

@@ -145,15 +145,6 @@ def test_axes_in_any_order_and_finer_than_that_of_the_model(tmp_path, written):
     np.testing.assert_allclose(found["mean"], straight["mean"], rtol=1e-6)
 
 
-def test_an_axis_that_is_not_that_of_the_model_is_refused(tmp_path, written):
-    values = image_values()
-    half = store(tmp_path / "half.zarr", values[..., :-4], axis=AXIS[:-4])
-    with pytest.raises(SpectraError, match="is missing"):
-        written(half, tmp_path / "m")
-    with pytest.raises(SpectraError, match="expected nm"):
-        written(store(tmp_path / "unit.zarr", values, unit="cm-1"), tmp_path / "m")
-
-
 def names_of_tiles(path):
     return [tile.name for tile in Image.open(path).tiles(6)]
 
