@@ -99,7 +99,7 @@ def chosen_without(
     ):
         for fold in leave_one_out(batch.levels)[:-1]:
             out, kept = [fold.index], fold.training
-            calibration = Calibration.of(spectra[kept], levels[kept])
+            calibration = Calibration.fit(spectra[kept], levels[kept])
             (value,), ((low, high),) = calibration.estimate(spectra[out])
             pls = float(calibration.fitted["pls"].estimates(spectra[out])[0])
             ours = value
@@ -121,7 +121,7 @@ def series(folder: Annotated[Path, typer.Argument(help="Of files, one a series."
     with bar("calibrating", len(files)) as report:
         for name, own in files.items():
             one = read_series_csv(own)
-            found = Calibration.of(one.signal, one.concentrations)
+            found = Calibration.fit(one.signal, one.concentrations)
             errors = {method.key: method.scores.rmsep_of_range for method in found.verdict.methods}
             by_geonode = found.verdict.by_key("geonode").scores
             pls = found.verdict.by_key("pls").scores
@@ -170,7 +170,7 @@ def samples(
             for number in range(part.max() + 1):
                 out = part == number
                 known, its = spectra[~out], amounts[~out]
-                found, ends = Calibration.of(known, its).estimate(spectra[out])
+                found, ends = Calibration.fit(known, its).estimate(spectra[out])
                 errors[out] = found - amounts[out]
                 held[out] = (ends[:, 0] <= amounts[out]) & (amounts[out] <= ends[:, 1])
                 pls = fitted("pls", its, known, folds_of(its, np.arange(len(its))))

@@ -1,16 +1,15 @@
 """Score the leave-one-out predictions against the measured spectra and the classical baselines."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from geonode.config import Parameters
 from stages.command import progress, stage
 from stages.paths import DATA, DECODERS, GEODESICS, METRIC, METRICS, PLOTS, SPECTRA
 
-DETAILS = ("folds", "pooled")
 MEANS = ("mean_r2", "undefined_r2")
-"""Scores that are not repeated for every method."""
+"""Scores that are not repeated for the published method."""
 
 
 @stage("validate")
@@ -18,41 +17,40 @@ def app(parameters: Parameters) -> str:
     """Score leave-one-out predictions and compare them with classical baselines."""
     from geonode.estimation.model import SpectralModel
     from geonode.evaluation.baselines import BASELINES
-    from geonode.evaluation.estimates import estimate_left_out
     from geonode.evaluation.evaluate import (
         CHOSEN,
         GEONODE,
         PUBLISHED,
-        Trained,
         by_baselines,
         by_calibrations,
-        evaluate,
-        skill,
+        by_model,
+        estimate_left_out,
+        metric_csv,
     )
-    from geonode.evaluation.tables import metric_csv, posterior_csv, predictions_csv
+    from geonode.evaluation.scores import skill
     from geonode.geometry.solved import read_features
     from geonode.storage.document import write_metrics, write_text
     from geonode.storage.lineage import consistent_artifacts
 
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
         model = SpectralModel.read(DATA)
-        series, blend = model.series, model.blend
-        features = read_features(GEODESICS, series, blend.training)
-    found = evaluate(Trained(blend, features), series)
+        series = model.series
+        features = read_features(GEODESICS, series, model.blend.training)
+    found = by_model(replace(model, features=features))
     ours, published = found[GEONODE], found.get(PUBLISHED)
     with progress("predicting with the baselines", 2 * len(series.concentrations)) as report:
-        classical = evaluate(by_baselines, series, report)
+        classical = by_baselines(series, report)
     with progress("estimating left-out concentrations", len(series.concentrations)) as report:
         estimated = estimate_left_out(series, report)
-    calibrations = evaluate(by_calibrations, series)
-    rmse = {name: one.spectra["rmse"] for name, one in classical.items()}
+    calibrations = by_calibrations(series)
+    rmse = {name: one.scores["rmse"] for name, one in classical.items()}
     best = min(BASELINES, key=rmse.__getitem__)
     chosen = rmse.get(CHOSEN)
-    scores, held = ours.spectra, ours.coverage
+    scores, held = ours.scores, ours.coverage
     content = {
         **scores,
         "bands": ours.bands(parameters.validation.bands),
-        "baselines": {name: _without(classical[name].spectra, *DETAILS) for name in BASELINES},
+        "baselines": {name: _without(classical[name].scores, "folds") for name in BASELINES},
         "best_baseline": best,
         "best_baseline_rmse": rmse[best],
         "chosen_baseline_rmse": chosen,
@@ -63,12 +61,12 @@ def app(parameters: Parameters) -> str:
         "calibrations": {
             name: _without(asdict(one.concentrations), "q2") for name, one in calibrations.items()
         },
-        "published_method": published and _without(published.spectra, *DETAILS, *MEANS),
+        "published_method": published and _without(published.scores, "folds", *MEANS),
     }
     write_metrics(METRICS / "validate.json", content)
     write_metrics(METRICS / "summary.json", _summary(content))
-    write_text(PLOTS / "predictions.csv", predictions_csv(series, ours.left_out))
-    write_text(PLOTS / "posterior.csv", posterior_csv(estimated))
+    write_text(PLOTS / "predictions.csv", ours.csv())
+    write_text(PLOTS / "posterior.csv", estimated.csv())
     write_text(PLOTS / "metric_posterior.csv", metric_csv(model))
     pooled = "undefined" if scores["pooled_r2"] is None else f"{scores['pooled_r2']:.4f}"
     return (

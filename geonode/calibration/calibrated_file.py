@@ -13,16 +13,14 @@ from geonode.calibration.limits import Limit, limits
 from geonode.calibration.methods import folds_of, most_sensitive
 from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
 from geonode.errors import TrainingError
-from geonode.estimation.axis import require_axis
+from geonode.estimation.axis import own_values, require_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
-from geonode.estimation.rows import fitted_model
 from geonode.estimation.tables import EstimateRow, estimated
 from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
-from geonode.spectra.common_axis import interpolated
 from geonode.spectra.reading import Spectra, errors_naming, read_spectra
 from geonode.spectra.series import Series, require_response
 from geonode.wording import quantity
@@ -71,19 +69,15 @@ class CalibratedFile:
     Attributes:
         source: name of the file.
         series: what was measured.
-        calibration: of the mean spectra of its levels; unknowns are single scans.
-        model: of geonode.
+        calibration: of the mean spectra of its levels, with a curve; unknowns are single scans.
         curve: of geonode.
-        limits: of detection and of quantification.
         unknowns: names of files of unknown spectra, each with the estimates of its spectra.
     """
 
     source: str
     series: Series
     calibration: Calibration
-    model: SpectralModel
     curve: Curve
-    limits: list[Limit]
     unknowns: list[tuple[str, list[Unknown]]]
 
     @classmethod
@@ -99,14 +93,10 @@ class CalibratedFile:
         """
         levels, spectra = series.concentrations, series.signal
         require_response(spectra)
-        of, scans = _scans(series)
-        found = Calibration.of(spectra, levels, method=method, scans=(of, scans), report=report)
-        if found.curve is None or "geonode" not in found.sets:
+        found = Calibration.fit(spectra, levels, method=method, scans=_scans(series), report=report)
+        if found.curve is None:
             raise TrainingError(found.absent)
-        parameters = default_parameters({"preset": "fast", "device": "cpu"})
-        model = fitted_model(series, parameters)
-        limit = limits(series, found, found.curve)
-        return cls(source, series, found, model, found.curve, limit, [])
+        return cls(source, series, found, found.curve, [])
 
     @staticmethod
     def steps(series: Series) -> int:
@@ -120,14 +110,17 @@ class CalibratedFile:
         Raises:
             SpectraError: interpolated to their axis, the series no longer gives its own levels.
         """
-        series = self.series
         with errors_naming(file):
-            rows = estimated(self.curve, series, spectra)
-            values = interpolated(spectra.axis, spectra.values, series.axis)
-            values = series.preprocessing.require(series.axis, values, spectra.names)
+            rows = estimated(self.curve, self.series, spectra)
+            values = own_values(self.series, spectra)
         numbers = np.column_stack(self.calibration.estimate(values)).tolist()
         unknowns = [Unknown(row, *three) for row, three in zip(rows, numbers, strict=True)]
         return replace(self, unknowns=[*self.unknowns, (file.name, unknowns)])
+
+    @cached_property
+    def limits(self) -> list[Limit]:
+        """Limits of detection and of quantification."""
+        return limits(self.series, self.calibration, self.curve)
 
     @property
     def method(self) -> str:
@@ -196,8 +189,9 @@ class CalibratedFile:
 
     @cached_property
     def predictions(self) -> Predicted:
-        """Spectra at `places`."""
-        return self.model.predict(self.places)
+        """Spectra at `places` by the posterior over metrics."""
+        parameters = default_parameters({"preset": "fast", "device": "cpu"})
+        return SpectralModel.fit(self.series, parameters).predict(self.places)
 
 
 def _scans(series: Series) -> tuple[np.ndarray, np.ndarray]:

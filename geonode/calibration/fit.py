@@ -1,8 +1,6 @@
 """Calibration: methods are compared on left-out samples, and one of them estimates."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -18,7 +16,6 @@ from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate
 from geonode.estimation.rows import series_of
-from geonode.learning.folds import leave_one_out
 from geonode.learning.predicted import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.sheet import require_size
@@ -44,7 +41,8 @@ class Calibration:
 
     A sample has a spectrum and a known concentration. All methods but geonode take every sample by
     itself; geonode takes samples of one concentration for scans of one level. It takes no part with
-    more than 50 levels, or where a fold would have fewer than three.
+    more than 50 levels, or where a fold would have fewer than three. All that `estimate` reads is
+    numbers and arrays: the fitted method and the law of its errors, or the curve of geonode.
 
     Attributes:
         concentrations: of the samples.
@@ -67,7 +65,7 @@ class Calibration:
     sets: dict[str, Sets]
 
     @classmethod
-    def of(
+    def fit(
         cls,
         spectra: Spectra,
         concentrations: Samples,
@@ -103,13 +101,25 @@ class Calibration:
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
         found = {key: fitted(key, concentrations, spectra, folds) for key in CALIBRATIONS}
-        estimates, sets = {name: one.left_out for name, one in found.items()}, {}
+        estimates = {name: one.left_out for name, one in found.items()}
+        sets: dict[str, Sets] = {}
         curve, law, absent = None, None, ""
-        curve_of = partial(_curve, offset=offset, scale=scale)
+
+        def curve_of(levels: np.ndarray, rows: np.ndarray) -> Curve:
+            series = series_of(levels, rows, None, FEWEST_LEVELS)
+            return Curve.of(series, offset=offset, scale=scale, one_scan=True)
+
+        def left_out(out: np.ndarray) -> Estimates:
+            return estimate(curve_of(concentrations[~out], spectra[~out]), spectra[out])
+
         try:
             whole = curve_of(concentrations[of], scan)  # first, as it may say why there is none
-            left_out = _by_geonode(curve_of, concentrations, spectra, folds, report)
-            (estimates["geonode"], sets["geonode"]), curve = left_out, whole
+            outs = [folds == fold for fold in range(folds.max() + 1)]
+            of_geonode = Estimates.joined(in_threads(left_out, outs, report))
+            back = np.argsort(np.concatenate([np.flatnonzero(out) for out in outs]))
+            estimates["geonode"] = of_geonode.mode[back]
+            sets["geonode"] = [of_geonode.sets[place] for place in back]
+            curve = whole
         except (SpectraError, TrainingError) as error:
             absent = f"geonode takes no part: {error}"
         verdict = Verdict.of(concentrations, estimates)
@@ -117,10 +127,16 @@ class Calibration:
         if chosen not in estimates:
             raise ParameterError("calibration", "method", chosen, f"another: {absent}")
         if chosen in found:
-            one, errors = found[chosen], _errors(concentrations, groups, found, estimates, method)
-            sets[chosen] = intervals_left_out(concentrations, *errors, groups, one)
+            # Errors are those of the method that the other groups choose: they flatter none.
+            tried = {name: one for name, one in estimates.items() if method in {"auto", name}}
+            place = chosen_without(concentrations, tried, groups), np.arange(len(spectra))
+            errors = np.stack([*tried.values()])[place] - concentrations
+            none = np.zeros(len(spectra))
+            all_leverages = [found[name].leverages if name in found else none for name in tried]
+            leverages, one = np.stack(all_leverages)[place], found[chosen]
+            sets[chosen] = intervals_left_out(concentrations, errors, leverages, groups, one)
             away = one.estimates(scan) - one.estimates(spectra)[of]
-            law = ErrorLaw.of(concentrations[of], errors[0][of] + away, errors[1][of], groups[of])
+            law = ErrorLaw.of(concentrations[of], errors[of] + away, leverages[of], groups[of])
         return cls(concentrations, found, curve, absent, verdict, chosen, law, sets)
 
     def estimate(
@@ -188,7 +204,7 @@ def _required_groups(
     """Groups from 0 on, by default of scans of one preparation.
 
     Raises:
-        ParameterError, SpectraError: as `Calibration.of`.
+        ParameterError, SpectraError: as `Calibration.fit`.
     """
     if method not in {"auto", *NAMES}:
         raise ParameterError("calibration", "method", method, f"auto, {', '.join(NAMES)}")
@@ -243,47 +259,3 @@ def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets]) -> str:
 def _are_few(held: np.ndarray) -> bool:
     """Whether it is unlikely that so few sets hold, if nine of ten should."""
     return bool(binom.cdf(held.sum(), len(held), COVERAGE) < UNLIKELY)
-
-
-def _curve(concentrations: np.ndarray, spectra: np.ndarray, *, offset: bool, scale: bool) -> Curve:
-    """Curve of geonode; samples of one concentration are scans of one level."""
-    series = series_of(concentrations, spectra, None, FEWEST_LEVELS)
-    *_, whole = leave_one_out(len(series.concentrations))
-    return Curve.of(series, whole, offset=offset, scale=scale, one_scan=True)
-
-
-def _by_geonode(
-    curve_of: Callable[[Samples, Spectra], Curve],
-    concentrations: np.ndarray,
-    spectra: np.ndarray,
-    folds: np.ndarray,
-    report: Progress,
-) -> tuple[np.ndarray, Sets]:
-    """Estimates and 90% sets of geonode of all samples, by the folds without them."""
-
-    def estimated(out: np.ndarray) -> Estimates:
-        return estimate(curve_of(concentrations[~out], spectra[~out]), spectra[out])
-
-    left_out = [folds == fold for fold in range(folds.max() + 1)]
-    modes: np.ndarray = np.empty(len(spectra))
-    sets: Sets = [[]] * len(spectra)
-    for out, found in zip(left_out, in_threads(estimated, left_out, report), strict=True):
-        modes[out] = found.mode
-        for place, parts in zip(np.flatnonzero(out), found.sets, strict=True):
-            sets[place] = parts
-    return modes, sets
-
-
-def _errors(
-    concentrations: np.ndarray,
-    groups: np.ndarray,
-    found: dict[str, Fitted],
-    estimates: dict[str, np.ndarray],
-    method: str,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Errors and leverages of the samples left out, by the method that the others choose."""
-    by_name = {name: one for name, one in estimates.items() if method in {"auto", name}}
-    none = np.zeros(len(concentrations))
-    leverages = np.stack([found[name].leverages if name in found else none for name in by_name])
-    own = chosen_without(concentrations, by_name, groups), np.arange(len(concentrations))
-    return np.stack([*by_name.values()])[own] - concentrations, leverages[own]

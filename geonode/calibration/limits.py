@@ -26,12 +26,11 @@ more than the range of the levels.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 from scipy.stats import linregress
 
 from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import EXACT
-from geonode.calibration.methods import most_sensitive, own_basis, pls
+from geonode.calibration.methods import Fitted, Linear, most_sensitive
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
 from geonode.spectra.series import Series
@@ -75,14 +74,11 @@ def limits(series: Series, calibration: Calibration, curve: Curve) -> list[Limit
         calibration: of its levels.
         curve: of geonode.
     """
-    levels, verdict = series.concentrations, calibration.verdict
-    place = most_sensitive(levels, series.signal)
-    line = Line.of(levels, series.signal[:, place])
-    found = [line_limit(series, line, place), blank_limit(series, line, place)]
+    verdict, of_pls = calibration.verdict, calibration.fitted["pls"]
+    line = Line.of(series, most_sensitive(series.concentrations, series.signal))
     better = {method.name for method in verdict.methods if verdict.counts(method)}
-    of_pls = pls_limit(series, calibration.fitted["pls"].option + 1)
-    multivariate = [of_pls, curve_limit(series, curve)]
-    return found + [
+    multivariate = [pls_limit(series, of_pls), curve_limit(series, curve)]
+    return [line.limit(), line.blank_limit()] + [
         one if one.method in better else Limit(one.method, GUESSED) for one in multivariate
     ]
 
@@ -98,6 +94,8 @@ class Line:
     Recommendations), Pure Appl. Chem. 70 (1998) 993, section 4.
 
     Attributes:
+        series: whose levels they are.
+        place: of the wavelength.
         intercept: signal without analyte (signal unit).
         slope: signal per unit of concentration.
         deviation: residual standard deviation s_y/x (signal unit).
@@ -105,6 +103,8 @@ class Line:
         p_value: probability of a slope as far from zero by chance: two-sided t test.
     """
 
+    series: Series
+    place: int
     intercept: float
     slope: float
     deviation: float
@@ -112,72 +112,65 @@ class Line:
     p_value: float
 
     @classmethod
-    def of(cls, levels: Float[np.ndarray, "level"], signal: Float[np.ndarray, "level"]) -> "Line":
-        """Fit a line to three levels or more, which differ."""
+    def of(cls, series: Series, place: int) -> "Line":
+        """Fit a line to the levels, three or more."""
+        levels, signal = series.concentrations, series.signal[:, place]
         if not np.ptp(signal):
-            return cls(float(signal[0]), 0.0, 0.0, 0.0, 1.0)
+            return cls(series, place, float(signal[0]), 0.0, 0.0, 0.0, 1.0)
         found = linregress(levels, signal)
         slope, intercept = float(found.slope), float(found.intercept)
         residuals = signal - intercept - slope * levels
         deviation = float(np.sqrt(residuals @ residuals / (len(levels) - 2)))
-        return cls(intercept, slope, deviation, float(found.rvalue) ** 2, float(found.pvalue))
+        r2, p_value = float(found.rvalue) ** 2, float(found.pvalue)
+        return cls(series, place, intercept, slope, deviation, r2, p_value)
 
     @property
     def is_sloped(self) -> bool:
         """Whether the slope differs from zero."""
         return self.p_value < SIGNIFICANT
 
+    def limit(self) -> Limit:
+        """Limits from the residuals of the line."""
+        name, levels = "straight line", self.series.concentrations
+        if reason := self._says_nothing():
+            return Limit(name, reason)
+        deviation = self.deviation / abs(self.slope)
+        if DETECTION * deviation >= np.median(levels):
+            said = "it would be above half of the levels: the response is curved, or noisy"
+            return Limit(name, said)
+        said = (
+            "3.3 s/b and 10 s/b, s: residual standard deviation of the line; curvature counts as s"
+        )
+        return _limit(self.series, name, said, deviation, deviation)
 
-def line_limit(series: Series, line: Line, place: int) -> Limit:
-    """Limits from the residuals of a calibration line.
+    def blank_limit(self) -> Limit:
+        """Limits from scans of the blank: what the instrument alone could do."""
+        name, replicates = "scans of the blank", self.series.replicates
+        if self.series.concentrations[0] > 0:
+            return Limit(name, "no blank was measured")
+        scans = 0 if replicates is None else int(replicates.scans[0])
+        if replicates is None or scans < FEWEST_SCANS:
+            found = "once" if scans < 2 else f"{scans} times"
+            expected = f"expected {FEWEST_SCANS} scans or more"
+            return Limit(name, f"the blank was scanned {found}, {expected}")
+        if reason := self._says_nothing():
+            return Limit(name, reason)
+        of_blank = replicates.deviations[replicates.level == 0, self.place]
+        deviation = float(np.sqrt(of_blank @ of_blank / (scans - 1))) / abs(self.slope)
+        said = f"3.3 s/b and 10 s/b, s: {scans} scans of the blank; preparation not included"
+        return _limit(self.series, name, said, deviation, deviation)
 
-    Args:
-        series: whose levels they are.
-        line: fitted to the signal at one wavelength.
-        place: of that wavelength.
-    """
-    name = "straight line"
-    if reason := _no_line(series, line, place):
-        return Limit(name, reason)
-    detection = DETECTION * line.deviation / abs(line.slope)
-    if detection >= np.median(series.concentrations):
-        return Limit(name, "it would be above half of the levels: the response is curved, or noisy")
-    said = "3.3 s/b and 10 s/b, s: residual standard deviation of the line; curvature counts as s"
-    deviation = line.deviation / abs(line.slope)
-    return _limit(series, name, said, deviation, deviation)
-
-
-def blank_limit(series: Series, line: Line, place: int) -> Limit:
-    """Limits from scans of the blank: what the instrument alone could do.
-
-    Arguments are those of `line_limit`.
-    """
-    name = "scans of the blank"
-    if series.concentrations[0] > 0:
-        return Limit(name, "no blank was measured")
-    scans = 0 if series.replicates is None else int(series.replicates.scans[0])
-    if series.replicates is None or scans < FEWEST_SCANS:
-        found = "once" if scans < 2 else f"{scans} times"
-        return Limit(name, f"the blank was scanned {found}, expected {FEWEST_SCANS} scans or more")
-    if reason := _no_line(series, line, place):
-        return Limit(name, reason)
-    of_blank = series.replicates.deviations[series.replicates.level == 0, place]
-    deviation = float(np.sqrt(of_blank @ of_blank / (scans - 1))) / abs(line.slope)
-    said = f"3.3 s/b and 10 s/b, s: {scans} scans of the blank; preparation not included"
-    return _limit(series, name, said, deviation, deviation)
-
-
-def _no_line(series: Series, line: Line, place: int) -> str | None:
-    """Why a line says nothing near zero; None: it does."""
-    if not line.is_sloped:
-        return f"the slope does not differ from zero (p = {line.p_value:.2g})"
-    steps = np.diff(series.signal[:3, place]) * np.sign(line.slope)
-    if (steps <= 0).any():
-        unit = series.labels["concentration_unit"]
-        low, high = (quantity(series.concentrations[at], unit) for at in (0, 2))
-        verb = "rise" if line.slope > 0 else "fall"
+    def _says_nothing(self) -> str | None:
+        """Why the line says nothing near zero; None: it does."""
+        if not self.is_sloped:
+            return f"the slope does not differ from zero (p = {self.p_value:.2g})"
+        steps = np.diff(self.series.signal[:3, self.place]) * np.sign(self.slope)
+        if (steps > 0).all():
+            return None
+        unit = self.series.labels["concentration_unit"]
+        low, high = (quantity(self.series.concentrations[at], unit) for at in (0, 2))
+        verb = "rise" if self.slope > 0 else "fall"
         return f"from {low} to {high} the signal does not {verb} as the line does"
-    return None
 
 
 def _limit(series: Series, name: str, said: str, low: float, high: float) -> Limit:
@@ -202,25 +195,28 @@ def _limit(series: Series, name: str, said: str, low: float, high: float) -> Lim
 # PLS
 
 
-def pls_limit(series: Series, components: int) -> Limit:
-    """Limits of PLS with so many components, from lowest to highest leverage of a blank."""
+def pls_limit(series: Series, fitted: Fitted) -> Limit:
+    """Limits of PLS, from lowest to highest leverage of a blank.
+
+    Args:
+        series: what was measured.
+        fitted: PLS of its levels.
+    """
     name, noise = "PLS", None if series.replicates is None else series.replicates.noise
     if noise is None:
         return Limit(name, "no level was scanned twice: the noise is not known")
-    levels, basis = series.concentrations, own_basis(series.signal)
-    scores, last = series.signal @ basis, components - 1
-    fitted = pls(levels, scores)
-    components = int(np.isfinite(fitted.sizes[:components]).sum())
+    fit, levels = fitted.fit, series.concentrations
+    assert isinstance(fit, Linear) and fit.rotation is not None  # of components
+    components = int(np.isfinite(fit.sizes[: fitted.option + 1]).sum())
     freedom = len(levels) - 1 - components
     if freedom <= 0:
         return Limit(name, "as many components as levels: nothing is left to judge by")
-    residuals = levels - fitted.estimates(scores)[:, last]
+    residuals = levels - fitted.estimates(series.signal)
     of_levels = residuals @ residuals / freedom
-    assert fitted.rotation is not None  # of components
-    vector = basis @ (fitted.rotation[:, :components] @ fitted.slopes[:components])
+    vector = fit.rotation[:, :components] @ fit.slopes[:components]
     of_signal = np.mean(noise**2) * (vector @ vector)
     mean, y = levels.mean(), levels - levels.mean()
-    leverages = fitted.leverages(scores)[:, last] - 1 / len(levels)
+    leverages = fitted.leverages_of(series.signal) - 1 / len(levels)
     lowest = mean**2 / (y @ y)
     highest = max(lowest, np.max(leverages + lowest * (1 - (y / mean) ** 2)))
     low, high = (float(np.sqrt(of_signal * (1 + h) + h * of_levels)) for h in (lowest, highest))

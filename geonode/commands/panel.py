@@ -28,7 +28,7 @@ def panel(
             "own values of the block spectra.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Table of the scores, .json or .csv.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Table of the scores, .csv.")],
     params: Annotated[Path, typer.Option(metavar="FILE", help="Parameter file.")] = PARAMETERS,
     preset: InPlace = None,
     device: InPlace = None,
@@ -43,7 +43,7 @@ def panel(
     from geonode.compute.processes import processes_for  # noqa: PLC0415
     from geonode.evaluation.panel import PARTS, Panel  # noqa: PLC0415
 
-    require_destination("--out", out, ".json", ".csv", never=(folder,), overwrite=overwrite)
+    require_destination("--out", out, ".csv", never=(folder,), overwrite=overwrite)
     given = {"preset": preset, "device": device}
     replaced = {key: name for key, name in given.items() if name is not None}
     found = Panel.of(folder, read_parameters(params, replaced))

@@ -96,6 +96,16 @@ def prepared(
     return series.preprocessing.transform(series.axis, interpolated(axis, values, series.axis))
 
 
+def own_values(series: Series, spectra: Spectra) -> Float[np.ndarray, "spectrum wavelength"]:
+    """Spectra that passed `require_axis`, as `prepared` does.
+
+    Raises:
+        SpectraError: naming a spectrum that is too flat for a step.
+    """
+    values = interpolated(spectra.axis, spectra.values, series.axis)
+    return series.preprocessing.require(series.axis, values, spectra.names)
+
+
 def require_resolution(curve: Curve, series: Series, axis: Float[np.ndarray, "found"]) -> None:
     """Refuse an axis too coarse to tell the levels of the series apart.
 

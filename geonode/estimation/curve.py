@@ -42,7 +42,7 @@ from geonode.errors import TrainingError
 from geonode.estimation.covariances import Covariances
 from geonode.estimation.novelty import Novelty, outside_others
 from geonode.estimation.range import NODES, knots_over_range, nodes_on_metric
-from geonode.learning.folds import Fold
+from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.learning.predicted import Predicted
 from geonode.posterior.prior import Prior, packaged_prior
@@ -104,7 +104,7 @@ class Curve:
     def of(
         cls,
         series: Series,
-        fold: Fold,
+        fold: Fold | None = None,
         *,
         offset: bool = False,
         scale: bool = False,
@@ -118,7 +118,7 @@ class Curve:
 
         Args:
             series: the measured series. The spectra that the fold leaves out are not read.
-            fold: a fold of `leave_one_out`; the last one leaves nothing out.
+            fold: a fold of `leave_one_out`; None: the last one, which leaves nothing out.
             offset: whether measured spectra may differ by a constant of any size.
             scale: whether they may differ by a factor, 1 with deviation `SCALE_DEVIATION`.
             one_scan: whether they are single scans, which are noisier than the means of replicates
@@ -130,6 +130,7 @@ class Curve:
                 their spectra are zero.
         """
         prior = prior or packaged_prior()
+        fold = fold or leave_one_out(len(series.concentrations))[-1]
         levels = series.concentrations[fold.training]
         training = _centred(series.signal[fold.training], offset)
         if not training.any():
@@ -182,7 +183,7 @@ def _covariance(
     disagreement = rows.swapaxes(1, 2) @ rows
     if predicted.even is not None:
         disagreement = disagreement + predicted.even[:, None, None] * np.eye(directions)
-    smallest = (SMALLEST * float(np.abs(training).max())) ** 2
+    smallest = (SMALLEST * float(np.ptp(training, axis=0).max())) ** 2
     size = np.trace(disagreement, axis1=1, axis2=2)[:, None, None] / directions + smallest
     prior = (1 - SHARED) * disagreement + SHARED * size * _spanned(training, basis)
     assert predicted.residuals is not None  # the posterior has some

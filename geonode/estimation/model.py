@@ -1,43 +1,59 @@
-"""Model of a series: prediction of spectra at any concentration."""
+"""Model of a series: what is learned from its spectra, and predicts spectra at any concentration.
+
+A model is read from the artifacts of a pipeline, or learned in memory. As in the pipeline, but
+without the grid: there, path features come from the networks themselves.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from geonode.compute.device import Device, resolve
+from geonode.config import DecodersParameters, Parameters
 from geonode.errors import SpectraError
+from geonode.estimation.model_store import ModelStore, key_of
+from geonode.estimation.rows import series_of
 from geonode.geometry.learned import LearnedMetrics
-from geonode.learning.blend import Blend
-from geonode.learning.folds import Fold, leave_one_out
-from geonode.learning.path_features import features_to
-from geonode.learning.predicted import Predicted
+from geonode.learning.blend import BLENDS, Blend, fit_blend, training_steps
+from geonode.learning.context import NestedRuns
+from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
+from geonode.learning.metric_learning import learn
+from geonode.learning.path_features import features_to, path_features
+from geonode.parameters_file import default_parameters
+from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, read_series
+from geonode.spectra.table import FEWEST_LEVELS
 from geonode.storage.lineage import consistent_artifacts
 
 SPECTRA, METRIC, DECODERS = "spectra.zarr", "metric.safetensors", "decoders.safetensors"
 """Names of the artifacts of a model in the folder of a pipeline."""
 
+Features = Float[np.ndarray, "member fold pair training feature"]
+
 
 @dataclass(frozen=True)
 class SpectralModel:
-    """Model of one fold of a series.
+    """Metrics and decoders of every fold of a series.
 
     Attributes:
-        series: the measured series. The spectra that the fold leaves out are not read.
+        series: the measured series. A fold does not read the spectra that it leaves out.
         learned: metrics of the folds of leave-one-out.
         blend: decoders of these folds.
-        fold: the fold; the last one leaves nothing out.
+        features: of all geodesics between levels, at the training wavelengths; None where there
+            are no path decoders, or where nothing but new concentrations is predicted.
     """
 
     series: Series
     learned: LearnedMetrics
     blend: Blend
-    fold: Fold
+    features: Features | None = None
 
     @classmethod
     def read(cls, folder: Path) -> "SpectralModel":
-        """Model of all levels from the artifacts of a pipeline.
+        """Model from the artifacts of a pipeline, without features.
 
         Args:
             folder: folder of the artifacts.
@@ -46,17 +62,91 @@ class SpectralModel:
             MissingArtifactError, CorruptArtifactError: an artifact is absent or damaged.
             ArtifactError: artifacts are of different runs.
         """
-        with consistent_artifacts(folder / SPECTRA, folder / METRIC, folder / DECODERS):
-            series = read_series(folder / SPECTRA)
-            learned = LearnedMetrics.read(folder / METRIC)
-            blend = Blend.read(folder / DECODERS)
-        return cls.of(series, learned, blend)
+        spectra, metric, decoders = (folder / name for name in (SPECTRA, METRIC, DECODERS))
+        with consistent_artifacts(spectra, metric, decoders):
+            series = read_series(spectra)
+            return cls(series, LearnedMetrics.read(metric), Blend.read(decoders))
 
     @classmethod
-    def of(cls, series: Series, learned: LearnedMetrics, blend: Blend) -> "SpectralModel":
-        """Model of all levels of a series, by the fold that leaves nothing out."""
-        *_, whole = leave_one_out(len(series.concentrations))
-        return cls(series, learned, blend, whole)
+    def fit(
+        cls,
+        series: Series,
+        parameters: Parameters,
+        device: Device | None = None,
+        report: Progress = silent,
+    ) -> "SpectralModel":
+        """Learn metrics and decoders of a series, or read those learned before.
+
+        Models that take a training are kept in the store of the user.
+
+        Args:
+            series: series on its given chart.
+            parameters: of which the blocks `inner`, `metric` and `decoders` are read.
+            device: device to train on; None: that of the parameters.
+            report: called after every step of `steps`.
+
+        Raises:
+            DeviceError: the device is absent.
+            TrainingError: as `learn` and `fit_blend`.
+        """
+        if device is None:
+            device = resolve(parameters.device, parameters.precision, parameters.memory_mb)
+        decoders, levels = parameters.decoders, len(series.concentrations)
+        steps = cls.steps(levels, parameters, device)
+        store, key = ModelStore.of_user(), key_of(series, parameters, device) if steps else ""
+        if steps and (known := store.read(key)) is not None:
+            report(steps)
+            return cls(series, *known, _features(known[0], series, decoders))
+        of_metric, of_decoders = (
+            runs.with_progress(report) for runs in _runs(levels, parameters, device)
+        )
+        learned = learn(series, parameters.metric, of_metric).metrics
+        features = _features(learned, series, decoders)
+        inside = None if learned.inner is None else _features(learned.inner, series, decoders)
+        blend, _ = fit_blend(series, features, inside, decoders, of_decoders)
+        if steps:
+            store.write(key, learned, blend)
+        return cls(series, learned, blend, features)
+
+    @classmethod
+    def learn(
+        cls,
+        concentrations: Float[np.ndarray, "row"],
+        spectra: Float[np.ndarray, "row wavelength"],
+        wavelengths: Float[np.ndarray, "wavelength"] | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> "SpectralModel":
+        """Learn from arrays, without a file or a pipeline.
+
+        Args:
+            concentrations: from 4 to 50 different ones, none negative; rows of one concentration
+                are scans of one level.
+            spectra: theirs.
+            wavelengths: axis values of the columns, ascending; None: 0, 1, 2, ...
+            settings: values by dotted key of params.yaml that replace the defaults of the package,
+                such as {"preset": "fast"}, which trains nothing.
+
+        Raises:
+            SpectraError, ParameterError: naming what is wrong.
+            DeviceError, TrainingError: as `fit`.
+        """
+        parameters = default_parameters(settings or {})
+        chart, kappa = parameters.spectra.chart, parameters.spectra.kappa
+        series = series_of(concentrations, spectra, wavelengths, FEWEST_LEVELS, chart, kappa)
+        return cls.fit(series, parameters)
+
+    @staticmethod
+    def steps(levels: int, parameters: Parameters, device: Device) -> int:
+        """Training steps that `fit` reports for so many levels; 0 if nothing is trained."""
+        of_metric, of_decoders = _runs(levels, parameters, device)
+        metric = parameters.metric
+        steps = 0 if metric.learning == "flat" else of_metric.models * metric.epochs
+        return steps + training_steps(parameters.decoders, of_decoders)
+
+    @property
+    def fold(self) -> Fold:
+        """The fold that leaves nothing out, by which new concentrations are predicted."""
+        return leave_one_out(len(self.series.concentrations))[-1]
 
     @property
     def has_posterior(self) -> bool:
@@ -65,12 +155,12 @@ class SpectralModel:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Lowest and highest training level."""
-        levels = self.series.concentrations[self.fold.training]
+        """Lowest and highest level."""
+        levels = self.series.concentrations
         return float(levels[0]), float(levels[-1])
 
     def is_inside(self, concentrations: Float[np.ndarray, "target"]) -> Bool[np.ndarray, "target"]:
-        """Whether concentrations are in the training range, ends included."""
+        """Whether concentrations are in the measured range, ends included."""
         return self.fold.spans(self.series.concentrations, concentrations)
 
     def predict(self, concentrations: Float[np.ndarray, "target"]) -> Predicted:
@@ -87,9 +177,35 @@ class SpectralModel:
                 f"concentration: found {concentrations[wrong][0]:g}, expected a finite number "
                 "that is not negative"
             )
-        features = None
+        fold, features = self.fold, None
         if "path" in self.blend.decoders:
             features = features_to(
-                self.learned, self.fold, self.series, concentrations, self.blend.training
+                self.learned, fold, self.series, concentrations, self.blend.training
             )
-        return self.blend.predict(self.fold, self.series, concentrations, features)
+        return self.blend.predict(fold, self.series, concentrations, features)
+
+    def left_out(self, kind: str | None = None) -> Predicted:
+        """Spectrum of every level by the fold without it; path decoders need `features`.
+
+        Args:
+            kind: of decoder, alone; None: all of the blend.
+        """
+        blend = self.blend if kind is None else self.blend.only(kind)
+        return blend.left_out(self.series, self.features)
+
+
+def _runs(levels: int, parameters: Parameters, device: Device) -> tuple[NestedRuns, NestedRuns]:
+    """Runs of metrics and of decoders."""
+    metric, decoders, inner = parameters.metric, parameters.decoders, parameters.inner
+    of_metric = NestedRuns.of(levels, metric.members, inner, device)
+    return of_metric, NestedRuns.of(levels, decoders.members, inner, device)
+
+
+def _features(
+    learned: LearnedMetrics, series: Series, decoders: DecodersParameters
+) -> Features | None:
+    """Features of all geodesics between levels; None for the posterior alone."""
+    if "path" not in BLENDS[decoders.kind]:
+        return None
+    chosen = training_wavelengths(len(series.axis), decoders.wavelengths)
+    return path_features(learned, series, chosen)

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import platformdirs
 import torch
-from pydantic import BaseModel
 
 from geonode.compute.device import Device
+from geonode.config import Parameters
 from geonode.errors import ArtifactError, MissingArtifactError
 from geonode.geometry.learned import LearnedMetrics
 from geonode.learning.blend import Blend
@@ -63,7 +63,7 @@ class ModelStore:
         """Model of a series, by its `key_of`; None if there is none that can be read."""
         entry = self.folder / key
         try:
-            learned, blend = LearnedMetrics.read(entry / METRICS), Blend.read(entry / DECODERS)
+            found = LearnedMetrics.read(entry / METRICS), Blend.read(entry / DECODERS)
         except MissingArtifactError:
             return None
         except ArtifactError as error:
@@ -71,7 +71,7 @@ class ModelStore:
             return None
         with suppress(OSError):  # it may be shared and read-only
             os.utime(entry)
-        return learned, blend
+        return found
 
     def write(self, key: str, learned: LearnedMetrics, blend: Blend) -> None:
         """Add a model, and remove the entries that make the store too large.
@@ -104,19 +104,19 @@ class ModelStore:
         return {entry: used[entry][1] for entry in sorted(used, key=lambda entry: used[entry])}
 
 
-def key_of(series: Series, parameters: tuple[BaseModel, ...], device: Device) -> str:
+def key_of(series: Series, parameters: Parameters, device: Device) -> str:
     """SHA-256 of all that decides what is learned from a series, or how it is scored.
 
     Args:
         series: series on its given chart.
-        parameters: blocks of parameters of the learning.
+        parameters: of which the blocks `inner`, `metric` and `decoders` count.
         device: device to learn on.
     """
     values = {
         "chart": dataclasses.astuple(series.chart),
         "labels": series.labels,
         "preprocessing": repr(series.preprocessing),
-        "parameters": [block.model_dump(mode="json") for block in parameters],
+        "parameters": parameters.model_dump(mode="json", include={"inner", "metric", "decoders"}),
         "device": device.describe(),
         "torch": str(torch.__version__),
         "code": code_digest(),

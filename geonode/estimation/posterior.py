@@ -1,10 +1,10 @@
 """Posterior distribution of the concentration of a spectrum.
 
 The prior is that of the nodes of the curve (`geonode.estimation.range`), the likelihood that of
-`geonode.estimation.curve`. The response need not be monotonic, so the posterior may have several
-modes; all are reported. The estimate is the most likely concentration between the levels, unless
-these have less than `EVIDENCE` of the probability: predictions far beyond them are so unsure that
-almost any spectrum might be found there.
+`geonode.estimation.curve`. The response need not be monotonic, so the 90% set may have several
+intervals; the mode of each is reported. The estimate is the most likely concentration between the
+levels, unless these have less than `EVIDENCE` of the probability: predictions far beyond them are
+so unsure that almost any spectrum might be found there.
 
 The 90% set holds the concentrations of which few are more likely: those whose more likely ones have
 together less than `Curve.mass`. That bound is calibrated apart for concentrations between the
@@ -20,8 +20,9 @@ Source: R. A. Fisher, Statistical Methods for Research Workers, 4th edition, Oli
 section 21.1.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -31,11 +32,11 @@ from scipy.special import fdtrc as f_tail
 from geonode.errors import SpectraError
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve
 
-SMALLEST_WEIGHT = 0.01  # of a mode that is reported
-DIP = 0.5  # largest density between two modes, relative to the lower one
 MISFIT = 0.01  # p-value below which a spectrum fits nowhere
 EVIDENCE = 0.3  # probability between the levels, of less than which the estimate is beyond them
 BATCH_NUMBERS = 8_000_000
+
+Pairs = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,8 @@ class Estimates:
     Attributes:
         mode: most likely concentration, between the levels if that is not unlikely.
         mean, deviation: mean and standard deviation of the posterior.
-        modes: concentration and weight of every mode of at least `SMALLEST_WEIGHT`, heaviest
-            first. The weight is the posterior probability between the minima on both sides.
-            Between two modes the density falls to `DIP` of the lower one or less.
+        modes: most likely concentration of every interval of the 90% set, with the probability of
+            the interval, most probable first.
         sets: intervals of the 90% set; nine of ten are to hold the true concentration.
         p_value: probability of a misfit at least as large, for a spectrum of the series.
     """
@@ -55,9 +55,22 @@ class Estimates:
     mode: Float[np.ndarray, "spectrum"]
     mean: Float[np.ndarray, "spectrum"]
     deviation: Float[np.ndarray, "spectrum"]
-    modes: list[list[tuple[float, float]]]
-    sets: list[list[tuple[float, float]]]
+    modes: list[Pairs]
+    sets: list[Pairs]
     p_value: Float[np.ndarray, "spectrum"]
+
+    @classmethod
+    def joined(cls, parts: Sequence["Estimates"]) -> "Estimates":
+        """Estimates of several blocks of spectra as those of all."""
+        modes, sets = (
+            [*chain(*lists)]
+            for lists in zip(*((part.modes, part.sets) for part in parts), strict=True)
+        )
+        mode, mean, deviation, p_value = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("mode", "mean", "deviation", "p_value")
+        )
+        return cls(mode, mean, deviation, modes, sets, p_value)
 
     @property
     def disconnected(self) -> Bool[np.ndarray, "spectrum"]:
@@ -91,15 +104,7 @@ def estimate(curve: Curve, spectra: Float[np.ndarray, "spectrum wavelength"]) ->
     nodes, directions = curve.scores.shape
     size = max(1, BATCH_NUMBERS // (nodes * directions))
     blocks = range(0, max(1, len(spectra)), size)
-    parts = [_estimate(curve, spectra[start : start + size]) for start in blocks]
-    return Estimates(
-        np.concatenate([part.mode for part in parts]),
-        np.concatenate([part.mean for part in parts]),
-        np.concatenate([part.deviation for part in parts]),
-        [modes for part in parts for modes in part.modes],
-        [intervals for part in parts for intervals in part.sets],
-        np.concatenate([part.p_value for part in parts]),
-    )
+    return Estimates.joined([_estimate(curve, spectra[at : at + size]) for at in blocks])
 
 
 def _estimate(curve: Curve, spectra: np.ndarray) -> Estimates:
@@ -113,8 +118,7 @@ def _estimate(curve: Curve, spectra: np.ndarray) -> Estimates:
         curve.concentrations[density.argmax(axis=1)],
         mean,
         np.sqrt((square - mean**2).clip(min=0)),
-        _modes(curve, probability),
-        _credible_sets(curve, probability),
+        *_parts(curve, probability),
         _p_value(curve, distance, residual),
     )
 
@@ -154,40 +158,6 @@ def _density(probability: np.ndarray) -> np.ndarray:
     return density
 
 
-def _modes(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, float]]]:
-    """Separate maxima of the density, with the probability of their basins."""
-    density = np.pad(_density(probability), ((0, 0), (1, 1)), constant_values=-1.0)
-    rises, falls = density[:, 1:-1] > density[:, :-2], density[:, 1:-1] >= density[:, 2:]
-    found = []
-    for row, peaks in enumerate(rises & falls):
-        places, cuts = _separate(density[row, 1:-1], np.flatnonzero(peaks).tolist())
-        weights = np.add.reduceat(probability[row], np.array([0, *cuts]))
-        modes = [
-            (float(curve.concentrations[place]), float(weight))
-            for place, weight in zip(places, weights, strict=True)
-            if weight >= SMALLEST_WEIGHT
-        ]
-        found.append(sorted(modes, key=lambda mode: -mode[1]))
-    return found
-
-
-def _separate(density: np.ndarray, places: list[int]) -> tuple[list[int], list[int]]:
-    """Separate maxima, and the minima between them.
-
-    Of two neighbouring maxima without a sufficient `DIP` between them, the lower is dropped.
-    """
-    cuts = [first + int(density[first : last + 1].argmin()) for first, last in pairwise(places)]
-    while cuts:
-        lower = [min(pair, key=density.__getitem__) for pair in pairwise(places)]
-        depths = [density[cut] / density[low] for cut, low in zip(cuts, lower, strict=True)]
-        shallowest = int(np.argmax(depths))
-        if depths[shallowest] <= DIP:
-            break
-        places = [place for place in places if place != lower[shallowest]]
-        del cuts[shallowest]
-    return places, cuts
-
-
 def more_likely(
     probability: Float[np.ndarray, "spectrum node"],
 ) -> Float[np.ndarray, "spectrum node"]:
@@ -199,16 +169,25 @@ def more_likely(
     return found
 
 
-def _credible_sets(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, float]]]:
-    """Intervals of the cells whose more likely cells have less probability than `Curve.mass`."""
+def _parts(curve: Curve, probability: np.ndarray) -> tuple[list[Pairs], list[Pairs]]:
+    """The cells whose more likely cells have less probability than `Curve.mass`, as `Estimates`.
+
+    Returns:
+        Modes and intervals of every spectrum.
+    """
     taken = more_likely(probability) < curve.mass
     steps = np.diff(taken.astype(np.int8), prepend=0, append=0, axis=1)
     rows, starts = np.nonzero(steps == 1)
     _, stops = np.nonzero(steps == -1)
-    sets: list[list[tuple[float, float]]] = [[] for _ in probability]
-    for row, low, high in zip(rows, curve.edges[starts], curve.edges[stops], strict=True):
-        sets[row].append((float(low), float(high)))
-    return sets
+    modes: list[Pairs] = [[] for _ in probability]
+    sets: list[Pairs] = [[] for _ in probability]
+    density = _density(probability)
+    for row, start, stop in zip(rows, starts, stops, strict=True):
+        top = start + density[row, start:stop].argmax()
+        weight = probability[row, start:stop].sum()
+        modes[row].append((float(curve.concentrations[top]), float(weight)))
+        sets[row].append((float(curve.edges[start]), float(curve.edges[stop])))
+    return [sorted(one, key=lambda mode: -mode[1]) for one in modes], sets
 
 
 def _p_value(curve: Curve, distance: np.ndarray, residual: np.ndarray) -> np.ndarray:

@@ -11,17 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from geonode.estimation.axis import require_resolution, shifts
+from geonode.estimation.axis import own_values, require_resolution, shifts
 from geonode.estimation.curve import CREDIBLE, Curve
 from geonode.estimation.posterior import estimate
 from geonode.progress import Progress, silent
-from geonode.spectra.common_axis import interpolated
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series, labelled
 from geonode.spectra.sheet import shortest
 from geonode.storage.document import cell
 
-BATCH_ROWS = 1024
 DIGITS = 6
 LONGEST_NAME = 40
 """Characters of a name on the screen."""
@@ -42,7 +40,7 @@ class EstimateRow:
         mode: most likely concentration.
         mean, std: mean and standard deviation of the posterior.
         sets: intervals of the set of nominal coverage `CREDIBLE`, ascending.
-        modes: concentration and weight of every mode, heaviest first.
+        modes: concentration and weight of the mode of every interval, heaviest first.
         p_value: probability of a misfit at least as large.
         fits: whether the spectrum may be one of the series.
         shift: apparent shift of the axis (axis unit); 0 for none.
@@ -148,39 +146,28 @@ def estimated(
 ) -> list[EstimateRow]:
     """Estimates of all spectra of a file, in the order of the file.
 
-    Working memory does not grow with the number of spectra.
-
     Args:
         curve: curve of predicted spectra.
         series: series whose axis the curve has.
         spectra: spectra that passed `require_axis`.
-        report: called with the number of estimated spectra.
+        report: called with their number.
 
     Raises:
         SpectraError: the axis is too coarse to tell the levels of the series apart.
     """
     require_resolution(curve, series, spectra.axis)
-    rows: list[EstimateRow] = []
-    for start in range(0, len(spectra.names), BATCH_ROWS):
-        part = slice(start, start + BATCH_ROWS)
-        names, measured = spectra.names[part], spectra.values[part]
-        own = interpolated(spectra.axis, measured, series.axis)
-        values = series.preprocessing.require(series.axis, own, names)
-        found, shifted = estimate(curve, values), shifts(curve, series, values)
-        fits = found.fits & (shifted == 0)
-        numbers = (found.mode, found.mean, found.deviation, found.p_value, fits, shifted)
-        rows += [
-            EstimateRow(name, mode, mean, std, sets, modes, p_value, fits, shift)
-            for name, mode, mean, std, p_value, fits, shift, sets, modes in zip(
-                names,
-                *(column.tolist() for column in numbers),
-                found.sets,
-                found.modes,
-                strict=True,
-            )
-        ]
-        report(len(found.mode))
-    return rows
+    values = own_values(series, spectra)
+    found, shifted = estimate(curve, values), shifts(curve, series, values)
+    fits = found.fits & (shifted == 0)
+    numbers = (found.mode, found.mean, found.deviation, found.p_value, fits, shifted)
+    columns = [column.tolist() for column in numbers]
+    report(len(fits))
+    return [
+        EstimateRow(name, mode, mean, std, sets, modes, p_value, fit, shift)
+        for name, sets, modes, mode, mean, std, p_value, fit, shift in zip(
+            spectra.names, found.sets, found.modes, *columns, strict=True
+        )
+    ]
 
 
 def header(unit: str) -> tuple[str, ...]:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from geonode.compute.device import Device
 from geonode.config import Parameters
-from geonode.estimation.series_fit import fit_series
+from geonode.estimation.model import SpectralModel
 from geonode.evaluation.baselines import BASELINES
-from geonode.evaluation.evaluate import GEONODE, PUBLISHED, LeftOut, Trained
+from geonode.evaluation.evaluate import GEONODE, PUBLISHED, Evaluation, by_model
 from geonode.learning.blend import Blend
 from geonode.learning.folds import leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
@@ -101,7 +101,7 @@ def rules(levels: Float[np.ndarray, "level"]) -> dict[str, WeightRule]:
     return {LEARNED: rule, INITIAL: InitialWeights(), FLAT: OneChart(rule, chart)}
 
 
-def by_posteriors(series: Series, report: Progress = silent) -> dict[str, LeftOut]:
+def by_posteriors(series: Series, report: Progress = silent) -> dict[str, Evaluation]:
     """The posterior by each of the `rules`."""
     prior, wavelengths = packaged_prior(), len(series.axis)
     weights = np.ones((len(leave_one_out(len(series.concentrations))), 1))
@@ -126,11 +126,11 @@ class Networks:
     parameters: Parameters
     device: Device
 
-    def __call__(self, series: Series, report: Progress = silent) -> dict[str, LeftOut]:
+    def __call__(self, series: Series, report: Progress = silent) -> dict[str, Evaluation]:
         """Predictions of all of them.
 
         Raises:
-            TrainingError: as `fit_series`.
+            TrainingError: as `SpectralModel.fit`.
         """
         found = self._trained(series, "end_to_end", "blend")
         of_flat, of_shared = (self._trained(series, one, "path") for one in ("flat", "shared"))
@@ -142,14 +142,15 @@ class Networks:
             PATH_SHARED: of_shared[PUBLISHED],
         }
 
-    def _trained(self, series: Series, learning: str, kind: str) -> dict[str, LeftOut]:
+    def _trained(self, series: Series, learning: str, kind: str) -> dict[str, Evaluation]:
         inner = self.parameters.inner
         if kind == "path":
             inner = inner.model_copy(update={"members": 0})
         metric = self.parameters.metric.model_copy(update={"learning": learning})
         decoders = self.parameters.decoders.model_copy(update={"kind": kind})
-        _, blend, features = fit_series(series, (inner, metric, decoders), self.device)
-        return Trained(blend, features)(series)
+        blocks = {"inner": inner, "metric": metric, "decoders": decoders}
+        parameters = self.parameters.model_copy(update=blocks)
+        return by_model(SpectralModel.fit(series, parameters, self.device))
 
 
 def simulated(levels: int, count: int, seed: int) -> list[dict[str, Any]]:

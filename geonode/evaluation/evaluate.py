@@ -6,55 +6,138 @@ commands differ in the methods and series that they evaluate; scores and tables 
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 
 from geonode.calibration.intervals import Sets, are_held
 from geonode.calibration.methods import INVERSE, ConcentrationScores, estimate_left_out_by
-from geonode.compute.device import Device, one_thread
+from geonode.compute.device import Device, in_threads, one_thread
 from geonode.config import Parameters
-from geonode.estimation.series_fit import Blocks, fit_series, fit_steps
-from geonode.evaluation.baselines import (
-    FEWEST_TO_CHOOSE,
-    chosen_inside,
-    left_out_predictions,
-)
-from geonode.evaluation.estimates import LeftOutEstimates, estimate_left_out
+from geonode.estimation.curve import Curve
+from geonode.estimation.model import SpectralModel
+from geonode.estimation.posterior import Estimates, estimate, posterior
+from geonode.evaluation.baselines import FEWEST_TO_CHOOSE, chosen_inside, left_out_predictions
 from geonode.evaluation.scores import (
     Coverage,
     Levels,
     SeriesScores,
     Spectra,
-    band_scores,
     coverage,
     series_scores,
+    shares,
 )
-from geonode.learning.blend import Blend
 from geonode.learning.predicted import Predicted
+from geonode.learning.folds import Fold, leave_one_out
 from geonode.progress import Progress, silent
-from geonode.spectra.series import Series
+from geonode.spectra.series import Series, level_names
 
 GEONODE, PUBLISHED = "geonode", "published method"
 CHOSEN = "baseline chosen inside"
 """Names of methods beside those of the registries `BASELINES` and `CALIBRATIONS`."""
 
+SMALLEST_BAND = 3
+"""Fewest wavelengths of a band with scores."""
+
+
+METRIC_PLACES = 101  # concentrations at which the posterior of the metric is drawn
+MERGED = 2  # neighbouring cells of a posterior per line of its table
+
 
 @dataclass(frozen=True)
-class LeftOut:
-    """What a method says of every level, with that level left out; None: it says nothing.
+class LeftOutEstimates:
+    """Estimates of the concentration of every left-out spectrum by its fold.
 
     Attributes:
-        spectra: predicted spectra.
+        levels: true concentrations.
+        found: estimates of all of them.
+        densities: concentrations, and posterior densities there (per unit of concentration), of
+            every level.
+    """
+
+    levels: Float[np.ndarray, "level"]
+    found: Estimates
+    densities: list[Float[np.ndarray, "2 cell"]]
+
+    def csv(self) -> str:
+        """Posterior density of the concentration of every left-out level, as a table."""
+        columns = ["concentration", "density"]
+        parts = [pd.DataFrame(one.T, columns=columns) for one in self.densities]
+        table = pd.concat(parts, keys=level_names(self.levels), names=["level", "cell"])
+        return csv_text(table.reset_index("level"))
+
+    def summary(self) -> dict[str, Any]:
+        """Errors and coverage, overall and by level, for the metrics of a pipeline."""
+        found = self.found
+        errors, scores = (
+            np.abs(found.mode - self.levels),
+            asdict(ConcentrationScores.of(self.levels, found.mode)),
+        )
+        columns = {
+            "mode": found.mode.tolist(),
+            "mean": found.mean.tolist(),
+            "error": errors.tolist(),
+            "set90": found.sets,
+            "disconnected": found.disconnected.tolist(),
+            "p_value": found.p_value.tolist(),
+        }
+        rows = zip(*columns.values(), strict=True)
+        return {
+            **{name: score for name, score in scores.items() if name != "q2"},
+            "mean_absolute_error": float(errors.mean()),
+            **shares("", are_held(self.levels, found.sets)),
+            "disconnected": int(found.disconnected.sum()),
+            "levels": {
+                name: dict(zip(columns, row, strict=True))
+                for name, row in zip(level_names(self.levels), rows, strict=True)
+            },
+        }
+
+
+def estimate_left_out(series: Series, report: Progress = silent) -> LeftOutEstimates:
+    """Estimate every level from its spectrum by the fold without it.
+
+    Args:
+        series: three levels or more are left in every fold.
+        report: called after every level.
+
+    Raises:
+        TrainingError: as `Curve.of`.
+    """
+    folds = leave_one_out(len(series.concentrations))[:-1]
+    estimates, densities = zip(*in_threads(partial(_left_out, series), folds, report), strict=True)
+    return LeftOutEstimates(series.concentrations, Estimates.joined(estimates), [*densities])
+
+
+def _left_out(series: Series, fold: Fold) -> tuple[Estimates, np.ndarray]:
+    """Estimate of the level that a fold leaves out, with its posterior by merged cells."""
+    curve = Curve.of(series, fold)
+    spectrum = series.signal[[fold.index]]
+    probability = posterior(curve, spectrum)[0]
+    starts = np.arange(0, len(probability), MERGED)
+    edges = np.append(curve.edges[starts], curve.edges[-1])
+    density = np.add.reduceat(probability, starts) / np.diff(edges)
+    return estimate(curve, spectrum), np.stack([(edges[1:] + edges[:-1]) / 2, density])
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a method says of every level of a series, with that level left out, and its scores.
+
+    Attributes:
+        series: the measured series.
+        spectra: predicted spectra; None: it predicts none, or as follows says nothing.
         half_width: half the width of their intervals of `PROBABILITIES`.
         band: name and half width of the band to draw about the predictions.
         estimates: estimated concentrations.
         sets: their 90% sets.
     """
 
+    series: Series
     spectra: Spectra | None = None
     half_width: Float[np.ndarray, "probability level wavelength"] | None = None
     band: tuple[str, Spectra] | None = None
@@ -62,53 +145,63 @@ class LeftOut:
     sets: Sets | None = None
 
     @classmethod
-    def of(cls, predicted: Predicted, estimated: LeftOutEstimates | None = None) -> "LeftOut":
+    def of(
+        cls, series: Series, predicted: Predicted, estimated: LeftOutEstimates | None = None
+    ) -> "Evaluation":
         """Predictions of a model, and its estimates where there are some."""
-        estimates = (None, None) if estimated is None else (estimated.modes, estimated.sets)
-        return cls(predicted.spectra, predicted.half_width, predicted.band, *estimates)
-
-
-Method = Callable[[Series, Progress], dict[str, LeftOut]]
-"""Leaves every level of a series out in turn; answers under one or several names."""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Scores of a method on a series.
-
-    Attributes:
-        series: the measured series.
-        left_out: what the method says of it.
-    """
-
-    series: Series
-    left_out: LeftOut
+        found = (None, None) if estimated is None else (estimated.found.mode, estimated.found.sets)
+        return cls(series, predicted.spectra, predicted.half_width, predicted.band, *found)
 
     @cached_property
-    def spectra(self) -> SeriesScores:
+    def scores(self) -> SeriesScores:
         """Scores of the spectra of a method that predicts some."""
-        assert self.left_out.spectra is not None
-        one = self.series
-        return series_scores(one.axis, one.concentrations, one.signal, self.left_out.spectra)
+        return self._scores(slice(None))
 
     def bands(self, bands: dict[str, tuple[float, float]]) -> dict[str, SeriesScores]:
-        """`spectra` band by band; `bands` as of `band_scores`."""
-        assert self.left_out.spectra is not None
-        one = self.series
-        return band_scores(one.axis, one.concentrations, one.signal, self.left_out.spectra, bands)
+        """Scores of parts of the axis of at least `SMALLEST_BAND` wavelengths.
+
+        Args:
+            bands: (low, high) by name, both included (unit of the axis).
+        """
+        axis = self.series.axis
+        inside = {name: (low <= axis) & (axis <= high) for name, (low, high) in bands.items()}
+        return {
+            name: self._scores(part) for name, part in inside.items() if part.sum() >= SMALLEST_BAND
+        }
+
+    def _scores(self, part: slice | np.ndarray) -> SeriesScores:
+        assert self.spectra is not None
+        series, predicted = self.series, self.spectra[:, part]
+        return series_scores(
+            series.axis[part], series.concentrations, series.signal[:, part], predicted
+        )
 
     @cached_property
     def coverage(self) -> dict[str, Coverage] | None:
         """Coverage of the intervals of spectra, by probability in per cent; None without any."""
-        if self.left_out.spectra is None or self.left_out.half_width is None:
+        if self.spectra is None or self.half_width is None:
             return None
-        return coverage(self.series.signal, self.left_out.spectra, self.left_out.half_width)
+        return coverage(self.series.signal, self.spectra, self.half_width)
 
     @cached_property
     def concentrations(self) -> ConcentrationScores:
         """Scores of the concentrations of a method that estimates some."""
-        assert self.left_out.estimates is not None
-        return ConcentrationScores.of(self.series.concentrations, self.left_out.estimates)
+        assert self.estimates is not None
+        return ConcentrationScores.of(self.series.concentrations, self.estimates)
+
+    def csv(self) -> str:
+        """Measured and predicted spectrum of every level, with the half width of the band."""
+        assert self.spectra is not None and self.band is not None  # of a model
+        series, (name_of_band, half_width) = self.series, self.band
+        levels, wavelengths = series.signal.shape
+        columns = {
+            "level": np.repeat(level_names(series.concentrations), wavelengths),
+            "wavelength": np.tile(series.axis, levels),
+            "measured": series.signal.ravel(),
+            "predicted": self.spectra.ravel(),
+            name_of_band: half_width.ravel(),
+        }
+        return csv_text(pd.DataFrame(columns))
 
     @property
     def row(self) -> dict[str, float | None]:
@@ -122,100 +215,62 @@ class Evaluation:
             `concentration_coverage90` and so on: the share of 90% sets that hold the true level.
         """
         row: dict[str, float | None] = {}
-        if self.left_out.spectra is not None:
-            scores = self.spectra
-            row |= {"rmse": scores["rmse"], "q2": scores["q2"], "mean_r2": scores["mean_r2"]}
-            row |= {"pooled_r2": scores["pooled_r2"]}
-            row |= {"interior_pooled_r2": scores["interior_pooled_r2"]}
+        if self.spectra is not None:
+            found = self.scores
+            row |= {"rmse": found["rmse"], "q2": found["q2"], "mean_r2": found["mean_r2"]}
+            row |= {"pooled_r2": found["pooled_r2"]}
+            row |= {"interior_pooled_r2": found["interior_pooled_r2"]}
         if self.coverage is not None:
             points = self.coverage["90"]
             row |= {"coverage90": points["all"], "coverage90_interior": points["interior"]}
             row |= {"coverage90_ends": points["ends"]}
-        if self.left_out.estimates is not None:
+        if self.estimates is not None:
             row |= {"concentration_error": self.concentrations.median_error_of_range}
             row |= {"concentration_rmsep": self.concentrations.rmsep_of_range}
-        if self.left_out.sets is not None:
-            inside = are_held(self.series.concentrations, self.left_out.sets)
-            row |= {"concentration_coverage90": float(inside.mean())}
-            row |= {"concentration_coverage90_interior": float(inside[1:-1].mean())}
-            row |= {"concentration_coverage90_ends": float(inside[[0, -1]].mean())}
+        if self.sets is not None:
+            row |= shares("concentration_", are_held(self.series.concentrations, self.sets))
         return row
 
 
-def evaluate(method: Method, series: Series, report: Progress = silent) -> dict[str, Evaluation]:
-    """Leave every level of a series out, and score what a method says of it.
-
-    Args:
-        method: a method of this module, or a function like them.
-        series: series on its given chart, of four levels or more.
-        report: called after every step of the method.
-
-    Returns:
-        The evaluation by each name under which the method answers.
-    """
-    return {name: Evaluation(series, found) for name, found in method(series, report).items()}
-
-
-def skill(rmse: float, best_classical_rmse: float) -> float | None:
-    """Skill against the best classical method: 1 - rmse / best_classical_rmse.
-
-    1 is a perfect prediction, 0 one as good as the classical, below zero a worse one. None if the
-    classical one is perfect.
-    """
-    return 1 - rmse / best_classical_rmse if best_classical_rmse > 0 else None
+Method = Callable[[Series, Progress], dict[str, Evaluation]]
+"""Leaves every level of a series out in turn; answers under one or several names."""
 
 
 # methods
 
 
-def by_baselines(series: Series, report: Progress = silent) -> dict[str, LeftOut]:
+def by_baselines(series: Series, report: Progress = silent) -> dict[str, Evaluation]:
     """Every baseline, and the one chosen inside every fold if there are levels enough to choose."""
     parts = series.chart, series.concentrations, series.signal
     predicted = left_out_predictions(*parts, report)
     if len(series.concentrations) >= FEWEST_TO_CHOOSE:
         names = chosen_inside(*parts, report)
         predicted[CHOSEN] = np.stack([predicted[name][fold] for fold, name in enumerate(names)])
-    return {name: LeftOut(spectra) for name, spectra in predicted.items()}
+    return {name: Evaluation(series, spectra) for name, spectra in predicted.items()}
 
 
-def by_calibrations(series: Series, report: Progress = silent) -> dict[str, LeftOut]:  # noqa: ARG001
+def by_calibrations(series: Series, report: Progress = silent) -> dict[str, Evaluation]:  # noqa: ARG001
     """The inverse calibrations, which estimate concentrations alone."""
-    return {name: LeftOut(estimates=estimate_left_out_by(name, series)) for name in INVERSE}
+    found = {name: estimate_left_out_by(name, series) for name in INVERSE}
+    return {name: Evaluation(series, estimates=one) for name, one in found.items()}
 
 
-def classical(series: Series, report: Progress = silent) -> dict[str, LeftOut]:
+def classical(series: Series, report: Progress = silent) -> dict[str, Evaluation]:
     """All classical methods: baselines and calibrations."""
     return by_baselines(series, report) | by_calibrations(series)
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A trained blend, which also answers as the published method if it has path decoders.
-
-    Attributes:
-        blend: decoders of every fold of the series that is evaluated.
-        features: of all geodesics between its levels; None for the posterior alone.
-    """
-
-    blend: Blend
-    features: Float[np.ndarray, "member fold pair training feature"] | None
-
-    def __call__(self, series: Series, report: Progress = silent) -> dict[str, LeftOut]:  # noqa: ARG002
-        """Predictions by the folds without each level."""
-        blends = {GEONODE: self.blend}
-        if "path" in self.blend.decoders:
-            blends[PUBLISHED] = self.blend.only("path")
-        return {
-            name: LeftOut.of(blend.left_out(series, self.features))
-            for name, blend in blends.items()
-        }
+def by_model(model: SpectralModel) -> dict[str, Evaluation]:
+    """A trained model, which also answers as the published method if it has path decoders."""
+    found = {GEONODE: model.left_out()}
+    if "path" in model.blend.decoders:
+        found[PUBLISHED] = model.left_out("path")
+    return {name: Evaluation.of(model.series, one) for name, one in found.items()}
 
 
 @dataclass(frozen=True)
 class Learned:
     """Geonode as `parameters` say, learned on the series; read from the store if it was before.
-
-    As in the pipeline, but without the grid: path features come from the networks.
 
     Attributes:
         parameters: the blocks `metric`, `inner` and `decoders` are used.
@@ -225,24 +280,19 @@ class Learned:
     parameters: Parameters
     device: Device
 
-    @property
-    def blocks(self) -> Blocks:
-        """Blocks of parameters of the learning."""
-        return self.parameters.inner, self.parameters.metric, self.parameters.decoders
-
     def steps(self, levels: int) -> int:
         """Steps that are reported for a series of so many levels."""
-        return fit_steps(levels, self.blocks, self.device) + levels
+        return SpectralModel.steps(levels, self.parameters, self.device) + levels
 
-    def __call__(self, series: Series, report: Progress = silent) -> dict[str, LeftOut]:
+    def __call__(self, series: Series, report: Progress = silent) -> dict[str, Evaluation]:
         """Predictions and estimates by the folds without each level.
 
         Raises:
-            TrainingError: as `fit_series` and `estimate_left_out`.
+            TrainingError: as `SpectralModel.fit` and `estimate_left_out`.
         """
-        _, blend, features = fit_series(series, self.blocks, self.device, report)
-        predicted = blend.left_out(series, features)
-        return {GEONODE: LeftOut.of(predicted, estimate_left_out(series, report))}
+        model = SpectralModel.fit(series, self.parameters, self.device, report)
+        estimated = estimate_left_out(series, report)
+        return {GEONODE: Evaluation.of(series, model.left_out(), estimated)}
 
 
 # tables
@@ -253,7 +303,7 @@ class Job(NamedTuple):
 
     Attributes:
         name: name of the series.
-        series: the series.
+        series: series on its given chart, of four levels or more.
         method: the method.
         seed: seed of its networks; 0 without networks.
     """
@@ -275,6 +325,22 @@ def rows_of(job: Job, report: Progress = silent) -> list[dict[str, Any]]:
     levels, wavelengths = job.series.signal.shape
     head = {"series": job.name, "levels": levels, "wavelengths": wavelengths}
     with one_thread():
-        found = evaluate(job.method, job.series, report)
+        found = job.method(job.series, report)
         rows = [head | {"method": name, "seed": job.seed} | one.row for name, one in found.items()]
     return [row | {"seconds": time.perf_counter() - start} for row in rows]
+
+
+def metric_csv(model: SpectralModel) -> str:
+    """Posterior of sqrt(g) over concentration; the header alone without a posterior."""
+    columns = ["concentration", "sqrt_g", "deviation"]
+    levels = model.series.concentrations
+    places = np.union1d(levels, np.linspace(levels[0], levels[-1], METRIC_PLACES))
+    places = places[places > 0]
+    metric = model.predict(places).sqrt_metric if model.has_posterior else None
+    rows = None if metric is None else np.column_stack([places, *metric])
+    return csv_text(pd.DataFrame(rows, columns=columns))
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """CSV table with numbers of six significant digits."""
+    return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))

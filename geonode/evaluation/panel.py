@@ -13,19 +13,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from geonode import __version__
 from geonode.compute.device import Device, resolve
 from geonode.compute.processes import finished
 from geonode.config import Parameters
 from geonode.errors import GeonodeError
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.evaluate import CHOSEN, GEONODE, Job, Learned, classical, rows_of
-from geonode.machine import machine
 from geonode.progress import Progress, silent
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.series import Series, read_series_csv
 from geonode.storage.atomic import write_bytes
-from geonode.storage.document import cell, encode_json
+from geonode.storage.document import cell
 
 COLUMNS = (
     *("series", "levels", "wavelengths", "method", "seed", "rmse", "q2", "mean_r2", "pooled_r2"),
@@ -105,16 +103,10 @@ class Panel:
         Raises:
             EngineError: a process died.
         """
-        learned = Learned(self.parameters, self.device.shared(processes))
-        most_first = sorted(
-            self.series,
-            key=lambda name: -self.steps(name) * len(self.series[name].concentrations),
-        )
-        jobs = [
-            Job(name, self.series[name], method)
-            for name in most_first
-            for method in (learned, classical)
-        ]
+        methods = Learned(self.parameters, self.device.shared(processes)), classical
+        work = {name: self.steps(name) * len(one.axis) for name, one in self.series.items()}
+        most_first = sorted(work, key=lambda name: -work[name])
+        jobs = [Job(name, self.series[name], one) for name in most_first for one in methods]
         parts: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in self.series}
         for job, found in finished(rows_or_error, jobs, processes, report):
             parts[job.name].append(found)
@@ -130,38 +122,23 @@ class Panel:
         return pd.DataFrame(rows, columns=COLUMNS)
 
     def write(self, out: Path) -> None:
-        """Write the table with the present rows, atomically.
-
-        Args:
-            out: a file .json or .csv.
+        """Write the table with the present rows as CSV, atomically.
 
         Raises:
             ArtifactError: the operating system refuses.
         """
         table = self.table
-        if out.suffix == ".csv":
-            table["series"] = table.series.map(cell)
-            table["error"] = table.error.map(cell, na_action="ignore")
-            write_bytes(out, table.to_csv(index=False, lineterminator="\n").encode())
-            return
-        rows = table.astype(object).where(table.notna(), None).to_dict("records")
-        content = {
-            "preset": self.parameters.preset,
-            "parameters": self.parameters.model_dump(
-                mode="json", include={"precision", "inner", "metric", "decoders"}
-            ),
-            "environment": self.device.describe() | machine() | {"geonode": __version__},
-            "scores": rows,
-        }
-        write_bytes(out, encode_json(out, content))
+        for texts in ("series", "error"):
+            table[texts] = table[texts].map(cell, na_action="ignore")
+        write_bytes(out, table.to_csv(index=False, lineterminator="\n").encode())
 
     def overview(self) -> pd.DataFrame:
         """The scores that matter, one row for every series, for the screen."""
-        table = self.table.set_index("series")
-        of = dict(list(table.groupby("method")))
-        none = table.iloc[:0]
-        ours, chosen, pls = (of.get(name, none) for name in (GEONODE, CHOSEN, "pls"))
-        baselines = pd.DataFrame({name: of.get(name, none).rmse for name in BASELINES})
+        wide = self.table.pivot(index="series", columns="method")
+        methods = [GEONODE, CHOSEN, "pls", *BASELINES]
+        wide = wide.reindex(columns=pd.MultiIndex.from_product([COLUMNS, methods]))
+        ours, rmse = wide.xs(GEONODE, axis=1, level=1), wide["rmse"].astype(float)
+        baselines = rmse[[*BASELINES]]
         best = baselines.min(axis=1)
         columns = {
             "levels": ours.levels,
@@ -169,13 +146,13 @@ class Panel:
             "R2": ours.pooled_r2,
             "interior R2": ours.interior_pooled_r2,
             "RMSE": ours.rmse,
-            "best baseline": baselines.idxmin(axis=1) if len(baselines) else none.method,
+            "best baseline": baselines.fillna(np.inf).idxmin(axis=1).where(best.notna()),
             "its RMSE": best,
-            "ratio": ours.rmse / best,
-            "skill": 1 - ours.rmse / chosen.rmse,
+            "ratio": rmse[GEONODE] / best,
+            "skill": 1 - rmse[GEONODE] / rmse[CHOSEN],
             "coverage 90%": ours.coverage90,
             "concentration error": ours.concentration_error,
-            "by PLS": pls.concentration_error,
+            "by PLS": wide["concentration_error", "pls"],
         }
         found = pd.DataFrame(columns).reindex(pd.Index(sorted(self.rows), name="series"))
         return found.replace([np.inf, -np.inf], np.nan)

@@ -4,7 +4,6 @@ Every score is a plain number, or None where it is undefined or meaningless, as 
 Errors are distances: zero for equal spectra, and without a sign.
 """
 
-import math
 from typing import TypedDict
 
 import numpy as np
@@ -14,16 +13,10 @@ from geonode.errors import SpectraError
 from geonode.posterior.prior import PROBABILITIES
 from geonode.spectra.series import level_names
 
-SMALLEST_SHARE = 0.01
-"""Smallest value with a relative error, as a share of the range of the spectrum."""
-
-SMALLEST_BAND = 3
-"""Fewest wavelengths of a band with scores."""
-
 FAINT = 0.01
 """Variance below which a spectrum is faint, relative to the mean variance of the others."""
 
-MEANINGLESS_IF_FAINT = ("r2", "peak_position_error", "fwhm_error")
+MEANINGLESS_IF_FAINT = ("r2", "peak_position_error")
 """Scores relative to the variance of the measured spectrum, or of a peak that may be noise."""
 
 ROUNDING = 1e-12
@@ -31,7 +24,6 @@ ROUNDING = 1e-12
 
 Axis = Float[np.ndarray, "wavelength"]
 Spectrum = Float[np.ndarray, "wavelength"]
-Points = Float[np.ndarray, "point"]
 Levels = Float[np.ndarray, "level"]
 Spectra = Float[np.ndarray, "level wavelength"]
 SpectrumScores = dict[str, float | None]
@@ -48,8 +40,6 @@ class SeriesScores(TypedDict):
         interior_pooled_r2: `pooled_r2` without the lowest and the highest level, which are
             extrapolated.
         rmse: over all points.
-        pooled: `point_scores` over all points, and means of the `shape_scores` over the folds that
-            have them.
         folds: `spectrum_scores` by `level_names`.
     """
 
@@ -59,7 +49,6 @@ class SeriesScores(TypedDict):
     pooled_r2: float | None
     interior_pooled_r2: float | None
     rmse: float
-    pooled: SpectrumScores
     folds: dict[str, SpectrumScores]
 
 
@@ -90,8 +79,10 @@ def spectrum_scores(axis: Axis, measured: Spectrum, predicted: Spectrum) -> Spec
         predicted: the predicted spectrum, in the unit of the measured one.
 
     Returns:
-        `r2` = 1 - SSE / SST over wavelengths, None if the measured spectrum is constant; the
-        `point_scores`; the `shape_scores`.
+        `r2` = 1 - SSE / SST over wavelengths, None if the measured spectrum is constant; `rmse`,
+        `mae` and `max_error` (largest absolute error) in the unit of the spectra; `pearson`, the
+        correlation, None if one of the two is constant; `peak_position_error` between the two
+        maxima (unit of the axis).
 
     Raises:
         SpectraError: the axis does not ascend, or a value is not finite.
@@ -101,100 +92,20 @@ def spectrum_scores(axis: Axis, measured: Spectrum, predicted: Spectrum) -> Spec
     for name, spectrum in (("measured", measured), ("predicted", predicted)):
         if not np.isfinite(spectrum).all():
             raise SpectraError(f"{name}: found NaN or infinity, expected finite numbers only")
+    error = np.abs(predicted - measured)
+    varied = not (_is_constant(measured) or _is_constant(predicted))
     return {
         "r2": pooled_r2(measured[None], predicted[None]),
-        **point_scores(measured, predicted),
-        **shape_scores(axis, measured, predicted),
-    }
-
-
-def point_scores(measured: Points, predicted: Points) -> SpectrumScores:
-    """Scores that compare point by point, independent of the axis.
-
-    Args:
-        measured: values of one spectrum, or of several concatenated.
-        predicted: predicted values in the same order.
-
-    Returns:
-        `rmse`, `mae` and `max_error` (largest absolute error) in the unit of the spectra; `mape`,
-        the mean of |error / measured| (a fraction), None if measured values touch or cross zero, or
-        one is smaller than `SMALLEST_SHARE` of their range; `pearson`, the correlation, None if
-        measured or predicted values are constant; `spectral_angle` between the two as vectors (rad)
-        and `cosine`, its cosine, which ignore a common factor, None if one of them is zero.
-    """
-    error = np.abs(predicted - measured)
-    smallest = np.min(np.abs(measured))
-    one_sign = measured.min() > 0 or measured.max() < 0
-    relative = one_sign and smallest >= SMALLEST_SHARE * np.ptp(measured)
-    varied = not (_is_constant(measured) or _is_constant(predicted))
-    angle = _angle(measured, predicted)
-    return {
         "rmse": float(np.sqrt(np.mean(error**2))),
         "mae": float(np.mean(error)),
-        "mape": float(np.mean(error / np.abs(measured))) if relative else None,
         "max_error": float(np.max(error)),
         "pearson": float(np.corrcoef(measured, predicted)[0, 1]) if varied else None,
-        "spectral_angle": angle,
-        "cosine": None if angle is None else math.cos(angle),
-    }
-
-
-def shape_scores(axis: Axis, measured: Spectrum, predicted: Spectrum) -> SpectrumScores:
-    """Scores of the shape of a spectrum over its axis.
-
-    Args:
-        axis: spectral axis, ascending, at least two wavelengths.
-        measured: the measured spectrum.
-        predicted: the predicted spectrum.
-
-    Returns:
-        `peak_position_error` between the two maxima (unit of the axis); `peak_height_error` between
-        them (unit of the spectra); `fwhm_error` between the full widths of the highest peaks,
-        halfway from the minimum of the spectrum to its maximum (unit of the axis), None if one of
-        the spectra does not fall below that on both sides; `area_error` between the integrals, by
-        the trapezoid rule (unit of the spectra times unit of the axis); `derivative_rmse` between
-        the derivatives, by second-order differences (unit of the spectra per unit of the axis).
-    """
-    error = predicted - measured
-    found, expected = _width(axis, predicted), _width(axis, measured)
-    width_error = None if found is None or expected is None else abs(found - expected)
-    return {
         "peak_position_error": float(abs(axis[measured.argmax()] - axis[predicted.argmax()])),
-        "peak_height_error": float(abs(measured.max() - predicted.max())),
-        "fwhm_error": width_error,
-        "area_error": float(abs(np.trapezoid(error, axis))),
-        "derivative_rmse": float(np.sqrt(np.mean(np.gradient(error, axis) ** 2))),
     }
 
 
-def _is_constant(values: Points) -> bool:
+def _is_constant(values: Spectrum) -> bool:
     return bool(np.ptp(values) <= ROUNDING * np.max(np.abs(values)))
-
-
-def _angle(a: Points, b: Points) -> float | None:
-    """Angle between two vectors (rad), accurate for small angles too, where arccos is not.
-
-    Source: W. Kahan, How Futile are Mindless Assessments of Roundoff, section 12 (2006).
-    """
-    if not (a.any() and b.any()):
-        return None
-    a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
-    return float(2 * np.arctan2(np.linalg.norm(a - b), np.linalg.norm(a + b)))
-
-
-def _width(axis: Axis, spectrum: Spectrum) -> float | None:
-    """Full width at half height above the minimum, by straight lines between wavelengths."""
-    half = (spectrum.max() + spectrum.min()) / 2
-    top = int(spectrum.argmax())
-    below = spectrum < half
-    if not (below[:top].any() and below[top:].any()):
-        return None
-    left = int(np.flatnonzero(below[:top])[-1])
-    right = top + int(np.flatnonzero(below[top:])[0])
-    rise, fall = slice(left, left + 2), slice(right, right - 2, -1)
-    start = np.interp(half, spectrum[rise], axis[rise])
-    stop = np.interp(half, spectrum[fall], axis[fall])
-    return float(stop - start)
 
 
 # a series
@@ -227,52 +138,17 @@ def series_scores(
     for name, faint in zip(names, _is_faint(measured), strict=True):
         if faint:
             folds[name] |= dict.fromkeys(MEANINGLESS_IF_FAINT)
-    means: SpectrumScores = {}
-    for key in folds[names[0]]:
-        defined = [value for fold in folds.values() if (value := fold[key]) is not None]
-        means[key] = float(np.mean(defined)) if defined else None
-    points = point_scores(measured.ravel(), predicted.ravel())
+    defined = [fold["r2"] for fold in folds.values() if fold["r2"] is not None]
     interior = (levels > levels.min()) & (levels < levels.max())
     return {
         "q2": q2(measured, predicted),
-        "mean_r2": means.pop("r2"),
+        "mean_r2": float(np.mean(defined)) if defined else None,
         "undefined_r2": [name for name in names if folds[name]["r2"] is None],
         "pooled_r2": pooled_r2(measured, predicted),
         "interior_pooled_r2": pooled_r2(measured[interior], predicted[interior]),
         "rmse": float(np.sqrt(np.mean((predicted - measured) ** 2))),
-        "pooled": means | points,
         "folds": folds,
     }
-
-
-def band_scores(
-    axis: Axis,
-    levels: Levels,
-    measured: Spectra,
-    predicted: Spectra,
-    bands: dict[str, tuple[float, float]],
-) -> dict[str, SeriesScores]:
-    """Score a series band by band.
-
-    Args:
-        axis: spectral axis.
-        levels: concentration of every row.
-        measured: the measured spectra.
-        predicted: row i is the spectrum predicted with level i left out.
-        bands: (low, high) by name, both included (unit of the axis).
-
-    Returns:
-        `series_scores` of the part of the axis inside each band. A band that covers fewer than
-        `SMALLEST_BAND` wavelengths is left out.
-    """
-    scores = {}
-    for name, (low, high) in bands.items():
-        inside = (axis >= low) & (axis <= high)
-        if inside.sum() >= SMALLEST_BAND:
-            scores[name] = series_scores(
-                axis[inside], levels, measured[:, inside], predicted[:, inside]
-            )
-    return scores
 
 
 def pooled_r2(measured: Spectra, predicted: Spectra) -> float | None:
@@ -319,6 +195,26 @@ def coverage(
             "half_width": float(widths.mean()),
         }
     return found
+
+
+def shares(name: str, held: Bool[np.ndarray, "level"]) -> dict[str, float]:
+    """Share of the levels whose 90% sets hold them: of all, between the ends, and at the ends.
+
+    Args:
+        name: prefix of the keys `coverage90`, `coverage90_interior` and `coverage90_ends`.
+        held: whether the set of a level holds it, levels ascending.
+    """
+    parts = {"": held, "_interior": held[1:-1], "_ends": held[[0, -1]]}
+    return {f"{name}coverage90{key}": float(part.mean()) for key, part in parts.items()}
+
+
+def skill(rmse: float, best_classical_rmse: float) -> float | None:
+    """Skill against the best classical method: 1 - rmse / best_classical_rmse.
+
+    1 is a perfect prediction, 0 one as good as the classical, below zero a worse one. None if the
+    classical one is perfect.
+    """
+    return 1 - rmse / best_classical_rmse if best_classical_rmse > 0 else None
 
 
 def _variances(spectra: Spectra) -> Float[np.ndarray, "level"]:

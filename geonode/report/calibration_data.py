@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.fit import Calibration
-from geonode.calibration.limits import Line, line_limit
+from geonode.calibration.limits import Line
 from geonode.calibration.methods import Polynomial
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve
 from geonode.estimation.posterior import EVIDENCE
@@ -121,9 +121,8 @@ def _method(calibration: Calibration) -> dict[str, Any] | None:
 
 def _line(file: CalibratedFile, place: int) -> dict[str, Any]:
     """Calibration line at a wavelength, and what it amounts to in words."""
-    series = file.series
-    line = Line.of(series.concentrations, series.signal[:, place])
-    limit = line_limit(series, line, place)
+    line = Line.of(file.series, place)
+    limit = line.limit()
     detection = said_limit(limit.detection, file.unit)
     if limit.detection is None:
         detection += f": {limit.said}"

@@ -180,7 +180,7 @@ def _peaks(file: CalibratedFile) -> Table:
     columns += ["R2 of the line", "slope differs from zero"]
     rows: list[list[Cell]] = []
     for place, prominence, width in maxima(series):
-        line = Line.of(series.concentrations, series.signal[:, place])
+        line = Line.of(series, place)
         ends = series.signal[[0, -1], place].tolist()
         of_line = (line.slope, line.r2, line.is_sloped)
         rows.append([float(series.axis[place]), *ends, prominence, width, *of_line])

@@ -74,7 +74,7 @@ def held_by_third(random, error, count):
         levels = np.append(np.linspace(0.02, 1, 20), random.uniform(0.02, 1, 4))
         prepared = levels + error(levels) * random.normal(size=24)
         spectra = np.outer(prepared, band) + 1e-3 * random.normal(size=(24, 15))
-        found = Calibration.of(spectra[:20], levels[:20], method="straight_line")
+        found = Calibration.fit(spectra[:20], levels[:20], method="straight_line")
         low, high = found.estimate(spectra[20:])[1].T
         for level, one, other in zip(levels[20:], low, high, strict=True):
             held[int(3 * level)].append(one <= level <= other)
@@ -101,6 +101,6 @@ def test_a_choice_among_methods_does_not_make_intervals_too_short(monkeypatch):
         levels = np.append(np.linspace(0, 1, 6), random.uniform(0, 1, 3))
         amounts = np.column_stack([levels, random.uniform(0, 0.5, 9)])
         spectra = amounts @ bands + 0.01 * random.normal(size=(9, 20))
-        found = Calibration.of(spectra[:6], levels[:6]).estimate(spectra[6:])[1]
+        found = Calibration.fit(spectra[:6], levels[:6]).estimate(spectra[6:])[1]
         held.append((found[:, 0] <= levels[6:]) & (levels[6:] <= found[:, 1]))
     assert 0.83 < np.mean(held) < 0.97  # of 180

@@ -3,13 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from geonode.calibration.limits import (
-    Line,
-    blank_limit,
-    curve_limit,
-    line_limit,
-    pls_limit,
-)
+from geonode.calibration.limits import Line, curve_limit, pls_limit
+from geonode.calibration.methods import fitted
 from geonode.estimation.posterior import estimate
 from geonode.report.calibration_tables import maxima
 from geonode.spectra.chart import Chart
@@ -17,23 +12,6 @@ from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
 from tests.calibration import beer
 from tests.geometry.small_series import LABELS
-
-
-def test_a_line_is_that_of_its_normal_equations():
-    """By hand: levels -1.5 to 1.5 about their mean, slope 2, residuals (1, -1, -1, 1) / 10."""
-    found = Line.of(np.arange(4.0), np.array([0.1, 1.9, 3.9, 6.1]))
-    assert (found.slope, found.intercept) == pytest.approx((2, 0))
-    assert found.deviation == pytest.approx(np.sqrt(0.04 / 2))
-    assert found.r2 == pytest.approx(1 - 0.04 / 20.04)
-    # Student's distribution with two degrees of freedom: P(|T| > t) = 1 - t / sqrt(t^2 + 2).
-    t = 2 / (found.deviation / np.sqrt(5))
-    assert found.p_value == pytest.approx(1 - t / np.sqrt(t**2 + 2))
-
-
-def test_a_level_signal_has_no_slope_and_an_exact_line_has():
-    level = Line.of(beer.LEVELS, np.full(5, 0.3))
-    assert (level.is_sloped, level.slope, level.r2, level.p_value) == (False, 0, 0, 1)
-    assert Line.of(beer.LEVELS, 2 * beer.LEVELS).is_sloped
 
 
 def series(levels, scans):
@@ -44,15 +22,37 @@ def series(levels, scans):
     return Series(levels, beer.AXIS[: means.shape[1]], means, chart, LABELS, replicates)
 
 
-def one_wavelength(levels, signal):
-    """Line limit of a series whose only wavelength has this signal."""
-    found = series(levels, [np.full((1, 1), value) for value in signal])
-    return line_limit(found, Line.of(found.concentrations, np.array(signal)), 0)
+def line_of(levels, signal):
+    """Line of a series whose only wavelength has this signal."""
+    return Line.of(series(levels, [np.full((1, 1), value) for value in signal]), 0)
+
+
+def pls_of(series, components):
+    """Limit of PLS with so many components."""
+    whole = fitted("pls", series.concentrations, series.signal, np.zeros(len(series.signal), int))
+    return pls_limit(series, replace(whole, option=components - 1))
+
+
+def test_a_line_is_that_of_its_normal_equations():
+    """By hand: levels -1.5 to 1.5 about their mean, slope 2, residuals (1, -1, -1, 1) / 10."""
+    found = line_of(np.arange(4), [0.1, 1.9, 3.9, 6.1])
+    assert (found.slope, found.intercept) == pytest.approx((2, 0))
+    assert found.deviation == pytest.approx(np.sqrt(0.04 / 2))
+    assert found.r2 == pytest.approx(1 - 0.04 / 20.04)
+    # Student's distribution with two degrees of freedom: P(|T| > t) = 1 - t / sqrt(t^2 + 2).
+    t = 2 / (found.deviation / np.sqrt(5))
+    assert found.p_value == pytest.approx(1 - t / np.sqrt(t**2 + 2))
+
+
+def test_a_level_signal_has_no_slope_and_an_exact_line_has():
+    level = line_of(beer.LEVELS, np.full(5, 0.3))
+    assert (level.is_sloped, level.slope, level.r2, level.p_value) == (False, 0, 0, 1)
+    assert line_of(beer.LEVELS, 2 * beer.LEVELS).is_sloped
 
 
 def test_the_limit_of_a_line_is_that_of_its_residuals():
     # By hand: slope 2, residuals (1, -1, -1, 1) / 10, s = sqrt(0.04 / 2) = 0.1414.
-    found = one_wavelength([0, 1, 2, 3], [0.1, 1.9, 3.9, 6.1])
+    found = line_of([0, 1, 2, 3], [0.1, 1.9, 3.9, 6.1]).limit()
     deviation = np.sqrt(0.04 / 2) / 2
     assert found.detection == pytest.approx((3.3 * deviation, 3.3 * deviation))
     assert found.quantification == pytest.approx((10 * deviation, 10 * deviation))
@@ -69,7 +69,7 @@ def test_the_limit_of_a_line_is_that_of_its_residuals():
     ],
 )
 def test_a_line_that_says_nothing_near_zero_has_no_limit(signal, reason):
-    found = one_wavelength([0, 1, 2, 3, 4], signal)
+    found = line_of([0, 1, 2, 3, 4], signal).limit()
     assert (found.detection, found.quantification) == (None, None)
     assert reason in found.said
 
@@ -77,8 +77,8 @@ def test_a_line_that_says_nothing_near_zero_has_no_limit(signal, reason):
 def test_the_limit_of_a_blank_is_that_of_its_scans():
     scans = beer.scans()
     found = series(beer.LEVELS, scans)
-    line = Line.of(beer.LEVELS, found.signal[:, beer.PLACE])
-    limit = blank_limit(found, line, beer.PLACE)
+    line = Line.of(found, beer.PLACE)
+    limit = line.blank_limit()
     expected = np.std(scans[0][:, beer.PLACE], ddof=1) / line.slope
     assert limit.detection == pytest.approx((3.3 * expected, 3.3 * expected))
     assert limit.quantification == pytest.approx((10 * expected, 10 * expected))
@@ -89,8 +89,7 @@ def test_the_limit_of_a_blank_is_that_of_its_scans():
 )
 def test_without_scans_of_a_blank_there_is_no_limit_of_it(levels, count, reason):
     found = series(levels, beer.scans(count))
-    line = Line.of(found.concentrations, found.signal[:, beer.PLACE])
-    limit = blank_limit(found, line, beer.PLACE)
+    limit = Line.of(found, beer.PLACE).blank_limit()
     assert limit.detection is None
     assert reason in limit.said
 
@@ -116,7 +115,7 @@ def test_the_interval_of_pls_is_that_of_its_krylov_space(components):
     lowest = levels.mean() ** 2 / (y @ y)
     highest = max(leverages + lowest * (1 - (y / levels.mean()) ** 2))
     ends = [np.sqrt((1 + h) * of_noise + h * of_levels) for h in (lowest, highest)]
-    found = pls_limit(measured, components)
+    found = pls_of(measured, components)
     assert f"{components} components" in found.said
     assert found.detection == pytest.approx([3.3 * end for end in ends], rel=1e-5)
 
@@ -125,27 +124,16 @@ def test_components_that_explain_nothing_are_not_counted():
     scans = beer.scans()
     means = np.outer(beer.LEVELS, [1.0, 2.0])
     given = [mean + np.array([[-0.1, 0.1], [0.1, -0.1]]) for mean in means]
-    assert "1 components" in pls_limit(series(beer.LEVELS, given), 2).said
-    assert "as many components" in pls_limit(series(beer.LEVELS[:2], scans[:2]), 1).said
-
-
-def test_the_limit_of_pls_is_an_interval_and_needs_replicates():
-    found = pls_limit(series(beer.LEVELS, beer.scans()), 1)
-    low, high = found.detection
-    # All noise is that of scans of a band of known size: sqrt(1 + h0) * 3.3 sd / |unit spectrum|.
-    exact = 3.3 * beer.NOISE / np.linalg.norm(beer.UNIT_SPECTRUM)
-    assert exact < low < high < 4 * exact
-    without = pls_limit(series(beer.LEVELS, beer.scans(1)), 1)
-    assert without.detection is None
-    assert "scanned twice" in without.said
+    assert "1 components" in pls_of(series(beer.LEVELS, given), 2).said
+    assert "as many components" in pls_of(series(beer.LEVELS[:2], scans[:2]), 1).said
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e-16, 1e12])
 def test_the_limit_of_pls_is_the_same_in_any_unit(unit):
-    found, scans = pls_limit(series(beer.LEVELS, beer.scans()), 2), beer.scans()
-    scaled = pls_limit(series(unit * beer.LEVELS, [scan / unit for scan in scans]), 2)
+    found, scans = pls_of(series(beer.LEVELS, beer.scans()), 2), beer.scans()
+    scaled = pls_of(series(unit * beer.LEVELS, [scan / unit for scan in scans]), 2)
     np.testing.assert_allclose(scaled.detection, unit * np.array(found.detection), rtol=1e-6)
-    dim = pls_limit(series(beer.LEVELS, [unit * scan for scan in scans]), 2)
+    dim = pls_of(series(beer.LEVELS, [unit * scan for scan in scans]), 2)
     np.testing.assert_allclose(dim.detection, found.detection, rtol=1e-6)
 
 
@@ -153,9 +141,8 @@ def test_equal_scans_and_exact_lines_have_no_limit():
     scans = beer.scans()
     scans[0] = np.broadcast_to(scans[0].mean(axis=0), (3, 21))
     found = series(beer.LEVELS, scans)
-    line = Line.of(beer.LEVELS, found.signal[:, beer.PLACE])
-    exact = one_wavelength([0, 1, 2, 3], [0.1, 0.4, 0.7, 1.0])
-    for limit in (blank_limit(found, line, beer.PLACE), exact):
+    exact = line_of([0, 1, 2, 3], [0.1, 0.4, 0.7, 1.0]).limit()
+    for limit in (Line.of(found, beer.PLACE).blank_limit(), exact):
         assert (limit.detection, limit.quantification) == (None, None)
         assert "rounding" in limit.said
 
@@ -163,13 +150,13 @@ def test_equal_scans_and_exact_lines_have_no_limit():
 def test_limits_lie_near_the_levels():
     """By hand: a line of slope 1 with s = sqrt(0.04 / 2) has limits of 0.467 and 1.41."""
     signal = np.array([0.1, -0.1, -0.1, 0.1]) + np.arange(4)
-    near = one_wavelength(np.arange(4) + 1.0, signal)
+    near = line_of(np.arange(4) + 1.0, signal).limit()
     assert "extrapolated" in near.said
     assert near.detection[0] == pytest.approx(3.3 * np.sqrt(0.02))
-    far = one_wavelength(np.arange(4) + 4.0, signal)
+    far = line_of(np.arange(4) + 4.0, signal).limit()
     assert far.detection is None
     assert "no blank was measured" in far.said
-    noisy = one_wavelength(np.arange(4), 3 * signal - 2 * np.arange(4))
+    noisy = line_of(np.arange(4), 3 * signal - 2 * np.arange(4)).limit()
     assert noisy.detection[0] == pytest.approx(3 * 3.3 * np.sqrt(0.02))
     assert (noisy.quantification, "above all levels" in noisy.said) == (None, True)
 

@@ -1,5 +1,4 @@
-import json
-
+import pandas as pd
 import pytest
 
 from geonode.errors import ArtifactError
@@ -26,11 +25,10 @@ def project(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_folder_is_scored_by_several_processes(project):
-    result = call("panel", "series", "--out", "out.json")
+    result = call("panel", "series", "--out", "out.csv")
     assert result.exit_code == 0, result.output
-    rows = json.loads((project / "out.json").read_text(encoding="utf-8"))["scores"]
-    assert {row["series"] for row in rows} == {"a", "b"}
-    rmse = {(row["series"], row["method"]): row["rmse"] for row in rows}
+    rmse = pd.read_csv(project / "out.csv", index_col=["series", "method"]).rmse
+    assert {series for series, _ in rmse.index} == {"a", "b"}
     *lines, last = result.stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["series", "a", "b"]
     best = (min(rmse[name, one] for one in BASELINES) for name in "ab")
@@ -65,30 +63,30 @@ def test_options_stand_in_for_the_file(project, quick):
 
 def test_a_bad_series_among_good_ones_is_named_and_ends_in_status_1(project, quick):
     write_series(project / "series/few.csv", levels=2)
-    result = call("panel", "series", "--out", "out.json")
+    result = call("panel", "series", "--out", "out.csv")
     assert result.exit_code == 1
     assert len(quick) == 2
     told = result.stderr.splitlines()
     assert told[0].startswith("few: series/few.csv: found 2 concentrations")
     assert told[-1] == "error: 1 of 3 series have no scores: few"
-    rows = json.loads((project / "out.json").read_text(encoding="utf-8"))["scores"]
-    (error,) = [row["error"] for row in rows if row["series"] == "few"]
+    table = pd.read_csv(project / "out.csv", index_col="series")
+    error = table.error["few"]
     assert error in told[0]
     assert result.stdout.splitlines()[-1].endswith(": 0.5")
-    again = call("--quiet", "panel", "series", "--out", "out.json", "--overwrite")
+    again = call("--quiet", "panel", "series", "--out", "out.csv", "--overwrite")
     assert (again.exit_code, again.stderr) == (1, "error: 1 of 3 series have no scores: few\n")
 
 
 def test_what_cannot_begin_is_one_line_and_status_2(project, quick):
     (project / "empty").mkdir()
-    (project / "there.json").write_text("{}\n")
+    (project / "there.csv").write_text("{}\n")
     write_parameters(project / "wrong.yaml", TINY | {"metric.epochs": -3})
     before = contents(project)
     for words, parts in (
-        (["empty", "--out", "out.json"], ["empty", "no file *.csv"]),
-        (["series", "--out", "a.json", "--params", "wrong.yaml"], ["wrong.yaml", "epochs", "-3"]),
-        (["series", "--out", "there.json"], ["--out", "there.json", "--overwrite"]),
-        (["series", "--out", "out.txt"], ["--out", "out.txt", ".json or .csv"]),
+        (["empty", "--out", "out.csv"], ["empty", "no file *.csv"]),
+        (["series", "--out", "a.csv", "--params", "wrong.yaml"], ["wrong.yaml", "epochs", "-3"]),
+        (["series", "--out", "there.csv"], ["--out", "there.csv", "--overwrite"]),
+        (["series", "--out", "out.txt"], ["--out", "out.txt", "ends in .csv"]),
         (["series", "--out", "series/c.csv"], ["--out", "another place than series"]),
     ):
         result = call("panel", *words)
@@ -107,6 +105,6 @@ def test_a_table_that_cannot_be_written_is_refused(project, quick, monkeypatch, 
             raise ArtifactError(f"{path}: cannot be written: disk full")
 
     monkeypatch.setattr(panel, "write_bytes", full)
-    result = call("panel", "series", "--out", "out.json")
-    assert_refused(result, "out.json: cannot be written: disk full")
+    result = call("panel", "series", "--out", "out.csv")
+    assert_refused(result, "out.csv: cannot be written: disk full")
     assert len(quick) == after

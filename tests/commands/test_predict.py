@@ -204,7 +204,7 @@ def test_what_fails_half_way_leaves_the_older_file(trained, tmp_path, monkeypatc
 REFUSED = {
     "none": ([], "expected one or more, or --at-range START:STOP:STEP"),
     "outside": (options([75]), "found 75.0, expected 0 to 60 ppb, the measured range; --extrapo"),
-    "negative": (options([-1]), "found -1.0, expected a finite number that is not negative"),
+    "negative": (options([-1]), "found -1.0, expected 0 to 60 ppb, the measured range"),
     "range": (["--at-range", "0:60"], "found '0:60', expected START:STOP:STEP"),
     "extension": ([*options(), "--out", "out.xlsx"], "a name that ends in .csv or .zarr"),
     "folder": ([*options(), "--out", "absent/out.csv"], "a file in a folder that exists; make abs"),

@@ -61,7 +61,7 @@ def learned(levels, signal):
     decoders = {"posterior": PosteriorDecoders(packaged_prior())}
     blend = Blend(decoders, np.ones((count + 1, 1)), None, np.arange(2))
     network = Perceptron.initial(SIZES, [(0,)] * (count + 1))
-    return SpectralModel.of(series, LearnedMetrics(network, [series.chart] * (count + 1)), blend)
+    return SpectralModel(series, LearnedMetrics(network, [series.chart] * (count + 1)), blend)
 
 
 def curve_by(formula, covariance, inside=(10.0, 50.0), masses=(0.9, 0.9), offset=False):

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.config import InnerParameters
-from geonode.estimation import model_store, series_fit
+from geonode.config import InnerParameters, Parameters
+from geonode.estimation import model_store
+from geonode.estimation.model import SpectralModel
 from geonode.estimation.model_store import DECODERS, ModelStore, key_of
 from geonode.progress import silent
 from geonode.spectra.chart import Chart
@@ -16,14 +17,15 @@ from tests.learning.series import cpu, decoder_parameters, metric_parameters, se
 SERIES = series(5, 9)
 
 
-def blocks(epochs=2, learning="end_to_end", kind="blend"):
+def parameters_of(epochs=2, learning="end_to_end", kind="blend"):
     metric = metric_parameters(epochs=epochs, members=1, learning=learning)
     decoders = decoder_parameters(epochs=epochs, members=1, kind=kind)
-    return InnerParameters(members=1, levels=None), metric, decoders
+    inner = InnerParameters(members=1, levels=None)
+    return Parameters(inner=inner, metric=metric, decoders=decoders)
 
 
 def fit(report=silent, **parameters):
-    return series_fit.fit_series(SERIES, blocks(**parameters), cpu(), report)
+    return SpectralModel.fit(SERIES, parameters_of(**parameters), cpu(), report)
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def own(tmp_path, monkeypatch):
 def test_a_series_is_learned_once(own, monkeypatch):
     steps = [[], []]
     first = fit(report=steps[0].append)
-    monkeypatch.setattr(series_fit, "learn", None)  # nobody calls it
+    monkeypatch.setattr("geonode.estimation.model.learn", None)  # nobody calls it
     again = fit(report=steps[1].append)
     assert len(own.entries()) == 1
     assert sum(steps[0]) == sum(steps[1]) > 0
@@ -46,27 +48,26 @@ def test_a_series_is_learned_once(own, monkeypatch):
     ):
         assert torch.equal(one, other)
     np.testing.assert_array_equal(again.features, first.features)
-    predictions = [found.blend.left_out(SERIES, found.features) for found in (first, again)]
+    predictions = [found.left_out() for found in (first, again)]
     np.testing.assert_array_equal(predictions[0].spectra, predictions[1].spectra)
     np.testing.assert_array_equal(predictions[0].half_width, predictions[1].half_width)
-
-
-def test_what_trains_nothing_is_not_kept(own):
-    fit(learning="flat", kind="posterior")
-    assert not own.entries()
 
 
 def test_key_is_of_all_that_decides(monkeypatch):
     chart = Chart.of("asinh", 10.0, SERIES.concentrations)
     other = series(5, 9, np.nextafter(spectra(5, 9), 1))
     keys = [
-        key_of(found, blocks(), cpu()) for found in (SERIES, other, replace(SERIES, chart=chart))
+        key_of(found, parameters_of(), cpu())
+        for found in (SERIES, other, replace(SERIES, chart=chart))
     ]
     scans = Replicates.of([np.stack([row, row + 1]) for row in SERIES.signal])
-    keys += [key_of(replace(SERIES, replicates=scans), blocks(), cpu())]
-    keys += [key_of(SERIES, blocks(epochs=3), cpu()), key_of(SERIES, blocks(), cpu(torch.float64))]
+    keys += [key_of(replace(SERIES, replicates=scans), parameters_of(), cpu())]
+    keys += [
+        key_of(SERIES, parameters_of(epochs=3), cpu()),
+        key_of(SERIES, parameters_of(), cpu(torch.float64)),
+    ]
     monkeypatch.setattr(model_store, "code_digest", lambda: "another version")
-    keys += [key_of(SERIES, blocks(), cpu())]
+    keys += [key_of(SERIES, parameters_of(), cpu())]
     assert len(set(keys)) == len(keys)
 
 
@@ -83,16 +84,10 @@ def test_damaged_entry_is_learned_again(own, caplog):
     assert own.read(entry.name, SERIES) is not None
 
 
-def test_store_that_cannot_be_written_loses_no_model(tmp_path, monkeypatch, caplog):
-    (tmp_path / "file").write_text("no folder")
-    monkeypatch.setenv("GEONODE_CACHE", str(tmp_path / "file" / "models"))
-    assert fit().learned.members == 1
-    assert "not kept" in caplog.text
-
-
 def test_the_entry_not_used_for_longest_goes(own, monkeypatch):
     keys = ["a" * 64, "b" * 64, "c" * 64]
-    model = fit()[:2]
+    fitted = fit()
+    model = fitted.learned, fitted.blend
     own.write(keys[0], *model)
     own.write(keys[1], *model)
     for age, key in enumerate(keys[1::-1]):  # the second is older than the first
@@ -109,13 +104,14 @@ def test_nothing_but_entries_is_removed(own, monkeypatch):
     for place in places:
         (own.folder / place).parent.mkdir(parents=True, exist_ok=True)
         (own.folder / place).write_text(place)
-    own.write("3" * 64, *fit()[:2])  # which is itself too large for such a store
+    fitted = fit()
+    own.write("3" * 64, fitted.learned, fitted.blend)  # which is itself too large for such a store
     assert own.entries() == {}
     assert [(own.folder / place).read_text() for place in places] == places
 
 
 def test_a_model_of_other_levels_is_not_taken(own, caplog):
-    fitted = series_fit.fit_series(series(6, 9, spectra(6, 9)), blocks(), cpu())
-    own.write("6" * 64, *fitted[:2])
+    fitted = SpectralModel.fit(series(6, 9, spectra(6, 9)), parameters_of(), cpu())
+    own.write("6" * 64, fitted.learned, fitted.blend)
     assert own.read("6" * 64, SERIES) is None
     assert "holds metrics of 6 levels" in caplog.text

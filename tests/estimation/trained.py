@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from geonode.config import InnerParameters, SpectraParameters
-from geonode.estimation.series_fit import fit_series
+from geonode.config import InnerParameters, Parameters, SpectraParameters
+from geonode.estimation.model import SpectralModel
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import read_series, write_series
 from geonode.spectra.table import SpectraTable
@@ -38,15 +38,14 @@ def write_model(root, kind="posterior"):
     folder = root / "data"
     write_series(folder / "spectra.zarr", table, Chart.of("linear", None, LEVELS), about)
     series = read_series(folder / "spectra.zarr")
-    parameters = decoder_parameters(kind=kind, wavelengths=len(AXIS))
-    blocks = (
-        InnerParameters(members=0, levels=None),
-        metric_parameters(learning="flat"),
-        parameters,
+    parameters = Parameters(
+        inner=InnerParameters(members=0, levels=None),
+        metric=metric_parameters(learning="flat"),
+        decoders=decoder_parameters(kind=kind, wavelengths=len(AXIS)),
     )
-    learned, blend, _ = fit_series(series, blocks, cpu())
+    model = SpectralModel.fit(series, parameters, cpu())
     with consistent_artifacts(folder / "spectra.zarr") as made_from:
-        learned.write(folder / "metric.safetensors", made_from)
+        model.learned.write(folder / "metric.safetensors", made_from)
     with consistent_artifacts(folder / "spectra.zarr", folder / "metric.safetensors") as made_from:
-        blend.write(folder / "decoders.safetensors", made_from)
+        model.blend.write(folder / "decoders.safetensors", made_from)
     return root

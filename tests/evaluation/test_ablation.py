@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import ttest_rel, wilcoxon
 
-from geonode.estimation.series_fit import fit_series
+from geonode.estimation.model import SpectralModel
 from geonode.evaluation.ablation import (
     BEST,
     BLEND,
@@ -19,8 +19,6 @@ from geonode.evaluation.ablation import (
     PATH,
     PATH_FLAT,
     PATH_SHARED,
-    SIMULATED,
-    InitialWeights,
     Networks,
     by_posteriors,
     comparisons,
@@ -28,7 +26,6 @@ from geonode.evaluation.ablation import (
     simulated,
     table_of,
 )
-from geonode.evaluation.evaluate import evaluate
 from geonode.parameters_file import read_parameters
 from geonode.posterior.charts import FAMILIES
 from geonode.posterior.draws import Draws
@@ -68,15 +65,15 @@ def numbers(row):
 
 
 def fitted(measured, learning, kind, inner_members):
-    """Blend and features of one choice."""
+    """The model of one choice."""
     own = parameters()
     blocks = (
         own.inner.model_copy(update={"members": inner_members}),
         own.metric.model_copy(update={"learning": learning}),
         own.decoders.model_copy(update={"kind": kind}),
     )
-    _, blend, features = fit_series(measured, blocks, DEVICE)
-    return blend, features
+    changed = dict(zip(("inner", "metric", "decoders"), blocks, strict=True))
+    return SpectralModel.fit(measured, own.model_copy(update=changed), DEVICE)
 
 
 def left_out_by_weights(measured, weigh):
@@ -98,10 +95,9 @@ def left_out_by_weights(measured, weigh):
     ("measured", "family"), [(SERIES, "linear"), (OF_DECADES, "log")], ids=["even", "decades"]
 )
 def test_posteriors_are_that_of_the_package_and_those_without_one_part(measured, family):
-    rows = {name: one.row for name, one in evaluate(by_posteriors, measured).items()}
+    rows = {name: one.row for name, one in by_posteriors(measured).items()}
     assert list(rows) == [LEARNED, INITIAL, FLAT]
-    blend, _ = fitted(measured, "flat", "posterior", 0)
-    expected = numbers_of(blend.left_out(measured, None), measured)
+    expected = numbers_of(fitted(measured, "flat", "posterior", 0).left_out(), measured)
     assert numbers(rows[LEARNED]) == pytest.approx(expected, rel=1e-9)
 
     initial = left_out_by_weights(measured, lambda evidence: evidence.initial.softmax(-1))
@@ -128,21 +124,9 @@ def test_simulated_series_are_scored_as_measured_ones_are():
     assert rows[3]["rmse"] == pytest.approx(learned, rel=1e-5)
 
 
-def evidence():
-    posterior = MetricPosterior.of(DECADES[None], SERIES.signal[None], packaged_prior())
-    return posterior.fitted.evidence(torch.tensor([[0.5, 30.0, 2000.0]], dtype=torch.float64))
-
-
-def test_initial_weights_expect_their_own_leave_one_out_error():
-    found = evidence()
-    weights, expected = InitialWeights()(found)
-    torch.testing.assert_close(weights.log(), found.initial.log_softmax(-1))
-    torch.testing.assert_close(expected, found.total * found.expected)
-
-
 @pytest.mark.slow
 def test_the_path_alone_is_that_of_the_blend():
-    found = evaluate(Networks(parameters(), DEVICE), SERIES)
+    found = Networks(parameters(), DEVICE)(SERIES)
     rows = {name: one.row for name, one in found.items()}
     assert list(rows) == [BLEND, PATH, PATH_FLAT, PATH_SHARED]
     for name, learning, kind, inner in (
@@ -150,8 +134,7 @@ def test_the_path_alone_is_that_of_the_blend():
         (PATH, "end_to_end", "path", 0),
         (PATH_SHARED, "shared", "path", 0),
     ):
-        blend, features = fitted(SERIES, learning, kind, inner)
-        expected = numbers_of(blend.left_out(SERIES, features), SERIES)
+        expected = numbers_of(fitted(SERIES, learning, kind, inner).left_out(), SERIES)
         for one, value in zip(numbers(rows[name]), expected, strict=True):
             assert one == (value if value is None else pytest.approx(value, rel=1e-6)), name
         assert ("coverage90" in rows[name]) == (kind == "blend")
@@ -200,20 +183,6 @@ def test_a_question_is_answered_by_the_series_that_have_both_answers():
     line = pairs(rows)[LEARNED, FLAT]
     assert line["series"] == 2
     assert float(line["ratio"]) == pytest.approx(1 / 4)
-
-
-def test_simulated_series_are_compared_apart_from_measured_ones():
-    rows = [row(name, LEARNED, 1.0) for name in "ab"] + [row(name, FLAT, 2.0) for name in "ab"]
-    rows += [row(name, LEARNED, 1.0, origin=SIMULATED) for name in "abc"]
-    rows += [row(name, FLAT, 4.0, origin=SIMULATED) for name in "abc"]
-    found = comparisons(table_of(rows))
-    assert found.origin.tolist() == [MEASURED, SIMULATED]
-    assert found.series.tolist() == [2, 3]
-    assert found.ratio.tolist() == pytest.approx([1 / 2, 1 / 4])
-
-
-def test_of_one_series_nothing_is_concluded():
-    assert pairs([row("a", LEARNED, 1.0), row("a", FLAT, 2.0)]) == {}
 
 
 @pytest.mark.filterwarnings("error")

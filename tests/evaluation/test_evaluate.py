@@ -1,26 +1,33 @@
+import csv
+import io
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from geonode.calibration.methods import INVERSE, estimate_left_out_by
-from geonode.estimation.series_fit import fit_series
+from geonode.estimation.curve import Curve
+from geonode.estimation.model import SpectralModel
+from geonode.estimation.posterior import estimate
 from geonode.evaluation.baselines import BASELINES, chosen_inside
-from geonode.evaluation.estimates import estimate_left_out
 from geonode.evaluation.evaluate import (
     CHOSEN,
     GEONODE,
     PUBLISHED,
     Evaluation,
-    Job,
     Learned,
-    LeftOut,
-    Trained,
     by_baselines,
+    by_model,
     classical,
-    evaluate,
-    rows_of,
-    skill,
+    estimate_left_out,
+    metric_csv,
 )
+from geonode.evaluation.scores import skill
+from geonode.learning.folds import leave_one_out
 from geonode.posterior.prior import PROBABILITIES
+from tests.estimation.known import LEVELS, bent, noise, series_of, straight
 from tests.evaluation.test_panel import tiny
 from tests.geometry.small_series import small_series
 from tests.learning.series import cpu
@@ -47,13 +54,13 @@ def test_a_row_has_the_scores_of_what_a_method_says_and_no_others():
     levels, random = SERIES.concentrations, np.random.default_rng(0)
     spectra = SERIES.signal + random.normal(0, 0.01, SERIES.signal.shape)
     expected = scores_by_hand(SERIES, spectra)
-    assert Evaluation(SERIES, LeftOut(spectra)).row == pytest.approx(expected, rel=1e-9)
+    assert Evaluation(SERIES, spectra).row == pytest.approx(expected, rel=1e-9)
 
     half = np.full((len(PROBABILITIES), *spectra.shape), 0.01)
     held = np.abs(spectra - SERIES.signal) <= 0.01
     expected |= {"coverage90": held.mean(), "coverage90_interior": held[1:-1].mean()}
     expected |= {"coverage90_ends": held[[0, -1]].mean()}
-    assert Evaluation(SERIES, LeftOut(spectra, half)).row == pytest.approx(expected, rel=1e-9)
+    assert Evaluation(SERIES, spectra, half).row == pytest.approx(expected, rel=1e-9)
 
     off = np.array([1.0, -2.0, 3.0, 0.0, 4.0, -0.5])
     span = np.ptp(levels)
@@ -61,24 +68,24 @@ def test_a_row_has_the_scores_of_what_a_method_says_and_no_others():
         "concentration_error": 1.5 / span,  # the middle of 0, 0.5, 1, 2, 3, 4
         "concentration_rmsep": np.sqrt(30.25 / 6) / span,
     }
-    assert Evaluation(SERIES, LeftOut(estimates=levels + off)).row == pytest.approx(expected)
+    assert Evaluation(SERIES, estimates=levels + off).row == pytest.approx(expected)
     sets = [[(one - 3, one - 2), (one - 0.5, one)] for one in levels]
     sets[-1] = [(levels[-1] + 0.1, levels[-1] + 1)]
     expected |= {"concentration_coverage90": 5 / 6, "concentration_coverage90_interior": 1.0}
     expected |= {"concentration_coverage90_ends": 0.5}
-    found = Evaluation(SERIES, LeftOut(estimates=levels + off, sets=sets)).row
+    found = Evaluation(SERIES, estimates=levels + off, sets=sets).row
     assert found == pytest.approx(expected)
 
 
 def test_all_classical_methods_answer_and_the_chosen_one_is_that_of_each_fold():
     reported = []
-    found = evaluate(classical, SERIES, reported.append)
+    found = classical(SERIES, reported.append)
     assert sum(reported) == 2 * 6
     assert list(found) == [*BASELINES, CHOSEN, *INVERSE]
     names = chosen_inside(SERIES.chart, SERIES.concentrations, SERIES.signal)
     for fold, name in enumerate(names):
-        expected = found[name].left_out.spectra[fold]
-        np.testing.assert_array_equal(found[CHOSEN].left_out.spectra[fold], expected)
+        expected = found[name].spectra[fold]
+        np.testing.assert_array_equal(found[CHOSEN].spectra[fold], expected)
     for name in INVERSE:
         off = np.abs(estimate_left_out_by(name, SERIES) - SERIES.concentrations)
         median = np.median(off) / np.ptp(SERIES.concentrations)
@@ -88,12 +95,6 @@ def test_all_classical_methods_answer_and_the_chosen_one_is_that_of_each_fold():
 def test_four_levels_are_too_few_to_choose_a_baseline():
     assert set(by_baselines(small_series(levels=4, wavelengths=8))) == set(BASELINES)
     assert CHOSEN in by_baselines(small_series(levels=5, wavelengths=8))
-
-
-def learned_blend(series, parameters):
-    blocks = parameters.inner, parameters.metric, parameters.decoders
-    _, blend, features = fit_series(series, blocks, cpu())
-    return blend, features
 
 
 @pytest.mark.parametrize(
@@ -109,39 +110,28 @@ def test_geonode_learns_predicts_and_estimates(changes):
     parameters, reported = tiny(**changes), []
     series = small_series(levels=5, wavelengths=9)
     learned = Learned(parameters, cpu())
-    (found,) = evaluate(learned, series, reported.append).values()
+    (found,) = learned(series, reported.append).values()
     assert sum(reported) == learned.steps(5)
-    blend, features = learned_blend(series, parameters)
-    prediction, estimated = blend.left_out(series, features), estimate_left_out(series)
-    np.testing.assert_array_equal(found.left_out.spectra, prediction.spectra)
-    np.testing.assert_array_equal(found.left_out.band[1], prediction.band[1])
+    model = SpectralModel.fit(series, parameters, cpu())
+    prediction, estimated = model.left_out(), estimate_left_out(series).found
+    np.testing.assert_array_equal(found.spectra, prediction.spectra)
+    np.testing.assert_array_equal(found.band[1], prediction.band[1])
     assert (found.coverage is None) == (prediction.half_width is None)
-    np.testing.assert_array_equal(found.left_out.estimates, estimated.modes)
-    assert found.left_out.sets == estimated.sets
+    np.testing.assert_array_equal(found.estimates, estimated.mode)
+    assert found.sets == estimated.sets
 
 
 @pytest.mark.slow
 def test_a_blend_also_answers_as_the_published_method():
     series = small_series(levels=5, wavelengths=9)
-    blend, features = learned_blend(series, tiny())
-    found = Trained(blend, features)(series)
+    model = SpectralModel.fit(series, tiny(), cpu())
+    found = by_model(model)
     assert list(found) == [GEONODE, PUBLISHED]
-    path = blend.only("path").left_out(series, features)
+    path = model.blend.only("path").left_out(series, model.features)
     np.testing.assert_array_equal(found[PUBLISHED].spectra, path.spectra)
     assert found[PUBLISHED].half_width is None
-    assert list(Trained(blend.only("posterior"), None)(series)) == [GEONODE]
-
-
-def test_a_job_makes_a_row_of_every_name():
-    rows = rows_of(Job("one", SERIES, by_baselines, 7))
-    assert [row["method"] for row in rows] == [*BASELINES, CHOSEN]
-    for row in rows:
-        assert {key: row[key] for key in ("series", "seed", "levels", "wavelengths")} == {
-            "series": "one", "seed": 7, "levels": 6, "wavelengths": 8
-        }  # fmt: skip
-        assert row["seconds"] > 0
-    found = evaluate(by_baselines, SERIES)
-    assert [row["rmse"] for row in rows] == [one.row["rmse"] for one in found.values()]
+    alone = replace(model, blend=model.blend.only("posterior"), features=None)
+    assert list(by_model(alone)) == [GEONODE]
 
 
 @pytest.mark.parametrize(
@@ -150,3 +140,114 @@ def test_a_job_makes_a_row_of_every_name():
 )
 def test_skill(rmse, best, expected):
     assert skill(rmse, best) == expected
+
+
+# concentrations of left-out levels
+
+
+BENT = series_of(LEVELS, bent(LEVELS) + noise(6, 0.01))
+
+
+def test_every_level_is_estimated_by_the_fold_without_it():
+    reported = []
+    found = estimate_left_out(BENT, reported.append)
+    assert reported == [1] * 6
+    for fold in leave_one_out(6)[:-1]:
+        expected = estimate(Curve.of(BENT, fold), BENT.signal[[fold.index]])
+        assert found.found.sets[fold.index] == expected.sets[0]
+        assert found.found.mode[fold.index] == expected.mode[0]
+
+
+def test_the_summary_by_hand():
+    found = estimate_left_out(series_of(LEVELS, straight(LEVELS)))
+    assert np.abs(found.found.mode - LEVELS).max() < 3  # of exact spectra
+    # As if the last level had another concentration, which its set does not hold.
+    summary = replace(found, levels=np.array([*LEVELS[:-1], 90.0])).summary()
+    errors = [abs(level["mode"] - float(name)) for name, level in summary["levels"].items()]
+    assert list(summary["levels"]) == ["0", "10", "20", "30", "40", "90"]
+    assert summary["median_absolute_error"] == pytest.approx(np.median(errors))
+    assert summary["mean_absolute_error"] == pytest.approx(np.mean(errors))
+    assert summary["median_error_of_range"] == pytest.approx(np.median(errors) / 90)
+    held = [
+        any(low <= float(name) <= high for low, high in level["set90"])
+        for name, level in summary["levels"].items()
+    ]
+    assert summary["coverage90"] == np.mean(held) == 5 / 6
+    assert summary["coverage90_interior"] == np.mean(held[1:-1])
+    assert summary["coverage90_ends"] == np.mean([held[0], held[-1]])
+    assert summary["disconnected"] == 0
+    json.dumps(summary, allow_nan=False)
+
+
+def test_sets_that_are_not_connected_are_counted():
+    """12 and 48 are one spectrum."""
+    levels = np.linspace(0, 60, 21)
+    summary = estimate_left_out(series_of(levels, bent(levels) + noise(21, 1e-3))).summary()
+    disconnected = {name: level["disconnected"] for name, level in summary["levels"].items()}
+    assert summary["disconnected"] == sum(disconnected.values())
+    assert disconnected["12"]
+    assert not disconnected["30"]
+
+
+def test_densities_are_those_of_the_posterior():
+    found = estimate_left_out(BENT)
+    for mean, (places, densities) in zip(found.found.mean, found.densities, strict=True):
+        edges = [0.0]
+        for place in places:  # the middle of a cell
+            edges.append(2 * place - edges[-1])
+        probability = densities * np.diff(edges)
+        assert probability.sum() == pytest.approx(1.0)
+        assert probability @ places == pytest.approx(mean, abs=0.01)
+
+
+# tables
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_one_row_for_every_level_and_wavelength():
+    series = SimpleNamespace(
+        axis=np.array([200.0, 200.5]),
+        concentrations=np.array([0.0, 2.5]),
+        signal=np.array([[0.1, 0.2], [0.3, 1e-9]]),
+    )
+    band = np.array([[0.0, 0.01], [0.02, 0.03]])
+    spectra = np.array([[1 / 3, 2.0], [-3.0, 12345678.0]])
+    assert Evaluation(series, spectra, band=("90% interval", band)).csv() == (
+        "level,wavelength,measured,predicted,90% interval\n"
+        "0,200,0.1,0.333333,0\n"
+        "0,200.5,0.2,2,0.01\n"
+        "2.5,200,0.3,-3,0.02\n"
+        "2.5,200.5,1e-09,1.23457e+07,0.03\n"
+    )
+
+
+def test_the_table_has_the_posterior_of_every_level():
+    found = estimate_left_out(series_of(LEVELS, bent(LEVELS) + noise(6, 0.01)))
+    rows = list(csv.DictReader(io.StringIO(found.csv())))
+    assert {row["level"] for row in rows} == {"0", "10", "20", "30", "40", "60"}
+    read = [[float(row[key]) for row in rows] for key in ("concentration", "density")]
+    np.testing.assert_allclose(read, np.concatenate(found.densities, axis=1), rtol=1e-5)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_without_a_posterior_there_is_no_metric_but_the_header():
+    model = SimpleNamespace(
+        series=series_of(LEVELS, bent(LEVELS)), has_posterior=False, predict=None
+    )
+    assert metric_csv(model) == "concentration,sqrt_g,deviation\n"
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_metric_is_drawn_between_all_levels_but_not_at_zero():
+    model = SimpleNamespace(
+        series=series_of(LEVELS, bent(LEVELS)),
+        has_posterior=True,
+        predict=lambda places: SimpleNamespace(
+            predicted=SimpleNamespace(sqrt_metric=np.stack([2 * places, places / 10]))
+        ),
+    )
+    rows = list(csv.DictReader(io.StringIO(metric_csv(model))))
+    places = np.array([float(row["concentration"]) for row in rows])
+    np.testing.assert_allclose(places, np.union1d(LEVELS, np.linspace(0, 60, 101))[1:])
+    np.testing.assert_allclose([float(row["sqrt_g"]) for row in rows], 2 * places, rtol=1e-5)
+    np.testing.assert_allclose([float(row["deviation"]) for row in rows], places / 10, rtol=1e-5)
