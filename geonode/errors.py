@@ -1,7 +1,24 @@
-"""Hierarchy of all errors raised on purpose."""
+"""Hierarchy of all errors raised on purpose, and what to do where the system refuses."""
 
+import errno
+import os
+import shutil
 from pathlib import Path
 from typing import Any
+
+_FULL = "; found {free:,} bytes free in {folder}; make room and run it again"
+_FORBIDDEN = "; make {folder} writable, or work in a folder that is"
+REMEDIES = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: _FORBIDDEN,
+    errno.EFBIG: "; expected a larger limit of files; raise `ulimit -f` and run it again",
+    errno.EMFILE: "; expected more open files; raise `ulimit -n` and run it again",
+    errno.ENAMETOOLONG: "; choose a shorter name",
+}
+"""What to do, by the error of the operating system."""
 
 
 class GeonodeError(Exception):
@@ -63,6 +80,16 @@ class CorruptArtifactError(ArtifactError):
             f"{path}{where}: {reason}; remove {path} and run `dvc repro` to write it again"
         )
         self.path, self.array, self.chunk = path, array, chunk
+
+
+def remedy(error: OSError) -> str:
+    """What to do about a refusal of the operating system, as the end of a message; or nothing."""
+    advice = REMEDIES.get(error.errno or 0, "")
+    if "{" not in advice:
+        return advice
+    refused = Path(os.fsdecode(error.filename or ".")).absolute()
+    folder = next(parent for parent in refused.parents if parent.exists())
+    return advice.format(folder=folder, free=shutil.disk_usage(folder).free)
 
 
 def _again(kind: type[GeonodeError], arguments: tuple[Any, ...], state: dict[str, Any]) -> Any:

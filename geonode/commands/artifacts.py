@@ -34,7 +34,7 @@ def info(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
     else:
         tell("\n\n".join("\n".join(_described(entry)) for entry in found))
         sizes = f"{_size(sum(models.values()))} of at most {_size(LARGEST_BYTES)}"
-        tell(f"\n{store.folder}: {len(models)} learned models, {sizes}")
+        tell(f"\n{store.folder or 'no store'}: {len(models)} learned models, {sizes}")
     if damaged := [str(entry.path) for entry in found if entry.damage]:
         found_wrong(f"{len(damaged)} of {len(found)} artifacts are damaged: {', '.join(damaged)}")
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from threadpoolctl import threadpool_limits
 
 from geonode.compute.engine import LOCAL, Engine, Found, Recipe, Tile
-from geonode.errors import EngineError
+from geonode.errors import EngineError, remedy
 from geonode.machine import usable_cores
 from geonode.progress import Progress, silent
 from geonode.terminal import log_to_stderr
@@ -25,6 +25,9 @@ from geonode.usage import WORKERS
 
 MOST_ON_ACCELERATOR = 12
 """Processes that share an accelerator: each keeps about half a gigabyte of it for itself."""
+
+FEWEST_FILES = 128
+"""Files that a process must be allowed to open; torch passes every tensor through one."""
 
 Job = TypeVar("Job")
 
@@ -103,6 +106,7 @@ def _pool(
     Raises:
         EngineError: a process died, or none can be started.
     """
+    _require_open_files()
     context = get_context("forkserver" if sys.platform == "linux" else "spawn")
     context.set_forkserver_preload([module])
     level = logging.getLogger("geonode").level
@@ -125,8 +129,8 @@ def _pool(
         if not isinstance(error, BrokenProcessPool):
             raise
         raise EngineError(
-            "a worker process died, perhaps for want of memory; close other programs or allow "
-            "fewer cores, and start again"
+            "a worker process died, perhaps for want of memory or of open files; close other "
+            "programs, raise `ulimit -n` or allow fewer cores, and start again"
         ) from error
     finally:
         WORKERS.end()
@@ -157,10 +161,28 @@ def _submitted(pool: ProcessPoolExecutor, jobs: Sequence[Any]) -> list[Future[An
             signal.raise_signal(number)
 
 
+def _require_open_files() -> None:
+    """Refuse a limit of open files at which processes could wait for each other for ever.
+
+    Raises:
+        EngineError: it is below `FEWEST_FILES`.
+    """
+    if sys.platform == "win32":
+        return
+    from resource import RLIMIT_NOFILE, getrlimit  # noqa: PLC0415 - not on Windows
+
+    if (found := getrlimit(RLIMIT_NOFILE)[0]) < FEWEST_FILES:
+        raise EngineError(
+            f"found a limit of {found} open files, expected {FEWEST_FILES} for several processes; "
+            f"raise it by `ulimit -n {FEWEST_FILES}`, or use one core: taskset -c 0"
+        )
+
+
 def _not_started(error: OSError) -> EngineError:
     return EngineError(
-        f"processes cannot be started: {error}; mount /dev/shm and set TMPDIR to a short path, or "
-        "use one core: taskset -c 0"
+        f"processes cannot be started: {error}"
+        f"{remedy(error) or '; mount /dev/shm and set TMPDIR to a short path'}; or use one core: "
+        "taskset -c 0"
     )
 
 

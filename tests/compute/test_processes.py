@@ -62,6 +62,17 @@ def test_the_error_of_a_job_is_raised():
         list(finished(fails, [1, 2, 3], 1, print))
 
 
+def test_too_few_open_files_are_told_before_a_process_waits_for_ever():
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, before[1]))
+    try:
+        with pytest.raises(EngineError, match=r"limit of 100 open files.*ulimit -n"):
+            list(finished(fails, [1, 2, 3], 2, print))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
 def test_a_process_that_dies_is_an_error():
     with pytest.raises(EngineError, match="a worker process died"):
         list(finished(dies, [1, 2], 2, print))
