@@ -18,8 +18,7 @@ from geonode.errors import ArtifactError, GeonodeError, remedy
 Level = Literal["debug", "info", "warning", "error"]
 
 EXHAUSTED = {
-    "allocate": "lower memory_mb in the parameter file, close other programs, or raise "
-    "`ulimit -v`",
+    "allocate": "lower memory_mb in the parameter file, close other programs, or raise `ulimit -v`",
     "Too many open files": "raise `ulimit -n`",
     "start new thread": "raise `ulimit -u`",
 }
