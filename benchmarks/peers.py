@@ -50,7 +50,7 @@ from geonode.geometry.sources import ChebyshevSource
 from geonode.machine import machine, one_core
 from geonode.parameters_file import read_parameters
 from geonode.progress import bar
-from geonode.storage.document import write_document
+from geonode.storage.document import write_json
 from stages.paths import METRIC, PARAMETERS
 
 LEVELS = 6
@@ -267,7 +267,7 @@ def main(
         hidden = ("ladder", "solve")
         solvers = [{k: v for k, v in vars(one).items() if k not in hidden} for one in ready]
         document = {"machine": conditions, "versions": versions, "about": about, "solvers": solvers}
-        write_document(out, document)
+        write_json(out, document)
 
 
 if __name__ == "__main__":

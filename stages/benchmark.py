@@ -24,11 +24,10 @@ def app(parameters: Parameters) -> str:
     from geonode.compute.device import Device
     from geonode.geometry.learned import LearnedMetrics
     from geonode.spectra.series import read_series
-    from geonode.storage.document import read_document
     from geonode.storage.lineage import consistent_artifacts
     from geonode.storage.record import Record
 
-    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
+    device = Device.read(DEVICE, parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC):
         series, learned = read_series(SPECTRA), LearnedMetrics.read(METRIC)
     learned.require_levels(METRIC, len(series.concentrations))
@@ -46,13 +45,13 @@ def _quick(
 ) -> str:
     """Measure what takes seconds."""
     from benchmarks.performance.benchmark import Kernels
-    from geonode.storage.document import write_metrics
+    from geonode.storage.document import write_json
 
     measured = Kernels(learned, series, device, parameters).measure()
     seconds = sum(record.seconds for record in records.values())
     peaks = [record.peak_mb for record in records.values() if record.peak_mb is not None]
     measures = ("seconds", "peak_mb", "device_peak_mb")
-    write_metrics(
+    write_json(
         METRICS / "benchmark.json",
         {
             "device": device.kind,
@@ -88,7 +87,7 @@ def _sequential(
     from benchmarks.performance.benchmark import Kernels
     from benchmarks.performance.parity import MiddleFold
     from benchmarks.sequential import published_calls
-    from geonode.storage.document import write_metrics
+    from geonode.storage.document import write_json
 
     require_whole(records, parameters)
     fold = MiddleFold.of(learned, series, device, parameters)
@@ -118,7 +117,7 @@ def _sequential(
         "parity": fold.parity(walked)._asdict(),
         "published_work": {**work, "speedup": extrapolated / work["seconds"]},
     }
-    write_metrics(METRICS / "sequential.json", found)
+    write_json(METRICS / "sequential.json", found)
     return (
         f"pipeline {seconds:.1f} s, sequential method {extrapolated / 86400:.1f} days "
         f"(extrapolated): {extrapolated / seconds:,.0f} times faster"

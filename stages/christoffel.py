@@ -19,11 +19,11 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.stored import write_grids
     from geonode.learning.folds import fold_names
     from geonode.spectra.series import read_series
-    from geonode.storage.document import read_document, write_metrics
+    from geonode.storage.document import write_json
     from geonode.storage.lineage import consistent_artifacts
 
     block = parameters.christoffel
-    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
+    device = Device.read(DEVICE, parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
@@ -54,7 +54,7 @@ def app(parameters: Parameters) -> str:
         )
     names = fold_names(series.concentrations)
     of_folds = {name: checked[fold :: len(names)] for fold, name in enumerate(names)}
-    write_metrics(
+    write_json(
         METRICS / "christoffel.json",
         {
             "models": source.models,

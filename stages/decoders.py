@@ -35,11 +35,10 @@ def app(parameters: Parameters) -> str:
     from geonode.learning.path_features import path_features
     from geonode.spectra.series import read_series
     from geonode.storage.atomic import file_lock
-    from geonode.storage.document import read_document
     from geonode.storage.lineage import consistent_artifacts
 
     block, inner = parameters.decoders, parameters.inner
-    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
+    device = Device.read(DEVICE, parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
@@ -75,11 +74,11 @@ def _write_metrics(
 ) -> float | None:
     """Write training history and weights; return the mean loss before the last step, if any."""
     from geonode.learning.trainer import history_csv
-    from geonode.storage.document import write_metrics, write_text
+    from geonode.storage.document import write_json, write_text
 
     write_text(PLOTS / "training.csv", history_csv(history, ("loss",), len(names), block))
     last = float(history[-1].sum(0).mean()) if len(history) else None
-    write_metrics(
+    write_json(
         METRICS / "decoders.json",
         {
             "kind": block.kind,

@@ -15,10 +15,10 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.stored import StoredGrids
     from geonode.learning.folds import training_wavelengths
     from geonode.spectra.series import read_series
-    from geonode.storage.document import read_document, write_metrics
+    from geonode.storage.document import write_json
     from geonode.storage.lineage import consistent_artifacts
 
-    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
+    device = Device.read(DEVICE, parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC, CHRISTOFFEL) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
@@ -31,7 +31,7 @@ def app(parameters: Parameters) -> str:
         chosen = training_wavelengths(len(series.axis), parameters.decoders.wavelengths)
         inputs = (grids, learned, series, chosen, parameters.geodesics, device)
         summary = solve_all(GEODESICS, *inputs, report, engine, made_from)
-    write_metrics(METRICS / "geodesics.json", summary.metrics())
+    write_json(METRICS / "geodesics.json", summary.metrics())
     error = summary.endpoint_error_max
     return f"{summary.geodesics:,} geodesics, endpoint error {error:.1e} -> {GEODESICS}"
 

@@ -14,13 +14,13 @@ def app(parameters: Parameters) -> str:
     """Choose the device and its precision, and describe this machine."""
     from geonode.compute.choice import choose
     from geonode.machine import compiled_anew, machine
-    from geonode.storage.document import write_document, write_metrics
+    from geonode.storage.document import write_json
 
     if (slow := compiled_anew("torch")) is not None:
         _LOG.warning("%s", slow)
     device = choose(parameters.device, parameters.precision)
-    write_document(DEVICE, device)
-    write_metrics(METRICS / "env.json", {**device, **machine()})
+    write_json(DEVICE, device)
+    write_json(METRICS / "env.json", {**device, **machine()})
     return "{device}: {name}, training {training}, geometry {geometry}".format(**device)
 
 

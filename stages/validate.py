@@ -31,7 +31,7 @@ def app(parameters: Parameters) -> str:
     )
     from geonode.evaluation.tables import metric_csv, posterior_csv, predictions_csv
     from geonode.geometry.solved import read_features
-    from geonode.storage.document import write_metrics, write_text
+    from geonode.storage.document import write_json, write_text
     from geonode.storage.lineage import consistent_artifacts
 
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
@@ -65,8 +65,8 @@ def app(parameters: Parameters) -> str:
         },
         "published_method": published and _without(published.spectra, *DETAILS, *MEANS),
     }
-    write_metrics(METRICS / "validate.json", content)
-    write_metrics(METRICS / "summary.json", _summary(content))
+    write_json(METRICS / "validate.json", content)
+    write_json(METRICS / "summary.json", _summary(content))
     write_text(PLOTS / "predictions.csv", predictions_csv(series, ours.left_out))
     write_text(PLOTS / "posterior.csv", posterior_csv(estimated))
     write_text(PLOTS / "metric_posterior.csv", metric_csv(model))

@@ -42,9 +42,9 @@ def info(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
 def verify(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
     """Read every byte of the artifacts, and report what is damaged or does not belong together.
 
-    Checked are the checksums, that every number is finite, and that every artifact was made from
-    the others that are there. The exit status is 1 if there are problems. Changed code, parameters
-    and files are reported by dvc status.
+    Checked are the checksums, and that every artifact was made from the others that are there. NaN
+    and infinity are never written. The exit status is 1 if there are problems. Changed code,
+    parameters and files are reported by dvc status.
     """
     from geonode.storage import inventory  # noqa: PLC0415
 

@@ -17,8 +17,7 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.sources import GridSource
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
-from geonode.storage.artifact import open_artifact
-from geonode.storage.artifact_layout import JSON
+from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, Parts
 from geonode.storage.lineage import NOTHING
 
@@ -103,12 +102,11 @@ def _writing(
 ) -> Callable[[int, Progress], Found]:
     """Function that evaluates, stores and checks the grid of a model."""
     nodes = positions.to(place)
-    blocks = [parts.blocks(name, block_dims=2) for name in ARRAYS]
 
     def write(model: int, report: Progress) -> Found:
         grid = source.grid(model, nodes)
-        for block, table in zip(blocks, (grid.log_sqrt, grid.symbol), strict=True):
-            block[indices[model]] = table.float().cpu().numpy()
+        for name, table in zip(ARRAYS, (grid.log_sqrt, grid.symbol), strict=True):
+            parts.write(name, indices[model], table.float().cpu().numpy())
         stored = [torch.from_numpy(parts.read(name, indices[model])) for name in ARRAYS]
         found = check(model, Grid(nodes, *(table.to(nodes) for table in stored)))
         report(1)

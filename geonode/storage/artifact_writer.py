@@ -17,23 +17,23 @@ from numpy.typing import DTypeLike
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 
 from geonode.errors import ArtifactError
-from geonode.storage.artifact import not_finite_at, open_artifact
-from geonode.storage.artifact_layout import (
-    CHUNK_BYTES,
-    CRC_BYTES,
-    HALF_WRITTEN,
+from geonode.storage.artifact import (
     JSON,
     ROOT,
     SEAL_AT,
-    Shape,
     chunk_file,
-    chunks_and_shards,
-    fill_value,
+    open_artifact,
     sealed_files,
 )
 from geonode.storage.atomic import replacing
 from geonode.storage.document import encode_json
 from geonode.storage.seal import UNSEALED, file_checksum, seal
+
+Shape = tuple[int, ...]
+
+CHUNK_BYTES = 1 << 20
+CRC_BYTES = 4
+HALF_WRITTEN = ".partial"  # suffix of Zarr's files until they are complete
 
 # Threads append compressed blocks in the order they finish, so that bytes would vary.
 numcodecs.blosc.use_threads = False
@@ -82,17 +82,51 @@ class Parts:
     path: Path
     folder: Path
 
-    def blocks(self, name: str, block_dims: int) -> "BlockWriter":
-        """Writer of the blocks of a stored array.
+    def write(self, name: str, index: tuple[int, ...], block: Shaped[np.ndarray, "..."]) -> None:
+        """Compress and write one block of a stored array.
 
         Args:
             name: the array.
-            block_dims: number of leading dimensions that index the blocks.
+            index: index of the block along the leading dimensions.
+            block: values over the other dimensions, in the dtype of the array.
 
         Raises:
-            ArtifactError: there is no such array.
+            ArtifactError: there is no such array, or index or block are of another size or dtype;
+                nothing is broadcast or cast. Or a value is not finite.
         """
-        return BlockWriter(self._open(name), block_dims, f"{self.path}: array {name!r}")
+        array = self._open(name)
+        shape, dtype = array.shape[len(index) :], array.dtype
+        # A shard is the file of one block: two processes must not write parts of it.
+        shards = array.shards or ()
+        whole = shards[: len(index)] == (1,) * len(index) and all(
+            part >= size for part, size in zip(shards[len(index) :], shape, strict=True)
+        )
+        if not whole or block.shape != shape or block.dtype != dtype:
+            raise ArtifactError(
+                f"{self.path}: array {name!r}: block {index}: found {block.dtype} of shape "
+                f"{block.shape}, expected {dtype} of shape {shape} at the index of one block"
+            )
+        self.require_finite(name, block, index)
+        array[index] = block
+
+    def require_finite(
+        self, name: str, values: Shaped[np.ndarray, "..."], index: tuple[int, ...] = ()
+    ) -> None:
+        """Refuse values of an array, from an index on, of which one is NaN or infinite.
+
+        Raises:
+            ArtifactError: one is.
+        """
+        flat = values.reshape(-1)
+        for start in range(0, flat.size, CHUNK_BYTES):  # in little memory, however large it is
+            wrong = ~np.isfinite(flat[start : start + CHUNK_BYTES])
+            if wrong.any():
+                inside = np.unravel_index(start + int(wrong.argmax()), values.shape)
+                raise ArtifactError(
+                    f"{self.path}: array {name!r}: found NaN or infinity at index "
+                    f"{(*index, *map(int, inside))}, expected finite numbers; look for the step "
+                    "that produced it"
+                )
 
     def mapped(self, name: str) -> Shaped[np.memmap, "..."]:
         """Mapped array to fill; `flush` it for readers on other machines.
@@ -123,62 +157,23 @@ class Parts:
             ) from error
 
 
-class BlockWriter:
-    """Writer of the blocks of a stored array: `blocks[index] = block`."""
-
-    def __init__(self, array: zarr.Array, block_dims: int, where: str) -> None:
-        self._array = array
-        self._block_dims = block_dims
-        self._where = where
-
-    def __setitem__(self, index: tuple[int, ...], block: Shaped[np.ndarray, "..."]) -> None:
-        """Compress and write one block.
-
-        Args:
-            index: index along the leading dimensions.
-            block: values over the other dimensions, in the dtype of the array.
-
-        Raises:
-            ArtifactError: index or block are of another size or dtype; nothing is broadcast or
-                cast. Or a value is not finite.
-        """
-        shape, dtype = self._array.shape[self._block_dims :], self._array.dtype
-        if len(index) != self._block_dims or block.shape != shape or block.dtype != dtype:
-            raise ArtifactError(
-                f"{self._where}: block {index}: found {block.dtype} of shape {block.shape}, "
-                f"expected {dtype} of shape {shape} at an index of length {self._block_dims}"
-            )
-        if (inside := not_finite_at(block)) is not None:
-            raise ArtifactError(f"{self._where}: {_not_finite((*index, *inside))}")
-        self._array[index] = block
-
-
-def _not_finite(index: tuple[int, ...]) -> str:
-    return (
-        f"found NaN or infinity at index {index}, expected finite numbers; "
-        "look for the step that produced it"
-    )
-
-
 class ArtifactWriter:
     """Arrays of an artifact that is being written, opened and closed by `artifact_writer`.
 
     Every method raises ArtifactError if an array does not fit its dimensions or earlier arrays.
+
+    Attributes:
+        parts: the arrays, for processes that fill parts of them.
     """
 
     def __init__(self, path: Path, folder: Path) -> None:
-        self._path = path  # final path, for messages
-        self._folder = folder
+        self.parts = Parts(path, folder)
+        self._path, self._folder = path, folder
         self._sizes: dict[str, int] = {}  # by dimension
         self._dims: dict[str, tuple[str, ...]] = {}  # by array
         self._blocks: dict[str, int] = {}  # number of files, by array
         self._coordinates: set[str] = set()
         self._mapped: dict[str, Path] = {}  # file by array
-
-    @property
-    def parts(self) -> Parts:
-        """Arrays, for processes that fill parts of them."""
-        return Parts(self._path, self._folder)
 
     def coordinate(
         self,
@@ -219,10 +214,9 @@ class ArtifactWriter:
             units: units of the values by CF (dimensionless: "1").
             long_name: label of the quantity.
         """
-        blocks = self.stored_blocks(
-            name, dims, values.shape, values.dtype, units=units, long_name=long_name, block_dims=0
-        )
-        blocks[()] = values
+        about = {"units": units, "long_name": long_name}
+        self.stored_blocks(name, dims, values.shape, values.dtype, block_dims=0, **about)
+        self.parts.write(name, (), values)
 
     def stored_blocks(
         self,
@@ -234,8 +228,8 @@ class ArtifactWriter:
         units: str,
         long_name: str,
         block_dims: int,
-    ) -> BlockWriter:
-        """Store an array, compressed, block by block in any order, one file per block.
+    ) -> None:
+        """Add an array of compressed blocks, for `Parts.write` to fill in any order; one file each.
 
         Args:
             name: the array.
@@ -247,11 +241,17 @@ class ArtifactWriter:
             block_dims: number of leading dimensions that index the blocks; a block has the others.
         """
         dtype = self._declare(name, dims, shape, dtype, block_dims)
-        chunks, shards = chunks_and_shards(shape, dtype.itemsize, block_dims)
+        lead, (rows, *rest) = (1,) * block_dims, shape[block_dims:]
+        count = min(rows, math.ceil(rows * math.prod(rest) * dtype.itemsize / CHUNK_BYTES))
+        chunk = math.ceil(rows / count)
+        layout = {
+            "shape": shape,
+            "chunks": (*lead, chunk, *rest),
+            # A shard consists of whole chunks, so it may extend a little beyond the array.
+            "shards": (*lead, chunk * math.ceil(rows / chunk), *rest),
+        }
         codec = BloscCodec(cname="lz4", shuffle="shuffle", typesize=dtype.itemsize)
-        layout = {"shape": shape, "chunks": chunks, "shards": shards}
         self._create(name, dtype, units, long_name, compressors=(codec, Crc32cCodec()), **layout)
-        return self.parts.blocks(name, block_dims)
 
     def mapped(
         self,
@@ -283,7 +283,7 @@ class ArtifactWriter:
         # Written before it is mapped: a full disk then raises an error, while a write to a mapped
         # hole of a sparse file would kill the process.
         size = math.prod(shape) * dtype.itemsize
-        block = np.full(CHUNK_BYTES // dtype.itemsize, fill_value(dtype), dtype).tobytes()
+        block = np.full(CHUNK_BYTES // dtype.itemsize, array.fill_value, dtype).tobytes()
         with file.open("wb") as stream:
             for start in range(0, size, len(block)):
                 stream.write(block[: size - start])
@@ -323,7 +323,7 @@ class ArtifactWriter:
             dtype=dtype,
             filters=None,
             serializer=BytesCodec(endian="little"),
-            fill_value=fill_value(dtype),
+            fill_value=math.nan if dtype.kind == "f" else 0,  # of what was never written
             dimension_names=self._dims[name],
             attributes={"units": units, "long_name": long_name},
             **layout,
@@ -333,13 +333,16 @@ class ArtifactWriter:
         """Complete the files, seal them, and verify all of them."""
         for left in self._folder.rglob(f"*{HALF_WRITTEN}"):
             left.unlink()  # of a killed process; another has written the block since
-        for file in self._mapped.values():
+        for name, file in self._mapped.items():
+            self.parts.require_finite(name, self.parts.mapped(name))
             mapped = np.memmap(file, mode="r+")  # opened anew, as other processes may have written
             crc = google_crc32c.value(mapped[:-CRC_BYTES])
             mapped[-CRC_BYTES:] = np.frombuffer(crc.to_bytes(CRC_BYTES, "little"), np.uint8)
             mapped.flush()
         for name, dims in self._dims.items():
-            self._check_complete(name)
+            written = len(sealed_files(self._folder / name / "c"))
+            if written != self._blocks[name]:
+                raise self._error(name, f"found {written} blocks, expected {self._blocks[name]}")
             if name not in self._coordinates:
                 self._attach_auxiliary_coordinates(name, dims)
         files = {file: file_checksum(self._folder / file) for file in sealed_files(self._folder)}
@@ -350,15 +353,7 @@ class ArtifactWriter:
         }
         content = seal(encode_json(self._path, root), SEAL_AT)
         (self._folder / ROOT).write_bytes(content)
-        artifact = open_artifact(self._folder)
-        for name in self._mapped:  # the others were looked at block by block
-            if (first := artifact.first_not_finite(name)) is not None:
-                raise self._error(name, _not_finite(first))
-
-    def _check_complete(self, name: str) -> None:
-        written = len(sealed_files(self._folder / name / "c"))
-        if written != self._blocks[name]:
-            raise self._error(name, f"found {written} blocks, expected {self._blocks[name]}")
+        open_artifact(self._folder)
 
     def _attach_auxiliary_coordinates(self, name: str, dims: tuple[str, ...]) -> None:
         """List auxiliary coordinates in the CF attribute `coordinates` of an array."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from geonode.errors import ArtifactError, CorruptArtifactError
+from geonode.errors import ArtifactError
 from geonode.progress import Progress, silent
 from geonode.storage.artifact import ArrayEntry, damages, open_artifact
 from geonode.storage.lineage import read_seal, strangers
@@ -88,8 +88,7 @@ def inventory(folder: Path) -> list[Entry]:
 def verify(folder: Path, report: Progress = silent) -> Iterator[Problem]:
     """Read every byte of the artifacts of a folder, and yield what is wrong with them.
 
-    Checked are the checksums, that all numbers are finite, and that every artifact was made from
-    the others that are there now.
+    Checked are the checksums, and that every artifact was made from the others that are there now.
 
     Args:
         folder: folder of the artifacts.
@@ -137,24 +136,17 @@ def _entry(path: Path) -> Entry:
 
 
 def _contents(path: Path) -> Iterator[Problem]:
-    """Damage of an artifact by its own checksums, and its numbers that are not finite."""
+    """Damage of an artifact by its own checksums."""
     try:
         read_seal(path)
         if path.suffix == ".safetensors":
             _tensors(path)
-            return
-        damaged = list(damages(path))
-        yield from (Problem(path, error.array, str(error)) for error in damaged)
-        if damaged:
-            return
-        artifact = open_artifact(path)
-        for name in artifact.names:
-            if (index := artifact.first_not_finite(name)) is not None:
-                reason = f"holds NaN or infinity at index {index}, expected finite numbers"
-                yield Problem(path, name, str(CorruptArtifactError(path, reason, name)))
+        elif damaged := list(damages(path)):
+            yield from (Problem(path, error.array, str(error)) for error in damaged)
+        else:
+            open_artifact(path)
     except ArtifactError as error:
-        array = error.array if isinstance(error, CorruptArtifactError) else ""
-        yield Problem(path, array, str(error))
+        yield Problem(path, getattr(error, "array", ""), str(error))
 
 
 def _tensors(path: Path) -> tuple[ArrayEntry, ...]:

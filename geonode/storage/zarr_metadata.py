@@ -10,7 +10,7 @@ import math
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from geonode.errors import ArtifactError
 
@@ -26,7 +26,7 @@ LARGEST_FILE = 2**20
 MOST_ARRAYS = 1000
 """Largest number of arrays and groups of a store."""
 
-_FILES = {"zarr.json": 3, ".zarray": 2}
+_FILES: dict[str, Literal[2, 3]] = {"zarr.json": 3, ".zarray": 2}
 _NUMBERS_AND_TEXTS = "biufcSUT"  # kinds of NumPy
 
 
