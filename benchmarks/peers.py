@@ -11,8 +11,10 @@ not counted; then all solvers take turns, so that what else the machine does fal
 solver that is not installed, or not for the device, is listed as such.
 """
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -47,7 +49,7 @@ from geonode.geometry.panels import Panels
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.sources import ChebyshevSource
-from geonode.machine import machine, one_core
+from geonode.machine import machine
 from geonode.parameters_file import read_parameters
 from geonode.progress import bar
 from geonode.storage.document import write_json
@@ -58,6 +60,24 @@ NODES = 2000.0  # of a grid
 TOLERANCES = tuple(10.0**-digits for digits in range(3, 11))
 GAUSS_NODES = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # in every gap between levels
 SCIPY_SHARE = 307  # it solves one row in so many, as it takes milliseconds for each
+
+
+@contextmanager
+def _one_core() -> Iterator[bool]:
+    """Context in which this thread, and those it starts, have one core; not on macOS and Windows.
+
+    Yields:
+        Whether it is so.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield False
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield True
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 @dataclass(frozen=True)
@@ -253,7 +273,7 @@ def main(
     learned, parameters = LearnedMetrics.read(METRIC), read_parameters(PARAMETERS)
     here = resolve(device, parameters.precision)  # type: ignore[arg-type]
     metric = learned.metric(here.reference)[len(learned.charts) - 1]  # of all levels
-    with one_core() as pinned, one_thread(), torch.no_grad():
+    with _one_core() as pinned, one_thread(), torch.no_grad():
         case = Case.of(metric, wavelengths, parameters)
         ready = take_turns(case, entries_of(case, error), error, repeats)
         threads = {"one_core": pinned, "threads": torch.get_num_threads()}

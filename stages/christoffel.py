@@ -11,7 +11,7 @@ def app(parameters: Parameters) -> str:
     import torch
 
     from geonode.compute.device import Device, one_thread
-    from geonode.compute.opening import open_engine
+    from geonode.compute.processes import open_engine
     from geonode.geometry.diagnostics import GridCheck, error_statistics, metric_statistics
     from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.learned import LearnedMetrics

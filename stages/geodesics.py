@@ -9,7 +9,7 @@ from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRIC, METRICS, SHARED
 def app(parameters: Parameters) -> str:
     """Solve every geodesic on its grid, and check samples on the network in float64."""
     from geonode.compute.device import Device
-    from geonode.compute.opening import open_engine
+    from geonode.compute.processes import open_engine
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.solved import solve_all
     from geonode.geometry.stored import StoredGrids

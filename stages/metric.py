@@ -11,7 +11,7 @@ def app(parameters: Parameters) -> str:
     import math
 
     from geonode.compute.device import Device
-    from geonode.compute.opening import open_engine
+    from geonode.compute.processes import open_engine
     from geonode.learning.context import NestedRuns
     from geonode.learning.folds import fold_names
     from geonode.learning.metric_learning import learn

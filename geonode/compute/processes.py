@@ -1,4 +1,4 @@
-"""Independent work in several processes of this machine: jobs as they finish, and an engine."""
+"""Independent work in several processes: jobs as they finish, and the engine of the parameters."""
 
 import logging
 import os
@@ -9,17 +9,21 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import cache, partial
+from importlib.util import find_spec
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import Connection
+from pathlib import Path
 from threading import Lock, Thread, current_thread, main_thread
 from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from geonode.compute.engine import LOCAL, Engine, Found, Recipe, Tile
+from geonode.config import EngineParameters
 from geonode.errors import EngineError, remedy
 from geonode.machine import usable_cores
 from geonode.progress import Progress, silent
+from geonode.storage.atomic import scratch_folder
 from geonode.terminal import log_to_stderr
 from geonode.usage import WORKERS
 
@@ -95,6 +99,39 @@ class Processes(Engine):
 
 
 @contextmanager
+def open_engine(
+    parameters: EngineParameters, scratch: Path, *, processes: bool = False
+) -> Iterator[Engine]:
+    """Context with the engine of the block `engine`.
+
+    Args:
+        parameters: the block `engine` of the parameters.
+        scratch: path for `scratch_folder`, for files that several processes share.
+        processes: whether a local engine has processes instead of threads. Training on a CPU needs
+            them, as only one thread at a time runs Python.
+
+    Raises:
+        EngineError: Dask is not installed, or the cluster does not answer.
+        ArtifactError: the folder cannot be made, or another process uses it.
+    """
+    if parameters.kind == "dask":
+        if find_spec("distributed") is None:
+            raise EngineError(
+                "engine.kind dask: found no package distributed; "
+                'pip install "geonode-spectra[cluster]"'
+            )
+        from geonode.compute.cluster import open_cluster  # noqa: PLC0415 - it needs Dask
+
+        with open_cluster(parameters.scheduler, parameters.workers, scratch) as engine:
+            yield engine
+    elif processes and usable_cores() > 1:
+        with scratch_folder(scratch) as folder:
+            yield Processes(folder)
+    else:
+        yield LOCAL
+
+
+@contextmanager
 def _pool(
     recipe: Recipe[Any, Any], module: str, processes: int, report: Progress
 ) -> Iterator[ProcessPoolExecutor]:
@@ -137,7 +174,6 @@ def _pool(
         pool.shutdown(cancel_futures=True)
         given.close()  # the last end that could be written to
         follower.join()
-        WORKERS.running = frozenset()
 
 
 def _submitted(pool: ProcessPoolExecutor, jobs: Sequence[Any]) -> list[Future[Any]]:
@@ -151,7 +187,9 @@ def _submitted(pool: ProcessPoolExecutor, jobs: Sequence[Any]) -> list[Future[An
     if is_main:
         before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
-        return [pool.submit(_work, job) for job in jobs]
+        futures = [pool.submit(_work, job) for job in jobs]
+        WORKERS.running = frozenset(child.pid for child in active_children() if child.pid)
+        return futures
     except OSError as error:
         raise _not_started(error) from error
     finally:
@@ -187,13 +225,10 @@ def _not_started(error: OSError) -> EngineError:
 
 
 def _follow(units: Connection, report: Progress) -> None:
-    """Report units of finished work, each with the process that did it, until all have ended."""
+    """Report units of finished work until all processes have ended."""
     with units, suppress(EOFError):
         while True:
-            process, done = units.recv()
-            WORKERS.running |= {process}
-            if done:
-                report(done)
+            report(units.recv())
 
 
 _WORK: list[Callable[[Any], Any]] = []  # of a worker process: its only function of a job or tile
@@ -209,15 +244,14 @@ def _begin(recipe: Recipe[Any, Any], units: Connection, level: int) -> None:
     threadpool_limits(1)
     if level != logging.NOTSET:  # else the program of the user decides what is logged
         log_to_stderr(level)
-    process, one_at_a_time = os.getpid(), Lock()
+    one_at_a_time = Lock()
 
     def report(done: int) -> None:
         with one_at_a_time:  # of this process; so few bytes are not mixed with those of others
-            units.send((process, done))
+            units.send(done)
 
     followed = cache(recipe)  # called by the first job, whose error it may be
     _WORK.append(lambda job: followed()(job, report))
-    units.send((process, 0))  # so that its use counts from now on
 
 
 def _end_with_parent() -> None:

@@ -101,10 +101,3 @@ def arc_length(
     span = end - start
     root = torch.exp(field(start[:, None] + span[:, None] * nodes)[0])
     return span * (root @ shares)
-
-
-def initial_velocity(
-    field: Field, start: Float[Tensor, "row"], end: Float[Tensor, "row"]
-) -> Float[Tensor, "row"]:
-    """Velocity x'(0) of the geodesic that is at start at time 0 and at end at time 1."""
-    return arc_length(field, start, end) / torch.exp(field(start[:, None])[0][:, 0])

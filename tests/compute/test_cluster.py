@@ -18,7 +18,7 @@ from geonode.compute import cluster as module
 from geonode.compute import profile
 from geonode.compute.cluster import open_cluster
 from geonode.compute.engine import LOCAL, Engine
-from geonode.compute.opening import open_engine
+from geonode.compute.processes import open_engine
 from geonode.config import EngineParameters
 from geonode.errors import EngineError, GeometryError
 from geonode.geometry.diagnostics import GridCheck
