@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -82,14 +83,23 @@ class CorruptArtifactError(ArtifactError):
         self.path, self.array, self.chunk = path, array, chunk
 
 
-def remedy(error: OSError) -> str:
-    """What to do about a refusal of the operating system, as the end of a message; or nothing."""
+def remedy(error: OSError, path: Path = Path()) -> str:
+    """What to do about a refusal of the operating system, as the end of a message; or nothing.
+
+    Args:
+        error: the refusal.
+        path: what was to be written, if the refusal names no file. Then the folder of temporary
+            files is looked at as well, and of a full disk the fuller one is named.
+    """
     advice = REMEDIES.get(error.errno or 0, "")
     if "{" not in advice:
         return advice
-    refused = Path(os.fsdecode(error.filename or ".")).absolute()
-    folder = next(parent for parent in refused.parents if parent.exists())
-    return advice.format(folder=folder, free=shutil.disk_usage(folder).free)
+    refused = Path(os.fsdecode(error.filename or path)).absolute()
+    folders = [next(parent for parent in refused.parents if parent.exists())]
+    if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        folders.append(Path(tempfile.gettempdir()))
+    free, folder = min((shutil.disk_usage(folder).free, folder) for folder in folders)
+    return advice.format(folder=folder, free=free)
 
 
 def _again(kind: type[GeonodeError], arguments: tuple[Any, ...], state: dict[str, Any]) -> Any:

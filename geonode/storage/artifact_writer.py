@@ -160,7 +160,8 @@ class Parts:
 class ArtifactWriter:
     """Arrays of an artifact that is being written, opened and closed by `artifact_writer`.
 
-    Every method raises ArtifactError if an array does not fit its dimensions or earlier arrays.
+    Every array has attributes by CF: `units` ("1" without a dimension) and `long_name`, the label
+    of the quantity. A dimension has one size in all arrays; another raises ArtifactError.
 
     Attributes:
         parts: the arrays, for processes that fill parts of them.
@@ -180,30 +181,22 @@ class ArtifactWriter:
         name: str,
         values: Shaped[np.ndarray, "_"],
         *,
-        units: str,
-        long_name: str,
         dims: tuple[str] | None = None,
+        **about: str,
     ) -> None:
         """Store the coordinate of the dimension `name`, or an auxiliary one of another dimension.
 
         Args:
             name: the coordinate.
             values: one number per index of the dimension.
-            units: units of the values by CF (dimensionless: "1").
-            long_name: label of an axis.
             dims: the other dimension, for an auxiliary coordinate.
+            about: `units` and `long_name`.
         """
-        self.stored(name, dims or (name,), values, units=units, long_name=long_name)
+        self.stored(name, dims or (name,), values, **about)
         self._coordinates.add(name)
 
     def stored(
-        self,
-        name: str,
-        dims: tuple[str, ...],
-        values: Shaped[np.ndarray, "..."],
-        *,
-        units: str,
-        long_name: str,
+        self, name: str, dims: tuple[str, ...], values: Shaped[np.ndarray, "..."], **about: str
     ) -> None:
         """Store an array, compressed, in one file.
 
@@ -211,10 +204,8 @@ class ArtifactWriter:
             name: the array.
             dims: name of every dimension of `values`.
             values: numbers or truth values.
-            units: units of the values by CF (dimensionless: "1").
-            long_name: label of the quantity.
+            about: `units` and `long_name`.
         """
-        about = {"units": units, "long_name": long_name}
         self.stored_blocks(name, dims, values.shape, values.dtype, block_dims=0, **about)
         self.parts.write(name, (), values)
 
@@ -225,9 +216,8 @@ class ArtifactWriter:
         shape: Shape,
         dtype: DTypeLike,
         *,
-        units: str,
-        long_name: str,
         block_dims: int,
+        **about: str,
     ) -> None:
         """Add an array of compressed blocks, for `Parts.write` to fill in any order; one file each.
 
@@ -236,32 +226,24 @@ class ArtifactWriter:
             dims: name of every dimension.
             shape: size of every dimension.
             dtype: type of the numbers.
-            units: units of the values by CF (dimensionless: "1").
-            long_name: label of the quantity.
             block_dims: number of leading dimensions that index the blocks; a block has the others.
+            about: `units` and `long_name`.
         """
-        dtype = self._declare(name, dims, shape, dtype, block_dims)
+        itemsize = np.dtype(dtype).itemsize
         lead, (rows, *rest) = (1,) * block_dims, shape[block_dims:]
-        count = min(rows, math.ceil(rows * math.prod(rest) * dtype.itemsize / CHUNK_BYTES))
+        count = min(rows, math.ceil(rows * math.prod(rest) * itemsize / CHUNK_BYTES))
         chunk = math.ceil(rows / count)
         layout = {
-            "shape": shape,
             "chunks": (*lead, chunk, *rest),
             # A shard consists of whole chunks, so it may extend a little beyond the array.
             "shards": (*lead, chunk * math.ceil(rows / chunk), *rest),
         }
-        codec = BloscCodec(cname="lz4", shuffle="shuffle", typesize=dtype.itemsize)
-        self._create(name, dtype, units, long_name, compressors=(codec, Crc32cCodec()), **layout)
+        codecs = BloscCodec(cname="lz4", shuffle="shuffle", typesize=itemsize), Crc32cCodec()
+        self._create(name, dims, shape, dtype, about, compressors=codecs, **layout)
+        self._blocks[name] = math.prod(shape[:block_dims])
 
     def mapped(
-        self,
-        name: str,
-        dims: tuple[str, ...],
-        shape: Shape,
-        dtype: DTypeLike,
-        *,
-        units: str,
-        long_name: str,
+        self, name: str, dims: tuple[str, ...], shape: Shape, dtype: DTypeLike, **about: str
     ) -> Shaped[np.ndarray, "..."]:
         """Add an uncompressed array and return a memory map of its file, for the caller to fill.
 
@@ -272,60 +254,50 @@ class ArtifactWriter:
             dims: name of every dimension.
             shape: size of every dimension.
             dtype: type of the numbers.
-            units: units of the values by CF (dimensionless: "1").
-            long_name: label of the quantity.
+            about: `units` and `long_name`.
         """
-        dtype = self._declare(name, dims, shape, dtype, block_dims=0)
-        layout = {"shape": shape, "chunks": shape, "compressors": (Crc32cCodec(),)}
-        array = self._create(name, dtype, units, long_name, **layout)
+        layout = {"chunks": shape, "compressors": (Crc32cCodec(),)}
+        array = self._create(name, dims, shape, dtype, about, **layout)
         file = chunk_file(self._folder / name, array)
         file.parent.mkdir(parents=True)
         # Written before it is mapped: a full disk then raises an error, while a write to a mapped
         # hole of a sparse file would kill the process.
-        size = math.prod(shape) * dtype.itemsize
-        block = np.full(CHUNK_BYTES // dtype.itemsize, array.fill_value, dtype).tobytes()
+        size = array.nbytes
+        block = np.full(CHUNK_BYTES // array.dtype.itemsize, array.fill_value, array.dtype)
         with file.open("wb") as stream:
-            for start in range(0, size, len(block)):
-                stream.write(block[: size - start])
+            for start in range(0, size, block.nbytes):
+                stream.write(block.tobytes()[: size - start])
             stream.write(bytes(CRC_BYTES))
-        self._mapped[name] = file
+        self._mapped[name], self._blocks[name] = file, 1
         return self.parts.mapped(name)
 
-    def _declare(
-        self, name: str, dims: tuple[str, ...], shape: Shape, dtype: DTypeLike, block_dims: int
-    ) -> np.dtype:
-        """Check an array against earlier ones, and return its dtype on disk."""
-        dtype = np.dtype(dtype).newbyteorder("<")
-        if name in self._dims:
-            raise self._error(name, "is there already; give every array a name of its own")
-        if dtype.kind not in "biuf":
-            raise self._error(name, f"found dtype {dtype}, expected numbers or truth values")
-        if len(dims) != len(shape) or len(shape) <= block_dims or 0 in shape:
-            raise self._error(
-                name,
-                f"found dimensions {dims} of size {shape}, expected one size above 0 for each, and "
-                f"more than {block_dims} of them",
-            )
+    def _create(
+        self,
+        name: str,
+        dims: tuple[str, ...],
+        shape: Shape,
+        dtype: DTypeLike,
+        about: dict[str, str],
+        **layout: Any,
+    ) -> zarr.Array:
+        """Write the metadata of an array; `layout` is for `zarr.create_array`."""
         for dim, size in zip(dims, shape, strict=True):
             if self._sizes.setdefault(dim, size) != size:
-                raise self._error(
-                    name, f"found size {size} of {dim!r}, expected {self._sizes[dim]} as before"
+                raise ArtifactError(
+                    f"{self._path}: array {name!r}: found size {size} of {dim!r}, expected "
+                    f"{self._sizes[dim]} as before"
                 )
-        self._dims[name], self._blocks[name] = dims, math.prod(shape[:block_dims])
-        return dtype
-
-    def _create(
-        self, name: str, dtype: np.dtype, units: str, long_name: str, **layout: Any
-    ) -> zarr.Array:
-        """Write the metadata of a declared array; `layout` is for `zarr.create_array`."""
+        self._dims[name] = dims
+        dtype = np.dtype(dtype).newbyteorder("<")
         return zarr.create_array(
             store=self._folder / name,
+            shape=shape,
             dtype=dtype,
             filters=None,
             serializer=BytesCodec(endian="little"),
             fill_value=math.nan if dtype.kind == "f" else 0,  # of what was never written
-            dimension_names=self._dims[name],
-            attributes={"units": units, "long_name": long_name},
+            dimension_names=dims,
+            attributes=about,
             **layout,
         )
 
@@ -342,9 +314,18 @@ class ArtifactWriter:
         for name, dims in self._dims.items():
             written = len(sealed_files(self._folder / name / "c"))
             if written != self._blocks[name]:
-                raise self._error(name, f"found {written} blocks, expected {self._blocks[name]}")
-            if name not in self._coordinates:
-                self._attach_auxiliary_coordinates(name, dims)
+                raise ArtifactError(
+                    f"{self._path}: array {name!r}: found {written} blocks, expected "
+                    f"{self._blocks[name]}"
+                )
+            auxiliary = [
+                one
+                for one in sorted(self._coordinates)
+                if self._dims[one] != (one,) and set(self._dims[one]) <= set(dims)
+            ]
+            if auxiliary and name not in self._coordinates:  # by CF
+                array = zarr.open_array(self._folder / name, mode="r+", zarr_format=3)
+                array.attrs["coordinates"] = " ".join(auxiliary)
         files = {file: file_checksum(self._folder / file) for file in sealed_files(self._folder)}
         root = {
             "zarr_format": 3,
@@ -354,17 +335,3 @@ class ArtifactWriter:
         content = seal(encode_json(self._path, root), SEAL_AT)
         (self._folder / ROOT).write_bytes(content)
         open_artifact(self._folder)
-
-    def _attach_auxiliary_coordinates(self, name: str, dims: tuple[str, ...]) -> None:
-        """List auxiliary coordinates in the CF attribute `coordinates` of an array."""
-        auxiliary = [
-            coordinate
-            for coordinate in sorted(self._coordinates)
-            if self._dims[coordinate] != (coordinate,) and set(self._dims[coordinate]) <= set(dims)
-        ]
-        if auxiliary:
-            array = zarr.open_array(self._folder / name, mode="r+", zarr_format=3)
-            array.attrs["coordinates"] = " ".join(auxiliary)
-
-    def _error(self, name: str, reason: str) -> ArtifactError:
-        return ArtifactError(f"{self._path}: array {name!r}: {reason}")

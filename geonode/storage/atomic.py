@@ -160,9 +160,7 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None:
-            error.filename = str(path)
-        raise ArtifactError(f"{path}: cannot be written: {error}{remedy(error)}") from error
+        raise ArtifactError(f"{path}: cannot be written: {error}{remedy(error, path)}") from error
 
 
 def _scratch_of(path: Path) -> Path:

@@ -228,3 +228,12 @@ def test_a_second_table_names_the_levels_unless_it_has_no_rows(damaged, run):
 def test_a_stage_that_trains_refuses_to_run_with_another(damaged, run, stage):
     with file_lock(damaged / "data" / stage):
         assert_refused(run(stage), f"data/{stage}", "is being written by another process")
+
+
+def test_an_output_that_is_a_link_is_replaced_and_not_followed(project, run):
+    (project / "data").mkdir()
+    (project / "kept.csv").write_text("kept", encoding="utf-8")
+    (project / "data/synthetic.csv").symlink_to(project / "kept.csv")
+    assert run("generate").exit_code == 0
+    assert (project / "kept.csv").read_text(encoding="utf-8") == "kept"
+    assert not (project / "data/synthetic.csv").is_symlink()
