@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from geonode.errors import ArtifactError, GeonodeError, remedy
+from geonode.garbage import collect_seldom
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -63,6 +64,7 @@ class OneLine:
 
     def main(self, *given: Any, **named: Any) -> Any:
         """Run the command line; what the terminal cannot encode is replaced by a question mark."""
+        collect_seldom()
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")

@@ -21,7 +21,6 @@ from ruamel.yaml.error import YAMLError
 
 from geonode.config import Parameters
 from geonode.errors import ParameterError
-from geonode.garbage import collect_seldom
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.progress import bar as progress  # noqa: F401 - for the stages
 from geonode.terminal import Level, OneLineCommand, logged, tell
@@ -50,7 +49,6 @@ def stage(
         }
 
         def command(params: Path, log_level: Level, **given: str | None) -> None:
-            collect_seldom()
             overrides = {
                 ".".join(options[name][0]): _value(name, text)
                 for name, text in given.items()

@@ -14,10 +14,9 @@ from geonode.compute import processes as opening
 from geonode.compute.engine import LOCAL, Engine
 from geonode.compute.processes import finished, open_engine, processes_for
 from geonode.config import EngineParameters
-from geonode.errors import EngineError, GeometryError, SpectraError
+from geonode.errors import EngineError, SpectraError
 from geonode.usage import WORKERS, Usage, own_memory, resident_memory
 from tests.compute import tiles
-from tests.storage.damage import contents
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="threads elsewhere")
 HERE = EngineParameters(kind="local", scheduler=None, workers=1)
@@ -185,14 +184,7 @@ def busy_and_logging(seconds, size=8):
 
 
 def test_results_come_in_order_and_arrays_are_mapped(engine):
-    taken, reported, rows = [], [], []
-    engine.work(tiles.squares, range(5), lambda *one: taken.append(one), reported.append, 2)
-    assert [(tile, square) for tile, (square, _) in taken] == [(n, n * n) for n in range(5)]
-    assert os.getpid() not in {process for _, (_, process) in taken}
-    assert sum(reported) == sum(range(5))
-    shared = engine.shared(np.arange(12.0).reshape(3, 4))
-    engine.work(partial(tiles.sums, shared), range(3), lambda _, row: rows.append(row), cores=2)
-    assert rows == [(6.0, "memmap"), (22.0, "memmap"), (38.0, "memmap")]
+    assert os.getpid() not in tiles.assert_results_in_order_and_arrays_mapped(engine, cores=2)
 
 
 @pytest.mark.parametrize(("count", "cores"), [(0, 2), (1, 2), (3, None), (3, 1)])
@@ -204,16 +196,9 @@ def test_without_others_to_work_beside_tiles_are_run_in_this_process(engine, cou
 
 @pytest.mark.slow
 def test_the_error_is_that_of_the_first_tile_and_the_others_have_ended(engine, tmp_path):
-    taken, folder = [], tmp_path / "done"
-    folder.mkdir()
-    with pytest.raises(GeometryError, match=r"^tile 3 is not well posed$"):
-        recipe = partial(tiles.failing, {3, 4, 5}, folder)
-        engine.work(recipe, range(40), lambda *one: taken.append(one), cores=2)
-    assert taken == [(tile, tile) for tile in range(3)]
-    left = contents(folder)
-    time.sleep(0.5)
-    assert contents(folder) == left
-    assert 1 <= len(left) < 20
+    (tmp_path / "done").mkdir()
+    check = tiles.assert_the_first_error_is_raised_when_the_others_have_ended
+    check(engine, tmp_path / "done", cores=2)
 
 
 def test_an_error_of_the_recipe_is_its_own(engine):
