@@ -75,6 +75,10 @@ def mapped(writer):
     writer.mapped("x", ("i",), (5,), "float32", **X)[:3] = 1.0
 
 
+def large(writer):
+    writer.mapped("x", ("i", "j"), (3, 500_000), "float32", **X)[:2] = 1.0
+
+
 def blocks(*written):
     """A stored array of two blocks, of which some are written."""
 
@@ -94,6 +98,7 @@ NONE, ONES = "found NaN or infinity at index", np.ones(3)
     [
         (coordinate, rf"array 'x': {NONE} \(2,\)"),
         (mapped, rf"array 'x': {NONE} \(3,\)"),  # which is not filled
+        (large, rf"array 'x': {NONE} \(2, 0\)"),
         (blocks(((0,), ONES), ((1,), BAD)), rf"array 'x': {NONE} \(1, 2\)"),
         (blocks(((1,), ONES)), "array 'x': found 1 blocks, expected 2"),
         (blocks(((), ONES)), r"array 'x': block \(\).* expected float64 of shape"),  # for both
