@@ -1,7 +1,7 @@
 """Geodesics by other solvers of differential equations and by geonode, at equal accuracy.
 
     pip install -e ".[peers]"
-    python -m benchmarks.peers --out peers.json
+    taskset -c 0 python -m benchmarks.peers --out peers.json
 
 The same boundary value problems (pair of stations, wavelength) of x'' = -G(x, w) x'^2 in float64,
 on a metric that the pipeline has learned, in one process on one core, or on a GPU. Every solver
@@ -11,10 +11,8 @@ not counted; then all solvers take turns, so that what else the machine does fal
 solver that is not installed, or not for the device, is listed as such.
 """
 
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -49,7 +47,7 @@ from geonode.geometry.panels import Panels
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.sources import ChebyshevSource
-from geonode.machine import machine
+from geonode.machine import machine, usable_cores
 from geonode.parameters_file import read_parameters
 from geonode.progress import bar
 from geonode.storage.document import write_json
@@ -60,24 +58,6 @@ NODES = 2000.0  # of a grid
 TOLERANCES = tuple(10.0**-digits for digits in range(3, 11))
 GAUSS_NODES = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # in every gap between levels
 SCIPY_SHARE = 307  # it solves one row in so many, as it takes milliseconds for each
-
-
-@contextmanager
-def _one_core() -> Iterator[bool]:
-    """Context in which this thread, and those it starts, have one core; not on macOS and Windows.
-
-    Yields:
-        Whether it is so.
-    """
-    if not hasattr(os, "sched_setaffinity"):
-        yield False
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(before)})
-    try:
-        yield True
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 @dataclass(frozen=True)
@@ -273,10 +253,10 @@ def main(
     learned, parameters = LearnedMetrics.read(METRIC), read_parameters(PARAMETERS)
     here = resolve(device, parameters.precision)  # type: ignore[arg-type]
     metric = learned.metric(here.reference)[len(learned.charts) - 1]  # of all levels
-    with _one_core() as pinned, one_thread(), torch.no_grad():
+    with one_thread(), torch.no_grad():
         case = Case.of(metric, wavelengths, parameters)
         ready = take_turns(case, entries_of(case, error), error, repeats)
-        threads = {"one_core": pinned, "threads": torch.get_num_threads()}
+        threads = {"usable_cores": usable_cores(), "threads": torch.get_num_threads()}
         conditions = here.describe() | machine() | threads
     about = f"{len(case.velocity):,} rows, largest error {error:g}, {repeats} turns"
     table = results(ready).to_string(index=False, na_rep="", float_format="{:.3g}".format)
