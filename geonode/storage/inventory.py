@@ -4,12 +4,12 @@ DVC says whether code, parameters or files have changed since they were recorded
 size and time of a file. What is here reads every byte, and the seals that artifacts carry.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from geonode.errors import ArtifactError
+from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.progress import Progress, silent
 from geonode.storage.artifact import ArrayEntry, damages, open_artifact
 from geonode.storage.lineage import read_seal, strangers
@@ -82,7 +82,12 @@ def inventory(folder: Path) -> list[Entry]:
     Raises:
         ArtifactError: there is none.
     """
-    return [_entry(path) for path in artifacts(folder)]
+    found = []
+    for path in artifacts(folder):
+        arrays, problems = _read(path)
+        damage = problems[0].message if problems else ""
+        found.append(Entry(path, KINDS[path.suffix], damage, arrays, size_of(path)))
+    return found
 
 
 def verify(folder: Path, report: Progress = silent) -> Iterator[Problem]:
@@ -99,7 +104,7 @@ def verify(folder: Path, report: Progress = silent) -> Iterator[Problem]:
     """
     seals, paths = {}, artifacts(folder)
     for path in paths:
-        problems = list(_contents(path))
+        _, problems = _read(path)
         yield from problems
         if not problems:
             seals[path] = read_seal(path)
@@ -122,31 +127,20 @@ def size_of(path: Path) -> int:
         return 0
 
 
-def _entry(path: Path) -> Entry:
-    kind, size = KINDS[path.suffix], size_of(path)
-    try:
-        if path.suffix == ".zarr":
-            artifact = open_artifact(path)
-            arrays = tuple(artifact.describe(name) for name in artifact.names)
-        else:
-            arrays = _tensors(path)
-    except ArtifactError as error:
-        return Entry(path, kind, str(error), (), size)
-    return Entry(path, kind, "", arrays, size)
-
-
-def _contents(path: Path) -> Iterator[Problem]:
-    """Damage of an artifact by its own checksums."""
+def _read(path: Path) -> tuple[tuple[ArrayEntry, ...], list[Problem]]:
+    """Arrays of an artifact after checking every byte of it, or all that is wrong with it."""
+    errors: Sequence[ArtifactError]
     try:
         read_seal(path)
         if path.suffix == ".safetensors":
-            _tensors(path)
-        elif damaged := list(damages(path)):
-            yield from (Problem(path, error.array, str(error)) for error in damaged)
-        else:
-            open_artifact(path)
+            return _tensors(path), []
+        artifact = open_artifact(path)
+        return tuple(artifact.describe(name) for name in artifact.names), []
+    except CorruptArtifactError as error:
+        errors = (list(damages(path)) if path.suffix == ".zarr" else []) or [error]
     except ArtifactError as error:
-        yield Problem(path, getattr(error, "array", ""), str(error))
+        errors = [error]
+    return (), [Problem(path, getattr(error, "array", ""), str(error)) for error in errors]
 
 
 def _tensors(path: Path) -> tuple[ArrayEntry, ...]:
