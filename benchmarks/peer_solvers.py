@@ -242,7 +242,6 @@ def truth(rows: Rows) -> tuple[Float[Tensor, "row"], Float[Tensor, "row"]]:
     for chosen in torch.arange(len(rows.start)).split(BATCH):
         part = rows[chosen]
         ends = part.field(torch.stack([part.start, part.end], dim=1))[0]
-        length = arc_length(part.field, part.start, part.end)
-        velocities.append(length / torch.exp(ends[:, 0]))
+        velocities.append(arc_length(part.field, part.start, part.end) / torch.exp(ends[:, 0]))
         sensitivities.append(torch.exp(ends[:, 0] - ends[:, 1]))
     return torch.cat(velocities), torch.cat(sensitivities)

@@ -11,7 +11,7 @@ def app(parameters: Parameters) -> str:
     import torch
 
     from geonode.compute.device import Device, one_thread
-    from geonode.compute.opening import open_engine
+    from geonode.compute.processes import open_engine
     from geonode.geometry.chebyshev import ChebyshevSource
     from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.learned import LearnedMetrics
@@ -19,11 +19,11 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.verification import GridCheck, error_statistics, metric_statistics
     from geonode.learning.folds import fold_names
     from geonode.spectra.series import read_series
-    from geonode.storage.document import read_document, write_metrics
+    from geonode.storage.document import write_json
     from geonode.storage.lineage import consistent_artifacts
 
     block = parameters.christoffel
-    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
+    device = Device.read(DEVICE, parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
@@ -53,7 +53,7 @@ def app(parameters: Parameters) -> str:
         )
     names = fold_names(series.concentrations)
     of_folds = {name: checked[fold :: len(names)] for fold, name in enumerate(names)}
-    write_metrics(
+    write_json(
         METRICS / "christoffel.json",
         {
             "models": source.models,

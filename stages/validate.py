@@ -29,7 +29,7 @@ def app(parameters: Parameters) -> str:
     )
     from geonode.evaluation.scores import skill
     from geonode.geometry.solved import read_features
-    from geonode.storage.document import write_metrics, write_text
+    from geonode.storage.document import write_json, write_text
     from geonode.storage.lineage import consistent_artifacts
 
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
@@ -63,8 +63,8 @@ def app(parameters: Parameters) -> str:
         },
         "published_method": published and _without(published.scores, "folds", *MEANS),
     }
-    write_metrics(METRICS / "validate.json", content)
-    write_metrics(METRICS / "summary.json", _summary(content))
+    write_json(METRICS / "validate.json", content)
+    write_json(METRICS / "summary.json", _summary(content))
     write_text(PLOTS / "predictions.csv", ours.csv())
     write_text(PLOTS / "posterior.csv", estimated.csv())
     write_text(PLOTS / "metric_posterior.csv", metric_csv(model))

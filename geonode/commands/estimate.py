@@ -196,7 +196,7 @@ def _write_maps(
     number: Format,
 ) -> None:
     """Write the maps of an image, tile by tile."""
-    from geonode.compute.opening import open_engine  # noqa: PLC0415
+    from geonode.compute.processes import open_engine  # noqa: PLC0415
     from geonode.estimation.maps import Maps  # noqa: PLC0415
     from geonode.machine import usable_cores  # noqa: PLC0415
 

@@ -22,6 +22,7 @@ from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
 from geonode.learning.metric_learning import learn
 from geonode.learning.path_features import features_to, path_features
+from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, read_series

@@ -48,19 +48,25 @@ class ModelStore:
     """Folder of learned models.
 
     Attributes:
-        folder: folder of the entries; made when the first is written.
+        folder: folder of the entries, made when the first is written; None: nothing is kept.
     """
 
-    folder: Path
+    folder: Path | None
 
     @classmethod
     def of_user(cls) -> "ModelStore":
         """Store of the user, or of whoever shares the folder in `GEONODE_CACHE`."""
         given = os.environ.get(VARIABLE)
-        return cls((Path(given) if given else platformdirs.user_cache_path("geonode")) / STORE)
+        try:
+            return cls((Path(given) if given else platformdirs.user_cache_path("geonode")) / STORE)
+        except RuntimeError as error:  # as in containers whose user has no home
+            _LOG.warning("%s or %s; learned models are not kept", error, VARIABLE)
+            return cls(None)
 
     def read(self, key: str) -> tuple[LearnedMetrics, Blend] | None:
         """Model of a series, by its `key_of`; None if there is none that can be read."""
+        if self.folder is None:
+            return None
         entry = self.folder / key
         try:
             found = LearnedMetrics.read(entry / METRICS), Blend.read(entry / DECODERS)
@@ -78,6 +84,8 @@ class ModelStore:
 
         A store that cannot be written is a warning: the model itself is not lost.
         """
+        if self.folder is None:
+            return
         try:
             with replacing(self.folder / key) as temporary:
                 temporary.mkdir()
@@ -96,7 +104,7 @@ class ModelStore:
     def entries(self) -> dict[Path, int]:
         """Sizes of all entries in bytes, the one that was not used for longest first."""
         used = {}
-        for entry in self.folder.iterdir() if self.folder.is_dir() else ():
+        for entry in self.folder.iterdir() if self.folder and self.folder.is_dir() else ():
             if re.fullmatch("[0-9a-f]{64}", entry.name) and not entry.is_symlink():
                 with suppress(OSError):  # another process has just removed it
                     size = sum(file.stat().st_size for file in entry.iterdir())

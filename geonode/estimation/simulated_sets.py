@@ -90,7 +90,7 @@ def calibrated(
         report: called after every level.
         processes: number of processes; the result does not depend on it.
     """
-    batches = []
+    batches: list[Batch] = []
     for levels in LEVELS:
         for number in range(-(-levels_of_each // BATCH)):
             errors, own_seed = ERRORS[number % len(ERRORS)], seed + len(batches)

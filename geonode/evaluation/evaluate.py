@@ -31,8 +31,8 @@ from geonode.evaluation.scores import (
     series_scores,
     shares,
 )
-from geonode.learning.predicted import Predicted
 from geonode.learning.folds import Fold, leave_one_out
+from geonode.learning.predicted import Predicted
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, level_names
 

@@ -29,8 +29,7 @@ from geonode.geometry.stored import StoredGrids
 from geonode.geometry.verification import NetworkErrors, network_errors
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
-from geonode.storage.artifact import open_artifact
-from geonode.storage.artifact_layout import JSON
+from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, Parts
 from geonode.storage.lineage import NOTHING
 
@@ -325,7 +324,7 @@ class _Solver:
             )
             summary.add(index, columns.start, solution, errors)
         if parameters.time_points:
-            self._parts.blocks("trajectory", block_dims=2)[index] = trajectories
+            self._parts.write("trajectory", index, trajectories)
         for table in (*self._tables, self._features):
             table.flush()
         return summary

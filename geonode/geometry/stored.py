@@ -17,8 +17,7 @@ from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
-from geonode.storage.artifact import open_artifact
-from geonode.storage.artifact_layout import JSON
+from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, Parts
 from geonode.storage.lineage import NOTHING
 
@@ -118,7 +117,7 @@ class _Writer(Generic[Found]):
         index, grid = self._learned.index(model), self._grid_of(model, self._nodes)
         stored = []
         for name, table in zip(ARRAYS, (grid.log_sqrt, grid.symbol), strict=True):
-            self._parts.blocks(name, block_dims=2)[index] = table.float().cpu().numpy()
+            self._parts.write(name, index, table.float().cpu().numpy())
             stored.append(torch.from_numpy(self._parts.read(name, index)).to(self._nodes))
         found = self._check(model, Grid(self._nodes, *stored))
         report(1)

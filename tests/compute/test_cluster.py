@@ -10,7 +10,6 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-import numpy as np
 import pytest
 import torch
 
@@ -18,9 +17,9 @@ from geonode.compute import cluster as module
 from geonode.compute import profile
 from geonode.compute.cluster import open_cluster
 from geonode.compute.engine import LOCAL, Engine
-from geonode.compute.opening import open_engine
+from geonode.compute.processes import open_engine
 from geonode.config import EngineParameters
-from geonode.errors import EngineError, GeometryError
+from geonode.errors import EngineError
 from geonode.geometry.solved import Geodesics
 from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.geometry.verification import GridCheck
@@ -110,14 +109,7 @@ def checked_grids(path, engine):
 def test_results_come_in_order_and_arrays_are_mapped(near, tmp_path):
     with open_cluster(near, 1, tmp_path / "shared") as engine:
         assert isinstance(engine, Engine)
-        taken, reported, rows = [], [], []
-        engine.work(tiles.squares, range(9), lambda *one: taken.append(one), reported.append)
-        engine.work(tiles.squares, [], taken.append)  # nothing to do
-        shared = engine.shared(np.arange(12.0).reshape(3, 4))
-        engine.work(partial(tiles.sums, shared), range(3), lambda _, row: rows.append(row))
-    assert [(tile, square) for tile, (square, _) in taken] == [(n, n * n) for n in range(9)]
-    assert reported == list(range(9))
-    assert rows == [(6.0, "memmap"), (22.0, "memmap"), (38.0, "memmap")]
+        tiles.assert_results_in_order_and_arrays_mapped(engine)
     assert not list(tmp_path.iterdir())
 
 
@@ -238,15 +230,7 @@ def test_results_that_die_with_their_worker_are_worked_on_again(pair):
 
 @pytest.mark.slow
 def test_the_error_is_that_of_the_first_tile_and_the_others_have_ended(pair, tmp_path):
-    taken = []
-    with pytest.raises(GeometryError, match=r"^tile 3 is not well posed$"):
-        recipe = partial(tiles.failing, {3, 4, 5}, tmp_path)
-        pair.work(recipe, range(40), lambda *one: taken.append(one))
-    assert taken == [(tile, tile) for tile in range(3)]
-    left = contents(tmp_path)
-    time.sleep(0.5)
-    assert contents(tmp_path) == left
-    assert 1 <= len(left) < 20
+    tiles.assert_the_first_error_is_raised_when_the_others_have_ended(pair, tmp_path)
 
 
 @pytest.mark.slow

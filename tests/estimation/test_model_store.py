@@ -115,3 +115,15 @@ def test_a_model_of_other_levels_is_not_taken(own, caplog):
     own.write("6" * 64, fitted.learned, fitted.blend)
     assert own.read("6" * 64, SERIES) is None
     assert "holds metrics of 6 levels" in caplog.text
+
+
+def test_a_user_without_a_home_has_no_store_and_a_warning(monkeypatch, caplog):
+    def homeless(*_):
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.delenv("GEONODE_CACHE")
+    monkeypatch.setattr("platformdirs.user_cache_path", homeless)
+    store = ModelStore.of_user()
+    assert store.entries() == {}
+    assert store.read("0" * 64, None) is None
+    assert "home directory or GEONODE_CACHE; learned models are not kept" in caplog.text
