@@ -80,7 +80,7 @@ def test_damaged_entry_is_learned_again(own, caplog):
     again = fit()
     assert "learned again" in caplog.text
     assert torch.equal(again.learned.network.weights[0], first.learned.network.weights[0])
-    assert own.read(entry.name, SERIES) is not None
+    assert own.read(entry.name) is not None
 
 
 def test_store_that_cannot_be_written_loses_no_model(tmp_path, monkeypatch, caplog):
@@ -112,10 +112,3 @@ def test_nothing_but_entries_is_removed(own, monkeypatch):
     own.write("3" * 64, *fit()[:2])  # which is itself too large for such a store
     assert own.entries() == {}
     assert [(own.folder / place).read_text() for place in places] == places
-
-
-def test_a_model_of_other_levels_is_not_taken(own, caplog):
-    fitted = series_fit.fit_series(series(6, 9, spectra(6, 9)), blocks(), cpu())
-    own.write("6" * 64, *fitted[:2])
-    assert own.read("6" * 64, SERIES) is None
-    assert "holds metrics of 6 levels" in caplog.text
