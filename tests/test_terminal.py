@@ -131,7 +131,7 @@ LONG = 300 * "a"
         ("calibrate", "a.csv", "--out", LONG),
         ("predict", "--concentration", "1", "--out", f"{LONG}.csv"),
         ("predict", "--concentration", "1", "--figure", f"{LONG}.png"),
-        ("panel", ".", "--out", f"{LONG}.json"),
+        ("panel", ".", "--out", f"{LONG}.csv"),
         ("verify", LONG),
         ("inspect", f"{LONG}.csv"),
     ],
