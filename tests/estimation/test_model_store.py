@@ -81,7 +81,7 @@ def test_damaged_entry_is_learned_again(own, caplog):
     again = fit()
     assert "learned again" in caplog.text
     assert torch.equal(again.learned.network.weights[0], first.learned.network.weights[0])
-    assert own.read(entry.name, SERIES) is not None
+    assert own.read(entry.name) is not None
 
 
 def test_the_entry_not_used_for_longest_goes(own, monkeypatch):
@@ -110,13 +110,6 @@ def test_nothing_but_entries_is_removed(own, monkeypatch):
     assert [(own.folder / place).read_text() for place in places] == places
 
 
-def test_a_model_of_other_levels_is_not_taken(own, caplog):
-    fitted = SpectralModel.fit(series(6, 9, spectra(6, 9)), parameters_of(), cpu())
-    own.write("6" * 64, fitted.learned, fitted.blend)
-    assert own.read("6" * 64, SERIES) is None
-    assert "holds metrics of 6 levels" in caplog.text
-
-
 def test_a_user_without_a_home_has_no_store_and_a_warning(monkeypatch, caplog):
     def homeless(*_):
         raise RuntimeError("could not determine the home directory")
@@ -125,5 +118,5 @@ def test_a_user_without_a_home_has_no_store_and_a_warning(monkeypatch, caplog):
     monkeypatch.setattr("platformdirs.user_cache_path", homeless)
     store = ModelStore.of_user()
     assert store.entries() == {}
-    assert store.read("0" * 64, None) is None
+    assert store.read("0" * 64) is None
     assert "home directory or GEONODE_CACHE; learned models are not kept" in caplog.text

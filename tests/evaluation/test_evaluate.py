@@ -242,9 +242,7 @@ def test_the_metric_is_drawn_between_all_levels_but_not_at_zero():
     model = SimpleNamespace(
         series=series_of(LEVELS, bent(LEVELS)),
         has_posterior=True,
-        predict=lambda places: SimpleNamespace(
-            predicted=SimpleNamespace(sqrt_metric=np.stack([2 * places, places / 10]))
-        ),
+        predict=lambda places: SimpleNamespace(sqrt_metric=np.stack([2 * places, places / 10])),
     )
     rows = list(csv.DictReader(io.StringIO(metric_csv(model))))
     places = np.array([float(row["concentration"]) for row in rows])

@@ -65,7 +65,7 @@ def test_loss_is_the_mean_squared_error_of_the_standardised_signal():
         ]
         model = member * (LEVELS + 1) + fold
         known = features[member, fold, FOLDS[fold].training_pairs]
-        np.testing.assert_allclose(still.features.mean[model], known.mean((0, 1)))
+        np.testing.assert_allclose(still.features.mean[model], known.mean((0, 1)), atol=1e-12)
         found = history[0, 0, model]
         assert float(found) == pytest.approx(np.mean(squares), rel=1e-9)
 
