@@ -22,8 +22,8 @@ from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_one_out, training_wavelengths
 from geonode.learning.objective import fit
-from geonode.learning.path_decoder import DECODER_SIZES, PathDecoders
-from geonode.learning.path_features import path_features
+from geonode.learning.path_decoder import PathDecoders
+from geonode.learning.path_features import DECODER_SIZES, path_features
 from geonode.spectra.series import Series
 
 SHORT_TRAINING = 2  # epochs

@@ -21,8 +21,8 @@ from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.problem import ordered_pairs
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, Standardisation, training_wavelengths
-from geonode.learning.path_decoder import DECODER_SIZES, PathDecoders
-from geonode.learning.path_features import path_features
+from geonode.learning.path_decoder import PathDecoders
+from geonode.learning.path_features import DECODER_SIZES, path_features
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 

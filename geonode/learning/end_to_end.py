@@ -23,7 +23,7 @@ from geonode.learning.batches import Batch, Footprint, bytes_of_row
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import SOURCES, training_wavelengths
 from geonode.learning.objective import Prepared
-from geonode.learning.path_decoder import DECODER_SIZES, FeatureScale
+from geonode.learning.path_features import DECODER_SIZES, FeatureScale
 from geonode.spectra.series import Series
 
 TERMS = ("reconstruction", "smoothness", "bounds", "length")

@@ -21,52 +21,18 @@ from geonode.compute.engine import Open
 from geonode.config import DecodersParameters
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
-from geonode.geometry.stations import FEATURES
 from geonode.learning.batches import Batch, Footprint, bytes_of_row
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, Standardisation, training_wavelengths
 from geonode.learning.objective import Prepared, fit
+from geonode.learning.path_features import DECODER_SIZES, FeatureScale
 from geonode.learning.predicted import Decoders, Features, Predicted
 from geonode.spectra.series import Series
 
-HIDDEN = (64, 128)
-DECODER_SIZES = (len(FEATURES), *HIDDEN, 1)
 SMALLEST_NOISE = 1e-10  # variance of the standardised signal; keeps the lift solvable
 # Numbers per row in a step: raw and standardised features (5 each), the target; the standardised
 # features again, output, difference and square, and the gradients of the last three.
 OF_PAIR = 22
-
-
-@dataclass(frozen=True)
-class FeatureScale:
-    """Mean and deviation of every feature over the training pairs and wavelengths of a model."""
-
-    mean: Float[Tensor, "model feature"]
-    deviation: Float[Tensor, "model feature"]
-
-    @classmethod
-    def of(cls, features: Float[Tensor, "model pair wavelength feature"]) -> "FeatureScale":
-        """Scale of the training features; a constant feature has deviation 1."""
-        rows = features.flatten(1, 2)
-        deviation, mean = torch.std_mean(rows, dim=1, correction=0)
-        tiny = torch.finfo(rows.dtype).eps * (1 + mean.abs())
-        return cls(mean, torch.where(deviation > tiny, deviation, 1.0))
-
-    def __getitem__(self, models: list[int]) -> "FeatureScale":
-        """Scales of some of the models."""
-        return FeatureScale(self.mean[models], self.deviation[models])
-
-    def to(self, device: torch.device) -> "FeatureScale":
-        """A copy on another device."""
-        return FeatureScale(self.mean.to(device), self.deviation.to(device))
-
-    def apply(
-        self, features: Float[Tensor, "model pair wavelength feature"]
-    ) -> Float[Tensor, "model row feature"]:
-        """Standardised features, one row for every pair and wavelength."""
-        return (
-            (features.flatten(1, 2) - self.mean[:, None]) / self.deviation[:, None]
-        ).contiguous()
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,12 @@
 
 The stage `geodesics` goes the same way for the outer folds, at all wavelengths, and stores what it
 finds. Here are the inner folds, of which only features are needed, and new concentrations, on grids
-of the training wavelengths that are not kept.
+of the training wavelengths that are not kept. Networks read features on the `FeatureScale` of their
+training.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.solvers.closed_form import ClosedForm
+from geonode.geometry.stations import FEATURES
 from geonode.learning.folds import Fold
 from geonode.spectra.series import Series
 
@@ -24,6 +27,41 @@ CPU = torch.device("cpu")
 NODES = 1000
 TOLERANCE, LARGEST_DEGREE = 3e-10, 2048  # of the expansion: any metric that a stage may accept
 TARGETS_AT_ONCE = 64
+
+DECODER_SIZES = (len(FEATURES), 64, 128, 1)
+"""Sizes of a network that reads path features at one wavelength and gives the signal there."""
+
+
+@dataclass(frozen=True)
+class FeatureScale:
+    """Mean and deviation of every feature over the training pairs and wavelengths of a model."""
+
+    mean: Float[Tensor, "model feature"]
+    deviation: Float[Tensor, "model feature"]
+
+    @classmethod
+    def of(cls, features: Float[Tensor, "model pair wavelength feature"]) -> "FeatureScale":
+        """Scale of the training features; a constant feature has deviation 1."""
+        rows = features.flatten(1, 2)
+        deviation, mean = torch.std_mean(rows, dim=1, correction=0)
+        tiny = torch.finfo(rows.dtype).eps * (1 + mean.abs())
+        return cls(mean, torch.where(deviation > tiny, deviation, 1.0))
+
+    def __getitem__(self, models: list[int]) -> "FeatureScale":
+        """Scales of some of the models."""
+        return FeatureScale(self.mean[models], self.deviation[models])
+
+    def to(self, device: torch.device) -> "FeatureScale":
+        """A copy on another device."""
+        return FeatureScale(self.mean.to(device), self.deviation.to(device))
+
+    def apply(
+        self, features: Float[Tensor, "model pair wavelength feature"]
+    ) -> Float[Tensor, "model row feature"]:
+        """Standardised features, one row for every pair and wavelength."""
+        return (
+            (features.flatten(1, 2) - self.mean[:, None]) / self.deviation[:, None]
+        ).contiguous()
 
 
 @one_thread()  # or the last digits would depend on the number of cores

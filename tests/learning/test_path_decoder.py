@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 from geonode.learning.folds import leave_one_out, training_wavelengths
-from geonode.learning.path_decoder import FeatureScale, PathDecoders, lift
+from geonode.learning.path_decoder import PathDecoders, lift
+from geonode.learning.path_features import FeatureScale
 from tests.learning.series import (
     TRAINING_WAVELENGTHS,
     decoder_parameters,
