@@ -6,6 +6,7 @@ values as arrays by concentration and wavelength. Computed numbers have `DIGITS`
 in a table, concentrations and wavelengths as many as they need.
 """
 
+import csv
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Bool, Float
 
 from geonode.compute.device import one_thread
@@ -227,23 +227,20 @@ class PredictedFile:
         flag = [] if self.only_signal else ["extrapolated"]
         header = [level, labelled(axis, labels["axis_unit"]), *names, *flag]
         wavelengths = [shortest(number) for number in self.model.series.axis]
-        plain: dict[str, Any] = {"index": False, "lineterminator": "\n"}
+        computed = f",%.{DIGITS}g" * len(names)
         with (
             replacing(self.path) as temporary,
             temporary.open("w", encoding="utf-8", newline="") as stream,
         ):
-            pd.DataFrame(columns=header).to_csv(stream, **plain)
+            csv.writer(stream, lineterminator="\n").writerow(header)
 
             def write(block: PredictedBlock) -> None:
-                levels = [shortest(number) for number in block.concentrations]
-                rows = pd.DataFrame({"level": np.repeat(levels, len(wavelengths))})
-                rows["wavelength"] = np.tile(wavelengths, len(levels))
-                for name, values in zip(names, block.values, strict=False):
-                    rows[name] = values.ravel()
-                if flag:
-                    flags = np.where(block.extrapolated, "true", "false")
-                    rows["extrapolated"] = np.repeat(flags, len(wavelengths))
-                rows.to_csv(stream, header=False, float_format=f"%.{DIGITS}g", **plain)
+                numbers = np.stack(block.values[: len(names)], axis=-1)
+                for place, concentration in enumerate(block.concentrations):
+                    last = f",{str(block.extrapolated[place]).lower()}" if flag else ""
+                    row = f"{shortest(concentration)},%s{computed}{last}\n"
+                    values = zip(wavelengths, numbers[place].tolist(), strict=True)
+                    stream.writelines(row % (wavelength, *value) for wavelength, value in values)
 
             yield write
 

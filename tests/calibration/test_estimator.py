@@ -136,3 +136,34 @@ def test_columns_of_other_numbers_are_refused(shifted):
 def test_wrong_input_is_refused(changes, spectra, levels, error, message):
     with pytest.raises(error, match=message):
         ConcentrationRegressor(**changes).fit(spectra, levels)
+
+
+def test_samples_may_come_in_any_order():
+    order = np.random.default_rng(4).permutation(len(Y))
+    one, other = (
+        ConcentrationRegressor().fit(X[some], Y[some]).calibration_
+        for some in (np.arange(len(Y)), order)
+    )
+    for key in ("geonode", "pls"):
+        sorted_, shuffled = (found.verdict.by_key(key).estimates for found in (one, other))
+        np.testing.assert_allclose(shuffled, sorted_[order], rtol=1e-6)
+    np.testing.assert_allclose(
+        [parts[0] for parts in other.sets["geonode"]],
+        [one.sets["geonode"][place][0] for place in order],
+        rtol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("wrong", [X[:, :4], np.where(X.min() < X, X, np.nan), 1e40 * X])
+def test_a_calibration_takes_the_wavelengths_of_its_samples_and_finite_numbers(wrong):
+    found = ConcentrationRegressor(method="pls").fit(X, Y).calibration_
+    with pytest.raises(SpectraError, match=r"found 4 wav|found 21 wav.* NaN|at most 1e\+30"):
+        found.estimate(wrong)
+
+
+def test_errors_as_large_as_a_quarter_of_the_range_are_warned_of():
+    noise = 0.4 * np.random.default_rng(1).normal(size=X.shape)
+    found = ConcentrationRegressor(method="straight_line").fit(X + noise, Y).calibration_
+    share = found.verdict.by_key("straight_line").scores.rmsep_of_range
+    assert share > 0.25
+    assert any(f"(RMSEP) is {share:.0%} of the range" in said for said in found.warnings)
