@@ -12,9 +12,9 @@
 # make lint:  formatter, linter, type checker, layers (import-linter), house rules (docstrings, shapes)
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-BIN := $(CURDIR)/.venv/bin
-export PATH := $(BIN):$(PATH)
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# A relative path, because that of the project may hold a space.
+INSTALL := .venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: repro test test-all coverage ablation benchmark prior mutants \
 	docs hooks lint clean

@@ -18,7 +18,7 @@ from torchdiffeq import odeint
 from geonode.geometry.field import Field
 from geonode.geometry.metric import FLOOR, Metric
 from geonode.geometry.solvers.shooting import GUESS
-from geonode.geometry.verification import initial_velocity
+from geonode.geometry.verification import arc_length
 
 SHOTS = 8
 MESH, LARGEST_MESH = 11, 10_000  # of scipy
@@ -241,7 +241,7 @@ def truth(rows: Rows) -> tuple[Float[Tensor, "row"], Float[Tensor, "row"]]:
     velocities, sensitivities = [], []
     for chosen in torch.arange(len(rows.start)).split(BATCH):
         part = rows[chosen]
-        velocities.append(initial_velocity(part.field, part.start, part.end))
         ends = part.field(torch.stack([part.start, part.end], dim=1))[0]
+        velocities.append(arc_length(part.field, part.start, part.end) / torch.exp(ends[:, 0]))
         sensitivities.append(torch.exp(ends[:, 0] - ends[:, 1]))
     return torch.cat(velocities), torch.cat(sensitivities)

@@ -1,7 +1,7 @@
 """Geodesics by other solvers of differential equations and by geonode, at equal accuracy.
 
     pip install -e ".[peers]"
-    python -m benchmarks.peers --out peers.json
+    taskset -c 0 python -m benchmarks.peers --out peers.json
 
 The same boundary value problems (pair of stations, wavelength) of x'' = -G(x, w) x'^2 in float64,
 on a metric that the pipeline has learned, in one process on one core, or on a GPU. Every solver
@@ -39,6 +39,7 @@ from benchmarks.peer_solvers import (
 from benchmarks.performance.timing import Quartiles
 from geonode.compute.device import one_thread, resolve
 from geonode.config import Parameters
+from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.field import NetworkField
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
@@ -46,11 +47,10 @@ from geonode.geometry.metric import Metric
 from geonode.geometry.panels import Panels
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.sources import ChebyshevSource
-from geonode.machine import machine, one_core
+from geonode.machine import machine, usable_cores
 from geonode.parameters_file import read_parameters
 from geonode.progress import bar
-from geonode.storage.document import write_document
+from geonode.storage.document import write_json
 from stages.paths import METRIC, PARAMETERS
 
 LEVELS = 6
@@ -253,10 +253,10 @@ def main(
     learned, parameters = LearnedMetrics.read(METRIC), read_parameters(PARAMETERS)
     here = resolve(device, parameters.precision)  # type: ignore[arg-type]
     metric = learned.metric(here.reference)[len(learned.charts) - 1]  # of all levels
-    with one_core() as pinned, one_thread(), torch.no_grad():
+    with one_thread(), torch.no_grad():
         case = Case.of(metric, wavelengths, parameters)
         ready = take_turns(case, entries_of(case, error), error, repeats)
-        threads = {"one_core": pinned, "threads": torch.get_num_threads()}
+        threads = {"usable_cores": usable_cores(), "threads": torch.get_num_threads()}
         conditions = here.describe() | machine() | threads
     about = f"{len(case.velocity):,} rows, largest error {error:g}, {repeats} turns"
     table = results(ready).to_string(index=False, na_rep="", float_format="{:.3g}".format)
@@ -267,7 +267,7 @@ def main(
         hidden = ("ladder", "solve")
         solvers = [{k: v for k, v in vars(one).items() if k not in hidden} for one in ready]
         document = {"machine": conditions, "versions": versions, "about": about, "solvers": solvers}
-        write_document(out, document)
+        write_json(out, document)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ of every series of a folder out. `samples FILE` leaves the compositions of a tab
 rows out, whose columns `y_NAME` are known amounts.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from geonode.estimation.simulated_sets import ERRORS, LEVELS, Batch, left_out
 from geonode.learning.folds import leave_one_out
 from geonode.parameters_file import read_parameters
 from geonode.posterior.draws import Draws
-from geonode.posterior.prior import PROBABILITIES, packaged_prior
+from geonode.posterior.prior import PROBABILITIES, Prior, packaged_prior
 from geonode.posterior.simulated_series import simulate
 from geonode.progress import Progress, bar, silent
 from geonode.spectra.folder import parameters_of_folder
@@ -40,13 +41,8 @@ def simulated(
     seed: Annotated[int, typer.Option(help="Other than that of the calibration, 1000.")] = 50_000,
 ) -> None:
     """Shares of simulated levels that 90% sets hold, and of spectra that 90% intervals hold."""
-    prior, batches = packaged_prior(), []
-    for count in LEVELS:
-        for number in range(-(-levels // AT_ONCE)):
-            errors = ERRORS[number % len(ERRORS)]
-            seed += 1
-            batches.append(Batch(prior, count, -(-AT_ONCE // count), errors, seed))
-    rows = []
+    prior, rows = packaged_prior(), []
+    batches = batches_of(prior, LEVELS, levels, seed)
     with bar("leaving levels out", len(batches) * AT_ONCE) as report:
         for batch, found in finished(left_out, batches, processes_for(8, "cpu"), report):
             inside = np.array([one.inside for one in found])
@@ -68,13 +64,7 @@ def choices(
     seed: Annotated[int, typer.Option(help="Other than that of the calibration, 1000.")] = 60_000,
 ) -> None:
     """Shares of simulated levels in the interval of the method that the other levels choose."""
-    prior, batches = packaged_prior(), []
-    for count in LEVELS[1:-1]:
-        for number in range(-(-levels // AT_ONCE)):
-            seed += 1
-            errors = ERRORS[number % len(ERRORS)]
-            batches.append(Batch(prior, count, -(-AT_ONCE // count), errors, seed))
-    rows = []
+    batches, rows = batches_of(packaged_prior(), LEVELS[1:-1], levels, seed), []
     with bar("choosing without levels", len(batches) * AT_ONCE) as report:
         for batch, found in finished(chosen_without, batches, processes_for(8, "cpu"), report):
             rows += [(batch.levels, *one) for one in found]
@@ -86,6 +76,15 @@ def choices(
     typer.echo("RMSEP, share of the range, geometric means over series:")
     typer.echo(means.round(4).to_string())
     typer.echo(f"{len(table)} levels")
+
+
+def batches_of(prior: Prior, counts: Sequence[int], levels: int, seed: int) -> list[Batch]:
+    """Simulated series of some numbers of levels, with every kind of errors in turn."""
+    draws = [(count, number) for count in counts for number in range(-(-levels // AT_ONCE))]
+    return [
+        Batch(prior, count, -(-AT_ONCE // count), ERRORS[number % len(ERRORS)], seed + place)
+        for place, (count, number) in enumerate(draws, 1)
+    ]
 
 
 def chosen_without(

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from geonode.calibration.estimator import ConcentrationRegressor
     from geonode.calibration.fit import Calibration
-    from geonode.estimation.regressor import SpectrumRegressor
+    from geonode.estimation.model import SpectralModel
 
 __version__ = "0.1.0"
 
-__all__ = ["Calibration", "ConcentrationRegressor", "SpectrumRegressor"]
+__all__ = ["Calibration", "ConcentrationRegressor", "SpectralModel"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,8 +22,8 @@ def __getattr__(name: str) -> Any:
         from geonode.calibration.estimator import ConcentrationRegressor  # noqa: PLC0415
 
         return ConcentrationRegressor
-    if name == "SpectrumRegressor":
-        from geonode.estimation.regressor import SpectrumRegressor  # noqa: PLC0415
+    if name == "SpectralModel":
+        from geonode.estimation.model import SpectralModel  # noqa: PLC0415
 
-        return SpectrumRegressor
+        return SpectralModel
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

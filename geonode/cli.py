@@ -13,7 +13,6 @@ from geonode.commands.estimate import estimate
 from geonode.commands.panel import panel
 from geonode.commands.predict import predict
 from geonode.commands.spectra_file import calibrate, inspect, next_levels
-from geonode.garbage import collect_seldom
 
 _SPECTRA, _PIPELINE, _MACHINE = "Your spectra", "The pipeline", "This machine"
 
@@ -46,7 +45,6 @@ def main(
     """Geodesics of a learned concentration metric, from measured spectra to predictions."""
     if quiet and verbose:
         raise typer.BadParameter("found --quiet and --verbose, expected one of them")
-    collect_seldom()
 
 
 for name, command, group, example in (

@@ -1,7 +1,25 @@
-"""Hierarchy of all errors raised on purpose."""
+"""Hierarchy of all errors raised on purpose, and what to do where the system refuses."""
 
+import errno
+import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
+
+_FULL = "; found {free:,} bytes free in {folder}; make room and run it again"
+_FORBIDDEN = "; make {folder} writable, or work in a folder that is"
+REMEDIES = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: _FORBIDDEN,
+    errno.EFBIG: "; expected a larger limit of files; raise `ulimit -f` and run it again",
+    errno.EMFILE: "; expected more open files; raise `ulimit -n` and run it again",
+    errno.ENAMETOOLONG: "; choose a shorter name",
+}
+"""What to do, by the error of the operating system."""
 
 
 class GeonodeError(Exception):
@@ -63,6 +81,25 @@ class CorruptArtifactError(ArtifactError):
             f"{path}{where}: {reason}; remove {path} and run `dvc repro` to write it again"
         )
         self.path, self.array, self.chunk = path, array, chunk
+
+
+def remedy(error: OSError, path: Path = Path()) -> str:
+    """What to do about a refusal of the operating system, as the end of a message; or nothing.
+
+    Args:
+        error: the refusal.
+        path: what was to be written, if the refusal names no file. Then the folder of temporary
+            files is looked at as well, and of a full disk the fuller one is named.
+    """
+    advice = REMEDIES.get(error.errno or 0, "")
+    if "{" not in advice:
+        return advice
+    refused = Path(os.fsdecode(error.filename or path)).absolute()
+    folders = [next(parent for parent in refused.parents if parent.exists())]
+    if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        folders.append(Path(tempfile.gettempdir()))
+    free, folder = min((shutil.disk_usage(folder).free, folder) for folder in folders)
+    return advice.format(folder=folder, free=free)
 
 
 def _again(kind: type[GeonodeError], arguments: tuple[Any, ...], state: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Resources used by a piece of work: time, processor, memory and GPU."""
+"""Resources used by a piece of work: time, memory and GPU."""
 
 import logging
 import os
@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 _LOG = logging.getLogger(__name__)
 _PROCESSES = Path("/proc")
-_PROCESSOR = 14 - 3  # fields 14 and 15, the first after the name being the third (proc_pid_stat)
-
 
 GROWTH = 0.2
 """Relative growth of memory after the first tenth of the work that gives no warning."""
@@ -38,11 +36,11 @@ class Workers:
 
     def __init__(self) -> None:
         self.running: frozenset[int] = frozenset()
-        self._peak, self._seconds = 0, 0.0
+        self._peak = 0
 
     def end(self) -> None:
-        """Keep the use of the running ones, which are about to end."""
-        self._peak, self._seconds = self.peak, self.seconds
+        """Keep the peak of the running ones, which are about to end."""
+        self._peak = self.peak
         self.running = frozenset()
 
     @property
@@ -50,11 +48,6 @@ class Workers:
         """Sum of the peaks of resident memory of those that ran at the same time (bytes)."""
         sizes = (_size(_status(process).get("VmHWM")) for process in self.running)
         return max(self._peak, sum(size or 0 for size in sizes))
-
-    @property
-    def seconds(self) -> float:
-        """Processor time."""
-        return self._seconds + sum(map(_processor_seconds, self.running))
 
 
 WORKERS = Workers()
@@ -74,7 +67,7 @@ class Usage:
     def __init__(self, total: int) -> None:
         self._total, self._done = total, 0
         self._one_at_a_time = threading.Lock()
-        self._wall, self._processor = time.perf_counter(), _processor_time()
+        self._began = time.perf_counter()
         self.first: int | None = None
         self.last: int | None = None
 
@@ -89,19 +82,14 @@ class Usage:
 
     def log(self, label: str) -> None:
         """Log the resources used so far at DEBUG."""
-        seconds = time.perf_counter() - self._wall
-        busy = _processor_time() - self._processor
-        cores = os.cpu_count() or 1
+        seconds = time.perf_counter() - self._began
         resident = resident_memory()
         _LOG.debug(
-            "%s: %s units in %.3f s, %s a second; CPU %.0f%% of %d cores; "
-            "resident memory %s, at its peak %s%s",
+            "%s: %s units in %.3f s, %s a second; resident memory %s, at its peak %s%s",
             label,
             f"{self._done:,}",
             seconds,
             f"{self._done / seconds:,.1f}",
-            100 * busy / seconds / cores,
-            cores,
             _megabytes(resident.now),
             _megabytes(resident.peak),
             _gpu(),
@@ -148,22 +136,6 @@ def _status(process: int) -> dict[str, str]:
     except OSError:
         return {}
     return dict(line.split(":", 1) for line in lines)
-
-
-def _processor_time() -> float:
-    """Processor time of this process and its workers until now (seconds)."""
-    return time.process_time() + WORKERS.seconds
-
-
-def _processor_seconds(process: int) -> float:
-    """Processor time of another process; 0 if it is not reported."""
-    try:
-        text = (_PROCESSES / str(process) / "stat").read_text(encoding="utf-8")
-    except OSError:
-        return 0.0
-    fields = text.rpartition(")")[2].split()
-    ticks = int(fields[_PROCESSOR]) + int(fields[_PROCESSOR + 1])
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _size(text: str | None) -> int | None:

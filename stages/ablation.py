@@ -25,10 +25,10 @@ def app(parameters: Parameters) -> str:
     from geonode.evaluation.evaluate import Job, by_baselines
     from geonode.spectra.folder import parameters_of_folder
     from geonode.spectra.series import read_series_csv
-    from geonode.storage.document import read_document, write_text
+    from geonode.storage.document import write_text
 
     block = parameters.ablation
-    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
+    device = Device.read(DEVICE, parameters.memory_mb)
     found = {
         name: read_series_csv(own)
         for name, own in parameters_of_folder(Path(block.folder), parameters.spectra).items()

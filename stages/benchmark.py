@@ -12,47 +12,39 @@ from stages.command import progress, stage
 from stages.paths import DEVICE, METRIC, METRICS, PIPELINE, RECORDS, SPECTRA
 
 if TYPE_CHECKING:
-    from geonode.compute.device import Device
-    from geonode.geometry.learned import LearnedMetrics
-    from geonode.spectra.series import Series
+    from benchmarks.performance.benchmark import Kernels
     from geonode.storage.record import Record
 
 
 @stage("benchmark", also=("memory_mb",))
 def app(parameters: Parameters) -> str:
     """Measure seconds, memory and rates, or compare with the sequential method."""
+    from benchmarks.performance.benchmark import Kernels
     from geonode.compute.device import Device
     from geonode.geometry.learned import LearnedMetrics
     from geonode.spectra.series import read_series
-    from geonode.storage.document import read_document
     from geonode.storage.lineage import consistent_artifacts
     from geonode.storage.record import Record
 
-    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
+    device = Device.read(DEVICE, parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC):
         series, learned = read_series(SPECTRA), LearnedMetrics.read(METRIC)
-    learned.require_levels(METRIC, len(series.concentrations))
     records = {name: Record.read(RECORDS / f"{name}.json") for name in PIPELINE}
     compare = parameters.benchmark.sequential_wavelengths > 0
-    return (_sequential if compare else _quick)(parameters, device, series, learned, records)
+    return (_sequential if compare else _quick)(
+        Kernels(learned, series, device, parameters), records
+    )
 
 
-def _quick(
-    parameters: Parameters,
-    device: "Device",
-    series: "Series",
-    learned: "LearnedMetrics",
-    records: dict[str, "Record"],
-) -> str:
+def _quick(kernels: "Kernels", records: dict[str, "Record"]) -> str:
     """Measure what takes seconds."""
-    from benchmarks.performance.benchmark import Kernels
-    from geonode.storage.document import write_metrics
+    from geonode.storage.document import write_json
 
-    measured = Kernels(learned, series, device, parameters).measure()
+    measured, device = kernels.measure(), kernels.device
     seconds = sum(record.seconds for record in records.values())
     peaks = [record.peak_mb for record in records.values() if record.peak_mb is not None]
     measures = ("seconds", "peak_mb", "device_peak_mb")
-    write_metrics(
+    write_json(
         METRICS / "benchmark.json",
         {
             "device": device.kind,
@@ -73,35 +65,28 @@ def _quick(
     )
 
 
-def _sequential(
-    parameters: Parameters,
-    device: "Device",
-    series: "Series",
-    learned: "LearnedMetrics",
-    records: dict[str, "Record"],
-) -> str:
+def _sequential(kernels: "Kernels", records: dict[str, "Record"]) -> str:
     """Compare the pipeline, and the work of the publication, with the sequential method.
 
     Raises:
         ArtifactError: as `require_whole`.
     """
-    from benchmarks.performance.benchmark import Kernels
     from benchmarks.performance.parity import MiddleFold
     from benchmarks.sequential import published_calls
-    from geonode.storage.document import write_metrics
+    from geonode.storage.document import write_json
 
-    require_whole(records, parameters)
-    fold = MiddleFold.of(learned, series, device, parameters)
+    require_whole(records, kernels.parameters)
+    fold = MiddleFold.of(kernels.learned, kernels.series, kernels.device, kernels.parameters)
     with progress("timing the sequential method", len(fold.geodesics)) as report:
         walked, call = fold.walk(report)
     with progress("timing the work of the publication", 1) as report:
-        work = Kernels(learned, series, device, parameters).published_work()
+        work = kernels.published_work()
         report(1)
     calls, seconds = published_calls(), sum(record.seconds for record in records.values())
     extrapolated = call.median * calls
     found: dict[str, Any] = {
-        "device": device.kind,
-        "name": device.name,
+        "device": kernels.device.kind,
+        "name": kernels.device.name,
         "pipeline": {
             "seconds": seconds,
             "speedup": extrapolated / seconds,
@@ -118,7 +103,7 @@ def _sequential(
         "parity": fold.parity(walked)._asdict(),
         "published_work": {**work, "speedup": extrapolated / work["seconds"]},
     }
-    write_metrics(METRICS / "sequential.json", found)
+    write_json(METRICS / "sequential.json", found)
     return (
         f"pipeline {seconds:.1f} s, sequential method {extrapolated / 86400:.1f} days "
         f"(extrapolated): {extrapolated / seconds:,.0f} times faster"

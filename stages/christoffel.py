@@ -11,23 +11,22 @@ def app(parameters: Parameters) -> str:
     import torch
 
     from geonode.compute.device import Device, one_thread
-    from geonode.compute.opening import open_engine
-    from geonode.geometry.diagnostics import GridCheck, error_statistics, metric_statistics
+    from geonode.compute.processes import open_engine
+    from geonode.geometry.chebyshev import ChebyshevSource
     from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.learned import LearnedMetrics
-    from geonode.geometry.sources import ChebyshevSource
     from geonode.geometry.stored import write_grids
+    from geonode.geometry.verification import GridCheck, error_statistics, metric_statistics
     from geonode.learning.folds import fold_names
     from geonode.spectra.series import read_series
-    from geonode.storage.document import read_document, write_metrics
+    from geonode.storage.document import write_json
     from geonode.storage.lineage import consistent_artifacts
 
     block = parameters.christoffel
-    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
+    device = Device.read(DEVICE, parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
-    learned.require_levels(METRIC, len(series.concentrations))
     metric = learned.metric(device.reference)
     wavelengths = torch.from_numpy(series.wavelengths)
     source = ChebyshevSource.of(
@@ -43,7 +42,7 @@ def app(parameters: Parameters) -> str:
     ):
         checked = write_grids(
             CHRISTOFFEL,
-            source,
+            source.grid,
             uniform_nodes(block.resolution, device.place, device.geometry),
             learned,
             series,
@@ -54,7 +53,7 @@ def app(parameters: Parameters) -> str:
         )
     names = fold_names(series.concentrations)
     of_folds = {name: checked[fold :: len(names)] for fold, name in enumerate(names)}
-    write_metrics(
+    write_json(
         METRICS / "christoffel.json",
         {
             "models": source.models,

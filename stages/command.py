@@ -20,11 +20,10 @@ from pydantic.fields import FieldInfo
 from ruamel.yaml.error import YAMLError
 
 from geonode.config import Parameters
-from geonode.errors import GeonodeError, ParameterError
-from geonode.garbage import collect_seldom
+from geonode.errors import ParameterError
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.progress import bar as progress  # noqa: F401 - for the stages
-from geonode.terminal import Level, logged, refuse, tell
+from geonode.terminal import Level, OneLineCommand, logged, tell
 from stages.paths import CHECKPOINTS, PARAMETERS, PIPELINE, RECORDS
 
 _LOG = logging.getLogger("geonode.stages")
@@ -50,30 +49,25 @@ def stage(
         }
 
         def command(params: Path, log_level: Level, **given: str | None) -> None:
-            collect_seldom()
-            try:
-                overrides = {
-                    ".".join(options[name][0]): _value(name, text)
-                    for name, text in given.items()
-                    if text is not None
-                }
-                parameters = read_parameters(params, overrides)
-                with (
-                    logged(log_level),
-                    _recorded(stage_name, parameters),
-                    _logged(stage_name, overrides),
-                ):
-                    summary = run(parameters)
-                tell(summary)
-            except GeonodeError as error:
-                refuse(str(error))
-                raise typer.Exit(2) from error
+            overrides = {
+                ".".join(options[name][0]): _value(name, text)
+                for name, text in given.items()
+                if text is not None
+            }
+            parameters = read_parameters(params, overrides)
+            with (
+                logged(log_level),
+                _recorded(stage_name, parameters),
+                _logged(stage_name, overrides),
+            ):
+                summary = run(parameters)
+            tell(summary)
 
         signature = _signature(options)
         command.__signature__ = signature  # type: ignore[attr-defined]
         command.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
         application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        application.command(help=inspect.getdoc(run))(command)
+        application.command(cls=OneLineCommand, help=inspect.getdoc(run))(command)
         return application
 
     return decorate

@@ -1,8 +1,6 @@
 """Train the leave-one-out decoders."""
 
-from typing import TYPE_CHECKING
-
-from geonode.config import DecodersParameters, Parameters
+from geonode.config import Parameters
 from stages.command import progress, stage
 from stages.paths import (
     CHECKPOINTS,
@@ -16,34 +14,29 @@ from stages.paths import (
     SPECTRA,
 )
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from geonode.learning.blend import Blend
-
 
 @stage("decoders", also=("preset", "inner", "engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Train the decoders of all folds, fit the weights of their kinds, calibrate intervals."""
     from geonode.compute.device import Device
-    from geonode.compute.opening import open_engine
+    from geonode.compute.processes import open_engine
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.solved import read_features
     from geonode.learning.blend import BLENDS, fit_blend, training_steps
     from geonode.learning.context import NestedRuns
     from geonode.learning.folds import fold_names, training_wavelengths
     from geonode.learning.path_features import path_features
+    from geonode.learning.trainer import history_csv
     from geonode.spectra.series import read_series
     from geonode.storage.atomic import file_lock
-    from geonode.storage.document import read_document
+    from geonode.storage.document import write_json, write_text
     from geonode.storage.lineage import consistent_artifacts
 
     block, inner = parameters.decoders, parameters.inner
-    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
+    device = Device.read(DEVICE, parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
-        learned.require_levels(METRIC, len(series.concentrations))
         chosen = training_wavelengths(len(series.axis), block.wavelengths)
         features = inner_features = None
         if "path" in BLENDS[block.kind]:
@@ -65,32 +58,15 @@ def app(parameters: Parameters) -> str:
         blend, history = fit_blend(series, features, inner_features, block, runs)
     blend.write(DECODERS, made_from)
     names = fold_names(series.concentrations)
-    last = _write_metrics(block, blend, history, names)
-    trained = "" if last is None else f", loss {last:.4f}"
-    return f"decoders ({block.kind}) of {len(names)} folds{trained} -> {DECODERS}"
-
-
-def _write_metrics(
-    block: DecodersParameters, blend: "Blend", history: "Tensor", names: list[str]
-) -> float | None:
-    """Write training history and weights; return the mean loss before the last step, if any."""
-    from geonode.learning.trainer import history_csv
-    from geonode.storage.document import write_metrics, write_text
-
     write_text(PLOTS / "training.csv", history_csv(history, ("loss",), len(names), block))
     last = float(history[-1].sum(0).mean()) if len(history) else None
-    write_metrics(
-        METRICS / "decoders.json",
-        {
-            "kind": block.kind,
-            "loss": last,
-            "weights": {
-                name: dict(zip(blend.decoders, weights.tolist(), strict=True))
-                for name, weights in zip(names, blend.weights, strict=True)
-            },
-        },
-    )
-    return last
+    weights = {
+        name: dict(zip(blend.decoders, weights.tolist(), strict=True))
+        for name, weights in zip(names, blend.weights, strict=True)
+    }
+    write_json(METRICS / "decoders.json", {"kind": block.kind, "loss": last, "weights": weights})
+    trained = "" if last is None else f", loss {last:.4f}"
+    return f"decoders ({block.kind}) of {len(names)} folds{trained} -> {DECODERS}"
 
 
 if __name__ == "__main__":

@@ -9,29 +9,28 @@ from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRIC, METRICS, SHARED
 def app(parameters: Parameters) -> str:
     """Solve every geodesic on its grid, and check samples on the network in float64."""
     from geonode.compute.device import Device
-    from geonode.compute.opening import open_engine
+    from geonode.compute.processes import open_engine
     from geonode.geometry.learned import LearnedMetrics
-    from geonode.geometry.solved import solve_all
+    from geonode.geometry.solved import Geodesics
     from geonode.geometry.stored import StoredGrids
     from geonode.learning.folds import training_wavelengths
     from geonode.spectra.series import read_series
-    from geonode.storage.document import read_document, write_metrics
+    from geonode.storage.document import write_json
     from geonode.storage.lineage import consistent_artifacts
 
-    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
+    device = Device.read(DEVICE, parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC, CHRISTOFFEL) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
-        learned.require_levels(METRIC, len(series.concentrations))
         grids = StoredGrids(CHRISTOFFEL, learned, series)
     with (
         open_engine(parameters.engine, SHARED) as engine,
         progress("solving geodesics", learned.network.models, steady=True) as report,
     ):
         chosen = training_wavelengths(len(series.axis), parameters.decoders.wavelengths)
-        inputs = (grids, learned, series, chosen, parameters.geodesics, device)
-        summary = solve_all(GEODESICS, *inputs, report, engine, made_from)
-    write_metrics(METRICS / "geodesics.json", summary.metrics())
+        wanted = Geodesics(grids, learned, series, chosen, parameters.geodesics, device)
+        summary = wanted.solve(GEODESICS, report, engine, made_from)
+    write_json(METRICS / "geodesics.json", summary.metrics())
     error = summary.endpoint_error_max
     return f"{summary.geodesics:,} geodesics, endpoint error {error:.1e} -> {GEODESICS}"
 

@@ -11,18 +11,18 @@ def app(parameters: Parameters) -> str:
     import math
 
     from geonode.compute.device import Device
-    from geonode.compute.opening import open_engine
+    from geonode.compute.processes import open_engine
     from geonode.learning.context import NestedRuns
     from geonode.learning.folds import fold_names
     from geonode.learning.metric_learning import learn
     from geonode.learning.trainer import history_csv
     from geonode.spectra.series import read_series
     from geonode.storage.atomic import file_lock
-    from geonode.storage.document import read_document, write_metrics, write_text
+    from geonode.storage.document import write_json, write_text
     from geonode.storage.lineage import consistent_artifacts
 
     block = parameters.metric
-    device = Device.from_description(read_document(DEVICE), parameters.memory_mb)
+    device = Device.read(DEVICE, parameters.memory_mb)
     with consistent_artifacts(SPECTRA) as made_from:
         series = read_series(SPECTRA)
     names = fold_names(series.concentrations)
@@ -39,7 +39,7 @@ def app(parameters: Parameters) -> str:
     models = metrics.network.models
     kappas = [chart.kappa if math.isfinite(chart.kappa) else None for chart in metrics.charts]
     last = dict(zip(terms, history[-1].mean(-1).tolist(), strict=True)) if len(history) else {}
-    write_metrics(
+    write_json(
         METRICS / "metric.json",
         {
             "models": models,

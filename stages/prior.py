@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from geonode.errors import GeonodeError
 from geonode.machine import usable_cores
+from geonode.terminal import OneLineCommand
 
 if TYPE_CHECKING:
     from geonode.compute.device import Device
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-@app.command()
+@app.command(cls=OneLineCommand)
 def main(
     out: Annotated[Path, typer.Option(help="File to write.")] = Path(
         "geonode/posterior/prior.safetensors"
@@ -48,17 +48,13 @@ def main(
     from geonode.posterior.rule_learning import LearningParameters
     from geonode.progress import bar
 
-    try:
-        where = resolve(device, PrecisionParameters(training="float32", geometry="auto"))
-        parameters = LearningParameters(seed, networks, width, steps)
-        prior = _learned(parameters, where) if learn else packaged_prior()
-        provenance = prior.provenance | {"calibration_levels": str(levels)}
-        with bar("calibrating", len(LEVELS) * levels) as report:
-            found = calibrated(prior, levels, seed + 1000, report, usable_cores())
-        replace(found, provenance=provenance).write(out)
-    except GeonodeError as error:
-        typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
-        raise typer.Exit(2) from error
+    where = resolve(device, PrecisionParameters(training="float32", geometry="auto"))
+    parameters = LearningParameters(seed, networks, width, steps)
+    prior = _learned(parameters, where) if learn else packaged_prior()
+    provenance = prior.provenance | {"calibration_levels": str(levels)}
+    with bar("calibrating", len(LEVELS) * levels) as report:
+        found = calibrated(prior, levels, seed + 1000, report, usable_cores())
+    replace(found, provenance=provenance).write(out)
 
 
 def _learned(parameters: "LearningParameters", device: "Device") -> "Prior":

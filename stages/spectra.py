@@ -10,13 +10,13 @@ def app(parameters: Parameters) -> str:
     """Read, validate and chart the table of spectra named by spectra.source."""
     from geonode.spectra.chart import Chart
     from geonode.spectra.series import measured_table, write_series
-    from geonode.storage.document import write_metrics
+    from geonode.storage.document import write_json
 
     block = parameters.spectra
     table = measured_table(block)
     chart = Chart.of(block.chart, block.kappa, table.concentrations)
     write_series(SPECTRA, table, chart, block)
-    write_metrics(
+    write_json(
         METRICS / "spectra.json",
         {
             "levels": len(table.concentrations),

@@ -17,7 +17,6 @@ def app(parameters: Parameters) -> str:
     """Score leave-one-out predictions and compare them with classical baselines."""
     from geonode.estimation.model import SpectralModel
     from geonode.evaluation.baselines import BASELINES
-    from geonode.evaluation.estimates import estimate_left_out
     from geonode.evaluation.evaluate import (
         CHOSEN,
         GEONODE,
@@ -25,11 +24,12 @@ def app(parameters: Parameters) -> str:
         by_baselines,
         by_calibrations,
         by_model,
+        estimate_left_out,
+        metric_csv,
     )
     from geonode.evaluation.scores import skill
-    from geonode.evaluation.tables import metric_csv, posterior_csv, predictions_csv
     from geonode.geometry.solved import read_features
-    from geonode.storage.document import write_metrics, write_text
+    from geonode.storage.document import write_json, write_text
     from geonode.storage.lineage import consistent_artifacts
 
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
@@ -63,10 +63,10 @@ def app(parameters: Parameters) -> str:
         },
         "published_method": published and _without(published.scores, "folds", *MEANS),
     }
-    write_metrics(METRICS / "validate.json", content)
-    write_metrics(METRICS / "summary.json", _summary(content))
-    write_text(PLOTS / "predictions.csv", predictions_csv(ours))
-    write_text(PLOTS / "posterior.csv", posterior_csv(estimated))
+    write_json(METRICS / "validate.json", content)
+    write_json(METRICS / "summary.json", _summary(content))
+    write_text(PLOTS / "predictions.csv", ours.csv())
+    write_text(PLOTS / "posterior.csv", estimated.csv())
     write_text(PLOTS / "metric_posterior.csv", metric_csv(model))
     pooled = "undefined" if scores["pooled_r2"] is None else f"{scores['pooled_r2']:.4f}"
     return (

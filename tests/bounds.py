@@ -26,7 +26,7 @@ from geonode.spectra.reading import read_spectra, read_table
 from geonode.spectra.series import write_series
 from geonode.spectra.table import SpectraTable
 from geonode.storage import artifact
-from geonode.storage.artifact_layout import SEAL_AT
+from geonode.storage.artifact import SEAL_AT
 from geonode.storage.seal import seal
 
 ROOT = Path(__file__).parents[1]

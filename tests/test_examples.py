@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from geonode.learning.kinds import Decoders
+from geonode.learning.predicted import Decoders
 from tests.learning import series as small
 
 ROOT = Path(__file__).parents[1]
@@ -58,7 +58,7 @@ def example(name):
     """What the example of CONTRIBUTING.md that defines a name defines."""
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
-    (block,) = [block for block in blocks if f"def {name}(" in block]
+    (block,) = [block for block in blocks if re.search(rf"^(def|class) {name}\b", block, re.M)]
     found = {"__name__": name}
     exec(compile(block, name, "exec"), found)
     return found[name]
@@ -68,7 +68,7 @@ def test_the_decoder_of_the_guide_predicts_a_straight_line():
     levels, slopes = 5, np.linspace(1, 2, 7)
     line = np.outer(small.series(levels, 7).concentrations, slopes)
     series, run = small.series(levels, 7, line), small.run(levels)
-    decoders, history = example("fit_lines")(series, None, small.decoder_parameters(), run)
+    decoders, history = example("LineDecoders").fit(series, None, small.decoder_parameters(), run)
     assert isinstance(decoders, Decoders)
     assert history.shape == (0, 1, levels + 1)
     folds = run.folds[:-1]

@@ -7,12 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from typer.testing import CliRunner
 
 from geonode.commands.common import aligned
+from geonode.config import Parameters
 from geonode.estimation.tables import EstimateRow
 from geonode.terminal import logged, printable
+from stages.command import stage
 from tests.commands.calling import call
+from tests.stages.conftest import assert_refused
 
 ROOT = Path(__file__).parents[1]
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e\x08"
@@ -101,6 +107,72 @@ def test_a_reader_that_leaves_is_no_error(tmp_path):
         check=False,
     )
     assert (run.stdout, run.stderr) == ("", "")
+
+
+def test_what_the_terminal_cannot_encode_is_replaced(tmp_path):
+    (tmp_path / "a.csv").write_text("wavelength_nm,0,1,2,3\n" + BODY, encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-m", "geonode.cli", "inspect", "a.csv"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "cp1252"},
+        capture_output=True,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert b"?" in run.stdout
+
+
+LONG = 300 * "a"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("calibrate", "a.csv", "--out", LONG),
+        ("predict", "--concentration", "1", "--out", f"{LONG}.csv"),
+        ("predict", "--concentration", "1", "--figure", f"{LONG}.png"),
+        ("panel", ".", "--out", f"{LONG}.csv"),
+        ("verify", LONG),
+        ("inspect", f"{LONG}.csv"),
+    ],
+)
+def test_a_name_that_no_disk_takes_is_one_line(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("wavelength_nm,0,1,2,3\n" + BODY, encoding="utf-8")
+    assert_refused(call(*words), "File name too long", LONG)
+
+
+@pytest.mark.parametrize(
+    ("fail", "said"),
+    [
+        (lambda: torch.empty(10**16), "allocate 40000000000000000 bytes"),
+        (lambda: np.empty(10**16), "Unable to allocate 71.1 PiB"),
+        (lambda: bytearray(10**16), "no memory to allocate"),
+    ],
+)
+def test_too_little_memory_is_one_line(tmp_path, monkeypatch, fail, said):
+    @stage("generate")
+    def app(parameters: Parameters) -> str:
+        """Take memory."""
+        return str(fail())
+
+    monkeypatch.chdir(tmp_path)
+    Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    refused = CliRunner().invoke(app, [])
+    assert_refused(refused, said, "lower memory_mb", "`ulimit -v`")
+    seen = CliRunner().invoke(app, ["--log-level", "debug"]).stderr
+    assert "Traceback" in seen
+
+
+def test_a_fault_of_the_program_is_no_line(tmp_path, monkeypatch):
+    @stage("generate")
+    def app(parameters: Parameters) -> str:
+        """Fail."""
+        return str(1 / 0)
+
+    monkeypatch.chdir(tmp_path)
+    Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    assert isinstance(CliRunner().invoke(app, []).exception, ZeroDivisionError)
 
 
 LEVELS = ["debug", "info", "warning", "error"]

@@ -12,18 +12,18 @@ from benchmarks.performance.floors import Rates, grid_work, paths_work, training
 from benchmarks.performance.timing import Quartiles, time_calls
 from geonode.compute.device import Device, on_device
 from geonode.config import DecodersParameters, Parameters
+from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.sources import ChebyshevSource
 from geonode.learning.context import TrainingRun
-from geonode.learning.end_to_end import fit_metric
+from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_one_out, training_wavelengths
-from geonode.learning.kinds import KINDS
-from geonode.learning.path_decoder import DECODER_SIZES
-from geonode.learning.path_features import path_features
+from geonode.learning.objective import fit
+from geonode.learning.path_decoder import PathDecoders
+from geonode.learning.path_features import DECODER_SIZES, path_features
 from geonode.spectra.series import Series
 
 SHORT_TRAINING = 2  # epochs
@@ -154,7 +154,7 @@ class Kernels:
         wavelengths = on_device(self.series.wavelengths, device.place, device.geometry)
         charts = self.learned.positions(self.series.concentrations)[:-1]
         start = time.perf_counter()
-        network, _ = fit_metric(self.series, charts, block, run)
+        network, _ = fit(EndToEnd(self.series, charts, block), run)
         metrics = Metric(network.to(device.reference, torch.float64))
         expansion = self.parameters.christoffel
         source = ChebyshevSource.of(
@@ -183,7 +183,7 @@ class Kernels:
         wavelengths = max(1, min(wide, MOST_ROWS // (folds * pairs)))
         epoch, run, features = self._epoch(folds, wavelengths)
         block = self._block(wavelengths).model_copy(update={"epochs": 1})
-        decoders, _ = KINDS["path"].fit(self.series, features, block, run)
+        decoders, _ = PathDecoders.fit(self.series, features, block, run)
         predicting = time_calls(
             lambda: decoders.predict_left_out(run.folds, self.series, features),
             repeats,
@@ -238,7 +238,7 @@ def time_training(
     def seconds(epochs: int) -> float:
         block = parameters.model_copy(update={"epochs": epochs})
         start = time.perf_counter()
-        KINDS["path"].fit(series, features, block, run)
+        PathDecoders.fit(series, features, block, run)
         run.device.synchronise()
         return time.perf_counter() - start
 

@@ -21,8 +21,8 @@ from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.problem import ordered_pairs
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, Standardisation, training_wavelengths
-from geonode.learning.path_decoder import DECODER_SIZES, PathDecoders, fit_path_decoders
-from geonode.learning.path_features import path_features
+from geonode.learning.path_decoder import PathDecoders
+from geonode.learning.path_features import DECODER_SIZES, path_features
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 
@@ -142,7 +142,7 @@ class MiddleFold:
             walked: features by the sequential method.
         """
         run = TrainingRun([self.fold], 1, self.device)
-        decoders, history = fit_path_decoders(self.series, self.stored, self.block, run)
+        decoders, history = PathDecoders.fit(self.series, self.stored, self.block, run)
         paths, at = self.fold.paths_to_left_out(self.stored), self.series.concentrations
         found = decoders.predict(self.fold, self.series, at[[self.middle]], paths).spectra
         alone = self._decoder_alone(walked)

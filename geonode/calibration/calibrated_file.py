@@ -17,7 +17,7 @@ from geonode.estimation.axis import own_values, require_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.tables import EstimateRow, estimated
-from geonode.learning.blend import Prediction
+from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
@@ -188,7 +188,7 @@ class CalibratedFile:
         return propose(self.series.concentrations, self.series.signal, PROPOSALS)
 
     @cached_property
-    def predictions(self) -> Prediction:
+    def predictions(self) -> Predicted:
         """Spectra at `places` by the posterior over metrics."""
         parameters = default_parameters({"preset": "fast", "device": "cpu"})
         return SpectralModel.fit(self.series, parameters).predict(self.places)

@@ -1,6 +1,8 @@
 """A scikit-learn regressor from spectra to concentrations."""
 
 import warnings
+from itertools import zip_longest
+from math import isclose
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,10 @@ from sklearn.utils.validation import (
 from geonode.calibration.fit import Calibration
 from geonode.errors import SpectraError
 from geonode.estimation.posterior import Estimates
-from geonode.estimation.rows import columns_of, require_columns
+from geonode.spectra.headers import wavelength
+
+SAME_WAVELENGTH = 1e-6
+"""Relative difference up to which the names of columns are one wavelength, written otherwise."""
 
 
 class ConcentrationRegressor(RegressorMixin, BaseEstimator):
@@ -81,7 +86,11 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         if groups is not None:
             groups = column_or_1d(groups)
             check_consistent_length(X, groups)
-        options = {"method": self.method, "offset": self.offset, "scale": self.scale}
+        options: dict[str, Any] = {
+            "method": self.method,
+            "offset": self.offset,
+            "scale": self.scale,
+        }
         self.calibration_ = Calibration.fit(X, y.astype(np.float64), groups, **options)
         self.method_ = self.calibration_.method
         self._columns = columns
@@ -137,10 +146,51 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         """Spectra with the columns of `fit`."""
         check_is_fitted(self)
         spectra = validate_data(self, X, reset=False, dtype=np.float64)
-        require_columns(X, self._columns, "X")
+        require_columns(X, self._columns)
         return spectra
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def columns_of(table: Any) -> list[float] | list[str] | None:
+    """What the columns of a DataFrame are called: numbers if all are, as of wavelengths, or texts.
+
+    None for an array, and for columns that are only counted from 0 on.
+    """
+    if not hasattr(table, "columns"):
+        return None
+    names = [str(name) for name in table.columns]
+    found = [wavelength(name) for name in names]
+    numbers = [number for number, _ in filter(None, found)]
+    if len(numbers) < len(names):
+        return names
+    return None if numbers == [*range(len(names))] else numbers
+
+
+def require_columns(table: Any, known: list[float] | list[str] | None) -> None:
+    """Refuse a DataFrame whose columns are called otherwise than those of the fit.
+
+    Scikit-learn compares names that are texts, and takes no notice of numbers.
+
+    Args:
+        table: spectra; an array has no names to compare.
+        known: `columns_of` the spectra of the fit; None: they are not known.
+
+    Raises:
+        SpectraError: naming the first column that differs.
+    """
+    found = columns_of(table)
+    if found is None or known is None:
+        return
+    for place, (one, other) in enumerate(zip_longest(found, known, fillvalue="none"), start=1):
+        same = one == other
+        if isinstance(one, float) and isinstance(other, float):
+            same = isclose(one, other, rel_tol=SAME_WAVELENGTH)
+        if not same:
+            raise SpectraError(
+                f"X: found column {place} called {one}, expected {other} as in the fit; give the "
+                "columns of the fit in its order, or an array if their names mean nothing"
+            )

@@ -16,7 +16,7 @@ from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate
 from geonode.estimation.rows import series_of
-from geonode.learning.blend import COVERAGE
+from geonode.learning.predicted import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.sheet import require_size
 from geonode.spectra.table import without_rounding

@@ -31,7 +31,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import t as student
 
 from geonode.calibration.methods import Fitted
-from geonode.learning.blend import COVERAGE
+from geonode.learning.predicted import COVERAGE
 from geonode.spectra.replicates import VarianceShapes
 
 FACTORS = 4.0 ** np.arange(6)

@@ -34,7 +34,7 @@ def info(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
     else:
         tell("\n\n".join("\n".join(_described(entry)) for entry in found))
         sizes = f"{_size(sum(models.values()))} of at most {_size(LARGEST_BYTES)}"
-        tell(f"\n{store.folder}: {len(models)} learned models, {sizes}")
+        tell(f"\n{store.folder or 'no store'}: {len(models)} learned models, {sizes}")
     if damaged := [str(entry.path) for entry in found if entry.damage]:
         found_wrong(f"{len(damaged)} of {len(found)} artifacts are damaged: {', '.join(damaged)}")
 
@@ -42,9 +42,9 @@ def info(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
 def verify(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
     """Read every byte of the artifacts, and report what is damaged or does not belong together.
 
-    Checked are the checksums, that every number is finite, and that every artifact was made from
-    the others that are there. The exit status is 1 if there are problems. Changed code, parameters
-    and files are reported by dvc status.
+    Checked are the checksums, and that every artifact was made from the others that are there. NaN
+    and infinity are never written. The exit status is 1 if there are problems. Changed code,
+    parameters and files are reported by dvc status.
     """
     from geonode.storage import inventory  # noqa: PLC0415
 

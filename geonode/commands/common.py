@@ -6,7 +6,6 @@ modules that compute inside of the function, so that help is quick.
 """
 
 import json
-import traceback
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -16,10 +15,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from geonode.errors import GeonodeError, ParameterError
+from geonode.errors import ParameterError
 from geonode.parameter_types import Format
 from geonode.progress import is_quiet, quietly
-from geonode.terminal import logged, printable, refuse, remark, tell
+from geonode.terminal import OneLine, logged, printable, refuse, remark, tell
 
 PARAMETERS = Path("params.yaml")
 
@@ -34,23 +33,14 @@ CacheDtype = Annotated[
 ]
 
 
-class Commands(TyperGroup):
+class Commands(OneLine, TyperGroup):
     """Group of commands with `--quiet` and `--verbose`, and expected errors in one line."""
 
     def invoke(self, ctx: Any) -> Any:  # a Context of click
         """Run the requested command."""
         quiet, verbose = ctx.params["quiet"], ctx.params["verbose"]
         with quietly() if quiet else nullcontext(), logged("debug") if verbose else nullcontext():
-            try:
-                return super().invoke(ctx)
-            except GeonodeError as error:
-                if verbose:
-                    remark("".join(traceback.format_exception(error)).rstrip())
-                refuse(str(error))
-                raise typer.Exit(2) from error
-            except KeyboardInterrupt as error:
-                refuse("interrupted")
-                raise typer.Exit(130) from error
+            return super().invoke(ctx)
 
 
 def require_destination(

@@ -205,9 +205,8 @@ def _write_maps(
 ) -> None:
     """Write the maps of an image, tile by tile."""
     from geonode.compute.device import resolve  # noqa: PLC0415
-    from geonode.compute.opening import open_engine  # noqa: PLC0415
-    from geonode.estimation.image import pixels_at_once  # noqa: PLC0415
-    from geonode.estimation.maps import write_maps  # noqa: PLC0415
+    from geonode.compute.processes import open_engine  # noqa: PLC0415
+    from geonode.estimation.maps import Maps  # noqa: PLC0415
     from geonode.machine import usable_cores  # noqa: PLC0415
 
     if out is None:
@@ -216,11 +215,11 @@ def _write_maps(
     place = resolve(device, PrecisionParameters()).place
     (rows, columns), cores = image.shape, usable_cores()
     own_cluster = engine.kind == "dask" and engine.scheduler is None
-    pixels = batch_size or pixels_at_once(image, engine.workers if own_cluster else cores)
+    pixels = batch_size or image.pixels_at_once(engine.workers if own_cluster else cores)
     shared = out.with_name(f"{out.name}.shared")
     with (
         open_engine(engine, shared) as opened,
         bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,
     ):
-        write_maps(out, curve, series, image, pixels, number, report, opened, cores, place)
+        Maps(curve, series, image, number, place).write(out, pixels, report, opened, cores)
     note(f"maps of {rows} x {columns} pixels -> {out}")

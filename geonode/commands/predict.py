@@ -18,13 +18,10 @@ from geonode.commands.common import (
     require_destination,
 )
 from geonode.errors import ParameterError
-from geonode.parameter_types import Format
 from geonode.progress import bar
 from geonode.terminal import tell
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from geonode.estimation.model import SpectralModel
     from geonode.estimation.predicting import Sink
 
@@ -93,7 +90,10 @@ def predict(
     if len(outside) and not extrapolate:
         expected = f"{measured}, the measured range; --extrapolate predicts beyond it"
         raise ParameterError("options", "--concentration", float(outside[0]), expected)
-    opened = _sink(out, model, wanted, only_signal, cache_dtype or "float64")
+    opened: AbstractContextManager[Sink] = nullcontext(lambda _: None)
+    if out is not None:
+        number = cache_dtype or "float64"
+        opened = predicting.PredictedFile(out, model, wanted, only_signal, number).opened()
     rows: list[dict[str, Any]] = []
     drawn = None
     if figure is not None:
@@ -120,22 +120,6 @@ def predict(
     tell(f"std: {said}")
     if beyond := sum(row["extrapolated"] for row in rows):
         tell(f"extrapolated: {beyond} of {len(rows)}, out of {measured}")
-
-
-def _sink(
-    out: Path | None,
-    model: "SpectralModel",
-    wanted: "np.ndarray",
-    only_signal: bool,
-    number: Format,
-) -> "AbstractContextManager[Sink]":
-    from geonode.estimation import predicting  # noqa: PLC0415
-
-    if out is None:
-        return nullcontext(lambda _: None)
-    if out.suffix.lower() == ".csv":
-        return predicting.table_sink(out, model, only_signal)
-    return predicting.artifact_sink(out, model, wanted, only_signal, number)
 
 
 def _table(model: "SpectralModel", rows: list[dict[str, Any]]) -> Iterator[str]:

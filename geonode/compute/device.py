@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args
 
 import numpy as np
@@ -17,7 +18,9 @@ from torch import Tensor
 from geonode.compute.choice import DeviceKind, choose, require
 from geonode.compute.profile import profile_of
 from geonode.config import PrecisionParameters
+from geonode.errors import ArtifactError
 from geonode.progress import Progress, silent
+from geonode.storage.document import read_json
 
 Rounding = Literal["tf32", "bfloat16"]
 T = TypeVar("T")
@@ -117,6 +120,29 @@ class Device:
             cast(Rounding, training) if rounded else None,
             memory_mb,
         )
+
+    @classmethod
+    def read(cls, path: Path, memory_mb: int | None = None) -> "Device":
+        """Device that was chosen by the stage `probe`.
+
+        Args:
+            path: the file of the description.
+            memory_mb: as for `resolve`.
+
+        Raises:
+            MissingArtifactError, ArtifactError: the file is absent, or describes no device.
+            DeviceError: the device is absent (the file is from another machine).
+        """
+        found = read_json(path)
+        try:
+            formats = {name: found[name] for name in ("training", "geometry")}
+            chosen = choose(found["device"], PrecisionParameters(**formats))
+            return cls.from_description(chosen | {"name": str(found["name"])}, memory_mb)
+        except (KeyError, ValueError) as error:
+            said = " ".join(f"{error!r:.80}".split())
+            raise ArtifactError(
+                f"{path}: describes no device ({said}), expected what probe writes; run `dvc repro`"
+            ) from error
 
 
 def resolve(

@@ -1,4 +1,4 @@
-"""Independent work in several processes of this machine: jobs as they finish, and an engine."""
+"""Independent work in several processes: jobs as they finish, and the engine of the parameters."""
 
 import logging
 import os
@@ -9,22 +9,29 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import cache, partial
+from importlib.util import find_spec
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import Connection
+from pathlib import Path
 from threading import Lock, Thread, current_thread, main_thread
 from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from geonode.compute.engine import LOCAL, Engine, Found, Recipe, Tile
-from geonode.errors import EngineError
+from geonode.config import EngineParameters
+from geonode.errors import EngineError, remedy
 from geonode.machine import usable_cores
 from geonode.progress import Progress, silent
+from geonode.storage.atomic import scratch_folder
 from geonode.terminal import log_to_stderr
 from geonode.usage import WORKERS
 
 MOST_ON_ACCELERATOR = 12
 """Processes that share an accelerator: each keeps about half a gigabyte of it for itself."""
+
+FEWEST_FILES = 128
+"""Files that a process must be allowed to open; torch passes every tensor through one."""
 
 Job = TypeVar("Job")
 
@@ -92,6 +99,39 @@ class Processes(Engine):
 
 
 @contextmanager
+def open_engine(
+    parameters: EngineParameters, scratch: Path, *, processes: bool = False
+) -> Iterator[Engine]:
+    """Context with the engine of the block `engine`.
+
+    Args:
+        parameters: the block `engine` of the parameters.
+        scratch: path for `scratch_folder`, for files that several processes share.
+        processes: whether a local engine has processes instead of threads. Training on a CPU needs
+            them, as only one thread at a time runs Python.
+
+    Raises:
+        EngineError: Dask is not installed, or the cluster does not answer.
+        ArtifactError: the folder cannot be made, or another process uses it.
+    """
+    if parameters.kind == "dask":
+        if find_spec("distributed") is None:
+            raise EngineError(
+                "engine.kind dask: found no package distributed; "
+                'pip install "geonode-spectra[cluster]"'
+            )
+        from geonode.compute.cluster import open_cluster  # noqa: PLC0415 - it needs Dask
+
+        with open_cluster(parameters.scheduler, parameters.workers, scratch) as engine:
+            yield engine
+    elif processes and usable_cores() > 1:
+        with scratch_folder(scratch) as folder:
+            yield Processes(folder)
+    else:
+        yield LOCAL
+
+
+@contextmanager
 def _pool(
     recipe: Recipe[Any, Any], module: str, processes: int, report: Progress
 ) -> Iterator[ProcessPoolExecutor]:
@@ -103,6 +143,7 @@ def _pool(
     Raises:
         EngineError: a process died, or none can be started.
     """
+    _require_open_files()
     context = get_context("forkserver" if sys.platform == "linux" else "spawn")
     context.set_forkserver_preload([module])
     level = logging.getLogger("geonode").level
@@ -125,15 +166,14 @@ def _pool(
         if not isinstance(error, BrokenProcessPool):
             raise
         raise EngineError(
-            "a worker process died, perhaps for want of memory; close other programs or allow "
-            "fewer cores, and start again"
+            "a worker process died, perhaps for want of memory or of open files; close other "
+            "programs, raise `ulimit -n` or allow fewer cores, and start again"
         ) from error
     finally:
         WORKERS.end()
         pool.shutdown(cancel_futures=True)
         given.close()  # the last end that could be written to
         follower.join()
-        WORKERS.running = frozenset()
 
 
 def _submitted(pool: ProcessPoolExecutor, jobs: Sequence[Any]) -> list[Future[Any]]:
@@ -147,7 +187,9 @@ def _submitted(pool: ProcessPoolExecutor, jobs: Sequence[Any]) -> list[Future[An
     if is_main:
         before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
-        return [pool.submit(_work, job) for job in jobs]
+        futures = [pool.submit(_work, job) for job in jobs]
+        WORKERS.running = frozenset(child.pid for child in active_children() if child.pid)
+        return futures
     except OSError as error:
         raise _not_started(error) from error
     finally:
@@ -157,21 +199,36 @@ def _submitted(pool: ProcessPoolExecutor, jobs: Sequence[Any]) -> list[Future[An
             signal.raise_signal(number)
 
 
+def _require_open_files() -> None:
+    """Refuse a limit of open files at which processes could wait for each other for ever.
+
+    Raises:
+        EngineError: it is below `FEWEST_FILES`.
+    """
+    if sys.platform == "win32":
+        return
+    from resource import RLIMIT_NOFILE, getrlimit  # noqa: PLC0415 - not on Windows
+
+    if (found := getrlimit(RLIMIT_NOFILE)[0]) < FEWEST_FILES:
+        raise EngineError(
+            f"found a limit of {found} open files, expected {FEWEST_FILES} for several processes; "
+            f"raise it by `ulimit -n {FEWEST_FILES}`, or use one core: taskset -c 0"
+        )
+
+
 def _not_started(error: OSError) -> EngineError:
     return EngineError(
-        f"processes cannot be started: {error}; mount /dev/shm and set TMPDIR to a short path, or "
-        "use one core: taskset -c 0"
+        f"processes cannot be started: {error}"
+        f"{remedy(error) or '; mount /dev/shm and set TMPDIR to a short path'}; or use one core: "
+        "taskset -c 0"
     )
 
 
 def _follow(units: Connection, report: Progress) -> None:
-    """Report units of finished work, each with the process that did it, until all have ended."""
+    """Report units of finished work until all processes have ended."""
     with units, suppress(EOFError):
         while True:
-            process, done = units.recv()
-            WORKERS.running |= {process}
-            if done:
-                report(done)
+            report(units.recv())
 
 
 _WORK: list[Callable[[Any], Any]] = []  # of a worker process: its only function of a job or tile
@@ -187,15 +244,14 @@ def _begin(recipe: Recipe[Any, Any], units: Connection, level: int) -> None:
     threadpool_limits(1)
     if level != logging.NOTSET:  # else the program of the user decides what is logged
         log_to_stderr(level)
-    process, one_at_a_time = os.getpid(), Lock()
+    one_at_a_time = Lock()
 
     def report(done: int) -> None:
         with one_at_a_time:  # of this process; so few bytes are not mixed with those of others
-            units.send((process, done))
+            units.send(done)
 
     followed = cache(recipe)  # called by the first job, whose error it may be
     _WORK.append(lambda job: followed()(job, report))
-    units.send((process, 0))  # so that its use counts from now on
 
 
 def _end_with_parent() -> None:

@@ -80,7 +80,17 @@ class Image:
         """
         if path.suffix.lower() != ".zarr" or not path.is_dir():
             return None
-        data = _opened(path)
+        import xarray  # noqa: PLC0415 - few files need it
+
+        try:
+            require_own_files(path)
+            require_plain(path, MOST_BYTES, MOST_CHUNKS, most_of_lines=8 * MOST_VALUES)
+            data = xarray.open_dataset(path, engine="zarr", decode_times=False, consolidated=False)
+        except (ArtifactError, SpectraError) as error:
+            raise SpectraError(f"{path}: {error}") from error
+        except Exception as error:  # of a damaged part, whatever it is
+            said = f"found no image that can be read ({_in_a_line(error)})"
+            raise SpectraError(f"{path}: {said}") from error
         found: dict[str, tuple[str, str, str]] = {}
         for name, variable in data.data_vars.items():
             names = [str(dim) for dim in variable.dims]
@@ -141,44 +151,36 @@ class Image:
             part = self.spectra.isel(dict(zip(self.dims, tile, strict=False)))
             found = np.asarray(part.transpose(*self.dims).values, np.float64)
         except Exception as error:  # of a damaged part, whatever it is
-            said = " ".join(repr(error).split())
-            raise SpectraError(
-                f"{self.path}: found pixels {tile.name} that cannot be read ({said:.80})"
-            ) from error
+            said = f"found pixels {tile.name} that cannot be read ({_in_a_line(error)})"
+            raise SpectraError(f"{self.path}: {said}") from error
         found = found.reshape(-1, len(self.axis))
         return found[:, ::-1] if self.turned else found
 
+    def pixels_at_once(self, at_once: int) -> int:
+        """Pixels of a tile: those of one chunk, or of `TILE_BYTES` of small chunks.
 
-def _opened(path: Path) -> Any:
-    """Open a store of arrays and read its coordinates only."""
-    import xarray  # noqa: PLC0415 - few files need it
+        Fewer are taken of a chunk that is too large for the memory of `batch_size`.
 
-    try:
-        require_own_files(path)
-        require_plain(path, MOST_BYTES, MOST_CHUNKS, most_of_lines=8 * MOST_VALUES)
-        return xarray.open_dataset(path, engine="zarr", decode_times=False, consolidated=False)
-    except (ArtifactError, SpectraError) as error:
-        raise SpectraError(f"{path}: {error}") from error
-    except Exception as error:  # of a damaged part, whatever it is
-        said = " ".join(repr(error).split())
-        raise SpectraError(f"{path}: found no image that can be read ({said:.80})") from error
+        Args:
+            at_once: number of tiles that are computed at the same time.
+        """
+        of_one = 8 * len(self.axis)
+        return batch_size(COPIES * of_one, max(TILE_BYTES // of_one, prod(self.chunks)), at_once)
 
+    def tiles(self, pixels: int) -> list[ImageTile]:
+        """Tiles of whole chunks, or parts of one, so that few chunks are read twice.
 
-def tiles(image: Image, pixels: int) -> list[ImageTile]:
-    """Tiles of an image: whole chunks, or parts of one, so that few chunks are read twice.
-
-    Args:
-        image: image to divide.
-        pixels: largest number of pixels of a tile.
-    """
-    (rows, columns), (high, wide) = image.shape, image.chunks
-    most_wide = _fitting(wide, max(1, pixels // min(high, pixels)))
-    most_high = _fitting(high, max(1, pixels // min(most_wide, columns)))
-    return [
-        ImageTile(of_rows, of_columns)
-        for of_rows in _cuts(rows, high, most_high)
-        for of_columns in _cuts(columns, wide, most_wide)
-    ]
+        Args:
+            pixels: largest number of pixels of a tile.
+        """
+        (rows, columns), (high, wide) = self.shape, self.chunks
+        most_wide = _fitting(wide, max(1, pixels // min(high, pixels)))
+        most_high = _fitting(high, max(1, pixels // min(most_wide, columns)))
+        return [
+            ImageTile(of_rows, of_columns)
+            for of_rows in _cuts(rows, high, most_high)
+            for of_columns in _cuts(columns, wide, most_wide)
+        ]
 
 
 def _fitting(chunk: int, room: int) -> int:
@@ -194,14 +196,5 @@ def _cuts(size: int, chunk: int, most: int) -> Iterator[slice]:
         yield from (slice(at, min(at + most, end)) for at in range(start, end, most))
 
 
-def pixels_at_once(image: Image, at_once: int) -> int:
-    """Pixels of a tile: those of one chunk, or of `TILE_BYTES` of small chunks.
-
-    Fewer are taken of a chunk that is too large for the memory of `batch_size`.
-
-    Args:
-        image: image to divide.
-        at_once: number of tiles that are computed at the same time.
-    """
-    of_one = 8 * len(image.axis)
-    return batch_size(COPIES * of_one, max(TILE_BYTES // of_one, prod(image.chunks)), at_once)
+def _in_a_line(error: Exception) -> str:
+    return " ".join(repr(error).split())[:80]

@@ -6,6 +6,7 @@ without the grid: there, path features come from the networks themselves.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -13,15 +14,19 @@ from jaxtyping import Bool, Float
 from geonode.compute.device import Device, resolve
 from geonode.config import DecodersParameters, Parameters
 from geonode.errors import SpectraError
-from geonode.estimation.model_store import ModelStore, key_of, read_learned
+from geonode.estimation.model_store import ModelStore, key_of
+from geonode.estimation.rows import series_of
 from geonode.geometry.learned import LearnedMetrics
-from geonode.learning.blend import BLENDS, Blend, Prediction, fit_blend, training_steps
+from geonode.learning.blend import BLENDS, Blend, fit_blend, training_steps
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
 from geonode.learning.metric_learning import learn
 from geonode.learning.path_features import features_to, path_features
+from geonode.learning.predicted import Predicted
+from geonode.parameters_file import default_parameters
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, read_series
+from geonode.spectra.table import FEWEST_LEVELS
 from geonode.storage.lineage import consistent_artifacts
 
 SPECTRA, METRIC, DECODERS = "spectra.zarr", "metric.safetensors", "decoders.safetensors"
@@ -61,7 +66,7 @@ class SpectralModel:
         spectra, metric, decoders = (folder / name for name in (SPECTRA, METRIC, DECODERS))
         with consistent_artifacts(spectra, metric, decoders):
             series = read_series(spectra)
-            return cls(series, *read_learned(metric, decoders, series))
+            return cls(series, LearnedMetrics.read(metric), Blend.read(decoders))
 
     @classmethod
     def fit(
@@ -90,7 +95,7 @@ class SpectralModel:
         decoders, levels = parameters.decoders, len(series.concentrations)
         steps = cls.steps(levels, parameters, device)
         store, key = ModelStore.of_user(), key_of(series, parameters, device) if steps else ""
-        if steps and (known := store.read(key, series)) is not None:
+        if steps and (known := store.read(key)) is not None:
             report(steps)
             return cls(series, *known, _features(known[0], series, decoders))
         of_metric, of_decoders = (
@@ -103,6 +108,33 @@ class SpectralModel:
         if steps:
             store.write(key, learned, blend)
         return cls(series, learned, blend, features)
+
+    @classmethod
+    def learn(
+        cls,
+        concentrations: Float[np.ndarray, "row"],
+        spectra: Float[np.ndarray, "row wavelength"],
+        wavelengths: Float[np.ndarray, "wavelength"] | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> "SpectralModel":
+        """Learn from arrays, without a file or a pipeline.
+
+        Args:
+            concentrations: from 4 to 50 different ones, none negative; rows of one concentration
+                are scans of one level.
+            spectra: theirs.
+            wavelengths: axis values of the columns, ascending; None: 0, 1, 2, ...
+            settings: values by dotted key of params.yaml that replace the defaults of the package,
+                such as {"preset": "fast"}, which trains nothing.
+
+        Raises:
+            SpectraError, ParameterError: naming what is wrong.
+            DeviceError, TrainingError: as `fit`.
+        """
+        parameters = default_parameters(settings or {})
+        chart, kappa = parameters.spectra.chart, parameters.spectra.kappa
+        series = series_of(concentrations, spectra, wavelengths, FEWEST_LEVELS, chart, kappa)
+        return cls.fit(series, parameters)
 
     @staticmethod
     def steps(levels: int, parameters: Parameters, device: Device) -> int:
@@ -132,7 +164,7 @@ class SpectralModel:
         """Whether concentrations are in the measured range, ends included."""
         return self.fold.spans(self.series.concentrations, concentrations)
 
-    def predict(self, concentrations: Float[np.ndarray, "target"]) -> Prediction:
+    def predict(self, concentrations: Float[np.ndarray, "target"]) -> Predicted:
         """Spectra at some concentrations, with intervals if the blend has them.
 
         Memory grows with the number of concentrations: predict some hundreds at a time.
@@ -153,7 +185,7 @@ class SpectralModel:
             )
         return self.blend.predict(fold, self.series, concentrations, features)
 
-    def left_out(self, kind: str | None = None) -> Prediction:
+    def left_out(self, kind: str | None = None) -> Predicted:
         """Spectrum of every level by the fold without it; path decoders need `features`.
 
         Args:

@@ -48,27 +48,28 @@ class ModelStore:
     """Folder of learned models.
 
     Attributes:
-        folder: folder of the entries; made when the first is written.
+        folder: folder of the entries, made when the first is written; None: nothing is kept.
     """
 
-    folder: Path
+    folder: Path | None
 
     @classmethod
     def of_user(cls) -> "ModelStore":
         """Store of the user, or of whoever shares the folder in `GEONODE_CACHE`."""
         given = os.environ.get(VARIABLE)
-        return cls((Path(given) if given else platformdirs.user_cache_path("geonode")) / STORE)
+        try:
+            return cls((Path(given) if given else platformdirs.user_cache_path("geonode")) / STORE)
+        except RuntimeError as error:  # as in containers whose user has no home
+            _LOG.warning("%s or %s; learned models are not kept", error, VARIABLE)
+            return cls(None)
 
-    def read(self, key: str, series: Series) -> tuple[LearnedMetrics, Blend] | None:
-        """Model of a series; None if there is none that can be read.
-
-        Args:
-            key: of `key_of`.
-            series: the series, whose levels and wavelengths are compared.
-        """
+    def read(self, key: str) -> tuple[LearnedMetrics, Blend] | None:
+        """Model of a series, by its `key_of`; None if there is none that can be read."""
+        if self.folder is None:
+            return None
         entry = self.folder / key
         try:
-            found = read_learned(entry / METRICS, entry / DECODERS, series)
+            found = LearnedMetrics.read(entry / METRICS), Blend.read(entry / DECODERS)
         except MissingArtifactError:
             return None
         except ArtifactError as error:
@@ -83,6 +84,8 @@ class ModelStore:
 
         A store that cannot be written is a warning: the model itself is not lost.
         """
+        if self.folder is None:
+            return
         try:
             with replacing(self.folder / key) as temporary:
                 temporary.mkdir()
@@ -101,25 +104,12 @@ class ModelStore:
     def entries(self) -> dict[Path, int]:
         """Sizes of all entries in bytes, the one that was not used for longest first."""
         used = {}
-        for entry in self.folder.iterdir() if self.folder.is_dir() else ():
+        for entry in self.folder.iterdir() if self.folder and self.folder.is_dir() else ():
             if re.fullmatch("[0-9a-f]{64}", entry.name) and not entry.is_symlink():
                 with suppress(OSError):  # another process has just removed it
                     size = sum(file.stat().st_size for file in entry.iterdir())
                     used[entry] = (entry.stat().st_mtime_ns, size)
         return {entry: used[entry][1] for entry in sorted(used, key=lambda entry: used[entry])}
-
-
-def read_learned(metrics: Path, decoders: Path, series: Series) -> tuple[LearnedMetrics, Blend]:
-    """Read metrics and decoders of a series.
-
-    Raises:
-        MissingArtifactError, CorruptArtifactError: one is absent or damaged.
-        ArtifactError: one is of a series of other levels or wavelengths.
-    """
-    learned, blend = LearnedMetrics.read(metrics), Blend.read(decoders)
-    learned.require_levels(metrics, len(series.concentrations))
-    blend.require_series(decoders, series)
-    return learned, blend
 
 
 def key_of(series: Series, parameters: Parameters, device: Device) -> str:

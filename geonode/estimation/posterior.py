@@ -1,10 +1,10 @@
 """Posterior distribution of the concentration of a spectrum.
 
 The prior is that of the nodes of the curve (`geonode.estimation.range`), the likelihood that of
-`geonode.estimation.curve`. The response need not be monotonic, so the posterior may have several
-modes; all are reported. The estimate is the most likely concentration between the levels, unless
-these have less than `EVIDENCE` of the probability: predictions far beyond them are so unsure that
-almost any spectrum might be found there.
+`geonode.estimation.curve`. The response need not be monotonic, so the 90% set may have several
+intervals; the mode of each is reported. The estimate is the most likely concentration between the
+levels, unless these have less than `EVIDENCE` of the probability: predictions far beyond them are
+so unsure that almost any spectrum might be found there.
 
 The 90% set holds the concentrations of which few are more likely: those whose more likely ones have
 together less than `Curve.mass`. That bound is calibrated apart for concentrations between the
@@ -23,7 +23,7 @@ section 21.1.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -38,14 +38,14 @@ from geonode.errors import SpectraError
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve
 from geonode.estimation.distances import Distances
 
-SMALLEST_WEIGHT = 0.01  # of a mode that is reported
-DIP = 0.5  # largest density between two modes, relative to the lower one
 MISFIT = 0.01  # p-value below which a spectrum fits nowhere
 EVIDENCE = 0.3  # probability between the levels, of less than which the estimate is beyond them
 BATCH_ON_CPU, BATCH_ON_DEVICE = 256, 16_384
 """Spectra at once: on a CPU their probabilities stay in its cache, a GPU is filled."""
 
 CPU = torch.device("cpu")
+
+Pairs = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,8 @@ class Estimates:
     Attributes:
         mode: most likely concentration, between the levels if that is not unlikely.
         mean, deviation: mean and standard deviation of the posterior.
-        modes: concentration and weight of every mode of at least `SMALLEST_WEIGHT`, heaviest
-            first. The weight is the posterior probability between the minima on both sides.
-            Between two modes the density falls to `DIP` of the lower one or less.
+        modes: most likely concentration of every interval of the 90% set, with the probability of
+            the interval, most probable first.
         sets: intervals of the 90% set; nine of ten are to hold the true concentration.
         p_value: probability of a misfit at least as large, for a spectrum of the series.
     """
@@ -65,8 +64,8 @@ class Estimates:
     mode: Float[np.ndarray, "spectrum"]
     mean: Float[np.ndarray, "spectrum"]
     deviation: Float[np.ndarray, "spectrum"]
-    modes: list[list[tuple[float, float]]]
-    sets: list[list[tuple[float, float]]]
+    modes: list[Pairs]
+    sets: list[Pairs]
     p_value: Float[np.ndarray, "spectrum"]
 
     @classmethod
@@ -230,7 +229,7 @@ class Law:
             mass = float(self.curve.mass[part].max(initial=0.0))
             place = (likelier >= mass).sum(dim=1, keepdim=True).clamp(max=density.shape[1] - 1)
             least.append(ordered.gather(1, place))
-        return density >= torch.where(self._inside, *least)
+        return density >= torch.where(self._inside, least[0], least[1])
 
     def p_values(self, found: Posteriors) -> Float[np.ndarray, "spectrum"]:
         """Combined p-values of distances from the curve and residuals in other directions."""
@@ -264,8 +263,8 @@ def estimate(curve: Curve, spectra: Float[np.ndarray, "spectrum wavelength"]) ->
     law, parts = Law(curve), []
     for at in range(0, max(1, len(spectra)), BATCH_ON_CPU):
         found = law.posteriors(spectra[at : at + BATCH_ON_CPU])
-        sets = _intervals(curve, law.held(found.probability).numpy())
-        modes = _modes(curve, found.probability.numpy())
+        held = law.held(found.probability).numpy()
+        modes, sets = _parts(curve, found.probability.numpy(), held)
         parts.append(Estimates(*law.moments(found), modes, sets, law.p_values(found)))
     return Estimates.joined(parts)
 
@@ -290,47 +289,17 @@ def _ascending(values: Tensor) -> Tensor:
     return values.sort(dim=1).values
 
 
-def _modes(curve: Curve, probability: np.ndarray) -> list[list[tuple[float, float]]]:
-    """Separate maxima of the density, with the probability of their basins."""
-    density = _density(torch.from_numpy(probability)).numpy()
-    density = np.pad(density, ((0, 0), (1, 1)), constant_values=-1.0)
-    rises, falls = density[:, 1:-1] > density[:, :-2], density[:, 1:-1] >= density[:, 2:]
-    found = []
-    for row, peaks in enumerate(rises & falls):
-        places, cuts = _separate(density[row, 1:-1], np.flatnonzero(peaks).tolist())
-        weights = np.add.reduceat(probability[row], np.array([0, *cuts]))
-        modes = [
-            (float(curve.concentrations[place]), float(weight))
-            for place, weight in zip(places, weights, strict=True)
-            if weight >= SMALLEST_WEIGHT
-        ]
-        found.append(sorted(modes, key=lambda mode: -mode[1]))
-    return found
-
-
-def _separate(density: np.ndarray, places: list[int]) -> tuple[list[int], list[int]]:
-    """Separate maxima, and the minima between them.
-
-    Of two neighbouring maxima without a sufficient `DIP` between them, the lower is dropped.
-    """
-    cuts = [first + int(density[first : last + 1].argmin()) for first, last in pairwise(places)]
-    while cuts:
-        lower = [min(pair, key=density.__getitem__) for pair in pairwise(places)]
-        depths = [density[cut] / density[low] for cut, low in zip(cuts, lower, strict=True)]
-        shallowest = int(np.argmax(depths))
-        if depths[shallowest] <= DIP:
-            break
-        places = [place for place in places if place != lower[shallowest]]
-        del cuts[shallowest]
-    return places, cuts
-
-
-def _intervals(curve: Curve, held: np.ndarray) -> list[list[tuple[float, float]]]:
-    """Intervals of the cells that a set holds."""
+def _parts(curve: Curve, probability: np.ndarray, held: np.ndarray) -> tuple[list[Pairs], ...]:
+    """Modes and intervals of the set of every spectrum, as `Estimates`."""
     steps = np.diff(held.astype(np.int8), prepend=0, append=0, axis=1)
     rows, starts = np.nonzero(steps == 1)
     _, stops = np.nonzero(steps == -1)
-    sets: list[list[tuple[float, float]]] = [[] for _ in held]
-    for row, low, high in zip(rows, curve.edges[starts], curve.edges[stops], strict=True):
-        sets[row].append((float(low), float(high)))
-    return sets
+    modes: list[Pairs] = [[] for _ in probability]
+    sets: list[Pairs] = [[] for _ in probability]
+    density = _density(torch.from_numpy(probability)).numpy()
+    for row, start, stop in zip(rows, starts, stops, strict=True):
+        top = start + density[row, start:stop].argmax()
+        weight = probability[row, start:stop].sum()
+        modes[row].append((float(curve.concentrations[top]), float(weight)))
+        sets[row].append((float(curve.edges[start]), float(curve.edges[stop])))
+    return [sorted(one, key=lambda mode: -mode[1]) for one in modes], sets

@@ -8,21 +8,20 @@ in a table, concentrations and wavelengths as many as they need.
 
 import csv
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Bool, Float
 
 from geonode.compute.device import one_thread
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.large import batch_size, in_format
 from geonode.estimation.model import SpectralModel
-from geonode.learning.blend import COVERAGE
+from geonode.learning.predicted import COVERAGE
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
 from geonode.spectra.headers import role
@@ -146,7 +145,7 @@ def blocks(
     """
     if size is None:
         first = model.predict(np.array(model.range[:1]))
-        size = batch_size(8 * COPIES * first.predicted.factors.size, BLOCK_SPECTRA, 1)
+        size = batch_size(8 * COPIES * first.factors.size, BLOCK_SPECTRA, 1)
     for start in range(0, len(concentrations), size):
         # The operations are too small for several threads.
         with one_thread():
@@ -179,99 +178,94 @@ def meaning_of_std(model: SpectralModel) -> str:
     return "calibrated by the inner folds, sqrt(deviation^2 + mean squared error inside)"
 
 
-@contextmanager
-def table_sink(path: Path, model: SpectralModel, only_signal: bool) -> Iterator[Sink]:
-    """Write spectra as CSV with one row per value, whole or not at all.
+@dataclass(frozen=True)
+class PredictedFile:
+    """File of predicted spectra, written block by block, whole or not at all.
 
-    Args:
-        path: the file.
-        model: model that predicts the spectra.
-        only_signal: whether to write only concentration, wavelength and signal.
-
-    Raises:
-        ArtifactError: the operating system refuses.
-    """
-    labels, names = model.series.labels, [*_array_names(model, only_signal)]
-    axis = labels["axis"] if role(labels["axis"]) == "axis" else "wavelength"  # as readers know it
-    level = labelled("concentration", labels["concentration_unit"])
-    header = [level, labelled(axis, labels["axis_unit"]), *names]
-    wavelengths = [shortest(number) for number in model.series.axis]
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerow(
-            header + ["extrapolated"] * (not only_signal)
-        )
-
-        def write(block: PredictedBlock) -> None:
-            levels = [shortest(number) for number in block.concentrations]
-            rows = pd.DataFrame({"level": np.repeat(levels, len(wavelengths))})
-            rows["wavelength"] = np.tile(wavelengths, len(levels))
-            rows[names] = np.stack([one.ravel() for one in block.values[: len(names)]], axis=1)
-            if not only_signal:
-                flags = np.where(block.extrapolated, "true", "false")
-                rows["extrapolated"] = np.repeat(flags, len(wavelengths))
-            plain = {"index": False, "header": False, "lineterminator": "\n"}
-            rows.to_csv(stream, float_format=f"%.{DIGITS}g", **plain)
-
-        yield write
-
-
-@contextmanager
-def artifact_sink(
-    path: Path,
-    model: SpectralModel,
-    concentrations: Float[np.ndarray, "target"],
-    only_signal: bool,
-    number: Format = "float64",
-) -> Iterator[Sink]:
-    """Write spectra as arrays by concentration and wavelength, whole or not at all.
-
-    Args:
-        path: folder of the artifact.
+    Attributes:
+        path: a table, or a folder .zarr of arrays by concentration and wavelength.
         model: model that predicts the spectra.
         concentrations: all concentrations.
         only_signal: whether to write only concentration, wavelength and signal.
-        number: format of the spectra.
-
-    Raises:
-        ArtifactError: the artifact cannot be written, or a number exceeds the format; an older
-            artifact is then intact.
+        number: format of the spectra in arrays.
     """
-    labels, shape = model.series.labels, (len(concentrations), len(model.series.axis))
-    about: dict[str, Any] = {"labels": labels, "measured_range": list(model.range)}
-    about["std"] = meaning_of_std(model)
-    with model.series.artifact_writer(path, about) as writer:
-        unit, of_signal = labels["concentration_unit"], labels["signal_unit"]
-        writer.coordinate("concentration", concentrations, units=unit, long_name="concentration")
-        dims = ("concentration", "wavelength")
-        arrays = {
-            name: writer.mapped(name, dims, shape, number, units=of_signal, long_name=long_name)
-            for name, long_name in _array_names(model, only_signal).items()
-        }
-        if not only_signal:
-            writer.stored(
-                "extrapolated",
-                ("concentration",),
-                ~model.is_inside(concentrations),
-                units="1",
-                long_name="whether the concentration is out of the measured range",
-            )
 
-        def write(block: PredictedBlock) -> None:
-            at = slice(block.start, block.start + len(block.concentrations))
-            for (name, array), values in zip(arrays.items(), block.values, strict=False):
-                array[at] = in_format(values, number, f"{path}: array {name!r}")
+    path: Path
+    model: SpectralModel
+    concentrations: Float[np.ndarray, "target"]
+    only_signal: bool = False
+    number: Format = "float64"
 
-        yield write
+    def opened(self) -> AbstractContextManager[Sink]:
+        """Context in which blocks are written.
 
+        Raises:
+            ArtifactError: the file cannot be written, or a number exceeds the format; an older one
+                is then intact.
+        """
+        return self._table() if self.path.suffix.lower() == ".csv" else self._arrays()
 
-def _array_names(model: SpectralModel, only_signal: bool) -> dict[str, str]:
-    """Long names of what is written of a block, in the order of `PredictedBlock.values`."""
-    signal = model.series.labels["signal"]
-    names = {"signal": signal}
-    if not only_signal:
-        names["std"] = f"standard deviation of {signal}"
-        if model.blend.has_intervals:
-            share = f"{COVERAGE * 100:.0f}"
-            names[f"low{share}"] = f"lower end of the {share}% interval"
-            names[f"high{share}"] = f"upper end of the {share}% interval"
-    return names
+    @property
+    def _names(self) -> dict[str, str]:
+        """Long names of what is written of a block, in the order of `PredictedBlock.values`."""
+        signal = self.model.series.labels["signal"]
+        names = {"signal": signal}
+        if not self.only_signal:
+            names["std"] = f"standard deviation of {signal}"
+            if self.model.blend.has_intervals:
+                share = f"{COVERAGE * 100:.0f}"
+                names[f"low{share}"] = f"lower end of the {share}% interval"
+                names[f"high{share}"] = f"upper end of the {share}% interval"
+        return names
+
+    @contextmanager
+    def _table(self) -> Iterator[Sink]:
+        """One row per value."""
+        labels, names = self.model.series.labels, [*self._names]
+        axis = labels["axis"] if role(labels["axis"]) == "axis" else "wavelength"  # for readers
+        level = labelled("concentration", labels["concentration_unit"])
+        flag = [] if self.only_signal else ["extrapolated"]
+        header = [level, labelled(axis, labels["axis_unit"]), *names, *flag]
+        wavelengths = [shortest(number) for number in self.model.series.axis]
+        computed = f",%.{DIGITS}g" * len(names)
+        with (
+            replacing(self.path) as temporary,
+            temporary.open("w", encoding="utf-8", newline="") as stream,
+        ):
+            csv.writer(stream, lineterminator="\n").writerow(header)
+
+            def write(block: PredictedBlock) -> None:
+                numbers = np.stack(block.values[: len(names)], axis=-1)
+                for place, concentration in enumerate(block.concentrations):
+                    last = f",{str(block.extrapolated[place]).lower()}" if flag else ""
+                    row = f"{shortest(concentration)},%s{computed}{last}\n"
+                    values = zip(wavelengths, numbers[place].tolist(), strict=True)
+                    stream.writelines(row % (wavelength, *value) for wavelength, value in values)
+
+            yield write
+
+    @contextmanager
+    def _arrays(self) -> Iterator[Sink]:
+        """An array for every name."""
+        model, labels, levels = self.model, self.model.series.labels, self.concentrations
+        shape = len(levels), len(model.series.axis)
+        about: dict[str, Any] = {"labels": labels, "measured_range": list(model.range)}
+        about["std"] = meaning_of_std(model)
+        with model.series.artifact_writer(self.path, about) as writer:
+            unit, of_signal = labels["concentration_unit"], labels["signal_unit"]
+            writer.coordinate("concentration", levels, units=unit, long_name="concentration")
+            dims = ("concentration", "wavelength")
+            arrays = {
+                name: writer.mapped(name, dims, shape, self.number, units=of_signal, long_name=said)
+                for name, said in self._names.items()
+            }
+            if not self.only_signal:
+                said, beyond = "whether out of the measured range", ~model.is_inside(levels)
+                writer.stored("extrapolated", dims[:1], beyond, units="1", long_name=said)
+
+            def write(block: PredictedBlock) -> None:
+                at = slice(block.start, block.start + len(block.concentrations))
+                for (name, array), values in zip(arrays.items(), block.values, strict=False):
+                    array[at] = in_format(values, self.number, f"{self.path}: array {name!r}")
+
+            yield write

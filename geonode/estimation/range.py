@@ -22,7 +22,7 @@ BEYOND = 1.5
 KNOTS = 32
 RANKS = 2.0  # length of the scale of ranks in the placement of the knots; others have length 1
 LOWEST = 1 / 30  # begin of the logarithmic scale, relative to the lowest positive level
-REFINED = 16  # cells between two knots, over which sqrt(g) is integrated
+REFINED = 16  # cells between two knots, over which sqrt(g) is interpolated and integrated
 NODES = 1025
 
 
@@ -112,8 +112,13 @@ def nodes_on_metric(
             f"estimation: found predictions that are not finite between {knots[0]:g} and "
             f"{knots[-1]:g}, expected levels over fewer decades"
         )
-    between, sqrt_metric = _refined(levels, knots, sqrt_metric)
-    steps = (sqrt_metric[1:] + sqrt_metric[:-1]) / 2 * np.diff(between)
+    count = len(knots)
+    between = np.interp(np.arange(REFINED * (count - 1) + 1) / REFINED, np.arange(count), knots)
+    # ln sqrt(g) is smooth on this chart, whether spectra follow concentration or its logarithm.
+    position = np.arcsinh(between / levels[levels > 0].min())
+    logarithm = PchipInterpolator(position[::REFINED], np.log(sqrt_metric))(position)
+    fine_metric = np.exp(logarithm)
+    steps = (fine_metric[1:] + fine_metric[:-1]) / 2 * np.diff(between)
     lengths = np.concatenate([[0.0], np.cumsum(steps)])
     shares = lengths / lengths[-1]
     places = np.linspace(0, 1, NODES)
@@ -131,19 +136,3 @@ def nodes_on_metric(
     for part in (below, beyond):
         mass[part] = 1 / max(width[part].sum(), np.finfo(float).tiny)
     return Nodes(knots, shares[::REFINED], fine, edges, np.log(width * mass))
-
-
-def _refined(
-    levels: np.ndarray, knots: np.ndarray, sqrt_metric: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Knots with `REFINED` cells between any two of them, and sqrt(g) there.
-
-    Its logarithm is interpolated by monotone cubics over a chart on which it is smooth, whether the
-    spectra follow the concentration or its logarithm: asinh(c / lowest positive level).
-    """
-    count = len(knots)
-    places = np.arange(REFINED * (count - 1) + 1) / REFINED
-    between = np.interp(places, np.arange(count), knots)
-    position = np.arcsinh(between / levels[levels > 0].min())
-    logarithm = PchipInterpolator(position[::REFINED], np.log(sqrt_metric))(position)
-    return between, np.exp(logarithm)

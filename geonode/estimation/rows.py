@@ -1,28 +1,19 @@
-"""Series from arrays and data frames, for scikit-learn: rows of one concentration are scans."""
-
-from itertools import zip_longest
-from math import isclose
-from typing import Any
+"""Series from arrays: rows of one concentration are scans of one level."""
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from geonode.errors import SpectraError
 from geonode.spectra.chart import Chart, ChartName
-from geonode.spectra.headers import wavelength
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
 from geonode.spectra.table import MOST_LEVELS, without_rounding
-
-SAME_WAVELENGTH = 1e-6
-"""Relative difference up to which the names of columns are one wavelength, written otherwise."""
 
 
 def series_of(
     concentrations: Float[np.ndarray, "row"],
     spectra: Float[np.ndarray, "row wavelength"],
-    wavelengths: ArrayLike | None,
+    wavelengths: Float[np.ndarray, "wavelength"] | None,
     fewest: int,
     chart: ChartName = "linear",
     kappa: float | None = None,
@@ -40,10 +31,17 @@ def series_of(
         kappa: as of `Chart.of`.
 
     Raises:
-        SpectraError: there are too few or too many levels, the wavelengths do not fit the spectra,
-            or the chart does not fit the levels.
+        SpectraError: numbers are not finite or concentrations negative, there are too few or too
+            many levels, or axis or chart do not fit.
     """
-    axis = axis_of(wavelengths, spectra.shape[1])
+    axis = np.arange(spectra.shape[1], dtype=float) if wavelengths is None else wavelengths
+    if not all(np.isfinite(part).all() for part in (axis, spectra, concentrations)):
+        raise SpectraError("spectra, axis or concentrations: found NaN, expected finite numbers")
+    if (np.diff(axis) <= 0).any() or (concentrations < 0).any():
+        raise SpectraError(
+            "found wavelengths that do not ascend or a negative concentration, expected neither; "
+            "reverse wavelengths that descend, and the columns of the spectra with them"
+        )
     levels, place = np.unique(without_rounding(concentrations), return_inverse=True)
     if not fewest <= len(levels) <= MOST_LEVELS:
         raise SpectraError(
@@ -56,67 +54,3 @@ def series_of(
     labels |= dict.fromkeys(("signal_unit", "axis_unit", "concentration_unit"), "1")
     found = Chart.of(chart, kappa, levels)
     return Series(levels, axis, means, found, labels, Replicates.of(scans))
-
-
-def axis_of(wavelengths: ArrayLike | None, count: int) -> Float[np.ndarray, "wavelength"]:
-    """The spectral axis of spectra with so many columns; 0, 1, 2, ... if none is given.
-
-    Raises:
-        SpectraError: the wavelengths are of another number, not finite or not ascending.
-    """
-    if wavelengths is None:
-        return np.arange(count, dtype=np.float64)
-    axis = np.asarray(wavelengths)
-    if axis.shape != (count,):
-        raise SpectraError(
-            f"wavelengths: found shape {axis.shape}, expected ({count},), one a column of spectra"
-        )
-    if axis.dtype.kind not in "iuf" or not np.isfinite(axis).all() or (np.diff(axis) <= 0).any():
-        raise SpectraError(
-            "wavelengths: expected finite numbers that ascend; reverse those that descend, and "
-            "the columns of the spectra with them"
-        )
-    return axis.astype(np.float64)
-
-
-def columns_of(table: Any) -> list[float] | list[str] | None:
-    """What the columns of a DataFrame are called: numbers if all are, as of wavelengths, or texts.
-
-    None for an array, and for columns that are only counted from 0 on.
-    """
-    if not hasattr(table, "columns"):
-        return None
-    names = [str(name) for name in table.columns]
-    found = [wavelength(name) for name in names]
-    numbers = [number for number, _ in filter(None, found)]
-    if len(numbers) < len(names):
-        return names
-    return None if numbers == [*range(len(names))] else numbers
-
-
-def require_columns(table: Any, known: list[float] | list[str] | None, where: str) -> None:
-    """Refuse a DataFrame whose columns are called otherwise than those of the fit.
-
-    Scikit-learn compares names that are texts, and takes no notice of numbers.
-
-    Args:
-        table: spectra; an array has no names to compare.
-        known: `columns_of` the spectra of the fit, or their wavelengths; None: neither is known.
-        where: what the table is, for the message.
-
-    Raises:
-        SpectraError: naming the first column that differs.
-    """
-    found = columns_of(table)
-    if found is None or known is None:
-        return
-    for place, (one, other) in enumerate(zip_longest(found, known, fillvalue="none"), start=1):
-        if isinstance(one, float) and isinstance(other, float):
-            same = isclose(one, other, rel_tol=SAME_WAVELENGTH)
-        else:
-            same = one == other
-        if not same:
-            raise SpectraError(
-                f"{where}: found column {place} called {one}, expected {other} as in the fit; give "
-                "the columns of the fit in its order, or an array if their names mean nothing"
-            )

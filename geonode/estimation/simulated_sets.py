@@ -12,7 +12,6 @@ Source: V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random Wo
 chapter 4 (quantiles of scores of past examples, of each class apart, bound those of the next).
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -91,29 +90,25 @@ def calibrated(
         report: called after every level.
         processes: number of processes; the result does not depend on it.
     """
-    batches = list(_batches(prior, levels_of_each, seed))
-    by_class: dict[tuple[int, bool], list[tuple[int, LeftOut]]] = {}
-    for batch, found in finished(left_out, batches, processes, report):
+    batches: list[Batch] = []
+    for levels in LEVELS:
+        for number in range(-(-levels_of_each // BATCH)):
+            errors, own_seed = ERRORS[number % len(ERRORS)], seed + len(batches)
+            batches.append(Batch(prior, levels, -(-BATCH // levels), errors, own_seed))
+    by_class: dict[tuple[int, bool], list[LeftOut]] = {}
+    parts = finished(left_out, batches, processes, report)
+    for batch, found in sorted(parts, key=lambda part: part[0].seed):
         for one in found:
-            by_class.setdefault((batch.levels, one.inside), []).append((batch.seed, one))
+            by_class.setdefault((batch.levels, one.inside), []).append(one)
     half_widths = np.empty((len(LEVELS), 2, len(PROBABILITIES)))
     masses = np.empty((len(LEVELS), 2))
     for (levels, inside), members in by_class.items():
         place = LEVELS.index(levels), 1 - int(inside)
-        ordered = [one for _, one in sorted(members, key=lambda member: member[0])]
-        ratios = np.concatenate([one.ratios for one in ordered])
+        ratios = np.concatenate([one.ratios for one in members])
         half_widths[place] = np.quantile(ratios, PROBABILITIES)
-        masses[place] = np.quantile([one.more_likely for one in ordered], CREDIBLE)
+        masses[place] = np.quantile([one.more_likely for one in members], CREDIBLE)
     counts = np.array([levels - 1.0 for levels in LEVELS])
     return replace(prior, counts=counts, half_widths=half_widths, masses=masses)
-
-
-def _batches(prior: Prior, levels_of_each: int, seed: int) -> Iterable[Batch]:
-    for levels in LEVELS:
-        for number in range(-(-levels_of_each // BATCH)):
-            errors = ERRORS[number % len(ERRORS)]
-            yield Batch(prior, levels, -(-BATCH // levels), errors, seed)
-            seed += 1
 
 
 def left_out(batch: Batch, report: Progress = silent) -> list[LeftOut]:

@@ -40,7 +40,7 @@ class EstimateRow:
         mode: most likely concentration.
         mean, std: mean and standard deviation of the posterior.
         sets: intervals of the set of nominal coverage `CREDIBLE`, ascending.
-        modes: concentration and weight of every mode, heaviest first.
+        modes: concentration and weight of the mode of every interval, heaviest first.
         p_value: probability of a misfit at least as large.
         fits: whether the spectrum may be one of the series.
         shift: apparent shift of the axis (axis unit); 0 for none.

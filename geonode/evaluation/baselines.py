@@ -9,7 +9,7 @@ extrapolation. All Gaussian processes are those of `geonode.learning.gaussian_pr
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from scipy.interpolate import CubicSpline, PchipInterpolator, make_interp_spline
 
 from geonode.learning.gaussian_process import GaussianProcess, fit_process
@@ -145,7 +145,7 @@ def _processes_on_own_charts(
     with the larger likelihood makes the third prediction; the linear one if they are equal.
     """
     fits: dict[Chart, tuple[GaussianProcess, float]] = {}
-    rows: dict[str, list[np.ndarray]] = {name: [] for name in PROCESSES}
+    rows = []
     for target in targets:
         levels, found = np.append(concentrations, target), []
         for chart in (Chart.of("linear", None, levels), _log_chart(levels)):
@@ -155,10 +155,8 @@ def _processes_on_own_charts(
             process, evidence = fits[chart]
             found.append((evidence, process.predict(training, spectra, position)[0]))
         (of_linear, linearly), (of_log, logarithmically) = found
-        likelier = logarithmically if of_log > of_linear else linearly
-        for name, row in zip(PROCESSES, (linearly, logarithmically, likelier), strict=True):
-            rows[name].append(row)
-    return {name: np.stack(of_targets) for name, of_targets in rows.items()}
+        rows.append((linearly, logarithmically, found[int(of_log > of_linear)][1]))
+    return dict(zip(PROCESSES, np.stack(rows, axis=1), strict=True))
 
 
 ON_GIVEN_CHART: dict[str, Predictor] = {
@@ -237,7 +235,11 @@ def chosen_inside(
         report: called once for every level.
     """
     count = len(levels)
-    inside = _left_out_inside(count)
+    # Whether a fold leaves out a level inside: all others, or `MOST_LEFT_OUT` evenly spaced.
+    inside = np.zeros((count, count), dtype=bool)
+    some = np.linspace(0, count - 2, MOST_LEFT_OUT).round().astype(int)
+    for fold in range(count):
+        inside[fold, np.delete(np.arange(count), fold)[some]] = True
     errors = np.zeros((len(BASELINES), count))
     for first in range(count):
         for second in range(first + 1, count):
@@ -252,12 +254,3 @@ def chosen_inside(
             errors[:, second] += inside[second, first] * squared[:, 0]
         report(1)
     return [BASELINES[best] for best in errors.argmin(axis=0)]
-
-
-def _left_out_inside(count: int) -> Bool[np.ndarray, "fold level"]:
-    """Whether a fold leaves out a level inside: all others, or `MOST_LEFT_OUT` evenly spaced."""
-    inside = np.zeros((count, count), dtype=bool)
-    some = np.linspace(0, count - 2, MOST_LEFT_OUT).round().astype(int)
-    for fold in range(count):
-        inside[fold, np.delete(np.arange(count), fold)[some]] = True
-    return inside

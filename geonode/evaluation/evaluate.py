@@ -6,20 +6,22 @@ commands differ in the methods and series that they evaluate; scores and tables 
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 
 from geonode.calibration.intervals import Sets, are_held
 from geonode.calibration.methods import INVERSE, ConcentrationScores, estimate_left_out_by
-from geonode.compute.device import Device, one_thread
+from geonode.compute.device import Device, in_threads, one_thread
 from geonode.config import Parameters
+from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
+from geonode.estimation.posterior import Estimates, estimate, posterior
 from geonode.evaluation.baselines import FEWEST_TO_CHOOSE, chosen_inside, left_out_predictions
-from geonode.evaluation.estimates import LeftOutEstimates, estimate_left_out
 from geonode.evaluation.scores import (
     Coverage,
     Levels,
@@ -29,9 +31,10 @@ from geonode.evaluation.scores import (
     series_scores,
     shares,
 )
-from geonode.learning.blend import Prediction
+from geonode.learning.folds import Fold, leave_one_out
+from geonode.learning.predicted import Predicted
 from geonode.progress import Progress, silent
-from geonode.spectra.series import Series
+from geonode.spectra.series import Series, level_names
 
 GEONODE, PUBLISHED = "geonode", "published method"
 CHOSEN = "baseline chosen inside"
@@ -39,6 +42,86 @@ CHOSEN = "baseline chosen inside"
 
 SMALLEST_BAND = 3
 """Fewest wavelengths of a band with scores."""
+
+
+METRIC_PLACES = 101  # concentrations at which the posterior of the metric is drawn
+MERGED = 2  # neighbouring cells of a posterior per line of its table
+
+
+@dataclass(frozen=True)
+class LeftOutEstimates:
+    """Estimates of the concentration of every left-out spectrum by its fold.
+
+    Attributes:
+        levels: true concentrations.
+        found: estimates of all of them.
+        densities: concentrations, and posterior densities there (per unit of concentration), of
+            every level.
+    """
+
+    levels: Float[np.ndarray, "level"]
+    found: Estimates
+    densities: list[Float[np.ndarray, "2 cell"]]
+
+    def csv(self) -> str:
+        """Posterior density of the concentration of every left-out level, as a table."""
+        columns = ["concentration", "density"]
+        parts = [pd.DataFrame(one.T, columns=columns) for one in self.densities]
+        table = pd.concat(parts, keys=level_names(self.levels), names=["level", "cell"])
+        return csv_text(table.reset_index("level"))
+
+    def summary(self) -> dict[str, Any]:
+        """Errors and coverage, overall and by level, for the metrics of a pipeline."""
+        found = self.found
+        errors, scores = (
+            np.abs(found.mode - self.levels),
+            asdict(ConcentrationScores.of(self.levels, found.mode)),
+        )
+        columns = {
+            "mode": found.mode.tolist(),
+            "mean": found.mean.tolist(),
+            "error": errors.tolist(),
+            "set90": found.sets,
+            "disconnected": found.disconnected.tolist(),
+            "p_value": found.p_value.tolist(),
+        }
+        rows = zip(*columns.values(), strict=True)
+        return {
+            **{name: score for name, score in scores.items() if name != "q2"},
+            "mean_absolute_error": float(errors.mean()),
+            **shares("", are_held(self.levels, found.sets)),
+            "disconnected": int(found.disconnected.sum()),
+            "levels": {
+                name: dict(zip(columns, row, strict=True))
+                for name, row in zip(level_names(self.levels), rows, strict=True)
+            },
+        }
+
+
+def estimate_left_out(series: Series, report: Progress = silent) -> LeftOutEstimates:
+    """Estimate every level from its spectrum by the fold without it.
+
+    Args:
+        series: three levels or more are left in every fold.
+        report: called after every level.
+
+    Raises:
+        TrainingError: as `Curve.of`.
+    """
+    folds = leave_one_out(len(series.concentrations))[:-1]
+    estimates, densities = zip(*in_threads(partial(_left_out, series), folds, report), strict=True)
+    return LeftOutEstimates(series.concentrations, Estimates.joined(estimates), [*densities])
+
+
+def _left_out(series: Series, fold: Fold) -> tuple[Estimates, np.ndarray]:
+    """Estimate of the level that a fold leaves out, with its posterior by merged cells."""
+    curve = Curve.of(series, fold)
+    spectrum = series.signal[[fold.index]]
+    probability = posterior(curve, spectrum)[0]
+    starts = np.arange(0, len(probability), MERGED)
+    edges = np.append(curve.edges[starts], curve.edges[-1])
+    density = np.add.reduceat(probability, starts) / np.diff(edges)
+    return estimate(curve, spectrum), np.stack([(edges[1:] + edges[:-1]) / 2, density])
 
 
 @dataclass(frozen=True)
@@ -63,7 +146,7 @@ class Evaluation:
 
     @classmethod
     def of(
-        cls, series: Series, predicted: Prediction, estimated: LeftOutEstimates | None = None
+        cls, series: Series, predicted: Predicted, estimated: LeftOutEstimates | None = None
     ) -> "Evaluation":
         """Predictions of a model, and its estimates where there are some."""
         found = (None, None) if estimated is None else (estimated.found.mode, estimated.found.sets)
@@ -105,6 +188,20 @@ class Evaluation:
         """Scores of the concentrations of a method that estimates some."""
         assert self.estimates is not None
         return ConcentrationScores.of(self.series.concentrations, self.estimates)
+
+    def csv(self) -> str:
+        """Measured and predicted spectrum of every level, with the half width of the band."""
+        assert self.spectra is not None and self.band is not None  # of a model
+        series, (name_of_band, half_width) = self.series, self.band
+        levels, wavelengths = series.signal.shape
+        columns = {
+            "level": np.repeat(level_names(series.concentrations), wavelengths),
+            "wavelength": np.tile(series.axis, levels),
+            "measured": series.signal.ravel(),
+            "predicted": self.spectra.ravel(),
+            name_of_band: half_width.ravel(),
+        }
+        return csv_text(pd.DataFrame(columns))
 
     @property
     def row(self) -> dict[str, float | None]:
@@ -231,3 +328,19 @@ def rows_of(job: Job, report: Progress = silent) -> list[dict[str, Any]]:
         found = job.method(job.series, report)
         rows = [head | {"method": name, "seed": job.seed} | one.row for name, one in found.items()]
     return [row | {"seconds": time.perf_counter() - start} for row in rows]
+
+
+def metric_csv(model: SpectralModel) -> str:
+    """Posterior of sqrt(g) over concentration; the header alone without a posterior."""
+    columns = ["concentration", "sqrt_g", "deviation"]
+    levels = model.series.concentrations
+    places = np.union1d(levels, np.linspace(levels[0], levels[-1], METRIC_PLACES))
+    places = places[places > 0]
+    metric = model.predict(places).sqrt_metric if model.has_posterior else None
+    rows = None if metric is None else np.column_stack([places, *metric])
+    return csv_text(pd.DataFrame(rows, columns=columns))
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """CSV table with numbers of six significant digits."""
+    return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))

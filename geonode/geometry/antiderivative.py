@@ -44,7 +44,7 @@ class Antiderivative:
         return cls(nodes, _cumulative(cells), value, slope)
 
     def at(self, points: Float[Tensor, "point"]) -> Float[Tensor, "point function"]:
-        """F at points that all functions share; a point beyond the nodes is taken at the end."""
+        """F at points that all functions share; points beyond the nodes count as the nearer end."""
         points = points.clamp(self.nodes[0], self.nodes[-1])
         last = len(self.nodes) - 2
         cell = (torch.searchsorted(self.nodes, points, right=True) - 1).clamp(0, last)
@@ -59,7 +59,7 @@ class Antiderivative:
     ) -> tuple[Float[Tensor, "point function"], Float[Tensor, "point function"]]:
         """Points at which each increasing F takes the given values, and f there.
 
-        A value that F takes nowhere on the nodes is taken at the nearer end.
+        A value that F does not reach gives the nearer end.
 
         The cell is found by bisection, the point in it by three Newton steps on the quartic from
         the chord: f varies by a factor 1 + O(h) over a cell, so the error shrinks from O(h^2) as

@@ -1,8 +1,8 @@
-"""Chebyshev expansion of ln sqrt(g): a few thousand network calls instead of one per grid node.
+"""Grids from a Chebyshev expansion of ln sqrt(g): thousands of network calls instead of a million.
 
-The network is analytic, so its expansion converges geometrically; the grid is then two small
-matrix products, and the Christoffel symbol comes from the derivative of the same polynomials:
-exact for the expansion, without differences. The decay of the coefficients says when to stop.
+The network is analytic, so its expansion converges geometrically. The grid is then two small matrix
+products, and the Christoffel symbol comes from the derivative of the same polynomials, which is
+exact for the expansion. The decay of the coefficients says when to stop.
 
 Source: L. N. Trefethen, Approximation Theory and Approximation Practice, SIAM 2013, chapters 3, 4
 and 8; the stopping rule is that of J. L. Aurentz and L. N. Trefethen, Chopping a Chebyshev
@@ -11,13 +11,17 @@ followed by a check at random points.
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from geonode.compute.device import one_thread
 from geonode.errors import GeometryError
+from geonode.geometry.grid import Grid, moved
 from geonode.geometry.metric import Metric
 
 AXES = ("concentration", "wavelength")
@@ -26,6 +30,65 @@ GROWTH = 1.5  # of a degree that was not enough
 RANDOM_POINTS = 8  # in each direction
 SLACK = 10
 KEPT = 16  # matrices that are kept for the next metric of the same degrees
+
+
+@dataclass(frozen=True)
+class ChebyshevSource:
+    """Grids from a Chebyshev expansion: two small matrix products, however many nodes.
+
+    Attributes:
+        coefficients: of ln sqrt(g) for every model, `(degree_x, degree_w)`, float64. Each has the
+            degrees that it needs.
+        in_w: Chebyshev polynomials at the wavelengths of the series, float64.
+        calls: network calls that the expansion of a model cost, on average.
+    """
+
+    coefficients: Sequence[Float[Tensor, "..."]]
+    in_w: Float[Tensor, "degree_w wavelength"]
+    calls: int
+
+    @classmethod
+    @one_thread()  # or the last digits would depend on the number of cores
+    def of(
+        cls,
+        metric: Metric,
+        wavelengths: Float[Tensor, "wavelength"],
+        *,
+        tolerance: float,
+        largest_degree: int,
+    ) -> "ChebyshevSource":
+        """Expand float64 metrics.
+
+        Raises:
+            GeometryError: a metric is not finite, or too sharp for the largest degree.
+        """
+        models = range(metric.network.models)
+        expansions = [expand(metric[model], tolerance, largest_degree, model) for model in models]
+        coefficients = [found for found, _ in expansions]
+        degree = max(part.shape[1] for part in coefficients)
+        in_w = polynomials(moved(wavelengths, coefficients[0]), degree).T
+        calls = sum(calls for _, calls in expansions) // len(expansions)
+        return cls(coefficients, in_w, calls)
+
+    @property
+    def models(self) -> int:
+        """Number of models."""
+        return len(self.coefficients)
+
+    def lines(self, model: int, like: Float[Tensor, "..."]) -> Float[Tensor, "degree_x wavelength"]:
+        """Coefficients of series in position alone, one a wavelength, in the format of a tensor."""
+        coefficients = self.coefficients[model]
+        lines = coefficients @ self.in_w[: coefficients.shape[1]]
+        return lines.to(like.dtype).to(like.device)  # in this order, for devices without float64
+
+    @one_thread()
+    def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
+        """Sums of polynomials, and those of the derivatives of the series."""
+        # Before any matrix product: cuBLAS warns if it is the first to use a GPU in a thread.
+        values = polynomials(positions, len(self.coefficients[model]))
+        lines = self.lines(model, positions)
+        slopes = differentiation(len(lines), lines.device, lines.dtype) @ lines
+        return Grid(positions, values @ lines, values @ slopes)
 
 
 def expand(
@@ -70,7 +133,7 @@ def expand(
         if max(tails) <= tolerance:
             if error <= SLACK * tolerance:
                 return coefficients, calls
-            tails = [error, error]  # of which axis the coefficients do not tell
+            tails = [error, error]  # the coefficients do not tell which axis is to blame
         for axis, tail in enumerate(tails):
             if tail > tolerance:
                 if degrees[axis] == largest_degree:

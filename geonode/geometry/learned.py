@@ -54,18 +54,6 @@ class LearnedMetrics:
         """All metrics in float64, in the order (member, fold)."""
         return Metric(self.network.to(device, torch.float64))
 
-    def require_levels(self, path: Path, levels: int) -> None:
-        """Refuse metrics of another series than the one at hand.
-
-        Raises:
-            ArtifactError: naming the artifact.
-        """
-        if len(self.charts) != levels + 1:
-            raise ArtifactError(
-                f"{path}: holds metrics of {len(self.charts) - 1} levels, but the spectra have "
-                f"{levels}; run `dvc repro`"
-            )
-
     def require_inner(self, path: Path, left_out: tuple[tuple[int, ...], ...]) -> None:
         """Refuse metrics of other inner folds than those at hand.
 

@@ -155,11 +155,11 @@ class Perceptron:
 
 
 def tanh_of_half_(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The hyperbolic tangent of half of every value; unless it is recorded, written over them.
+    """The hyperbolic tangent of half of every value, in place unless torch records it.
 
-    It is 2 s(a) - 1 with s the logistic function, which torch computes in similar time on all
-    processors; its hyperbolic tangent takes several times as long on some. It is off by three units
-    of the last place of 1 at most, about as much as the products before it.
+    It is 2 s(a) - 1 with s the logistic function. That takes about as long on all processors, while
+    torch's hyperbolic tangent takes several times as long on some. The error is at most three units
+    in the last place of 1, about that of the products before it.
     """
     if values.requires_grad:
         return torch.tanh(values / 2)

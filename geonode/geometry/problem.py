@@ -18,8 +18,7 @@ class BoundaryValueProblem:
         source, target: index of the station at which each geodesic starts and ends; they differ.
 
     Raises:
-        GeometryError: stations are out of order, closer than their format can tell, or off the
-            chart.
+        GeometryError: stations are out of order, equal in their number format, or off the chart.
     """
 
     stations: Float[Tensor, "station"]

@@ -1,13 +1,13 @@
 """The artifact of solved geodesics: every (source, target, wavelength) of every model.
 
-What is stored at every wavelength is for people: first velocities, residuals, and trajectories, of
-which the report draws a few. Later stages read the path features alone, which are stored at the
-wavelengths that decoders are trained at.
+Later stages read only the path features, which are stored at the wavelengths that decoders are
+trained at. First velocities, residuals and trajectories are stored at every wavelength for people;
+the report draws a few of them.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,17 +21,15 @@ from geonode.compute.profile import profile_of
 from geonode.config import GeodesicsParameters
 from geonode.errors import ArtifactError, GeometryError
 from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.problem import BoundaryValueProblem, ordered_pairs
+from geonode.geometry.problem import BoundaryValueProblem, Solution, ordered_pairs
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
 from geonode.geometry.stations import FEATURES
 from geonode.geometry.stored import StoredGrids
-from geonode.geometry.summary import Summary
-from geonode.geometry.verification import network_errors
+from geonode.geometry.verification import NetworkErrors, network_errors
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
-from geonode.storage.artifact import open_artifact
-from geonode.storage.artifact_layout import JSON
+from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, Parts
 from geonode.storage.lineage import NOTHING
 
@@ -45,58 +43,205 @@ BYTES_PER_ROW, BYTES_PER_TIME = 800, 20
 TABLES = 15
 # Endpoint errors on the network include the rounding of long sums, in units of the last place.
 ROUNDINGS = 32
+WORST = 3  # rows that an error names
 
 
-def solve_all(
-    path: Path,
-    grids: StoredGrids,
-    learned: LearnedMetrics,
-    series: Series,
-    chosen: Int[np.ndarray, "training"],
-    parameters: GeodesicsParameters,
-    device: Device,
-    report: Progress = silent,
-    engine: Engine = LOCAL,
-    made_from: Mapping[str, str] = NOTHING,
-) -> Summary:
-    """Solve every ordered pair of concentrations at every wavelength for every (member, fold).
+@dataclass
+class Summary:
+    """Counts and worst cases over all geodesics.
+
+    Attributes:
+        method: that solved them.
+        geodesics: rows solved.
+        unconverged: rows whose residual exceeds the tolerance, or is not finite.
+        evaluations: positions at which the method asked for the geometry.
+        residual_max: largest endpoint residual on the grid (chart units); NaN if one is.
+        endpoint_error_max: largest endpoint error of the checked rows on the network.
+        speed_drift_max: largest relative drift of their speed on the network.
+        checked_on_network: converged rows checked on the network in float64.
+        worst: residual and (member, fold, pair, wavelength) of the rows that miss most.
+    """
+
+    method: str
+    geodesics: int = 0
+    unconverged: int = 0
+    evaluations: int = 0
+    residual_max: float = 0.0
+    endpoint_error_max: float = 0.0
+    speed_drift_max: float = 0.0
+    checked_on_network: int = 0
+    worst: list[tuple[float, tuple[int, ...]]] = field(default_factory=list)
+
+    def add(
+        self, at: tuple[int, int], first: int, solution: Solution, errors: NetworkErrors
+    ) -> None:
+        """Neighbouring wavelengths of one (member, fold), from the first one on."""
+        missed, residual = ~solution.converged, solution.residual.abs()
+        count = int(missed.sum())
+        lost = ~(solution.v0.isfinite() & residual.isfinite())
+        sizes = torch.where(missed, residual.masked_fill(lost, torch.inf), -torch.inf)
+        largest = sizes.cpu().flatten().topk(min(WORST, count))
+        rows = [divmod(row, residual.shape[1]) for row in largest.indices.tolist()]
+        worst: list[tuple[float, tuple[int, ...]]] = [
+            (size, (*at, pair, first + wavelength))
+            for size, (pair, wavelength) in zip(largest.values.tolist(), rows, strict=True)
+        ]
+        found = (residual, errors.endpoint.abs(), errors.drift)
+        residual_max, endpoint, drift = (float(p.max()) if p.numel() else 0.0 for p in found)
+        asked, checked = int(solution.evaluations.sum()), len(errors.endpoint)
+        counts = (residual.numel(), count, asked)
+        self.join(Summary(self.method, *counts, residual_max, endpoint, drift, checked, worst))
+
+    def join(self, other: "Summary") -> None:
+        """Add the counts and worst cases of others."""
+        for name in ("geodesics", "unconverged", "evaluations", "checked_on_network"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("residual_max", "endpoint_error_max", "speed_drift_max"):
+            found = np.maximum(getattr(self, name), getattr(other, name))  # NaN, if there is one
+            setattr(self, name, float(found))
+        self.worst = sorted(self.worst + other.worst, reverse=True)[:WORST]
+
+    def metrics(self) -> dict[str, str | int | float]:
+        """Document of counts and worst cases."""
+        names = [part.name for part in fields(self) if part.name != "worst"]
+        return {name: getattr(self, name) for name in names}
+
+    def worst_rows(self, series: Series) -> str:
+        """The rows that miss most, in the reader's units."""
+        source, target = (index.tolist() for index in ordered_pairs(len(series.concentrations)))
+        levels, unit = series.concentrations, series.labels["concentration_unit"]
+        return "; ".join(
+            f"{levels[source[pair]]:g} to {levels[target[pair]]:g} {unit} at "
+            f"{series.axis[wavelength]:g} {series.labels['axis_unit']} (member {member}, fold "
+            f"{fold}): {f'{size:.1e}' if math.isfinite(size) else 'not finite'}"
+            for size, (member, fold, pair, wavelength) in self.worst
+        )
+
+
+@dataclass(frozen=True)
+class Geodesics:
+    """What is solved: every ordered pair of levels at every wavelength for every (member, fold).
 
     First velocities are those of the method, and path features and trajectories follow from them.
 
-    Args:
-        path: of the artifact.
+    Attributes:
         grids: of the metrics.
         learned: the metrics, to check samples against.
         series: the levels and wavelengths.
         chosen: indices of the wavelengths at which path features are stored, ascending.
         parameters: the block `geodesics` of the parameters.
         device: where to solve, and in which format.
-        report: called after every model.
-        engine: solves the models, several at a time.
-        made_from: as `consistent_artifacts` yields it.
-
-    Raises:
-        GeometryError: more geodesics than allowed miss their target by more than the tolerance on
-            the grid, or one that does not misses it on the network, beyond rounding.
-        ArtifactError: the artifact cannot be written. An older one is intact in both cases.
     """
-    summary = Summary(parameters.method)
-    attributes: dict[str, JSON] = {
-        "method": parameters.method,
-        "members": learned.members,
-        "made_from": {**made_from},
-    }
-    with series.artifact_writer(path, attributes) as writer:
-        _declare(writer, learned, series, chosen, parameters.time_points)
-        outer = replace(learned, inner=None)  # the inner metrics are not looked at
-        solver: Recipe[int, Summary] = partial(
-            _Solver, writer.parts, grids, outer, series, chosen, parameters, device
+
+    grids: StoredGrids
+    learned: LearnedMetrics
+    series: Series
+    chosen: Int[np.ndarray, "training"]
+    parameters: GeodesicsParameters
+    device: Device
+
+    def solve(
+        self,
+        path: Path,
+        report: Progress = silent,
+        engine: Engine = LOCAL,
+        made_from: Mapping[str, str] = NOTHING,
+    ) -> Summary:
+        """Solve all of them, and store what is found.
+
+        Args:
+            path: of the artifact.
+            report: called after every model.
+            engine: solves the models, several at a time.
+            made_from: as `consistent_artifacts` yields it.
+
+        Raises:
+            GeometryError: more geodesics than allowed miss their target by more than the tolerance
+                on the grid, or one that does not misses it on the network, beyond rounding.
+            ArtifactError: the artifact cannot be written. An older one is intact in both cases.
+        """
+        summary = Summary(self.parameters.method)
+        attributes: dict[str, JSON] = {
+            "method": self.parameters.method,
+            "members": self.learned.members,
+            "made_from": {**made_from},
+        }
+        with self.series.artifact_writer(path, attributes) as writer:
+            self._declare(writer)
+            # the inner metrics are not looked at
+            outer = replace(self, learned=replace(self.learned, inner=None))
+            solver: Recipe[int, Summary] = partial(_Solver, writer.parts, outer)
+            models, cores = range(self.learned.network.models), profile_of(self.device.place).tiles
+            with one_thread():
+                engine.work(solver, models, lambda _, found: summary.join(found), report, cores)
+            self._require(summary)
+        return summary
+
+    def _declare(self, writer: ArtifactWriter) -> None:
+        """Add the arrays of the artifact, to be filled."""
+        learned, series, chosen = self.learned, self.series, self.chosen
+        folds = len(learned.charts)
+        source, target = (index.numpy() for index in ordered_pairs(len(series.concentrations)))
+        writer.coordinate("fold", np.arange(folds), units="1", long_name="level left out (index)")
+        unit = series.labels["concentration_unit"]
+        for name, index in (("source", source), ("target", target)):
+            writer.coordinate(
+                name, series.concentrations[index], units=unit, long_name=name, dims=("pair",)
+            )
+        units, axis = series.labels["axis_unit"], series.labels["axis"]
+        writer.coordinate(
+            "training", series.axis[chosen], units=units, long_name=f"{axis} of the decoders"
         )
-        models, cores = range(learned.network.models), profile_of(device.place).tiles
-        with one_thread():
-            engine.work(solver, models, lambda _, found: summary.join(found), report, cores)
-        _require(summary, series, parameters, torch.finfo(device.geometry).eps)
-    return summary
+        shape = (learned.members, folds, len(source), len(series.axis))
+        writer.mapped("v0", DIMS, shape, "float64", units="1", long_name="initial velocity x'(0)")
+        writer.mapped(
+            "residual", DIMS, shape, "float64", units="1", long_name="x(1) minus the target"
+        )
+        writer.mapped("status", DIMS, shape, "uint8", units="1", long_name="0 where converged")
+        writer.mapped(
+            "features",
+            (*DIMS[:3], "training", "feature"),
+            (*shape[:3], len(chosen), len(FEATURES)),
+            "float32",
+            units="1",
+            long_name=", ".join(FEATURES),
+        )
+        if time_points := self.parameters.time_points:
+            times = np.linspace(0, 1, time_points)
+            writer.coordinate("time", times, units="1", long_name="affine parameter")
+            writer.stored_blocks(
+                "trajectory",
+                (*DIMS, "time"),
+                (*shape, time_points),
+                "float32",
+                units="1",
+                long_name="charted concentration x(t)",
+                block_dims=2,
+            )
+
+    def _require(self, summary: Summary) -> None:
+        """Refuse geodesics that miss their target, on the grid or on the network.
+
+        Raises:
+            GeometryError: with the count and the worst cases.
+        """
+        tolerance, allowed = self.parameters.tolerance, self.parameters.allow_unconverged
+        eps = torch.finfo(self.device.geometry).eps
+        # A miss on the grid is a miss on the network too; the error of the grid comes on top.
+        bound = tolerance + min(tolerance, summary.residual_max) + ROUNDINGS * eps
+        if summary.unconverged > allowed:
+            raise GeometryError(
+                f"{summary.unconverged} of {summary.geodesics} geodesics miss their target by more "
+                f"than {tolerance:g}, expected at most {allowed}. Worst: "
+                f"{summary.worst_rows(self.series)}. Raise christoffel.resolution, "
+                "geodesics.steps or geodesics.tolerance, or permit them with --allow-unconverged"
+            )
+        if not summary.endpoint_error_max <= bound:
+            raise GeometryError(
+                f"geodesics miss their target by {summary.endpoint_error_max:.1e} on the network, "
+                f"expected at most {bound:.1e}; write the grid of these metrics again, or raise "
+                "christoffel.resolution, geodesics.steps or geodesics.tolerance"
+            )
 
 
 class _Solver:
@@ -104,27 +249,18 @@ class _Solver:
 
     Args:
         parts: of the artifact.
-        grids, learned, series, chosen, parameters, device: as for `solve_all`.
+        wanted: what to solve.
     """
 
-    def __init__(
-        self,
-        parts: Parts,
-        grids: StoredGrids,
-        learned: LearnedMetrics,
-        series: Series,
-        chosen: Int[np.ndarray, "training"],
-        parameters: GeodesicsParameters,
-        device: Device,
-    ) -> None:
+    def __init__(self, parts: Parts, wanted: Geodesics) -> None:
+        device, learned, series = wanted.device, wanted.learned, wanted.series
         place, dtype = device.place, device.geometry
-        self._parts, self._grids, self._learned = parts, grids, learned
-        self._chosen, self._parameters = chosen, parameters
+        self._parts, self._wanted = parts, wanted
         self._memory = device.budget // profile_of(place).tiles
         self._like = torch.empty(0, device=place, dtype=dtype)
         self._wavelengths = on_device(series.wavelengths, place, dtype)
         self._positions = on_device(learned.positions(series.concentrations), place, dtype)
-        self._times = on_device(np.linspace(0, 1, parameters.time_points), place, dtype)
+        self._times = on_device(np.linspace(0, 1, wanted.parameters.time_points), place, dtype)
         self._metric = learned.metric(device.reference)
         self._tables = [parts.mapped(name) for name in ("v0", "residual", "status")]
         self._features = parts.mapped("features")
@@ -140,11 +276,12 @@ class _Solver:
             self._memory //= 2
 
     def _solve(self, model: int) -> Summary:
-        parameters, chosen, index = self._parameters, self._chosen, self._learned.index(model)
+        parameters, chosen = self._wanted.parameters, self._wanted.chosen
+        index = self._wanted.learned.index(model)
         summary = Summary(parameters.method)
         problem = BoundaryValueProblem.all_pairs(self._positions[index[1]])
         pairs = len(problem.source)
-        grid = self._grids.grid(index, self._like)
+        grid = self._wanted.grids.grid(index, self._like)
         width = grid.log_sqrt.shape[1]
         of_grid = TABLES * len(grid.positions) * self._like.itemsize
         row = BYTES_PER_ROW + BYTES_PER_TIME * parameters.time_points
@@ -187,34 +324,10 @@ class _Solver:
             )
             summary.add(index, columns.start, solution, errors)
         if parameters.time_points:
-            self._parts.blocks("trajectory", block_dims=2)[index] = trajectories
+            self._parts.write("trajectory", index, trajectories)
         for table in (*self._tables, self._features):
             table.flush()
         return summary
-
-
-def _require(summary: Summary, series: Series, parameters: GeodesicsParameters, eps: float) -> None:
-    """Refuse geodesics that miss their target, on the grid or on the network.
-
-    Raises:
-        GeometryError: with the count and the worst cases.
-    """
-    tolerance = parameters.tolerance
-    # what is left on the grid leads astray on the network too; beside that the grid may be off
-    bound = tolerance + min(tolerance, summary.residual_max) + ROUNDINGS * eps
-    if summary.unconverged > parameters.allow_unconverged:
-        raise GeometryError(
-            f"{summary.unconverged} of {summary.geodesics} geodesics miss their target by more "
-            f"than {tolerance:g}, expected at most {parameters.allow_unconverged}. Worst: "
-            f"{summary.worst_rows(series)}. Raise christoffel.resolution, geodesics.steps or "
-            "geodesics.tolerance, or permit them with --allow-unconverged"
-        )
-    if not summary.endpoint_error_max <= bound:
-        raise GeometryError(
-            f"geodesics miss their target by {summary.endpoint_error_max:.1e} on the network, "
-            f"expected at most {bound:.1e}; write the grid of these metrics again, or raise "
-            "christoffel.resolution, geodesics.steps or geodesics.tolerance"
-        )
 
 
 def read_features(
@@ -243,49 +356,3 @@ def read_features(
             "`dvc repro`"
         )
     return artifact["features"]
-
-
-def _declare(
-    writer: ArtifactWriter,
-    learned: LearnedMetrics,
-    series: Series,
-    chosen: Int[np.ndarray, "training"],
-    time_points: int,
-) -> None:
-    """Add the arrays of the artifact, to be filled."""
-    folds = len(learned.charts)
-    source, target = (index.numpy() for index in ordered_pairs(len(series.concentrations)))
-    writer.coordinate("fold", np.arange(folds), units="1", long_name="level left out (index)")
-    unit = series.labels["concentration_unit"]
-    for name, index in (("source", source), ("target", target)):
-        writer.coordinate(
-            name, series.concentrations[index], units=unit, long_name=name, dims=("pair",)
-        )
-    units, axis = series.labels["axis_unit"], series.labels["axis"]
-    writer.coordinate(
-        "training", series.axis[chosen], units=units, long_name=f"{axis} of the decoders"
-    )
-    shape = (learned.members, folds, len(source), len(series.axis))
-    writer.mapped("v0", DIMS, shape, "float64", units="1", long_name="initial velocity x'(0)")
-    writer.mapped("residual", DIMS, shape, "float64", units="1", long_name="x(1) minus the target")
-    writer.mapped("status", DIMS, shape, "uint8", units="1", long_name="0 where converged")
-    writer.mapped(
-        "features",
-        (*DIMS[:3], "training", "feature"),
-        (*shape[:3], len(chosen), len(FEATURES)),
-        "float32",
-        units="1",
-        long_name=", ".join(FEATURES),
-    )
-    if time_points:
-        times = np.linspace(0, 1, time_points)
-        writer.coordinate("time", times, units="1", long_name="affine parameter")
-        writer.stored_blocks(
-            "trajectory",
-            (*DIMS, "time"),
-            (*shape, time_points),
-            "float32",
-            units="1",
-            long_name="charted concentration x(t)",
-            block_dims=2,
-        )

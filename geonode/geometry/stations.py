@@ -72,12 +72,12 @@ class Stations:
     ) -> tuple[Float[Tensor, "pair wavelength"], Float[Tensor, "pair wavelength feature"]]:
         """First velocities and features of every ordered pair of stations, sources outermost.
 
-        Of one model, without gradients, and faster than `features`. Features lie in memory one
-        after the other, the last dimension outermost.
+        For one model, without gradients, and faster than `features`. In memory one feature follows
+        the other: the last dimension is outermost.
 
         Args:
-            v0: first velocities that were found otherwise. The length is then ∣v0∣ sqrt(g) at the
-                source, from which mean position and largest speed follow.
+            v0: first velocities found by another method. The length is then ∣v0∣ sqrt(g) at the
+                source, and mean position and largest speed follow from it.
         """
         if usable(self.positions.device):
             from geonode.compute.kernels.closed_form import all_pairs  # noqa: PLC0415 - needs Triton

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Generic
 
 import numpy as np
 import torch
@@ -14,11 +15,9 @@ from geonode.compute.engine import LOCAL, Engine, Found
 from geonode.compute.profile import profile_of
 from geonode.geometry.grid import Grid
 from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.sources import GridSource
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
-from geonode.storage.artifact import open_artifact
-from geonode.storage.artifact_layout import JSON
+from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, Parts
 from geonode.storage.lineage import NOTHING
 
@@ -31,7 +30,7 @@ ARRAYS = {
 
 def write_grids(
     path: Path,
-    source: GridSource,
+    grid_of: Callable[[int, Float[Tensor, "node"]], Grid],
     positions: Float[Tensor, "node"],
     learned: LearnedMetrics,
     series: Series,
@@ -45,7 +44,7 @@ def write_grids(
 
     Args:
         path: of the artifact.
-        source: of all models, in the order (member, fold).
+        grid_of: gives the grid of a model, in the order (member, fold), at some nodes.
         positions: nodes of the grids.
         learned: where they come from.
         series: for the coordinates.
@@ -65,15 +64,15 @@ def write_grids(
     attributes: dict[str, JSON] = {"made_from": {**made_from}}
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, positions, learned, series)
-        place = positions.device
-        indices = [learned.index(model) for model in range(source.models)]
-        recipe = partial(_writing, writer.parts, source, positions.cpu(), place, indices, check)
+        recipe = partial(
+            _Writer, writer.parts, grid_of, positions.cpu(), positions.device, learned, check
+        )
         engine.work(
             recipe,
-            range(source.models),
+            range(learned.network.models),
             lambda _, one: found.append(one),
             report,
-            profile_of(place).tiles,
+            profile_of(positions.device).tiles,
         )
     return found
 
@@ -93,28 +92,36 @@ def _declare(
         )
 
 
-def _writing(
-    parts: Parts,
-    source: GridSource,
-    positions: Tensor,
-    place: torch.device,
-    indices: list[tuple[int, int]],
-    check: Callable[[int, Grid], Found],
-) -> Callable[[int, Progress], Found]:
-    """Function that evaluates, stores and checks the grid of a model."""
-    nodes = positions.to(place)
-    blocks = [parts.blocks(name, block_dims=2) for name in ARRAYS]
+class _Writer(Generic[Found]):
+    """Evaluates, stores and checks one grid after the other.
 
-    def write(model: int, report: Progress) -> Found:
-        grid = source.grid(model, nodes)
-        for block, table in zip(blocks, (grid.log_sqrt, grid.symbol), strict=True):
-            block[indices[model]] = table.float().cpu().numpy()
-        stored = [torch.from_numpy(parts.read(name, indices[model])) for name in ARRAYS]
-        found = check(model, Grid(nodes, *(table.to(nodes) for table in stored)))
+    Args:
+        parts: of the artifact.
+        grid_of, positions, learned, check: as for `write_grids`, the positions on the CPU.
+        place: device to evaluate on.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        grid_of: Callable[[int, Float[Tensor, "node"]], Grid],
+        positions: Tensor,
+        place: torch.device,
+        learned: LearnedMetrics,
+        check: Callable[[int, Grid], Found],
+    ) -> None:
+        self._parts, self._grid_of, self._check = parts, grid_of, check
+        self._nodes, self._learned = positions.to(place), learned
+
+    def __call__(self, model: int, report: Progress) -> Found:
+        index, grid = self._learned.index(model), self._grid_of(model, self._nodes)
+        stored = []
+        for name, table in zip(ARRAYS, (grid.log_sqrt, grid.symbol), strict=True):
+            self._parts.write(name, index, table.float().cpu().numpy())
+            stored.append(torch.from_numpy(self._parts.read(name, index)).to(self._nodes))
+        found = self._check(model, Grid(self._nodes, *stored))
         report(1)
         return found
-
-    return write
 
 
 class StoredGrids:

@@ -198,7 +198,7 @@ def product(
 
 
 def _tanh_(values: Tensor) -> Tensor:
-    """Hyperbolic tangent, written over the values; why so, says `tanh_of_half_`."""
+    """Hyperbolic tangent in place; `tanh_of_half_` says why it is computed so."""
     if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
         return values.tanh_()
     return tanh_of_half_(values.mul_(2))

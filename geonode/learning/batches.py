@@ -1,30 +1,56 @@
-"""Batches of models that are trained side by side.
+"""Batches of models that are trained side by side, and the memory that they take.
 
 A model is a (member, fold). Models with equally many training pairs are stacked along a leading
 dimension and trained by one program. An accelerator takes all of them at once. On a CPU a batch
 holds a few, whose activations fit into the cache; each core trains a batch of its own with one
-thread, so that the number of cores changes the time and not a bit of the result.
+thread, so that the number of cores changes the time but not a bit of the result.
+
+Memory is counted from the arrays that are alive in a step. Every hidden unit stores two numbers per
+row, its value and its error, in the format of the products (`geonode.geometry.trainable`); kernels
+on a GPU need about as much for gradients. All other numbers of a row are in the format of the
+training. Weights, gradients and the moments of Adam, a few ten thousand numbers per model, are left
+out, and so is what oneDNN copies to transpose: a number for every unit of the first hidden layer.
 """
 
 import itertools
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from geonode.compute.device import on_device
+from geonode.compute.device import Device, on_device
 from geonode.compute.profile import profile_of
 from geonode.errors import TrainingError
+from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.problem import ordered_pairs
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, Standardisation
-from geonode.learning.footprint import Footprint
 from geonode.spectra.series import Series
+
+HIDDEN_UNITS = sum(SIZES[1:-1])  # of a metric network, and of a decoder
+
+
+class Footprint(NamedTuple):
+    """Memory of a training step of one model.
+
+    Attributes:
+        rows: network rows that one training pair takes.
+        model: bytes independent of the training pairs.
+        pair: bytes per training pair.
+    """
+
+    rows: int
+    model: int
+    pair: int
+
+
+def bytes_of_row(numbers: int, device: Device) -> int:
+    """Memory of a row of a network: that of its hidden units, and of further numbers."""
+    return 2 * HIDDEN_UNITS * device.products.itemsize + numbers * device.training.itemsize
 
 
 class Model(NamedTuple):
@@ -95,13 +121,11 @@ class Fitted(NamedTuple):
 
     Attributes:
         network: the trained networks, on the CPU.
-        history: terms of their losses.
-        buffers: further fitted values of every model, not trained.
+        history: terms of their losses before every step.
     """
 
     network: Perceptron
     history: Float[Tensor, "epoch term model"]
-    buffers: Sequence[Any] = ()
 
 
 def side_by_side(fitted: list[Fitted]) -> Fitted:
@@ -113,7 +137,6 @@ def side_by_side(fitted: list[Fitted]) -> Fitted:
             tuple(map(torch.cat, zip(*(network.biases for network in networks), strict=True))),
         ),
         torch.cat([part.history for part in fitted], dim=-1),
-        [values for part in fitted for values in part.buffers],
     )
 
 
@@ -121,9 +144,8 @@ def in_order(batches: list[Batch], fitted: list[Fitted]) -> Fitted:
     """Models of all batches in the order (member, fold)."""
     models = [model for batch in batches for model in batch.models]
     order = sorted(range(len(models)), key=lambda k: (models[k].member, models[k].fold.index))
-    network, history, buffers = side_by_side(fitted)
-    ordered = [buffers[place] for place in order] if buffers else ()
-    return Fitted(network[order], history[..., order], ordered)
+    network, history = side_by_side(fitted)
+    return Fitted(network[order], history[..., order])
 
 
 def batches_of(run: TrainingRun, footprint: Footprint) -> list[Batch]:

@@ -8,7 +8,7 @@ the fold itself takes no part.
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,24 +18,25 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from geonode.config import DecodersParameters
-from geonode.errors import ArtifactError, CorruptArtifactError
+from geonode.errors import CorruptArtifactError
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
-from geonode.learning.inner_predictions import PROBABILITIES, Calibration, InnerPredictions
-from geonode.learning.kinds import KINDS
+from geonode.learning.inner_predictions import Calibration, InnerPredictions
+from geonode.learning.path_decoder import PathDecoders
+from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.learning.predicted import Decoders, Features, Predicted, mixture
 from geonode.spectra.series import Series
 from geonode.storage.lineage import NOTHING
 from geonode.storage.weights import read_weights, write_weights
+
+KINDS: dict[str, type[Decoders]] = {"posterior": PosteriorDecoders, "path": PathDecoders}
+"""Registry of the kinds of decoders."""
 
 BLENDS: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
     "blend": ("posterior", "path"),
 }
 """Kinds of decoders by value of the parameter `decoders.kind`."""
 
-
-COVERAGE = 0.9
-"""Nominal coverage of the interval that is drawn and printed."""
 
 ODDS = {"posterior": 5.0, "path": 1.0}
 """Weights of kinds whose errors inside a fold are equal. Chosen on simulated series, on which the
@@ -47,41 +48,6 @@ alone."""
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """Predicted spectra with standard deviations and intervals.
-
-    Attributes:
-        predicted: predictions, and their covariance over sources, members and kinds.
-        scale: standard deviation including the errors inside the folds; without inner folds that
-            over sources, members and kinds alone, which is no estimate of the error.
-        half_width: half the width of the intervals of `PROBABILITIES`; None with neither a
-            posterior nor inner folds.
-    """
-
-    predicted: Predicted
-    scale: Float[np.ndarray, "target wavelength"]
-    half_width: Float[np.ndarray, "probability target wavelength"] | None
-
-    @property
-    def spectra(self) -> Float[np.ndarray, "target wavelength"]:
-        """Predicted spectra."""
-        return self.predicted.spectra
-
-    @property
-    def deviation(self) -> Float[np.ndarray, "target wavelength"]:
-        """Standard deviation over sources, members and kinds."""
-        return self.predicted.deviation
-
-    @property
-    def band(self) -> tuple[str, Float[np.ndarray, "target wavelength"]]:
-        """Name and half width of the band to draw about the predictions."""
-        if self.half_width is None:
-            return "standard deviation", self.deviation
-        shown = PROBABILITIES.index(COVERAGE)
-        return f"{COVERAGE:.0%} interval", self.half_width[shown]
-
-
-@dataclass(frozen=True)
 class Blend:
     """Decoders of some kinds, with their weights in every fold.
 
@@ -90,14 +56,12 @@ class Blend:
         weights: weights of the kinds; those of a fold add up to one.
         calibration: calibration of the intervals of perceptrons alone; None without inner folds.
         training: indices of the training wavelengths.
-        wavelengths: number of wavelengths of a prediction.
     """
 
     decoders: dict[str, Decoders]
     weights: Float[np.ndarray, "fold kind"]
     calibration: Calibration | None
     training: Int[np.ndarray, "training"]
-    wavelengths: int
 
     def predict(
         self,
@@ -105,7 +69,7 @@ class Blend:
         series: Series,
         concentrations: Float[np.ndarray, "target"],
         features: Float[np.ndarray, "member source target training feature"] | None,
-    ) -> Prediction:
+    ) -> Predicted:
         """Predicted spectra.
 
         Args:
@@ -119,21 +83,20 @@ class Blend:
             decoders.predict(fold, series, concentrations, features)
             for decoders in self.decoders.values()
         ]
-        return self._prediction(fold, series, concentrations, parts)
+        return self._mixed(fold, series, concentrations, parts)
 
-    def _prediction(
+    def _mixed(
         self, fold: Fold, series: Series, concentrations: np.ndarray, parts: list[Predicted]
-    ) -> Prediction:
-        """Prediction of a fold from those of all kinds."""
+    ) -> Predicted:
+        """Predictions of a fold from those of all kinds, with intervals."""
         predicted = mixture(self.weights[fold.index], parts)
-        deviation = predicted.deviation
-        if predicted.half_widths is not None:
-            half_width = predicted.half_widths.T[..., None] * deviation
-            return Prediction(predicted, deviation, half_width)
-        if self.calibration is None:
-            return Prediction(predicted, deviation, None)
+        if predicted.half_widths is not None or self.calibration is None:
+            return predicted
         side = 1 - fold.spans(series.concentrations, concentrations).astype(int)
-        return Prediction(predicted, *self.calibration.intervals(fold.index, side, deviation))
+        residual, factors = self.calibration.residual, self.calibration.factors
+        return replace(
+            predicted, half_widths=factors[fold.index, side], mean_square=residual[fold.index, side]
+        )
 
     @property
     def has_intervals(self) -> bool:
@@ -144,9 +107,9 @@ class Blend:
         """Blend of one kind alone. Perceptrons then have no intervals."""
         weights = np.ones((len(self.weights), 1))
         alone = {kind: self.decoders[kind]}
-        return Blend(alone, weights, None, self.training, self.wavelengths)
+        return Blend(alone, weights, None, self.training)
 
-    def left_out(self, series: Series, features: Features) -> Prediction:
+    def left_out(self, series: Series, features: Features) -> Predicted:
         """Prediction of every level by the fold that left it out."""
         folds = leave_one_out(len(series.concentrations))[:-1]
         of_kinds = [
@@ -154,34 +117,20 @@ class Blend:
             for decoders in self.decoders.values()
         ]
         parts = [
-            self._prediction(fold, series, series.concentrations[list(fold.left_out)], list(kinds))
+            self._mixed(fold, series, series.concentrations[list(fold.left_out)], list(kinds))
             for fold, *kinds in zip(folds, *of_kinds, strict=True)
         ]
-        half_widths = [part.half_width for part in parts if part.half_width is not None]
-        even = [part.predicted.even for part in parts if part.predicted.even is not None]
-        return Prediction(
-            Predicted(
-                np.concatenate([part.spectra for part in parts]),
-                np.concatenate([part.predicted.factors for part in parts]),
-                np.concatenate(even) if even else None,
-            ),
-            np.concatenate([part.scale for part in parts]),
-            np.concatenate(half_widths, axis=1) if half_widths else None,
+        even, half_widths, mean_square = (
+            [known for part in parts if (known := getattr(part, name)) is not None]
+            for name in ("even", "half_widths", "mean_square")
         )
-
-    def require_series(self, path: Path, series: Series) -> None:
-        """Refuse decoders that do not fit a series.
-
-        Raises:
-            ArtifactError: numbers of levels or wavelengths differ; the message names the artifact.
-        """
-        found = (len(self.weights) - 1, self.wavelengths)
-        expected = (len(series.concentrations), len(series.axis))
-        if found != expected:
-            raise ArtifactError(
-                f"{path}: holds decoders of {found[0]} levels at {found[1]} wavelengths, but the "
-                f"spectra have {expected[0]} at {expected[1]}; run `dvc repro`"
-            )
+        return Predicted(
+            np.concatenate([part.spectra for part in parts]),
+            np.concatenate([part.factors for part in parts]),
+            np.concatenate(even) if even else None,
+            np.concatenate(half_widths) if half_widths else None,
+            np.concatenate(mean_square) if mean_square else None,
+        )
 
     def write(self, path: Path, made_from: Mapping[str, str] = NOTHING) -> None:
         """Write as an artifact.
@@ -198,12 +147,12 @@ class Blend:
             "training": torch.from_numpy(self.training),
         }
         if self.calibration is not None:
-            tensors |= self.calibration.tensors()
+            arrays = self.calibration._asdict()
+            tensors |= {name: torch.from_numpy(array) for name, array in arrays.items()}
         for kind, decoders in self.decoders.items():
             tensors |= {f"{kind}/{name}": tensor for name, tensor in decoders.tensors().items()}
         metadata = {
             "kinds": json.dumps(list(self.decoders)),
-            "wavelengths": str(self.wavelengths),
             "made_from": json.dumps(made_from),
         }
         write_weights(path, tensors, metadata)
@@ -231,13 +180,10 @@ class Blend:
             weights = tensors["weights"].numpy()
             if weights.shape[1:] != (len(decoders),):
                 raise ValueError(f"weights of shape {weights.shape} for {len(decoders)} kinds")
-            return cls(
-                decoders,
-                weights,
-                Calibration.from_tensors(tensors),
-                tensors["training"].numpy(),
-                int(metadata["wavelengths"]),
-            )
+            calibration = None
+            if tensors.keys() & {*Calibration._fields}:
+                calibration = Calibration(*(tensors[name].numpy() for name in Calibration._fields))
+            return cls(decoders, weights, calibration, tensors["training"].numpy())
         except KeyError as error:
             raise CorruptArtifactError(path, f"holds no decoders: {error} is absent") from error
         except (TypeError, ValueError) as error:
@@ -313,4 +259,4 @@ def fit_blend(
             else:
                 calibration = inside.calibration(outer.folds)
     training = training_wavelengths(len(series.axis), parameters.wavelengths)
-    return Blend(decoders, weights, calibration, training, len(series.axis)), history
+    return Blend(decoders, weights, calibration, training), history

@@ -1,9 +1,9 @@
 """Checkpoints: the state of every batch, kept in a scratch folder until the training is done.
 
 A training is identified by its parameters, device, number format and data. Checkpoints of another
-training are refused before anything is trained: resuming from them would give a wrong result, and
-ignoring them would be a surprise. The code is not part of the identity; remove the folder after
-changing it.
+training are refused before anything is trained: to resume from them would give a wrong result, and
+to ignore them would lose the work. The code is not part of the identity: remove the folder after a
+change of the code.
 """
 
 import hashlib

@@ -1,14 +1,13 @@
-"""Metrics learned end to end: the metric network is trained through the geodesics it implies.
+"""Metrics learned end to end: a metric network is trained through the geodesics that it implies.
 
 For every (member, fold) a metric and a decoder are trained together. The decoder sees the features
-of the geodesics between training concentrations and must give the target's signal; gradients
-reach the metric through the closed form of the features. The decoder is then discarded: the
-weights of the metric are what this produces.
+of the geodesics between training concentrations and has to give the signal at the target; gradients
+reach the metric through the closed form of the features. The decoder is then discarded: what counts
+are the weights of the metric.
 """
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,55 +19,32 @@ from geonode.compute.device import Device, on_device
 from geonode.config import MetricParameters
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.panels import PanelMetric, Panels
-from geonode.geometry.perceptron import Perceptron
-from geonode.geometry.trainable import TrainablePerceptron
-from geonode.learning.batches import Batch
+from geonode.learning.batches import Batch, Footprint, bytes_of_row
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import SOURCES, training_wavelengths
-from geonode.learning.footprint import (
-    OF_GAP,
-    OF_NODE,
-    OF_PAIR_WITH_METRIC,
-    Footprint,
-    bytes_of_row,
-)
-from geonode.learning.objective import fit
-from geonode.learning.path_decoder import DECODER_SIZES, FeatureScale
+from geonode.learning.objective import Prepared
+from geonode.learning.path_features import DECODER_SIZES, FeatureScale
 from geonode.spectra.series import Series
 
 TERMS = ("reconstruction", "smoothness", "bounds", "length")
 METRIC_STREAM, DECODER_STREAM = 1, 2
 
-
-def fit_metric(
-    series: Series,
-    positions: Float[np.ndarray, "fold level"],
-    parameters: MetricParameters,
-    run: TrainingRun,
-) -> tuple[Perceptron, Float[Tensor, "epoch term model"]]:
-    """Learn the metric of every (member, fold).
-
-    Args:
-        series: the measured series. A fold never reads the spectra that it leaves out.
-        positions: charted concentrations, for every fold.
-        parameters: the block `metric` of the parameters.
-        run: which metrics to learn, and where.
-
-    Returns:
-        The metric networks in the order (member, fold), on the CPU, and the `TERMS` of the loss
-        (weighted; the reconstruction is a standardised mean squared error) before every step.
-
-    Raises:
-        TrainingError: a loss is not finite, or the checkpoints are of another training.
-        CorruptArtifactError: a checkpoint is damaged.
-    """
-    fitted = fit(EndToEnd(series, positions, parameters), run)
-    return fitted.network, fitted.history
+# Numbers per row of a metric network: the point (2) and its copy in the format of the products, the
+# output, g, sqrt(g), ln g and its excess over the bounds; the last five have gradients.
+OF_NODE = 14
+# Numbers per row of a decoder: features, standardised in two steps, and the gradients of all these.
+OF_PAIR_WITH_METRIC = 40
+# Numbers per row and gap between neighbouring concentrations: the least sqrt(g) of the gap on the
+# path (infinity elsewhere), its gradient, and its place.
+OF_GAP = 3
 
 
 @dataclass(frozen=True)
 class EndToEnd:
-    """The error of a decoder on geodesics of the metric, and penalties, as an objective.
+    """Objective of metrics: the error of a decoder on their geodesics, and penalties.
+
+    The terms of its loss are `TERMS`, weighted; the reconstruction is a standardised mean squared
+    error.
 
     Attributes:
         series: the measured series. A fold never reads the spectra that it leaves out.
@@ -107,9 +83,12 @@ class EndToEnd:
             self.parameters.quadrature_nodes,
             on_device(np.diff(charts), device, dtype),
         )
+        rates = self.parameters.learning_rate, self.parameters.decoder_learning_rate
         return PreparedMetrics(
-            run.trainable(batch.initial(SIZES, seed, METRIC_STREAM)),
-            run.trainable(batch.initial(DECODER_SIZES, seed, DECODER_STREAM)),
+            [
+                (run.trainable(batch.initial(SIZES, seed, METRIC_STREAM)), rates[0]),
+                (run.trainable(batch.initial(DECODER_SIZES, seed, DECODER_STREAM)), rates[1]),
+            ],
             panels,
             on_device(self.series.wavelengths[self._chosen], device, dtype),
             batch,
@@ -119,11 +98,11 @@ class EndToEnd:
 
 
 @dataclass
-class PreparedMetrics:
+class PreparedMetrics(Prepared):
     """Metrics of a batch, ready to be trained, each with a decoder.
 
     Attributes:
-        metric, decoder: the networks.
+        networks: metrics and decoders.
         panels: between the charted concentrations.
         wavelengths: charted.
         batch: which pairs to join.
@@ -132,8 +111,6 @@ class PreparedMetrics:
         scale: of the features by the first metrics, also where a training goes on.
     """
 
-    metric: TrainablePerceptron
-    decoder: TrainablePerceptron
     panels: Panels
     wavelengths: Float[Tensor, "training"]
     batch: Batch
@@ -145,20 +122,10 @@ class PreparedMetrics:
         with torch.no_grad():
             self.scale = FeatureScale.of(self.features(self.geometry()))
 
-    @property
-    def networks(self) -> list[tuple[TrainablePerceptron, float]]:
-        """Metrics and decoders, and their rates."""
-        rate, of_decoder = self.parameters.learning_rate, self.parameters.decoder_learning_rate
-        return [(self.metric, rate), (self.decoder, of_decoder)]
-
-    @property
-    def buffers(self) -> list[Any]:
-        """None: a metric is its network."""
-        return []
-
     def geometry(self) -> PanelMetric:
         """The present metrics at all nodes."""
-        return self.panels.evaluate(Metric(self.metric), self.wavelengths)
+        metric, _ = self.networks[0]
+        return self.panels.evaluate(Metric(metric), self.wavelengths)
 
     def features(self, geometry: PanelMetric) -> Float[Tensor, "model pair training feature"]:
         """Path features of the geodesics of the training pairs."""
@@ -168,7 +135,8 @@ class PreparedMetrics:
         """The `TERMS` of every model."""
         geometry = self.geometry()
         features = self.features(geometry)
-        values = self.decoder(self.scale.apply(features)).reshape(self.targets.shape)
+        decoder, _ = self.networks[1]
+        values = decoder(self.scale.apply(features)).reshape(self.targets.shape)
         error = (values - self.targets).square().mean((1, 2))
         return torch.stack(
             [error, *penalties(geometry.metric, geometry.symbol(), features, self.parameters)]

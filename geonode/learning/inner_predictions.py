@@ -13,11 +13,10 @@ cover a share of the points of a spectrum on average, with the uncertainty of a 
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Int, Shaped
-from torch import Tensor
+from jaxtyping import Bool, Float
 
 from geonode.learning.folds import Fold
 from geonode.learning.predicted import Decoders, Features
@@ -25,15 +24,14 @@ from geonode.posterior.prior import PROBABILITIES
 from geonode.spectra.series import Series
 
 SMALLEST_SHARE = 0.01
-"""Smallest share of the best kind's mean squared error as which a squared error counts, so that no
-spectrum that happens to be predicted exactly decides alone."""
+"""A squared error counts as at least this share of the mean squared error of the best kind, so that
+a spectrum that happens to be predicted exactly does not decide alone."""
 
 SMALLEST_CALIBRATION_SET = 3
-"""Fewest inner levels to calibrate an interval on; with fewer, levels at the ends count as well."""
+"""Number of inner levels that suffice to calibrate an interval; with fewer, the ends count too."""
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(NamedTuple):
     """Calibration of the intervals of every fold, inside and outside of its training range.
 
     Attributes:
@@ -43,41 +41,6 @@ class Calibration:
 
     residual: Float[np.ndarray, "fold side wavelength"]
     factors: Float[np.ndarray, "fold side probability"]
-
-    def intervals(
-        self,
-        fold: int,
-        side: Int[np.ndarray, "target"],
-        deviation: Float[np.ndarray, "target wavelength"],
-    ) -> tuple[
-        Float[np.ndarray, "target wavelength"], Float[np.ndarray, "probability target wavelength"]
-    ]:
-        """Scale s of predictions, and half the width of their intervals of `PROBABILITIES`.
-
-        Args:
-            fold: index of the fold.
-            side: 0 inside of its training range, 1 outside.
-            deviation: deviations of the predictions.
-        """
-        scale = np.sqrt(deviation**2 + self.residual[fold, side])
-        return scale, self.factors[fold, side].T[..., None] * scale
-
-    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
-        """Tensors to store, by name."""
-        arrays = {"residual": self.residual, "factors": self.factors}
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "Calibration | None":
-        """Inverse of `tensors`; None if there is none of them.
-
-        Raises:
-            KeyError: a tensor is absent, and another is there.
-        """
-        names = ("residual", "factors")
-        if not tensors.keys() & set(names):
-            return None
-        return cls(*(tensors[name].numpy() for name in names))
 
 
 def residual_and_factors(

@@ -1,7 +1,13 @@
-"""Registry of the methods that learn the metrics of a series.
+"""The methods that learn the metrics of a series: `LEARNING`.
 
 Each gives one metric network per (member, fold) on one chart per fold. Only the methods in
 `LEAKING` let a left-out spectrum reach its fold.
+
+Charts are chosen by the evidence of the training spectra. Candidates are the arc lengths of the
+reference metrics g0(c) = 1 / (c^2 + kappa^2): linear for kappa -> inf, logarithmic for kappa -> 0.
+On each a Gaussian process is fitted to the training spectra. The chart of the largest restricted
+likelihood is taken if it exceeds that of the given chart by a margin, as a few spectra are weak
+evidence about charts.
 """
 
 from collections.abc import Callable
@@ -18,10 +24,14 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.context import NestedRuns, TrainingRun
-from geonode.learning.end_to_end import TERMS, fit_metric
+from geonode.learning.end_to_end import TERMS, EndToEnd
 from geonode.learning.folds import Fold
-from geonode.learning.kriging_evidence import charts_by_evidence
+from geonode.learning.gaussian_process import fit_process
+from geonode.learning.objective import fit
+from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, require_response
+
+KAPPAS = 16  # between a fifth of the smallest positive level and three times the largest
 
 
 class MetricFit(NamedTuple):
@@ -60,8 +70,38 @@ def end_to_end(series: Series, parameters: MetricParameters, run: TrainingRun) -
     if parameters.evidence_margin is not None:
         charts = charts_by_evidence(series, run.folds, parameters.evidence_margin)
     positions = np.stack([chart.position(series.concentrations) for chart in charts])
-    network, history = fit_metric(series, positions, parameters, run)
+    network, history = fit(EndToEnd(series, positions, parameters), run)
     return MetricFit(LearnedMetrics(network, charts), history, TERMS)
+
+
+def charts_by_evidence(series: Series, folds: list[Fold], margin: float) -> list[Chart]:
+    """Chart of every fold.
+
+    Args:
+        series: the measured series on its given chart, which is kept unless another exceeds the
+            margin. The concentration of a left-out level is known to its fold, its spectrum is not.
+        folds: the folds.
+        margin: smallest excess of the log likelihood per wavelength over that of the given chart.
+    """
+    levels = series.concentrations
+    low, high = float(levels[0]), float(levels[-1])
+    smallest = float(levels[levels > 0].min())
+    kappas = [np.inf, *np.geomspace(smallest / 5, 3 * high, KAPPAS).tolist()]
+    if low > 0:  # ln c has no place for 0
+        kappas.append(0.0)
+    charts = []
+    for fold in folds:
+        # known from the lowest to the highest training level
+        known = (float(levels[fold.training[0]]), float(levels[fold.training[-1]]))
+        others = (Chart(kappa, low, high, known) for kappa in kappas)
+        candidates, spectra = [series.chart, *others], series.signal[fold.training]
+        evidence = [
+            fit_process(chart.position(levels)[fold.training], spectra, "constant")[1]
+            for chart in candidates
+        ]
+        best = int(np.argmax(evidence))
+        charts.append(candidates[best if evidence[best] > evidence[0] + margin else 0])
+    return charts
 
 
 def shared(series: Series, parameters: MetricParameters, run: TrainingRun) -> MetricFit:
@@ -98,9 +138,9 @@ def learn(series: Series, parameters: MetricParameters, runs: NestedRuns) -> Met
     """
     require_response(series.signal)
     method = LEARNING[parameters.learning]
-    fit = method(series, parameters, runs.outer)
+    outer = method(series, parameters, runs.outer)
     if runs.inner is None:
-        return fit
+        return outer
     left_out = tuple(fold.left_out for fold in runs.inner.folds)
     inner = replace(method(series, parameters, runs.inner).metrics, left_out=left_out)
-    return fit._replace(metrics=replace(fit.metrics, inner=inner))
+    return outer._replace(metrics=replace(outer.metrics, inner=inner))

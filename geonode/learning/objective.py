@@ -1,14 +1,16 @@
-"""Objectives of a training, and `fit`, which minimises them.
+"""Objectives of a training, and `fit`, which minimises them: from folds to weights.
 
-An objective defines the networks, their data and their loss. It is sent to the process that trains
-and prepares the models of one batch at a time.
+An objective (`end_to_end.EndToEnd`, `path_decoder.PathDecoding`) defines networks, data and loss.
+`fit` divides the models of a run into batches (`batches`), sends the objective to the process that
+trains one, where it prepares the networks, and trains them (`trainer`).
 """
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -22,26 +24,32 @@ from geonode.compute.profile import profile_of
 from geonode.config import TrainingParameters
 from geonode.errors import TrainingError
 from geonode.geometry.trainable import TrainablePerceptron
-from geonode.learning.batches import Batch, Fitted, batches_of, in_order, side_by_side
+from geonode.learning.batches import (
+    Batch,
+    Fitted,
+    Footprint,
+    batches_of,
+    in_order,
+    side_by_side,
+)
 from geonode.learning.checkpoint import Checkpoints, open_checkpoints
 from geonode.learning.context import TrainingRun
-from geonode.learning.footprint import Footprint
 from geonode.learning.trainer import train
 from geonode.progress import Progress, silent
 
 
-@runtime_checkable
-class Prepared(Protocol):
-    """Models of a batch, ready to be trained."""
+@dataclass
+class Prepared(ABC):
+    """Models of a batch, ready to be trained.
 
-    @property
-    def networks(self) -> list[tuple[TrainablePerceptron, float]]:
-        """Networks that are trained in place, each with its rate; only the first is kept."""
+    Attributes:
+        networks: networks that are trained in place, each with its learning rate. Only the first
+            is kept.
+    """
 
-    @property
-    def buffers(self) -> Sequence[Any]:
-        """Further fitted values of every model, not trained."""
+    networks: list[tuple[TrainablePerceptron, float]]
 
+    @abstractmethod
     def loss(self) -> Float[Tensor, "term model"]:
         """Terms of every model's loss, as means over the training pairs."""
 
@@ -146,4 +154,4 @@ class _BatchTraining:
         )
         kept, _ = prepared.networks[0]
         network = kept.to(torch.device("cpu"), self.run.device.training)
-        return Fitted(network, history, prepared.buffers)
+        return Fitted(network, history)

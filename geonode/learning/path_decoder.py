@@ -16,48 +16,23 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from geonode.compute.device import Device, on_device
+from geonode.compute.device import Device, on_device, one_thread
 from geonode.compute.engine import Open
 from geonode.config import DecodersParameters
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
-from geonode.geometry.stations import FEATURES
-from geonode.geometry.trainable import TrainablePerceptron
-from geonode.learning.batches import Batch
+from geonode.learning.batches import Batch, Footprint, bytes_of_row
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, Standardisation, training_wavelengths
-from geonode.learning.footprint import OF_PAIR, Footprint, bytes_of_row
-from geonode.learning.objective import fit
+from geonode.learning.objective import Prepared, fit
+from geonode.learning.path_features import DECODER_SIZES, FeatureScale
 from geonode.learning.predicted import Decoders, Features, Predicted
 from geonode.spectra.series import Series
 
-HIDDEN = (64, 128)
-DECODER_SIZES = (len(FEATURES), *HIDDEN, 1)
 SMALLEST_NOISE = 1e-10  # variance of the standardised signal; keeps the lift solvable
-
-
-@dataclass(frozen=True)
-class FeatureScale:
-    """Mean and deviation of every feature over the training pairs and wavelengths of a model."""
-
-    mean: Float[Tensor, "model feature"]
-    deviation: Float[Tensor, "model feature"]
-
-    @classmethod
-    def of(cls, features: Float[Tensor, "model pair wavelength feature"]) -> "FeatureScale":
-        """Scale of the training features; a constant feature has deviation 1."""
-        rows = features.flatten(1, 2)
-        deviation, mean = torch.std_mean(rows, dim=1, correction=0)
-        tiny = torch.finfo(rows.dtype).eps * (1 + mean.abs())
-        return cls(mean, torch.where(deviation > tiny, deviation, 1.0))
-
-    def apply(
-        self, features: Float[Tensor, "model pair wavelength feature"]
-    ) -> Float[Tensor, "model row feature"]:
-        """Standardised features, one row for every pair and wavelength."""
-        return (
-            (features.flatten(1, 2) - self.mean[:, None]) / self.deviation[:, None]
-        ).contiguous()
+# Numbers per row in a step: raw and standardised features (5 each), the target; the standardised
+# features again, output, difference and square, and the gradients of the last three.
+OF_PAIR = 22
 
 
 @dataclass(frozen=True)
@@ -81,6 +56,28 @@ class PathDecoders(Decoders):
         """Number of decoders per fold."""
         return self.network.models // len(self.matrix)
 
+    @classmethod
+    def fit(
+        cls, series: Series, features: Features, parameters: DecodersParameters, run: TrainingRun
+    ) -> "tuple[PathDecoders, Float[Tensor, 'epoch term model']]":
+        """Train perceptrons of every (member, fold), as by `Decoders.fit`.
+
+        Decoder i of a fold uses metric i modulo the number of metrics.
+        """
+        objective = PathDecoding.of(series, _walked(features), parameters, run)
+        network, history = fit(objective, run)
+        errors = history[-1].sum(0).unflatten(0, (run.members, -1)).mean(0).tolist()
+        matrices, offsets = [], []
+        for fold, error in zip(run.folds, errors, strict=True):
+            known = series.signal[fold.training]
+            signal = Standardisation.of(known)
+            lifted = lift(signal.apply(known), objective.chosen, max(error, SMALLEST_NOISE))
+            matrices.append(lifted * signal.deviation)
+            offsets.append(np.full(known.shape[1], signal.mean))
+        matrix, offset = (torch.from_numpy(np.stack(part)) for part in (matrices, offsets))
+        return cls(network, objective.scale, matrix, offset), history
+
+    @one_thread()  # or the last digits would depend on the number of cores
     def predict(
         self,
         fold: Fold,
@@ -98,7 +95,7 @@ class PathDecoders(Decoders):
         """
         walked = _walked(features)
         models = list(range(fold.index, self.network.models, len(self.matrix)))
-        scale = FeatureScale(self.features.mean[models], self.features.deviation[models])
+        scale = self.features[models]
         given = torch.from_numpy(walked[[m % len(walked) for m in range(self.members)]])
         outputs = self.network[models](scale.apply(given.flatten(1, 2).to(scale.mean)))
         outputs = outputs.reshape(*given.shape[:3], -1).transpose(0, 2).flatten(1, 2)
@@ -128,45 +125,6 @@ class PathDecoders(Decoders):
         )
         network = Perceptron.from_tensors("decoder", tensors)
         return cls(network, scale, tensors["matrix"], tensors["offset"])
-
-
-def fit_path_decoders(
-    series: Series,
-    features: Features,
-    parameters: DecodersParameters,
-    run: TrainingRun,
-) -> tuple[PathDecoders, Float[Tensor, "epoch term model"]]:
-    """Train perceptrons of every (member, fold).
-
-    Args:
-        series: the measured series. A fold never reads the spectra that it leaves out.
-        features: of all geodesics, at the training wavelengths. Decoder i of a fold uses metric i
-            modulo the number of metrics.
-        parameters: the block `decoders` of the parameters.
-        run: the models and the device.
-
-    Returns:
-        The decoders, on the CPU, and the mean squared error (standardised) before every step.
-
-    Raises:
-        TrainingError: a loss is not finite, the checkpoints are of another training, or there are
-            no features.
-        CorruptArtifactError: a checkpoint is damaged.
-    """
-    walked = _walked(features)
-    objective = PathDecoding(series, run.engine.shared(walked), parameters)
-    network, history, scales = fit(objective, run)
-    means, deviations = (torch.stack(part) for part in zip(*scales, strict=True))
-    errors = history[-1].sum(0).unflatten(0, (run.members, -1)).mean(0).tolist()
-    matrices, offsets = [], []
-    for fold, error in zip(run.folds, errors, strict=True):
-        known = series.signal[fold.training]
-        signal = Standardisation.of(known)
-        lifted = lift(signal.apply(known), objective.chosen, max(error, SMALLEST_NOISE))
-        matrices.append(lifted * signal.deviation)
-        offsets.append(np.full(known.shape[1], signal.mean))
-    matrix, offset = (torch.from_numpy(np.stack(part)) for part in (matrices, offsets))
-    return PathDecoders(network, FeatureScale(means, deviations), matrix, offset), history
 
 
 def _walked(features: np.ndarray | None) -> np.ndarray:
@@ -205,12 +163,39 @@ class PathDecoding:
     Attributes:
         series: the measured series. A fold never reads the spectra that it leaves out.
         features: opens the array (member, fold, pair, training wavelength, feature).
+        scale: of the training features of every model, in the order (member, fold).
         parameters: the block `decoders` of the parameters.
     """
 
     series: Series
     features: Open
+    scale: FeatureScale
     parameters: DecodersParameters
+
+    @classmethod
+    def of(
+        cls,
+        series: Series,
+        features: Float[np.ndarray, "member fold pair training feature"],
+        parameters: DecodersParameters,
+        run: TrainingRun,
+    ) -> "PathDecoding":
+        """Objective of a run; arguments are those of `PathDecoders.fit`."""
+        scales = [
+            FeatureScale.of(
+                torch.from_numpy(
+                    features[member % len(features), fold.index, fold.training_pairs][None]
+                ).to(run.device.training)
+            )
+            for member in range(run.members)
+            for fold in run.folds
+        ]
+        mean, deviation = (
+            torch.cat(part)
+            for part in zip(*((scale.mean, scale.deviation) for scale in scales), strict=True)
+        )
+        shared = run.engine.shared(features)
+        return cls(series, shared, FeatureScale(mean, deviation), parameters)
 
     @property
     def chosen(self) -> Int[np.ndarray, "training"]:
@@ -234,46 +219,31 @@ class PathDecoding:
             known[member % len(known), fold.index, fold.training_pairs]
             for member, fold in batch.models
         ]
+        models = [member * len(run.folds) + fold.index for member, fold in batch.models]
         given = on_device(np.stack(features), device, dtype)
-        scale = FeatureScale.of(given)
+        network = run.trainable(batch.initial(DECODER_SIZES, self.parameters.seed))
         return PreparedDecoders(
-            run.trainable(batch.initial(DECODER_SIZES, self.parameters.seed)),
-            self.parameters.learning_rate,
-            scale,
-            scale.apply(given),
+            [(network, self.parameters.learning_rate)],
+            self.scale[models].to(device).apply(given),
             batch.targets(self.series, self.chosen, dtype),
         )
 
 
-@dataclass(frozen=True)
-class PreparedDecoders:
+@dataclass
+class PreparedDecoders(Prepared):
     """Decoders of a batch, ready to be trained.
 
     Attributes:
-        network: the decoders.
-        rate: learning rate.
-        scale: scale of the features.
+        networks: the decoders.
         rows: standardised features of every pair and wavelength.
         targets: signals that the decoders are trained to give.
     """
 
-    network: TrainablePerceptron
-    rate: float
-    scale: FeatureScale
     rows: Float[Tensor, "model row feature"]
     targets: Float[Tensor, "model pair training"]
 
-    @property
-    def networks(self) -> list[tuple[TrainablePerceptron, float]]:
-        """Decoders and their learning rate."""
-        return [(self.network, self.rate)]
-
-    @property
-    def buffers(self) -> list[tuple[Float[Tensor, "feature"], Float[Tensor, "feature"]]]:
-        """Mean and deviation of the features of every decoder."""
-        return list(zip(self.scale.mean.cpu(), self.scale.deviation.cpu(), strict=True))
-
     def loss(self) -> Float[Tensor, "1 model"]:
         """Mean squared error of the standardised signal."""
-        values = self.network(self.rows).reshape(self.targets.shape)
+        network, _ = self.networks[0]
+        values = network(self.rows).reshape(self.targets.shape)
         return (values - self.targets).square().mean((1, 2))[None]

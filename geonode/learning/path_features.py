@@ -1,11 +1,13 @@
 """Path features at the training wavelengths: from a metric to its grid, its geodesics, features.
 
-The stage `geodesics` goes this way for the outer folds and stores what it finds. Inner folds, of
-which nothing but features is asked, and new concentrations go it here, on grids of the training
-wavelengths alone that are not kept.
+The stage `geodesics` goes the same way for the outer folds, at all wavelengths, and stores what it
+finds. Here are the inner folds, of which only features are needed, and new concentrations, on grids
+of the training wavelengths that are not kept. Networks read features on the `FeatureScale` of their
+training.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,10 +15,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from geonode.compute.device import one_thread
+from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.sources import ChebyshevSource
+from geonode.geometry.stations import FEATURES
 from geonode.learning.folds import Fold
 from geonode.spectra.series import Series
 
@@ -24,6 +27,41 @@ CPU = torch.device("cpu")
 NODES = 1000
 TOLERANCE, LARGEST_DEGREE = 3e-10, 2048  # of the expansion: any metric that a stage may accept
 TARGETS_AT_ONCE = 64
+
+DECODER_SIZES = (len(FEATURES), 64, 128, 1)
+"""Sizes of a network that reads path features at one wavelength and gives the signal there."""
+
+
+@dataclass(frozen=True)
+class FeatureScale:
+    """Mean and deviation of every feature over the training pairs and wavelengths of a model."""
+
+    mean: Float[Tensor, "model feature"]
+    deviation: Float[Tensor, "model feature"]
+
+    @classmethod
+    def of(cls, features: Float[Tensor, "model pair wavelength feature"]) -> "FeatureScale":
+        """Scale of the training features; a constant feature has deviation 1."""
+        rows = features.flatten(1, 2)
+        deviation, mean = torch.std_mean(rows, dim=1, correction=0)
+        tiny = torch.finfo(rows.dtype).eps * (1 + mean.abs())
+        return cls(mean, torch.where(deviation > tiny, deviation, 1.0))
+
+    def __getitem__(self, models: list[int]) -> "FeatureScale":
+        """Scales of some of the models."""
+        return FeatureScale(self.mean[models], self.deviation[models])
+
+    def to(self, device: torch.device) -> "FeatureScale":
+        """A copy on another device."""
+        return FeatureScale(self.mean.to(device), self.deviation.to(device))
+
+    def apply(
+        self, features: Float[Tensor, "model pair wavelength feature"]
+    ) -> Float[Tensor, "model row feature"]:
+        """Standardised features, one row for every pair and wavelength."""
+        return (
+            (features.flatten(1, 2) - self.mean[:, None]) / self.deviation[:, None]
+        ).contiguous()
 
 
 @one_thread()  # or the last digits would depend on the number of cores
@@ -62,15 +100,15 @@ def features_to(
 ) -> Float[np.ndarray, "member source target training feature"]:
     """Features of the geodesics from the training levels of a fold to any concentrations.
 
-    What else is asked for changes rounding alone. A target that is a training level is reached
-    from there by a geodesic of no length, whose mean position is the level.
+    Other targets of the same call change nothing but rounding. A target that is a training level
+    is reached from that level by a geodesic of length zero, whose mean position is the level.
 
     Args:
         learned: metrics of the folds.
-        fold: whose metrics, and from where.
+        fold: the fold whose metrics are used and whose training levels are the sources.
         series: the levels and wavelengths.
-        concentrations: of the targets, in any order; beyond the levels the chart is continued, and
-            the metric goes on as it is at the end.
+        concentrations: targets in any order. Beyond the levels the chart is continued, and the
+            metric keeps the value that it has at the end.
         chosen: indices of the wavelengths.
 
     Raises:

@@ -31,6 +31,17 @@ class PosteriorDecoders(Decoders):
     def __init__(self, prior: Prior) -> None:
         self.prior = prior
 
+    @classmethod
+    def fit(
+        cls,
+        series: Series,  # noqa: ARG003
+        features: Features,  # noqa: ARG003
+        parameters: DecodersParameters,  # noqa: ARG003
+        run: TrainingRun,
+    ) -> "tuple[PosteriorDecoders, Float[Tensor, 'epoch term model']]":
+        """Posteriors with the prior of the package; the history has no epochs."""
+        return cls(packaged_prior()), torch.zeros(0, 1, len(run.folds))
+
     def predict(
         self,
         fold: Fold,
@@ -83,7 +94,7 @@ class PosteriorDecoders(Decoders):
             inside = fold.spans(series.concentrations, at)
             residuals = Residuals(rest @ known, square)
             half_widths = self.prior.intervals(len(known), inside)
-            parts = (even, half_widths, sqrt_metric, residuals)
+            parts = (even, half_widths, None, sqrt_metric, residuals)
             found.append(Predicted(weights @ known, factors @ known, *parts))
         return found
 
@@ -95,13 +106,3 @@ class PosteriorDecoders(Decoders):
     def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "PosteriorDecoders":  # noqa: ARG003
         """Posteriors with the prior of this version of the package."""
         return cls(packaged_prior())
-
-
-def fit_posteriors(
-    series: Series,  # noqa: ARG001
-    features: Features,  # noqa: ARG001
-    parameters: DecodersParameters,  # noqa: ARG001
-    run: TrainingRun,
-) -> tuple[PosteriorDecoders, Float[Tensor, "epoch term model"]]:
-    """Posteriors with the prior of the package; the history has no epochs."""
-    return PosteriorDecoders(packaged_prior()), torch.zeros(0, 1, len(run.folds))

@@ -8,8 +8,14 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from geonode.config import DecodersParameters
+from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold
+from geonode.posterior.prior import PROBABILITIES
 from geonode.spectra.series import Series
+
+COVERAGE = 0.9
+"""Nominal coverage of the interval that is drawn and printed."""
 
 Features = Float[np.ndarray, "member fold pair training feature"] | None
 """Path features of the geodesics between all levels; None for kinds that use no geodesics."""
@@ -38,8 +44,10 @@ class Predicted:
         factors: rows whose outer products add up to the covariance: that over members, sources and
             kinds of decoders, or that of a process.
         even: additional independent variance, equal at all wavelengths; None for none.
-        half_widths: half the width of the intervals of `PROBABILITIES`, in units of the deviation;
-            None where intervals need inner folds.
+        half_widths: half the width of the intervals of `PROBABILITIES`, in units of `scale`; None
+            where intervals need inner folds.
+        mean_square: mean squared error of predictions inside the fold (signal squared); None
+            where it is not needed or there are no inner folds.
         sqrt_metric: mean and standard deviation of sqrt(g) at the targets under the posterior over
             metrics (per unit of concentration); None without one.
         residuals: of the training levels under the posterior over metrics; None without one.
@@ -49,14 +57,38 @@ class Predicted:
     factors: Float[np.ndarray, "target row wavelength"]
     even: Float[np.ndarray, "target"] | None = None
     half_widths: Float[np.ndarray, "target probability"] | None = None
+    mean_square: Float[np.ndarray, "target wavelength"] | None = None
     sqrt_metric: Float[np.ndarray, "2 target"] | None = None
     residuals: Residuals | None = None
 
     @property
     def deviation(self) -> Float[np.ndarray, "target wavelength"]:
-        """Standard deviation at every wavelength."""
+        """Standard deviation at every wavelength, by the covariance."""
         variance = np.einsum("trw,trw->tw", self.factors, self.factors)
         return np.sqrt(variance if self.even is None else variance + self.even[:, None])
+
+    @property
+    def scale(self) -> Float[np.ndarray, "target wavelength"]:
+        """Standard deviation with the errors inside the fold.
+
+        Without them, and without a posterior, it is that over sources, members and kinds alone,
+        which is no estimate of the error.
+        """
+        if self.mean_square is None:
+            return self.deviation
+        return np.sqrt(self.deviation**2 + self.mean_square)
+
+    @property
+    def half_width(self) -> Float[np.ndarray, "probability target wavelength"] | None:
+        """Half the width of the intervals of `PROBABILITIES`, in units of the signal."""
+        return None if self.half_widths is None else self.half_widths.T[..., None] * self.scale
+
+    @property
+    def band(self) -> tuple[str, Float[np.ndarray, "target wavelength"]]:
+        """Name and half width of the band to draw about the predictions."""
+        if (half_width := self.half_width) is None:
+            return "standard deviation", self.deviation
+        return f"{COVERAGE:.0%} interval", half_width[PROBABILITIES.index(COVERAGE)]
 
     @classmethod
     def of_draws(cls, draws: Float[np.ndarray, "target draw wavelength"]) -> "Predicted":
@@ -88,14 +120,38 @@ def mixture(weights: Float[np.ndarray, "kind"], parts: list[Predicted]) -> Predi
         mean,
         np.concatenate([*within, between], axis=1),
         sum(even) if even else None,
-        of_posterior.half_widths,
-        of_posterior.sqrt_metric,
-        of_posterior.residuals,
+        half_widths=of_posterior.half_widths,
+        sqrt_metric=of_posterior.sqrt_metric,
+        residuals=of_posterior.residuals,
     )
 
 
 class Decoders(ABC):
-    """Decoders of every fold of a run."""
+    """Decoders of every fold of a run; a kind of decoder is a subclass."""
+
+    @classmethod
+    @abstractmethod
+    def fit(
+        cls, series: Series, features: Features, parameters: DecodersParameters, run: TrainingRun
+    ) -> "tuple[Decoders, Float[Tensor, 'epoch term model']]":
+        """Fit the decoders of every (member, fold).
+
+        Args:
+            series: the measured series. A fold never reads the spectra that it leaves out.
+            features: of the geodesics between all levels, at the training wavelengths; None for
+                kinds that use no geodesics.
+            parameters: the block `decoders` of the parameters.
+            run: the models and the device.
+
+        Returns:
+            The decoders, on the CPU, and the terms of their losses before every step; no epochs
+            where nothing is trained.
+
+        Raises:
+            TrainingError: a loss is not finite, the checkpoints are of another training, or there
+                are no features where they are needed.
+            CorruptArtifactError: a checkpoint is damaged.
+        """
 
     @abstractmethod
     def predict(
@@ -138,3 +194,12 @@ class Decoders(ABC):
     @abstractmethod
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """Tensors to store, by name."""
+
+    @classmethod
+    @abstractmethod
+    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "Decoders":
+        """Inverse of `tensors`.
+
+        Raises:
+            KeyError: a tensor is absent.
+        """

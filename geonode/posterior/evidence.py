@@ -1,8 +1,12 @@
 """Evidence for every smoother at every target, from which its weight is computed.
 
-It is computed from the Gram matrix of the training spectra and the closed forms of the smoothers.
-Errors are relative to the variance of the training spectra about their mean, and so without units.
-The left-out spectrum of a fold takes no part; only its concentration is known.
+It follows from the training spectra and the closed forms of the smoothers. Errors are relative to
+the variance of the training spectra about their mean, and so have no unit. The left-out spectrum of
+a fold takes no part; only its concentration is known.
+
+Spectra enter as coordinates on orthogonal axes, their deviations apart from their mean: a pedestal
+100,000 times as high as the spectra differ would otherwise leave no digit of their differences in
+the sums of squares. A mean function with a constant term does not see the mean spectrum at all.
 """
 
 from dataclasses import dataclass
@@ -14,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from geonode.posterior.charts import Positions, positions
-from geonode.posterior.smoothers import ON_A_CHART, Description, Smoothers, dictionary
+from geonode.posterior.smoothers import MEANS, ON_A_CHART, Description, Smoothers, dictionary
 
 FEATURES, CONTEXT = 14, 16
 POWER = 4
@@ -22,6 +26,9 @@ POWER = 4
 
 SMALLEST = 1e-12
 """Smallest squared error, relative to the variance of the spectra."""
+
+ROUNDING = 1e-30
+"""Smallest variance of spectra, relative to their squares: what rounding makes of equal ones."""
 
 PRODUCTS = 2**17
 """Numbers of products that stay in the cache of a processor."""
@@ -64,35 +71,43 @@ class FittedSmoothers:
 
     Attributes:
         smoothers: smoothers in closed form.
-        gram: inner products of the training spectra.
+        deviations: the training spectra less their mean, as coordinates on orthogonal axes.
+        mean: their mean on the same axes.
         description: description of the dictionary.
     """
 
     smoothers: Smoothers
-    gram: Float[Tensor, "fold level level"]
+    deviations: Float[Tensor, "fold level axis"]
+    mean: Float[Tensor, "fold 1 axis"]
     description: Description
 
     @classmethod
     def of(
-        cls, levels: Float[Tensor, "fold level"], gram: Float[Tensor, "fold level level"]
+        cls, levels: Float[Tensor, "fold level"], spectra: Float[Tensor, "fold level wavelength"]
     ) -> "FittedSmoothers":
         """Fit every smoother to the training spectra of every fold.
 
         Args:
             levels: concentrations, ascending, none negative, not all zero.
-            gram: inner products of the spectra.
+            spectra: spectra of the levels.
         """
-        return cls(
-            Smoothers.of(levels), gram, Description(*(p.to(gram.device) for p in dictionary()))
-        )
+        mean = spectra.mean(1, keepdim=True)
+        rows = torch.cat([spectra - mean, mean], dim=1)
+        _, upper = torch.linalg.qr(rows.mT, mode="r")  # rows = (Q R)^T: R^T keeps all products
+        description = Description(*(part.to(spectra.device) for part in dictionary()))
+        coordinates = upper.mT.contiguous()
+        return cls(Smoothers.of(levels), coordinates[:, :-1], coordinates[:, -1:], description)
+
+    @cached_property
+    def spectra(self) -> Float[Tensor, "fold level axis"]:
+        """The training spectra as coordinates."""
+        return self.deviations + self.mean
 
     @cached_property
     def total(self) -> Float[Tensor, "fold"]:
         """Variance of the training spectra about their mean, at least that of rounding."""
-        count = self.gram.shape[-1]
-        squares = torch.diagonal(self.gram, dim1=1, dim2=2)
-        variance = (squares.mean(1) - self.gram.mean((1, 2))) * count / (count - 1)
-        return variance.maximum(1e-14 * squares.amax(1)).clamp(min=1e-300)
+        variance = self.deviations.square().sum((1, 2)) / (self.deviations.shape[1] - 1)
+        return variance.maximum(ROUNDING * _square(self.spectra).amax(1)).clamp(min=1e-300)
 
     @cached_property
     def errors(self) -> Float[Tensor, "fold smoother level"]:
@@ -110,32 +125,26 @@ class FittedSmoothers:
     def likelihood(self) -> Float[Tensor, "fold smoother"]:
         """Log restricted likelihood per level, relative to the largest."""
         found = self._freedom * _ln(self.scale) + self.smoothers.log_determinant
-        found = -0.5 * found / self.gram.shape[-1]
+        found = -0.5 * found / self.deviations.shape[1]
         return found - found.amax(1, keepdim=True)
 
     @cached_property
     def _products(self) -> tuple[Tensor, Tensor]:
-        """Diagonals of P G P and traces of P G, a few smoothers at a time.
+        """Squared norms of the rows of P Y and traces of Y^T P Y, a few smoothers at a time.
 
         Of many levels, memory for all products at once would take longer than the arithmetic.
         """
-        size = max(1, PRODUCTS // self.gram.numel())
+        size = max(1, PRODUCTS // self.deviations.numel())
+        counts = torch.bincount(self.description.mean).tolist()
         squares, traces = [], []
-        for projection in self.smoothers.projection.split(size, dim=1):
-            product = projection @ self.gram[:, None]
-            squares.append((product * projection).sum(-1))
-            traces.append(torch.diagonal(product, dim1=-2, dim2=-1).sum(-1))
+        of_means = self.smoothers.projection.split(counts, dim=1)
+        for terms, of_mean in zip(MEANS, of_means, strict=True):
+            rows = self.deviations if "1" in terms else self.spectra
+            for projection in of_mean.split(size, dim=1):
+                product = projection @ rows[:, None]
+                squares.append(product.square().sum(-1))
+                traces.append((product * rows[:, None]).sum((-2, -1)))
         return torch.cat(squares, dim=1), torch.cat(traces, dim=1)
-
-    @cached_property
-    def _coordinates(self) -> Float[Tensor, "fold level level"]:
-        """Training spectra on orthogonal axes, F of the Gram matrix F F^T.
-
-        Norms of combinations of rows of F lose fewer digits than quadratic forms of the Gram
-        matrix, where spectra cancel each other.
-        """
-        values, vectors = torch.linalg.eigh(self.gram)
-        return vectors * values.clamp(min=0).sqrt()[:, None]
 
     @cached_property
     def _diagonal(self) -> Tensor:
@@ -145,7 +154,7 @@ class FittedSmoothers:
 
     @cached_property
     def _freedom(self) -> Tensor:
-        return self.gram.shape[-1] - self.description.coefficients
+        return self.deviations.shape[1] - self.description.coefficients
 
     @cached_property
     def _log_error(self) -> Tensor:
@@ -174,7 +183,7 @@ class FittedSmoothers:
         combined = share[..., None] / self._diagonal
         weights = torch.einsum("fml,fmlk->flk", combined, self.smoothers.projection)
         each = self.errors + self.scale[..., None] / self._diagonal
-        together = _square(weights @ self._coordinates) / self.total[:, None]
+        together = _square(weights @ self.spectra) / self.total[:, None]
         square = (share[..., None] * each).sum(1) - together
         return weights, square.clamp(min=SMALLEST)
 
@@ -185,13 +194,12 @@ class FittedSmoothers:
         initial = (-POWER * log_error).masked_fill(~valid, -torch.inf)
         share = torch.softmax(initial, dim=-1)
         within = self.scale[:, None] * found.variance
-        predicted = weights @ self._coordinates[:, None]
+        predicted = weights @ self.spectra[:, None] - self.mean[:, None]  # from the mean spectrum
         average = share[:, :, None] @ predicted
-        mean = self._coordinates.mean(1)[:, None, None].expand_as(average)
         total = self.total[:, None, None]
-        apart, from_mean = (
-            _distances(predicted, torch.cat([average, mean], dim=2)).square() / total[..., None]
-        ).unbind(-1)
+        # by differences: products of the norms would lose small distances
+        apart = (predicted - average).square().sum(-1) / total
+        from_mean = predicted.square().sum(-1) / total
         best = torch.where(valid, log_error, torch.inf).amin(-1)
         least, errors = best[..., None], self.errors
         nearby, distance, beyond = self._nearness(found.positions)
@@ -214,7 +222,7 @@ class FittedSmoothers:
         context = self._context(
             targets,
             best,
-            (_square(average) / total)[..., 0],
+            (_square(average + self.mean[:, None]) / total)[..., 0],
             (apart * share).sum(-1),
             torch.where(valid, share * _ln(within), 0).sum(-1),
         )
@@ -259,15 +267,14 @@ class FittedSmoothers:
         disagreement: Tensor,
         log_within: Tensor,
     ) -> Float[Tensor, "fold target number"]:
-        levels, count = self.smoothers.levels, self.gram.shape[-1]
+        levels, count = self.smoothers.levels, self.deviations.shape[1]
         low, high = levels[:, :1], levels[:, -1:]
         lowest = torch.where(levels > 0, levels, torch.inf).amin(1, keepdim=True)
-        centred = self.gram - self.gram.mean(1, keepdim=True) - self.gram.mean(2, keepdim=True)
-        centred = centred + self.gram.mean((1, 2), keepdim=True)
-        values = torch.linalg.eigvalsh(centred).flip(-1).clamp(min=0)
+        products = self.deviations @ self.deviations.mT
+        values = torch.linalg.eigvalsh(products).flip(-1).clamp(min=0)
         # They distinguish a signal that only grows from one whose shape changes.
         second, third = _ln(values[:, 1:3] / values[:, :1].clamp(min=1e-300), 1e-10).T[..., None]
-        mean = self.gram.mean((1, 2)).clamp(min=1e-300)
+        mean = _square(self.mean)[:, 0].clamp(min=1e-300)
         positive = targets.maximum(1e-12 * high)
         numbers = [
             torch.full_like(targets, count / 10),
@@ -288,11 +295,6 @@ class FittedSmoothers:
             (log_within - best) / 4,
         ]
         return torch.stack([number.expand_as(targets) for number in numbers], dim=-1)
-
-
-def _distances(rows: Tensor, others: Tensor) -> Tensor:
-    """Distances between rows and a few others, by their differences."""
-    return torch.cdist(rows, others, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def _square(rows: Tensor) -> Tensor:

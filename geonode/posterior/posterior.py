@@ -35,7 +35,7 @@ Where training spectra happen to agree, the covariance alone would vanish.
 FEWEST_LEVELS = 3
 
 BLOCK = 8
-"""Targets predicted together, of one fold or of several: one alone takes a third of their time."""
+"""Number of targets predicted together, of one fold or several; one alone takes a third as long."""
 
 
 class PosteriorPrediction(NamedTuple):
@@ -98,7 +98,7 @@ class MetricPosterior:
         with one_thread():
             largest = np.abs(spectra).max(axis=(1, 2)).clip(min=np.finfo(float).tiny)
             scaled = torch.from_numpy(spectra / largest[:, None, None])
-            fitted = FittedSmoothers.of(torch.from_numpy(levels), scaled @ scaled.transpose(1, 2))
+            fitted = FittedSmoothers.of(torch.from_numpy(levels), scaled)
         return cls(levels, spectra.shape[2], largest, prior, fitted)
 
     def left_out_residuals(
@@ -120,9 +120,9 @@ class MetricPosterior:
     def predict(self, targets: Float[np.ndarray, "fold target"]) -> PosteriorPrediction:
         """Predict spectra at concentrations, none negative.
 
-        All blocks have one size, the last one filled up, so that networks in single precision
-        round every target alike, whatever the others. On some processors the place in a block is
-        left: MKL rounds matrices of odd size by where they begin in memory.
+        All blocks have one size, the last one padded, so that networks in single precision round a
+        target the same whatever else is asked for. On some processors its place in the block still
+        matters: MKL rounds matrices of odd size by where they begin in memory.
         """
         count = targets.shape[1]
         size = max(1, BLOCK // len(targets))
@@ -146,19 +146,17 @@ class MetricPosterior:
         weights, expected = self.prior.rule(found)
         # Squared errors are sums over wavelengths of spectra divided by their largest value.
         expected = expected.view_as(places) / self.wavelengths
-        average, covariance = self._moments(found, weights)
-        products = covariance * self.fitted.gram[:, None]
-        mean_square = products.sum((2, 3)) / self.wavelengths
-        # Of exact spectra it is rounding alone, or zero.
-        number = torch.finfo(products.dtype)
-        rounding = number.eps * products.abs().sum((2, 3)) / self.wavelengths + number.tiny
-        size = (1 - EVEN) * expected / mean_square.maximum(rounding)
-        covariance = covariance * size[..., None, None]
-        # Far beyond all levels numbers overflow; the result is NaN then.
+        average, covariance, ones = self._moments(found, weights)
         finite = torch.isfinite(covariance).all(-1).all(-1)[..., None, None]
-        values, vectors = torch.linalg.eigh(torch.where(finite, covariance, 0))
-        factors = values.clamp(min=0).sqrt()[..., None] * vectors.transpose(-1, -2)
-        factors = torch.where(finite, factors, torch.nan)
+        factors = _factors(torch.where(finite, covariance, 0), torch.where(finite[..., 0], ones, 0))
+        mean_square = (factors @ self.fitted.spectra[:, None]).square().sum((2, 3))
+        mean_square = mean_square / self.wavelengths
+        # Of exact spectra it is rounding alone, or zero.
+        number = torch.finfo(factors.dtype)
+        rounding = factors.square().sum((2, 3)) * self.fitted.total[:, None] / self.wavelengths
+        size = (1 - EVEN) * expected / mean_square.maximum(number.eps * rounding + number.tiny)
+        # Far beyond all levels numbers overflow; the result is NaN then.
+        factors = torch.where(finite, factors * size.sqrt()[..., None, None], torch.nan)
         even = EVEN * expected.numpy() * self.largest[:, None] ** 2
         return average.numpy(), factors.numpy(), even, self._sqrt_metric(weights, places)
 
@@ -171,17 +169,40 @@ class MetricPosterior:
         variance = (by_chart * (values - mean[..., None]) ** 2).sum(-1)
         return torch.stack([mean, variance.sqrt()], dim=1).numpy()
 
-    def _moments(self, found: Evidence, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Average weights of the training spectra, and Q before scaling."""
+    def _moments(self, found: Evidence, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Average weights of the training spectra, Q before scaling, and Q 1.
+
+        What Q makes of equal spectra, Q 1, comes from the mean functions without a constant term
+        alone. Sums over Q itself would have rounding beside it, which a pedestal multiplies.
+        """
         average = (weights[:, None] @ found.weights)[:, 0]
         apart = (found.weights - average[:, None]).mul_(weights.sqrt()[..., None])
         between = apart.transpose(1, 2) @ apart
+        free = ~self.fitted.description.has_constant
+        sums = torch.where(free, found.weights.sum(-1) - 1, 0) * weights.sqrt()
+        ones = (sums[:, None] @ apart)[:, 0]
         by_fold = len(self.levels), -1
-        share, average, between = (
-            part.unflatten(0, by_fold) for part in (weights * found.within, average, between)
+        share, average, between, ones = (
+            part.unflatten(0, by_fold) for part in (weights * found.within, average, between, ones)
         )
         # The variance of a smoother's process is its scale; `within` is that times v.
         freedom = self.levels.shape[1] - self.fitted.description.coefficients
         share = share / self.fitted.scale.clamp(min=1e-300)[:, None] / freedom
-        within = torch.einsum("ftm,fmlk->ftlk", share, self.fitted.smoothers.projection)
-        return average, between + within
+        projection = self.fitted.smoothers.projection
+        within = torch.einsum("ftm,fmlk->ftlk", share, projection)
+        ones = ones + (share * free) @ projection.sum(-1)
+        return average, between + within, ones
+
+
+def _factors(matrix: Tensor, ones: Tensor) -> Tensor:
+    """Rows L^T of Q = L L^T: one along Q 1, the others with sums of zero.
+
+    By one step of Cholesky's elimination, along 1 in place of an axis, and the eigenvectors of what
+    it leaves.
+    """
+    first = ones / ones.sum(-1, keepdim=True).clamp(min=torch.finfo(ones.dtype).tiny).sqrt()
+    rest = matrix - first[..., :, None] * first[..., None, :]
+    values, vectors = torch.linalg.eigh(rest)
+    # The smallest eigenvalue is that of 1 itself, zero.
+    rows = (values.clamp(min=0).sqrt()[..., None] * vectors.mT)[..., 1:, :]
+    return torch.cat([first[..., None, :], rows - rows.mean(-1, keepdim=True)], dim=-2)

@@ -158,6 +158,8 @@ class WeightRule(nn.Module):
         """Weights of the smoothers, and the expected squared error (signal squared, summed)."""
         inputs = self.inputs(evidence)
         found = [network(inputs) for network in self.every]
-        weights = torch.stack([weights for weights, _ in found]).mean(0).double()
+        weights = torch.stack([weights for weights, _ in found]).double().mean(0)
+        # Single precision leaves a sum of 1 + 1e-7, which a pedestal of the spectra multiplies.
+        weights = weights / weights.sum(-1, keepdim=True)
         logarithm = torch.stack([logarithm for _, logarithm in found]).mean(0).double()
         return weights, evidence.total * evidence.expected * torch.exp(2 * logarithm)

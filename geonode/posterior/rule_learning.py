@@ -45,18 +45,18 @@ class LeftOut(NamedTuple):
     Attributes:
         levels: number of levels of a series; rows are folds, those of a series are neighbours.
         evidence: one row per left-out spectrum.
-        gram: inner products of the training spectra and, last, the left-out one.
+        spectra: the training spectra and, last, the left-out one.
     """
 
     levels: int
     evidence: Evidence
-    gram: Float[Tensor, "row level level"]
+    spectra: Float[Tensor, "row level wavelength"]
 
     def squared_errors(self, weights: Float[Tensor, "row smoother"]) -> Float[Tensor, "row"]:
         """Squared errors of the averages with some weights, summed over wavelengths."""
-        combined = (weights.to(self.gram.dtype)[..., None] * self.evidence.weights).sum(1)
-        combined = torch.cat([combined, -torch.ones_like(combined[:, :1])], dim=1)
-        return torch.einsum("ri,rij,rj->r", combined, self.gram, combined).clamp(min=0)
+        combined = weights.to(self.spectra.dtype)[:, None] @ self.evidence.weights
+        predicted = combined @ self.spectra[:, :-1]
+        return (predicted - self.spectra[:, -1:]).square().sum((1, 2))
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,10 @@ def left_out(
     every = torch.arange(levels, device=spectra.device)
     others = torch.stack([every[every != level] for level in every.tolist()])
     order = torch.cat([others, every[:, None]], dim=1)
-    gram = spectra @ spectra.transpose(1, 2)
-    gram = gram[:, order[:, :, None], order[:, None, :]].flatten(0, 1)
+    ordered = spectra[:, order].flatten(0, 1)
     training = concentrations[:, others].flatten(0, 1)
-    fitted = FittedSmoothers.of(training, gram[:, :-1, :-1].contiguous())
-    return LeftOut(levels, fitted.evidence(concentrations.reshape(-1, 1)), gram)
+    fitted = FittedSmoothers.of(training, ordered[:, :-1])
+    return LeftOut(levels, fitted.evidence(concentrations.reshape(-1, 1)), ordered)
 
 
 def batches(draws: Draws) -> Iterator[LeftOut]:

@@ -57,6 +57,11 @@ class Description(NamedTuple):
         """Number of coefficients of every mean function."""
         return torch.tensor(COEFFICIENTS, device=self.mean.device)[self.mean]
 
+    @property
+    def has_constant(self) -> Bool[Tensor, "smoother"]:
+        """Whether the mean function has a constant term, so that weights add up to one."""
+        return torch.tensor(["1" in terms for terms in MEANS], device=self.mean.device)[self.mean]
+
     def numbers(self) -> Float[Tensor, "smoother number"]:
         """Description of every smoother as inputs of a network."""
         chart = torch.nn.functional.one_hot(self.chart, len(FAMILIES))
@@ -150,7 +155,9 @@ class Smoothers:
         rest, determinants, means = projection, [], []
         for mean in range(len(MEANS)):
             charts = slice(_charts_of(mean).start, None)
-            basis, transform = _orthonormal(_terms(mean, place[:, charts], levels, levels))
+            terms = _terms(mean, place[:, charts], levels, levels)[:, :, None, None]
+            basis, upper = torch.linalg.qr(terms)
+            transform = torch.linalg.inv(upper)
             white = root[:, charts] @ basis
             solved = white.mT @ root[:, charts]
             among = white.mT @ white
@@ -212,21 +219,6 @@ def _terms(mean: int, place: Tensor, concentrations: Tensor, levels: Tensor) -> 
     return torch.stack(
         {"1": [one], "1 x": [one, place], "c": [scaled], "1 c": [one, scaled]}[MEANS[mean]], dim=-1
     )
-
-
-def _orthonormal(terms: Tensor) -> tuple[Tensor, Tensor]:
-    """Orthonormal basis of one or two terms, and the transform to it (Gram and Schmidt)."""
-    terms = terms[:, :, None, None]
-    norm = terms[..., :1].norm(dim=-2, keepdim=True)
-    first = terms[..., :1] / norm
-    if terms.shape[-1] == 1:
-        return first, 1 / norm
-    along = (first * terms[..., 1:]).sum(dim=-2, keepdim=True)
-    other = terms[..., 1:] - first * along
-    rest = other.norm(dim=-2, keepdim=True)
-    upper = torch.cat([1 / norm, -along / (norm * rest)], dim=-1)
-    lower = torch.cat([torch.zeros_like(norm), 1 / rest], dim=-1)
-    return torch.cat([first, other / rest], dim=-1), torch.cat([upper, lower], dim=-2)
 
 
 def _small_inverse(matrix: Tensor) -> tuple[Tensor, Tensor]:

@@ -143,7 +143,7 @@ def _spectrum(file: CalibratedFile, name: str, what: str, *, measured: bool) -> 
 
 def _metric(file: CalibratedFile) -> Figure:
     """Posterior of sqrt(g) between the end levels, beyond which the predictor extrapolates."""
-    found = file.predictions.predicted.sqrt_metric
+    found = file.predictions.sqrt_metric
     assert found is not None  # the predictor has a posterior
     levels = file.series.concentrations
     table = pd.DataFrame({"concentration": file.places, "sqrt_g": found[0], "deviation": found[1]})

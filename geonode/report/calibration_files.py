@@ -1,6 +1,7 @@
 """The folder of a calibration: written whole or not at all."""
 
 import io
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,19 +15,16 @@ from openpyxl.utils import get_column_letter
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.errors import ParameterError
 from geonode.estimation.tables import csv_text
-from geonode.report.calibration_page import GENERATOR, calibration_page
+from geonode.report.calibration_page import calibration_page
 from geonode.report.calibration_tables import tables
 from geonode.report.page import Cell, Table
 from geonode.storage.atomic import replacing
+from geonode.storage.seal import file_checksum
 from geonode.terminal import printable
 
 PAGE, WORKBOOK = "index.html", "calibration.xlsx"
-TABLES = (
-    *("summary", "calibration", "validation", "unknowns"),
-    *("limits", "peaks", "predicted", "next"),
-)
-NAMES = {PAGE, WORKBOOK, *(f"{name}.csv" for name in TABLES)}
-"""Everything that may be in such a folder."""
+WRITTEN = re.compile(r"<!-- geonode wrote (\S+) (\w{8}) -->")
+"""Name and checksum of a file beside a page, at the end of the page."""
 
 LONGEST = 60
 """Characters that a column is made wide for."""
@@ -46,16 +44,18 @@ def require_folder(folder: Path, inputs: list[Path], *, overwrite: bool) -> None
     Raises:
         ParameterError: something else is there, or an input is inside.
     """
-    names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
-    foreign = [name for name in names if name not in NAMES or not _is_ours(folder)]
+    entries = sorted(folder.iterdir()) if folder.is_dir() else []
+    written = _written(folder)
+    foreign = [entry.name for entry in entries if not _is_unchanged(entry, written)]
     found = f"{folder} with {foreign[0]}" if foreign else str(folder)
     if any(folder.resolve() in (one.resolve(), *one.resolve().parents) for one in inputs):
         expected = "another folder than that of a file that is read"
     elif folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         expected = "a folder, or a name that is not taken"
     elif foreign:
-        expected = "a new folder, an empty one, or one with nothing but a calibration"
-    elif names and not overwrite:
+        expected = "a new folder, an empty one, or one with nothing but a calibration as it was "
+        expected += "written; move your own or changed files away"
+    elif entries and not overwrite:
         expected = "a name that is not taken; --overwrite replaces it"
     else:
         return
@@ -76,15 +76,26 @@ def write_calibration(file: CalibratedFile, folder: Path) -> None:
             (temporary / f"{table.name}.csv").write_text(
                 csv_text(table.columns, table.rows), encoding="utf-8"
             )
-        (temporary / PAGE).write_text(calibration_page(file, found), encoding="utf-8")
+        written = {one.name: file_checksum(one) for one in sorted(temporary.iterdir())}
+        page = calibration_page(file, found)
+        for name, checksum in written.items():
+            page += f"<!-- geonode wrote {name} {checksum} -->\n"
+        (temporary / PAGE).write_text(page, encoding="utf-8")
 
 
-def _is_ours(folder: Path) -> bool:
-    """Whether the page of a folder says that it was made here."""
-    path = folder / PAGE
-    return path.is_file() and f'content="{GENERATOR}"' in path.read_bytes()[:4096].decode(
-        "utf-8", "replace"
-    )
+def _written(folder: Path) -> dict[str, str]:
+    """Checksums of the files of a calibration, as its page lists them; of the page itself none."""
+    page = folder / PAGE
+    end = page.read_bytes()[-1000:].decode("utf-8", "replace") if page.is_file() else ""
+    found = dict(WRITTEN.findall(end))
+    return found | {PAGE: ""} if found else {}
+
+
+def _is_unchanged(entry: Path, written: dict[str, str]) -> bool:
+    """Whether an entry of a folder is a file that was written there, and is still the same."""
+    if entry.is_symlink() or not entry.is_file():
+        return False
+    return written.get(entry.name) in (file_checksum(entry), "")
 
 
 def workbook(tables: list[Table]) -> bytes:

@@ -9,7 +9,7 @@ from scipy.signal import find_peaks
 from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.limits import Line
-from geonode.learning.blend import COVERAGE
+from geonode.learning.predicted import COVERAGE
 from geonode.report.page import Cell, Table
 from geonode.spectra.inspection import noise_along_the_axis
 from geonode.spectra.series import Series, labelled

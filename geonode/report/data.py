@@ -14,7 +14,7 @@ from geonode.report.kit import sample
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, level_names, read_series
 from geonode.storage.artifact import open_artifact
-from geonode.storage.document import read_metrics
+from geonode.storage.document import read_json
 from geonode.wording import quantity
 
 REQUIRED = ("spectra", "metric", "christoffel", "geodesics", "decoders", "validate")
@@ -92,10 +92,10 @@ class Report:
             MissingArtifactError, CorruptArtifactError: an input is absent or damaged.
             ArtifactError: an input is of another run than the others.
         """
-        found = {name: read_metrics(metrics / f"{name}.json") for name in REQUIRED}
+        found = {name: read_json(metrics / f"{name}.json") for name in REQUIRED}
         for name in OPTIONAL:
             path = metrics / f"{name}.json"
-            found[name] = read_metrics(path) if path.is_file() else {}
+            found[name] = read_json(path) if path.is_file() else {}
         series, artifact = read_series(spectra), open_artifact(spectra)
         names = level_names(series.concentrations)
         if list(found["validate"].get("folds", ())) != names:

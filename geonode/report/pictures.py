@@ -13,7 +13,7 @@ from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import posterior
 from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import EstimateRow
-from geonode.learning.blend import COVERAGE
+from geonode.learning.predicted import COVERAGE
 from geonode.report.figures import spectrum_chart
 from geonode.report.kit import (
     BAND,

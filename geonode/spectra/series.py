@@ -18,8 +18,7 @@ from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.reading import Choices, read_table
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.table import SpectraTable
-from geonode.storage.artifact import open_artifact
-from geonode.storage.artifact_layout import JSON
+from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 
 NOTHING = Preprocessing()

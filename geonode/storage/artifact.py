@@ -1,4 +1,14 @@
-"""Reading of artifacts: damaged ones are refused, with file and array named."""
+"""Layout and reading of artifacts: sealed Zarr v3 groups that xarray opens.
+
+There are two kinds of arrays. A *stored* one is compressed (Blosc: LZ4 over shuffled bytes) in
+chunks of about 1 MiB, each with its CRC-32C, packed into few shards. A *mapped* one is a single
+uncompressed chunk: its file holds the little-endian C-order bytes of the array, which a reader maps
+into memory, and their CRC-32C in the last four bytes.
+
+The attributes of the root `zarr.json` list the checksum of every other file under `files`, and seal
+`zarr.json` itself with `checksum`. A flipped bit anywhere, and any missing, added, truncated or
+exchanged file, is found when the artifact is opened. The error names file and array.
+"""
 
 import json
 from collections.abc import Iterator
@@ -12,17 +22,14 @@ import zarr
 from jaxtyping import Shaped
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
-from geonode.storage.artifact_layout import (
-    ROOT,
-    SEAL_AT,
-    array_and_chunk,
-    ceil_divide,
-    chunk_file,
-    part_of,
-    sealed_files,
-)
-from geonode.storage.seal import file_checksum, is_sealed, require_file
+from geonode.storage.seal import UNSEALED, file_checksum, is_sealed, require_file
 from geonode.storage.zarr_metadata import require_plain
+
+JSON = dict[str, Any] | list[Any] | str | int | float | bool | None
+
+ROOT = "zarr.json"
+AFTER_SEAL = '"\n  }\n}\n'  # the checksum is the last attribute, and the attributes come last
+SEAL_AT = -len(UNSEALED + AFTER_SEAL)
 
 LARGEST_RATIO = 20_000  # size of an array relative to its files: three times that of zeros
 FEWEST_BYTES = 1 << 30  # size that is always allowed: chunks of zeros only are not stored
@@ -51,12 +58,6 @@ class ArrayEntry:
     long_name: str
     bytes_on_disk: int
     bytes_in_memory: int
-
-
-def not_finite_at(values: Shaped[np.ndarray, "..."]) -> tuple[int, ...] | None:
-    """Index of the first NaN or infinity; None if all values are finite."""
-    finite = np.isfinite(values)
-    return None if finite.all() else tuple(np.argwhere(~finite)[0].tolist())
 
 
 @dataclass(frozen=True)
@@ -132,29 +133,7 @@ class Artifact:
             ArtifactError: there is no such array.
             CorruptArtifactError: the array was damaged since the artifact was opened.
         """
-        return self._select(name, (*index, ...))  # an array, even of one number
-
-    def first_not_finite(self, name: str) -> tuple[int, ...] | None:
-        """Index of the first NaN or infinity; None if all are finite. Memory is that of a chunk.
-
-        Zarr reads a missing chunk as NaN, so that NaN cannot be a value.
-
-        Raises:
-            ArtifactError: there is no such array.
-            CorruptArtifactError: the array was damaged since the artifact was opened.
-        """
-        array = self._array(name)
-        part = array.chunks if array.shards else part_of(array.shape, array.dtype.itemsize)
-        for corner in np.ndindex(*map(ceil_divide, array.shape, part)):
-            start = [place * size for place, size in zip(corner, part, strict=True)]
-            region = [slice(first, first + n) for first, n in zip(start, part, strict=True)]
-            if (inside := not_finite_at(self._select(name, tuple(region)))) is not None:
-                return tuple(map(sum, zip(start, inside, strict=True)))
-        return None
-
-    def _select(
-        self, name: str, selection: tuple[int | slice | EllipsisType, ...]
-    ) -> Shaped[np.ndarray, "..."]:
+        selection: tuple[int | EllipsisType, ...] = (*index, ...)  # an array, even of one number
         try:
             array = self._array(name)
             if array.shards is None:
@@ -287,3 +266,20 @@ def read_attributes(path: Path) -> dict[str, Any]:
         reason = f"{ROOT} is sealed but is not of an artifact ({error!r:.80})"
         raise CorruptArtifactError(path, reason) from error
     return attributes
+
+
+def sealed_files(folder: Path) -> list[str]:
+    """Files of an artifact except its root `zarr.json`, relative to `folder`."""
+    files = (file for file in folder.rglob("*") if not file.is_dir())
+    return sorted({file.relative_to(folder).as_posix() for file in files} - {ROOT})
+
+
+def array_and_chunk(file: str) -> tuple[str, str]:
+    """Array and chunk of a file: `features/c/0/1` is chunk `0/1` of array `features`."""
+    name, slash, part = file.partition("/")
+    return (name if slash else ""), (part.removeprefix("c/") if part.startswith("c/") else "")
+
+
+def chunk_file(folder: Path, array: zarr.Array) -> Path:
+    """File of the only chunk of a mapped array."""
+    return folder / array.metadata.encode_chunk_key((0,) * array.ndim)

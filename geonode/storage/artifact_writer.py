@@ -17,23 +17,23 @@ from numpy.typing import DTypeLike
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 
 from geonode.errors import ArtifactError
-from geonode.storage.artifact import not_finite_at, open_artifact
-from geonode.storage.artifact_layout import (
-    CHUNK_BYTES,
-    CRC_BYTES,
-    HALF_WRITTEN,
+from geonode.storage.artifact import (
     JSON,
     ROOT,
     SEAL_AT,
-    Shape,
     chunk_file,
-    chunks_and_shards,
-    fill_value,
+    open_artifact,
     sealed_files,
 )
 from geonode.storage.atomic import replacing
 from geonode.storage.document import encode_json
 from geonode.storage.seal import UNSEALED, file_checksum, seal
+
+Shape = tuple[int, ...]
+
+CHUNK_BYTES = 1 << 20
+CRC_BYTES = 4
+HALF_WRITTEN = ".partial"  # suffix of Zarr's files until they are complete
 
 # Threads append compressed blocks in the order they finish, so that bytes would vary.
 numcodecs.blosc.use_threads = False
@@ -82,17 +82,51 @@ class Parts:
     path: Path
     folder: Path
 
-    def blocks(self, name: str, block_dims: int) -> "BlockWriter":
-        """Writer of the blocks of a stored array.
+    def write(self, name: str, index: tuple[int, ...], block: Shaped[np.ndarray, "..."]) -> None:
+        """Compress and write one block of a stored array.
 
         Args:
             name: the array.
-            block_dims: number of leading dimensions that index the blocks.
+            index: index of the block along the leading dimensions.
+            block: values over the other dimensions, in the dtype of the array.
 
         Raises:
-            ArtifactError: there is no such array.
+            ArtifactError: there is no such array, or index or block are of another size or dtype;
+                nothing is broadcast or cast. Or a value is not finite.
         """
-        return BlockWriter(self._open(name), block_dims, f"{self.path}: array {name!r}")
+        array = self._open(name)
+        shape, dtype = array.shape[len(index) :], array.dtype
+        # A shard is the file of one block: two processes must not write parts of it.
+        shards = array.shards or ()
+        whole = shards[: len(index)] == (1,) * len(index) and all(
+            part >= size for part, size in zip(shards[len(index) :], shape, strict=True)
+        )
+        if not whole or block.shape != shape or block.dtype != dtype:
+            raise ArtifactError(
+                f"{self.path}: array {name!r}: block {index}: found {block.dtype} of shape "
+                f"{block.shape}, expected {dtype} of shape {shape} at the index of one block"
+            )
+        self.require_finite(name, block, index)
+        array[index] = block
+
+    def require_finite(
+        self, name: str, values: Shaped[np.ndarray, "..."], index: tuple[int, ...] = ()
+    ) -> None:
+        """Refuse values of an array, from an index on, of which one is NaN or infinite.
+
+        Raises:
+            ArtifactError: one is.
+        """
+        flat = values.reshape(-1)
+        for start in range(0, flat.size, CHUNK_BYTES):  # in little memory, however large it is
+            wrong = ~np.isfinite(flat[start : start + CHUNK_BYTES])
+            if wrong.any():
+                inside = np.unravel_index(start + int(wrong.argmax()), values.shape)
+                raise ArtifactError(
+                    f"{self.path}: array {name!r}: found NaN or infinity at index "
+                    f"{(*index, *map(int, inside))}, expected finite numbers; look for the step "
+                    "that produced it"
+                )
 
     def mapped(self, name: str) -> Shaped[np.memmap, "..."]:
         """Mapped array to fill; `flush` it for readers on other machines.
@@ -123,92 +157,46 @@ class Parts:
             ) from error
 
 
-class BlockWriter:
-    """Writer of the blocks of a stored array: `blocks[index] = block`."""
-
-    def __init__(self, array: zarr.Array, block_dims: int, where: str) -> None:
-        self._array = array
-        self._block_dims = block_dims
-        self._where = where
-
-    def __setitem__(self, index: tuple[int, ...], block: Shaped[np.ndarray, "..."]) -> None:
-        """Compress and write one block.
-
-        Args:
-            index: index along the leading dimensions.
-            block: values over the other dimensions, in the dtype of the array.
-
-        Raises:
-            ArtifactError: index or block are of another size or dtype; nothing is broadcast or
-                cast. Or a value is not finite.
-        """
-        shape, dtype = self._array.shape[self._block_dims :], self._array.dtype
-        if len(index) != self._block_dims or block.shape != shape or block.dtype != dtype:
-            raise ArtifactError(
-                f"{self._where}: block {index}: found {block.dtype} of shape {block.shape}, "
-                f"expected {dtype} of shape {shape} at an index of length {self._block_dims}"
-            )
-        if (inside := not_finite_at(block)) is not None:
-            raise ArtifactError(f"{self._where}: {_not_finite((*index, *inside))}")
-        self._array[index] = block
-
-
-def _not_finite(index: tuple[int, ...]) -> str:
-    return (
-        f"found NaN or infinity at index {index}, expected finite numbers; "
-        "look for the step that produced it"
-    )
-
-
 class ArtifactWriter:
     """Arrays of an artifact that is being written, opened and closed by `artifact_writer`.
 
-    Every method raises ArtifactError if an array does not fit its dimensions or earlier arrays.
+    Every array has attributes by CF: `units` ("1" without a dimension) and `long_name`, the label
+    of the quantity. A dimension has one size in all arrays; another raises ArtifactError.
+
+    Attributes:
+        parts: the arrays, for processes that fill parts of them.
     """
 
     def __init__(self, path: Path, folder: Path) -> None:
-        self._path = path  # final path, for messages
-        self._folder = folder
+        self.parts = Parts(path, folder)
+        self._path, self._folder = path, folder
         self._sizes: dict[str, int] = {}  # by dimension
         self._dims: dict[str, tuple[str, ...]] = {}  # by array
         self._blocks: dict[str, int] = {}  # number of files, by array
         self._coordinates: set[str] = set()
         self._mapped: dict[str, Path] = {}  # file by array
 
-    @property
-    def parts(self) -> Parts:
-        """Arrays, for processes that fill parts of them."""
-        return Parts(self._path, self._folder)
-
     def coordinate(
         self,
         name: str,
         values: Shaped[np.ndarray, "_"],
         *,
-        units: str,
-        long_name: str,
         dims: tuple[str] | None = None,
+        **about: str,
     ) -> None:
         """Store the coordinate of the dimension `name`, or an auxiliary one of another dimension.
 
         Args:
             name: the coordinate.
             values: one number per index of the dimension.
-            units: units of the values by CF (dimensionless: "1").
-            long_name: label of an axis.
             dims: the other dimension, for an auxiliary coordinate.
+            about: `units` and `long_name`.
         """
-        self.stored(name, dims or (name,), values, units=units, long_name=long_name)
+        self.stored(name, dims or (name,), values, **about)
         self._coordinates.add(name)
 
     def stored(
-        self,
-        name: str,
-        dims: tuple[str, ...],
-        values: Shaped[np.ndarray, "..."],
-        *,
-        units: str,
-        long_name: str,
+        self, name: str, dims: tuple[str, ...], values: Shaped[np.ndarray, "..."], **about: str
     ) -> None:
         """Store an array, compressed, in one file.
 
@@ -216,13 +204,10 @@ class ArtifactWriter:
             name: the array.
             dims: name of every dimension of `values`.
             values: numbers or truth values.
-            units: units of the values by CF (dimensionless: "1").
-            long_name: label of the quantity.
+            about: `units` and `long_name`.
         """
-        blocks = self.stored_blocks(
-            name, dims, values.shape, values.dtype, units=units, long_name=long_name, block_dims=0
-        )
-        blocks[()] = values
+        self.stored_blocks(name, dims, values.shape, values.dtype, block_dims=0, **about)
+        self.parts.write(name, (), values)
 
     def stored_blocks(
         self,
@@ -231,37 +216,34 @@ class ArtifactWriter:
         shape: Shape,
         dtype: DTypeLike,
         *,
-        units: str,
-        long_name: str,
         block_dims: int,
-    ) -> BlockWriter:
-        """Store an array, compressed, block by block in any order, one file per block.
+        **about: str,
+    ) -> None:
+        """Add an array of compressed blocks, for `Parts.write` to fill in any order; one file each.
 
         Args:
             name: the array.
             dims: name of every dimension.
             shape: size of every dimension.
             dtype: type of the numbers.
-            units: units of the values by CF (dimensionless: "1").
-            long_name: label of the quantity.
             block_dims: number of leading dimensions that index the blocks; a block has the others.
+            about: `units` and `long_name`.
         """
-        dtype = self._declare(name, dims, shape, dtype, block_dims)
-        chunks, shards = chunks_and_shards(shape, dtype.itemsize, block_dims)
-        codec = BloscCodec(cname="lz4", shuffle="shuffle", typesize=dtype.itemsize)
-        layout = {"shape": shape, "chunks": chunks, "shards": shards}
-        self._create(name, dtype, units, long_name, compressors=(codec, Crc32cCodec()), **layout)
-        return self.parts.blocks(name, block_dims)
+        itemsize = np.dtype(dtype).itemsize
+        lead, (rows, *rest) = (1,) * block_dims, shape[block_dims:]
+        count = min(rows, math.ceil(rows * math.prod(rest) * itemsize / CHUNK_BYTES))
+        chunk = math.ceil(rows / count)
+        layout = {
+            "chunks": (*lead, chunk, *rest),
+            # A shard consists of whole chunks, so it may extend a little beyond the array.
+            "shards": (*lead, chunk * math.ceil(rows / chunk), *rest),
+        }
+        codecs = BloscCodec(cname="lz4", shuffle="shuffle", typesize=itemsize), Crc32cCodec()
+        self._create(name, dims, shape, dtype, about, compressors=codecs, **layout)
+        self._blocks[name] = math.prod(shape[:block_dims])
 
     def mapped(
-        self,
-        name: str,
-        dims: tuple[str, ...],
-        shape: Shape,
-        dtype: DTypeLike,
-        *,
-        units: str,
-        long_name: str,
+        self, name: str, dims: tuple[str, ...], shape: Shape, dtype: DTypeLike, **about: str
     ) -> Shaped[np.ndarray, "..."]:
         """Add an uncompressed array and return a memory map of its file, for the caller to fill.
 
@@ -272,60 +254,50 @@ class ArtifactWriter:
             dims: name of every dimension.
             shape: size of every dimension.
             dtype: type of the numbers.
-            units: units of the values by CF (dimensionless: "1").
-            long_name: label of the quantity.
+            about: `units` and `long_name`.
         """
-        dtype = self._declare(name, dims, shape, dtype, block_dims=0)
-        layout = {"shape": shape, "chunks": shape, "compressors": (Crc32cCodec(),)}
-        array = self._create(name, dtype, units, long_name, **layout)
+        layout = {"chunks": shape, "compressors": (Crc32cCodec(),)}
+        array = self._create(name, dims, shape, dtype, about, **layout)
         file = chunk_file(self._folder / name, array)
         file.parent.mkdir(parents=True)
         # Written before it is mapped: a full disk then raises an error, while a write to a mapped
         # hole of a sparse file would kill the process.
-        size = math.prod(shape) * dtype.itemsize
-        block = np.full(CHUNK_BYTES // dtype.itemsize, fill_value(dtype), dtype).tobytes()
+        size = array.nbytes
+        block = np.full(CHUNK_BYTES // array.dtype.itemsize, array.fill_value, array.dtype)
         with file.open("wb") as stream:
-            for start in range(0, size, len(block)):
-                stream.write(block[: size - start])
+            for start in range(0, size, block.nbytes):
+                stream.write(block.tobytes()[: size - start])
             stream.write(bytes(CRC_BYTES))
-        self._mapped[name] = file
+        self._mapped[name], self._blocks[name] = file, 1
         return self.parts.mapped(name)
 
-    def _declare(
-        self, name: str, dims: tuple[str, ...], shape: Shape, dtype: DTypeLike, block_dims: int
-    ) -> np.dtype:
-        """Check an array against earlier ones, and return its dtype on disk."""
-        dtype = np.dtype(dtype).newbyteorder("<")
-        if name in self._dims:
-            raise self._error(name, "is there already; give every array a name of its own")
-        if dtype.kind not in "biuf":
-            raise self._error(name, f"found dtype {dtype}, expected numbers or truth values")
-        if len(dims) != len(shape) or len(shape) <= block_dims or 0 in shape:
-            raise self._error(
-                name,
-                f"found dimensions {dims} of size {shape}, expected one size above 0 for each, and "
-                f"more than {block_dims} of them",
-            )
+    def _create(
+        self,
+        name: str,
+        dims: tuple[str, ...],
+        shape: Shape,
+        dtype: DTypeLike,
+        about: dict[str, str],
+        **layout: Any,
+    ) -> zarr.Array:
+        """Write the metadata of an array; `layout` is for `zarr.create_array`."""
         for dim, size in zip(dims, shape, strict=True):
             if self._sizes.setdefault(dim, size) != size:
-                raise self._error(
-                    name, f"found size {size} of {dim!r}, expected {self._sizes[dim]} as before"
+                raise ArtifactError(
+                    f"{self._path}: array {name!r}: found size {size} of {dim!r}, expected "
+                    f"{self._sizes[dim]} as before"
                 )
-        self._dims[name], self._blocks[name] = dims, math.prod(shape[:block_dims])
-        return dtype
-
-    def _create(
-        self, name: str, dtype: np.dtype, units: str, long_name: str, **layout: Any
-    ) -> zarr.Array:
-        """Write the metadata of a declared array; `layout` is for `zarr.create_array`."""
+        self._dims[name] = dims
+        dtype = np.dtype(dtype).newbyteorder("<")
         return zarr.create_array(
             store=self._folder / name,
+            shape=shape,
             dtype=dtype,
             filters=None,
             serializer=BytesCodec(endian="little"),
-            fill_value=fill_value(dtype),
-            dimension_names=self._dims[name],
-            attributes={"units": units, "long_name": long_name},
+            fill_value=math.nan if dtype.kind == "f" else 0,  # of what was never written
+            dimension_names=dims,
+            attributes={**about},
             **layout,
         )
 
@@ -333,15 +305,27 @@ class ArtifactWriter:
         """Complete the files, seal them, and verify all of them."""
         for left in self._folder.rglob(f"*{HALF_WRITTEN}"):
             left.unlink()  # of a killed process; another has written the block since
-        for file in self._mapped.values():
+        for name, file in self._mapped.items():
+            self.parts.require_finite(name, self.parts.mapped(name))
             mapped = np.memmap(file, mode="r+")  # opened anew, as other processes may have written
             crc = google_crc32c.value(mapped[:-CRC_BYTES])
             mapped[-CRC_BYTES:] = np.frombuffer(crc.to_bytes(CRC_BYTES, "little"), np.uint8)
             mapped.flush()
         for name, dims in self._dims.items():
-            self._check_complete(name)
-            if name not in self._coordinates:
-                self._attach_auxiliary_coordinates(name, dims)
+            written = len(sealed_files(self._folder / name / "c"))
+            if written != self._blocks[name]:
+                raise ArtifactError(
+                    f"{self._path}: array {name!r}: found {written} blocks, expected "
+                    f"{self._blocks[name]}"
+                )
+            auxiliary = [
+                one
+                for one in sorted(self._coordinates)
+                if self._dims[one] != (one,) and set(self._dims[one]) <= set(dims)
+            ]
+            if auxiliary and name not in self._coordinates:  # by CF
+                array = zarr.open_array(self._folder / name, mode="r+", zarr_format=3)
+                array.attrs["coordinates"] = " ".join(auxiliary)
         files = {file: file_checksum(self._folder / file) for file in sealed_files(self._folder)}
         root = {
             "zarr_format": 3,
@@ -350,26 +334,4 @@ class ArtifactWriter:
         }
         content = seal(encode_json(self._path, root), SEAL_AT)
         (self._folder / ROOT).write_bytes(content)
-        artifact = open_artifact(self._folder)
-        for name in self._mapped:  # the others were looked at block by block
-            if (first := artifact.first_not_finite(name)) is not None:
-                raise self._error(name, _not_finite(first))
-
-    def _check_complete(self, name: str) -> None:
-        written = len(sealed_files(self._folder / name / "c"))
-        if written != self._blocks[name]:
-            raise self._error(name, f"found {written} blocks, expected {self._blocks[name]}")
-
-    def _attach_auxiliary_coordinates(self, name: str, dims: tuple[str, ...]) -> None:
-        """List auxiliary coordinates in the CF attribute `coordinates` of an array."""
-        auxiliary = [
-            coordinate
-            for coordinate in sorted(self._coordinates)
-            if self._dims[coordinate] != (coordinate,) and set(self._dims[coordinate]) <= set(dims)
-        ]
-        if auxiliary:
-            array = zarr.open_array(self._folder / name, mode="r+", zarr_format=3)
-            array.attrs["coordinates"] = " ".join(auxiliary)
-
-    def _error(self, name: str, reason: str) -> ArtifactError:
-        return ArtifactError(f"{self._path}: array {name!r}: {reason}")
+        open_artifact(self._folder)

@@ -15,11 +15,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from geonode.errors import ArtifactError
+from geonode.errors import ArtifactError, remedy
 
 _LOCK, _NEW, _OLD, _KEPT = "lock", "new", "old", "kept"
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)  # of some network disks
 _NO_FLUSH = (errno.EINVAL, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS, errno.EIO)
 """Answers of some network disks to the flush of a folder."""
@@ -162,17 +160,7 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        refused = path if error.filename is None else Path(os.fsdecode(error.filename))
-        folder = next(parent for parent in refused.absolute().parents if parent.exists())
-        advice = ""
-        if error.errno in _FULL:
-            free = shutil.disk_usage(folder).free
-            advice = f"; found {free:,} bytes free in {folder}; make room and run it again"
-        elif error.errno == errno.EFBIG:
-            advice = "; expected a larger limit of files; raise `ulimit -f` and run it again"
-        elif error.errno in _FORBIDDEN:
-            advice = f"; make {folder} writable, or work in a folder that is"
-        raise ArtifactError(f"{path}: cannot be written: {error}{advice}") from error
+        raise ArtifactError(f"{path}: cannot be written: {error}{remedy(error, path)}") from error
 
 
 def _scratch_of(path: Path) -> Path:

@@ -4,7 +4,7 @@ DVC says whether code, parameters or files have changed since they were recorded
 size and time of a file. What is here reads every byte, and the seals that artifacts carry.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -82,14 +82,18 @@ def inventory(folder: Path) -> list[Entry]:
     Raises:
         ArtifactError: there is none.
     """
-    return [_entry(path) for path in artifacts(folder)]
+    found = []
+    for path in artifacts(folder):
+        arrays, problems = _read(path)
+        damage = problems[0].message if problems else ""
+        found.append(Entry(path, KINDS[path.suffix], damage, arrays, size_of(path)))
+    return found
 
 
 def verify(folder: Path, report: Progress = silent) -> Iterator[Problem]:
     """Read every byte of the artifacts of a folder, and yield what is wrong with them.
 
-    Checked are the checksums, that all numbers are finite, and that every artifact was made from
-    the others that are there now.
+    Checked are the checksums, and that every artifact was made from the others that are there now.
 
     Args:
         folder: folder of the artifacts.
@@ -100,7 +104,7 @@ def verify(folder: Path, report: Progress = silent) -> Iterator[Problem]:
     """
     seals, paths = {}, artifacts(folder)
     for path in paths:
-        problems = list(_contents(path))
+        _, problems = _read(path)
         yield from problems
         if not problems:
             seals[path] = read_seal(path)
@@ -123,38 +127,20 @@ def size_of(path: Path) -> int:
         return 0
 
 
-def _entry(path: Path) -> Entry:
-    kind, size = KINDS[path.suffix], size_of(path)
-    try:
-        if path.suffix == ".zarr":
-            artifact = open_artifact(path)
-            arrays = tuple(artifact.describe(name) for name in artifact.names)
-        else:
-            arrays = _tensors(path)
-    except ArtifactError as error:
-        return Entry(path, kind, str(error), (), size)
-    return Entry(path, kind, "", arrays, size)
-
-
-def _contents(path: Path) -> Iterator[Problem]:
-    """Damage of an artifact by its own checksums, and its numbers that are not finite."""
+def _read(path: Path) -> tuple[tuple[ArrayEntry, ...], list[Problem]]:
+    """Arrays of an artifact after checking every byte of it, or all that is wrong with it."""
+    errors: Sequence[ArtifactError]
     try:
         read_seal(path)
         if path.suffix == ".safetensors":
-            _tensors(path)
-            return
-        damaged = list(damages(path))
-        yield from (Problem(path, error.array, str(error)) for error in damaged)
-        if damaged:
-            return
+            return _tensors(path), []
         artifact = open_artifact(path)
-        for name in artifact.names:
-            if (index := artifact.first_not_finite(name)) is not None:
-                reason = f"holds NaN or infinity at index {index}, expected finite numbers"
-                yield Problem(path, name, str(CorruptArtifactError(path, reason, name)))
+        return tuple(artifact.describe(name) for name in artifact.names), []
+    except CorruptArtifactError as error:
+        errors = (list(damages(path)) if path.suffix == ".zarr" else []) or [error]
     except ArtifactError as error:
-        array = error.array if isinstance(error, CorruptArtifactError) else ""
-        yield Problem(path, array, str(error))
+        errors = [error]
+    return (), [Problem(path, getattr(error, "array", ""), str(error)) for error in errors]
 
 
 def _tensors(path: Path) -> tuple[ArrayEntry, ...]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.storage.artifact import read_attributes
-from geonode.storage.weights_header import read_metadata
+from geonode.storage.seal import read_weights_metadata
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -68,8 +68,8 @@ def read_seal(path: Path) -> Seal:
         CorruptArtifactError: the seal is damaged, or its lineage is malformed.
         ArtifactError: the operating system refuses.
     """
-    is_weights = path.suffix == ".safetensors"
-    attributes: dict[str, Any] = read_metadata(path) if is_weights else read_attributes(path)
+    of_weights = path.suffix == ".safetensors"
+    attributes: dict[str, Any] = (read_weights_metadata if of_weights else read_attributes)(path)
     found = attributes.get("made_from", {})
     try:
         made_from = json.loads(found) if isinstance(found, str) else found

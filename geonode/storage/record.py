@@ -13,9 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from geonode.errors import CorruptArtifactError
 from geonode.machine import machine
-from geonode.storage.document import read_document, write_document
+from geonode.storage.document import read_json, write_json
 from geonode.usage import resident_memory
 
 _IMPORTED = time.perf_counter()
@@ -46,12 +48,14 @@ class Record:
         """Read the record of a stage.
 
         Raises:
-            MissingArtifactError, CorruptArtifactError: the file is absent or damaged.
+            MissingArtifactError, ArtifactError: the file is absent or no record.
         """
         try:
-            return cls(**read_document(path))
-        except TypeError as error:
-            raise CorruptArtifactError(path, f"is sealed but no record ({error})") from error
+            return TypeAdapter(cls).validate_python(read_json(path))
+        except ValidationError as error:
+            raise CorruptArtifactError(
+                path, f"is no record ({error.errors()[0]['msg']})"
+            ) from error
 
 
 def conditions(engine: dict[str, Any]) -> dict[str, Any]:
@@ -81,7 +85,7 @@ def recorded(path: Path, engine: dict[str, Any], *, whole: bool) -> Iterator[Non
         whole=whole,
         conditions=conditions(engine),
     )
-    write_document(path, asdict(record))
+    write_json(path, asdict(record))
 
 
 def _seconds() -> float:

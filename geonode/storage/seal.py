@@ -10,6 +10,7 @@ could be swapped unnoticed. CRC-32 too finds every flipped bit and every burst o
 """
 
 import errno
+import json
 import stat
 import zlib
 from pathlib import Path
@@ -17,6 +18,13 @@ from pathlib import Path
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
 
 UNSEALED = "00000000"
+
+LENGTH = 8
+"""Bytes of the length of the JSON header, with which a safetensors file opens (little-endian)."""
+
+WEIGHTS_AT = LENGTH + len('{"__metadata__":{"checksum":"')
+"""Place of the seal of weights, which are safetensors files."""
+
 _BLOCK = 1 << 20
 
 
@@ -80,3 +88,28 @@ def read_sealed(path: Path, at: int) -> bytes:
     if not is_sealed(content, at):
         raise CorruptArtifactError(path, "the file fails its checksum")
     return content
+
+
+def read_weights_metadata(path: Path) -> dict[str, str]:
+    """Metadata of a file of `geonode.storage.weights`, with the checksum of the file.
+
+    Raises:
+        MissingArtifactError: there is no such file.
+        CorruptArtifactError: any byte has changed since it was written.
+        ArtifactError: it cannot be read.
+    """
+    try:
+        header, _ = split_weights(read_sealed(path, WEIGHTS_AT))
+        metadata: dict[str, str] = header["__metadata__"]
+        if not all(isinstance(text, str) for text in (metadata["checksum"], *metadata.values())):
+            raise TypeError("no texts")
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        reason = f"is sealed but holds no metadata ({error!r:.80})"
+        raise CorruptArtifactError(path, reason) from error
+    return metadata
+
+
+def split_weights(content: bytes) -> tuple[dict, bytes]:
+    """JSON header and tensor data of a safetensors file."""
+    start = LENGTH + int.from_bytes(content[:LENGTH], "little")
+    return json.loads(content[LENGTH:start]), content[start:]

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.storage.atomic import write_bytes
-from geonode.storage.seal import UNSEALED, read_sealed, seal
-from geonode.storage.weights_header import LENGTH, SEAL_AT, split
+from geonode.storage.seal import LENGTH, UNSEALED, WEIGHTS_AT, read_sealed, seal, split_weights
 
 
 def write_weights(
@@ -46,13 +45,13 @@ def write_weights(
     )
     # safetensors writes metadata in random order, so the header is written here: the checksum comes
     # first, which fixes its place, and spaces align the data to 8 bytes as the format recommends.
-    header, data = split(encoded)
+    header, data = split_weights(encoded)
     text = json.dumps(
         {"__metadata__": {"checksum": UNSEALED, **metadata}, **header}, separators=(",", ":")
     )
     text += " " * (-len(text) % 8)
     content = len(text).to_bytes(LENGTH, "little") + text.encode() + data
-    write_bytes(path, seal(content, SEAL_AT))
+    write_bytes(path, seal(content, WEIGHTS_AT))
 
 
 def read_weights(path: Path) -> tuple[dict[str, Shaped[Tensor, "..."]], dict[str, str]]:
@@ -64,11 +63,11 @@ def read_weights(path: Path) -> tuple[dict[str, Shaped[Tensor, "..."]], dict[str
             holds no tensors of finite numbers.
         ArtifactError: it cannot be read.
     """
-    content = read_sealed(path, SEAL_AT)
+    content = read_sealed(path, WEIGHTS_AT)
     try:
         # Checks sizes against the file before it allocates memory.
         tensors = safetensors.torch.load(content)
-        header, _ = split(content)
+        header, _ = split_weights(content)
         metadata = header["__metadata__"]
         del metadata["checksum"]
         infinite = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]

@@ -1,5 +1,4 @@
 import json
-import time
 from dataclasses import dataclass, replace
 
 import pytest
@@ -157,30 +156,6 @@ def test_an_absent_peer_is_reported(monkeypatch):
     line = benchmark.results(ready).set_index("solver").loc["nobody's solver"]
     assert line[["setting", "error", "ratio"]].isna().all()
     assert line["note"] == "not installed: no_such_package"
-
-
-def test_seconds_of_a_share_of_the_rows_stand_for_all():
-    wait = 0.01
-
-    def solve(setting):
-        time.sleep(wait)
-        return CASE.velocity[::3]
-
-    one = replace(entry(solve), solve=solve, share=3).chosen(CASE, ERROR)
-    assert one.error == 0
-    assert one.timed().seconds[0] >= 3 * wait
-
-
-def test_turns_alternate_and_the_choice_is_not_counted():
-    calls = []
-
-    def solver(name):
-        return lambda value: calls.append(name) or 0.0
-
-    entries = [entry(solver("a"), (0.1,)), entry(solver("b"), (0.1,))]
-    ready = benchmark.take_turns(CASE, entries, 1.0, 2)
-    assert "".join(calls) == "ababab"
-    assert [len(one.seconds) for one in ready] == [2, 2]
 
 
 def test_the_ratio_is_of_medians_to_the_first_solver():

@@ -2,9 +2,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 from geonode.calibration.fit import Calibration, _are_few
 from geonode.calibration.intervals import ErrorLaw, intervals_left_out
+from geonode.spectra.replicates import VarianceShapes
 
 ALONE = np.arange(200)
 
@@ -19,6 +21,24 @@ def test_errors_of_one_size_have_the_interval_of_student():
     found = law(concentrations, np.where(ALONE % 2, 0.1, -0.1))
     half = found.half_widths(np.array([0.1, 0.5, 0.9]), np.array([0.0, 0.0, 3.0]))
     np.testing.assert_allclose(half, [0.1653, 0.1653, 0.3306], rtol=0.03)
+
+
+def test_few_errors_have_the_law_of_its_definition():
+    """Seven errors: sums over n - 1, averaged over shapes and factors by their posterior."""
+    levels, errors = np.arange(1.0, 8.0), np.array([0.2, -0.1, 0.1, 0.3, -0.2, 0.1, 0.4])
+    shapes = VarianceShapes.over(levels)
+    total, weight = np.zeros(len(shapes.constant)), 0.0
+    for shape, prior in enumerate(shapes.log_prior):
+        for factor in 4.0 ** np.arange(6):
+            relative = shapes.constant[shape] + shapes.proportional[shape] * levels**2
+            relative = relative * np.where((levels == 1) | (levels == 7), factor, 1)
+            square = np.sum(errors**2 / relative)
+            likelihood = np.exp(prior) * square**-2.5 / np.sqrt(np.prod(relative))
+            total[shape] += likelihood * square / 6
+            weight += likelihood
+    expected = (total / weight) @ (shapes.constant + shapes.proportional * 16)
+    half = law(levels, errors).half_widths(np.array([4.0]), np.zeros(1))
+    np.testing.assert_allclose(half, student.ppf(0.95, 5) * np.sqrt(expected), rtol=1e-6)
 
 
 def test_errors_that_grow_with_concentration_have_intervals_that_do():

@@ -124,15 +124,6 @@ def test_the_wavelength_is_chosen_as_by_trying_each(levels):
     np.testing.assert_allclose(estimates, expected, rtol=1e-9)
 
 
-def test_of_equally_good_wavelengths_the_first_is_taken():
-    """Columns 1 and 3 are lines; what a spectrum has elsewhere than in column 1 says nothing."""
-    spectra = np.random.default_rng(4).normal(size=(8, 5))
-    spectra[:, 1], spectra[:, 3] = 2 * LEVELS + 1, 5 - LEVELS
-    unknown = np.array([[99.0, 21.0, -99.0, 7.0, 99.0]])
-    estimates = fit("single_wavelength", LEVELS, spectra).estimates(unknown)
-    np.testing.assert_allclose(estimates, [10.0])
-
-
 # what is left out
 
 
@@ -247,22 +238,6 @@ def test_rounding_is_no_component(name, offset, count):
         expected = np.polyval(np.polyfit(amounts, levels, 1), along)
         estimates = fit(name, levels, offset + np.outer(amounts, BAND)).estimates(unknown)
         np.testing.assert_allclose(estimates, expected, rtol=1e-8)
-
-
-@of_components
-@pytest.mark.parametrize("only", [0, 3, 7])
-def test_rounding_is_no_component_where_the_level_that_shows_one_is_left_out(name, only):
-    """A second absorber in one level: it takes both components, and without the level one.
-
-    The signal bends a little, so that the first component leaves a residual.
-    """
-    absorbers = np.column_stack([LEVELS**1.03, 50.0 * (np.arange(8) == only)])
-    unknown = np.array([[10.0, 20.0], [70.0, -40.0], [150.0, 90.0]])
-    design = np.column_stack([np.ones(8), absorbers])
-    expected = np.column_stack([np.ones(3), unknown]) @ np.linalg.lstsq(design, LEVELS)[0]
-    shapes = np.stack([BAND, OTHER])
-    estimates = fit(name, LEVELS, 0.3 + absorbers @ shapes).estimates(0.3 + unknown @ shapes)
-    np.testing.assert_allclose(estimates, expected, rtol=1e-8)
 
 
 @every_inverse

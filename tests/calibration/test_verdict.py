@@ -42,7 +42,10 @@ def test_the_others_choose_without_the_errors_of_a_group():
     assert chosen_without(LEVELS, given, groups).tolist() == [1, 1, 1, 0, 0]
     alone = np.arange(5)
     assert chosen_without(LEVELS, given, alone).tolist() == [1, 1, 1, 1, 1]
-    never = {"pcr": LEVELS + line, "pls": LEVELS + 0.4 * line}  # more than twice as large
+    never = {
+        "pcr": LEVELS + line,
+        "pls": LEVELS + 0.4 * line + np.array([0.16, -0.16, 0.16, 0, 0]),
+    }  # more than twice as large
     assert chosen_without(LEVELS, never, groups).tolist() == [1, 1, 1, 1, 1]
 
 

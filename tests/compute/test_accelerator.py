@@ -6,15 +6,16 @@ import pytest
 import torch
 
 from geonode.compute.device import Device
+from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
-from geonode.geometry.sources import ChebyshevSource
 from geonode.learning.context import TrainingRun
-from geonode.learning.end_to_end import fit_metric
+from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_one_out
-from geonode.learning.kinds import KINDS
+from geonode.learning.objective import fit
+from geonode.learning.path_decoder import PathDecoders
 from tests.geometry.small_series import small_metrics, small_series
 from tests.geometry.test_solved import parameters as geodesics_parameters
 from tests.learning.series import (
@@ -43,7 +44,7 @@ def largest_difference(found: torch.Tensor, expected: torch.Tensor) -> float:
 def test_metrics_are_trained_alike():
     parameters = metric_parameters(members=2, epochs=20)
     (on_cpu, history), (on_cuda, other) = (
-        fit_metric(SERIES, positions(LEVELS), parameters, run) for run in RUNS
+        fit(EndToEnd(SERIES, positions(LEVELS), parameters), run) for run in RUNS
     )
     assert largest_difference(other, history) < 1e-9
     for found, expected in zip(on_cuda.parameters, on_cpu.parameters, strict=True):
@@ -54,7 +55,7 @@ def test_decoders_are_trained_alike():
     features = flat_features(LEVELS, WAVELENGTHS)
     parameters = decoder_parameters(members=2, epochs=20)
     (on_cpu, _), (on_cuda, _) = (
-        KINDS["path"].fit(SERIES, features, parameters, run) for run in RUNS
+        PathDecoders.fit(SERIES, features, parameters, run) for run in RUNS
     )
     expected, _ = left_out(on_cpu, SERIES, features)
     found, _ = left_out(on_cuda, SERIES, features)
@@ -94,12 +95,12 @@ def test_a_card_that_runs_out_of_memory_trains_less_at_once(caplog):
         flat_features(levels, wavelengths, training=wavelengths),
     )
     parameters = decoder_parameters(members=2, epochs=10, wavelengths=wavelengths)
-    KINDS["path"].fit(spectra, features, parameters, RUNS[1])  # what libraries keep stays
+    PathDecoders.fit(spectra, features, parameters, RUNS[1])  # what libraries keep stays
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_reserved()
-    whole, history = KINDS["path"].fit(spectra, features, parameters, RUNS[1])
+    whole, history = PathDecoders.fit(spectra, features, parameters, RUNS[1])
     assert not caplog.messages
     needed = torch.cuda.max_memory_reserved() - before
     gc.collect()
@@ -107,7 +108,7 @@ def test_a_card_that_runs_out_of_memory_trains_less_at_once(caplog):
     card = torch.cuda.get_device_properties(0)
     torch.cuda.set_per_process_memory_fraction((before + 0.6 * needed) / card.total_memory)
     try:
-        halved, other = KINDS["path"].fit(spectra, features, parameters, RUNS[1])
+        halved, other = PathDecoders.fit(spectra, features, parameters, RUNS[1])
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert "out of memory" in caplog.text

@@ -10,7 +10,6 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-import numpy as np
 import pytest
 import torch
 
@@ -18,16 +17,17 @@ from geonode.compute import cluster as module
 from geonode.compute import profile
 from geonode.compute.cluster import open_cluster
 from geonode.compute.engine import LOCAL, Engine
-from geonode.compute.opening import open_engine
+from geonode.compute.processes import open_engine
 from geonode.config import EngineParameters
-from geonode.errors import EngineError, GeometryError
-from geonode.geometry.diagnostics import GridCheck
-from geonode.geometry.solved import solve_all
+from geonode.errors import EngineError
+from geonode.geometry.solved import Geodesics
 from geonode.geometry.stored import StoredGrids, write_grids
+from geonode.geometry.verification import GridCheck
 from geonode.learning.context import TrainingRun
-from geonode.learning.end_to_end import fit_metric
+from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_two_out
-from geonode.learning.kinds import KINDS
+from geonode.learning.objective import fit
+from geonode.learning.path_decoder import PathDecoders
 from tests.compute import tiles
 from tests.geometry.closed_forms import CPU, DirectSource, nodes
 from tests.geometry.small_series import small_metrics, small_series
@@ -100,7 +100,7 @@ def checked_grids(path, engine):
     metric = LEARNED.metric(CPU)
     source, options = DirectSource(metric, WAVELENGTHS), {"engine": engine}
     options["check"] = GridCheck(metric, WAVELENGTHS, 5, 1.0)
-    return write_grids(path, source, nodes(60), LEARNED, SERIES, **options)
+    return write_grids(path, source.grid, nodes(60), LEARNED, SERIES, **options)
 
 
 # a worker in this process
@@ -109,14 +109,7 @@ def checked_grids(path, engine):
 def test_results_come_in_order_and_arrays_are_mapped(near, tmp_path):
     with open_cluster(near, 1, tmp_path / "shared") as engine:
         assert isinstance(engine, Engine)
-        taken, reported, rows = [], [], []
-        engine.work(tiles.squares, range(9), lambda *one: taken.append(one), reported.append)
-        engine.work(tiles.squares, [], taken.append)  # nothing to do
-        shared = engine.shared(np.arange(12.0).reshape(3, 4))
-        engine.work(partial(tiles.sums, shared), range(3), lambda _, row: rows.append(row))
-    assert [(tile, square) for tile, (square, _) in taken] == [(n, n * n) for n in range(9)]
-    assert reported == list(range(9))
-    assert rows == [(6.0, "memmap"), (22.0, "memmap"), (38.0, "memmap")]
+        tiles.assert_results_in_order_and_arrays_mapped(engine)
     assert not list(tmp_path.iterdir())
 
 
@@ -184,16 +177,8 @@ def test_grids_and_geodesics_have_the_bytes_of_one_process(address, tmp_path, mo
         for name, one in (("here", LOCAL), ("there", engine)):
             checked[name] = checked_grids(Path(name), one)
             stored = StoredGrids(Path(name), LEARNED, SERIES)
-            summaries[name] = solve_all(
-                Path(f"{name}-solved"),
-                stored,
-                LEARNED,
-                SERIES,
-                CHOSEN,
-                parameters(),
-                DOUBLE,
-                engine=one,
-            )
+            wanted = Geodesics(stored, LEARNED, SERIES, CHOSEN, parameters(), DOUBLE)
+            summaries[name] = wanted.solve(Path(f"{name}-solved"), engine=one)
     assert [(tile, around[:2]) for tile, around in taken] == [(n, (1, tmp_path)) for n in range(9)]
     assert os.getpid() not in {around[3] for _, around in taken}
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
@@ -211,8 +196,8 @@ def trained(engine, reported):
     run = TrainingRun(folds, 2, cpu(), engine=engine, report=reported)
     features = flat_features(4, 9, folds=len(folds))
     metric, decoder = metric_parameters(members=2), decoder_parameters(epochs=12)
-    network, terms = fit_metric(measured, positions(4, len(folds)), metric, run)
-    decoders, history = KINDS["path"].fit(measured, features, decoder, run)
+    network, terms = fit(EndToEnd(measured, positions(4, len(folds)), metric), run)
+    decoders, history = PathDecoders.fit(measured, features, decoder, run)
     return [*network.parameters, terms, *decoders.tensors().values(), history]
 
 
@@ -245,15 +230,7 @@ def test_results_that_die_with_their_worker_are_worked_on_again(pair):
 
 @pytest.mark.slow
 def test_the_error_is_that_of_the_first_tile_and_the_others_have_ended(pair, tmp_path):
-    taken = []
-    with pytest.raises(GeometryError, match=r"^tile 3 is not well posed$"):
-        recipe = partial(tiles.failing, {3, 4, 5}, tmp_path)
-        pair.work(recipe, range(40), lambda *one: taken.append(one))
-    assert taken == [(tile, tile) for tile in range(3)]
-    left = contents(tmp_path)
-    time.sleep(0.5)
-    assert contents(tmp_path) == left
-    assert 1 <= len(left) < 20
+    tiles.assert_the_first_error_is_raised_when_the_others_have_ended(pair, tmp_path)
 
 
 @pytest.mark.slow

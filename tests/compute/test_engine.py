@@ -3,9 +3,9 @@ import threading
 import numpy as np
 import pytest
 
-from geonode.compute import opening
+from geonode.compute import processes as opening
 from geonode.compute.engine import LOCAL, Engine
-from geonode.compute.opening import open_engine
+from geonode.compute.processes import open_engine
 from geonode.config import EngineParameters
 from geonode.errors import EngineError
 

@@ -16,18 +16,19 @@ from geonode.compute.products import fast_products
 from geonode.compute.profile import profile_of
 from geonode.config import GeodesicsParameters
 from geonode.geometry import solved
+from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
-from geonode.geometry.solved import read_features, solve_all
-from geonode.geometry.sources import ChebyshevSource
+from geonode.geometry.solved import Geodesics, read_features
 from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.geometry.verification import NetworkErrors
 from geonode.learning import batches, trainer
 from geonode.learning.context import TrainingRun
-from geonode.learning.end_to_end import fit_metric
+from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_one_out
-from geonode.learning.kinds import KINDS
+from geonode.learning.objective import fit
+from geonode.learning.path_decoder import PathDecoders
 from tests.geometry.precision import NoFloat64
 from tests.geometry.small_series import small_metrics, small_series
 from tests.learning.series import (
@@ -68,8 +69,8 @@ def test_metrics_and_decoders_are_trained():
 
     def trained(device):
         run = TrainingRun(leave_one_out(LEVELS), 2, device)
-        network, history = fit_metric(data, positions(LEVELS), metric, run)
-        _, other = KINDS["path"].fit(data, features.astype(np.float32), decoder, run)
+        network, history = fit(EndToEnd(data, positions(LEVELS), metric), run)
+        _, other = PathDecoders.fit(data, features.astype(np.float32), decoder, run)
         return [history, other, *network.parameters]
 
     with NoFloat64():
@@ -117,11 +118,11 @@ def test_grids_are_made_and_geodesics_solved(tmp_path, monkeypatch):
         for model in range(prepared.models):
             assert prepared.grid(model, nodes).symbol.dtype == torch.float32
     check = {"check": lambda model, grid: None}
-    write_grids(tmp_path / "grids", prepared, nodes, learned, data, **check)
+    write_grids(tmp_path / "grids", prepared.grid, nodes, learned, data, **check)
     for method in METHODS:
         with NoFloat64():
             grids = StoredGrids(tmp_path / "grids", learned, data)
             chosen = block.model_copy(update={"method": method})
-            summary = solve_all(path, grids, learned, data, training, chosen, MPS)
+            summary = Geodesics(grids, learned, data, training, chosen, MPS).solve(path)
         assert (summary.method, summary.unconverged) == (method, 0)
         assert np.isfinite(read_features(path, data, training)).all()

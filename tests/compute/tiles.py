@@ -3,11 +3,15 @@
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pytest
 import torch
 
 from geonode.errors import GeometryError
+from tests.storage.damage import contents
 
 
 def squares(seconds=0.0):
@@ -67,3 +71,30 @@ def deadly():
         os.kill(os.getpid(), signal.SIGKILL)
 
     return work
+
+
+# what every engine does with them
+
+
+def assert_results_in_order_and_arrays_mapped(engine, cores=None):
+    taken, reported, rows = [], [], []
+    engine.work(squares, range(9), lambda *one: taken.append(one), reported.append, cores)
+    engine.work(squares, [], taken.append)  # nothing to do
+    shared = engine.shared(np.arange(12.0).reshape(3, 4))
+    engine.work(partial(sums, shared), range(3), lambda _, row: rows.append(row), cores=cores)
+    assert [(tile, square) for tile, (square, _) in taken] == [(n, n * n) for n in range(9)]
+    assert sum(reported) == sum(range(9))
+    assert rows == [(6.0, "memmap"), (22.0, "memmap"), (38.0, "memmap")]
+    return {process for _, (_, process) in taken}
+
+
+def assert_the_first_error_is_raised_when_the_others_have_ended(engine, folder, cores=None):
+    taken = []
+    with pytest.raises(GeometryError, match=r"^tile 3 is not well posed$"):
+        recipe = partial(failing, {3, 4, 5}, folder)
+        engine.work(recipe, range(40), lambda *one: taken.append(one), cores=cores)
+    assert taken == [(tile, tile) for tile in range(3)]
+    left = contents(folder)
+    time.sleep(0.5)
+    assert contents(folder) == left
+    assert 1 <= len(left) < 20

@@ -59,7 +59,7 @@ def learned(levels, signal):
     """The model of a posterior over metrics."""
     series, count = series_of(levels, signal), len(levels)
     decoders = {"posterior": PosteriorDecoders(packaged_prior())}
-    blend = Blend(decoders, np.ones((count + 1, 1)), None, np.arange(2), signal.shape[1])
+    blend = Blend(decoders, np.ones((count + 1, 1)), None, np.arange(2))
     network = Perceptron.initial(SIZES, [(0,)] * (count + 1))
     return SpectralModel(series, LearnedMetrics(network, [series.chart] * (count + 1)), blend)
 

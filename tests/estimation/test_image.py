@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geonode.errors import SpectraError
-from geonode.estimation.image import Image, pixels_at_once, tiles
+from geonode.estimation.image import Image
 from tests.estimation.images import image_values, store
 from tests.estimation.trained import AXIS
 
@@ -26,7 +26,7 @@ def test_tiles_cover_an_image_once_and_are_whole_chunks_or_within_one(shape, chu
     empty.encoding["chunks"] = (*chunks, 1)
     found = Image(Path("none"), empty, ("y", "x", "nm"), np.zeros(1), "nm", turned=False)
     count = np.zeros(shape, dtype=int)
-    for tile in tiles(found, pixels):
+    for tile in found.tiles(pixels):
         count[tile] += 1
         assert prod(tile.shape) <= pixels
         for part, chunk, size in zip(tile, chunks, shape, strict=True):
@@ -46,11 +46,11 @@ WIDE = {"name": "regular", "configuration": {"chunk_shape": [2**11, 2**11, len(A
 
 def test_tiles_are_small_chunks_together_or_a_large_one_as_far_as_there_is_memory(tmp_path):
     path = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16))
-    assert pixels_at_once(Image.open(path), 4) == 2**24 // (8 * len(AXIS))
+    assert Image.open(path).pixels_at_once(4) == 2**24 // (8 * len(AXIS))
     edited(path / "signal", shape=[2**12, 2**12, len(AXIS)], chunk_grid=WIDE)
     found = Image.open(path)
-    assert pixels_at_once(found, 1) == 2**30 // (5 * 8 * len(AXIS))
-    assert pixels_at_once(found, 4) == 2**28 // (5 * 8 * len(AXIS))
+    assert found.pixels_at_once(1) == 2**30 // (5 * 8 * len(AXIS))
+    assert found.pixels_at_once(4) == 2**28 // (5 * 8 * len(AXIS))
 
 
 def test_what_is_no_image_is_refused(tmp_path):

@@ -53,11 +53,6 @@ def test_a_series_is_learned_once(own, monkeypatch):
     np.testing.assert_array_equal(predictions[0].half_width, predictions[1].half_width)
 
 
-def test_what_trains_nothing_is_not_kept(own):
-    fit(learning="flat", kind="posterior")
-    assert not own.entries()
-
-
 def test_key_is_of_all_that_decides(monkeypatch):
     chart = Chart.of("asinh", 10.0, SERIES.concentrations)
     other = series(5, 9, np.nextafter(spectra(5, 9), 1))
@@ -86,14 +81,7 @@ def test_damaged_entry_is_learned_again(own, caplog):
     again = fit()
     assert "learned again" in caplog.text
     assert torch.equal(again.learned.network.weights[0], first.learned.network.weights[0])
-    assert own.read(entry.name, SERIES) is not None
-
-
-def test_store_that_cannot_be_written_loses_no_model(tmp_path, monkeypatch, caplog):
-    (tmp_path / "file").write_text("no folder")
-    monkeypatch.setenv("GEONODE_CACHE", str(tmp_path / "file" / "models"))
-    assert fit().learned.members == 1
-    assert "not kept" in caplog.text
+    assert own.read(entry.name) is not None
 
 
 def test_the_entry_not_used_for_longest_goes(own, monkeypatch):
@@ -104,7 +92,7 @@ def test_the_entry_not_used_for_longest_goes(own, monkeypatch):
     own.write(keys[1], *model)
     for age, key in enumerate(keys[1::-1]):  # the second is older than the first
         os.utime(own.folder / key, (age, age))
-    assert own.read(keys[1], SERIES) is not None
+    assert own.read(keys[1]) is not None
     monkeypatch.setattr(model_store, "LARGEST_BYTES", 2 * own.entries()[own.folder / keys[0]])
     own.write(keys[2], *model)
     assert [entry.name for entry in own.entries()] == [keys[1], keys[2]]
@@ -122,8 +110,13 @@ def test_nothing_but_entries_is_removed(own, monkeypatch):
     assert [(own.folder / place).read_text() for place in places] == places
 
 
-def test_a_model_of_other_levels_is_not_taken(own, caplog):
-    fitted = SpectralModel.fit(series(6, 9, spectra(6, 9)), parameters_of(), cpu())
-    own.write("6" * 64, fitted.learned, fitted.blend)
-    assert own.read("6" * 64, SERIES) is None
-    assert "holds metrics of 6 levels" in caplog.text
+def test_a_user_without_a_home_has_no_store_and_a_warning(monkeypatch, caplog):
+    def homeless(*_):
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.delenv("GEONODE_CACHE")
+    monkeypatch.setattr("platformdirs.user_cache_path", homeless)
+    store = ModelStore.of_user()
+    assert store.entries() == {}
+    assert store.read("0" * 64) is None
+    assert "home directory or GEONODE_CACHE; learned models are not kept" in caplog.text

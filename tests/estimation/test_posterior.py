@@ -151,22 +151,19 @@ def test_an_offset_that_is_allowed_changes_nothing():
     assert not estimate(curve_by(straight, ROWS), spectra + 3.0).fits.any()
 
 
-@pytest.mark.parametrize(("depth", "modes"), [(0.4, 3), (0.6, 1)])
-def test_ripples_on_a_mode_are_no_modes_and_weights_are_those_of_basins(curve, depth, modes):
-    """Three maxima about 20, the middle one highest, and one at 50 that is apart."""
-    places = curve.concentrations
-    corners = [0, 15, 17, 20, 23, 25, 40, 50, 60]
-    heights = [0, 0.8, 0.8 * depth, 1.0, 0.9 * depth, 0.9, 0.01, 0.5, 0]
-    probability = np.interp(places, corners, heights) * np.diff(curve.edges)
-    probability /= probability.sum()
-    (found,) = module._modes(curve, probability[None])
-    near = [place for place, _ in found if place < 40]
-    assert len(near) == modes
-    assert min(abs(place - 20) for place in near) < 0.1
-    ((last, weight),) = [mode for mode in found if mode[0] > 40]
-    assert last == pytest.approx(50, abs=0.1)
-    assert weight == pytest.approx(probability[places >= 40].sum(), abs=0.01)
-    assert sum(weight for _, weight in found) == pytest.approx(1.0)
+def test_modes_are_the_likeliest_of_every_part_of_a_set_with_its_probability(curve):
+    spectra = bent(np.array([12.0, 30.0, 55.0])) + noise(3, 0.02, 6)
+    found, middles = estimate(curve, spectra), curve.concentrations
+    for probability, modes, parts in zip(
+        posterior(curve, spectra), found.modes, found.sets, strict=True
+    ):
+        expected = []
+        for low, high in parts:
+            inside = (low < middles) & (middles < high)
+            density = np.where(inside, probability / np.diff(curve.edges), -1)
+            expected.append((middles[density.argmax()], probability[inside].sum()))
+        np.testing.assert_allclose(sorted(modes), expected)
+        assert modes == sorted(modes, key=lambda mode: -mode[1])
 
 
 def test_estimates_do_not_depend_on_what_else_is_estimated(curve, monkeypatch):

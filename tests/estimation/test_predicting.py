@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from geonode.errors import ParameterError
 from geonode.estimation.predicting import MOST_CONCENTRATIONS, requested
@@ -23,14 +21,6 @@ def spaced(text):
 )
 def test_a_range_has_its_steps_and_stop_if_it_lies_on_them(text, expected):
     assert spaced(text).tolist() == expected
-
-
-@settings(deadline=None, max_examples=25)
-@given(start=st.integers(0, 999), count=st.integers(1, 50), step=st.integers(1, 999))
-def test_decimals_are_those_that_were_written(start, count, step):
-    stop = start + step * (count - 1)
-    found = spaced(f"{start}e-3:{stop}e-3:{step}e-3")
-    assert found.tolist() == [float(f"{start + step * place}e-3") for place in range(count)]
 
 
 @pytest.mark.parametrize(

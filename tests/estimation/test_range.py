@@ -12,7 +12,7 @@ from geonode.estimation.range import (
     nodes_on_metric,
 )
 from geonode.learning.folds import leave_one_out
-from tests.estimation.known import LEVELS, series_of, straight
+from tests.estimation.known import LEVELS, series_of
 
 LOW_AND_HIGH = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
 
@@ -117,18 +117,6 @@ def saturating(concentrations):
 
 
 @pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
-def test_nodes_ascend_over_the_whole_range_and_edges_enclose_them(levels):
-    nodes = nodes_of(rising, levels)
-    assert (len(nodes.fine), len(nodes.edges)) == (NODES, NODES + 1)
-    for places in (nodes.fine, nodes.edges):
-        assert (places[0], places[-1]) == pytest.approx(believable_range(levels))
-        assert (np.diff(places) > 0).all()
-    assert (nodes.shares[0], nodes.shares[-1]) == (0, 1)
-    assert (nodes.edges[1:-1] > nodes.fine[:-1]).all()
-    assert (nodes.edges[1:-1] < nodes.fine[1:]).all()
-
-
-@pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
 @pytest.mark.parametrize(
     ("sqrt_metric", "length"),
     [(rising, lambda c: c + c**2 / 2), (saturating, lambda c: c / (c + 2))],
@@ -160,11 +148,3 @@ def test_between_the_ends_a_cell_is_as_likely_as_it_is_long():
     for low, high in ((-1, 10), (10, 50), (50, 81)):
         part = density[(nodes.fine >= low) & (nodes.fine <= high)][1:-1]
         np.testing.assert_allclose(part, part[0], rtol=1e-9)
-
-
-def test_the_curve_of_a_fold_reaches_beyond_its_own_levels():
-    levels, signal = np.array(LEVELS), straight(np.array(LEVELS))
-    for fold, high in ((6, 60 * 1.5**1.5), (5, 40 * (4 / 3) ** 1.5)):
-        curve = curve_of(levels, signal, fold)
-        assert (curve.edges[0], curve.edges[-1]) == pytest.approx((0, high))
-        assert np.isfinite(curve.log_prior).all()

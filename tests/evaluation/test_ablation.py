@@ -19,8 +19,6 @@ from geonode.evaluation.ablation import (
     PATH,
     PATH_FLAT,
     PATH_SHARED,
-    SIMULATED,
-    InitialWeights,
     Networks,
     by_posteriors,
     comparisons,
@@ -126,18 +124,6 @@ def test_simulated_series_are_scored_as_measured_ones_are():
     assert rows[3]["rmse"] == pytest.approx(learned, rel=1e-5)
 
 
-def evidence():
-    posterior = MetricPosterior.of(DECADES[None], SERIES.signal[None], packaged_prior())
-    return posterior.fitted.evidence(torch.tensor([[0.5, 30.0, 2000.0]], dtype=torch.float64))
-
-
-def test_initial_weights_expect_their_own_leave_one_out_error():
-    found = evidence()
-    weights, expected = InitialWeights()(found)
-    torch.testing.assert_close(weights.log(), found.initial.log_softmax(-1))
-    torch.testing.assert_close(expected, found.total * found.expected)
-
-
 @pytest.mark.slow
 def test_the_path_alone_is_that_of_the_blend():
     found = Networks(parameters(), DEVICE)(SERIES)
@@ -197,20 +183,6 @@ def test_a_question_is_answered_by_the_series_that_have_both_answers():
     line = pairs(rows)[LEARNED, FLAT]
     assert line["series"] == 2
     assert float(line["ratio"]) == pytest.approx(1 / 4)
-
-
-def test_simulated_series_are_compared_apart_from_measured_ones():
-    rows = [row(name, LEARNED, 1.0) for name in "ab"] + [row(name, FLAT, 2.0) for name in "ab"]
-    rows += [row(name, LEARNED, 1.0, origin=SIMULATED) for name in "abc"]
-    rows += [row(name, FLAT, 4.0, origin=SIMULATED) for name in "abc"]
-    found = comparisons(table_of(rows))
-    assert found.origin.tolist() == [MEASURED, SIMULATED]
-    assert found.series.tolist() == [2, 3]
-    assert found.ratio.tolist() == pytest.approx([1 / 2, 1 / 4])
-
-
-def test_of_one_series_nothing_is_concluded():
-    assert pairs([row("a", LEARNED, 1.0), row("a", FLAT, 2.0)]) == {}
 
 
 @pytest.mark.filterwarnings("error")

@@ -71,16 +71,6 @@ def test_scale_and_offset_of_the_signal_do_not_matter(spectra):
         np.testing.assert_allclose(scaled[name], 1e4 * predicted[name] - 7.0, rtol=1e-6)
 
 
-def test_targets_are_predicted_together_as_alone(spectra):
-    """Below the lowest level, between the levels, at one of them, above the highest."""
-    targets = np.array([0.5, 3.0, 20.0, 41.0, 400.0])
-    levels, known = LEVELS[1:], spectra[1:]
-    together = predict_by_baselines(linear_chart(LEVELS), levels, known, targets)
-    for place, target in enumerate(targets):
-        for name, alone in predict(linear_chart(LEVELS), levels, known, target).items():
-            np.testing.assert_allclose(together[name][place], alone, rtol=1e-12, atol=1e-12)
-
-
 def test_low_rank_leaves_noise_out():
     """One component that grows evenly, and noise in all others: the component is followed."""
     generator = np.random.default_rng(2)
@@ -93,11 +83,6 @@ def test_low_rank_leaves_noise_out():
             predicted = getattr(baselines, name)(POSITIONS, noisy, positions)
             errors[name] += np.sum((predicted - np.outer(positions, shape)) ** 2)
     assert errors["low_rank_pchip"] < 0.6 * errors["pchip"]
-
-
-def test_linear_is_the_weighted_mean_of_the_neighbours(spectra):
-    predicted = baselines.linear(POSITIONS, spectra, np.array([-0.55]))
-    np.testing.assert_allclose(predicted, 0.75 * spectra[[1]] + 0.25 * spectra[[2]])
 
 
 def test_natural_cubic_hat():
@@ -124,16 +109,6 @@ def test_mean_is_the_same_everywhere():
     spectra = np.array([[1.0, 0.0], [2.0, 0.0], [6.0, 9.0]])
     predicted = baselines.mean(np.array([-1.0, 0.0, 1.0]), spectra, np.array([-2.0, 0.0]))
     np.testing.assert_allclose(predicted, [[3.0, 3.0], [3.0, 3.0]])
-
-
-def test_three_levels_are_enough_and_equal_spectra_predict_themselves():
-    levels = np.array([1.0, 7.0, 11.0])
-    chart, spectra = linear_chart(levels), levels[:, None] * np.array([1.0, -2.0])
-    for predicted in predict(chart, levels, spectra, 8.5).values():
-        assert np.all((spectra.min(axis=0) <= predicted) & (predicted <= spectra.max(axis=0)))
-    equal = np.tile([0.25, 1.0, -3.0], (3, 1))
-    for predicted in predict(chart, levels, equal, 3.0).values():
-        np.testing.assert_allclose(predicted, equal[0], rtol=1e-15)
 
 
 @pytest.mark.parametrize("fold", [0, 1, 3])  # the blank, the smallest positive level, another
@@ -211,15 +186,6 @@ def test_processes_are_the_dense_ones_on_charts_of_all_levels(levels, level, smo
     for name, expected in zip(PROCESSES, (linear, logarithmic, by_evidence), strict=True):
         np.testing.assert_allclose(predicted[name], expected, atol=1e-7)
     assert np.allclose(linear, logarithmic) == (levels is NEGATIVE)
-
-
-def test_processes_on_a_chart_of_their_own_do_not_look_at_the_given_one():
-    given, other = linear_chart(WIDE), Chart.of("asinh", 7.0, 2 * WIDE)
-    first, second = (
-        predict(chart, WIDE[1:], smooth(np.log(WIDE))[1:], 1.0) for chart in (given, other)
-    )
-    for name in PROCESSES:
-        np.testing.assert_array_equal(first[name], second[name])
 
 
 # R2 of every fold, pooled over all folds, and pooled over interior folds.

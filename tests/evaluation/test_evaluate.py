@@ -1,26 +1,33 @@
+import csv
+import io
+import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from geonode.calibration.methods import INVERSE, estimate_left_out_by
+from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
+from geonode.estimation.posterior import estimate
 from geonode.evaluation.baselines import BASELINES, chosen_inside
-from geonode.evaluation.estimates import estimate_left_out
 from geonode.evaluation.evaluate import (
     CHOSEN,
     GEONODE,
     PUBLISHED,
     Evaluation,
-    Job,
     Learned,
     by_baselines,
     by_model,
     classical,
-    rows_of,
+    estimate_left_out,
+    metric_csv,
 )
 from geonode.evaluation.scores import skill
+from geonode.learning.folds import leave_one_out
 from geonode.posterior.prior import PROBABILITIES
+from tests.estimation.known import LEVELS, bent, noise, series_of, straight
 from tests.evaluation.test_panel import tiny
 from tests.geometry.small_series import small_series
 from tests.learning.series import cpu
@@ -68,6 +75,16 @@ def test_a_row_has_the_scores_of_what_a_method_says_and_no_others():
     expected |= {"concentration_coverage90_ends": 0.5}
     found = Evaluation(SERIES, estimates=levels + off, sets=sets).row
     assert found == pytest.approx(expected)
+
+
+def test_bands_include_their_edges_and_nothing_else():
+    measured = np.tile([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], (6, 1))
+    predicted = measured + np.array([9.0, 0.0, 0.0, 1.0, 9.0, 9.0])
+    found = Evaluation(replace(SERIES, axis=np.arange(6.0), signal=measured), predicted)
+    scores = found.bands({"a": (1.0, 3.0), "b": (0.5, 2.5)})
+    assert list(scores) == ["a"]  # b covers two wavelengths
+    assert scores["a"]["rmse"] == pytest.approx((1 / 3) ** 0.5)
+    assert scores["a"]["pooled_r2"] == pytest.approx(1 - 3 / 56)  # SST = 56 / 3, SSE = 1
 
 
 def test_all_classical_methods_answer_and_the_chosen_one_is_that_of_each_fold():
@@ -127,21 +144,118 @@ def test_a_blend_also_answers_as_the_published_method():
     assert list(by_model(alone)) == [GEONODE]
 
 
-def test_a_job_makes_a_row_of_every_name():
-    rows = rows_of(Job("one", SERIES, by_baselines, 7))
-    assert [row["method"] for row in rows] == [*BASELINES, CHOSEN]
-    for row in rows:
-        assert {key: row[key] for key in ("series", "seed", "levels", "wavelengths")} == {
-            "series": "one", "seed": 7, "levels": 6, "wavelengths": 8
-        }  # fmt: skip
-        assert row["seconds"] > 0
-    found = by_baselines(SERIES)
-    assert [row["rmse"] for row in rows] == [one.row["rmse"] for one in found.values()]
-
-
 @pytest.mark.parametrize(
     ("rmse", "best", "expected"),
     [(0.0, 2.0, 1.0), (0.25, 0.5, 0.5), (2.0, 2.0, 0.0), (5.0, 2.0, -1.5), (1.0, 0.0, None)],
 )
 def test_skill(rmse, best, expected):
     assert skill(rmse, best) == expected
+
+
+# concentrations of left-out levels
+
+
+BENT = series_of(LEVELS, bent(LEVELS) + noise(6, 0.01))
+
+
+def test_every_level_is_estimated_by_the_fold_without_it():
+    reported = []
+    found = estimate_left_out(BENT, reported.append)
+    assert reported == [1] * 6
+    for fold in leave_one_out(6)[:-1]:
+        expected = estimate(Curve.of(BENT, fold), BENT.signal[[fold.index]])
+        assert found.found.sets[fold.index] == expected.sets[0]
+        assert found.found.mode[fold.index] == expected.mode[0]
+
+
+def test_the_summary_by_hand():
+    found = estimate_left_out(series_of(LEVELS, straight(LEVELS)))
+    assert np.abs(found.found.mode - LEVELS).max() < 3  # of exact spectra
+    # As if the last level had another concentration, which its set does not hold.
+    summary = replace(found, levels=np.array([*LEVELS[:-1], 90.0])).summary()
+    errors = [abs(level["mode"] - float(name)) for name, level in summary["levels"].items()]
+    assert list(summary["levels"]) == ["0", "10", "20", "30", "40", "90"]
+    assert summary["median_absolute_error"] == pytest.approx(np.median(errors))
+    assert summary["mean_absolute_error"] == pytest.approx(np.mean(errors))
+    assert summary["median_error_of_range"] == pytest.approx(np.median(errors) / 90)
+    held = [
+        any(low <= float(name) <= high for low, high in level["set90"])
+        for name, level in summary["levels"].items()
+    ]
+    assert summary["coverage90"] == np.mean(held) == 5 / 6
+    assert summary["coverage90_interior"] == np.mean(held[1:-1])
+    assert summary["coverage90_ends"] == np.mean([held[0], held[-1]])
+    assert summary["disconnected"] == 0
+    json.dumps(summary, allow_nan=False)
+
+
+def test_sets_that_are_not_connected_are_counted():
+    """12 and 48 are one spectrum."""
+    levels = np.linspace(0, 60, 21)
+    summary = estimate_left_out(series_of(levels, bent(levels) + noise(21, 1e-3))).summary()
+    disconnected = {name: level["disconnected"] for name, level in summary["levels"].items()}
+    assert summary["disconnected"] == sum(disconnected.values())
+    assert disconnected["12"]
+    assert not disconnected["30"]
+
+
+def test_densities_are_those_of_the_posterior():
+    found = estimate_left_out(BENT)
+    for mean, (places, densities) in zip(found.found.mean, found.densities, strict=True):
+        edges = [0.0]
+        for place in places:  # the middle of a cell
+            edges.append(2 * place - edges[-1])
+        probability = densities * np.diff(edges)
+        assert probability.sum() == pytest.approx(1.0)
+        assert probability @ places == pytest.approx(mean, abs=0.01)
+
+
+# tables
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_one_row_for_every_level_and_wavelength():
+    series = SimpleNamespace(
+        axis=np.array([200.0, 200.5]),
+        concentrations=np.array([0.0, 2.5]),
+        signal=np.array([[0.1, 0.2], [0.3, 1e-9]]),
+    )
+    band = np.array([[0.0, 0.01], [0.02, 0.03]])
+    spectra = np.array([[1 / 3, 2.0], [-3.0, 12345678.0]])
+    assert Evaluation(series, spectra, band=("90% interval", band)).csv() == (
+        "level,wavelength,measured,predicted,90% interval\n"
+        "0,200,0.1,0.333333,0\n"
+        "0,200.5,0.2,2,0.01\n"
+        "2.5,200,0.3,-3,0.02\n"
+        "2.5,200.5,1e-09,1.23457e+07,0.03\n"
+    )
+
+
+def test_the_table_has_the_posterior_of_every_level():
+    found = estimate_left_out(series_of(LEVELS, bent(LEVELS) + noise(6, 0.01)))
+    rows = list(csv.DictReader(io.StringIO(found.csv())))
+    assert {row["level"] for row in rows} == {"0", "10", "20", "30", "40", "60"}
+    read = [[float(row[key]) for row in rows] for key in ("concentration", "density")]
+    np.testing.assert_allclose(read, np.concatenate(found.densities, axis=1), rtol=1e-5)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_without_a_posterior_there_is_no_metric_but_the_header():
+    model = SimpleNamespace(
+        series=series_of(LEVELS, bent(LEVELS)), has_posterior=False, predict=None
+    )
+    assert metric_csv(model) == "concentration,sqrt_g,deviation\n"
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_metric_is_drawn_between_all_levels_but_not_at_zero():
+    model = SimpleNamespace(
+        series=series_of(LEVELS, bent(LEVELS)),
+        has_posterior=True,
+        predict=lambda places: SimpleNamespace(sqrt_metric=np.stack([2 * places, places / 10])),
+    )
+    rows = list(csv.DictReader(io.StringIO(metric_csv(model))))
+    places = np.array([float(row["concentration"]) for row in rows])
+    np.testing.assert_allclose(places, np.union1d(LEVELS, np.linspace(0, 60, 101))[1:])
+    np.testing.assert_allclose([float(row["sqrt_g"]) for row in rows], 2 * places, rtol=1e-5)
+    np.testing.assert_allclose([float(row["deviation"]) for row in rows], places / 10, rtol=1e-5)

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from geonode.compute.device import resolve
-from geonode.errors import DeviceError, ParameterError, SpectraError
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.evaluate import CHOSEN, GEONODE, by_baselines
 from geonode.evaluation.panel import Panel
@@ -108,17 +107,6 @@ def test_a_series_has_the_parameters_beside_its_file(folder):
     assert series["b"].chart.kappa == 0
     np.testing.assert_array_equal(series["b"].axis, [475, 512.5, 550, 587.5, 625])
     assert len(series["a"].axis) == 9
-
-
-def test_what_cannot_begin_is_refused(folder, tmp_path, monkeypatch):
-    with pytest.raises(SpectraError, match="no such folder"):
-        Panel.of(tmp_path / "absent", tiny())
-    monkeypatch.setattr("geonode.compute.choice._card", lambda: None)
-    with pytest.raises(DeviceError, match="'cuda' is absent"):
-        Panel.of(folder, tiny(device="cuda"))
-    (folder / "a.yaml").write_text("chart: cubic\n", encoding="utf-8")
-    with pytest.raises(ParameterError, match=r"a\.yaml: chart: found 'cubic'"):
-        Panel.of(folder, tiny())
 
 
 @pytest.mark.slow

@@ -50,13 +50,6 @@ def test_positions_are_those_of_every_folds_own_chart():
     np.testing.assert_allclose(positions[4], [-1, bent, 1], atol=1e-15)
 
 
-def test_another_number_of_levels_is_refused(tmp_path):
-    LEARNED.require_levels(tmp_path / "m", 4)
-    message = "m: holds metrics of 4 levels, but the spectra have 6"
-    with pytest.raises(ArtifactError, match=message):
-        LEARNED.require_levels(tmp_path / "m", 6)
-
-
 def test_absent_and_foreign_files_are_named(tmp_path):
     with pytest.raises(MissingArtifactError, match="none"):
         LearnedMetrics.read(tmp_path / "none")

@@ -12,7 +12,7 @@ from geonode.config import GeodesicsParameters
 from geonode.errors import ArtifactError, GeometryError, MissingArtifactError
 from geonode.geometry import solved
 from geonode.geometry.problem import BoundaryValueProblem, converged, ordered_pairs
-from geonode.geometry.solved import read_features, solve_all
+from geonode.geometry.solved import Geodesics, read_features
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
 from geonode.geometry.stored import StoredGrids, write_grids
@@ -32,7 +32,9 @@ SINGLE = Device("cpu", "test", torch.float32, torch.float32)
 def stored(path, resolution=200, learned=LEARNED):
     """Grids of some metrics, read back."""
     source = DirectSource(learned.metric(CPU), torch.from_numpy(SERIES.wavelengths))
-    write_grids(path, source, nodes(resolution), learned, SERIES, check=lambda model, grid: None)
+    write_grids(
+        path, source.grid, nodes(resolution), learned, SERIES, check=lambda model, grid: None
+    )
     return StoredGrids(path, learned, SERIES)
 
 
@@ -54,7 +56,7 @@ def parameters(tolerance=1e-6, **others):
 
 
 def solve(path, grids, block, device=DOUBLE, learned=LEARNED, report=lambda units: None):
-    return solve_all(path, grids, learned, SERIES, CHOSEN, block, device, report)
+    return Geodesics(grids, learned, SERIES, CHOSEN, block, device).solve(path, report)
 
 
 def contents(path):
@@ -253,22 +255,3 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
     monkeypatch.setattr(solved, "TABLES", 700)
     with pytest.raises(GeometryError, match=r"memory_mb: found 1 MB .* 1\.1\d MB of one"):
         solve(path, grids, parameters(**block), device)
-
-
-@pytest.mark.parametrize("cores", [1, 2])
-def test_every_model_is_solved_by_one_thread(tmp_path, grids, monkeypatch, cores):
-    monkeypatch.setattr(CORES, lambda: cores)
-    seen, before = set(), torch.get_num_threads()
-
-    def method(closed_form, problem, settings):
-        seen.add(torch.get_num_threads())
-        return closed_form.solve(problem, settings.tolerance)
-
-    monkeypatch.setitem(METHODS, "newton", method)
-    torch.set_num_threads(2)
-    try:
-        solve(tmp_path / "geodesics.zarr", grids, parameters(method="newton", time_points=0))
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    assert seen == {1}

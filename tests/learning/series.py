@@ -6,9 +6,10 @@ import torch
 from geonode.compute.device import Device
 from geonode.config import DecodersParameters, MetricParameters
 from geonode.learning.context import TrainingRun
-from geonode.learning.end_to_end import fit_metric
+from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_one_out, training_wavelengths
-from geonode.learning.path_decoder import fit_path_decoders
+from geonode.learning.objective import fit
+from geonode.learning.path_decoder import PathDecoders
 from geonode.progress import silent
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
@@ -130,7 +131,7 @@ def decoder_parameters(**changes):
 def trained_metrics(run, wavelengths=9, **changes):
     """All that the learning of metrics gives in a run, as a list of tensors."""
     levels, block = run.folds[0].levels, metric_parameters(**changes)
-    network, history = fit_metric(series(levels, wavelengths), positions(levels), block, run)
+    network, history = fit(EndToEnd(series(levels, wavelengths), positions(levels), block), run)
     return [*network.parameters, history]
 
 
@@ -138,5 +139,5 @@ def trained_decoders(run, wavelengths=9, **changes):
     """All that the training of path decoders gives in a run, as a list of tensors."""
     levels, block = run.folds[0].levels, decoder_parameters(**changes)
     features = flat_features(levels, wavelengths)
-    found, history = fit_path_decoders(series(levels, wavelengths), features, block, run)
+    found, history = PathDecoders.fit(series(levels, wavelengths), features, block, run)
     return [*found.network.parameters, found.matrix, found.features.mean, history]

@@ -4,7 +4,8 @@ import torch
 
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.end_to_end import METRIC_STREAM, TERMS, fit_metric, penalties
+from geonode.learning import objective
+from geonode.learning.end_to_end import METRIC_STREAM, TERMS, EndToEnd, penalties
 from tests.learning.series import metric_parameters, positions, run, series
 
 LEVELS, WAVELENGTHS = 4, 9
@@ -15,7 +16,8 @@ NO_PENALTY = {"smoothness_weight": 0.0, "bounds_weight": 0.0, "length_weight": 0
 def fit(dtype=torch.float32, charts=None, **changes):
     parameters = metric_parameters(**changes)
     charts = positions(LEVELS) if charts is None else charts
-    return fit_metric(SERIES, charts, parameters, run(LEVELS, parameters.members, dtype))
+    run_of_all = run(LEVELS, parameters.members, dtype)
+    return objective.fit(EndToEnd(SERIES, charts, parameters), run_of_all)
 
 
 def initial(members=1, seed=0):

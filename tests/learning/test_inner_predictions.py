@@ -2,14 +2,17 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from geonode.learning.inner_predictions import PROBABILITIES, Calibration, residual_and_factors
+from geonode.learning.inner_predictions import PROBABILITIES, residual_and_factors
+from geonode.learning.predicted import Predicted
 
 
 def half_width(errors, deviations, deviation):
     """Of predictions, by a calibration on some errors."""
     residual, factors = residual_and_factors(errors, deviations)
-    calibration = Calibration(residual[None, None], factors[None, None])
-    return calibration.intervals(0, np.zeros(len(deviation), int), deviation)[1]
+    of_target = Predicted(
+        deviation, deviation[:, None], half_widths=factors[None], mean_square=residual[None]
+    )
+    return of_target.half_width
 
 
 def test_half_widths_by_hand():

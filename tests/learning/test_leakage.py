@@ -6,14 +6,12 @@ import torch
 
 from geonode.config import InnerParameters
 from geonode.estimation.curve import Curve
-from geonode.estimation.model import SpectralModel
-from geonode.learning.blend import BLENDS, fit_blend
+from geonode.learning.blend import BLENDS, KINDS, fit_blend
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out, training_wavelengths
 from geonode.learning.inner_predictions import InnerPredictions
-from geonode.learning.kinds import KINDS
 from geonode.learning.metric_learning import LEAKING, LEARNING, learn
-from geonode.learning.path_features import path_features
+from geonode.learning.path_features import features_to, path_features
 from tests.learning.series import (
     TRAINING_WAVELENGTHS,
     cpu,
@@ -196,7 +194,8 @@ def whole(kind, measured, monkeypatch):
         "half width": torch.from_numpy(predicted.half_width.swapaxes(0, 1)),
     }
     if kind == "path":  # a posterior says itself how far off it may be
-        outer |= blend.calibration.tensors()
+        arrays = blend.calibration._asdict().items()
+        outer |= {name: torch.from_numpy(array) for name, array in arrays}
     else:
         assert blend.calibration is None
     inside |= {f"metric: {name}": part for name, part in of_metrics(learned.inner).items()}
@@ -209,14 +208,17 @@ def anywhere(measured, learned, blend):
     places = np.array([0.5, 1.3]) * measured.concentrations[[1, -1]]
     said = []
     for fold in OUTER[: len(NOISE)]:
-        model = SpectralModel(measured, learned, blend, fold)
+        features = None
+        if "path" in blend.decoders:
+            features = features_to(learned, fold, measured, places, blend.training)
+        predicted = blend.predict(fold, measured, places, features)
         curve = Curve.of(measured, fold)
         numbers = (
             curve.scores @ curve.basis,
             curve.covariances.log_determinant,
             curve.novelty.square,
         )
-        parts = (model.predict(places).scale, *map(np.asarray, numbers))
+        parts = (predicted.scale, *map(np.asarray, numbers))
         said.append(np.concatenate([part.ravel() for part in parts]))
     return np.stack(said)
 

@@ -8,7 +8,8 @@ from geonode.config import InnerParameters
 from geonode.errors import TrainingError
 from geonode.geometry.metric import Metric
 from geonode.learning.context import NestedRuns
-from geonode.learning.metric_learning import LEARNING, learn
+from geonode.learning.folds import leave_one_out, leave_two_out
+from geonode.learning.metric_learning import LEARNING, charts_by_evidence, learn
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
 from tests.geometry.closed_forms import nodes
@@ -43,13 +44,6 @@ def test_flat_networks_have_no_curvature_on_the_given_chart():
     assert found.history.shape[0] == 0
 
 
-@pytest.mark.parametrize("margin", [1e6, None])
-def test_the_given_chart_is_kept_without_a_margin_and_for_a_large_one(margin):
-    given = replace(BENT, chart=Chart.of("asinh", 20.0, LEVELS))
-    charts = fit("end_to_end", given, evidence_margin=margin).metrics.charts
-    assert charts == [given.chart] * 6
-
-
 @pytest.mark.parametrize("name", LEARNING)
 def test_inner_metrics_are_those_of_the_inner_folds(name):
     block = parameters(learning=name, evidence_margin=None)
@@ -71,3 +65,72 @@ def test_a_series_that_does_not_vary_is_refused(value, named):
     constant = replace(SERIES, signal=np.full_like(SERIES.signal, value))
     with pytest.raises(TrainingError, match=rf"spectra: found .*{named}"):
         learn(constant, parameters(), RUNS)
+
+
+# charts by evidence
+
+WIDE = np.array([1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0])
+EVEN = np.linspace(1.0, 7.0, 7)
+AXIS = np.linspace(0, 1, 40)
+
+
+def smooth(coordinate):
+    """Spectra that are smooth functions of a coordinate from -1 to 1, and a little noise."""
+    scaled = 2 * (coordinate - coordinate.min()) / np.ptp(coordinate) - 1
+    spectra = np.sin(2 * scaled[:, None] + 5 * AXIS) + 0.5 * np.cos(3 * scaled[:, None] * AXIS)
+    return spectra + 1e-3 * np.random.default_rng(0).normal(size=spectra.shape)
+
+
+def charts(levels, spectra, margin=1.0, folds=None, given=None):
+    given = given or Chart.of("linear", None, levels)
+    series = Series(levels, np.arange(float(spectra.shape[1])), spectra, given, LABELS)
+    return charts_by_evidence(series, folds or leave_one_out(len(levels)), margin)
+
+
+def kappas(*args, **options):
+    return [chart.kappa for chart in charts(*args, **options)]
+
+
+BLANK = np.append(0.0, EVEN)
+
+
+@pytest.mark.parametrize(
+    ("levels", "spectra", "low", "high"),
+    [
+        (WIDE, smooth(np.log(WIDE)), 0.0, 3.0),  # where it is linear there is but one level
+        (EVEN, smooth(EVEN), np.inf, np.inf),
+        (BLANK, smooth(BLANK), np.inf, np.inf),
+        (np.append(0.0, WIDE), smooth(np.arcsinh(np.append(0.0, WIDE) / 10.0)), 1.0, 100.0),
+    ],
+)
+def test_spectra_choose_the_chart_on_which_they_are_smooth(levels, spectra, low, high):
+    found = charts(levels, spectra)
+    assert all(low <= chart.kappa <= high for chart in found)
+    assert {(chart.low, chart.high) for chart in found} == {(levels[0], levels[-1])}
+
+
+def test_no_chart_of_a_series_with_a_blank_is_logarithmic():
+    """Neither where the blank is trained on nor where it is left out and has to be predicted."""
+    levels, spectra = np.append(0.0, WIDE), np.vstack([np.zeros(40), smooth(np.log(WIDE))])
+    assert charts(WIDE, spectra[1:], 0.0)[-1].kappa == 0
+    for chart in charts(levels, spectra, 0.0, leave_one_out(8)[::8]):
+        assert chart.kappa > 0
+        assert np.isfinite(chart.position(levels)).all()
+
+
+def test_the_chart_that_is_given_stays_where_the_evidence_is_weak():
+    given, folds = Chart.of("asinh", 20.0, WIDE), leave_one_out(7)[5:]
+    spectra = smooth(np.log(WIDE))
+    assert charts(WIDE, spectra, 1e3, folds, given) == [given] * 3
+    assert max(kappas(WIDE, spectra, 0.1, folds, given)) < 3.0
+
+
+def test_the_chart_of_a_fold_is_that_of_its_own_spectra():
+    folds = [*leave_one_out(7)[:-1], *leave_two_out(7, 2)]
+    spectra = smooth(np.log(WIDE)) + 0.1 * np.random.default_rng(1).normal(size=(7, 40))
+    found = charts(WIDE, spectra, 0.0, folds)
+    assert len(set(found)) > 1
+    for fold, chart in zip(folds, found, strict=True):
+        unknown = spectra.copy()
+        unknown[list(fold.left_out)] = np.nan
+        assert charts(WIDE, unknown, 0.0, [fold]) == [chart]

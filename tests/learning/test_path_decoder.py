@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -6,8 +8,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 from geonode.learning.folds import leave_one_out, training_wavelengths
-from geonode.learning.kinds import KINDS
-from geonode.learning.path_decoder import FeatureScale, lift
+from geonode.learning.path_decoder import PathDecoders, lift
+from geonode.learning.path_features import FeatureScale
 from tests.learning.series import (
     TRAINING_WAVELENGTHS,
     decoder_parameters,
@@ -28,7 +30,7 @@ TRAINED_AT = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
 def fit(members=1, geometries=1, dtype=torch.float32, **changes):
     features = flat_features(LEVELS, WAVELENGTHS, geometries)
     parameters = decoder_parameters(members=members, **changes)
-    return *KINDS["path"].fit(SERIES, features, parameters, run(LEVELS, members, dtype)), features
+    return *PathDecoders.fit(SERIES, features, parameters, run(LEVELS, members, dtype)), features
 
 
 # feature scale
@@ -47,13 +49,14 @@ def test_a_constant_feature_keeps_deviation_one(value, pairs, wavelengths):
 
 
 def test_loss_is_the_mean_squared_error_of_the_standardised_signal():
-    _, history, features = fit(dtype=torch.float64, epochs=1)
+    two = {"members": 2, "geometries": 2, "dtype": torch.float64, "epochs": 1}
+    _, history, features = fit(**two)
     # Adam's first step is at most the learning rate, so a second fit of one epoch with a vanishing
     # rate leaves the first weights, whose predictions the history must describe.
-    still, _, _ = fit(dtype=torch.float64, epochs=1, learning_rate=1e-300)
+    still, _, _ = fit(**two, learning_rate=1e-300)
     signal = spectra(LEVELS, WAVELENGTHS)
-    for fold in range(LEVELS + 1):
-        values = by_hand(still, fold, features[0, fold])[..., 0]
+    for member, fold in itertools.product(range(2), range(LEVELS + 1)):
+        values = by_hand(still, fold, features[member, fold], member)[..., 0]
         levels = [level for level in range(LEVELS) if level != fold]
         scaled = (signal - signal[levels].mean()) / signal[levels].std()
         squares = [
@@ -61,7 +64,11 @@ def test_loss_is_the_mean_squared_error_of_the_standardised_signal():
             for place, (s, t) in enumerate(ordered_pairs(LEVELS))
             if (s, t) in trained_pairs(FOLDS[fold])
         ]
-        assert float(history[0, 0, fold]) == pytest.approx(np.mean(squares), rel=1e-9)
+        model = member * (LEVELS + 1) + fold
+        known = features[member, fold, FOLDS[fold].training_pairs]
+        np.testing.assert_allclose(still.features.mean[model], known.mean((0, 1)), atol=1e-12)
+        found = history[0, 0, model]
+        assert float(found) == pytest.approx(np.mean(squares), rel=1e-9)
 
 
 def by_hand(decoders, fold, features, member=0):
@@ -94,6 +101,21 @@ def test_prediction_is_the_mean_over_sources_and_members():
         assert len(found) == 3 * (LEVELS - 1)
         np.testing.assert_allclose(predicted[level], np.mean(found, axis=0))
         np.testing.assert_allclose(spread[level], np.std(found, axis=0, ddof=1))
+
+
+def test_the_number_of_threads_changes_not_a_bit():
+    wide = series(LEVELS, 301)
+    features, block = flat_features(LEVELS, 301, training=16), decoder_parameters(wavelengths=16)
+    decoders, _ = PathDecoders.fit(wide, features, block, run(LEVELS))
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(left_out(decoders, wide, features))
+    finally:
+        torch.set_num_threads(before)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 # lift

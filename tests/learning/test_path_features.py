@@ -80,15 +80,6 @@ def test_features_to_concentrations_on_between_and_beyond_the_levels(fold):
             assert_close(found[1, s, t], by_quadrature(6 + fold.index, source, target))
 
 
-def test_features_to_levels_are_those_between_them():
-    between = path_features(LEARNED, SERIES, CHOSEN)
-    for fold in leave_one_out(5)[:-1]:
-        found = features_to(
-            LEARNED, fold, SERIES, SERIES.concentrations[list(fold.left_out)], CHOSEN
-        )
-        np.testing.assert_allclose(found, fold.paths_to_left_out(between), rtol=SINGLE)
-
-
 def test_what_else_is_asked_for_changes_rounding_alone():
     fold, span = Fold(5, 5, ()), SERIES.concentrations[-1]
     targets = np.random.default_rng(0).uniform(0, span, 150)

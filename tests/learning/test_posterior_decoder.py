@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 
 from geonode.errors import TrainingError
-from geonode.learning.blend import PROBABILITIES
 from geonode.learning.folds import leave_one_out, leave_two_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
-from geonode.posterior.prior import packaged_prior
+from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from tests.learning.series import series
 
 LEVELS, WAVELENGTHS = 6, 15

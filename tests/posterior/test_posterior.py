@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 
 from geonode.posterior.charts import LOG
 from geonode.posterior.posterior import BLOCK, MetricPosterior, PosteriorPrediction
@@ -8,6 +9,7 @@ from geonode.posterior.smoothers import dictionary
 from tests.posterior.kriging import Kriging
 
 LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 60.0])
+PRIOR = packaged_prior()
 BAND = np.exp(-(((np.arange(30) - 12) / 5) ** 2))
 
 
@@ -34,6 +36,27 @@ def test_the_covariance_has_the_expected_size_and_is_positive():
     # A fifth of the expected squared error is even over wavelengths.
     np.testing.assert_allclose(variance.mean(axis=1), 4 * found.even, rtol=1e-6)
     assert found.even[1] > found.even[0] > 0
+
+
+def test_factors_are_a_root_of_the_covariance_summed_over_smoothers():
+    random, count = np.random.default_rng(0), len(LEVELS)
+    spectra = np.outer(LEVELS / (LEVELS + 15), BAND) + 0.01 * random.normal(size=(5, 30))
+    posterior, targets = MetricPosterior.of(LEVELS[None], spectra[None], PRIOR), [[15.0, 90.0]]
+    evidence = posterior.fitted.evidence(torch.tensor(targets).double())
+    with torch.no_grad():
+        shares = PRIOR.rule(evidence)[0].numpy()
+    projection = posterior.fitted.smoothers.projection[0].numpy()
+    freedom = count - posterior.fitted.description.coefficients.numpy()
+    variance = (evidence.within / posterior.fitted.scale).numpy()
+    for target, factors in enumerate(posterior.predict(np.array(targets)).factors[0]):
+        apart = evidence.weights[target].numpy()
+        apart = apart - shares[target] @ apart
+        expected = np.einsum("m,ml,mk->lk", shares[target], apart, apart)
+        parts = shares[target] * variance[target] / freedom
+        expected += np.einsum("m,mlk->lk", parts, projection)
+        found = factors.T @ factors * np.trace(expected) / np.sum(factors**2)
+        # the networks compute with seven digits, and round by the place in a block
+        np.testing.assert_allclose(found, expected, atol=2e-5 * np.trace(expected))
 
 
 def test_the_metric_of_a_line_is_flat_and_two_long():
@@ -67,6 +90,27 @@ def test_odd_spectra_have_finite_predictions_and_residuals_of_their_size(spectra
         (weights,), (square,) = posterior.left_out_residuals()
         assert np.abs(weights @ spectra).max() <= 20 * largest
         assert ((square >= 0) & (square <= 400 * largest**2)).all()
+
+
+def test_a_pedestal_drowns_neither_prediction_nor_deviation():
+    """From 100,000 times their span on, only mean functions without a constant could see it."""
+    spectra = np.outer(LEVELS / (LEVELS + 15), BAND)
+    spectra += 0.003 * np.random.default_rng(0).normal(size=spectra.shape)
+    predicted, deviations, residuals = [], [], []
+    for pedestal in (1e5, 1e7):
+        raised = spectra + pedestal
+        found = predict(raised, [5.0, 25.0, 80.0])
+        predicted.append(found.weights @ raised - pedestal)
+        rows = found.factors @ raised
+        deviations.append(np.sqrt((rows**2).sum(1) + found.even[:, None]))
+        posterior = MetricPosterior.of(LEVELS[None], raised[None], packaged_prior())
+        (weights,), (square,) = posterior.left_out_residuals()
+        residuals.append(np.append((weights @ raised).ravel(), np.sqrt(square)))
+    np.testing.assert_allclose(*predicted, atol=1e-5)  # networks compute with seven digits
+    np.testing.assert_allclose(*deviations, rtol=0.01)  # the rule sees the height
+    np.testing.assert_allclose(*residuals, rtol=1e-5, atol=1e-7)
+    low = predict(spectra + 1.0, [25.0])
+    assert np.abs(predicted[0][1] - (low.weights[0] @ (spectra + 1.0) - 1.0)).max() < 0.01
 
 
 def test_levels_over_twelve_decades_have_finite_predictions():

@@ -235,7 +235,7 @@ class Run:
 
 def _write_blocks(writer, name, dims, values):
     """Values of every member and fold, one block each."""
-    blocks = writer.stored_blocks(
+    writer.stored_blocks(
         name,
         ("member", "fold", *dims),
         values.shape,
@@ -245,4 +245,4 @@ def _write_blocks(writer, name, dims, values):
         block_dims=2,
     )
     for index in np.ndindex(values.shape[:2]):
-        blocks[index] = np.ascontiguousarray(values[index], dtype="float32")
+        writer.parts.write(name, index, values[index].astype("float32"))

@@ -13,10 +13,15 @@ from openpyxl import load_workbook
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.verdict import Verdict
 from geonode.errors import ArtifactError, ParameterError
-from geonode.report.calibration_files import NAMES, require_folder, write_calibration
+from geonode.report.calibration_files import require_folder, write_calibration
 from tests.calibration import beer
 from tests.commands.calling import call
 from tests.stages.conftest import assert_refused
+
+NAMES = {
+    *("index.html", "calibration.xlsx", "summary.csv", "calibration.csv", "validation.csv"),
+    *("unknowns.csv", "limits.csv", "peaks.csv", "predicted.csv", "next.csv"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +197,21 @@ def test_what_is_not_ours_is_not_replaced(tmp_path, name):
     (tmp_path / name).write_text("mine")
     with pytest.raises(ParameterError, match=name):
         require_folder(tmp_path, [], overwrite=True)
+
+
+@pytest.mark.parametrize("name", ["next.csv", "summary.csv", "unknowns.csv"])
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_what_was_put_into_a_calibration_since_is_not_replaced(
+    calibration, tmp_path, name, as_folder
+):
+    write_calibration(calibration, tmp_path / "out")
+    mine = tmp_path / "out" / name
+    mine.unlink(missing_ok=True)
+    if as_folder:
+        mine.mkdir()
+    (mine / "thesis" if as_folder else mine).write_text("mine")
+    with pytest.raises(ParameterError, match=f"{name}.*move your own or changed files away"):
+        require_folder(tmp_path / "out", [], overwrite=True)
 
 
 def test_a_file_and_the_folder_of_an_input_are_no_places(calibration, tmp_path):

@@ -6,7 +6,7 @@ import stages.ablation
 from geonode.compute.device import resolve
 from geonode.evaluation.evaluate import Job
 from geonode.parameters_file import read_parameters
-from geonode.storage.document import write_document
+from geonode.storage.document import write_json
 from stages.paths import DEVICE, METRICS
 from tests.evaluation.test_panel import write_series
 
@@ -27,7 +27,7 @@ def test_every_series_is_scored_by_all_and_the_networks_with_every_seed(run, pro
     monkeypatch.setattr(stages.ablation, "rows_of_job", rows)
     monkeypatch.setattr("geonode.compute.processes.processes_for", lambda *_: 1)
     precision = read_parameters(project / "params.yaml").precision
-    write_document(DEVICE, resolve("cpu", precision).describe())
+    write_json(DEVICE, resolve("cpu", precision).describe())
     (project / "series").mkdir()
     for name in ("a", "b"):
         write_series(project / f"series/{name}.csv")

@@ -11,7 +11,7 @@ from benchmarks.performance import benchmark, parity
 from benchmarks.performance.timing import Quartiles
 from geonode.compute.device import resolve
 from geonode.parameters_file import read_parameters
-from geonode.storage.document import write_document
+from geonode.storage.document import write_json
 from geonode.storage.record import Record, conditions
 from stages.paths import DEVICE, METRICS, PIPELINE, RECORDS
 from tests.geometry.small_series import LEVELS, small_metrics, small_series
@@ -27,8 +27,8 @@ def timed(project, monkeypatch):
     here = conditions(found.engine.model_dump(mode="json"))
     for place, name in enumerate(PIPELINE):
         record = Record(10.0 + place, 100.0 + place, None, True, here)
-        write_document(RECORDS / f"{name}.json", asdict(record))
-    write_document(DEVICE, resolve("cpu", found.precision).describe())
+        write_json(RECORDS / f"{name}.json", asdict(record))
+    write_json(DEVICE, resolve("cpu", found.precision).describe())
     call, agreement = Quartiles(2e-4, 1e-4, 4e-4), parity.Parity(1e-6, 2e-5, 3e-4, 0.9, 0.8)
     fold = SimpleNamespace(
         geodesics=[(0, 0)] * 75,
@@ -94,7 +94,7 @@ def test_the_speed_up_is_over_the_calls_of_the_publication(timed, run):
 )
 def test_records_that_cannot_be_compared_are_refused(values, found, timed, run):
     path = RECORDS / "metric.json"
-    write_document(path, asdict(Record.read(path)) | values)
+    write_json(path, asdict(Record.read(path)) | values)
     result = run("benchmark", "--sequential-wavelengths", "1")
     assert_refused(result, f"metric.json: found the record of {found}", "--single-item metric")
     assert run("benchmark", "--sequential-wavelengths", "0").exit_code == 0

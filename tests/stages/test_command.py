@@ -16,15 +16,7 @@ STAGES = {
     "probe": ["device", "precision-training", "precision-geometry"],
     "generate": ["seed", "concentrations", "replicates", "wavelengths-start", "noise-detector"],
     "spectra": ["source", "chart", "kappa", "window", "missing", "concentration-unit"],
-    "metric": [
-        "members",
-        "epochs",
-        "memory-mb",
-        "wavelengths",
-        "learning-rate",
-        "preset",
-        "inner-members",
-    ],
+    "metric": ["members", "epochs", "memory-mb", "learning-rate", "preset", "inner-members"],
     "christoffel": ["resolution", "largest-degree", "tolerance"],
     "geodesics": ["tolerance", "time-points"],
     "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],
@@ -56,24 +48,19 @@ def test_option_overrides_the_file(run, project):
     assert header == "wavelength_nm,0,5,10,20,40"
 
 
-def test_option_of_the_wrong_type_is_named(run):
-    assert_refused(
-        run("generate", "--seed", "many"), "command line", "generate.seed", "'many'", "integer"
-    )
-
-
-def test_option_that_is_no_yaml_is_named(run):
-    assert_refused(run("generate", "--concentrations", "[0, 1"), "concentrations", "[0, 1", "YAML")
-
-
-def test_missing_parameter_file_is_named(run):
-    assert_refused(run("generate", "--params", "absent.yaml"), "absent.yaml")
-
-
-def test_unknown_key_in_the_file_is_named(run, project):
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (("--seed", "many"), ("command line", "generate.seed", "'many'", "integer")),
+        (("--concentrations", "[0, 1"), ("concentrations", "[0, 1", "YAML")),
+        (("--params", "absent.yaml"), ("absent.yaml",)),
+        (("--params", "surprising.yaml"), ("surprising.yaml", "surprise")),
+    ],
+)
+def test_what_is_wrong_in_an_option_or_the_file_is_named(run, project, options, parts):
     text = (project / "params.yaml").read_text(encoding="utf-8")
-    (project / "params.yaml").write_text(text + "surprise: 1\n", encoding="utf-8")
-    assert_refused(run("generate"), "params.yaml", "surprise")
+    (project / "surprising.yaml").write_text(text + "surprise: 1\n", encoding="utf-8")
+    assert_refused(run("generate", *options), *parts)
 
 
 def test_every_parameter_is_an_option_of_some_stage():

@@ -65,7 +65,6 @@ def snapshot(folder: Path) -> dict[Path, bytes]:
 @pytest.mark.parametrize(
     ("stage", "file", "named"),
     [
-        ("metric", "device.json", []),
         ("metric", "spectra.zarr/signal/c/0/0", ["'signal'"]),
         ("christoffel", "metric.safetensors", []),
         ("geodesics", "christoffel.zarr/ln_sqrt_g/c/0/3/0/0", ["'ln_sqrt_g'", "0/3/0/0"]),
@@ -80,6 +79,21 @@ def test_a_damaged_or_missing_file_is_refused_by_the_next_stage(
     before = snapshot(damaged)
     assert_refused(run(stage), f"data/{file.split('/')[0]}", *named)
     assert snapshot(damaged) == before
+
+
+@pytest.mark.parametrize(
+    ("found", "other", "part"),
+    [
+        ('"cpu"', '"gpu"', "'gpu' is absent"),
+        ('"training": "float32"', '"training": "float8"', "describes no device"),
+        ('"geometry"', '"geometries"', "describes no device"),
+        ("{", "", "holds no JSON"),
+    ],
+)
+def test_a_device_that_is_none_is_refused(found, other, part, damaged, run):
+    text = (damaged / "data/device.json").read_text(encoding="utf-8")
+    (damaged / "data/device.json").write_text(text.replace(found, other), encoding="utf-8")
+    assert_refused(run("metric"), part)
 
 
 NAMES = ["spectra.zarr", "metric.safetensors", "christoffel.zarr", "geodesics.zarr",
@@ -214,3 +228,12 @@ def test_a_second_table_names_the_levels_unless_it_has_no_rows(damaged, run):
 def test_a_stage_that_trains_refuses_to_run_with_another(damaged, run, stage):
     with file_lock(damaged / "data" / stage):
         assert_refused(run(stage), f"data/{stage}", "is being written by another process")
+
+
+def test_an_output_that_is_a_link_is_replaced_and_not_followed(project, run):
+    (project / "data").mkdir()
+    (project / "kept.csv").write_text("kept", encoding="utf-8")
+    (project / "data/synthetic.csv").symlink_to(project / "kept.csv")
+    assert run("generate").exit_code == 0
+    assert (project / "kept.csv").read_text(encoding="utf-8") == "kept"
+    assert not (project / "data/synthetic.csv").is_symlink()

@@ -39,9 +39,9 @@ def write(path, blocks=BLOCKS, attributes=ATTRIBUTES):
         writer.stored("start", ("pair",), VALUES["start"], units="1", long_name="All zeros")
         dims = ("member", "fold", "node", "wavelength")
         about = {"units": "1", "long_name": "Christoffel symbol", "block_dims": 2}
-        grid = writer.stored_blocks("christoffel", dims, CHRISTOFFEL.shape, "f8", **about)
+        writer.stored_blocks("christoffel", dims, CHRISTOFFEL.shape, "f8", **about)
         for index in blocks:
-            grid[index] = CHRISTOFFEL[index]
+            writer.parts.write("christoffel", index, CHRISTOFFEL[index])
         dims = ("member", "pair", "wavelength")
         for name, values in (("features", FEATURES), ("velocity", VELOCITY)):
             mapped = writer.mapped(

@@ -75,13 +75,17 @@ def mapped(writer):
     writer.mapped("x", ("i",), (5,), "float32", **X)[:3] = 1.0
 
 
+def large(writer):
+    writer.mapped("x", ("i", "j"), (3, 500_000), "float32", **X)[:2] = 1.0
+
+
 def blocks(*written):
     """A stored array of two blocks, of which some are written."""
 
     def write_blocks(writer):
-        array = writer.stored_blocks("x", ("a", "i"), (2, 3), "f8", block_dims=1, **X)
+        writer.stored_blocks("x", ("a", "i"), (2, 3), "f8", block_dims=1, **X)
         for index, block in written:
-            array[index] = block
+            writer.parts.write("x", index, block)
 
     return write_blocks
 
@@ -94,9 +98,11 @@ NONE, ONES = "found NaN or infinity at index", np.ones(3)
     [
         (coordinate, rf"array 'x': {NONE} \(2,\)"),
         (mapped, rf"array 'x': {NONE} \(3,\)"),  # which is not filled
+        (large, rf"array 'x': {NONE} \(2, 0\)"),
         (blocks(((0,), ONES), ((1,), BAD)), rf"array 'x': {NONE} \(1, 2\)"),
         (blocks(((1,), ONES)), "array 'x': found 1 blocks, expected 2"),
         (blocks(((), ONES)), r"array 'x': block \(\).* expected float64 of shape"),  # for both
+        (blocks(((0, 0), np.ones(()))), r"array 'x': block \(0, 0\).* the index of one block"),
         (blocks(((0,), np.ones(1))), r"array 'x': block \(0,\).* expected float64 of shape"),
         (blocks(((0,), ONES + 1j)), r"array 'x': block \(0,\).* expected float64 of shape"),
     ],
@@ -152,9 +158,9 @@ def filled_elsewhere(path, left_behind=()):
         writer.stored_blocks("stored", dims, (2, 3), "f4", block_dims=1, **about)
         writer.mapped("mapped", dims, (2, 3), "f8", **about)
         parts = writer.parts
-        blocks, mapped = parts.blocks("stored", block_dims=1), parts.mapped("mapped")
+        mapped = parts.mapped("mapped")
         for member in range(2):
-            blocks[member,] = np.full(3, member, "f4")
+            parts.write("stored", (member,), np.full(3, member, "f4"))
             np.testing.assert_array_equal(parts.read("stored", (member,)), np.full(3, member))
             mapped[member] = 10 * member
         mapped.flush()

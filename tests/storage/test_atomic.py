@@ -1,9 +1,11 @@
 import errno
 import fcntl
 import os
+import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -134,8 +136,9 @@ def test_what_the_system_refuses_says_what_to_do(tmp_path, monkeypatch, call, nu
         raise OSError(number, os.strerror(number))
 
     write_file(tmp_path / "file", "old")
-    usage = type("Usage", (), {"free": 12_345})
-    monkeypatch.setattr(atomic.shutil, "disk_usage", {tmp_path: usage}.__getitem__)
+    usage, more = (type("Usage", (), {"free": free}) for free in (12_345, 54_321))
+    other = Path(tempfile.gettempdir())
+    monkeypatch.setattr(shutil, "disk_usage", {tmp_path: usage, other: more}.__getitem__)
     monkeypatch.setattr(atomic.Path if call == "mkdir" else os, call, fail)
     with pytest.raises(ArtifactError, match=part.format(folder=tmp_path)):
         write_file(tmp_path / "file", "new")
@@ -222,6 +225,18 @@ def test_a_folder_of_a_lower_layer_is_copied_aside(tmp_path, monkeypatch):
     write_folder(tmp_path / "folder", "new")
     assert contents(tmp_path) == {"folder/file": b"new"}
     assert [target.name for target in seen] == ["old"]
+
+
+def test_a_full_disk_of_temporary_files_is_named(tmp_path, monkeypatch):
+    """A workbook is written there in parts, and the refusal names no file."""
+    temporary = tmp_path / "temporary"
+    free = {temporary: 0, tmp_path: 50_150_920_192}
+    usage = {folder: type("Usage", (), {"free": size}) for folder, size in free.items()}
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr(shutil, "disk_usage", usage.__getitem__)
+    message = f"found 0 bytes free in {temporary}; make room"
+    with pytest.raises(ArtifactError, match=message), replacing(tmp_path / "file"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_full_disk_is_the_one_of_the_file_that_was_refused(tmp_path):

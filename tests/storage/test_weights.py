@@ -5,8 +5,7 @@ import safetensors
 import torch
 
 from geonode.errors import ArtifactError, CorruptArtifactError
-from geonode.storage import weights_header
-from geonode.storage.seal import UNSEALED, seal
+from geonode.storage.seal import UNSEALED, WEIGHTS_AT, seal
 from geonode.storage.weights import read_weights, write_weights
 from tests.storage.damage import assert_damage_is_found
 
@@ -85,7 +84,7 @@ def tensor(size):
 def test_what_holds_no_finite_tensors_is_refused_though_sealed(file, header, data, message):
     text = json.dumps({"__metadata__": {"checksum": UNSEALED}} | header).replace(" ", "")
     content = len(text).to_bytes(8, "little") + text.encode() + data
-    file.write_bytes(seal(content, weights_header.SEAL_AT))
+    file.write_bytes(seal(content, WEIGHTS_AT))
     with pytest.raises(CorruptArtifactError, match=message):
         read_weights(file)
 

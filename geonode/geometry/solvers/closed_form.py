@@ -65,7 +65,7 @@ class ClosedForm:
     ) -> Stations:
         """Stations of the geodesics between some ascending positions.
 
-        Beyond the grid the metric goes on as it is at the end: nothing speaks for a change there.
+        Beyond the grid the metric keeps its value at the end, as nothing is known there.
 
         Args:
             positions: where they start and end.

@@ -1,8 +1,8 @@
 """The initial value problem of many geodesics at once: x'' = -G(x) x'^2 from time 0 to 1.
 
 Two integrators of torchdiffeq (R. T. Q. Chen et al., Neural Ordinary Differential Equations,
-NeurIPS 2018) tell where paths arrive, and how that depends on their first velocity. They are
-imported when they are used, for they bring SciPy along, half a second that few runs need.
+NeurIPS 2018) find where paths arrive, and how that depends on their first velocity. They are
+imported on use: SciPy comes with them, half a second that few runs need.
 """
 
 from dataclasses import dataclass
@@ -37,17 +37,18 @@ class Integrator(Protocol):
     def __call__(
         self, field: Field, start: Float[Tensor, "row"], velocity: Float[Tensor, "row"]
     ) -> Arrival:
-        """Integrate paths to time 1. They may leave the finite numbers, which the caller checks."""
+        """Integrate paths to time 1. Positions may overflow; the caller checks that."""
 
 
 @dataclass(frozen=True)
 class RungeKutta:
     """Equal steps of order 4, and the exact sensitivity sqrt(g(x(0)) / g(x(1))).
 
-    Every row is on its own: its bits are the same in any company, if those of the field are.
+    Rows are independent: the bits of one do not depend on which others are integrated with it, as
+    long as those of the field do not.
 
     Attributes:
-        steps: in time.
+        steps: number of steps in time.
     """
 
     steps: int
@@ -75,11 +76,12 @@ class RungeKutta:
 class DormandPrince:
     """Steps chosen by an error estimate, and the sensitivity by the adjoint method.
 
-    All rows share the steps, and the worst one decides, for a mean over rows lets a thousand easy
-    ones hide a hard one: the digits of a row beyond the tolerance depend on its company. Rows that
-    make the steps vanish are found by halving, and given up. Sources: E. Hairer, S. P. Norsett and
-    G. Wanner, Solving Ordinary Differential Equations I, 2nd ed., section II.4; for the adjoint,
-    Chen et al., appendix B.
+    All rows share the steps. The worst row decides on their size, as in a mean a thousand easy rows
+    would hide a hard one; digits of a row beyond the tolerance depend on the others. Rows that make
+    the steps vanish are found by halving the batch, and given up.
+
+    Sources: E. Hairer, S. P. Norsett and G. Wanner, Solving Ordinary Differential Equations I, 2nd
+    ed., section II.4; for the adjoint, Chen et al., appendix B.
 
     Attributes:
         tolerance: of a step, absolute and relative.

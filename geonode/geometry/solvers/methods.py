@@ -1,7 +1,7 @@
 """Every way to solve the boundary value problems of a grid, by name.
 
-All of them take the same problem and give back the same kind of solution, with rows (pair,
-wavelength) that do not influence each other, but for digits beyond the tolerance by `dopri5`.
+All take the same problem and return the same kind of solution. Its rows (pair, wavelength) do not
+influence each other, except for digits beyond the tolerance by `dopri5`.
 """
 
 from collections.abc import Callable

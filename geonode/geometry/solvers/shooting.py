@@ -1,7 +1,7 @@
 """The boundary value problem by shooting: correct the first velocity until the path arrives.
 
-Every row is on its own: its bits are the same in any company, if those of the field and of the
-integrator are.
+Rows are independent: the bits of one do not depend on which others are solved with it, as long as
+those of the field and of the integrator do not.
 """
 
 import torch
@@ -13,8 +13,8 @@ from geonode.geometry.problem import Solution, converged
 from geonode.geometry.solvers.initial_value import Integrator
 
 CORRECTIONS = 8
-"""Corrections at most. A good guess takes three; eight square an error away from anywhere that
-Newton's method converges from."""
+"""Largest number of corrections. A good guess takes three; eight suffice wherever Newton's method
+converges at all."""
 
 # Gauss-Legendre rule of order 6 on [0, 1]
 GUESS = tuple(zip((0.5 - 0.15**0.5, 0.5, 0.5 + 0.15**0.5), (5 / 18, 8 / 18, 5 / 18), strict=True))
@@ -32,10 +32,9 @@ def shoot(
     """Find the first velocity of the path from `start` at time 0 to `end` at time 1.
 
     The guess is the closed form by a coarse rule. Newton's method corrects it: the miss is divided
-    by its derivative. A row that has arrived in so many shots running, or whose end is no finite
-    number, is corrected no further, and costs nothing from then on.
-
-    Rows that do not arrive raise nothing; `converged` tells.
+    by its derivative. A row that has arrived in `patience` successive shots, or whose end is not
+    finite, is left alone from then on and costs nothing. Rows that do not arrive raise no error;
+    `converged` tells.
 
     Args:
         field: the geometry of the rows.

@@ -12,7 +12,7 @@ from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import leave_one_out
-from geonode.learning.kinds import KINDS
+from geonode.learning.path_decoder import PathDecoders
 from geonode.parameters_file import read_parameters
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
@@ -57,7 +57,7 @@ def test_an_epoch_is_the_difference_of_two_trainings(monkeypatch, device):
         epochs.append(block.epochs)
         clock[0] += 3 + 0.25 * block.epochs  # 3 s to begin with, and 0.25 s an epoch
 
-    monkeypatch.setitem(KINDS, "path", KINDS["path"]._replace(fit=fit))
+    monkeypatch.setattr(PathDecoders, "fit", fit)
     monkeypatch.setattr(benchmark.time, "perf_counter", lambda: clock[0])
     features = np.zeros((1, 6, 20, WAVELENGTHS, 5))
     parameters = decoder_parameters(wavelengths=WAVELENGTHS, epochs=500)
@@ -95,13 +95,14 @@ def test_a_long_series_takes_no_longer(device, monkeypatch):
 
 @pytest.mark.usefixtures("small")
 def test_the_work_of_the_publication_is_of_every_fold_and_all_wavelengths(device, monkeypatch):
-    learned_by, fit_metric = [], benchmark.fit_metric
+    learned_by, fit = [], benchmark.fit
 
-    def learn(series, charts, block, run):
+    def learn(objective, run):
+        block = objective.parameters
         learned_by.append((block.epochs, block.wavelengths, block.members, len(run.folds)))
-        return fit_metric(series, charts, block, run)
+        return fit(objective, run)
 
-    monkeypatch.setattr(benchmark, "fit_metric", learn)
+    monkeypatch.setattr(benchmark, "fit", learn)
     work = kernels(5, device).published_work()
     assert learned_by == [(3, WAVELENGTHS, 1, 5)]
     assert work["seconds"] == work["geometry_seconds"] + work["training_seconds"]

@@ -1,11 +1,8 @@
-import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.performance import floors
 from benchmarks.performance.floors import Rates, Work, grid_work, paths_work, training_work
 from benchmarks.performance.timing import Quartiles
-from geonode.compute.device import Device
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
 
@@ -33,20 +30,3 @@ def test_a_floor_is_the_longer_of_two_times():
     assert Work(200, 50).floor(rates) == 5.0
     assert Work(200, 50).ratio(Quartiles(15.0, 1.0, 20.0), rates) == 3.0
     assert paths_work(10, 4) == (50, 240)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_rates_are_what_was_done_in_the_time_that_it_took(dtype, monkeypatch):
-    monkeypatch.setattr(floors, "EDGE", {"cpu": 8})
-    monkeypatch.setattr(floors, "COPIED_BYTES", {"cpu": 1000})
-    called = []
-
-    def half_a_second(call, repeats, synchronise):
-        call()
-        called.append(repeats)
-        return Quartiles(0.5, 0.4, 0.6)
-
-    monkeypatch.setattr(floors, "time_calls", half_a_second)
-    rates = Rates.of(Device("cpu", "test", torch.float32, torch.float64), dtype, 3)
-    assert rates == (2 * 8 * 8 * 8 / 0.5, 2 * 1000 / 0.5)
-    assert called == [3, 3]

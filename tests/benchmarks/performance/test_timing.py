@@ -1,15 +1,6 @@
 import time
 
-import numpy as np
-import pytest
-
-from benchmarks.performance.timing import Quartiles, time_calls
-
-
-@pytest.mark.parametrize("values", [[4.0], [1.0, 3.0], [5.0, 1.0, 4.0, 2.0, 3.0]])
-def test_quartiles_are_those_of_numpy(values):
-    expected = np.percentile(values, [50, 25, 75])
-    assert Quartiles.of(values) == pytest.approx(tuple(expected))
+from benchmarks.performance.timing import time_calls
 
 
 def test_calls_are_timed_after_a_first_one_and_with_the_device_done(monkeypatch):

@@ -8,6 +8,7 @@ from geonode.geometry.solvers import initial_value
 from geonode.geometry.solvers.initial_value import DormandPrince, RungeKutta
 from tests.geometry.closed_forms import (
     RECIPROCAL,
+    FormulaField,
     constant,
     exponential,
     grid_of,
@@ -15,7 +16,6 @@ from tests.geometry.closed_forms import (
     order,
     random_metric,
 )
-from tests.geometry.fields import FormulaField
 
 METRICS = (constant(2.5), exponential(0.7), exponential(-1.9), RECIPROCAL)
 START = torch.tensor([-0.9, -0.5, -0.6, -0.3], dtype=torch.float64)

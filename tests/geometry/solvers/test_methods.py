@@ -13,13 +13,13 @@ from geonode.geometry.solvers.methods import METHODS
 from tests.geometry.closed_forms import (
     RECIPROCAL,
     DirectSource,
+    FormulaField,
     constant,
     exponential,
     grid_of,
     nodes,
     random_metric,
 )
-from tests.geometry.fields import FormulaField
 from tests.geometry.precision import NoFloat64
 from tests.geometry.test_solved import parameters
 

@@ -14,12 +14,12 @@ from geonode.geometry.solvers.methods import rows_of
 from geonode.geometry.solvers.shooting import shoot
 from tests.geometry.closed_forms import (
     RECIPROCAL,
+    FormulaField,
     constant,
     exponential,
     grid_of,
     nodes,
 )
-from tests.geometry.fields import FormulaField
 
 METRICS = (constant(2.5), exponential(0.7), exponential(-1.9), RECIPROCAL)
 START = torch.tensor([-0.9, -0.5, -0.6, -0.3], dtype=torch.float64)
