@@ -20,6 +20,7 @@ from geonode.spectra.layouts.table_place import (
     find_table,
     grid_of,
     kind_of_cells,
+    names_columns,
     rows_said,
     trimmed,
 )
@@ -170,16 +171,27 @@ def _grid(sheet: Any) -> Grid:
     rows = [(number, cells[indent:]) for number, cells in rows]
     units = {(number, at - indent): unit for (number, at), unit in units.items()}
     top, start, end = find_table([kind_of_cells(cells) for _, cells in rows]) or (0, 1, len(rows))
-    start = max(start, top + 1)  # names and numbers without a row above: the first is the header
-    blank = next((number for number, cells in rows[top:end] if not cells), None)
+    above = [cells for _, cells in rows[top:start] if cells]
+    if above and not names_columns(
+        above[-2:], max(map(len, (cells for _, cells in rows[start:end])))
+    ):
+        top = start
+    header = [row for row in rows[top:start] if row[1]] or rows[start : start + 1]
+    body = rows[max(start, rows.index(header[-1]) + 1) : end]
+    blank = next((number for number, cells in body if not cells), None)
     if blank is not None:
-        raise SpectraError(f"row {blank}: found a blank row above data; remove it")
+        raise SpectraError(
+            f"row {blank}: found a blank row above data; remove it, or export one block of rows "
+            "alone"
+        )
     parts = ("above the table", rows[:top]), ("below the table", rows[end:])
     left = [(where, [number for number, cells in part if cells]) for where, part in parts]
     said = tuple(rows_said(numbers, where) for where, numbers in left if numbers)
     understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=said)
-    table = [*header_with_units(rows[top:start], units), *rows[start:end]]
-    return body_with_units(grid_of(table, start - top, ".", understood, even=False), units)
+    lines = tuple("\t".join(cells) for _, cells in rows[:top])
+    table = [*header_with_units(header, units), *body]
+    grid = grid_of(table, len(header), ".", understood, even=False, preamble=lines)
+    return body_with_units(grid, units)
 
 
 def _text(value: Any) -> str:
