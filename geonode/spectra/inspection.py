@@ -76,8 +76,7 @@ class Inspection:
         ]
         doubtful = [f"doubt: {line}" for line in self.doubts]
         layouts = found["layouts"]
-        read_as = [f"layout: {line}" for line in layouts[:1]]
-        read_as += [f"  not {line}" for line in layouts[1:]]
+        read_as = [f"{'        ' if at else 'layout: '}{line}" for at, line in enumerate(layouts)]
         command = f"as options: geonode inspect {self.options}"
         proposal = found["proposal"].rstrip()
         return "\n".join([*head, "", *read_as, "", *spectra, "", *doubtful, proposal, "", command])

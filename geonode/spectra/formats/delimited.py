@@ -242,7 +242,10 @@ class Dialect(NamedTuple):
 def _find_dialect(lines: Numbered) -> Dialect:
     """The one reading of the first rows, or the one that comes closest to a table."""
     found: dict[Dialect, tuple[float, list[list[str | float | None]]]] = {}
+    tabs = all("\t" in line for _, line in lines)
     for delimiter in DELIMITERS:
+        if delimiter == " " and tabs:
+            continue  # two tabs are no blanks
         dialect = Dialect(delimiter, _decimal_mark(lines, delimiter))
         try:
             rows = [cells for _, cells in islice(dialect.rows(lines), _HEAD + 1)]

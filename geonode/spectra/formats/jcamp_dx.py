@@ -9,8 +9,8 @@ McDonald and Wilks, JCAMP-DX: A Standard Form for Exchange of Infrared Spectra i
 Form, Appl. Spectrosc. 42 (1988) 151. Points are evenly spaced ordinates, (X++(Y..Y)), as plain
 numbers or compressed (packed, squeezed, differences, repeat counts), or pairs, (XY..XY). Every
 check that a block offers is made: number of points, ends and step of the axis, the X of every line,
-the first ordinate of a line after differences, FIRSTY. `?` is an ordinate that is missing. A comma between
-digits is a decimal mark or parts the numbers: the number of points tells which.
+the first ordinate of a line after differences, FIRSTY. `?` is an ordinate that is missing. A comma
+between digits is a decimal mark or parts the numbers: the number of points tells which.
 """
 
 import re

@@ -68,14 +68,14 @@ def sheet_of(grid: Grid, asked: Asked) -> Sheet:
             f"{asked.target[:40]!r} asked for; leave spectra.target (--target) out"
         )
     sheet = chosen.sheet(grid, asked)
-    others = [layout for layout in LAYOUTS if layout is not chosen]
-    said = tuple(
-        f"{layout.name}: {'fits too: ' if fits[layout].fits else 'no, '}{fits[layout].reason}"
-        for layout in others
-    )
-    said = (f"{chosen.name}: {fits[chosen].reason}", *said)
-    about = replace(sheet.understood.also(), layouts=said)
-    return replace(sheet, understood=replace(about, format=f"{about.format}, {chosen.name}"))
+    said = [f"{chosen.name}: {fits[chosen].reason}"]
+    for layout in LAYOUTS:
+        if layout is not chosen:
+            said.append(
+                f"{'or' if fits[layout].fits else 'not'} {layout.name}: {fits[layout].reason}"
+            )
+    understood = replace(sheet.understood.also(chosen.name), layouts=tuple(said))
+    return replace(sheet, understood=understood)
 
 
 def _refuse_what_is_no_table_of_spectra(grid: Grid) -> None:

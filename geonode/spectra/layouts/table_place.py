@@ -14,9 +14,9 @@ from geonode.errors import SpectraError
 from geonode.spectra.headers import UNITS, role
 from geonode.spectra.sheet import Decimal, Grid, Row, Understood, to_number
 
-Kind = Literal["data", "paired", "named", "number", "text", "blank"]
-"""Kind of a row: numbers throughout, or in every second cell, numbers behind a name, a single
-number, no numbers, nothing."""
+Kind = Literal["data", "paired", "lone", "named", "number", "text", "blank"]
+"""Kind of a row: numbers throughout, or in every second cell, or in the first one before empty
+ones, numbers behind a name, a single number, no numbers, nothing."""
 
 FEWEST_ROWS = 3
 """Successive rows that make a body."""
@@ -25,7 +25,7 @@ _NUMBER = r"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _DATA = re.compile(rf'[ "]*{_NUMBER}"?(?:[ ]*[,;\t|]|\s+[-+.,0-9])')
 _NUMBER_FIRST = re.compile(r'[ "]*[+-]?\.?[0-9]')
 _PARTS = re.compile(r'[,;\t| "]+')
-_NEXT_IS_EMPTY = re.compile(r"([,;\t|])[ \"]*\1")
+_SOME_EMPTY = re.compile(r"([,;\t|])[ \"]*(?:\1|\s*$)")
 
 
 class TablePlace(NamedTuple):
@@ -47,7 +47,7 @@ def kind_of_line(line: str) -> Kind:
     if not line.strip(' \t\r\n,;|"'):
         return "blank"
     if _DATA.match(line):
-        return _kind_of_data(re.split(r"[,;\t|]", line)) if _NEXT_IS_EMPTY.search(line) else "data"
+        return _kind_of_data(re.split(r"[,;\t|]", line)) if _SOME_EMPTY.search(line) else "data"
     parts = [part for part in _PARTS.split(line.strip()) if part]
     if _NUMBER_FIRST.match(line):
         return "data" if _ends_in_numbers(parts) else "number"
@@ -68,7 +68,7 @@ def _kind_of_data(cells: Sequence[str]) -> Kind:
     """Kind of a row of numbers; every second cell is empty above two columns a spectrum."""
     found = trimmed([cell.strip(' "\r\n') for cell in cells])
     if len(found) == 1:
-        return "number"
+        return "lone"
     return "paired" if len(found) > 4 and all(found[::2]) and not any(found[1::2]) else "data"
 
 
@@ -84,12 +84,16 @@ def _ends_in_numbers(parts: list[str]) -> bool:
 
 def find_table(kinds: Sequence[Kind]) -> TablePlace | None:
     """Where the table stands among rows of some kinds; None if that is not clear."""
-    # Numbers that name samples stand above the names of their axes.
-    paired: dict[bool, Kind] = {True: "named", False: "data"}
-    kinds = [
-        paired[following == "text"] if kind == "paired" else kind
-        for kind, following in zip(kinds, [*kinds[1:], "blank"], strict=True)
-    ]
+    # Numbers that name samples stand above the names of their axes, and again behind the table.
+    settled: list[Kind] = []
+    rows, ended = 0, False
+    for kind, following in zip(kinds, [*kinds[1:], "blank"], strict=True):
+        rows += kind == "data"
+        ended = ended or (kind == "blank" and rows >= FEWEST_ROWS)
+        as_data: Kind = "named" if kind == "paired" and following == "text" else "data"
+        names: Kind = "number" if kind == "lone" and ended else as_data
+        settled.append(names if kind in ("paired", "lone") else kind)
+    kinds = settled
     body: Kind = "data" if _run(kinds, "data") is not None else "named"
     start = _run(kinds, body)
     others = {"data"} if body == "data" else {"data", "named"}
