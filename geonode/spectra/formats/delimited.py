@@ -85,8 +85,8 @@ def read_delimited(path: Path) -> Grid:
         skipped=_skipped(every, lines),
         notes=text.notes,
     )
-    above = tuple(line.strip() for number, line in every if number < body[0][0])
-    return grid_of(rows, candidates, dialect.decimal, understood, even=True, preamble=above)
+    preamble = tuple(line.strip() for number, line in every if number < body[0][0])
+    return grid_of(rows, candidates, dialect.decimal, understood, even=True, preamble=preamble)
 
 
 # the lines of the table

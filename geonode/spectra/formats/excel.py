@@ -253,9 +253,7 @@ def _grid(sheet: Any, marks: _Marks) -> Grid:
     parts = ("above the table", rows[:top]), ("below the table", rows[end:])
     left = [(where, [number for number, cells in part if cells]) for where, part in parts]
     said = tuple(rows_said(numbers, where) for where, numbers in left if numbers)
-    notes = tuple(
-        f"{hidden} are hidden in the sheet, and read like the others" for hidden in marks.hidden
-    )
+    notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
     understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=said, notes=notes)
     lines = tuple("\t".join(cells) for _, cells in rows[:top])
     table = [*header_with_units(header, units), *body]

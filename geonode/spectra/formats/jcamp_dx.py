@@ -150,8 +150,7 @@ class _Block:
             _require_near("DELTAX", last, axis[-1], axis)
         values: list[float] = []
         factor, repeats_last = self.number("XFACTOR", 1.0), False
-        lines = [(number, _DECIMAL_COMMA.sub(".", line)) for number, line in self.lines]
-        for place, (number, line) in enumerate(lines, start=1):
+        for place, (number, line) in enumerate(self.lines, start=1):
             at, found, in_differences = _ordinates(number, line, self.count)
             if repeats_last:
                 if not found or found[0] != values[-1]:
@@ -172,7 +171,7 @@ class _Block:
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
         numbers = self._numbers(self.lines)
-        if len(numbers) == 4 * self.count:  # each comma parted one number into two
+        if len(numbers) != 2 * self.count:  # unless commas are decimal marks
             point = [(row, _DECIMAL_COMMA.sub(".", line)) for row, line in self.lines]
             numbers = self._numbers(point)
         axis, values = np.array(numbers[::2]) * self.number("XFACTOR", 1.0), np.array(numbers[1::2])
@@ -288,7 +287,7 @@ def _ordinates(number: int, line: str, most: int) -> tuple[float, list[float], b
         line: the line.
         most: limit of repeated ordinates.
     """
-    spaced = _PACKED.sub(" ", line)
+    spaced = _PACKED.sub(" ", _DECIMAL_COMMA.sub(".", line))
     tokens = (spaced if _EXPONENT.search(line) else spaced.translate(_LETTERS)).split()
     numbers = [to_number(token.lstrip("dr")) for token in tokens]
     values: list[float] = []

@@ -7,6 +7,7 @@ import pytest
 
 from geonode.errors import SpectraError
 from geonode.spectra.formats import excel
+from geonode.spectra.inspection import inspect_file
 from geonode.spectra.reading import Choices, read_spectra, read_table
 from tests.spectra.tables import AXIS, LEVELS, NAMES, SPECTRA, assert_series, long, tall, wide
 
@@ -211,3 +212,18 @@ def test_what_is_no_workbook_or_unpacks_to_too_much_is_not_opened(workbook, file
         read_table(path)
     with pytest.raises(SpectraError, match=r"found no workbook, expected one saved as \.xlsx"):
         read_table(file("nm,0,1,2,3\n", "a.xlsx"))
+
+
+def test_hidden_and_merged_cells(workbook):
+    path = workbook(
+        [["nm", "0 ppb", None, "5 ppb", "9 ppb", "20 ppb"], *([n] * 6 for n in range(4))]
+    )
+    book = openpyxl.load_workbook(path)
+    sheet = book.active
+    sheet.merge_cells("B1:C1")
+    sheet.row_dimensions[3].hidden = sheet.column_dimensions["D"].hidden = True
+    book.save(path)
+    inspection = inspect_file(path)
+    assert [len(scans) for scans in inspection.table.scans] == [2, 1, 1, 1]
+    assert "hidden in the sheet, and read: rows 3" in inspection.doubts
+    assert "hidden in the sheet, and read: columns D" in inspection.doubts

@@ -228,3 +228,21 @@ def test_a_factor_of_the_axis_is_that_of_its_lines(file, form):
         for level, lines in zip(LEVELS, halved, strict=True)
     ]
     assert_series(read_table(file(link(blocks), "a.jdx")))
+
+
+@pytest.mark.parametrize(
+    ("form", "lines"),
+    [
+        ("XYDATA=(X++(Y..Y))", ["400 0,5 1,5 2,5", "403 3,5 ?"]),
+        ("XYDATA=(XY..XY)", ["400,0 0,5", "401,0 1,5; 402 2,5", "403 3,5", "404 ?"]),
+        ("XYPOINTS=(XY..XY)", ["400, 0.5 401, 1.5", "402,2.5", "403,3.5 404,?"]),
+    ],
+)
+def test_decimal_commas_and_missing_ordinates_are_read(file, form, lines):
+    content = block("10 ppb", lines, form=form, NPOINTS="5", LASTX="404,0", YFACTOR="1")
+    found = read_spectra(file(content, "a.jdx"), missing="mask")
+    np.testing.assert_array_equal(found.axis, [400, 401, 402, 403])
+    np.testing.assert_array_equal(found.values, [[0.5, 1.5, 2.5, 3.5]])
+    np.testing.assert_array_equal(found.masked, [404])
+    with pytest.raises(SpectraError, match=r"line 12: found '400,5,1,5'.* comma only as decimal"):
+        read_spectra(file(block("x", ["400,5,1,5"], NPOINTS="3"), "a.jdx"))
