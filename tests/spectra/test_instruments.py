@@ -86,6 +86,7 @@ TABLES = {
     "numbers and names": (samples(COUNT, NAMED, ["Sugar", *NAMES]), None, None),
     "several amounts": (samples(["y_fat", *"5678"], ["y_salt (ppb)", *NAMES]), "ppb", "salt"),
     "several amounts, no marks": (samples(NAMED, ["fat", *"5678"], ["salt", *NAMES]), None, "SALT"),
+    "no header above names": (samples(["", *"abcd"], CONC), "ppb", None),
     "R": (samples(["", *"1234"], CONC, axis=[f"X{at}" for at in HEADER]), "ppb", None),
     "prefixes": (samples(CONC, axis=[f"WL{at}" for at in HEADER]), "ppb", None),
     "amount that counts": (samples(["octane", *"0123"]), None, "octane"),
@@ -120,7 +121,10 @@ def test_row_numbers_are_no_concentrations(file, name, first):
     numbers = [str(first + row) for row in range(4)]
     with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not tell"):
         read_table(file(samples([name, *numbers])))
-    if name not in ("", "Batch"):
+    many = text([[name, *HEADER], *([str(first + row), *"1234"] for row in range(60))])
+    with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not tell"):
+        read_table(file(many if name != "Batch" else samples([name, *numbers])))
+    if name == "Sample":
         levels = "".join(
             f"{number},{level}\n" for number, level in zip(numbers, NAMES, strict=True)
         )

@@ -12,13 +12,13 @@ from dataclasses import replace
 from geonode.errors import SpectraError
 from geonode.spectra.headers import role
 from geonode.spectra.layouts.columns import OneColumn, OneSpectrum
-from geonode.spectra.layouts.headings import INDEX_NAMES
-from geonode.spectra.layouts.layout import Asked, Layout
+from geonode.spectra.layouts.layout import Asked
 from geonode.spectra.layouts.long import OneRowAValue
 from geonode.spectra.layouts.pairs import TwoColumnsEach
-from geonode.spectra.layouts.rows import OneRow
-from geonode.spectra.layouts.table_place import counts_rows
+from geonode.spectra.layouts.rows import OneRow, is_index, why_rows
 from geonode.spectra.sheet import Grid, Sheet, to_number
+
+Layout = OneSpectrum | TwoColumnsEach | OneRowAValue | OneRow | OneColumn
 
 LAYOUTS: tuple[Layout, ...] = (
     OneSpectrum(),
@@ -53,7 +53,8 @@ def sheet_of(grid: Grid, asked: Asked) -> Sheet:
             f"{row}: found one cell, {header[0][:40]!r}, expected several with a comma, "
             "semicolon, tab, | or blanks between them, such as wavelength_nm,0,10,20,30,60"
         )
-    _refuse_what_is_no_table_of_spectra(grid)
+    if len(grid.headings) == 1:
+        _refuse_without_a_header(grid, asked)
     fits = {layout: layout.fit(grid, asked) for layout in LAYOUTS}
     chosen = next((layout for layout in LAYOUTS if fits[layout].fits), None)
     if chosen is None:
@@ -78,26 +79,24 @@ def sheet_of(grid: Grid, asked: Asked) -> Sheet:
     return replace(sheet, understood=understood)
 
 
-def _refuse_what_is_no_table_of_spectra(grid: Grid) -> None:
+def _refuse_without_a_header(grid: Grid, asked: Asked) -> None:
     """Refuse columns of numbers without a header, and wells read at one wavelength.
 
     Raises:
-        SpectraError: it is one of these.
+        SpectraError: the first header is a number, or empty above what may be an axis.
     """
-    header, down = grid.header, grid.column(0)
-    if len(grid.headings) == 1 and (not header[0] or to_number(header[0]) is not None):
-        wells = [to_number(name) for name in header[1:]] == [*range(1, len(header))]
-        if wells and down and all(_WELL_ROW.fullmatch(cell) for cell in down):
-            raise SpectraError(
-                f"row {grid.header_row}: found a plate of wells at one wavelength, expected "
-                "spectra; export the spectral scan, one column a well below a row such as "
-                "Wavelength, A1, A2"
-            )
-        corner = f"{header[0]!r}" if header[0] or len(header) < 3 else "''"
+    header, row = grid.header, f"row {grid.header_row}"
+    wells = all(_WELL_ROW.fullmatch(cell) for cell in grid.column(0)) and len(grid.rows) > 0
+    if wells and [to_number(name) for name in header[1:]] == [*range(1, len(header))]:
         raise SpectraError(
-            f"row {grid.header_row}: found {corner}, expected a header that starts with the name "
-            "of the axis, such as wavelength_nm, or with concentration above one row a spectrum; "
-            f"with {len(header)} columns nothing else tells which is the axis"
+            f"{row}: found a plate of wells at one wavelength, expected spectra; export the "
+            "spectral scan, one column a well below a row such as Wavelength, A1, A2"
+        )
+    if to_number(header[0]) is not None or not (header[0] or why_rows(grid, asked)):
+        raise SpectraError(
+            f"{row}: found {header[0]!r}, expected a header that starts with the name of the axis, "
+            "such as wavelength_nm, or with concentration above one row a spectrum; with "
+            f"{len(header)} columns nothing else tells which is the axis"
         )
 
 
@@ -105,7 +104,7 @@ def _without_index(grid: Grid) -> Grid:
     """A table without a first column that counts rows, where the second one begins the table."""
     header = grid.header
     bare = header[0].strip().lower()
-    if len(header) < 3 or bare not in INDEX_NAMES or not counts_rows(grid.column(0)):
+    if len(header) < 3 or not is_index(grid):
         return grid
     named = role(header[1]) is not None or (to_number(header[1]) is None and header[1])
     if not named or (bare not in ("", "unnamed: 0") and role(header[1]) is None):

@@ -1,15 +1,20 @@
-"""What a layout of a table offers: whether a table is laid out so, why or why not, its spectra."""
+"""What layouts of a table share.
+
+A layout is a class with a `name` for people, `has_amounts` (whether a column gives the amount of
+each spectrum), `fit` (whether a table is laid out so, and why or why not), and `sheet` (the spectra
+of a table that is).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
 from geonode.spectra.headers import concentration_header, wavelength
-from geonode.spectra.sheet import Grid, NamesAre, Sheet
+from geonode.spectra.sheet import NamesAre
 
 NAMES_ARE: dict[str | None, NamesAre] = {"concentration": "concentrations", "other": "other"}
 """What names are, by the role of their header."""
@@ -35,28 +40,6 @@ class Fit(NamedTuple):
 
     fits: bool
     reason: str
-
-
-class Layout(Protocol):
-    """One way to lay out spectra in a table."""
-
-    name: str
-    """For people."""
-
-    has_amounts: bool
-    """Whether a column gives the amount of each spectrum."""
-
-    def fit(self, grid: Grid, asked: Asked) -> Fit:
-        """Whether the table is laid out so."""
-        ...
-
-    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
-        """The spectra of a table that is.
-
-        Raises:
-            SpectraError: the table does not keep to the layout; the message names row and column.
-        """
-        ...
 
 
 def axis_of(

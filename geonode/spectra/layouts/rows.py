@@ -62,17 +62,22 @@ def direction(grid: Grid, asked: Asked) -> Direction:
         found = Direction("columns", f"the first header, {corner[:40]!r}, names an axis")
     elif role(corner) in ("concentration", "other"):
         found = Direction("rows", f"the first header, {corner[:40]!r}, is about samples")
-    elif said := _why_rows(grid, asked):
+    elif said := why_rows(grid, asked):
         found = Direction("rows", said)
     elif any(to_number(name) is None for name in header[1:]):
         found = Direction("columns", "the headers are names or have units")
-    elif asked.series and (across > MOST_LEVELS) != (rows > MOST_LEVELS):
+    elif asked.series and not is_index(grid) and (across > MOST_LEVELS) != (rows > MOST_LEVELS):
         way: Way = "rows" if across > MOST_LEVELS else "columns"
         found = Direction(way, f"no series has {max(across, rows)} levels")
     return found
 
 
-def _why_rows(grid: Grid, asked: Asked) -> str:
+def is_index(grid: Grid) -> bool:
+    """Whether the first column counts rows, from 0 or 1 on, below a name such as Index or No."""
+    return grid.header[0].strip().lower() in INDEX_NAMES and counts_rows(grid.column(0))
+
+
+def why_rows(grid: Grid, asked: Asked) -> str:
     """Why the headers are an axis, beside columns about samples; empty if they need not be."""
     header, axis = grid.header, axis_columns(grid.header)
     about = [at for at in range(len(header)) if at not in axis]
@@ -87,7 +92,8 @@ def _why_rows(grid: Grid, asked: Asked) -> str:
         "the headers are an axis, and the first column is none": not (
             (steps > 0).all() or (steps < 0).all()
         ),
-        f"{len(axis)} headers in order are an axis": len(about) > 1 and len(axis) > MOST_LEVELS,
+        f"{len(axis)} headers in order are an axis": len(axis) > MOST_LEVELS
+        and (is_index(grid) or len(about) > 1),
     }
     return next((why for why, is_so in reasons.items() if why and is_so), "") if axis else ""
 
@@ -116,14 +122,9 @@ def _said_of_samples(grid: Grid, about: Sequence[int], asked: Asked) -> int | No
         known = role(header) in ("concentration", "other", "replicate") or is_marked_amount(header)
         text = any(cell and to_number(cell) is None and not level(cell) for cell in cells)
         wanted = asked.target is not None and asked.target.lower() in header.lower()
-        if known or text or wanted or is_row_number(header, cells):
+        if known or text or wanted:
             return at
     return None
-
-
-def is_row_number(header: str, cells: Sequence[str]) -> bool:
-    """Whether a column is one of names such as Index or No that count 0, 1, 2 or 1, 2, 3."""
-    return header.strip().lower() in INDEX_NAMES and counts_rows(cells)
 
 
 class OneRow:

@@ -136,7 +136,7 @@ def names_columns(above: list[list[str]], width: int) -> bool:
     """
     cells = above[-1]
     if width > 2:
-        return len(cells) > 1
+        return len(cells) >= width - 1
     if len(cells) != 2:
         return False
     first, second = cells
