@@ -124,10 +124,7 @@ def _columns_of(lines: list[str]) -> tuple[str, int]:
 
 def _parted(line: str, mark: str) -> list[str]:
     """Cells of a line up to the last one that is not empty."""
-    if mark == " ":
-        return [quoted or plain for quoted, plain in _QUOTED_OR_NOT.findall(line)]
-    row = next(csv.reader([line], delimiter=mark, skipinitialspace=True), [])
-    return trimmed([cell.strip() for cell in row])
+    return trimmed(Dialect(mark, ".").row_above(0, line)[1])
 
 
 def _skipped(every: Numbered, rows: Numbered) -> tuple[str, ...]:

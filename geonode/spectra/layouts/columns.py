@@ -9,11 +9,8 @@ from geonode.errors import SpectraError
 from geonode.spectra.headers import UNITS, axis_header, concentration_header, role
 from geonode.spectra.layouts.headings import merged
 from geonode.spectra.layouts.layout import Asked, Fit, axis_of
-from geonode.spectra.layouts.rows import MOST_LEVELS, corner_parts, direction
+from geonode.spectra.layouts.rows import MOST_LEVELS, PLAUSIBLE, corner_parts, direction
 from geonode.spectra.sheet import Grid, Sheet, to_number
-
-PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
-"""Range in which spectra are measured, by unit; an axis without a unit is taken to be in nm."""
 
 FEWEST_EVEN = 10
 """Headers from which even steps make an axis rather than levels."""

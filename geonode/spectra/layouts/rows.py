@@ -1,7 +1,7 @@
 """One row a spectrum: columns about the sample, and the axis in the header."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -28,17 +28,13 @@ from geonode.spectra.levels import numbered
 from geonode.spectra.sheet import Grid, NamesAre, Sheet, to_number
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS
 
+PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
+"""Range in which spectra are measured, by unit; an axis without a unit is taken to be in nm."""
+
 EMPTY = ("", "nan", "na", "n/a", "none", "-")
 """Cells of a sample whose amount is not known (lower case)."""
 
 Way = Literal["columns", "rows"] | None
-
-
-class Direction(NamedTuple):
-    """Whether columns or rows are the spectra (None: the table does not tell), and why."""
-
-    way: Way
-    reason: str
 
 
 def corner_parts(corner: str) -> tuple[str, str]:
@@ -52,24 +48,34 @@ def corner_parts(corner: str) -> tuple[str, str]:
     return corner, ""
 
 
-def direction(grid: Grid, asked: Asked) -> Direction:
-    """Whether columns or rows are the spectra, by the headers first and by sizes last."""
+def direction(grid: Grid, asked: Asked) -> tuple[Way, str]:
+    """Whether columns or rows are the spectra, and why: by the headers first, by sizes last.
+
+    None if the table does not tell.
+    """
     header, rows = grid.header, len(grid.rows)
     corner = corner_parts(header[0])[0]
     across = len(header) - 1
-    found: Direction = Direction(None, f"{corner!r} does not tell which way the spectra run")
+    found: tuple[Way, str] = (None, f"{corner!r} does not tell which way the spectra run")
     if role(corner) == "axis":
-        found = Direction("columns", f"the first header, {corner[:40]!r}, names an axis")
+        found = ("columns", f"the first header, {corner[:40]!r}, names an axis")
     elif role(corner) in ("concentration", "other"):
-        found = Direction("rows", f"the first header, {corner[:40]!r}, is about samples")
+        found = ("rows", f"the first header, {corner[:40]!r}, is about samples")
     elif said := why_rows(grid, asked):
-        found = Direction("rows", said)
+        found = ("rows", said)
     elif any(to_number(name) is None for name in header[1:]):
-        found = Direction("columns", "the headers are names or have units")
-    elif asked.series and not is_index(grid) and (across > MOST_LEVELS) != (rows > MOST_LEVELS):
+        found = ("columns", "the headers are names or have units")
+    elif _may_be_axis(grid) and asked.series and (across > MOST_LEVELS) != (rows > MOST_LEVELS):
         way: Way = "rows" if across > MOST_LEVELS else "columns"
-        found = Direction(way, f"no series has {max(across, rows)} levels")
+        found = (way, f"no series has {max(across, rows)} levels")
     return found
+
+
+def _may_be_axis(grid: Grid) -> bool:
+    """Whether the first column may be an axis: row numbers beside what looks like one may not."""
+    across = [to_number(name) or 0.0 for name in grid.header[1:]]
+    is_axis = len(axis_columns(grid.header)) == len(across) and min(across) >= PLAUSIBLE["nm"][0]
+    return not (is_index(grid) or (is_axis and counts_rows(grid.column(0))))
 
 
 def is_index(grid: Grid) -> bool:
