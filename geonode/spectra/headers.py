@@ -42,6 +42,11 @@ AXIS_NAMES = {
     "wl",
     "wave",
     "wavel.",
+    "wellenlänge",
+    "wellenzahl",
+    "longueur d'onde",
+    "longitud de onda",
+    "lunghezza d'onda",
 }
 
 Role = Literal["axis", "concentration", "replicate", "other"]

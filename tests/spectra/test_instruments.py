@@ -42,6 +42,8 @@ INSTRUMENTS = {
     "LabSpec": (one("#Title=\tx\n#AxisUnit[0]=\tCnt\n#AxisUnit[1]=\t1/cm\n"), "cm-1"),
     "Renishaw": (one("#Wave\t\t#Intensity\n", mark="\t\t"), "1"),
     "WITec": (one("[SpectrumHeader]\nTitle = P\nXDataKind = nm\n\n[SpectrumData]\n"), "nm"),
+    "units of a laser": (one("Laser unit = nm\nYUNITS: nm\n"), "1"),
+    "two units": (one("Unit: nm\nUnit: cm-1\n"), "1"),
     "RRUFF": (one("##NAMES=Quartz\n##LOCALITY=x, y\n", "##END=\n\n", mark=", "), "1"),
     "PerkinElmer": (one("PE UV\nx.sp\n#HDR\n-1\n#GR\nnm\nA\n1.0\n0.0\n400\n-10\n4\n#DATA\n"), "nm"),
     "Shimadzu": (one('"s1 - RawData"\n"Wavelength nm.","Abs."\n', mark=","), "nm"),
@@ -175,6 +177,8 @@ ASKED = {
         "'a', 'b'; choose one by --target",
     ),
     "pixel, nm, counts": ("1,400,5\n2,401,6\n3,402,7\n", "with 3 columns nothing else tells which"),
+    "a damaged first row": ("40o,1\n410,2\n420,3\n430,4\n", "row 1: found '40o 1' right above"),
+    "a cut first row": ("400\n410,2\n420,3\n430,4\n", "row 1: found '400' right above"),
     "X1 to X4": (
         text([["id", "X1", "X2", "X3", "X4"], *ROWS]),
         "'X1'|name of a sample|on the axis",

@@ -106,8 +106,8 @@ def _table_lines(every: Numbered) -> tuple[Numbered, int]:
         header = [(before[-1][0], before[-1][1].lstrip("# "))]
     mark, width = _columns_of([line for _, line in body[:_HEAD]])
     if header and width:
-        above = [_parted(line, mark) for _, line in header[-2:]]
-        if not names_columns(above, width):
+        above = [(number, _parted(line, mark)) for number, line in header[-2:]]
+        if not names_columns(above, body[0][0], width):
             header = []
     # Of names and numbers without a row above them, the first is the header.
     return header + body, max(1, len(header))

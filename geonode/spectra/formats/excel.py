@@ -231,10 +231,9 @@ def _grid(sheet: Any, marks: _Marks) -> Grid:
     rows = [(number, cells[indent:]) for number, cells in rows]
     units = {(number, at - indent): unit for (number, at), unit in units.items()}
     top, start, end = find_table([kind_of_cells(cells) for _, cells in rows]) or (0, 1, len(rows))
-    above = [cells for _, cells in rows[top:start] if cells]
-    if above and not names_columns(
-        above[-2:], max(map(len, (cells for _, cells in rows[start:end])))
-    ):
+    above = [row for row in rows[top:start] if row[1]]
+    width = max(len(cells) for _, cells in rows[start:end])
+    if above and not names_columns(above[-2:], rows[start][0], width):
         top = start
     header = [row for row in rows[top:start] if row[1]] or rows[start : start + 1]
     body = rows[max(start, rows.index(header[-1]) + 1) : end]

@@ -16,6 +16,10 @@ FEWEST_EVEN = 10
 """Headers from which even steps make an axis rather than levels."""
 
 
+_OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
+"""Lines above a spectrum whose units are not of its axis."""
+
+
 class OneSpectrum:
     """Two columns of numbers, the axis and the signal, whatever stands above and below them."""
 
@@ -51,6 +55,8 @@ def unit_in(preamble: tuple[str, ...]) -> str | None:
     """
     found = set()
     for line in preamble:
+        if _OF_OTHERS.search(line):
+            continue
         value = re.split(r"[=:\t;,]", line.strip(' \t"'))[-1].strip(' \t"()[]')
         unit = UNITS.get(value.lower(), axis_header(value)[1] if role(value) == "axis" else "1")
         found |= {unit} - {"1"}

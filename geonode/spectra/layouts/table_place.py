@@ -124,26 +124,34 @@ def _run(kinds: Sequence[Kind], body: Kind) -> int | None:
     return next((at for at in runs if {*kinds[at : at + FEWEST_ROWS]} == {body}), None)
 
 
-def names_columns(above: list[list[str]], width: int) -> bool:
+def names_columns(above: list[Row], first: int, width: int) -> bool:
     """Whether the last of the rows above a body may be its header, and not text around it.
 
     Above two columns stands the name of an axis, or a row unlike the one above it that gives no
     value to a key, as `User: x` does.
 
     Args:
-        above: cells of the rows, up to the last one that is not empty.
+        above: rows, their cells up to the last one that is not empty.
+        first: number of the first row of the body.
         width: number of columns of the body.
+
+    Raises:
+        SpectraError: it looks like a damaged row of the body.
     """
-    cells = above[-1]
+    number, cells = above[-1]
+    numbers = [to_number(cell) is not None for cell in cells]
+    damaged = len(cells) == 2 == width and cells[0][:1].isdigit() and numbers[1]
+    if number + 1 == first and (numbers == [True] or damaged):
+        raise SpectraError(
+            f"row {number}: found {' '.join(cells)[:40]!r} right above the numbers, expected "
+            f"{width} numbers, or a header; mend the row or remove it"
+        )
     if width > 2:
         return len(cells) >= width - 1
     if len(cells) != 2:
         return False
-    first, second = cells
-    if role(first) == "axis":
-        return True
-    is_key = "=" in first or first.endswith(":") or to_number(second) is not None
-    return not is_key and all(len(row) != 2 for row in above[:-1])
+    is_key = "=" in cells[0] or cells[0].endswith(":") or numbers[1]
+    return role(cells[0]) == "axis" or not (is_key or any(len(row) == 2 for _, row in above[:-1]))
 
 
 def grid_of(
