@@ -125,6 +125,10 @@ class SpectraParameters(Block):
         description="what a column 20.1 beside 20 is: an error that asks, a further scan of 20, or "
         "a level of its own; with marks, a second column 20 is a further scan too",
     )
+    target: Text | None = Field(
+        default=None,
+        description="which amount to take where a table gives several (null: the only one)",
+    )
     quantity: Text = Field(default="absorbance", description="what was measured, for labels")
     unit: Text = Field(
         default="1", description="unit of the spectra, for labels (1: dimensionless)"

@@ -34,6 +34,10 @@ RenamedColumns = Annotated[
     Literal["ask", "marks", "levels"],
     typer.Option(help="What a column 20.1 beside 20 is: a scan (marks), or a level."),
 ]
+Target = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Which amount to take, where the table gives several."),
+]
 Preprocess = Annotated[
     str | None,
     typer.Option(metavar="YAML", help="Steps, as in the parameter file: [snv, {savgol: {…}}]."),
@@ -63,13 +67,14 @@ def inspect(
     sheet: SheetName = None,
     concentrations: SecondTable = None,
     replicates: RenamedColumns = "ask",
+    target: Target = None,
     as_json: AsJson = False,
 ) -> None:
     """Say how a file of spectra is understood, how noisy it is, and which parameters read it."""
     from geonode.spectra.inspection import inspect_file  # noqa: PLC0415
     from geonode.spectra.reading import Choices  # noqa: PLC0415
 
-    choices = Choices(sheet, concentrations, replicates)
+    choices = Choices(sheet, concentrations, replicates, target)
     found = inspect_file(file, window=window, missing=missing, choices=choices)
     if as_json:
         echo_json(found.to_json())
@@ -90,6 +95,7 @@ def calibrate(
     sheet: SheetName = None,
     concentrations: SecondTable = None,
     replicates: RenamedColumns = "ask",
+    target: Target = None,
     method: Method = "auto",
     overwrite: Overwrite = False,
 ) -> None:
@@ -136,6 +142,7 @@ def next_levels(
     sheet: SheetName = None,
     concentrations: SecondTable = None,
     replicates: RenamedColumns = "ask",
+    target: Target = None,
     as_json: AsJson = False,
 ) -> None:
     """Propose the concentrations to measure next, with what each should gain.

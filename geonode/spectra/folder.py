@@ -1,11 +1,13 @@
 """Folder of series: one file each, with optional parameters of its own next to it.
 
-Every file of a known format is a series, except `.txt`, as notes have that ending. Beside
+Every file of a known format is a series, except texts with the endings that notes have (`TEXTS`);
+what is left out is said. Beside
 `NAME.csv` or `NAME.xlsx` there may be a `NAME.yaml` with those values of the block `spectra` that
 differ from the common ones, such as `chart: log` or `window: [220, 800]`. A second table of
 concentrations is never common.
 """
 
+import logging
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +17,10 @@ from ruamel.yaml.error import YAMLError
 from geonode.config import SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.parameters_file import parse_yaml
-from geonode.spectra.reading import SUFFIXES, errors_naming
+from geonode.spectra.reading import SUFFIXES, TEXTS, errors_naming
+from geonode.terminal import printable
+
+_LOG = logging.getLogger(__name__)
 
 
 def parameters_of_folder(folder: Path, common: SpectraParameters) -> dict[str, SpectraParameters]:
@@ -25,13 +30,18 @@ def parameters_of_folder(folder: Path, common: SpectraParameters) -> dict[str, S
         SpectraError: the folder does not exist, or holds no file of spectra or two of one name.
         ParameterError: a file of parameters cannot be read, or a value in it is wrong.
     """
-    known = [suffix for suffix in SUFFIXES if suffix != ".txt"]
+    known = [suffix for suffix in SUFFIXES if suffix not in TEXTS]
     with errors_naming(folder):
         there = folder.is_dir()
-        files = sorted(file for file in folder.iterdir() if file.suffix in known) if there else []
+        found = sorted(folder.iterdir()) if there else []
+    files = [file for file in found if file.suffix.lower() in known]
+    own = {file.with_suffix(".yaml") for file in files}
+    left = [one.name for one in found if one not in {*files, *own} and one.name[0] != "."]
+    if files and left:
+        _LOG.warning("%s: left out %s", printable(str(folder)), printable(", ".join(left[:10])))
     if not files:
-        found = f"no file *{', *'.join(known)}" if there else "no such folder"
-        raise SpectraError(f"{folder}: found {found}, expected a folder of series")
+        said = f"no file *{', *'.join(known)}" if there else "no such folder"
+        raise SpectraError(f"{folder}: found {said}, expected a folder of series")
     for one, other in pairwise(sorted(files, key=lambda file: file.stem)):
         if one.stem == other.stem:
             raise SpectraError(

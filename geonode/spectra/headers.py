@@ -39,6 +39,14 @@ AXIS_NAMES = {
     "frequency",
     "lambda",
     "λ",
+    "wl",
+    "wave",
+    "wavel.",
+    "wellenlänge",
+    "wellenzahl",
+    "longueur d'onde",
+    "longitud de onda",
+    "lunghezza d'onda",
 }
 
 Role = Literal["axis", "concentration", "replicate", "other"]
@@ -47,7 +55,17 @@ NAMES: dict[Role, set[str]] = {
     "concentration": {"concentration", "concentrations", "conc", "conc.", "level", "levels"},
     "axis": AXIS_NAMES,
     "replicate": {"replicate", "replicates", "rep", "repeat", "scan", "scans"},
-    "other": {"sample", "samples", "sample name", "name", "id", "spectrum", "spectra", "label"},
+    "other": {
+        "sample",
+        "samples",
+        "sample name",
+        "name",
+        "id",
+        "spectrum",
+        "spectra",
+        "label",
+        "well",
+    },
 }
 """Headers by role; others are of names that say nothing about concentrations."""
 
@@ -113,9 +131,8 @@ class Level(NamedTuple):
 def axis_header(header: str) -> tuple[str, str]:
     """Name and unit of a spectral axis; unit "1" where the header names none that is known."""
     match = _AXIS_HEADER.fullmatch(header)
-    if match and match["name"] and match["unit"].lower() in UNITS:
-        return match["name"], UNITS[match["unit"].lower()]
-    return header, "1"
+    unit = UNITS.get(match["unit"].lower().rstrip(".")) if match else None
+    return (match["name"], unit) if match and match["name"] and unit else (header, "1")
 
 
 def axis_kind(name: str) -> str | None:
@@ -155,7 +172,7 @@ def role(header: str) -> Role | None:
             return found
     if concentration_header(header)[1] or re.fullmatch(CONCENTRATION_UNIT, header):
         return "concentration"  # before the axis: a µM is no micrometre
-    if axis_header(header)[1] != "1" or header.lower() in UNITS:
+    if axis_header(header)[1] != "1" or header.strip("()[]").lower() in UNITS:
         return "axis"
     return None
 
@@ -201,6 +218,17 @@ def wavelength(text: str) -> tuple[float, str | None] | None:
     if match is None or match["unit"].lower() not in UNITS:
         return None
     return float(match["number"]), UNITS[match["unit"].lower()]
+
+
+def with_point(text: str) -> str:
+    """A level or a wavelength with a decimal point in place of its comma; other texts as they are.
+
+    A comma in a name is none: 2,4-D is no level.
+    """
+    if "," not in text or len(text) > LONGEST_NAME or text[0] not in "+-0123456789.,":
+        return text
+    changed = text.replace(",", ".", 1)
+    return changed if level(changed) or wavelength(changed) else text
 
 
 def same_unit(one: str, other: str) -> bool:

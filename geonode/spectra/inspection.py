@@ -75,9 +75,11 @@ class Inspection:
             for name, line, scans in zip(names, found["lines"], found["scans"], strict=True)
         ]
         doubtful = [f"doubt: {line}" for line in self.doubts]
+        layouts = found["layouts"]
+        read_as = [f"{'        ' if at else 'layout: '}{line}" for at, line in enumerate(layouts)]
         command = f"as options: geonode inspect {self.options}"
         proposal = found["proposal"].rstrip()
-        return "\n".join([*head, "", *spectra, "", *doubtful, proposal, "", command])
+        return "\n".join([*head, "", *read_as, "", *spectra, "", *doubtful, proposal, "", command])
 
     def to_json(self) -> dict[str, Any]:
         """The inspection as plain numbers, texts and lists."""
@@ -103,6 +105,7 @@ class Inspection:
             "doubts": self.doubts,
             "encoding": understood.encoding,
             "header_rows": list(understood.header_rows),
+            "layouts": list(understood.layouts),
             "skipped": list(understood.skipped),
             "options": self.options,
         }
@@ -113,7 +116,8 @@ class Inspection:
         window = self.window
         words = [] if window is None else ["--window", repr(window[0]), repr(window[1])]
         words += [word for key, value in self._chosen for word in (f"--{key}", value)]
-        return shlex.join([str(self.source), *words])
+        source = str(self.source)
+        return shlex.join([f"./{source}" if source.startswith("-") else source, *words])
 
     @property
     def _chosen(self) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -17,12 +18,16 @@ from geonode.spectra.headers import (
     role,
     same_unit,
 )
+from geonode.spectra.layouts.layout import chosen_amount, is_marked_amount
 from geonode.spectra.sheet import Grid, Sheet, shortest
 from geonode.spectra.table import without_rounding
 
 RenamedColumns = Literal["ask", "marks", "levels"]
 """Meaning of `20.1` beside `20`: asked about, a further scan of 20, or a level of its own."""
 
+_DATE = re.compile(
+    r"\d{4}-\d\d-\d\d.*|\d{1,2}[-./ ][A-Za-z]{3}|[A-Za-z]{3}[-./ ]\d{1,2}|\d{1,2}/\d{1,2}(?:/\d+)?"
+)
 _RENAMED = re.compile(r"(?P<first>[0-9]+)\.(?P<count>[1-9][0-9]*)")
 
 
@@ -111,10 +116,12 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
                     "(spectra.concentrations)"
                 )
         else:
-            blank = "; write 0 for a blank" if "blank" in name.lower() else ""
+            hint = "; write 0 for a blank" if "blank" in name.lower() else ""
+            if _DATE.fullmatch(name):
+                hint = ", and not a date, which spreadsheets make of such as 1-5 or 1.5"
             raise SpectraError(
                 f"{place}: found {name[:40]!r}, expected a concentration that is finite and not "
-                f"negative, such as 30 or 30 ppb, or 30__r2 for its second scan{blank}; or give "
+                f"negative, such as 30 or 30 ppb, or 30__r2 for its second scan{hint}; or give "
                 "the concentrations in a second table (spectra.concentrations)"
             )
     return found
@@ -155,36 +162,42 @@ def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, 
     return found
 
 
-def numbered(cells: list[str]) -> list[str]:
-    """Concentrations, each repetition with the mark of a further scan."""
-    seen: Counter[str] = Counter()
+def numbered(names: Sequence[str]) -> list[str]:
+    """Names of which those of a concentration that was there before are marked as its scans."""
+    scans: Counter[object] = Counter()
     marked = []
-    for cell in cells:
-        seen[cell] += 1
-        marked.append(cell if seen[cell] == 1 else f"{cell}__r{seen[cell]}")
+    for name in names:
+        found = level(name)
+        key = (found.concentration, found.unit) if found else name
+        is_mark = found is not None and found.scan > 1
+        scans[key] += not is_mark
+        marked.append(name if is_mark or scans[key] == 1 else f"{name}__r{scans[key]}")
     return marked
 
 
 # a second table
 
 
-def with_concentrations(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, ...]) -> Sheet:
+def with_concentrations(
+    sheet: Sheet, grid: Grid, said: str, endings: tuple[str, ...], target: str | None
+) -> Sheet:
     """Spectra named by the concentrations that a second table gives for their names.
 
-    Several samples of one concentration are its scans. A sample whose concentration is empty is
-    left out.
+    Several samples of one concentration are its scans, and so are spectra of one name. A sample
+    whose concentration is empty is left out.
 
     Args:
         sheet: named spectra.
         grid: two columns, or more of which one is called concentration.
         said: what the table is called, for messages.
         endings: endings of files, which names may have.
+        target: which amount to take, where the table has several.
 
     Raises:
         SpectraError: the table has other columns, names a sample twice or lacks a spectrum, or its
             concentrations cannot be read or disagree in their unit.
     """
-    table, unit = _concentrations(grid, said, endings)
+    table, unit = _concentrations(grid, said, endings, target)
     levels, kept, left = [], [], []
     for spectrum, (name, place) in enumerate(zip(sheet.names, sheet.name_places, strict=True)):
         if name not in table:
@@ -199,8 +212,6 @@ def with_concentrations(sheet: Sheet, grid: Grid, said: str, endings: tuple[str,
         else:
             levels.append(concentration)
             kept.append(spectrum)
-    if len({*sheet.names}) < len(sheet.names):
-        raise SpectraError("found two spectra of one name, expected every name once")
     skipped = (f"spectra without a concentration: {', '.join(left)}",) if left else ()
     return replace(
         sheet,
@@ -215,10 +226,10 @@ def with_concentrations(sheet: Sheet, grid: Grid, said: str, endings: tuple[str,
 
 
 def _concentrations(
-    grid: Grid, said: str, endings: tuple[str, ...]
+    grid: Grid, said: str, endings: tuple[str, ...], target: str | None
 ) -> tuple[dict[str, float | None], str | None]:
     """Concentration by name, and the unit of all."""
-    at_name, at_level = _columns(grid, said)
+    at_name, at_level = _columns(grid, said, target)
     unit = concentration_header(grid.header[at_level])[1]
     table: dict[str, float | None] = {}
     for row, cells in grid.rows:
@@ -238,18 +249,23 @@ def _concentrations(
     return table, unit
 
 
-def _columns(grid: Grid, said: str) -> tuple[int, int]:
+def _columns(grid: Grid, said: str, target: str | None) -> tuple[int, int]:
     """Columns of the names and of the concentrations."""
-    roles = [role(name) for name in grid.header]
-    if roles.count("concentration") == 1:
-        at_level = roles.index("concentration")
-        others = [place for place in range(len(roles)) if place != at_level]
-        named = [place for place in others if roles[place] == "other"] or others
-        if len(named) == 1:
-            return named[0], at_level
-    elif len(roles) == 2 and "concentration" not in roles:
+    header = grid.header
+    roles = [role(name) for name in header]
+    if len(roles) == 2 and "concentration" not in roles and target is None:
         return 0, 1
+    named = [at for at, one in enumerate(roles) if one == "other"]
+    amounts = {
+        at: name
+        for at, name in enumerate(header)
+        if roles[at] == "concentration" or is_marked_amount(name) or (target and at not in named)
+    }
+    at_level = chosen_amount(amounts, target, said)
+    named = named or [at for at in range(len(roles)) if at != at_level]
+    if at_level is not None and len(named) == 1:
+        return named[0], at_level
     raise SpectraError(
-        f"{said}: found the columns {', '.join(map(repr, grid.header[:10]))}, expected name and "
+        f"{said}: found the columns {', '.join(map(repr, header[:10]))}, expected name and "
         "concentration"
     )

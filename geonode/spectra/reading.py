@@ -2,7 +2,7 @@
 
 Bytes become cells (`Grid`) or named spectra (`Sheet`), cells become named spectra by their layout,
 and a series takes the names for concentrations, where `30__r2` is a further scan of level 30;
-`read_spectra` leaves them names. Readers are registered by extension in `TABLES` and `SHEETS`; a
+`read_spectra` leaves them names. Readers are registered by extension in `FORMATS`; a
 folder holds one spectrum in each file. Messages count rows from 1, header included, as an editor
 shows them.
 """
@@ -10,7 +10,8 @@ shows them.
 import csv
 import io
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -28,12 +29,14 @@ from geonode.spectra.formats.excel import read_excel
 from geonode.spectra.formats.jcamp_dx import SUFFIXES as JCAMP
 from geonode.spectra.formats.jcamp_dx import read_jcamp
 from geonode.spectra.formats.labelled_arrays import read_netcdf, read_zarr
+from geonode.spectra.formats.matlab import read_matlab
 from geonode.spectra.formats.spc import read_spc
-from geonode.spectra.layouts.spectra_of_table import sheet_of
+from geonode.spectra.layouts.choice import sheet_of
+from geonode.spectra.layouts.layout import Asked
 from geonode.spectra.levels import RenamedColumns, scans_of, with_concentrations
 from geonode.spectra.sense import doubts, doubts_of_cells
-from geonode.spectra.sheet import Grid, Sheet, Understood, require_values, shortest, to_number
-from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS, SpectraTable
+from geonode.spectra.sheet import Grid, Sheet, Understood, require_values, shortest
+from geonode.spectra.table import FEWEST_WAVELENGTHS, SpectraTable
 from geonode.terminal import printable
 
 _LOG = logging.getLogger(__name__)
@@ -41,21 +44,30 @@ _LOG = logging.getLogger(__name__)
 Missing = Literal["refuse", "mask"]
 Window = tuple[float, float] | None
 
-TABLES: dict[str, Callable[[Path], Grid]] = {
-    **dict.fromkeys((".csv", ".tsv", ".txt"), read_delimited),
+FORMATS: dict[str, Callable[[Path], Grid | Sheet]] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".dat", ".asc"), read_delimited),
     ".xlsx": read_excel,
-}
-"""Readers of cells, by extension."""
-
-SHEETS: dict[str, Callable[[Path], Sheet]] = {
     **dict.fromkeys(JCAMP, read_jcamp),
     ".spc": read_spc,
+    ".mat": read_matlab,
     ".zarr": read_zarr,
     ".nc": read_netcdf,
 }
-"""Readers of formats that say which way their spectra run, by extension."""
+"""Readers by extension, of cells or of formats that say which way their spectra run."""
 
-SUFFIXES = (*TABLES, *SHEETS)
+SUFFIXES = tuple(FORMATS)
+
+TEXTS = (".txt", ".dat", ".asc")
+"""Endings of spectra and of notes alike."""
+
+NO_READER = {
+    **dict.fromkeys((".xls", ".ods", ".xlsm"), "save the sheet as .xlsx or .csv"),
+    **dict.fromkeys(
+        (".spa", ".sp", ".wdf", ".dsw", ".bsw", ".jws", ".abs", ".opus"),
+        "export it in the program of the instrument, as JCAMP-DX, or as text in two columns",
+    ),
+}
+"""What to do with files of formats that are not read, by ending."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +79,13 @@ class Choices:
         concentrations: second table, of names and concentrations; None, or a table without rows:
             the names say them.
         replicates: what `20.1` beside `20` is.
+        target: which amount to take, where the table or the second one gives several.
     """
 
     sheet: str | None = None
     concentrations: Path | None = None
     replicates: RenamedColumns = "ask"
+    target: str | None = None
 
 
 UNCHOSEN = Choices()
@@ -139,7 +153,7 @@ def read_spectra(
             are too few wavelengths.
     """
     with errors_naming(path):
-        sheet = read_sheet(path, most_levels=None, sheet_name=sheet_name)
+        sheet = read_sheet(path, Asked(), sheet_name=sheet_name)
         places: dict[str, str] = {}
         for name, place in zip(sheet.names, sheet.name_places, strict=True):
             if not name:
@@ -214,13 +228,15 @@ def sheet_and_series(
     with errors_naming(path):
         if second is not None:
             with errors_naming(second):
-                grid = _read_grid(second, TABLES)
+                grid = _read_format(second)
+                if not isinstance(grid, Grid):
+                    raise SpectraError("found spectra, expected a table of names")
                 table = grid if grid.rows else None
-        most = MOST_LEVELS if table is None else None
-        sheet = read_sheet(path, most_levels=most, sheet_name=choices.sheet, apart=second)
+        asked = Asked(series=True, target=choices.target) if table is None else Asked()
+        sheet = read_sheet(path, asked, sheet_name=choices.sheet, apart=second)
         if second is not None and table is not None:
             with errors_naming(second):
-                sheet = with_concentrations(sheet, table, second.name, SUFFIXES)
+                sheet = with_concentrations(sheet, table, second.name, SUFFIXES, choices.target)
         scans, unit = scans_of(sheet, choices.replicates)
         kept, masked = _selected(sheet, window, missing)
         by_level = groupby(sorted(scans), key=itemgetter(0))
@@ -237,17 +253,13 @@ def sheet_and_series(
 
 
 def read_sheet(
-    path: Path,
-    *,
-    most_levels: int | None,
-    sheet_name: str | None = None,
-    apart: Path | None = None,
+    path: Path, asked: Asked, *, sheet_name: str | None = None, apart: Path | None = None
 ) -> Sheet:
     """Named spectra of a file, or of a folder of files.
 
     Args:
         path: a file of any known format.
-        most_levels: limit of the levels of a series; None: the spectra need not be a series.
+        asked: what the spectra are read for.
         sheet_name: sheet of a workbook; None: the only one that is not empty.
         apart: a file of the folder that holds no spectrum.
 
@@ -261,59 +273,66 @@ def read_sheet(
     if sheet_name is not None and suffix != ".xlsx":
         raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
     if path.is_dir() and suffix not in SUFFIXES:
-        return _read_folder(path, apart)
-    if suffix in SHEETS:
-        return SHEETS[suffix](path)
-    return sheet_of(_read_grid(path, SUFFIXES, sheet_name), most_levels)
-
-
-def _read_grid(path: Path, known: Iterable[str], sheet_name: str | None = None) -> Grid:
-    suffix = path.suffix.lower()
-    if suffix not in TABLES:
+        found: Grid | Sheet = _read_folder(path, apart)
+    else:
+        found = _read_format(path, sheet_name)
+    if isinstance(found, Grid):
+        return sheet_of(found, replace(asked, called=path.stem))
+    if asked.target is not None:
         raise SpectraError(
-            f"found a file {suffix or 'without extension'}, expected one of {', '.join(known)}"
+            f"found {found.understood.format}, which has no column of amounts, and the amount "
+            f"{asked.target[:40]!r} asked for; leave spectra.target (--target) out"
         )
-    return read_excel(path, sheet_name) if suffix == ".xlsx" else TABLES[suffix](path)
+    return found
+
+
+def _read_format(path: Path, sheet_name: str | None = None) -> Grid | Sheet:
+    """Cells or spectra of a file, by its ending in any case."""
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        is_opus = suffix[1:].isdigit()  # Bruker's are numbered
+        way = NO_READER.get(suffix) or (NO_READER[".spa"] if is_opus else "")
+        raise SpectraError(
+            f"found a file {suffix or 'without extension'}, expected one of {', '.join(SUFFIXES)}"
+            + (f"; {way}" if way else "")
+        )
+    return read_excel(path, sheet_name) if suffix == ".xlsx" else FORMATS[suffix](path)
 
 
 # folders
 
 
 def _read_folder(path: Path, apart: Path | None) -> Sheet:
-    """Spectra of all files of a folder, on one axis."""
+    """Spectra of the files of a folder on one axis; of several endings, the most frequent one."""
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     if apart is not None:
         files = [file for file in files if file.resolve() != apart.resolve()]
     if not files:
         raise SpectraError("found a folder with nothing in it, expected files of spectra")
+    counts = Counter(file.suffix.lower() for file in files if file.is_file())
+    (ending, most), (other, next_most) = [
+        *Counter({one: counts[one] for one in counts if one in FORMATS}).most_common(2),
+        *[("", 0)] * 2,
+    ][:2]
+    if most == next_most:
+        found = f"as many files {ending} as {other}" if most else f"{files[0].name} in a folder"
+        raise SpectraError(
+            f"found {found}, expected files of one spectrum each, of one ending "
+            f"({', '.join(SUFFIXES)}); move the others elsewhere"
+        )
+    kept = [file for file in files if file.is_file() and file.suffix.lower() == ending]
+    left = [file.name for file in files if file not in kept]
     sheets = {}
-    for file in files:
-        suffix = file.suffix.lower()
-        if not file.is_file() or suffix not in SUFFIXES:
-            raise SpectraError(
-                f"found a folder with {file.name} in it, expected files of one spectrum each alone "
-                f"({', '.join(SUFFIXES)})"
-            )
+    for file in kept:
         try:
-            if suffix in TABLES:
-                sheets[file.name] = sheet_of(_with_header(_read_grid(file, TABLES)), None)
-            else:
-                sheets[file.name] = SHEETS[suffix](file)
+            sheets[file.name] = read_sheet(file, Asked())
         except SpectraError as error:
             raise SpectraError(f"{file.name}: {error}") from error
-    return _joined(sheets, by_title=all(file.suffix.lower() in JCAMP for file in files))
-
-
-def _with_header(grid: Grid) -> Grid:
-    """Two columns with a header, where a file of one spectrum has none."""
-    if len(grid.header) != 2 or any(to_number(name) is None for name in grid.header):
-        return grid
-    return replace(
-        grid,
-        headings=[(grid.header_row, ["axis", "signal"])],
-        rows=[grid.headings[-1], *grid.rows],
-        understood=replace(grid.understood, header_rows=()),
-    )
+    joined = _joined(sheets, by_title=ending in JCAMP)
+    if not left:
+        return joined
+    note = f"files that are not {ending} are left out: {', '.join(left[:10])}"
+    return replace(joined, understood=joined.understood.also(notes=(note,)))
 
 
 def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
@@ -368,6 +387,7 @@ def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
             encoding=about[0].encoding,
             header_rows=about[0].header_rows,
             skipped=tuple(f"{file}: {part}" for file, one in skipped for part in one.skipped),
+            layouts=about[0].layouts,
             notes=tuple(dict.fromkeys(note for one in about for note in one.notes)) + notes,
         ),
         names_are=first.names_are if by_title else "other",

@@ -174,7 +174,8 @@ def measured_table(parameters: SpectraParameters) -> SpectraTable:
             preprocessing does not suit it.
     """
     source, second = Path(parameters.source), parameters.concentrations
-    choices = Choices(parameters.sheet, Path(second) if second else None, parameters.replicates)
+    levels = Path(second) if second else None
+    choices = Choices(parameters.sheet, levels, parameters.replicates, parameters.target)
     table = read_table(
         source, window=parameters.window, missing=parameters.missing, choices=choices
     )

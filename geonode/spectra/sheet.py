@@ -1,5 +1,6 @@
 """What a file of spectra holds, before its spectra are given a meaning: cells, or named spectra."""
 
+import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -20,6 +21,9 @@ LARGEST_NUMBER, SMALLEST_NUMBER = 1e30, 1e-30
 NEVER_WRITTEN = 9.969209968386869e36
 """What NetCDF reads where nothing was written: NC_FILL_FLOAT and NC_FILL_DOUBLE of netcdf.h."""
 
+OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*+|#+", re.I)
+"""What instruments write in place of a number that is too large."""
+
 LONGEST_NAME = 256
 """Characters of a header, a label or a unit."""
 
@@ -34,6 +38,7 @@ class Understood:
         header_rows: rows of names and units above the table; empty for formats without rows.
         skipped: what was left out, such as "rows 1 to 12 (above the table)".
         notes: what a reader should know before trusting the numbers.
+        layouts: the layout that was chosen and why, and why each other was not.
     """
 
     format: str
@@ -41,6 +46,7 @@ class Understood:
     header_rows: tuple[int, ...] = ()
     skipped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
 
     def also(
         self, words: str = "", *, skipped: tuple[str, ...] = (), notes: tuple[str, ...] = ()
@@ -52,6 +58,10 @@ class Understood:
             skipped=self.skipped + skipped,
             notes=self.notes + notes,
         )
+
+
+NamesAre = Literal["concentrations", "other", "unknown"]
+"""What the names of spectra are; others say nothing about concentrations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +96,7 @@ class Sheet:
     name_places: list[str]
     axis_places: list[str]
     understood: Understood
-    names_are: Literal["concentrations", "other", "unknown"] = "unknown"
+    names_are: NamesAre = "unknown"
     concentration_unit: str | None = None
     signal: str | None = None
     columns: bool = False
@@ -125,9 +135,10 @@ class Grid:
     Attributes:
         headings: rows of the header from top to bottom, at least one; the last is `header`.
         rows: rows below them, all equally wide.
-        decimal: decimal mark.
+        decimal: decimal mark of all columns but the first, which has points.
         understood: how the file was understood.
         signal: what the header says was measured; None if it does not say.
+        preamble: lines above the table.
 
     Raises:
         SpectraError: a header or a first cell is too long.
@@ -138,6 +149,7 @@ class Grid:
     decimal: Decimal
     understood: Understood
     signal: str | None = None
+    preamble: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _require_short([*(cell for _, cells in self.headings for cell in cells), *self.column(0)])
@@ -173,23 +185,26 @@ class Grid:
         """
         return np.array([self._number(row, column, cells[column]) for row, cells in self.rows])
 
-    def numbers(self) -> Float[np.ndarray, "row column"]:
-        """Numbers of all columns but the first, NaN where a cell is empty.
+    def numbers(self, columns: range) -> Float[np.ndarray, "row column"]:
+        """Numbers of some columns, NaN where a cell is empty.
 
         Raises:
             SpectraError: a cell is text, or infinite.
         """
-        numbers = np.empty((len(self.rows), len(self.header) - 1))
+        numbers = np.empty((len(self.rows), len(columns)))
         for place, (row, cells) in enumerate(self.rows):
-            numbers[place] = [self._number(row, at, c) for at, c in enumerate(cells[1:], start=1)]
+            numbers[place] = [self._number(row, at, cells[at]) for at in columns]
         return numbers
 
     def _number(self, row: int, column: int, cell: str) -> float:
-        number = to_number(cell or "nan", self.decimal)
+        number = to_number(cell or "nan", self.decimal if column else ".")
         if number is not None and not np.isinf(number):
             return number
         mark = "point" if self.decimal == "." else "comma"
         expected = f"number with a decimal {mark}" if number is None else "finite number"
+        if OVERFLOW.fullmatch(cell):
+            expected = "measured number: the detector was at its end; empty the cell, and take its "
+            expected += "wavelength out (spectra.missing: mask) or dilute the sample"
         raise SpectraError(
             f"row {row}, column {self.header[column]!r}: found {cell[:40]!r}, expected a {expected}"
         )

@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from geonode.config import AxisParameters, GenerateParameters
 from geonode.errors import ParameterError
+from geonode.spectra.sheet import MOST_VALUES
 from geonode.spectra.table import SpectraTable
 
 Levels = Float[np.ndarray, "concentration"]
@@ -134,10 +135,18 @@ def synthetic_scans(parameters: GenerateParameters) -> SpectraTable:
     charted to [-1, 1], plus white noise; all normal, from one seeded generator on the CPU.
 
     Raises:
-        ParameterError: the axis leaves `INSTRUMENT_RANGE`, or its step does not divide it.
+        ParameterError: the axis leaves `INSTRUMENT_RANGE`, its step does not divide it, or there
+            would be more than `MOST_VALUES` numbers.
         SpectraError: a level is given twice, or fewer than three wavelengths are asked for.
     """
-    axis = _axis(parameters.wavelengths)
+    asked = parameters.wavelengths
+    points = (asked.stop - asked.start) / asked.step + 1
+    values = points * len(parameters.concentrations) * parameters.replicates
+    if values > MOST_VALUES:  # before memory is taken
+        key = "wavelengths.step" if points > MOST_VALUES else "replicates"
+        found = asked.step if points > MOST_VALUES else parameters.replicates
+        raise ParameterError("generate", key, found, f"at most {MOST_VALUES} values in all")
+    axis = _axis(asked)
     concentrations = np.sort(np.array(parameters.concentrations, dtype=np.float64))
     noise = parameters.noise
     generator = np.random.Generator(np.random.PCG64(parameters.seed))

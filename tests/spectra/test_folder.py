@@ -98,9 +98,10 @@ def test_a_folder_without_series_and_no_folder(folder, tmp_path):
         parameters_of_folder(place, COMMON)
 
 
-def test_a_series_has_one_file_of_any_format_but_notes(folder):
-    found = parameters_of_folder(folder(a__csv=TABLE, b__tsv=TABLE, notes__txt="no series"), COMMON)
+def test_a_series_has_one_file_of_any_format_but_notes(folder, caplog):
+    found = parameters_of_folder(folder(a__CSV=TABLE, b__tsv=TABLE, notes__txt="no series"), COMMON)
     assert list(found) == ["a", "b"]
+    assert "left out notes.txt" in caplog.text
     with pytest.raises(SpectraError, match=r"found b\.csv and b\.tsv, expected one file a series"):
         parameters_of_folder(folder(b__csv=TABLE), COMMON)
 

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,6 +69,13 @@ def test_the_proposed_parameters_are_parameters(tmp_path, levels, chart, window)
     assert (parameters.source, parameters.chart) == (str(path), chart)
     assert (parameters.window, parameters.missing) == (window, "refuse")
     assert parameters.concentration_unit == "ppb"
+
+
+def test_a_name_that_looks_like_an_option_is_printed_as_a_file(tmp_path, monkeypatch):
+    written(tmp_path, [0, 5, 20, 60], name="-dash.csv")
+    monkeypatch.chdir(tmp_path)
+    assert inspect_file(Path("-dash.csv")).options == "./-dash.csv"
+    assert inspect_file(Path("./-dash.csv")).options == "./-dash.csv"
 
 
 def test_quantity_and_unit_come_from_the_file_where_it_says_them(tmp_path):

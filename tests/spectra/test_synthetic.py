@@ -111,6 +111,8 @@ def test_size_follows_the_parameters():
         ({"axis": (200.0, 1200.0, 1.0)}, r"generate: wavelengths: .* within 190 to 1100 nm"),
         ({"axis": (200.0, 800.0, 7.0)}, r"wavelengths.step: found 7\.0, expected a step"),
         ({"concentrations": [0.0, 10.0, 10.0, 20.0]}, "expected each once"),
+        ({"replicates": 10**9}, "generate: replicates: found 1000000000, expected at most"),
+        ({"axis": (200.0, 800.0, 1e-300)}, "step: found 1e-300, expected at most"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(changes, message):

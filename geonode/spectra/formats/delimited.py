@@ -17,8 +17,16 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.spectra.formats.text import read_text
-from geonode.spectra.headers import level, wavelength
-from geonode.spectra.layouts.table_place import find_table, grid_of, kind_of_line, rows_said
+from geonode.spectra.headers import level, wavelength, with_point
+from geonode.spectra.layouts.table_place import (
+    find_table,
+    grid_of,
+    is_pair_of_numbers,
+    kind_of_line,
+    names_columns,
+    rows_said,
+    trimmed,
+)
 from geonode.spectra.sheet import (
     LONGEST_NAME,
     Decimal,
@@ -64,8 +72,12 @@ def read_delimited(path: Path) -> Grid:
     require_values(sum(dialect.most_cells(line) for _, line in body))
     rows = [dialect.row_above(*line) for line in above]
     for place, (number, cells) in enumerate(dialect.rows(body)):
-        names = len(cells) if place == 0 else 1  # the header, and the first cell of a row
-        rows.append((number, dialect.names(cells[:names]) + cells[names:]))
+        first = dialect.names(cells[:1])
+        bare = is_pair_of_numbers([*first, *cells[1:]], dialect.decimal)
+        # All of a header, and the first cell of every row.
+        rows.append(
+            (number, dialect.names(cells) if place == 0 and not bare else first + cells[1:])
+        )
     decimal = "point" if dialect.decimal == "." else "comma"
     understood = Understood(
         f"text, delimiter {DELIMITERS[dialect.delimiter]}, decimal {decimal}",
@@ -73,7 +85,8 @@ def read_delimited(path: Path) -> Grid:
         skipped=_skipped(every, lines),
         notes=text.notes,
     )
-    return grid_of(rows, candidates, dialect.decimal, understood, even=True)
+    preamble = tuple(line.strip() for number, line in every if number < body[0][0])
+    return grid_of(rows, candidates, dialect.decimal, understood, even=True, preamble=preamble)
 
 
 # the lines of the table
@@ -85,14 +98,33 @@ def _table_lines(every: Numbered) -> tuple[Numbered, int]:
     table = find_table([kind_of_line(line) for _, line in rows])
     if table is None:
         return rows, 1
-    first, first_line = rows[table.start]
-    header = rows[table.top : table.start]
-    before = [(number, line) for number, line in every if number < first and line.strip()]
-    is_bare = not header and before and kind_of_line(first_line) == "data"
+    body = rows[table.start : table.end]
+    header = [row for row in rows[table.top : table.start] if row[1].strip()]
+    before = [(number, line) for number, line in every if number < body[0][0] and line.strip()]
+    is_bare = not header and before and kind_of_line(body[0][1]) == "data"
     if is_bare and _COMMENT.match(before[-1][1]):  # NumPy writes a header as comment
         header = [(before[-1][0], before[-1][1].lstrip("# "))]
+    mark, width = _columns_of([line for _, line in body[:_HEAD]])
+    if header and width:
+        above = [(number, _parted(line, mark)) for number, line in header[-2:]]
+        if not names_columns(above, body[0][0], width):
+            header = []
     # Of names and numbers without a row above them, the first is the header.
-    return header + rows[table.start : table.end], max(1, len(header))
+    return header + body, max(1, len(header))
+
+
+def _columns_of(lines: list[str]) -> tuple[str, int]:
+    """Delimiter that parts all lines into equally many cells, and how many; 0 if none does."""
+    for mark in ("\t", ";", "|", ",", " "):
+        widths = {len(_parted(line, mark)) for line in lines}
+        if len(widths) == 1 and (width := widths.pop()) > 1:
+            return mark, width
+    return "", 0
+
+
+def _parted(line: str, mark: str) -> list[str]:
+    """Cells of a line up to the last one that is not empty."""
+    return trimmed(Dialect(mark, ".").row_above(0, line)[1])
 
 
 def _skipped(every: Numbered, rows: Numbered) -> tuple[str, ...]:
@@ -131,7 +163,10 @@ class Dialect(NamedTuple):
             if not any(cells):
                 blank = blank or number
             elif blank:
-                raise SpectraError(f"row {blank}: found a blank row above data; remove it")
+                raise SpectraError(
+                    f"row {blank}: found a blank row above data; remove it, or "
+                    "export one block of rows alone"
+                )
             else:
                 yield number, cells
 
@@ -162,7 +197,7 @@ class Dialect(NamedTuple):
         """Names with a decimal point where they are numbers with a decimal comma."""
         if self.decimal == ".":
             return cells
-        return [_named_number(c) or c if "," in c and len(c) <= LONGEST_NAME else c for c in cells]
+        return [with_point(cell) for cell in cells]
 
     def marked(self, line: str) -> Iterator[str]:
         """Numbers of a line with a comma or a point in them; of levels and wavelengths the number.
@@ -174,7 +209,7 @@ class Dialect(NamedTuple):
             if ("," in text or "." in text) and len(text) <= LONGEST_NAME:
                 if _WITH_MARKS.fullmatch(text):
                     yield text
-                elif _named_number(text):
+                elif _is_named_number(text):
                     yield text[: len(text) - len(text.lstrip("+-0123456789.,"))]
 
     def refuse_groups(self, lines: Numbered) -> None:
@@ -204,7 +239,10 @@ class Dialect(NamedTuple):
 def _find_dialect(lines: Numbered) -> Dialect:
     """The one reading of the first rows, or the one that comes closest to a table."""
     found: dict[Dialect, tuple[float, list[list[str | float | None]]]] = {}
+    tabs = all("\t" in line for _, line in lines)
     for delimiter in DELIMITERS:
+        if delimiter == " " and tabs:
+            continue  # two tabs are no blanks
         dialect = Dialect(delimiter, _decimal_mark(lines, delimiter))
         try:
             rows = [cells for _, cells in islice(dialect.rows(lines), _HEAD + 1)]
@@ -250,9 +288,7 @@ def _decimal_mark(lines: Numbered, delimiter: str) -> Decimal:
     return "," if any("," in number for number in found) else "."
 
 
-def _named_number(text: str) -> str | None:
-    """A level or a wavelength with a decimal point instead of its comma; None if it is none."""
-    if text[:1] not in "+-0123456789.,":
-        return None
+def _is_named_number(text: str) -> bool:
+    """Whether a text is a level or a wavelength, with a decimal point or comma."""
     changed = text.replace(",", ".", 1)
-    return changed if level(changed) or wavelength(changed) else None
+    return text[0] in "+-0123456789.," and bool(level(changed) or wavelength(changed))

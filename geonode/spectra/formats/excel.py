@@ -3,10 +3,11 @@
 openpyxl unpacks whatever a workbook claims to hold, so its parts are measured first.
 """
 
+import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from geonode.errors import SpectraError
 from geonode.spectra.formats.number_formats import (
@@ -20,9 +21,11 @@ from geonode.spectra.layouts.table_place import (
     find_table,
     grid_of,
     kind_of_cells,
+    names_columns,
     rows_said,
     trimmed,
 )
+from geonode.spectra.levels import numbered
 from geonode.spectra.sheet import LONGEST_NAME, MOST_VALUES, Grid, Row, Understood, require_columns
 
 LARGEST_WORKBOOK = 2**27
@@ -39,6 +42,15 @@ _LEFT_OUT = (
     *("xl/media/", "xl/calcchain.xml", "xl/comments", "xl/externallinks/", "customxml/"),
     *("xl/pivotcache/", "xl/pivottables/"),
 )
+_HIDDEN = re.compile(r'\shidden="(?:1|true)"')
+_HIDDEN_ROW = re.compile(r'<(?:\w+:)?row\b(?=[^>]*\shidden="(?:1|true)")[^>]*\sr="(\d{1,7})"')
+_COLUMNS = re.compile(r"<(?:\w+:)?col\b[^>]*>")
+_ENDS = re.compile(r'\s(?:min|max)="(\d{1,5})"')
+_FORMULA = re.compile(
+    r'<(?:\w+:)?c\b[^>]*\sr="([A-Z]{1,3})(\d{1,7})"[^>]*>\s*<(?:\w+:)?f\b(?:[^>]*/>|[^>]*>[^<]*<[^>]*>)'
+    r"\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
+)
+_MERGED = re.compile(r'<(?:\w+:)?mergeCell\b[^>]*\sref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
 _CELLS = ("xl/worksheets/", "xl/sharedstrings.xml")
 
 
@@ -68,7 +80,7 @@ def read_excel(path: Path, sheet: str | None = None) -> Grid:
             ]
             chosen = [one for one in filled if sheet in (None, one.title)]
             if len(chosen) == 1:
-                return _grid(chosen[0])
+                return _grid(chosen[0], _Marks.of(path, chosen[0]))
             names = ", ".join(repr(one.title) for one in filled)
     except SpectraError:
         raise
@@ -152,7 +164,55 @@ def _value(cell: Any) -> tuple[Any, str | None]:
     return cell.value, next(iter(units), None)
 
 
-def _grid(sheet: Any) -> Grid:
+class _Marks(NamedTuple):
+    """What the XML of a sheet says and openpyxl leaves out where it only reads cells.
+
+    Attributes:
+        hidden: rows and columns that Excel does not show, for people.
+        not_computed: cells of formulas without a saved value, by row.
+        merged: place of the first cell of a range of one row, and its width, by row.
+    """
+
+    hidden: list[str]
+    not_computed: dict[int, str]
+    merged: dict[int, list[tuple[int, int]]]
+
+    @classmethod
+    def of(cls, path: Path, sheet: Any) -> "_Marks":
+        """Marks of a sheet of a workbook."""
+        from openpyxl.utils import get_column_letter, range_boundaries  # noqa: PLC0415
+
+        with zipfile.ZipFile(path) as archive:
+            xml = archive.read(sheet._worksheet_path).decode("utf-8", "replace")
+        rows = [int(row) for row in _HIDDEN_ROW.findall(xml)]
+        columns = [
+            letter
+            for tag in _COLUMNS.findall(xml)
+            if _HIDDEN.search(tag) and (ends := _ENDS.findall(tag))
+            for letter in map(get_column_letter, range(int(ends[0]), min(int(ends[-1]), 16384) + 1))
+        ]
+        hidden = [f"rows {', '.join(map(str, rows[:5]))}"] if rows else []
+        hidden += [f"columns {', '.join(columns[:5])}"] if columns else []
+        not_computed: dict[int, str] = {}
+        for cell, row in _FORMULA.findall(xml):
+            not_computed.setdefault(int(row), cell + row)
+        merged: dict[int, list[tuple[int, int]]] = {}
+        for found in _MERGED.findall(xml):
+            left, top, right, bottom = range_boundaries(found)
+            if top == bottom:
+                merged.setdefault(top, []).append((left - 1, right - left + 1))
+        return cls(hidden, not_computed, merged)
+
+    def filled(self, number: int, cells: list[str]) -> list[str]:
+        """Cells of a row of the header, of which a merged one is above all of its columns."""
+        cells = list(cells)
+        for left, width in self.merged.get(number, []):
+            if 0 < left < len(cells) and cells[left]:
+                cells[left : left + width] = numbered([cells[left]] * width)
+        return cells
+
+
+def _grid(sheet: Any, marks: _Marks) -> Grid:
     """The table of a sheet, without the empty cells at its edges."""
     rows: list[Row] = []
     units: Units = {}
@@ -166,20 +226,38 @@ def _grid(sheet: Any) -> Grid:
         _require_at_most(MOST_VALUES, width * len(rows), "cells")
     while not rows[-1][1]:
         rows.pop()
+    rows = [(number, marks.filled(number, cells)) for number, cells in rows]
     indent = min(next(at for at, cell in enumerate(cells) if cell) for _, cells in rows if cells)
     rows = [(number, cells[indent:]) for number, cells in rows]
     units = {(number, at - indent): unit for (number, at), unit in units.items()}
     top, start, end = find_table([kind_of_cells(cells) for _, cells in rows]) or (0, 1, len(rows))
-    start = max(start, top + 1)  # names and numbers without a row above: the first is the header
-    blank = next((number for number, cells in rows[top:end] if not cells), None)
+    above = [row for row in rows[top:start] if row[1]]
+    width = max(len(cells) for _, cells in rows[start:end])
+    if above and not names_columns(above[-2:], rows[start][0], width):
+        top = start
+    header = [row for row in rows[top:start] if row[1]] or rows[start : start + 1]
+    body = rows[max(start, rows.index(header[-1]) + 1) : end]
+    blank = next((number for number, cells in body if not cells), None)
     if blank is not None:
-        raise SpectraError(f"row {blank}: found a blank row above data; remove it")
+        raise SpectraError(
+            f"row {blank}: found a blank row above data; remove it, or export one block of rows "
+            "alone"
+        )
+    lost = [marks.not_computed[number] for number, _ in body if number in marks.not_computed]
+    if lost:
+        raise SpectraError(
+            f"found a formula in {lost[0]} whose value was never saved, expected a number; open "
+            "the workbook in Excel or LibreOffice and save it, or paste the values"
+        )
     parts = ("above the table", rows[:top]), ("below the table", rows[end:])
     left = [(where, [number for number, cells in part if cells]) for where, part in parts]
     said = tuple(rows_said(numbers, where) for where, numbers in left if numbers)
-    understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=said)
-    table = [*header_with_units(rows[top:start], units), *rows[start:end]]
-    return body_with_units(grid_of(table, start - top, ".", understood, even=False), units)
+    notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
+    understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=said, notes=notes)
+    lines = tuple("\t".join(cells) for _, cells in rows[:top])
+    table = [*header_with_units(header, units), *body]
+    grid = grid_of(table, len(header), ".", understood, even=False, preamble=lines)
+    return body_with_units(grid, units)
 
 
 def _text(value: Any) -> str:

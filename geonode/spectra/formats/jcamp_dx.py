@@ -9,7 +9,8 @@ McDonald and Wilks, JCAMP-DX: A Standard Form for Exchange of Infrared Spectra i
 Form, Appl. Spectrosc. 42 (1988) 151. Points are evenly spaced ordinates, (X++(Y..Y)), as plain
 numbers or compressed (packed, squeezed, differences, repeat counts), or pairs, (XY..XY). Every
 check that a block offers is made: number of points, ends and step of the axis, the X of every line,
-the first ordinate of a line after differences, FIRSTY.
+the first ordinate of a line after differences, FIRSTY. `?` is an ordinate that is missing. A comma
+between digits is a decimal mark or parts the numbers: the number of points tells which.
 """
 
 import re
@@ -49,6 +50,7 @@ _SCAN_MARK = re.compile(r".*(__r[0-9]+)", re.DOTALL)
 # A letter stands for a sign and a first digit: of a value, of a difference (d), or of a repeat
 # count (r). An exponent has a sign, as the letter E alone is the digit 5.
 _EXPONENT = re.compile(r"[0-9.][eE][+-][0-9]")
+_DECIMAL_COMMA = re.compile(r"(?<=[0-9]),(?=[0-9])")
 _PACKED = re.compile(r"(?<=[0-9.])(?=[+-])")
 _LETTERS = str.maketrans(
     {
@@ -135,9 +137,9 @@ class _Block:
         axis, values = self._pairs() if form == "(XY..XY)" else self._even_points()
         factor = self.number("YFACTOR", 1.0)
         values = values * factor
-        first = self.number("FIRSTY", values[0])
-        tolerance = abs(factor) + 1e-2 * np.abs(values).max()
-        if not abs(values[0] - first) <= tolerance:
+        first = self.number("FIRSTY", values[0]) if np.isfinite(values[0]) else values[0]
+        tolerance = abs(factor) + 1e-2 * np.nanmax(np.abs(values), initial=0)
+        if abs(values[0] - first) > tolerance:
             raise SpectraError(f"found {values[0]:g} as first value, expected {first:g} (FIRSTY)")
         return axis, values
 
@@ -168,19 +170,28 @@ class _Block:
         return axis, np.array(values)
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        numbers: list[float] = []
-        for row, line in self.lines:
-            for text in filter(None, re.split(r"[,;\s]+", line)):
-                number = to_number(text)
-                if number is None or not np.isfinite(number):
-                    raise SpectraError(f"line {row}: found {text[:40]!r}, expected plain numbers")
-                numbers.append(number)
+        numbers = self._numbers(self.lines)
+        if len(numbers) != 2 * self.count:  # unless commas are decimal marks
+            point = [(row, _DECIMAL_COMMA.sub(".", line)) for row, line in self.lines]
+            numbers = self._numbers(point)
         axis, values = np.array(numbers[::2]) * self.number("XFACTOR", 1.0), np.array(numbers[1::2])
         self._require_count(len(values))
         self._require_count(len(axis))
         _require_near("FIRSTX", self.number("FIRSTX", axis[0]), axis[0], axis)
         _require_near("LASTX", self.number("LASTX", axis[-1]), axis[-1], axis)
         return axis, values
+
+    def _numbers(self, lines: list[tuple[int, str]]) -> list[float]:
+        """Numbers of lines of pairs, NaN for an ordinate that is missing."""
+        numbers: list[float] = []
+        for row, line in lines:
+            for text in filter(None, re.split(r"[,;\s]+", line)):
+                is_missing = text == "?" and len(numbers) % 2 == 1
+                number = np.nan if is_missing else to_number(text)
+                if number is None or not (is_missing or np.isfinite(number)):
+                    raise SpectraError(f"line {row}: found {text[:40]!r}, expected plain numbers")
+                numbers.append(number)
+        return numbers
 
     def _require_count(self, found: int) -> None:
         if found != self.count:
@@ -276,13 +287,16 @@ def _ordinates(number: int, line: str, most: int) -> tuple[float, list[float], b
         line: the line.
         most: limit of repeated ordinates.
     """
-    spaced = _PACKED.sub(" ", line)
+    spaced = _PACKED.sub(" ", _DECIMAL_COMMA.sub(".", line))
     tokens = (spaced if _EXPONENT.search(line) else spaced.translate(_LETTERS)).split()
     numbers = [to_number(token.lstrip("dr")) for token in tokens]
     values: list[float] = []
     step: float | None = None
     for token, found in zip(tokens[1:], numbers[1:], strict=True):
         mark = token[0] if token[0] in "dr" else ""
+        if token == "?":
+            values.append(np.nan)
+            continue
         if found is None or not np.isfinite(found) or (mark and not values) or len(values) > most:
             break
         if mark == "r":
@@ -293,7 +307,8 @@ def _ordinates(number: int, line: str, most: int) -> tuple[float, list[float], b
     else:
         if tokens[0][0] not in "dr" and numbers[0] is not None:
             return numbers[0], values, step is not None
-    raise SpectraError(f"line {number}: found {line[:40]!r}, expected numbers of JCAMP-DX")
+    comma = ", and a comma only as decimal mark" if "," in line else ""
+    raise SpectraError(f"line {number}: found {line[:40]!r}, expected numbers of JCAMP-DX{comma}")
 
 
 def _require_near(what: str, found: float, expected: float, axis: np.ndarray) -> None:

@@ -53,11 +53,11 @@ def read_zarr(path: Path) -> Sheet:
 
     if not path.is_dir():
         raise SpectraError("found no such folder, expected a Zarr store")
-    with _errors_explained():
+    with errors_explained():
         require_own_files(path)
         require_plain(path, 8 * MOST_VALUES, MOST_CHUNKS)
         with xarray.open_zarr(path, decode_times=False, chunks=None, consolidated=False) as data:
-            found = _sheet(data, "Zarr")
+            found = sheet_of_arrays(data, "Zarr")
             require_chunks(path, data, set(data.variables))
             return found
 
@@ -72,7 +72,7 @@ def read_netcdf(path: Path) -> Sheet:
     import xarray  # noqa: PLC0415 - few files need it
 
     # A file is opened here, so that it is closed whatever a library raises.
-    with path.open("rb") as file, _errors_explained():
+    with path.open("rb") as file, errors_explained():
         if path.stat().st_size > LARGEST_NETCDF:
             raise SpectraError(f"found more than {LARGEST_NETCDF} bytes, expected at most that")
         is_version_3 = file.read(3) == b"CDF"
@@ -85,7 +85,7 @@ def read_netcdf(path: Path) -> Sheet:
                 fill = NEVER_WRITTEN_OF.get(variable.dtype.str[1:])
                 if fill is not None and "missing_value" not in variable.attrs:
                     variable.attrs.setdefault("_FillValue", variable.dtype.type(fill))
-            return _sheet(xarray.decode_cf(data, decode_times=False), "NetCDF")
+            return sheet_of_arrays(xarray.decode_cf(data, decode_times=False), "NetCDF")
 
 
 def _require_few_values(file: BinaryIO) -> None:
@@ -103,8 +103,8 @@ def _require_few_values(file: BinaryIO) -> None:
 
 
 @contextmanager
-def _errors_explained() -> Iterator[None]:
-    """Turn whatever the libraries raise into a SpectraError."""
+def errors_explained(what: str = "labelled arrays") -> Iterator[None]:
+    """Turn whatever the libraries raise into a SpectraError, which calls the file so."""
     try:
         yield
     except SpectraError:
@@ -118,10 +118,10 @@ def _errors_explained() -> Iterator[None]:
         ) from error
     except Exception as error:  # damaged parts raise anything
         said = " ".join(repr(error).split())
-        raise SpectraError(f"found no labelled arrays that can be read ({said:.80})") from error
+        raise SpectraError(f"found no {what} that can be read ({said:.80})") from error
 
 
-def _sheet(data: Any, kind: str) -> Sheet:
+def sheet_of_arrays(data: Any, kind: str) -> Sheet:
     """The spectra of a dataset of xarray, read from a file of this kind."""
     roles: dict[str, Role | None] = {str(name): _role(data, name) for name in data.dims}
     name, values = _variable(data, roles)

@@ -21,11 +21,13 @@ from geonode.spectra.headers import (
     role,
     same_unit,
 )
-from geonode.spectra.layouts.table_place import counts_rows
 from geonode.spectra.levels import numbered
 from geonode.spectra.sheet import Grid, to_number
 
-INDEX_NAMES = {"", "unnamed: 0", "index", "#", "no", "no.", "nr", "nr.", "n", "row", "point"}
+INDEX_NAMES = {
+    *("", "unnamed: 0", "index", "#", "no", "no.", "nr", "nr.", "n", "row", "point", "pixel"),
+    *("number", "s.no", "s.no.", "sno", "sample no", "sample no.", "data point"),
+}
 """Headers of a column that counts rows (lower case)."""
 
 
@@ -143,17 +145,3 @@ def _axis(rows: list[Heading]) -> str:
     if named is None:
         return next((corner for corner in corners if corner and role(corner) is None), "axis")
     return f"{named} ({units[0]})" if axis_header(named)[1] == "1" and units else named
-
-
-def without_index(grid: Grid) -> Grid:
-    """A table without a first column that counts rows, if the second one is the axis."""
-    header = grid.header
-    if header[0].lower() not in INDEX_NAMES or len(header) < 3 or role(header[1]) != "axis":
-        return grid
-    if not counts_rows(grid.column(0)):
-        return grid
-    above, below = (
-        [(row, cells[1:]) for row, cells in part] for part in (grid.headings, grid.rows)
-    )
-    understood = grid.understood.also(skipped=("column 1 (counts rows)",))
-    return replace(grid, headings=above, rows=below, understood=understood)

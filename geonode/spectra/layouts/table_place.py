@@ -11,21 +11,21 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.spectra.headers import UNITS
+from geonode.spectra.headers import UNITS, role
 from geonode.spectra.sheet import Decimal, Grid, Row, Understood, to_number
 
-Kind = Literal["data", "paired", "named", "number", "text", "blank"]
-"""Kind of a row: numbers throughout, or in every second cell, numbers behind a name, a single
-number, no numbers, nothing."""
+Kind = Literal["data", "paired", "lone", "named", "number", "text", "blank"]
+"""Kind of a row: numbers throughout, or in every second cell, or in the first one before empty
+ones, numbers behind a name, a single number, no numbers, nothing."""
 
 FEWEST_ROWS = 3
 """Successive rows that make a body."""
 
 _NUMBER = r"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _DATA = re.compile(rf'[ "]*{_NUMBER}"?(?:[ ]*[,;\t|]|\s+[-+.,0-9])')
-_NUMBER_FIRST = re.compile(r'[\s"]*[+-]?\.?[0-9]')
+_NUMBER_FIRST = re.compile(r'[ "]*[+-]?\.?[0-9]')
 _PARTS = re.compile(r'[,;\t| "]+')
-_NEXT_IS_EMPTY = re.compile(r"([,;\t|])[ \"]*\1")
+_SOME_EMPTY = re.compile(r"([,;\t|])[ \"]*(?:\1|\s*$)")
 
 
 class TablePlace(NamedTuple):
@@ -47,7 +47,7 @@ def kind_of_line(line: str) -> Kind:
     if not line.strip(' \t\r\n,;|"'):
         return "blank"
     if _DATA.match(line):
-        return _kind_of_data(re.split(r"[,;\t|]", line)) if _NEXT_IS_EMPTY.search(line) else "data"
+        return _kind_of_data(re.split(r"[,;\t|]", line)) if _SOME_EMPTY.search(line) else "data"
     parts = [part for part in _PARTS.split(line.strip()) if part]
     if _NUMBER_FIRST.match(line):
         return "data" if _ends_in_numbers(parts) else "number"
@@ -67,6 +67,8 @@ def kind_of_cells(cells: Sequence[str]) -> Kind:
 def _kind_of_data(cells: Sequence[str]) -> Kind:
     """Kind of a row of numbers; every second cell is empty above two columns a spectrum."""
     found = trimmed([cell.strip(' "\r\n') for cell in cells])
+    if len(found) == 1:
+        return "lone"
     return "paired" if len(found) > 4 and all(found[::2]) and not any(found[1::2]) else "data"
 
 
@@ -82,18 +84,24 @@ def _ends_in_numbers(parts: list[str]) -> bool:
 
 def find_table(kinds: Sequence[Kind]) -> TablePlace | None:
     """Where the table stands among rows of some kinds; None if that is not clear."""
-    # Numbers that name samples stand above the names of their axes.
-    paired: dict[bool, Kind] = {True: "named", False: "data"}
-    kinds = [
-        paired[following == "text"] if kind == "paired" else kind
-        for kind, following in zip(kinds, [*kinds[1:], "blank"], strict=True)
-    ]
+    # Numbers that name samples stand above the names of their axes, and again behind the table.
+    settled: list[Kind] = []
+    rows, ended = 0, False
+    for kind, following in zip(kinds, [*kinds[1:], "blank"], strict=True):
+        rows += kind == "data"
+        ended = ended or (kind == "blank" and rows >= FEWEST_ROWS)
+        as_data: Kind = "named" if kind == "paired" and following == "text" else "data"
+        names: Kind = "number" if kind == "lone" and ended else as_data
+        settled.append(names if kind in ("paired", "lone") else kind)
+    kinds = settled
     body: Kind = "data" if _run(kinds, "data") is not None else "named"
     start = _run(kinds, body)
     others = {"data"} if body == "data" else {"data", "named"}
     if start is None or others & set(kinds[:start]):
         return None
     top = start
+    if kinds[max(0, start - 2) : start] == ["text", "blank"]:
+        top -= 1  # a blank row below the header
     while top and kinds[top - 1] in ("text", "named", "number"):
         top -= 1
     end = max(place for place, kind in enumerate(kinds) if kind == body) + 1
@@ -102,7 +110,10 @@ def find_table(kinds: Sequence[Kind]) -> TablePlace | None:
         end += 1
     if body == "named" and kinds[end : end + 1] == ["text"]:
         end += 1
-    if {"data", "named"} & set(kinds[end:]):
+    behind = [kind for kind in kinds[end:] if kind != "blank"]
+    # A block of its own below a title is another table, unless its rows look like those of this.
+    is_apart = body == "data" and kinds[end : end + 1] == ["blank"] and behind[:1] == ["text"]
+    if ({"data"} if is_apart else {"data", "named"}) & {*behind}:
         end = len(kinds)
     return TablePlace(top, start, end)
 
@@ -113,8 +124,44 @@ def _run(kinds: Sequence[Kind], body: Kind) -> int | None:
     return next((at for at in runs if {*kinds[at : at + FEWEST_ROWS]} == {body}), None)
 
 
+def names_columns(above: list[Row], first: int, width: int) -> bool:
+    """Whether the last of the rows above a body may be its header, and not text around it.
+
+    Above two columns stands the name of an axis, or a row unlike the one above it that gives no
+    value to a key, as `User: x` does.
+
+    Args:
+        above: rows, their cells up to the last one that is not empty.
+        first: number of the first row of the body.
+        width: number of columns of the body.
+
+    Raises:
+        SpectraError: it looks like a damaged row of the body.
+    """
+    number, cells = above[-1]
+    numbers = [to_number(cell) is not None for cell in cells]
+    damaged = len(cells) == 2 == width and cells[0][:1].isdigit() and numbers[1]
+    if number + 1 == first and (numbers == [True] or damaged):
+        raise SpectraError(
+            f"row {number}: found {' '.join(cells)[:40]!r} right above the numbers, expected "
+            f"{width} numbers, or a header; mend the row or remove it"
+        )
+    if width > 2:
+        return len(cells) >= width - 1
+    if len(cells) != 2:
+        return False
+    is_key = "=" in cells[0] or cells[0].endswith(":") or numbers[1]
+    return role(cells[0]) == "axis" or not (is_key or any(len(row) == 2 for _, row in above[:-1]))
+
+
 def grid_of(
-    rows: list[Row], candidates: int, decimal: Decimal, understood: Understood, *, even: bool
+    rows: list[Row],
+    candidates: int,
+    decimal: Decimal,
+    understood: Understood,
+    *,
+    even: bool,
+    preamble: tuple[str, ...] = (),
 ) -> Grid:
     """The table that rows of cells are.
 
@@ -124,13 +171,18 @@ def grid_of(
         decimal: decimal mark.
         understood: what is known of the file.
         even: whether a row must have all its cells, or ends with its last filled one.
+        preamble: lines above the header.
 
     Raises:
         SpectraError: a row has more cells than the header, or fewer where it must have all.
     """
+    rows = _without_empty_columns(rows)
+    bare = candidates == 1 and is_pair_of_numbers(rows[0][1], decimal)
+    if bare:  # two columns of numbers say enough by themselves
+        rows = [(rows[0][0], ["axis", ""]), *rows]
     top = candidates - _header_height([cells for _, cells in rows[:candidates]])
     left, header, body = rows[:top], rows[top:candidates], rows[candidates:]
-    width = len(trimmed(header[-1][1])) or 1
+    width = 2 if bare else len(trimmed(header[-1][1])) or 1
     longer = bool(body) and all(len(trimmed(cells)) == width + 1 for _, cells in body)
     if longer and counts_rows([cells[0] for _, cells in body]):
         header, width = [(number, ["", *cells]) for number, cells in header], width + 1
@@ -143,13 +195,31 @@ def grid_of(
                 + (missing if longer else "")
             )
     said = (rows_said([number for number, _ in left], "above the table"),) if left else ()
-    header_rows = tuple(number for number, _ in header)
+    header_rows = () if bare else tuple(number for number, _ in header)
     understood = replace(understood, skipped=said + understood.skipped, header_rows=header_rows)
     above, below = (
         [(number, (cells + [""] * width)[:width]) for number, cells in part]
         for part in (header, body)
     )
-    return Grid(above, below, decimal, understood)
+    return Grid(above, below, decimal, understood, preamble=preamble)
+
+
+def is_pair_of_numbers(cells: Sequence[str], decimal: Decimal) -> bool:
+    """Whether a row is two numbers."""
+    found = [to_number(cell, mark) for cell, mark in zip(cells, (".", decimal), strict=False)]
+    return len(cells) == 2 and None not in found
+
+
+def _without_empty_columns(rows: list[Row]) -> list[Row]:
+    """Rows without the columns that are empty in all of them."""
+    width = max((len(cells) for _, cells in rows), default=0)
+    filled = [any(cells[at] for _, cells in rows if at < len(cells)) for at in range(width)]
+    if all(filled):
+        return rows
+    return [
+        (row, [cell for cell, is_filled in zip(cells, filled, strict=False) if is_filled])
+        for row, cells in rows
+    ]
 
 
 def counts_rows(cells: Sequence[str]) -> bool:

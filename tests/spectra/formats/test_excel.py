@@ -7,6 +7,7 @@ import pytest
 
 from geonode.errors import SpectraError
 from geonode.spectra.formats import excel
+from geonode.spectra.inspection import inspect_file
 from geonode.spectra.reading import Choices, read_spectra, read_table
 from tests.spectra.tables import AXIS, LEVELS, NAMES, SPECTRA, assert_series, long, tall, wide
 
@@ -83,7 +84,7 @@ def test_numbers_are_read_to_the_last_bit_and_units_in_the_header(workbook):
         ([changed(2, 3, "0,3")], "row 3, column '20.*': found '0,3', expected a number with a dec"),
         ([changed(2, 3, True)], "row 3, column '20.*': found 'True'"),
         ([changed(2, 3, "#DIV/0!")], "row 3, column '20.*': found '#DIV/0!'"),
-        ([changed(2, 3, "=1+1")], "row 3, column '20.*': found an empty"),  # never computed
+        ([changed(2, 3, "=1+1")], "found a formula in D3 whose value was never saved"),
         ([changed(2, 3, datetime.date(2024, 1, 5))], "row 3, column '20.*': found '2024-01-05"),
         ([changed(2, 3, datetime.time(12, 30))], "row 3, column '20.*': found '12:30"),
         ([changed(2, 3, None)], "row 3, column '20.*': found an empty or NaN cell"),
@@ -211,3 +212,18 @@ def test_what_is_no_workbook_or_unpacks_to_too_much_is_not_opened(workbook, file
         read_table(path)
     with pytest.raises(SpectraError, match=r"found no workbook, expected one saved as \.xlsx"):
         read_table(file("nm,0,1,2,3\n", "a.xlsx"))
+
+
+def test_hidden_and_merged_cells(workbook):
+    path = workbook(
+        [["nm", "0 ppb", None, "5 ppb", "9 ppb", "20 ppb"], *([n] * 6 for n in range(4))]
+    )
+    book = openpyxl.load_workbook(path)
+    sheet = book.active
+    sheet.merge_cells("B1:C1")
+    sheet.row_dimensions[3].hidden = sheet.column_dimensions["D"].hidden = True
+    book.save(path)
+    inspection = inspect_file(path)
+    assert [len(scans) for scans in inspection.table.scans] == [2, 1, 1, 1]
+    assert "hidden in the sheet, and read: rows 3" in inspection.doubts
+    assert "hidden in the sheet, and read: columns D" in inspection.doubts

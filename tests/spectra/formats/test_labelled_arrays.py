@@ -9,6 +9,7 @@ from geonode.errors import SpectraError
 from geonode.estimation.image import Image
 from geonode.spectra import sheet
 from geonode.spectra.formats import labelled_arrays
+from geonode.spectra.layouts.layout import Asked
 from geonode.spectra.reading import read_sheet, read_spectra, read_table
 from geonode.spectra.sheet import NEVER_WRITTEN
 
@@ -115,7 +116,7 @@ def test_no_store_and_no_zarr(tmp_path):
 def test_netcdf_is_read_as_zarr_is(store, tmp_path, engine):
     data, path = dataset(np.stack([SIGNAL, SIGNAL + 1], axis=1), THREE), tmp_path / "series.nc"
     data.to_netcdf(path, engine=engine)
-    found, expected = read_sheet(path, most_levels=None), read_sheet(store(data), most_levels=None)
+    found, expected = read_sheet(path, Asked()), read_sheet(store(data), Asked())
     for field in ("names", "axis_name", "axis_unit", "name_places", "concentration_unit", "signal"):
         assert getattr(found, field) == getattr(expected, field)
     np.testing.assert_array_equal(found.axis, expected.axis)

@@ -1,0 +1,136 @@
+"""The layout of a table: the first of `LAYOUTS` that fits, with the reasons of all of them.
+
+Headers decide. A table whose first header names a spectral axis has one column a spectrum; one
+whose first headers are about samples has one row a spectrum. A table of bare numbers is only read
+if one of its two sides is too long for the levels of a series. Where nothing decides, the error
+says what each layout lacks.
+"""
+
+import re
+from dataclasses import replace
+
+from geonode.errors import SpectraError
+from geonode.spectra.headers import role
+from geonode.spectra.layouts.columns import OneColumn, OneSpectrum
+from geonode.spectra.layouts.layout import Asked
+from geonode.spectra.layouts.long import OneRowAValue
+from geonode.spectra.layouts.pairs import TwoColumnsEach
+from geonode.spectra.layouts.rows import OneRow, is_index, why_rows
+from geonode.spectra.sheet import Grid, Sheet, to_number
+
+Layout = OneSpectrum | TwoColumnsEach | OneRowAValue | OneRow | OneColumn
+
+LAYOUTS: tuple[Layout, ...] = (
+    OneSpectrum(),
+    TwoColumnsEach(),
+    OneRowAValue(),
+    OneRow(),
+    OneColumn(),
+)
+"""Layouts, the narrowest first."""
+
+_PREFIXED = re.compile(
+    r"(?P<prefix>X|WL|nm|lambda|wavelength)[_. ]?(?P<number>[0-9]+(?:\.[0-9]+)?)"
+)
+_WELL_ROW = re.compile("[A-P]")
+
+
+def sheet_of(grid: Grid, asked: Asked) -> Sheet:
+    """The spectra of a table.
+
+    Args:
+        grid: its cells.
+        asked: what they are read for.
+
+    Raises:
+        SpectraError: no layout fits, or the table does not keep to the one that does; the message
+            names row and column.
+    """
+    grid = _without_prefixes(_without_index(grid), asked)
+    header, row = grid.header, f"row {grid.header_row}"
+    if len(header) < 2:
+        raise SpectraError(
+            f"{row}: found one cell, {header[0][:40]!r}, expected several with a comma, "
+            "semicolon, tab, | or blanks between them, such as wavelength_nm,0,10,20,30,60"
+        )
+    if len(grid.headings) == 1:
+        _refuse_without_a_header(grid, asked)
+    fits = {layout: layout.fit(grid, asked) for layout in LAYOUTS}
+    chosen = next((layout for layout in LAYOUTS if fits[layout].fits), None)
+    if chosen is None:
+        raise SpectraError(
+            f"{grid.place(1)}: found {header[0]!r}, which does not tell whether columns or rows "
+            "are the spectra; write wavelength_nm (one column a spectrum) or concentration (one "
+            "row)"
+        )
+    if asked.target is not None and not chosen.has_amounts:
+        raise SpectraError(
+            f"{row}: found {chosen.name}, which has no column of amounts, and the amount "
+            f"{asked.target[:40]!r} asked for; leave spectra.target (--target) out"
+        )
+    sheet = chosen.sheet(grid, asked)
+    said = [f"{chosen.name}: {fits[chosen].reason}"]
+    for layout in LAYOUTS:
+        if layout is not chosen:
+            said.append(
+                f"{'or' if fits[layout].fits else 'not'} {layout.name}: {fits[layout].reason}"
+            )
+    understood = replace(sheet.understood.also(chosen.name), layouts=tuple(said))
+    return replace(sheet, understood=understood)
+
+
+def _refuse_without_a_header(grid: Grid, asked: Asked) -> None:
+    """Refuse columns of numbers without a header, and wells read at one wavelength.
+
+    Raises:
+        SpectraError: the first header is a number, or empty above what may be an axis.
+    """
+    header, row = grid.header, f"row {grid.header_row}"
+    wells = all(_WELL_ROW.fullmatch(cell) for cell in grid.column(0)) and len(grid.rows) > 0
+    if wells and [to_number(name) for name in header[1:]] == [*range(1, len(header))]:
+        raise SpectraError(
+            f"{row}: found a plate of wells at one wavelength, expected spectra; export the "
+            "spectral scan, one column a well below a row such as Wavelength, A1, A2"
+        )
+    if to_number(header[0]) is not None or not (header[0] or why_rows(grid, asked)):
+        raise SpectraError(
+            f"{row}: found {header[0]!r}, expected a header that starts with the name of the axis, "
+            "such as wavelength_nm, or with concentration above one row a spectrum; with "
+            f"{len(header)} columns nothing else tells which is the axis"
+        )
+
+
+def _without_index(grid: Grid) -> Grid:
+    """A table without a first column that counts rows, where the second one begins the table."""
+    header = grid.header
+    bare = header[0].strip().lower()
+    if len(header) < 3 or not is_index(grid):
+        return grid
+    named = role(header[1]) is not None or (to_number(header[1]) is None and header[1])
+    if not named or (bare not in ("", "unnamed: 0") and role(header[1]) is None):
+        return grid
+    above, below = (
+        [(row, cells[1:]) for row, cells in part] for part in (grid.headings, grid.rows)
+    )
+    understood = grid.understood.also(skipped=("column 1 (counts rows)",))
+    return replace(grid, headings=above, rows=below, understood=understood)
+
+
+def _without_prefixes(grid: Grid, asked: Asked) -> Grid:
+    """A table whose headers `X400` or `WL400` are numbers, as R and people write them.
+
+    Headers that count, `X1` to `X20`, are names; so are those of unknown spectra in columns.
+    """
+    header = grid.header
+    found = {at: one for at, name in enumerate(header) if (one := _PREFIXED.fullmatch(name))}
+    numbers = [float(one["number"]) for one in found.values()]
+    counts = numbers in ([*range(len(numbers))], [*range(1, len(numbers) + 1)])
+    of_columns = role(header[0]) == "axis"
+    everywhere = len(found) == len(header) - 1 or not of_columns
+    one_prefix = len({one["prefix"] for one in found.values()}) == 1
+    if len(found) < 3 or counts or not one_prefix or not everywhere:
+        return grid
+    if of_columns and not asked.series:
+        return grid
+    bare = [found[at]["number"] if at in found else name for at, name in enumerate(header)]
+    return replace(grid, headings=[*grid.headings[:-1], (grid.header_row, bare)])

@@ -1,0 +1,140 @@
+"""One column a spectrum, right of the axis; and two columns, which are one spectrum."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from geonode.errors import SpectraError
+from geonode.spectra.headers import UNITS, axis_header, concentration_header, role
+from geonode.spectra.layouts.headings import merged
+from geonode.spectra.layouts.layout import Asked, Fit, axis_of
+from geonode.spectra.layouts.rows import MOST_LEVELS, PLAUSIBLE, corner_parts, direction
+from geonode.spectra.sheet import Grid, Sheet, to_number
+
+FEWEST_EVEN = 10
+"""Headers from which even steps make an axis rather than levels."""
+
+
+_OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
+"""Lines above a spectrum whose units are not of its axis."""
+
+
+class OneSpectrum:
+    """Two columns of numbers, the axis and the signal, whatever stands above and below them."""
+
+    name, has_amounts = "two columns, one spectrum", False
+
+    def fit(self, grid: Grid, asked: Asked) -> Fit:  # noqa: ARG002
+        """Two columns, of which the first ascends or descends."""
+        if len(grid.header) != 2:
+            return Fit(False, f"there are {len(grid.header)} columns")
+        if len(grid.headings) > 1 or role(grid.header[0]) in ("axis", "concentration", "other"):
+            return Fit(False, "the header says what the columns are")
+        axis = np.array([to_number(cell) or np.nan for cell in grid.column(0)])
+        steps = np.diff(axis)
+        if not (len(axis) > 1 and ((steps > 0).all() or (steps < 0).all())):
+            return Fit(False, "the first column does not ascend or descend throughout")
+        return Fit(True, "two columns, of which the first ascends or descends, and text around")
+
+    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
+        """The spectrum, with the unit of the axis from the text above where it is named there."""
+        name, signal = grid.header
+        header = name or "axis"
+        if axis_header(header)[1] == "1" and (unit := unit_in(grid.preamble)):
+            header = f"{name or 'axis'} ({unit})"
+        return OneColumn().sheet(
+            replace(grid, headings=[(grid.header_row, [header, signal or asked.called])]), asked
+        )
+
+
+def unit_in(preamble: tuple[str, ...]) -> str | None:
+    """The unit of the axis that the text above a spectrum names; None if none, or several.
+
+    It stands alone in its line or behind a mark, as in `XUNITS: nm` or `#AxisUnit[1]=<tab>1/cm`.
+    """
+    found = set()
+    for line in preamble:
+        if _OF_OTHERS.search(line):
+            continue
+        value = re.split(r"[=:\t;,]", line.strip(' \t"'))[-1].strip(' \t"()[]')
+        unit = UNITS.get(value.lower(), axis_header(value)[1] if role(value) == "axis" else "1")
+        found |= {unit} - {"1"}
+    return found.pop() if len(found) == 1 else None
+
+
+class OneColumn:
+    """One column a spectrum, right of the axis."""
+
+    name, has_amounts = "one column a spectrum", False
+
+    def fit(self, grid: Grid, asked: Asked) -> Fit:
+        """As `direction` finds; a header of several rows is always above columns."""
+        if len(grid.headings) > 1:
+            return Fit(True, "the header has several rows")
+        way, reason = direction(grid, asked)
+        return Fit(way == "columns", reason)
+
+    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
+        """The spectra."""
+        if len(grid.headings) > 1:
+            grid = merged(grid, series=asked.series)
+        elif asked.series:
+            _refuse_turned(grid)
+        of_rows, of_columns = corner_parts(grid.header[0])
+        names = grid.header[1:]
+        for column, name in enumerate(names, start=2):
+            if role(name) == "axis":
+                raise SpectraError(
+                    f"{grid.place(column)}: found a second axis, {name!r}, expected one axis in "
+                    "the first column and one column a spectrum"
+                )
+        axis_name, unit = axis_header(of_rows)
+        rows = [f"row {row}" for row in grid.row_numbers]
+        places = [f"{row}, column {grid.header[0]!r}" for row in rows]
+        values = grid.numbers(range(1, len(grid.header)))
+        axis, unit = axis_of(grid.column(0), places, unit)
+        return Sheet(
+            names=names,
+            axis=axis,
+            axis_name=axis_name,
+            axis_unit=unit,
+            values=values.T,
+            name_places=[grid.place(column) for column in range(2, len(names) + 2)],
+            axis_places=rows,
+            understood=grid.understood,
+            names_are="concentrations" if of_columns else "unknown",
+            concentration_unit=concentration_header(of_columns)[1],
+            signal=grid.signal,
+            columns=True,
+        )
+
+
+def _refuse_turned(grid: Grid) -> None:
+    """Refuse a first cell that names an axis above levels, beside headers that look like an axis.
+
+    Raises:
+        SpectraError: the headers could be an axis, and the first column either could not in its
+            unit, or is shorter than they are, who are as even as an axis.
+    """
+    down, across = (
+        np.array([number for text in texts if (number := to_number(text)) is not None])
+        for texts in (grid.column(0), grid.header[1:])
+    )
+    if len(across) < len(grid.header) - 1 or len(down) < len(grid.rows):
+        return
+    low, high = PLAUSIBLE.get(axis_header(grid.header[0])[1], PLAUSIBLE["nm"])
+    is_axis, would_be_axis = (
+        bool((low <= found).all() and (found <= high).all()) for found in (down, across)
+    )
+    steps = np.diff(across)
+    would_be_axis = would_be_axis and bool((steps > 0).all() or (steps < 0).all())
+    even = len(across) >= FEWEST_EVEN and bool(np.allclose(steps, steps[:1], rtol=1e-3))
+    doubtful = not is_axis or (even and len(across) > len(down))
+    if would_be_axis and doubtful and len(down) <= MOST_LEVELS:
+        raise SpectraError(
+            f"{grid.place(1)}: found {grid.header[0]!r} above {down.min():g} to {down.max():g} and "
+            f"beside {across.min():g} to {across.max():g}: levels from {across.min():g} on, or an "
+            "axis in the header above one row a spectrum; write concentration in the first cell "
+            "if rows are the spectra, and units in the headers if columns are"
+        )

@@ -1,0 +1,110 @@
+"""What layouts of a table share.
+
+A layout is a class with a `name` for people, `has_amounts` (whether a column gives the amount of
+each spectrum), `fit` (whether a table is laid out so, and why or why not), and `sheet` (the spectra
+of a table that is).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.errors import SpectraError
+from geonode.spectra.headers import concentration_header, wavelength
+from geonode.spectra.sheet import NamesAre
+
+NAMES_ARE: dict[str | None, NamesAre] = {"concentration": "concentrations", "other": "other"}
+"""What names are, by the role of their header."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a table is read for.
+
+    Attributes:
+        series: whether its spectra should be named by concentrations rather than by names.
+        target: which amount to take where a table gives several; None: the only one.
+        called: name of a spectrum to which the table gives none.
+    """
+
+    series: bool = False
+    target: str | None = None
+    called: str = "signal"
+
+
+class Fit(NamedTuple):
+    """Whether a layout fits a table, and why or why not, for people."""
+
+    fits: bool
+    reason: str
+
+
+def axis_of(
+    texts: Sequence[str], places: Sequence[str], unit: str
+) -> tuple[Float[np.ndarray, "wavelength"], str]:
+    """Spectral axis and its unit.
+
+    Args:
+        texts: cells of the axis, with or without a unit.
+        places: where each stands, for messages.
+        unit: unit in the name of the axis; "1" if it has none.
+
+    Raises:
+        SpectraError: a cell is no finite number, or has another unit.
+    """
+    axis = np.empty(len(texts))
+    for at, (text, place) in enumerate(zip(texts, places, strict=True)):
+        found, own = wavelength(text) or (np.nan, None)
+        if not np.isfinite(found):
+            raise SpectraError(
+                f"{place}: found {text[:40]!r} on the axis, expected a finite number"
+            )
+        if own is not None and unit not in ("1", own):
+            raise SpectraError(f"{place}: found units {unit} and {own} on one axis")
+        axis[at], unit = found, own or unit
+    return axis, unit
+
+
+def chosen_amount(amounts: dict[int, str], target: str | None, place: str) -> int | None:
+    """Column of the amount to take; None if there is no amount, and none is asked for.
+
+    Args:
+        amounts: headers of the columns of amounts, by column.
+        target: name of the one to take, whole or without its unit and `y_`; None: the only one.
+        place: where the headers stand, for messages.
+
+    Raises:
+        SpectraError: there are several, or none has the name.
+    """
+    known = ", ".join(repr(amount_name(header)[:40]) for header in list(amounts.values())[:10])
+    if target is None:
+        if len(amounts) > 1:
+            raise SpectraError(
+                f"{place}: found several amounts, {known}; choose one by --target (or "
+                "spectra.target)"
+            )
+        return next(iter(amounts), None)
+    wanted = target.strip().lower()
+    exact = [at for at, header in amounts.items() if header.lower() == wanted]
+    named = [at for at, header in amounts.items() if amount_name(header).lower() == wanted]
+    for found in (exact, named):
+        if len(found) == 1:
+            return found[0]
+    raise SpectraError(
+        f"{place}: found {'two amounts' if named else 'no amount'} called {target[:40]!r}, "
+        f"expected one of {known or 'several'} (spectra.target, --target)"
+    )
+
+
+def amount_name(header: str) -> str:
+    """Name of an amount without its unit, and without the `y_` of multivariate tables."""
+    bare = concentration_header(header)[0].strip()
+    return bare[2:] if is_marked_amount(bare) else bare
+
+
+def is_marked_amount(header: str) -> bool:
+    """Whether a header is that of an amount, as `y_protein` is."""
+    return len(header) > 2 and header[:2].lower() in ("y_", "y.", "y:")

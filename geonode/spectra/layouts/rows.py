@@ -1,0 +1,226 @@
+"""One row a spectrum: columns about the sample, and the axis in the header."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from geonode.spectra.headers import (
+    AXIS_OF_UNIT,
+    axis_header,
+    concentration_header,
+    level,
+    role,
+    wavelength,
+    with_point,
+)
+from geonode.spectra.layouts.headings import INDEX_NAMES
+from geonode.spectra.layouts.layout import (
+    NAMES_ARE,
+    Asked,
+    Fit,
+    axis_of,
+    chosen_amount,
+    is_marked_amount,
+)
+from geonode.spectra.layouts.table_place import counts_rows
+from geonode.spectra.levels import numbered
+from geonode.spectra.sheet import Grid, NamesAre, Sheet, to_number
+from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS
+
+PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
+"""Range in which spectra are measured, by unit; an axis without a unit is taken to be in nm."""
+
+EMPTY = ("", "nan", "na", "n/a", "none", "-")
+"""Cells of a sample whose amount is not known (lower case)."""
+
+Way = Literal["columns", "rows"] | None
+
+
+def corner_parts(corner: str) -> tuple[str, str]:
+    r"""What a first cell such as `wavelength \ concentration` says of rows and of columns.
+
+    Of columns, an empty text if it says one thing.
+    """
+    parts = [part.strip() for part in corner.split("\\")]
+    if len(parts) == 2 and {role(part) for part in parts} == {"axis", "concentration"}:
+        return parts[0], parts[1]
+    return corner, ""
+
+
+def direction(grid: Grid, asked: Asked) -> tuple[Way, str]:
+    """Whether columns or rows are the spectra, and why: by the headers first, by sizes last.
+
+    None if the table does not tell.
+    """
+    header, rows = grid.header, len(grid.rows)
+    corner = corner_parts(header[0])[0]
+    across = len(header) - 1
+    found: tuple[Way, str] = (None, f"{corner!r} does not tell which way the spectra run")
+    if role(corner) == "axis":
+        found = ("columns", f"the first header, {corner[:40]!r}, names an axis")
+    elif role(corner) in ("concentration", "other"):
+        found = ("rows", f"the first header, {corner[:40]!r}, is about samples")
+    elif said := why_rows(grid, asked):
+        found = ("rows", said)
+    elif any(to_number(name) is None for name in header[1:]):
+        found = ("columns", "the headers are names or have units")
+    elif _may_be_axis(grid) and asked.series and (across > MOST_LEVELS) != (rows > MOST_LEVELS):
+        way: Way = "rows" if across > MOST_LEVELS else "columns"
+        found = (way, f"no series has {max(across, rows)} levels")
+    return found
+
+
+def _may_be_axis(grid: Grid) -> bool:
+    """Whether the first column may be an axis: row numbers beside what looks like one may not."""
+    across = [to_number(name) or 0.0 for name in grid.header[1:]]
+    is_axis = len(axis_columns(grid.header)) == len(across) and min(across) >= PLAUSIBLE["nm"][0]
+    return not (is_index(grid) or (is_axis and counts_rows(grid.column(0))))
+
+
+def is_index(grid: Grid) -> bool:
+    """Whether the first column counts rows, from 0 or 1 on, below a name such as Index or No."""
+    return grid.header[0].strip().lower() in INDEX_NAMES and counts_rows(grid.column(0))
+
+
+def why_rows(grid: Grid, asked: Asked) -> str:
+    """Why the headers are an axis, beside columns about samples; empty if they need not be."""
+    header, axis = grid.header, axis_columns(grid.header)
+    about = [at for at in range(len(header)) if at not in axis]
+    said = _said_of_samples(grid, about, asked)
+    numbers = [to_number(cell) for cell in grid.column(0)]
+    steps = np.diff([np.nan if number is None else number for number in numbers])
+    reasons = {
+        f"column {header[said][:40]!r} is about samples" if said is not None else "": True,
+        "the headers are values of an axis with their unit": all(
+            to_number(header[at]) is None for at in axis
+        ),
+        "the headers are an axis, and the first column is none": not (
+            (steps > 0).all() or (steps < 0).all()
+        ),
+        f"{len(axis)} headers in order are an axis": len(axis) > MOST_LEVELS
+        and (is_index(grid) or len(about) > 1),
+    }
+    return next((why for why, is_so in reasons.items() if why and is_so), "") if axis else ""
+
+
+def axis_columns(header: Sequence[str]) -> range:
+    """Columns whose headers are an axis: the longest run of axis values, if they are in order."""
+    values = [wavelength(name) for name in header]
+    runs, start = [range(0)], None
+    for at, value in enumerate([*values, None]):
+        if value is not None and start is None:
+            start = at
+        elif value is None and start is not None:
+            runs.append(range(start, at))
+            start = None
+    longest = max(runs, key=len)
+    steps = np.diff([value[0] for value in values if value is not None][: len(longest)])
+    if sum(map(len, runs)) > len(longest) or len(longest) < FEWEST_WAVELENGTHS:
+        return range(0)
+    return longest if (steps > 0).all() or (steps < 0).all() else range(0)
+
+
+def _said_of_samples(grid: Grid, about: Sequence[int], asked: Asked) -> int | None:
+    """A column that can only be about samples; None if there is none."""
+    for at in about:
+        header, cells = grid.header[at], grid.column(at)
+        known = role(header) in ("concentration", "other", "replicate") or is_marked_amount(header)
+        text = any(cell and to_number(cell) is None and not level(cell) for cell in cells)
+        wanted = asked.target is not None and asked.target.lower() in header.lower()
+        if known or text or wanted:
+            return at
+    return None
+
+
+class OneRow:
+    """One row a spectrum; names, groups and amounts stand beside the axis of the header."""
+
+    name, has_amounts = "one row a spectrum", True
+
+    def fit(self, grid: Grid, asked: Asked) -> Fit:
+        """As `direction` finds, below a header of one row."""
+        if len(grid.headings) > 1:
+            return Fit(False, "the header has several rows")
+        way, reason = direction(grid, asked)
+        return Fit(way == "rows", reason)
+
+    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
+        """The spectra; rows of one concentration are its scans, those without one are left out."""
+        header = grid.header
+        axis = axis_columns(header) or range(1, len(header))
+        about = [at for at in range(len(header)) if at not in axis]
+        corner, of_columns = corner_parts(header[0])
+        axis_name, unit = axis_header(of_columns)
+        at_names, names_are = _names(grid, about, asked)
+        names, kept, skipped = texts_of(grid, at_names), list(range(len(grid.rows))), ""
+        if names_are == "concentrations":
+            kept = [row for row, name in enumerate(names) if name.lower() not in EMPTY]
+            left = [str(grid.row_numbers[row]) for row in range(len(names)) if row not in {*kept}]
+            skipped = f"rows without a {header[at_names]}: {', '.join(left)}" if left else ""
+            names = [names[row] for row in kept]
+        elif is_marked_amount(header[at_names]):  # samples without a name
+            names = [f"row {row}" for row in grid.row_numbers]
+        if asked.series:
+            names = numbered(names)
+        places = [f"column {at + 1}" for at in axis]
+        values, unit = axis_of(
+            [header[at] for at in axis], [grid.place(at + 1) for at in axis], unit
+        )
+        of_names = corner if at_names == 0 else header[at_names]
+        others = [header[at] for at in about if at != at_names]
+        left_out = (skipped, f"columns {', '.join(others)}" if others else "")
+        return Sheet(
+            names=names,
+            axis=values,
+            axis_name=axis_name or AXIS_OF_UNIT[unit],
+            axis_unit=unit,
+            values=grid.numbers(axis)[kept],
+            name_places=[f"row {grid.row_numbers[row]}, column {at_names + 1}" for row in kept],
+            axis_places=places,
+            understood=grid.understood.also(skipped=tuple(filter(None, left_out))),
+            names_are=names_are,
+            concentration_unit=concentration_header(of_names)[1],
+        )
+
+
+def texts_of(grid: Grid, column: int) -> list[str]:
+    """Texts of one column, levels among them with a decimal point."""
+    cells = grid.column(column)
+    return cells if grid.decimal == "." else [with_point(cell) for cell in cells]
+
+
+def _names(grid: Grid, about: Sequence[int], asked: Asked) -> tuple[int, NamesAre]:
+    """Column of the names of the spectra, and what they are.
+
+    Raises:
+        SpectraError: several columns may be the amount.
+    """
+    header = grid.header
+    roles = {at: role(corner_parts(header[at])[0]) for at in about}
+    counting = {at for at in about if counts_rows(grid.column(at))}
+    if asked.series:
+        known = {
+            at: header[at]
+            for at in about
+            if roles[at] == "concentration" or is_marked_amount(header[at])
+        }
+        numbers = {
+            at: header[at]
+            for at in about
+            if roles[at] is None
+            and (at not in counting or asked.target)
+            and all(level(cell) or cell.lower() in EMPTY for cell in texts_of(grid, at))
+        }
+        amounts = known | numbers if asked.target else known or numbers
+        found = chosen_amount(amounts, asked.target, f"row {grid.header_row}")
+        if found is not None:
+            return found, "concentrations"
+    named = [at for at in about if roles[at] == "other"]
+    texts = [at for at in about if any(to_number(cell) is None for cell in grid.column(at))]
+    at_names = [*named, *(at for at in texts if roles[at] is None), *about][0]
+    if asked.series and len(about) == 1:
+        return at_names, "other" if at_names in counting else NAMES_ARE.get(
+            roles[at_names], "unknown"
+        )
+    return at_names, NAMES_ARE.get(roles[at_names], "unknown")
