@@ -76,8 +76,8 @@ def _sequential(kernels: "Kernels", records: dict[str, "Record"]) -> str:
     from geonode.storage.document import write_json
 
     require_whole(records, kernels.parameters)
-    fold = MiddleFold.of(kernels.learned, kernels.series, kernels.device, kernels.parameters)
-    with progress("timing the sequential method", len(fold.geodesics)) as report:
+    fold = MiddleFold.of(kernels)
+    with progress("timing the sequential method", len(fold.rows)) as report:
         walked, call = fold.walk(report)
     with progress("timing the work of the publication", 1) as report:
         work = kernels.published_work()
@@ -95,7 +95,7 @@ def _sequential(kernels: "Kernels", records: dict[str, "Record"]) -> str:
         },
         "sequential": {
             "metric_calls": calls,
-            "sample_geodesics": len(fold.geodesics),
+            "sample_geodesics": len(fold.rows),
             "seconds_per_call": call._asdict(),
             "seconds_extrapolated": extrapolated,
             "days_extrapolated": extrapolated / 86400,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from benchmarks.performance.floors import Rates, grid_work, paths_work, training_work
 from benchmarks.performance.timing import Quartiles, time_calls
@@ -208,13 +208,18 @@ class Kernels:
     ) -> tuple[Quartiles, TrainingRun, Float[np.ndarray, "1 fold pair training feature"]]:
         """Seconds of an epoch of the decoders of some folds; their run and their features."""
         run = TrainingRun(leave_one_out(len(self.series.concentrations))[:folds], 1, self.device)
+        features = self.features_at(training_wavelengths(len(self.series.axis), wavelengths))
+        block, repeats = self._block(wavelengths), self.parameters.benchmark.repeats
+        return time_training(self.series, features, block, run, repeats), run, features
+
+    def features_at(
+        self, chosen: Int[np.ndarray, "training"]
+    ) -> Float[np.ndarray, "member fold pair training feature"]:
+        """Features of the geodesics of the first member, at some wavelengths by their indices."""
         first = LearnedMetrics(
             self.learned.network[: len(self.learned.charts)], self.learned.charts
         )
-        chosen = training_wavelengths(len(self.series.axis), wavelengths)
-        features = path_features(first, self.series, chosen)
-        block, repeats = self._block(wavelengths), self.parameters.benchmark.repeats
-        return time_training(self.series, features, block, run, repeats), run, features
+        return path_features(first, self.series, chosen)
 
     def _block(self, wavelengths: int) -> DecodersParameters:
         return self.parameters.decoders.model_copy(

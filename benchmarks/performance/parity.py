@@ -10,21 +10,20 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from benchmarks.performance.benchmark import Kernels
 from benchmarks.performance.timing import Quartiles
 from benchmarks.sequential import MetricModule, SequentialDecoder, SequentialSolver
-from geonode.compute.device import Device, one_thread
-from geonode.config import DecodersParameters, Parameters
+from geonode.compute.device import one_thread
+from geonode.config import DecodersParameters
 from geonode.evaluation.scores import pooled_r2
-from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.problem import ordered_pairs
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, Standardisation, training_wavelengths
 from geonode.learning.path_decoder import PathDecoders
-from geonode.learning.path_features import DECODER_SIZES, path_features
+from geonode.learning.path_features import DECODER_SIZES
 from geonode.progress import Progress, silent
-from geonode.spectra.series import Series
 
 PathFeatures = Float[np.ndarray, "1 1 pair training feature"]
 """Path features of one member and one fold, at some wavelengths."""
@@ -49,31 +48,21 @@ class Parity(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MiddleFold:
+class MiddleFold(Kernels):
     """Fold without the middle level, which both methods run to its end at some wavelengths.
 
     Attributes:
-        learned: metrics of the pipeline; both methods use that of the first member.
-        series: levels and wavelengths.
-        features: of the geodesics of the pipeline, of the first member.
-        device: device of the networks.
-        parameters: the blocks `decoders` and `benchmark` are used.
+        features: of the geodesics of the pipeline, of the first member at all wavelengths.
     """
 
-    learned: LearnedMetrics
-    series: Series
     features: Float[np.ndarray, "member fold pair wavelength feature"]
-    device: Device
-    parameters: Parameters
 
     @classmethod
-    def of(
-        cls, learned: LearnedMetrics, series: Series, device: Device, parameters: Parameters
-    ) -> "MiddleFold":
-        """The fold, with features at all wavelengths."""
-        first = LearnedMetrics(learned.network[: len(learned.charts)], learned.charts)
-        features = path_features(first, series, np.arange(len(series.axis)))
-        return cls(learned, series, features, device, parameters)
+    def of(cls, kernels: Kernels) -> "MiddleFold":
+        """The fold of what is timed."""
+        features = kernels.features_at(np.arange(len(kernels.series.axis)))
+        inputs = kernels.learned, kernels.series, kernels.device, kernels.parameters
+        return cls(*inputs, features)
 
     @property
     def middle(self) -> int:
@@ -102,7 +91,7 @@ class MiddleFold:
         return self.parameters.decoders.model_copy(update={"wavelengths": len(self.chosen)})
 
     @cached_property
-    def geodesics(self) -> list[tuple[int, int]]:
+    def rows(self) -> list[tuple[int, int]]:
         """Pair and place of the wavelength of every geodesic that begins at a training level."""
         source, _ = ordered_pairs(self.fold.levels)
         pairs = torch.nonzero(source != self.middle).squeeze(1).tolist()
@@ -123,7 +112,7 @@ class MiddleFold:
         wavelengths = self.series.wavelengths[self.chosen].tolist()
         ends = torch.stack(ordered_pairs(len(positions)), dim=1).numpy()
         walked, seconds = self.stored.astype(np.float64), []
-        for pair, place in self.geodesics:
+        for pair, place in self.rows:
             solver, (source, target) = SequentialSolver(module), positions[ends[pair]].tolist()
             with one_thread():
                 start = time.perf_counter()

@@ -13,6 +13,7 @@ from geonode.compute.choice import choose
 from geonode.compute.device import MOST_THREADS, Device, in_threads, one_thread, resolve
 from geonode.config import PrecisionParameters
 from geonode.errors import DeviceError
+from geonode.storage.document import write_json
 
 CARD = ("A Card", 80 * 10**9, (8, 0))
 
@@ -100,6 +101,12 @@ def test_a_description_from_a_machine_with_another_device_is_refused(computer):
     computer(mps=True)
     with pytest.raises(DeviceError, match=r"device 'cuda' is absent .* which has cpu, mps"):
         Device.from_description(description)
+
+
+def test_a_file_gives_the_device_back_with_the_name_that_was_found(tmp_path):
+    described = {"device": "cpu", "name": "Other", "training": "bfloat16", "geometry": "float64"}
+    write_json(tmp_path / "device.json", described)
+    assert Device.read(tmp_path / "device.json").describe() == described
 
 
 def test_double_precision_is_where_it_can_be(computer):

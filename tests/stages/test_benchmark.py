@@ -31,7 +31,7 @@ def timed(project, monkeypatch):
     write_json(DEVICE, resolve("cpu", found.precision).describe())
     call, agreement = Quartiles(2e-4, 1e-4, 4e-4), parity.Parity(1e-6, 2e-5, 3e-4, 0.9, 0.8)
     fold = SimpleNamespace(
-        geodesics=[(0, 0)] * 75,
+        rows=[(0, 0)] * 75,
         walk=lambda report: ("walked", call),
         parity=lambda walked: {"walked": agreement}[walked],
     )

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from benchmarks.performance import parity
+from benchmarks.performance.benchmark import Kernels
 from benchmarks.performance.parity import MiddleFold
 from benchmarks.sequential import MetricModule, SequentialSolver
 from geonode.compute.device import resolve
@@ -14,7 +15,6 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.problem import ordered_pairs
-from geonode.learning.path_features import path_features
 from geonode.parameters_file import read_parameters
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
@@ -31,11 +31,10 @@ def fold(training="float64", epochs=30, wavelengths=2):
     folds = len(LEVELS) + 1
     network = Perceptron.initial(SIZES, [(0, fold) for fold in range(folds)])
     learned = LearnedMetrics(network, [series.chart] * folds)
-    features = path_features(learned, series, np.arange(WAVELENGTHS))
     device = resolve("cpu", PrecisionParameters(training=training, geometry="float64"))
     changes = {"benchmark.sequential_wavelengths": wavelengths, "decoders.epochs": epochs}
     parameters = read_parameters(Path("params.yaml"), changes)
-    return MiddleFold(learned, series, features, device, parameters)
+    return MiddleFold.of(Kernels(learned, series, device, parameters))
 
 
 def test_the_sequential_way_is_timed_per_metric_call(monkeypatch):
@@ -51,7 +50,7 @@ def test_the_sequential_way_is_timed_per_metric_call(monkeypatch):
     monkeypatch.setattr(parity.time, "perf_counter", lambda: clock[0])
     walked, call = here.walk(done.append)
     assert call == (1.5, 1.0, 2.0)
-    assert sum(done) == len(here.geodesics) == len(solved) == 4 * 4 * 2
+    assert sum(done) == len(here.rows) == len(solved) == 4 * 4 * 2
     x, w = here.series.positions, here.series.wavelengths
     source, target = ordered_pairs(len(LEVELS))
     pairs = [(a, b) for a, b in zip(x[source], x[target], strict=True) if a != x[2]]
