@@ -22,9 +22,10 @@ GEOMETRY = (
 )
 DROP = Markup(
     '<div id="drop"><label>Drop a table of unknown spectra here, or choose it: '
-    '<input type="file" id="file" multiple accept=".csv,.txt,.tsv"></label>'
-    '<p class="hint">One column per spectrum, on the axis of the calibration. The page itself '
-    "estimates it, by the method above and by geonode; nothing is sent anywhere.</p>"
+    '<input type="file" id="file" multiple accept=".csv,.txt,.tsv,.dat,.asc"></label>'
+    '<p class="hint">Text with one column per spectrum, on the axis of the calibration. The page '
+    "itself estimates it, by the method above and by geonode; nothing is sent anywhere. Workbooks "
+    "and other kinds of files: <code>geonode calibrate FILE --unknown FILE</code>.</p>"
     '<p class="note" id="drop-told" aria-live="polite"></p></div>'
 )
 BY_COMMAND = Markup(
@@ -45,7 +46,7 @@ def calibration_page(file: CalibratedFile, tables: list[Table]) -> str:
         f"{file.source}: calibration",
         _first(file, drawn["true"]),
         _sections(file, drawn, by_name),
-        scripts=("estimate.js", "calibration.js"),
+        scripts=("estimate.js", "table.js", "calibration.js"),
         data=page_json(file),
         generator=GENERATOR,
     )
@@ -157,7 +158,7 @@ def _concentration(file: CalibratedFile) -> Markup:
 def _unknown(file: CalibratedFile, figure: Figure, tables: dict[str, Table]) -> list[Part]:
     """Estimates of the command, and the place to drop more."""
     of_command: list[Part] = [tables["unknowns"]] if "unknowns" in tables else []
-    columns = ["spectrum", "method", *interval_columns(file.unit)]
+    columns = ["file", "spectrum", "method", *interval_columns(file.unit)]
     columns += [*interval_columns(file.unit, "geonode "), "geonode set90", "p", "remark"]
     dropped: list[Part] = [
         Table("dropped", "", columns, []),

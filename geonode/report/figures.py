@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from geonode.report.data import FLAT, Report, edges
+from geonode.report.data import FLAT, Report, by_level, edges
 from geonode.report.kit import (
     BAND,
     INK,
@@ -47,11 +47,8 @@ def spectra_figure(series: Series, drawn: Int[np.ndarray, "chosen"]) -> Figure:
     """Measured spectra of all levels, at some of the wavelengths."""
     unit = series.labels["concentration_unit"]
     names = [f"{name} {unit}".removesuffix(" 1") for name in level_names(series.concentrations)]
-    rows = {
-        "level": np.repeat(names, len(drawn)),
-        "wavelength": np.tile(series.axis[drawn], len(names)),
-        "signal": series.signal[:, drawn].ravel(),
-    }
+    along = {"wavelength": series.axis[drawn]}
+    rows = by_level(names, along, {"signal": series.signal[:, drawn]})
     x, y = x_axis("wavelength", series.axis_label), y_axis("signal", series.signal_label)
     chart = marks("line", x, y, level_colours("level", names)).add_params(zoom())
     return Figure("spectra", "measured spectra of all levels", chart, {"spectra": rows}, 380)
@@ -80,47 +77,42 @@ def spectrum_chart(series: Series, name: str, *, measured: bool = True, **more: 
 def folds_figure(report: Report) -> Figure:
     """Measured and predicted spectrum of a left-out level, with a band."""
     notes = {name: _fold_note(report, name) for name in report.names}
+    chosen = f"({json.dumps(notes, ensure_ascii=False)})[left_out]"
     chart = (
         spectrum_chart(report.series, f"predicted, {report.band}")
-        .properties(title=_note("left_out", notes))
+        .properties(title=alt.TitleParams(text=alt.ExprRef(chosen)))
         .add_params(_level_choice(report, "left_out", "left out"), zoom())
         .transform_filter("datum.level == left_out")
     )
     what = "measured and predicted spectrum of the level that was left out"
-    return Figure("folds", what, chart, {"folds": report.predictions}, 380)
+    return Figure("folds", what, chart, {"folds": report.predictions()}, 380)
 
 
 def folds_panels(report: Report) -> Figure:
     """Every left-out spectrum and its prediction, one panel per level."""
-    names = numbered([_panel_of_fold(report, name) for name in report.names])
-    rows = report.predictions
+    folds = report.scores["folds"]
+    names = numbered(
+        [
+            f"left out {name} {report.level_unit}|R² {number(folds[name]['r2'])}"
+            for name in report.names
+        ]
+    )
+    rows = report.predictions()
     rows["panel"] = rows.pop("level").map(dict(zip(report.names, names, strict=True)))
     chart = spectrum_chart(report.series, f"predicted, {report.band}", columns=2)
     chart = panels(chart, "folds", len(names))
     return Figure("folds", "left-out spectra and their predictions", chart, {"folds": rows})
 
 
-def _panel_of_fold(report: Report, name: str) -> str:
-    r2 = report.scores["folds"][name]["r2"]
-    score = "R² undefined" if r2 is None else f"R² = {r2:.3f}".replace("-", "−")
-    return f"left out {name} {report.level_unit}|{score}"
-
-
 def _fold_note(report: Report, name: str) -> list[str]:
-    scores = report.scores["folds"][name]
-    rmse = quantity(scores.get("rmse"), report.signal_unit)
-    largest = quantity(scores.get("max_error"), report.signal_unit)
+    """What is said above the figure of a left-out level, in lines."""
+    scores, unit = report.scores["folds"][name], report.signal_unit
+    rmse, largest = (quantity(scores.get(key), unit) for key in ("rmse", "max_error"))
     outside = ", extrapolated" if name in (report.names[0], report.names[-1]) else ""
     return [
         f"{name} {report.level_unit} left out{outside}",
         f"R² {number(scores.get('r2'))}, RMSE {rmse}, largest error {largest}",
     ]
-
-
-def _note(parameter: str, notes: dict[str, list[str]]) -> alt.TitleParams:
-    """Title of a chart about what is chosen, in lines."""
-    of_all = json.dumps(notes, ensure_ascii=False)
-    return alt.TitleParams(text=alt.ExprRef(f"({of_all})[{parameter}]"))
 
 
 def _level_choice(
@@ -137,12 +129,7 @@ def error_figure(report: Report) -> Figure:
     at = sample(len(series.axis), ERROR_COLUMNS)
     error = (report.predicted - series.signal)[:, at]
     left, right = edges(series.axis[at])
-    rows = {
-        "level": np.repeat(report.names, len(at)),
-        "left": np.tile(left, len(report.names)),
-        "right": np.tile(right, len(report.names)),
-        "value": error.ravel(),
-    }
+    rows = by_level(report.names, {"left": left, "right": right}, {"value": error})
     chart = marks(
         "rect",
         x_axis("left", series.axis_label),
