@@ -22,7 +22,7 @@ GEOMETRY = (
 )
 DROP = Markup(
     '<div id="drop"><label>Drop a table of unknown spectra here, or choose it: '
-    '<input type="file" id="file" multiple accept=".csv,.txt,.tsv,.dat,.asc"></label>'
+    '<input type="file" id="file" multiple accept=".csv,.txt,.tsv"></label>'
     '<p class="hint">Text with one column per spectrum, on the axis of the calibration. The page '
     "itself estimates it, by the method above and by geonode; nothing is sent anywhere. Workbooks "
     "and other kinds of files: <code>geonode calibrate FILE --unknown FILE</code>.</p>"
