@@ -1,6 +1,7 @@
 """The page of a calibration."""
 
 from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.verdict import NAMES
 from geonode.report.calibration_data import estimates_in_page, page_json
 from geonode.report.calibration_figures import drawn_places, figures
 from geonode.report.calibration_tables import coverage, interval_columns, said_limit
@@ -123,12 +124,38 @@ def _sections(
         Section("spectra", "Spectra", [drawn["spectra"]]),
         Section("curve", "Calibration curve", [_wavelength(file), drawn["curve"], note]),
         Section("residuals", "Residuals of left-out levels", left_out),
+        Section("diagnostics", "Diagnostics of PLS and PCR", _diagnostics(file, drawn, tables)),
         Section("peaks", "Peaks", [tables["peaks"]]),
         Section("predicted", "Predicted spectrum at any concentration", predicted),
         Section("unknown", "Unknown spectra", _unknown(file, drawn["unknown"], tables)),
         Section("limits", "Limits of detection and quantification", [tables["limits"]]),
         Section("next", "What to measure next", [NEXT, tables["next"]]),
         Section("geometry", "Geometry", [GEOMETRY, drawn["posterior_metric"]]),
+    ]
+
+
+def _diagnostics(
+    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table]
+) -> list[Part]:
+    """Regression vector, influence of the levels, and the choice of components."""
+    found = file.diagnostics
+    name, other = (
+        NAMES[found.key],
+        ""
+        if found.key == file.calibration.method
+        else (f" (the method used, {file.method}, has no components)"),
+    )
+    return [
+        f"{name} with {found.components} components{other}. An estimate is the spectrum times the "
+        "regression vector: it should be large where the substance absorbs, and smooth.",
+        drawn["regression"],
+        "Unlike the others along the components: right of the dashed line. Something in it that "
+        "the components do not describe: above the other. Limits hold 95% of normal samples.",
+        drawn["influence"],
+        "Errors of left-out levels by number of components (dashed: the number used). The fewest "
+        "from which the error no longer falls are safest.",
+        drawn["components"],
+        tables["samples"],
     ]
 
 

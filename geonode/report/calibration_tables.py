@@ -1,6 +1,7 @@
 """Tables of a calibration: the same cells for CSV, for the workbook and for the page."""
 
 from dataclasses import astuple
+from itertools import zip_longest
 
 import numpy as np
 from jaxtyping import Bool
@@ -9,6 +10,7 @@ from scipy.signal import find_peaks
 from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.limits import Line
+from geonode.calibration.verdict import NAMES
 from geonode.learning.predicted import COVERAGE
 from geonode.report.page import Cell, Table
 from geonode.spectra.inspection import noise_along_the_axis
@@ -28,7 +30,8 @@ MOST_PEAKS = 12
 def tables(file: CalibratedFile) -> list[Table]:
     """All tables, the summary first."""
     unknowns = [_unknowns] if file.unknowns else []
-    made = [_summary, _levels, _methods, *unknowns, _limits, _peaks, _predicted, _next]
+    made = [_summary, _levels, _methods, *unknowns, _limits]
+    made += [_samples, _components, _regression, _peaks, _predicted, _next]
     return [make(file) for make in made]
 
 
@@ -146,6 +149,44 @@ def _limits(file: CalibratedFile) -> Table:
         for one in file.limits
     ]
     return Table("limits", "Limits of detection and of quantification", columns, rows)
+
+
+def _samples(file: CalibratedFile) -> Table:
+    """Leverage and Q of every level."""
+    found, unit = file.diagnostics, file.unit
+    ends = (found.leverage_limit, found.residual_limit)
+    columns = [labelled("level", unit), "leverage", "limit of leverage", "Q", "limit of Q"]
+    columns += ["inside both limits"]
+    rows: list[list[Cell]] = []
+    pairs = zip(found.leverages.tolist(), found.residuals.tolist(), strict=True)
+    for level, pair in zip(file.series.concentrations.tolist(), pairs, strict=True):
+        inside = all(end is None or one <= end for one, end in zip(pair, ends, strict=True))
+        rows.append([level, pair[0], ends[0], pair[1], ends[1], inside])
+    title = f"Levels by {NAMES[found.key]}, {_components_of(found.components)}: 95% limits"
+    return Table("samples", title, columns, rows)
+
+
+def _components_of(count: int) -> str:
+    return f"{count} component{'' if count == 1 else 's'}"
+
+
+def _components(file: CalibratedFile) -> Table:
+    """Errors by number of components."""
+    errors = file.diagnostics.rmsecv
+    columns = ["components", *(labelled(f"RMSECV of {NAMES[key]}", file.unit) for key in errors)]
+    longest = zip_longest(*(of_key.tolist() for of_key in errors.values()))
+    rows: list[list[Cell]] = [[float(count), *row] for count, row in enumerate(longest, 1)]
+    return Table("components", "Errors of left-out levels by number of components", columns, rows)
+
+
+def _regression(file: CalibratedFile) -> Table:
+    """Regression vector with the mean spectrum."""
+    series, found = file.series, file.diagnostics
+    columns = [series.axis_label, f"mean {series.signal_label}"]
+    columns += [f"{NAMES[found.key]} regression vector"]
+    values = np.column_stack([series.axis, series.signal.mean(axis=0), found.vector])
+    rows: list[list[Cell]] = [list(row) for row in values.tolist()]
+    return Table("regression", "Regression vector", columns, rows)
 
 
 def _unknowns(file: CalibratedFile) -> Table:

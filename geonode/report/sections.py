@@ -372,8 +372,10 @@ def _unmeasured(report: Report) -> Section:
         "the band in the figures is a standard deviation and promises nothing.": not scores.get(
             "coverage"
         ),
-        "Skill: there are too few levels to choose a simple method without "
-        "hindsight.": scores.get("chosen_baseline_rmse") is None,
+        "Skill: there are too few levels to choose a simple method without hindsight.": scores.get(
+            "chosen_baseline_rmse"
+        )
+        is None,
         "Concentrations: estimating a concentration from its spectrum was not "
         "tested.": not scores.get("estimation"),
         f"Geodesics: {number(lost)} of {number(solved)} miss their target by more than the "

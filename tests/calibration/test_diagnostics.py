@@ -91,9 +91,7 @@ def test_components_that_are_not_there_do_not_count():
     levels = np.array([0.0, 1.0, 2.0, 3.0])
     spectra = np.outer(levels, [1.0, 2.0, 0.5])
     folds = np.arange(4)
-    found = Diagnostics.of(
-        "pls", fitted("pls", levels, spectra, folds), spectra, levels, folds
-    )
+    found = Diagnostics.of("pls", fitted("pls", levels, spectra, folds), spectra, levels, folds)
     assert found.components == 1
     assert found.residual_limit is None
     assert len(found.rmsecv["pls"]) == len(found.rmsecv["pcr"]) == 1

@@ -196,7 +196,10 @@ REFUSED = {
     "overflow.csv": (re.sub(r"\n480,\S+", "\n480,1e308", ONE).encode(), "found 1e+308"),
     "tiny.csv": (re.sub(r",0\S+", ",1e-40", ONE).encode(), "found no number above 1e-40"),
     "groups.txt": (re.sub(r",0\.\S+", "\t1,984", ONE).encode(), "found 1,984 and no number"),
-    "marks.txt": (re.sub(r",0\.", ";0,", ONE, count=3).replace(",0.", ";0.").encode(), "found numbers with"),
+    "marks.txt": (
+        re.sub(r",0\.", ";0,", ONE, count=3).replace(",0.", ";0.").encode(),
+        "found numbers with",
+    ),
     "gap.csv": (re.sub(r"\n480,\S+", "\n480,", ONE).encode(), "row 10: found"),
     "axis.csv": (ONE.replace("\n480,", "\n481,").encode(), "found nothing at 480"),
     "twice.csv": (ONE.replace("\n490,", "\n480,").encode(), "found 480 twice"),
