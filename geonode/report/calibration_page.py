@@ -14,8 +14,8 @@ from geonode.wording import number
 GENERATOR = "geonode calibrate"
 
 NEXT = (
-    "Where the predicted spectrum is least certain. The gain is the share of the expected error, "
-    "over the whole range, that the measurement should remove."
+    "Where the predicted spectrum is least certain. The gain is how much this standard should "
+    "reduce the total error."
 )
 GEOMETRY = (
     "The learned metric: where √g is large, a small step of concentration changes the spectrum "
@@ -99,11 +99,11 @@ def _remarks(file: CalibratedFile) -> str:
     said = f"The 90% intervals of {file.method} hold {held} of the left-out levels"
     if file.calibration.method != "geonode":
         said += f", the sets of geonode {coverage(file.calibration.held('geonode'))}"
-    said += "."
+    said += ". The method is chosen by these same errors: expect slightly more in use."
     if ambiguous := sum(len(parts) > 1 for parts in file.calibration.sets["geonode"]):
         said += (
-            f" Sets of several parts: {ambiguous}. Such a spectrum fits more than one "
-            "concentration; a diluted sample tells which."
+            f" For {ambiguous} level{'s' * (ambiguous > 1)} two or more concentrations fit; a "
+            "diluted sample tells which."
         )
     if spans_decades(file.series.concentrations):
         said += (
