@@ -178,7 +178,8 @@ class Verdict:
             share = chosen.scores.rmsep_of_range - self.best.scores.rmsep_of_range
             smaller = f"smaller by {number(100 * share, 2)} % of the range"
             than = f"{self.best.name}'s typical error is {smaller if share > 0 else 'no smaller'}"
-            return f"{use}. {chosen.name[0].upper()}{chosen.name[1:]} is simplest; {than}."
+            name = _called(chosen)
+            return f"{use}. {name[0].upper()}{name[1:]} is simplest; {than}."
         others = [one for one in self.methods if one is not chosen]
         if not others:
             return f"{use}."

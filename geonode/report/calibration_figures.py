@@ -19,8 +19,7 @@ from geonode.report.kit import (
     Figure,
     band_layers,
     choice,
-    concentration_x,
-    concentration_y,
+    concentration,
     keyed,
     marks,
     sample,
@@ -78,9 +77,10 @@ def _true(file: CalibratedFile) -> Figure:
         for ends in parts
     ]
     label = labelled("concentration", file.unit)
-    x = concentration_x("level", f"true {label}", levels)
+    x = concentration(alt.X, "level", f"true {label}", levels)
     estimated, low, same = (
-        concentration_y(one, f"estimated {label}", levels) for one in ("estimated", "low", "level")
+        concentration(alt.Y, one, f"estimated {label}", levels)
+        for one in ("estimated", "low", "level")
     )
     part = keyed({name: MODEL if key == "geonode" else SECOND for key, name in names.items()})
     layers = [marks("line", x, same, table="ends", color=MUTED, strokeDash=DASHES, strokeWidth=1)]
@@ -106,7 +106,7 @@ def _curve(file: CalibratedFile) -> Figure:
     """Signal over concentration at one wavelength."""
     label, predicted, line = file.series.signal_label, "geonode, 90% interval", "straight line"
     title = labelled("concentration", file.unit)
-    x = concentration_x("concentration", title, file.series.concentrations)
+    x = concentration(alt.X, "concentration", title, file.series.concentrations)
     signal, straight = y_axis("signal", label), y_axis("line", label)
     part = keyed({"measured": INK, predicted: MODEL, line: SECOND})
     chart = alt.layer(
@@ -128,7 +128,10 @@ def _residuals(file: CalibratedFile) -> Figure:
         "error": np.concatenate([method.estimates - levels for method in methods]),
     }
     label = labelled("concentration", file.unit)
-    x, y = concentration_x("level", label, levels), y_axis("error", f"estimated − true {label}")
+    x, y = (
+        concentration(alt.X, "level", label, levels),
+        y_axis("error", f"estimated − true {label}"),
+    )
     options = {method.key: method.name for method in methods}
     chart = (
         alt.layer(

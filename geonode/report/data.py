@@ -19,8 +19,6 @@ from geonode.wording import quantity
 
 REQUIRED = ("spectra", "metric", "christoffel", "geodesics", "decoders", "validate")
 OPTIONAL = ("env", "benchmark")  # about the machine, not the series
-TRAINING = {"the metric": "metric_training", "the decoders": "training"}
-"""Files of training logs, by what was trained."""
 
 MAP_ROWS, MAP_COLUMNS = 40, 100
 """Largest numbers of rows and columns of a heat map, whose cells a browser draws one by one."""
@@ -52,7 +50,6 @@ class Report:
         paths: geodesics of that fold: columns source, target (names of levels), line (wavelength,
             or `FLAT` for the straight line on the chart), t and concentration; None if no
             trajectories are stored.
-        training: logs by name: columns epoch, fold, and the loss, a mean over the members.
         posterior: columns level, concentration, and density (per unit of concentration).
         metric: columns concentration, and mean and deviation of sqrt(g) (per unit of it).
         metrics: content of the metrics files by name; empty for an absent file.
@@ -66,7 +63,6 @@ class Report:
     band: str
     maps: pd.DataFrame
     paths: pd.DataFrame | None
-    training: dict[str, pd.DataFrame]
     posterior: pd.DataFrame
     metric: pd.DataFrame
     metrics: dict[str, dict[str, Any]]
@@ -111,7 +107,6 @@ class Report:
         predicted, half_width = (
             predictions.iloc[:, place].to_numpy().reshape(series.signal.shape) for place in (3, 4)
         )
-        training = {what: _read_training(plots / f"{file}.csv") for what, file in TRAINING.items()}
         return cls(
             source,
             series,
@@ -121,7 +116,6 @@ class Report:
             str(predictions.columns[4]),
             _read_maps(christoffel, series, chart),
             _read_paths(geodesics, series, chart, names),
-            {what: log for what, log in training.items() if len(log)},
             _read_table(plots / "posterior.csv", "level", "concentration", "density"),
             _read_table(plots / "metric_posterior.csv", "concentration", "sqrt_g", "deviation"),
             found,
@@ -264,14 +258,6 @@ def _read_table(path: Path, *columns: str) -> pd.DataFrame:
             f"{path}: found columns {list(table)}, expected {list(columns)}; run `dvc repro`"
         )
     return table
-
-
-def _read_training(path: Path) -> pd.DataFrame:
-    """Loss, the first quantity of a log, averaged over the members."""
-    table = _read_table(path, "epoch", "fold", "member")
-    loss = table.columns[3]
-    means = table.groupby(["fold", "epoch"], as_index=False)[loss].mean()
-    return means.rename(columns={loss: "loss"})
 
 
 def _of_another_run(path: Path, reason: str) -> ArtifactError:

@@ -18,8 +18,7 @@ from geonode.report.kit import (
     Figure,
     band_layers,
     choice,
-    concentration_x,
-    concentration_y,
+    concentration,
     keyed,
     level_colours,
     marks,
@@ -157,7 +156,7 @@ def map_figures(report: Report) -> list[Figure]:
         "rect",
         x_axis("left", report.series.axis_label),
         alt.X2("right"),
-        concentration_y("low", label, report.series.concentrations),
+        concentration(alt.Y, "low", label, report.series.concentrations),
         alt.Y2("high"),
     )
     bar = alt.Legend(title="metric g", gradientLength=220)
@@ -191,7 +190,7 @@ def metric_figure(table: pd.DataFrame, levels: Float[np.ndarray, "level"], unit:
     low, high = (mean - deviation).clip(lower=0), mean + deviation
     rows = {"concentration": table["concentration"], "predicted": mean, "low": low, "high": high}
     name, label = "posterior mean ± standard deviation", per("√g", unit)
-    x = concentration_x("concentration", labelled("concentration", unit), levels)
+    x = concentration(alt.X, "concentration", labelled("concentration", unit), levels)
     chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, label, zero=True))
     what = "posterior of the square root of the metric"
     return Figure("posterior_metric", what, chart, {"metric": rows}, 260)
@@ -202,7 +201,7 @@ def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:
     lines = [name for name in paths["line"].unique() if name != FLAT]
     label = labelled("concentration", report.level_unit)
     x = x_axis("t", "affine parameter t")
-    y = concentration_y("concentration", label, report.series.concentrations)
+    y = concentration(alt.Y, "concentration", label, report.series.concentrations)
     dashes: dict[str, Any] = {"strokeDash": [6, 4], "color": MUTED}
     first, last = (
         _level_choice(report, name, label, start)
@@ -234,7 +233,7 @@ def posterior_figure(report: Report) -> Figure:
         for low, high in (estimated.get(name) or {}).get("set90") or []
     ]
     label, chosen = labelled("concentration", unit), "datum.level == left_out"
-    at, start = (concentration_x(one, label, levels) for one in ("concentration", "low"))
+    at, start = (concentration(alt.X, one, label, levels) for one in ("concentration", "low"))
     density = y_axis("density", per("density", unit), zero=True)
     part = keyed({"density": MODEL, "90% set": SECOND, "true concentration": INK})
     ends = (start, alt.X2("high"), alt.YDatum(0))
@@ -252,16 +251,3 @@ def posterior_figure(report: Report) -> Figure:
     }
     what = "posterior density of the concentration of the spectrum that was left out"
     return Figure("posterior", what, chart, tables, 300)
-
-
-def training_figure(report: Report, what: str) -> Figure:
-    """Loss over the epochs of a training, one line per fold."""
-    log, names = report.training[what], [*report.names, "none"]
-    rows = log.assign(level=[names[int(fold)] for fold in log["fold"]])
-    scale = alt.Scale(type="log") if (log["loss"] > 0).all() else alt.Scale(zero=False)
-    loss = alt.Y("loss", type="quantitative").title("loss").scale(scale)
-    colours = level_colours("level", names, f"left out ({report.level_unit})")
-    chart = marks("line", x_axis("epoch", "epoch"), loss, colours)
-    name = what.removeprefix("the ")
-    about = f"loss over the epochs of training {what}"
-    return Figure(f"training_{name}", about, chart, {"training": rows}, 300)

@@ -13,7 +13,6 @@ from geonode.report.figures import (
     paths_figure,
     posterior_figure,
     spectra_figure,
-    training_figure,
 )
 from geonode.report.page import Cell, Part, Section, Table, Verdict, escaped, page, parts_html
 from geonode.spectra.chart import Chart
@@ -43,7 +42,6 @@ def report_page(report: Report) -> str:
         _geometry(report),
         _paths(report),
         _posterior(report),
-        _training(report),
         _machine(report),
         _unmeasured(report),
     ]
@@ -324,19 +322,6 @@ def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
     ]
     columns = ["true", "most probable", "mean", "error", "90% set", "several parts", "p-value"]
     return [sentence, Table("concentrations", f"concentrations ({unit})", columns, rows)]
-
-
-def _training(report: Report) -> Section:
-    if not report.training:
-        return Section("training", "Training", ["Nothing was trained in this run."])
-    parts: list[Part] = [
-        "The loss during training, averaged over the members, one line for every level left out "
-        "and one with all levels: lines should fall and then flatten. Other quantities are in "
-        "metrics/plots."
-    ]
-    for what in report.training:
-        parts += [f"Training of {what}.", training_figure(report, what)]
-    return Section("training", "Training", parts)
 
 
 def _machine(report: Report) -> Section:

@@ -138,8 +138,6 @@ def test_every_figure_is_drawn_and_fits(width, quantity, tmp_path):
             "christoffel": (0, 0, 363, 0, 0),
             "geodesics": (6, 0, 0, 0, 0),
             "posterior": (1, 1, 0, 3, 0),  # a set of two parts
-            "training_metric": (5, 0, 0, 0, 0),
-            "training_decoders": (5, 0, 0, 0, 0),
         }
     assert first["folds"]["title"].startswith("0 ppb left out")
     assert second["folds"]["title"].startswith("10 ppb left out")

@@ -14,9 +14,8 @@ from geonode.report.figures import (
     paths_figure,
     posterior_figure,
     spectra_figure,
-    training_figure,
 )
-from geonode.report.kit import Figure, concentration_x, keyed, marks, wrapped, x_axis
+from geonode.report.kit import Figure, concentration, keyed, marks, wrapped, x_axis
 from tests.report.run import Run
 
 
@@ -57,7 +56,7 @@ def test_long_titles_are_broken_into_lines():
     [([0, 10, 60], None), ([0, 0.5, 5, 70], [0, 1, 10]), ([1, 10, 1000], [0, 1, 10, 100, 1000])],
 )
 def test_concentrations_of_more_than_two_decades_are_drawn_by_decades(levels, ticks):
-    scale = concentration_x("c", "c", np.array(levels, float)).to_dict()
+    scale = concentration(alt.X, "c", "c", np.array(levels, float)).to_dict()
     assert scale["scale"].get("type") == ("symlog" if ticks else None)
     assert scale.get("axis", {}).get("values") == ticks
 
@@ -167,9 +166,3 @@ def test_a_level_without_a_posterior_cannot_be_chosen_and_what_is_negligible_is_
     assert chosen["bind"]["labels"] == ["10 ppb", "20 ppb"]
     rows = table(figure)
     assert rows[rows["level"] == "20"]["concentration"].tolist() == [1, 2]
-
-
-def test_losses_fall_on_a_logarithmic_axis(report):
-    figure = training_figure(report, "the metric")
-    assert json.loads(figure.to_json())["encoding"]["y"]["scale"]["type"] == "log"
-    assert table(figure)["level"].unique().tolist() == [*report.names, "none"]
