@@ -35,15 +35,16 @@ function predictedAt(value) {
 }
 
 live.curve = () => {
-  const at = Number(element('wavelength').value), n = axis.length, line = data.lines[at];
+  const at = Number(element('wavelength').value), n = axis.length, [constant, slope, r2, limit] = data.lines[at];
   element('wavelength-at').textContent = `${shown(axis[at], 5)} ${data.axisUnit}`;
-  element('curve-note').textContent = line.note;
+  element('curve-note').textContent = `Line: signal = ${shown(constant, 3)} + ${shown(slope, 3)} × ` +
+    `concentration; R² ${shown(r2)}; limit of detection ${limit}.`;
   return {
     measured: levels.map((concentration, i) => ({concentration, signal: measured[i * n + at]})),
     curve: places.map((concentration, i) => {
       const [middle, width] = [predicted[i * n + at], half[i * n + at]];
       return {concentration, predicted: middle, low: middle - width, high: middle + width,
-        line: line.intercept + line.slope * concentration};
+        line: constant + slope * concentration};
     }),
   };
 };

@@ -30,8 +30,8 @@ from geonode.report.kit import (
 from geonode.spectra.series import labelled
 from geonode.wording import quantity
 
-DRAWN = 500
-"""Wavelengths at which spectra are drawn, at most."""
+DRAWN, MOST_NUMBERS = 500, 30_000
+"""Wavelengths at which spectra are drawn, at most, and numbers of all predicted spectra."""
 
 DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1}
 DASHES = [6, 4]
@@ -39,7 +39,8 @@ DASHES = [6, 4]
 
 def drawn_places(file: CalibratedFile) -> Int[np.ndarray, "drawn"]:
     """Wavelengths that are drawn: even ones, and that of the straight line."""
-    return np.union1d(sample(len(file.series.axis), DRAWN), [file.place])
+    most = min(DRAWN, MOST_NUMBERS // len(file.places))
+    return np.union1d(sample(len(file.series.axis), most), [file.place])
 
 
 def figures(file: CalibratedFile) -> dict[str, Figure]:

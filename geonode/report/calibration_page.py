@@ -2,9 +2,14 @@
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.verdict import NAMES
-from geonode.report.calibration_data import estimates_in_page, page_json
+from geonode.report.calibration_data import estimator, page_json
 from geonode.report.calibration_figures import drawn_places, figures
-from geonode.report.calibration_tables import coverage, interval_columns, said_limit
+from geonode.report.calibration_tables import (
+    components_said,
+    coverage,
+    interval_columns,
+    said_limit,
+)
 from geonode.report.kit import Figure
 from geonode.report.page import Cell, Markup, Part, Section, Table, escaped, page, parts_html
 from geonode.spectra.chart import spans_decades
@@ -43,12 +48,13 @@ def calibration_page(file: CalibratedFile, tables: list[Table]) -> str:
         tables: tables of the calibration.
     """
     drawn, by_name = figures(file), {table.name: table for table in tables}
+    curve = estimator(file)
     return page(
         f"{file.source}: calibration",
         _first(file, drawn["true"]),
-        _sections(file, drawn, by_name),
+        _sections(file, drawn, by_name, estimates=curve is not None),
         scripts=("estimate.js", "table.js", "calibration.js"),
-        data=page_json(file),
+        data=page_json(file, curve),
         generator=GENERATOR,
     )
 
@@ -114,7 +120,7 @@ def _remarks(file: CalibratedFile) -> str:
 
 
 def _sections(
-    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table]
+    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], *, estimates: bool
 ) -> list[Section]:
     """All sections below the first screen."""
     note = Markup('<p class="note" id="curve-note" aria-live="polite"></p>')
@@ -127,7 +133,7 @@ def _sections(
         Section("diagnostics", "Diagnostics of PLS and PCR", _diagnostics(file, drawn, tables)),
         Section("peaks", "Peaks", [tables["peaks"]]),
         Section("predicted", "Predicted spectrum at any concentration", predicted),
-        Section("unknown", "Unknown spectra", _unknown(file, drawn["unknown"], tables)),
+        Section("unknown", "Unknown spectra", _unknown(file, drawn, tables, estimates)),
         Section("limits", "Limits of detection and quantification", [tables["limits"]]),
         Section("next", "What to measure next", [NEXT, tables["next"]]),
         Section("geometry", "Geometry", [GEOMETRY, drawn["posterior_metric"]]),
@@ -138,19 +144,16 @@ def _diagnostics(
     file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table]
 ) -> list[Part]:
     """Regression vector, influence of the levels, and the choice of components."""
-    found = file.diagnostics
-    name, other = (
-        NAMES[found.key],
-        ""
-        if found.key == file.calibration.method
-        else (f" (the method used, {file.method}, has no components)"),
-    )
+    found, used = file.diagnostics, file.calibration.method
+    without = "" if found.key == used else f" ({file.method}, the method used, has none)"
     return [
-        f"{name} with {found.components} components{other}. An estimate is the spectrum times the "
-        "regression vector: it should be large where the substance absorbs, and smooth.",
+        f"{NAMES[found.key]} with {components_said(found.components)}{without}. An estimate is the "
+        "mean level plus the product of regression vector and deviation from the mean spectrum. "
+        "The vector should be large where the substance absorbs, and smooth.",
         drawn["regression"],
-        "Unlike the others along the components: right of the dashed line. Something in it that "
-        "the components do not describe: above the other. Limits hold 95% of normal samples.",
+        "A level right of the dashed line is unlike the others along the components. One above "
+        "the other line has something that the components do not describe. The limits hold 95% of "
+        "normal samples.",
         drawn["influence"],
         "Errors of left-out levels by number of components (dashed: the number used). The fewest "
         "from which the error no longer falls are safest.",
@@ -182,7 +185,9 @@ def _concentration(file: CalibratedFile) -> Markup:
     )
 
 
-def _unknown(file: CalibratedFile, figure: Figure, tables: dict[str, Table]) -> list[Part]:
+def _unknown(
+    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], estimates: bool
+) -> list[Part]:
     """Estimates of the command, and the place to drop more."""
     of_command: list[Part] = [tables["unknowns"]] if "unknowns" in tables else []
     columns = ["file", "spectrum", "method", *interval_columns(file.unit)]
@@ -193,10 +198,10 @@ def _unknown(file: CalibratedFile, figure: Figure, tables: dict[str, Table]) -> 
             '<div class="controls"><button type="button" id="save-dropped">CSV</button>'
             '<label>shown <select id="unknown-shown"></select></label></div>'
         ),
-        figure,
+        drawn["unknown"],
     ]
     return [
         *of_command,
-        DROP if estimates_in_page(file) else BY_COMMAND,
+        DROP if estimates else BY_COMMAND,
         Markup(f'<div id="dropped" hidden>{parts_html(dropped)}</div>'),
     ]

@@ -162,11 +162,12 @@ def _samples(file: CalibratedFile) -> Table:
     for level, pair in zip(file.series.concentrations.tolist(), pairs, strict=True):
         inside = all(end is None or one <= end for one, end in zip(pair, ends, strict=True))
         rows.append([level, pair[0], ends[0], pair[1], ends[1], inside])
-    title = f"Levels by {NAMES[found.key]}, {_components_of(found.components)}: 95% limits"
+    title = f"Levels by {NAMES[found.key]}, {components_said(found.components)}: 95% limits"
     return Table("samples", title, columns, rows)
 
 
-def _components_of(count: int) -> str:
+def components_said(count: int) -> str:
+    """A number of components in words."""
     return f"{count} component{'' if count == 1 else 's'}"
 
 
