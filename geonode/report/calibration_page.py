@@ -22,6 +22,7 @@ NEXT = (
     "Where the predicted spectrum is least certain. The gain is how much this standard should "
     "reduce the total error."
 )
+CHOSEN = "The method is chosen by these same errors: expect slightly more in use."
 GEOMETRY = (
     "The learned metric: where √g is large, a small step of concentration changes the spectrum "
     "much, and concentrations are easily told apart."
@@ -105,7 +106,7 @@ def _remarks(file: CalibratedFile) -> str:
     said = f"The 90% intervals of {file.method} hold {held} of the left-out levels"
     if file.calibration.method != "geonode":
         said += f", the sets of geonode {coverage(file.calibration.held('geonode'))}"
-    said += ". The method is chosen by these same errors: expect slightly more in use."
+    said += "."
     if ambiguous := sum(len(parts) > 1 for parts in file.calibration.sets["geonode"]):
         said += (
             f" For {ambiguous} level{'s' * (ambiguous > 1)} two or more concentrations fit; a "
@@ -124,7 +125,7 @@ def _sections(
 ) -> list[Section]:
     """All sections below the first screen."""
     note = Markup('<p class="note" id="curve-note" aria-live="polite"></p>')
-    left_out: list[Part] = [drawn["residuals"], tables["calibration"], tables["validation"]]
+    left_out: list[Part] = [drawn["residuals"], tables["calibration"], CHOSEN, tables["validation"]]
     predicted: list[Part] = [_concentration(file), drawn["predicted"]]
     return [
         Section("spectra", "Spectra", [drawn["spectra"]]),

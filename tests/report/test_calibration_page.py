@@ -106,7 +106,8 @@ REFUSED = {
     "missing values": (["gaps.csv"], "an empty or NaN cell"),
     "axis": (["beer.csv", "--unknown", "other.csv"], "other.csv: axis: found 401 to 600"),
     "unit": (["beer.csv", "--concentration-unit", "mol/L"], "found concentrations in ppb, and"),
-    "step": (["beer.csv", "--preprocess", "[smooth]"], "smooth"),
+    "step": (["beer.csv", "--preprocess", "[smooth]"], "--preprocess 0: found 'smooth'"),
+    "window": (["beer.csv", "--window", "500", "100"], "options: --window: found (500.0, 100.0)"),
     "yaml": (["beer.csv", "--preprocess", "[snv"], "YAML"),
 }
 

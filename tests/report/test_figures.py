@@ -11,11 +11,10 @@ from geonode.report.figures import (
     folds_figure,
     map_figures,
     metric_figure,
-    paths_figure,
     posterior_figure,
     spectra_figure,
 )
-from geonode.report.kit import Figure, concentration, keyed, marks, wrapped, x_axis
+from geonode.report.kit import Figure, concentration, keyed, marks, x_axis
 from tests.report.run import Run
 
 
@@ -42,13 +41,6 @@ def test_numbers_are_rounded_and_gaps_stay_gaps():
         {"x": None, "n": 2, "name": ""},
     ]
     assert rows["width"] == "container"
-
-
-def test_long_titles_are_broken_into_lines():
-    lines = wrapped("fluorescence intensity after blank subtraction (counts per second)")
-    assert lines[0] == "fluorescence intensity after blank"
-    assert max(map(len, lines)) <= 38
-    assert wrapped("") == [""]
 
 
 @pytest.mark.parametrize(
@@ -138,13 +130,6 @@ def test_the_posterior_metric_is_drawn_with_its_deviation(report):
     mean = 2 / np.sqrt(40 * np.linspace(5, 40, 8))
     for name, share in (("low", 0.5), ("predicted", 1.0), ("high", 1.5)):
         assert np.allclose(rows[name], share * mean, rtol=1e-4)
-
-
-def test_every_pair_of_levels_can_be_chosen(report):
-    spec = json.loads(paths_figure(report, report.paths).to_json())
-    first, last = spec["params"]
-    assert (first["value"], last["value"]) == ("0", "40")
-    assert first["bind"]["options"] == last["bind"]["options"] == report.names
 
 
 def test_posterior_has_its_set_and_the_true_level(report):
