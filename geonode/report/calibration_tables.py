@@ -1,7 +1,7 @@
 """Tables of a calibration: the same cells for CSV, for the workbook and for the page."""
 
 from dataclasses import astuple
-from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
@@ -22,6 +22,9 @@ SMALLEST_PEAK = 0.03
 
 NOISES = 5.0
 """Standard deviations of the noise that a peak must stand out by."""
+
+Columns = list[tuple[str, Any]]
+"""Headers, each with its numbers: an array, or a list of cells."""
 
 MOST_PEAKS = 12
 """Peaks of a table; the most prominent."""
@@ -153,17 +156,19 @@ def _limits(file: CalibratedFile) -> Table:
 
 def _samples(file: CalibratedFile) -> Table:
     """Leverage and Q of every level."""
-    found, unit = file.diagnostics, file.unit
-    ends = (found.leverage_limit, found.residual_limit)
-    columns = [labelled("level", unit), "leverage", "limit of leverage", "Q", "limit of Q"]
-    columns += ["inside both limits"]
-    rows: list[list[Cell]] = []
-    pairs = zip(found.leverages.tolist(), found.residuals.tolist(), strict=True)
-    for level, pair in zip(file.series.concentrations.tolist(), pairs, strict=True):
-        inside = all(end is None or one <= end for one, end in zip(pair, ends, strict=True))
-        rows.append([level, pair[0], ends[0], pair[1], ends[1], inside])
+    found, levels = file.diagnostics, file.series.concentrations
+    limits = [
+        ("leverage", found.leverages, found.leverage_limit),
+        ("Q", found.residuals, found.residual_limit),
+    ]
+    columns: Columns = [(labelled("level", file.unit), levels)]
+    inside = np.ones(len(levels), bool)
+    for name, values, limit in limits:
+        columns += [(name, values), (f"limit of {name}", [limit] * len(levels))]
+        inside &= values <= (np.inf if limit is None else limit)
+    columns.append(("inside both limits", inside))
     title = f"Levels by {NAMES[found.key]}, {components_said(found.components)}: 95% limits"
-    return Table("samples", title, columns, rows)
+    return _of_columns("samples", title, columns)
 
 
 def components_said(count: int) -> str:
@@ -174,20 +179,31 @@ def components_said(count: int) -> str:
 def _components(file: CalibratedFile) -> Table:
     """Errors by number of components."""
     errors = file.diagnostics.rmsecv
-    columns = ["components", *(labelled(f"RMSECV of {NAMES[key]}", file.unit) for key in errors)]
-    longest = zip_longest(*(of_key.tolist() for of_key in errors.values()))
-    rows: list[list[Cell]] = [[float(count), *row] for count, row in enumerate(longest, 1)]
-    return Table("components", "Errors of left-out levels by number of components", columns, rows)
+    counts = np.arange(1.0, 1 + max(map(len, errors.values())))
+    columns: Columns = [("components", counts)]
+    for key, of_key in errors.items():
+        padded = [*of_key.tolist(), *[None] * (len(counts) - len(of_key))]
+        columns.append((labelled(f"RMSECV of {NAMES[key]}", file.unit), padded))
+    title = "Errors of left-out levels by number of components"
+    return _of_columns("components", title, columns)
 
 
 def _regression(file: CalibratedFile) -> Table:
     """Regression vector with the mean spectrum."""
     series, found = file.series, file.diagnostics
-    columns = [series.axis_label, f"mean {series.signal_label}"]
-    columns += [f"{NAMES[found.key]} regression vector"]
-    values = np.column_stack([series.axis, series.signal.mean(axis=0), found.vector])
-    rows: list[list[Cell]] = [list(row) for row in values.tolist()]
-    return Table("regression", "Regression vector", columns, rows)
+    columns: Columns = [
+        (series.axis_label, series.axis),
+        (f"mean {series.signal_label}", series.signal.mean(axis=0)),
+        (f"regression vector of {NAMES[found.key]}", found.vector),
+    ]
+    return _of_columns("regression", "Regression vector", columns)
+
+
+def _of_columns(name: str, title: str, columns: Columns) -> Table:
+    """A table of columns of equal length."""
+    headers, values = zip(*columns, strict=True)
+    listed = (one.tolist() if isinstance(one, np.ndarray) else one for one in values)
+    return Table(name, title, headers, [list(row) for row in zip(*listed, strict=True)])
 
 
 def _unknowns(file: CalibratedFile) -> Table:
@@ -233,14 +249,15 @@ def _peaks(file: CalibratedFile) -> Table:
 def _predicted(file: CalibratedFile) -> Table:
     series, unit = file.series, file.unit
     _, half = file.predictions.band
-    columns, values = [series.axis_label], [series.axis]
+    columns: Columns = [(series.axis_label, series.axis)]
     for at in np.searchsorted(file.places, file.tabulated).tolist():
         level = quantity(float(file.places[at]), unit, 4)
         spectrum = file.predictions.spectra[at]
-        columns += [level, f"{level}, low90", f"{level}, high90"]
-        values += [spectrum, spectrum - half[at], spectrum + half[at]]
-    rows: list[list[Cell]] = [list(row) for row in np.column_stack(values).tolist()]
-    return Table("predicted", "Predicted spectra with 90% intervals", columns, rows)
+        ends = (spectrum - half[at], spectrum + half[at])
+        columns += zip(
+            (level, f"{level}, low90", f"{level}, high90"), (spectrum, *ends), strict=True
+        )
+    return _of_columns("predicted", "Predicted spectra with 90% intervals", columns)
 
 
 def coverage(held: Bool[np.ndarray, "level"]) -> str:

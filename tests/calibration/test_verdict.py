@@ -108,7 +108,7 @@ def test_over_decades_small_errors_of_the_highest_level_are_not_enough():
         (
             {"pcr": 2.08, "geonode": 2.0},
             "Use PCR: RMSEP 2.1 ppb (5.2 % of the range), median error 2.1 ppb. PCR is simplest; "
-            "geonode's typical error is smaller by 0.2 % of the range.",
+            "geonode's typical error is smaller by 0.20 % of the range.",
         ),
     ],
 )

@@ -83,6 +83,24 @@ def test_the_band_is_a_peak_and_the_summary_gives_errors_and_limits(made):
     assert summary["limit of detection, straight line"].endswith(" ppb")
 
 
+def test_diagnostics_are_tables_of_levels_wavelengths_and_components(made):
+    header, *levels = rows(made / "samples.csv")
+    assert header[1:] == ["leverage", "limit of leverage", "Q", "limit of Q", "inside both limits"]
+    assert [float(row[0]) for row in levels] == [*beer.LEVELS]
+    for _, *pairs, inside in levels:
+        leverage, highest, q, largest = map(float, pairs)
+        assert (inside == "true") == (leverage <= highest and q <= largest)
+    (_, _, name), *vector = rows(made / "regression.csv")
+    assert name == "regression vector of PLS"
+    at, mean, found = np.array(vector, float).T
+    np.testing.assert_allclose(at, beer.AXIS)
+    np.testing.assert_allclose(mean, np.mean([one.mean(0) for one in beer.scans()], 0), rtol=1e-4)
+    assert np.corrcoef(found, beer.UNIT_SPECTRUM)[0, 1] > 0.95  # of one substance
+    header, *errors = rows(made / "components.csv")
+    assert header == ["components", "RMSECV of PCR (ppb)", "RMSECV of PLS (ppb)"]
+    assert float(errors[0][1]) < 0.1
+
+
 def test_the_workbook_holds_the_same_cells(made):
     book = load_workbook(made / "calibration.xlsx")
     assert {entry.name for entry in made.iterdir()} == NAMES
@@ -106,7 +124,7 @@ REFUSED = {
     "missing values": (["gaps.csv"], "an empty or NaN cell"),
     "axis": (["beer.csv", "--unknown", "other.csv"], "other.csv: axis: found 401 to 600"),
     "unit": (["beer.csv", "--concentration-unit", "mol/L"], "found concentrations in ppb, and"),
-    "step": (["beer.csv", "--preprocess", "[smooth]"], "--preprocess 0: found 'smooth'"),
+    "step": (["beer.csv", "--preprocess", "[smooth]"], "options: --preprocess 0 smooth: found"),
     "window": (["beer.csv", "--window", "500", "100"], "options: --window: found (500.0, 100.0)"),
     "yaml": (["beer.csv", "--preprocess", "[snv"], "YAML"),
 }
