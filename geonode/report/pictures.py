@@ -14,6 +14,7 @@ from geonode.estimation.posterior import posterior
 from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import EstimateRow
 from geonode.learning.predicted import COVERAGE
+from geonode.report.data import by_level
 from geonode.report.figures import spectrum_chart
 from geonode.report.kit import (
     BAND,
@@ -72,16 +73,12 @@ class PredictedSpectra:
         at = sample(len(axis), 1000)
         levels, *spectra = zip(*self._rows, strict=True)
         names = [f"{name} {unit}" for name in level_names(np.array(levels))]
-        signal, low, high = (np.array(one)[:, at].ravel() for one in spectra)
-        predicted = {
-            "level": np.repeat(names, len(at)),
-            "wavelength": np.tile(axis[at], len(names)),
-            **{"signal": signal, "low": low, "high": high},
-        }
-        measured = {
-            "level": np.repeat(level_names(series.concentrations), len(at)),
-            "wavelength": np.tile(axis[at], len(series.signal)),
-            "signal": series.signal[:, at].ravel(),
+        along, columns = {"wavelength": axis[at]}, ("signal", "low", "high")
+        values = {name: np.array(one)[:, at] for name, one in zip(columns, spectra, strict=True)}
+        measured = {"signal": series.signal[:, at]}
+        tables = {
+            "measured": by_level(level_names(series.concentrations), along, measured),
+            "predicted": by_level(names, along, values),
         }
         few = len(names) <= BANDS
         title = "predicted, with " + self._band if few else "predicted"
@@ -97,7 +94,6 @@ class PredictedSpectra:
             ends = (low_end, alt.Y2("high"))
             layers.append(marks("area", x, *ends, colour, table="predicted", opacity=BAND))
         chart = alt.layer(*layers).properties(width=620, height=340)
-        tables = {"measured": measured, "predicted": predicted}
         return Figure("predicted", "predicted spectra over the measured ones", chart, tables)
 
 

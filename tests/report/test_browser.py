@@ -119,8 +119,7 @@ def marks(figures):
 LONG = "fluorescence intensity after subtraction of the blank"
 
 
-@pytest.mark.parametrize("quantity", ["absorbance", LONG])
-@pytest.mark.parametrize("width", [PHONE, SCREEN])
+@pytest.mark.parametrize(("width", "quantity"), [(PHONE, LONG), (SCREEN, "absorbance")])
 def test_every_figure_is_drawn_and_fits(width, quantity, tmp_path):
     run = Run(tmp_path / "run", quantity=quantity).write()
     seen, console = browse(tmp_path, run.page(), width=width)
