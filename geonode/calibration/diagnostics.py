@@ -88,7 +88,7 @@ class Diagnostics:
             1 / samples + np.sum(scores**2 / sizes, axis=1),
             leverage_limit(samples, count),
             np.sum(left**2, axis=1),
-            residual_limit(left, ROUNDING * np.linalg.norm(centred)),
+            residual_limit(left, ROUNDING * float(np.linalg.norm(centred))),
             {one: _rmsecv(one, spectra, concentrations, folds) for one in ON_SCORES},
         )
 

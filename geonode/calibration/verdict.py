@@ -176,8 +176,8 @@ class Verdict:
         use = f"Use {_called(chosen)}{at}: RMSEP {self._error(chosen, unit)}, median error {median}"
         if chosen is not self.best:
             share = chosen.scores.rmsep_of_range - self.best.scores.rmsep_of_range
-            smaller = f"smaller by {number(100 * share, 2)} % of the range"
-            than = f"{self.best.name}'s typical error is {smaller if share > 0 else 'no smaller'}"
+            by = f"smaller by {number(100 * share, 2)} % of the range"
+            than = f"{self.best.name}'s typical error is {by if share > 0 else 'no smaller'}"
             name = _called(chosen)
             return f"{use}. {name[0].upper()}{name[1:]} is simplest; {than}."
         others = [one for one in self.methods if one is not chosen]
