@@ -1,4 +1,4 @@
-"""Geodesics of a learned concentration metric, from measured spectra to honest predictions."""
+"""Calibrate with spectra; estimate unknowns with intervals."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -42,7 +42,7 @@ def main(
         typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Geodesics of a learned concentration metric, from measured spectra to predictions."""
+    """Calibrate with spectra; estimate unknowns with intervals."""
     if quiet and verbose:
         raise typer.BadParameter("found --quiet and --verbose, expected one of them")
 

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from geonode.calibration.diagnostics import Diagnostics
 from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit, limits
-from geonode.calibration.methods import folds_of, most_sensitive
+from geonode.calibration.methods import ON_SCORES, folds_of, most_sensitive
 from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
 from geonode.errors import TrainingError
 from geonode.estimation.axis import own_values, require_axis
@@ -186,6 +187,15 @@ class CalibratedFile:
     def proposals(self) -> list[Proposal]:
         """Concentrations to measure next."""
         return propose(self.series.concentrations, self.series.signal, PROPOSALS)
+
+    @cached_property
+    def diagnostics(self) -> Diagnostics:
+        """Of the method that estimates if it is PLS or PCR, else of PLS."""
+        levels = self.series.concentrations
+        key = self.calibration.method if self.calibration.method in ON_SCORES else "pls"
+        folds = folds_of(levels, np.arange(len(levels)))
+        fitted = self.calibration.fitted[key]
+        return Diagnostics.of(key, fitted, self.series.signal, levels, folds)
 
     @cached_property
     def predictions(self) -> Predicted:

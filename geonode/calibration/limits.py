@@ -15,8 +15,8 @@ concentrations. h0 runs from h0min = mean^2 / sum y_i^2 to the largest h_i + h0m
 mean)^2), with y_i the levels about their mean and h_i their leverages. F. Allegrini and A. C.
 Olivieri, Anal. Chem. 86 (2014) 7858; A. C. Olivieri et al., Pure Appl. Chem. 78 (2006) 633.
 
-geonode: the smallest concentration whose predicted spectrum, taken for that of an unknown, has a
-90% set without zero, as all higher ones up to the highest level have.
+geonode: the lowest concentration whose predicted spectrum, taken for that of an unknown, has an
+interval that excludes zero, as all higher ones up to the highest level have.
 
 A method that does not count by the rule of `verdict` has no limit. Nor is there one where errors
 are those of rounding, above the highest level, or, without a blank, lower than the lowest level by
@@ -136,8 +136,8 @@ class Line:
             return Limit(name, reason)
         deviation = self.deviation / abs(self.slope)
         if DETECTION * deviation >= np.median(levels):
-            said = "it would be above half of the levels: the response is curved, or noisy"
-            return Limit(name, said)
+            said = "no limit: it would exceed half of your standards"
+            return Limit(name, f"{said} (the response is curved, or noisy)")
         said = (
             "3.3 s/b and 10 s/b, s: residual standard deviation of the line; curvature counts as s"
         )
@@ -249,8 +249,5 @@ def curve_limit(series: Series, curve: Curve) -> Limit:
         level = quantity(float(places[first - 1]), unit)
         return Limit(name, f"the 90% set of {level} still holds zero")
     limit = float(places[first])
-    said = (
-        "smallest concentration whose predicted spectrum has a 90% set without zero; about half of "
-        "the samples there are told from a blank"
-    )
+    said = "lowest concentration whose interval excludes zero; detected half the time"
     return Limit(name, said, (limit, limit))

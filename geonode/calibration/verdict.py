@@ -175,9 +175,11 @@ class Verdict:
         median = quantity(chosen.scores.median_absolute_error, unit, 2)
         use = f"Use {_called(chosen)}{at}: RMSEP {self._error(chosen, unit)}, median error {median}"
         if chosen is not self.best:
-            return (
-                f"{use}, as good here as {_called(self.best)} with {self._error(self.best, unit)}."
-            )
+            share = chosen.scores.rmsep_of_range - self.best.scores.rmsep_of_range
+            by = f"smaller by {number(100 * share, 2)} % of the range"
+            than = f"{self.best.name}'s typical error is {by if share > 0 else 'no smaller'}"
+            name = _called(chosen)
+            return f"{use}. {name[0].upper()}{name[1:]} is simplest; {than}."
         others = [one for one in self.methods if one is not chosen]
         if not others:
             return f"{use}."
@@ -205,8 +207,8 @@ def chosen_without(
 ) -> Int[np.ndarray, "level"]:
     """Place of the method that the errors of the other groups choose, for every level.
 
-    The errors of the method that is chosen by all are somewhat flattered, as a method with small
-    errors by chance is preferred. Those of the methods that are chosen by the others are not.
+    A method that is chosen by these same errors has slightly more in use: one with small errors by
+    chance is preferred. Those of the methods that are chosen by the others are not.
 
     Args:
         levels: the true concentrations.

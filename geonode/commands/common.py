@@ -22,6 +22,9 @@ from geonode.terminal import OneLine, logged, printable, refuse, remark, tell
 
 PARAMETERS = Path("params.yaml")
 
+ANYWHERE = ("-q", "--quiet", "-v", "--verbose")
+"""Options that may stand before and after the name of a command."""
+
 Root = Annotated[
     Path, typer.Option("--root", metavar="DIR", help="Folder of the pipeline, with dvc.yaml.")
 ]
@@ -35,6 +38,13 @@ CacheDtype = Annotated[
 
 class Commands(OneLine, TyperGroup):
     """Group of commands with `--quiet` and `--verbose`, and expected errors in one line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take `--quiet` and `--verbose` after the command as before it."""
+        end = args.index("--") if "--" in args else len(args)
+        ours = [one for one in args[:end] if one in ANYWHERE]
+        others = [one for one in args[:end] if one not in ANYWHERE]
+        return super().parse_args(ctx, [*ours, *others, *args[end:]])
 
     def invoke(self, ctx: Any) -> Any:  # a Context of click
         """Run the requested command."""

@@ -12,7 +12,7 @@ from geonode.commands.common import (
     note,
     require_destination,
 )
-from geonode.parameters_file import read_parameters
+from geonode.parameters_file import default_parameters, read_parameters
 from geonode.progress import bar
 from geonode.terminal import tell
 
@@ -46,7 +46,11 @@ def panel(
     require_destination("--out", out, ".csv", never=(folder,), overwrite=overwrite)
     given = {"preset": preset, "device": device}
     replaced = {key: name for key, name in given.items() if name is not None}
-    found = Panel.of(folder, read_parameters(params, replaced))
+    if params == PARAMETERS and not params.is_file():  # outside of a project
+        parameters = default_parameters(replaced)
+    else:
+        parameters = read_parameters(params, replaced)
+    found = Panel.of(folder, parameters)
     found.write(out)
     for name, error in found.failed.items():
         note(f"{name}: {error}")

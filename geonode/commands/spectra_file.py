@@ -40,7 +40,10 @@ Target = Annotated[
 ]
 Preprocess = Annotated[
     str | None,
-    typer.Option(metavar="YAML", help="Steps, as in the parameter file: [snv, {savgol: {…}}]."),
+    typer.Option(
+        metavar="YAML",
+        help=r"Steps in order: \[snv, {savgol: {window: 11, degree: 2, derivative: 1}}].",
+    ),
 ]
 ConcentrationUnit = Annotated[
     str | None, typer.Option(help="Unit of the levels.", show_default="that of the file")
@@ -54,7 +57,9 @@ Method = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Folder to write.", show_default=f"name of FILE, {ENDING}"),
+    typer.Option(
+        metavar="DIR", help="Folder to write.", show_default=f"that of FILE with {ENDING}"
+    ),
 ]
 
 
@@ -108,12 +113,15 @@ def calibrate(
     from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
     from geonode.calibration.calibrated_file import CalibratedFile, read_unknown  # noqa: PLC0415
+    from geonode.calibration.verdict import NAMES  # noqa: PLC0415
     from geonode.report.calibration_files import (  # noqa: PLC0415
         require_folder,
         write_calibration,
     )
     from geonode.spectra.series import read_series_csv  # noqa: PLC0415
 
+    if method not in (known := ["auto", *NAMES]):
+        raise ParameterError("options", "--method", method, ", ".join(known))
     series = read_series_csv(spectra_parameters(options))
     spectra = {one: read_unknown(one, series) for one in unknown or []}
     folder = out or Path(f"{file.stem}{ENDING}")
@@ -145,10 +153,10 @@ def next_levels(
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Propose the concentrations to measure next, with what each should gain.
+    """Propose the concentrations to measure next.
 
-    Each is where the predicted spectrum is least sure. The gain is the part of the expected error
-    over the whole range that the measurement should take away.
+    Each is where the predicted spectrum is least certain. The gain is how much this standard should
+    reduce the total error.
     """
     options = locals()
     from geonode.posterior.next_levels import propose  # noqa: PLC0415
@@ -187,4 +195,10 @@ def spectra_parameters(options: dict[str, Any]) -> SpectraParameters:
         except YAMLError as error:
             said = "options", "--preprocess", values["preprocess"], "YAML"
             raise ParameterError(*said) from error
-    return default_parameters({f"spectra.{key}": value for key, value in values.items()}).spectra
+    try:
+        return default_parameters({f"spectra.{key}": one for key, one in values.items()}).spectra
+    except ParameterError as error:
+        _, name, *within = error.key.split(".")
+        option = "FILE" if name == "source" else f"--{name.replace('_', '-')}"
+        key = " ".join([option, *within])
+        raise ParameterError("options", key, error.found, error.expected) from error

@@ -128,10 +128,8 @@ class EstimateRow:
             )
         if self.ambiguous:
             parts = self._set(SHOWN_DIGITS).replace("; ", " or ")
-            return (
-                f"{name} is ambiguous: {parts} {unit} are its {CREDIBLE:.0%} set, and the "
-                "spectrum does not tell which."
-            )
+            fit = "both fit" if len(self.sets) == 2 else "all fit"
+            return f"{name} is ambiguous: {parts} {unit}: {fit}; dilute and measure again."
         return None
 
     def _set(self, digits: int) -> str:

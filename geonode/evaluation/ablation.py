@@ -35,7 +35,7 @@ MEASURED, SIMULATED = "measured", "simulated"
 LEARNED, INITIAL, FLAT = "posterior", "posterior, weights not learned", "posterior, flat metric"
 BLEND, PATH = "blend", "path, end to end"
 PATH_FLAT, PATH_SHARED = "path, flat metric", "path, one leaking metric"
-BEST = "best baseline, picked afterwards"
+BEST = "best baseline, with hindsight"
 
 COLUMNS = ["origin", "series", "seed", "method", "rmse", "coverage90_interior", "coverage90_ends"]
 """Columns of the table of scores."""

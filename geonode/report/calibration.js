@@ -35,15 +35,16 @@ function predictedAt(value) {
 }
 
 live.curve = () => {
-  const at = Number(element('wavelength').value), n = axis.length, line = data.lines[at];
+  const at = Number(element('wavelength').value), n = axis.length, [constant, slope, r2, limit] = data.lines[at];
   element('wavelength-at').textContent = `${shown(axis[at], 5)} ${data.axisUnit}`;
-  element('curve-note').textContent = line.note;
+  element('curve-note').textContent = `Line: signal = ${shown(constant, 3)} + ${shown(slope, 3)} × ` +
+    `concentration; R² ${shown(r2)}; limit of detection ${limit}.`;
   return {
     measured: levels.map((concentration, i) => ({concentration, signal: measured[i * n + at]})),
     curve: places.map((concentration, i) => {
       const [middle, width] = [predicted[i * n + at], half[i * n + at]];
       return {concentration, predicted: middle, low: middle - width, high: middle + width,
-        line: line.intercept + line.slope * concentration};
+        line: constant + slope * concentration};
     }),
   };
 };
@@ -67,7 +68,7 @@ box.addEventListener('change', () => {
 
 // Unknown spectra
 
-let unknowns = [];
+const unknowns = [];
 
 function rangeRemark(value) {
   if (value > highest) return `above the range: beyond the level of ${shown(highest)}, extrapolated; `;
@@ -78,7 +79,8 @@ function rangeRemark(value) {
 function fitRemark(found) {
   if (found.shift) return `fits if its axis is off by ${shown(found.shift, 3)} ${data.axisUnit}: check the instrument`;
   if (!found.fits) return `fits nowhere (p = ${shown(found.p, 2)}): its numbers mean nothing`;
-  return found.sets.length > 1 ? 'ambiguous: the spectrum does not tell which part' : 'fits';
+  const count = found.sets.length;
+  return count > 1 ? `ambiguous: ${count > 2 ? 'all' : 'both'} fit; dilute and measure again` : 'fits';
 }
 
 // Estimates by geonode and by the chosen method.
@@ -88,9 +90,11 @@ function bothOf(spectrum) {
   return {...found, ...(data.method ? estimateBy(data.method, spectrum) : own)};
 }
 
-function rowOf({name, found}) {
+const P_VALUE = 10;  // its place in a row, before the remark
+
+function rowOf({file, name, found}) {
   const ends = found.sets.flat(), said = found.sets.map(([low, high]) => `${shown(low)} to ${shown(high)}`);
-  return [name, data.methodName, found.value, found.low, found.high, found.mode, ends[0],
+  return [file, name, data.methodName, found.value, found.low, found.high, found.mode, ends[0],
     ends[ends.length - 1], said.join('; '), found.p, rangeRemark(found.value) + fitRemark(found)];
 }
 
@@ -100,13 +104,13 @@ function showUnknowns() {
     const row = document.createElement('tr');
     rowOf(unknown).forEach((value, i) => {
       const cell = document.createElement(i ? 'td' : 'th');
-      cell.textContent = typeof value === 'number' ? shown(value, i === 9 ? 2 : 4) : value;
-      if (i === 10) cell.className = unknown.found.fits ? 'text' : 'text bad';
+      cell.textContent = typeof value === 'number' ? shown(value, i === P_VALUE ? 2 : 4) : value;
+      if (i === P_VALUE + 1) cell.className = unknown.found.fits ? 'text' : 'text bad';
       row.append(cell);
     });
     return row;
   }));
-  element('unknown-shown').replaceChildren(...unknowns.map((one, i) => new Option(one.name, i)));
+  element('unknown-shown').replaceChildren(...unknowns.map((one, i) => new Option(`${one.file}: ${one.name}`, i)));
   element('dropped').hidden = !unknowns.length;
   if (unknowns.length) show('unknown');
 }
@@ -118,21 +122,22 @@ live.unknown = () => {
   return {spectrum: rows.map((row, i) => ({...row, measured: values[data.drawn[i]]}))};
 };
 
+// Estimate files; those that are refused take nothing from the others, or from those before.
 async function take(files) {
-  const told = element('drop-told');
-  unknowns = [];
-  try {
-    for (const file of files) {
-      const spectra = spectraOf(await file.text(), curve);
+  const told = element('drop-told'), refused = [];
+  let count = 0;
+  for (const file of files) {
+    try {
+      const spectra = await spectraOf(file, curve);
       unknowns.push(...spectra.map(one => ({...one, found: bothOf(one.values)})));
+      count += spectra.length;
+    } catch (error) {
+      refused.push(`${file.name}: ${error.message}`);
     }
-    told.textContent = `${unknowns.length} estimated.`;
-    told.className = 'note';
-  } catch (error) {
-    unknowns = [];
-    told.textContent = `Not estimated: ${error.message}.`;
-    told.className = 'note bad';
   }
+  told.textContent = `${count} estimated.` + (refused.length ? ` Not estimated: ${refused.join('; ')}. ` +
+    'The command reads more kinds of files: geonode calibrate FILE --unknown FILE.' : '');
+  told.className = refused.length ? 'note bad' : 'note';
   showUnknowns();
 }
 

@@ -17,10 +17,9 @@ from geonode.estimation.posterior import EVIDENCE
 from geonode.report.calibration_figures import drawn_places
 from geonode.report.calibration_tables import said_limit
 from geonode.storage.document import plain
-from geonode.wording import number
 
-LARGEST_CURVE = 450_000
-"""Bytes of what estimates unknowns; of more, the page would be too large."""
+LARGEST_CURVE = 430_000
+"""Letters of what estimates unknowns; with more, the page would be larger than 1.5 MB."""
 
 
 def packed(values: Float[np.ndarray, "..."], kind: str = "<f8") -> str:
@@ -28,12 +27,16 @@ def packed(values: Float[np.ndarray, "..."], kind: str = "<f8") -> str:
     return base64.b64encode(np.ascontiguousarray(values, kind).tobytes()).decode()
 
 
-def estimates_in_page(file: CalibratedFile) -> bool:
-    """Whether the page can estimate unknown spectra; it has no preprocessing and stays small."""
-    curve = file.curve
-    nodes, directions = curve.scores.shape
-    small = 8 * directions * (curve.basis.shape[1] + nodes) <= LARGEST_CURVE
-    return small and not file.series.preprocessing.steps
+def estimator(file: CalibratedFile) -> dict[str, Any] | None:
+    """What estimates unknown spectra in the page; None: they are preprocessed, or it is too large.
+
+    The methods beside geonode need less; its curve says whether a spectrum fits.
+    """
+    if file.series.preprocessing.steps:
+        return None
+    curve = packed_curve(file.curve, file.series.axis)
+    letters = sum(len(one) for one in curve.values() if isinstance(one, str))
+    return curve if letters <= LARGEST_CURVE else None
 
 
 def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[str, Any]:
@@ -75,8 +78,13 @@ def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[st
     }
 
 
-def page_json(file: CalibratedFile) -> str:
-    """What the script of the page needs, as JSON that may stand inside a script element."""
+def page_json(file: CalibratedFile, curve: dict[str, Any] | None) -> str:
+    """What the script of the page needs, as JSON that may stand inside a script element.
+
+    Args:
+        file: what the page shows.
+        curve: of `estimator`.
+    """
     series, axis_unit = file.series, file.series.labels["axis_unit"]
     drawn, prediction = drawn_places(file), file.predictions
     _, half = prediction.band
@@ -91,7 +99,7 @@ def page_json(file: CalibratedFile) -> str:
         "predicted": packed(prediction.spectra[:, drawn], "<f4"),
         "half": packed(half[:, drawn], "<f4"),
         "lines": [_line(file, place) for place in drawn.tolist()],
-        "curve": packed_curve(file.curve, series.axis) if estimates_in_page(file) else None,
+        "curve": curve,
         "method": _method(file.calibration),
     }
     text = json.dumps(plain(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -119,15 +127,12 @@ def _method(calibration: Calibration) -> dict[str, Any] | None:
     return content | numbers | ends
 
 
-def _line(file: CalibratedFile, place: int) -> dict[str, Any]:
-    """Calibration line at a wavelength, and what it amounts to in words."""
+def _line(file: CalibratedFile, place: int) -> list[float | str]:
+    """Intercept, slope and R² of the line at a wavelength, and its limit of detection in words."""
     line = Line.of(file.series, place)
     limit = line.limit()
     detection = said_limit(limit.detection, file.unit)
     if limit.detection is None:
         detection += f": {limit.said}"
-    note = (
-        f"Line: signal = {number(line.intercept)} + {number(line.slope)} × concentration; "
-        f"R² {number(line.r2, 4)}; limit of detection {detection}."
-    )
-    return {"intercept": line.intercept, "slope": line.slope, "note": note}
+    numbers = (line.intercept, line.slope, line.r2)
+    return [*(float(f"{one:.6g}") for one in numbers), detection]

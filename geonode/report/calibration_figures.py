@@ -8,6 +8,8 @@ import pandas as pd
 from jaxtyping import Int
 
 from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.verdict import NAMES
+from geonode.report.data import by_level
 from geonode.report.figures import metric_figure, spectra_figure, spectrum_chart
 from geonode.report.kit import (
     INK,
@@ -17,18 +19,19 @@ from geonode.report.kit import (
     Figure,
     band_layers,
     choice,
-    concentration_x,
-    concentration_y,
+    concentration,
     keyed,
     marks,
     sample,
+    x_axis,
     y_axis,
     zoom,
 )
 from geonode.spectra.series import labelled
+from geonode.wording import quantity
 
-DRAWN = 500
-"""Wavelengths at which spectra are drawn, at most."""
+DRAWN, MOST_NUMBERS = 500, 30_000
+"""Wavelengths at which spectra are drawn, at most, and numbers of all predicted spectra."""
 
 DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1}
 DASHES = [6, 4]
@@ -36,7 +39,8 @@ DASHES = [6, 4]
 
 def drawn_places(file: CalibratedFile) -> Int[np.ndarray, "drawn"]:
     """Wavelengths that are drawn: even ones, and that of the straight line."""
-    return np.union1d(sample(len(file.series.axis), DRAWN), [file.place])
+    most = min(DRAWN, MOST_NUMBERS // len(file.places))
+    return np.union1d(sample(len(file.series.axis), most), [file.place])
 
 
 def figures(file: CalibratedFile) -> dict[str, Figure]:
@@ -46,6 +50,9 @@ def figures(file: CalibratedFile) -> dict[str, Figure]:
         spectra_figure(file.series, drawn_places(file)),
         _curve(file),
         _residuals(file),
+        _regression(file),
+        _influence(file),
+        _components(file),
         _spectrum(file, "predicted", "predicted spectrum with its 90% interval", measured=False),
         _spectrum(file, "unknown", "an unknown spectrum and the nearest prediction", measured=True),
         _metric(file),
@@ -71,9 +78,10 @@ def _true(file: CalibratedFile) -> Figure:
         for ends in parts
     ]
     label = labelled("concentration", file.unit)
-    x = concentration_x("level", f"true {label}", levels)
+    x = concentration(alt.X, "level", f"true {label}", levels)
     estimated, low, same = (
-        concentration_y(one, f"estimated {label}", levels) for one in ("estimated", "low", "level")
+        concentration(alt.Y, one, f"estimated {label}", levels)
+        for one in ("estimated", "low", "level")
     )
     part = keyed({name: MODEL if key == "geonode" else SECOND for key, name in names.items()})
     layers = [marks("line", x, same, table="ends", color=MUTED, strokeDash=DASHES, strokeWidth=1)]
@@ -99,7 +107,7 @@ def _curve(file: CalibratedFile) -> Figure:
     """Signal over concentration at one wavelength."""
     label, predicted, line = file.series.signal_label, "geonode, 90% interval", "straight line"
     title = labelled("concentration", file.unit)
-    x = concentration_x("concentration", title, file.series.concentrations)
+    x = concentration(alt.X, "concentration", title, file.series.concentrations)
     signal, straight = y_axis("signal", label), y_axis("line", label)
     part = keyed({"measured": INK, predicted: MODEL, line: SECOND})
     chart = alt.layer(
@@ -121,7 +129,10 @@ def _residuals(file: CalibratedFile) -> Figure:
         "error": np.concatenate([method.estimates - levels for method in methods]),
     }
     label = labelled("concentration", file.unit)
-    x, y = concentration_x("level", label, levels), y_axis("error", f"estimated − true {label}")
+    x, y = (
+        concentration(alt.X, "level", label, levels),
+        y_axis("error", f"estimated − true {label}"),
+    )
     options = {method.key: method.name for method in methods}
     chart = (
         alt.layer(
@@ -133,6 +144,76 @@ def _residuals(file: CalibratedFile) -> Figure:
     )
     what = "estimated less true concentration of every left-out level"
     return Figure("residuals", what, chart, {"residuals": rows}, 260)
+
+
+def _regression(file: CalibratedFile) -> Figure:
+    """Regression vector over the axis, with the spectra in grey."""
+    series, found, at = file.series, file.diagnostics, drawn_places(file)
+    name, along = f"regression vector of {NAMES[found.key]}", {"wavelength": series.axis[at]}
+    part = keyed({name: MODEL, "spectra": MUTED})
+    x, each = x_axis("wavelength", series.axis_label), alt.Detail("level", type="nominal")
+    signal, vector = y_axis("signal", series.signal_label), y_axis("vector", name)
+    thin, dashed = {"strokeWidth": 0.8, "opacity": 0.7}, {"strokeDash": DASHES, "strokeWidth": 0.8}
+    chart = alt.layer(
+        part("spectra", "line", x, signal, each, table="spectra", **thin),
+        alt.layer(
+            part(name, "line", x, vector, table="vector"),
+            marks("rule", vector, table="zero", color=MODEL, **dashed),
+        ),
+    ).resolve_scale(y="independent")
+    levels = [f"{level:g}" for level in series.concentrations]
+    tables = {
+        "vector": along | {"vector": found.vector[at]},
+        "spectra": by_level(levels, along, {"signal": series.signal[:, at]}),
+        "zero": {"vector": [0.0]},
+    }
+    return Figure("regression", f"{name} over the axis, with the spectra", chart, tables, 300)
+
+
+def _influence(file: CalibratedFile) -> Figure:
+    """Q residual over leverage of every level, with their limits."""
+    found = file.diagnostics
+    x = x_axis("leverage", "leverage").scale(nice=True, zero=False, padding=24)
+    y = y_axis("q", "Q residual", zero=True)
+    dashed = {"color": SECOND, "strokeDash": DASHES, "strokeWidth": 1.5}
+    chart = alt.layer(
+        marks("point", x, y, color=MODEL, tooltip=True, **DOTS),
+        marks("text", x, y, alt.Text("level", type="nominal"), color=INK, dy=-11),
+        marks("rule", x, table="leverage_limit", **dashed),
+        marks("rule", y, table="q_limit", **dashed),
+    )
+    tables = {
+        "samples": {
+            "level": [quantity(level, file.unit) for level in file.series.concentrations.tolist()],
+            "leverage": found.leverages,
+            "q": found.residuals,
+        },
+        "leverage_limit": {"leverage": [found.leverage_limit]},
+        "q_limit": {"q": [found.residual_limit]},
+    }
+    what = "Q residual over leverage of every level, with 95% limits"
+    return Figure("influence", what, chart, tables, 280)
+
+
+def _components(file: CalibratedFile) -> Figure:
+    """Error of left-out levels over the number of components."""
+    found = file.diagnostics
+    part = keyed({NAMES[key]: MODEL if key == found.key else SECOND for key in found.rmsecv})
+    x = alt.X("components", type="quantitative").scale(nice=False, padding=20)
+    x, y = x.axis(tickMinStep=1), y_axis("error", labelled("RMSECV", file.unit), zero=True)
+    layers = [
+        part(NAMES[key], kind, x, y, table=key, **style)
+        for key in found.rmsecv
+        for kind, style in (("line", {}), ("point", DOTS | {"tooltip": True}))
+    ]
+    layers.append(marks("rule", x, table="used", color=INK, strokeDash=DASHES, strokeWidth=1.5))
+    tables: dict[str, Any] = {
+        key: {"components": np.arange(1, len(errors) + 1), "error": errors}
+        for key, errors in found.rmsecv.items()
+    }
+    tables["used"] = {"components": [found.components]}
+    what = "error of left-out levels by number of components"
+    return Figure("components", what, alt.layer(*layers), tables, 260)
 
 
 def _spectrum(file: CalibratedFile, name: str, what: str, *, measured: bool) -> Figure:

@@ -1,9 +1,15 @@
 """The page of a calibration."""
 
 from geonode.calibration.calibrated_file import CalibratedFile
-from geonode.report.calibration_data import estimates_in_page, page_json
+from geonode.calibration.verdict import NAMES
+from geonode.report.calibration_data import estimator, page_json
 from geonode.report.calibration_figures import drawn_places, figures
-from geonode.report.calibration_tables import coverage, interval_columns, said_limit
+from geonode.report.calibration_tables import (
+    components_said,
+    coverage,
+    interval_columns,
+    said_limit,
+)
 from geonode.report.kit import Figure
 from geonode.report.page import Cell, Markup, Part, Section, Table, escaped, page, parts_html
 from geonode.spectra.chart import spans_decades
@@ -13,9 +19,10 @@ from geonode.wording import number
 GENERATOR = "geonode calibrate"
 
 NEXT = (
-    "Where the predicted spectrum is least certain. The gain is the share of the expected error, "
-    "over the whole range, that the measurement should remove."
+    "Where the predicted spectrum is least certain. The gain is how much this standard should "
+    "reduce the total error."
 )
+CHOSEN = "The method is chosen by these same errors: expect slightly more in use."
 GEOMETRY = (
     "The learned metric: where √g is large, a small step of concentration changes the spectrum "
     "much, and concentrations are easily told apart."
@@ -23,8 +30,9 @@ GEOMETRY = (
 DROP = Markup(
     '<div id="drop"><label>Drop a table of unknown spectra here, or choose it: '
     '<input type="file" id="file" multiple accept=".csv,.txt,.tsv"></label>'
-    '<p class="hint">One column per spectrum, on the axis of the calibration. The page itself '
-    "estimates it, by the method above and by geonode; nothing is sent anywhere.</p>"
+    '<p class="hint">Text with one column per spectrum, on the axis of the calibration. The page '
+    "itself estimates it, by the method above and by geonode; nothing is sent anywhere. Workbooks "
+    "and other kinds of files: <code>geonode calibrate FILE --unknown FILE</code>.</p>"
     '<p class="note" id="drop-told" aria-live="polite"></p></div>'
 )
 BY_COMMAND = Markup(
@@ -41,12 +49,13 @@ def calibration_page(file: CalibratedFile, tables: list[Table]) -> str:
         tables: tables of the calibration.
     """
     drawn, by_name = figures(file), {table.name: table for table in tables}
+    curve = estimator(file)
     return page(
         f"{file.source}: calibration",
         _first(file, drawn["true"]),
-        _sections(file, drawn, by_name),
-        scripts=("estimate.js", "calibration.js"),
-        data=page_json(file),
+        _sections(file, drawn, by_name, estimates=curve is not None),
+        scripts=("estimate.js", "table.js", "calibration.js"),
+        data=page_json(file, curve),
         generator=GENERATOR,
     )
 
@@ -100,8 +109,8 @@ def _remarks(file: CalibratedFile) -> str:
     said += "."
     if ambiguous := sum(len(parts) > 1 for parts in file.calibration.sets["geonode"]):
         said += (
-            f" Sets of several parts: {ambiguous}. Such a spectrum fits more than one "
-            "concentration; a diluted sample tells which."
+            f" For {ambiguous} level{'s' * (ambiguous > 1)} two or more concentrations fit; a "
+            "diluted sample tells which."
         )
     if spans_decades(file.series.concentrations):
         said += (
@@ -112,22 +121,45 @@ def _remarks(file: CalibratedFile) -> str:
 
 
 def _sections(
-    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table]
+    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], *, estimates: bool
 ) -> list[Section]:
     """All sections below the first screen."""
     note = Markup('<p class="note" id="curve-note" aria-live="polite"></p>')
-    left_out: list[Part] = [drawn["residuals"], tables["calibration"], tables["validation"]]
+    left_out: list[Part] = [drawn["residuals"], tables["calibration"], CHOSEN, tables["validation"]]
     predicted: list[Part] = [_concentration(file), drawn["predicted"]]
     return [
         Section("spectra", "Spectra", [drawn["spectra"]]),
         Section("curve", "Calibration curve", [_wavelength(file), drawn["curve"], note]),
         Section("residuals", "Residuals of left-out levels", left_out),
+        Section("diagnostics", "Diagnostics of PLS and PCR", _diagnostics(file, drawn, tables)),
         Section("peaks", "Peaks", [tables["peaks"]]),
         Section("predicted", "Predicted spectrum at any concentration", predicted),
-        Section("unknown", "Unknown spectra", _unknown(file, drawn["unknown"], tables)),
+        Section("unknown", "Unknown spectra", _unknown(file, drawn, tables, estimates)),
         Section("limits", "Limits of detection and quantification", [tables["limits"]]),
         Section("next", "What to measure next", [NEXT, tables["next"]]),
         Section("geometry", "Geometry", [GEOMETRY, drawn["posterior_metric"]]),
+    ]
+
+
+def _diagnostics(
+    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table]
+) -> list[Part]:
+    """Regression vector, influence of the levels, and the choice of components."""
+    found, used = file.diagnostics, file.calibration.method
+    without = "" if found.key == used else f" ({file.method}, the method used, has none)"
+    return [
+        f"{NAMES[found.key]} with {components_said(found.components)}{without}. An estimate is the "
+        "mean level plus the product of regression vector and deviation from the mean spectrum. "
+        "The vector should be large where the substance absorbs, and smooth.",
+        drawn["regression"],
+        "A level right of the dashed line is unlike the others along the components. One above "
+        "the other line has something that the components do not describe. The limits hold 95% of "
+        "normal samples.",
+        drawn["influence"],
+        "Errors of left-out levels by number of components (dashed: the number used). The fewest "
+        "from which the error no longer falls are safest.",
+        drawn["components"],
+        tables["samples"],
     ]
 
 
@@ -154,10 +186,12 @@ def _concentration(file: CalibratedFile) -> Markup:
     )
 
 
-def _unknown(file: CalibratedFile, figure: Figure, tables: dict[str, Table]) -> list[Part]:
+def _unknown(
+    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], estimates: bool
+) -> list[Part]:
     """Estimates of the command, and the place to drop more."""
     of_command: list[Part] = [tables["unknowns"]] if "unknowns" in tables else []
-    columns = ["spectrum", "method", *interval_columns(file.unit)]
+    columns = ["file", "spectrum", "method", *interval_columns(file.unit)]
     columns += [*interval_columns(file.unit, "geonode "), "geonode set90", "p", "remark"]
     dropped: list[Part] = [
         Table("dropped", "", columns, []),
@@ -165,10 +199,10 @@ def _unknown(file: CalibratedFile, figure: Figure, tables: dict[str, Table]) -> 
             '<div class="controls"><button type="button" id="save-dropped">CSV</button>'
             '<label>shown <select id="unknown-shown"></select></label></div>'
         ),
-        figure,
+        drawn["unknown"],
     ]
     return [
         *of_command,
-        DROP if estimates_in_page(file) else BY_COMMAND,
+        DROP if estimates else BY_COMMAND,
         Markup(f'<div id="dropped" hidden>{parts_html(dropped)}</div>'),
     ]

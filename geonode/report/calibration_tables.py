@@ -1,6 +1,7 @@
 """Tables of a calibration: the same cells for CSV, for the workbook and for the page."""
 
 from dataclasses import astuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
@@ -9,6 +10,7 @@ from scipy.signal import find_peaks
 from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.limits import Line
+from geonode.calibration.verdict import NAMES
 from geonode.learning.predicted import COVERAGE
 from geonode.report.page import Cell, Table
 from geonode.spectra.inspection import noise_along_the_axis
@@ -21,6 +23,9 @@ SMALLEST_PEAK = 0.03
 NOISES = 5.0
 """Standard deviations of the noise that a peak must stand out by."""
 
+Columns = list[tuple[str, Any]]
+"""Headers, each with its numbers: an array, or a list of cells."""
+
 MOST_PEAKS = 12
 """Peaks of a table; the most prominent."""
 
@@ -28,7 +33,8 @@ MOST_PEAKS = 12
 def tables(file: CalibratedFile) -> list[Table]:
     """All tables, the summary first."""
     unknowns = [_unknowns] if file.unknowns else []
-    made = [_summary, _levels, _methods, *unknowns, _limits, _peaks, _predicted, _next]
+    made = [_summary, _levels, _methods, *unknowns, _limits]
+    made += [_samples, _components, _regression, _peaks, _predicted, _next]
     return [make(file) for make in made]
 
 
@@ -148,6 +154,58 @@ def _limits(file: CalibratedFile) -> Table:
     return Table("limits", "Limits of detection and of quantification", columns, rows)
 
 
+def _samples(file: CalibratedFile) -> Table:
+    """Leverage and Q of every level."""
+    found, levels = file.diagnostics, file.series.concentrations
+    limits = [
+        ("leverage", found.leverages, found.leverage_limit),
+        ("Q", found.residuals, found.residual_limit),
+    ]
+    columns: Columns = [(labelled("level", file.unit), levels)]
+    inside = np.ones(len(levels), bool)
+    for name, values, limit in limits:
+        columns += [(name, values), (f"limit of {name}", [limit] * len(levels))]
+        inside &= values <= (np.inf if limit is None else limit)
+    columns.append(("inside both limits", inside))
+    title = f"Levels by {NAMES[found.key]}, {components_said(found.components)}: 95% limits"
+    return _of_columns("samples", title, columns)
+
+
+def components_said(count: int) -> str:
+    """A number of components in words."""
+    return f"{count} component{'' if count == 1 else 's'}"
+
+
+def _components(file: CalibratedFile) -> Table:
+    """Errors by number of components."""
+    errors = file.diagnostics.rmsecv
+    counts = np.arange(1.0, 1 + max(map(len, errors.values())))
+    columns: Columns = [("components", counts)]
+    for key, of_key in errors.items():
+        padded = [*of_key.tolist(), *[None] * (len(counts) - len(of_key))]
+        columns.append((labelled(f"RMSECV of {NAMES[key]}", file.unit), padded))
+    title = "Errors of left-out levels by number of components"
+    return _of_columns("components", title, columns)
+
+
+def _regression(file: CalibratedFile) -> Table:
+    """Regression vector with the mean spectrum."""
+    series, found = file.series, file.diagnostics
+    columns: Columns = [
+        (series.axis_label, series.axis),
+        (f"mean {series.signal_label}", series.signal.mean(axis=0)),
+        (f"regression vector of {NAMES[found.key]}", found.vector),
+    ]
+    return _of_columns("regression", "Regression vector", columns)
+
+
+def _of_columns(name: str, title: str, columns: Columns) -> Table:
+    """A table of columns of equal length."""
+    headers, values = zip(*columns, strict=True)
+    listed = (one.tolist() if isinstance(one, np.ndarray) else one for one in values)
+    return Table(name, title, headers, [list(row) for row in zip(*listed, strict=True)])
+
+
 def _unknowns(file: CalibratedFile) -> Table:
     unit = file.unit
     columns = ["file", "spectrum", "method", *interval_columns(unit)]
@@ -191,14 +249,15 @@ def _peaks(file: CalibratedFile) -> Table:
 def _predicted(file: CalibratedFile) -> Table:
     series, unit = file.series, file.unit
     _, half = file.predictions.band
-    columns, values = [series.axis_label], [series.axis]
+    columns: Columns = [(series.axis_label, series.axis)]
     for at in np.searchsorted(file.places, file.tabulated).tolist():
         level = quantity(float(file.places[at]), unit, 4)
         spectrum = file.predictions.spectra[at]
-        columns += [level, f"{level}, low90", f"{level}, high90"]
-        values += [spectrum, spectrum - half[at], spectrum + half[at]]
-    rows: list[list[Cell]] = [list(row) for row in np.column_stack(values).tolist()]
-    return Table("predicted", "Predicted spectra with 90% intervals", columns, rows)
+        ends = (spectrum - half[at], spectrum + half[at])
+        columns += zip(
+            (level, f"{level}, low90", f"{level}, high90"), (spectrum, *ends), strict=True
+        )
+    return _of_columns("predicted", "Predicted spectra with 90% intervals", columns)
 
 
 def coverage(held: Bool[np.ndarray, "level"]) -> str:

@@ -13,7 +13,7 @@ from geonode.errors import ArtifactError, MissingArtifactError
 from geonode.report.kit import sample
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, level_names, read_series
-from geonode.storage.artifact import open_artifact
+from geonode.storage.artifact import Artifact, open_artifact
 from geonode.storage.document import read_json
 from geonode.wording import quantity
 
@@ -40,10 +40,7 @@ class Report:
     Attributes:
         source: name of the table of measured spectra.
         series: measured series.
-        names: names of the levels.
         chart: chart of the metric of all levels.
-        scans: number of scans of every level.
-        masked: wavelengths left out because a value was missing.
         predicted: spectrum of every level, predicted without it.
         half_width: half width of the band about a prediction (unit of the spectra).
         band: name of the band.
@@ -53,7 +50,6 @@ class Report:
         paths: geodesics of that fold: columns source, target (names of levels), line (wavelength,
             or `FLAT` for the straight line on the chart), t and concentration; None if no
             trajectories are stored.
-        training: logs by name: columns epoch, fold, and the loss, a mean over the members.
         posterior: columns level, concentration, and density (per unit of concentration).
         metric: columns concentration, and mean and deviation of sqrt(g) (per unit of it).
         metrics: content of the metrics files by name; empty for an absent file.
@@ -61,16 +57,12 @@ class Report:
 
     source: str
     series: Series
-    names: list[str]
     chart: Chart
-    scans: Int[np.ndarray, "level"]
-    masked: list[float]
     predicted: Float[np.ndarray, "level wavelength"]
     half_width: Float[np.ndarray, "level wavelength"]
     band: str
     maps: pd.DataFrame
     paths: pd.DataFrame | None
-    training: dict[str, pd.DataFrame]
     posterior: pd.DataFrame
     metric: pd.DataFrame
     metrics: dict[str, dict[str, Any]]
@@ -96,33 +88,43 @@ class Report:
         for name in OPTIONAL:
             path = metrics / f"{name}.json"
             found[name] = read_json(path) if path.is_file() else {}
-        series, artifact = read_series(spectra), open_artifact(spectra)
+        series = read_series(spectra)
         names = level_names(series.concentrations)
         if list(found["validate"].get("folds", ())) != names:
             raise _of_another_run(metrics / "validate.json", "its folds are not the levels")
-        kappas = found["metric"].get("chart_kappa", {})
+        kappas = [*found["metric"].get("chart_kappa", {}).values()]
         if len(kappas) != len(names) + 1:
             raise _of_another_run(metrics / "metric.json", "its folds are not those of the levels")
-        kappa = list(kappas.values())[-1]
-        chart = Chart(math.inf if kappa is None else kappa, series.chart.low, series.chart.high)
+        kappa = math.inf if kappas[-1] is None else kappas[-1]
+        chart = Chart(kappa, series.chart.low, series.chart.high)
         plots = metrics / "plots"
-        logs = {"the metric": "metric_training", "the decoders": "training"}
-        training = {what: _read_training(plots / f"{file}.csv") for what, file in logs.items()}
+        predictions = _read_table(
+            plots / "predictions.csv", "level", "wavelength", "measured", "predicted"
+        )
+        if predictions["level"].tolist() != [name for name in names for _ in series.axis]:
+            reason = "its rows are not the levels and wavelengths"
+            raise _of_another_run(plots / "predictions.csv", reason)
+        predicted, half_width = (
+            predictions.iloc[:, place].to_numpy().reshape(series.signal.shape) for place in (3, 4)
+        )
         return cls(
             source,
             series,
-            names,
             chart,
-            artifact["scans"],
-            artifact.attributes["masked"],
-            *_read_predictions(plots / "predictions.csv", series, names),
+            predicted,
+            half_width,
+            str(predictions.columns[4]),
             _read_maps(christoffel, series, chart),
             _read_paths(geodesics, series, chart, names),
-            {what: log for what, log in training.items() if len(log)},
             _read_table(plots / "posterior.csv", "level", "concentration", "density"),
             _read_table(plots / "metric_posterior.csv", "concentration", "sqrt_g", "deviation"),
             found,
         )
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the levels."""
+        return level_names(self.series.concentrations)
 
     @property
     def scores(self) -> dict[str, Any]:
@@ -149,52 +151,40 @@ class Report:
         """Indices of the wavelengths at which spectra are drawn."""
         return sample(len(self.series.axis), MOST_NUMBERS // len(self.names))
 
-    @property
     def predictions(self) -> pd.DataFrame:
         """Columns level, wavelength, measured, predicted, low and high, at wavelengths drawn."""
-        at, width = self.drawn, self.half_width[:, self.drawn]
-        predicted = self.predicted[:, at]
-        return pd.DataFrame(
-            {
-                "level": np.repeat(self.names, len(at)),
-                "wavelength": np.tile(self.series.axis[at], len(self.names)),
-                "measured": self.series.signal[:, at].ravel(),
-                "predicted": predicted.ravel(),
-                "low": (predicted - width).ravel(),
-                "high": (predicted + width).ravel(),
-            }
-        )
-
-
-def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
-    artifact = open_artifact(path)
-    position = artifact["position"]
-    members, folds, *_ = artifact.describe("ln_sqrt_g").shape
-    rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
-    log_sqrt, symbol = (
-        np.mean(
-            [
-                artifact.read(name, (member, folds - 1))[np.ix_(rows, columns)].astype(float)
-                for member in range(members)
-            ],
-            axis=0,
-        )
-        for name in ("ln_sqrt_g", "christoffel")
-    )
-    (low, high), (left, right) = (
-        edges(chart.concentration(position[rows])),
-        edges(series.axis[columns]),
-    )
-    return pd.DataFrame(
-        {
-            "left": np.tile(left, len(rows)),
-            "right": np.tile(right, len(rows)),
-            "low": np.repeat(low, len(columns)),
-            "high": np.repeat(high, len(columns)),
-            "metric": np.exp(2 * log_sqrt).ravel(),
-            "christoffel": symbol.ravel(),
+        at = self.drawn
+        columns = {
+            "measured": self.series.signal,
+            "predicted": self.predicted,
+            "low": self.predicted - self.half_width,
+            "high": self.predicted + self.half_width,
         }
-    )
+        return by_level(
+            self.names,
+            {"wavelength": self.series.axis[at]},
+            {name: values[:, at] for name, values in columns.items()},
+        )
+
+
+def by_level(
+    names: list[str],
+    along: dict[str, Float[np.ndarray, "wavelength"]],
+    values: dict[str, Float[np.ndarray, "level wavelength"]],
+    of: str = "level",
+) -> pd.DataFrame:
+    """Spectra of levels as one row per level and wavelength.
+
+    Args:
+        names: of the levels.
+        along: columns that are the same for every level, by name.
+        values: other columns.
+        of: name of the column of the names.
+    """
+    (count,) = {len(one) for one in along.values()}
+    columns = {name: np.tile(one, len(names)) for name, one in along.items()}
+    columns |= {name: one.ravel() for name, one in values.items()}
+    return pd.DataFrame({of: np.repeat(names, count), **columns})
 
 
 def edges(centres: Float[np.ndarray, "cell"]) -> Float[np.ndarray, "2 cell"]:
@@ -203,39 +193,55 @@ def edges(centres: Float[np.ndarray, "cell"]) -> Float[np.ndarray, "2 cell"]:
     return np.stack([[centres[0], *middles], [*middles, centres[-1]]])
 
 
+def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
+    artifact = open_artifact(path)
+    position = artifact["position"]
+    members, folds, *_ = artifact.describe("ln_sqrt_g").shape
+    rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
+    log_sqrt, symbol = (
+        _mean(artifact, name, members, folds - 1, np.ix_(rows, columns))
+        for name in ("ln_sqrt_g", "christoffel")
+    )
+    low, high = edges(chart.concentration(position[rows]))
+    left, right = edges(series.axis[columns])
+    values = {
+        "low": np.repeat(low, len(columns)),
+        "high": np.repeat(high, len(columns)),
+        "metric": np.exp(2 * log_sqrt),
+        "christoffel": symbol,
+    }
+    return by_level([*map(str, rows)], {"left": left, "right": right}, values, "row")
+
+
+def _mean(artifact: Artifact, name: str, members: int, fold: int, kept: Any) -> np.ndarray:
+    """Mean over the members of a part of an array of one fold."""
+    parts = [artifact.read(name, (member, fold))[kept] for member in range(members)]
+    return np.mean(parts, axis=0, dtype=float)
+
+
 def _read_paths(path: Path, series: Series, chart: Chart, names: list[str]) -> pd.DataFrame | None:
     artifact, levels = open_artifact(path), series.concentrations
-    members = int(artifact.attributes.get("members", 0))
-    pairs = len(levels) * (len(levels) - 1)
     if "trajectory" not in artifact.names:
         return None
     times = artifact["time"]
+    pairs = len(levels) * (len(levels) - 1)
     wanted = max(1, min(PATH_WAVELENGTHS, MOST_NUMBERS // (pairs * len(times))))
     places = (np.arange(wanted) + 0.5) / wanted * (len(series.axis) - 1)  # away from the ends
     chosen = np.unique(places.round().astype(int))
-    positions = np.mean(
-        [
-            artifact.read("trajectory", (member, len(levels)))[:, chosen].astype(float)
-            for member in range(members)
-        ],
-        axis=0,
-    )
+    members = int(artifact.attributes["members"])
+    positions = _mean(artifact, "trajectory", members, len(levels), np.s_[:, chosen])
     source, target = (np.searchsorted(levels, artifact[name]) for name in ("source", "target"))
     ends = chart.position(levels)[np.stack([source, target], axis=-1)]
     flat = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * times
     along = chart.concentration(np.concatenate([positions, flat[:, None]], axis=1))
     unit = series.labels["axis_unit"]
     lines = [*(quantity(value, unit, 4) for value in series.axis[chosen].tolist()), FLAT]
-    every, of_pair = np.array(names), len(lines) * len(times)
-    return pd.DataFrame(
-        {
-            "source": np.repeat(every[source], of_pair),
-            "target": np.repeat(every[target], of_pair),
-            "line": np.tile(np.repeat(lines, len(times)), pairs),
-            "t": np.tile(times, pairs * len(lines)),
-            "concentration": along.ravel(),
-        }
+    ends_named = [(names[one], names[other]) for one, other in zip(source, target, strict=True)]
+    index = pd.MultiIndex.from_tuples(
+        [(*ends, line, t) for ends in ends_named for line in lines for t in times.tolist()],
+        names=["source", "target", "line", "t"],
     )
+    return pd.Series(along.ravel(), index, name="concentration").reset_index()
 
 
 def _read_table(path: Path, *columns: str) -> pd.DataFrame:
@@ -252,26 +258,6 @@ def _read_table(path: Path, *columns: str) -> pd.DataFrame:
             f"{path}: found columns {list(table)}, expected {list(columns)}; run `dvc repro`"
         )
     return table
-
-
-def _read_predictions(
-    path: Path, series: Series, names: list[str]
-) -> tuple[np.ndarray, np.ndarray, str]:
-    """Predictions, half widths of their bands and the name of the band."""
-    table = _read_table(path, "level", "wavelength", "measured", "predicted")
-    shape = (len(names), len(series.axis))
-    if table["level"].tolist() != [name for name in names for _ in series.axis]:
-        raise _of_another_run(path, "its rows are not the levels and wavelengths")
-    predicted, half_width = (table.iloc[:, place].to_numpy().reshape(shape) for place in (3, 4))
-    return predicted, half_width, str(table.columns[4])
-
-
-def _read_training(path: Path) -> pd.DataFrame:
-    """Loss, the first quantity of a log, averaged over the members."""
-    table = _read_table(path, "epoch", "fold", "member")
-    loss = table.columns[3]
-    means = table.groupby(["fold", "epoch"], as_index=False)[loss].mean()
-    return means.rename(columns={loss: "loss"})
 
 
 def _of_another_run(path: Path, reason: str) -> ArtifactError:

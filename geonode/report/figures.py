@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from geonode.report.data import FLAT, Report, edges
+from geonode.report.data import FLAT, Report, by_level, edges
 from geonode.report.kit import (
     BAND,
     INK,
@@ -18,8 +18,7 @@ from geonode.report.kit import (
     Figure,
     band_layers,
     choice,
-    concentration_x,
-    concentration_y,
+    concentration,
     keyed,
     level_colours,
     marks,
@@ -47,11 +46,8 @@ def spectra_figure(series: Series, drawn: Int[np.ndarray, "chosen"]) -> Figure:
     """Measured spectra of all levels, at some of the wavelengths."""
     unit = series.labels["concentration_unit"]
     names = [f"{name} {unit}".removesuffix(" 1") for name in level_names(series.concentrations)]
-    rows = {
-        "level": np.repeat(names, len(drawn)),
-        "wavelength": np.tile(series.axis[drawn], len(names)),
-        "signal": series.signal[:, drawn].ravel(),
-    }
+    along = {"wavelength": series.axis[drawn]}
+    rows = by_level(names, along, {"signal": series.signal[:, drawn]})
     x, y = x_axis("wavelength", series.axis_label), y_axis("signal", series.signal_label)
     chart = marks("line", x, y, level_colours("level", names)).add_params(zoom())
     return Figure("spectra", "measured spectra of all levels", chart, {"spectra": rows}, 380)
@@ -80,47 +76,42 @@ def spectrum_chart(series: Series, name: str, *, measured: bool = True, **more: 
 def folds_figure(report: Report) -> Figure:
     """Measured and predicted spectrum of a left-out level, with a band."""
     notes = {name: _fold_note(report, name) for name in report.names}
+    chosen = f"({json.dumps(notes, ensure_ascii=False)})[left_out]"
     chart = (
         spectrum_chart(report.series, f"predicted, {report.band}")
-        .properties(title=_note("left_out", notes))
+        .properties(title=alt.TitleParams(text=alt.ExprRef(chosen)))
         .add_params(_level_choice(report, "left_out", "left out"), zoom())
         .transform_filter("datum.level == left_out")
     )
     what = "measured and predicted spectrum of the level that was left out"
-    return Figure("folds", what, chart, {"folds": report.predictions}, 380)
+    return Figure("folds", what, chart, {"folds": report.predictions()}, 380)
 
 
 def folds_panels(report: Report) -> Figure:
     """Every left-out spectrum and its prediction, one panel per level."""
-    names = numbered([_panel_of_fold(report, name) for name in report.names])
-    rows = report.predictions
+    folds = report.scores["folds"]
+    names = numbered(
+        [
+            f"left out {name} {report.level_unit}|R² {number(folds[name]['r2'])}"
+            for name in report.names
+        ]
+    )
+    rows = report.predictions()
     rows["panel"] = rows.pop("level").map(dict(zip(report.names, names, strict=True)))
     chart = spectrum_chart(report.series, f"predicted, {report.band}", columns=2)
     chart = panels(chart, "folds", len(names))
     return Figure("folds", "left-out spectra and their predictions", chart, {"folds": rows})
 
 
-def _panel_of_fold(report: Report, name: str) -> str:
-    r2 = report.scores["folds"][name]["r2"]
-    score = "R² undefined" if r2 is None else f"R² = {r2:.3f}".replace("-", "−")
-    return f"left out {name} {report.level_unit}|{score}"
-
-
 def _fold_note(report: Report, name: str) -> list[str]:
-    scores = report.scores["folds"][name]
-    rmse = quantity(scores.get("rmse"), report.signal_unit)
-    largest = quantity(scores.get("max_error"), report.signal_unit)
+    """What is said above the figure of a left-out level, in lines."""
+    scores, unit = report.scores["folds"][name], report.signal_unit
+    rmse, largest = (quantity(scores.get(key), unit) for key in ("rmse", "max_error"))
     outside = ", extrapolated" if name in (report.names[0], report.names[-1]) else ""
     return [
         f"{name} {report.level_unit} left out{outside}",
         f"R² {number(scores.get('r2'))}, RMSE {rmse}, largest error {largest}",
     ]
-
-
-def _note(parameter: str, notes: dict[str, list[str]]) -> alt.TitleParams:
-    """Title of a chart about what is chosen, in lines."""
-    of_all = json.dumps(notes, ensure_ascii=False)
-    return alt.TitleParams(text=alt.ExprRef(f"({of_all})[{parameter}]"))
 
 
 def _level_choice(
@@ -137,12 +128,7 @@ def error_figure(report: Report) -> Figure:
     at = sample(len(series.axis), ERROR_COLUMNS)
     error = (report.predicted - series.signal)[:, at]
     left, right = edges(series.axis[at])
-    rows = {
-        "level": np.repeat(report.names, len(at)),
-        "left": np.tile(left, len(report.names)),
-        "right": np.tile(right, len(report.names)),
-        "value": error.ravel(),
-    }
+    rows = by_level(report.names, {"left": left, "right": right}, {"value": error})
     chart = marks(
         "rect",
         x_axis("left", series.axis_label),
@@ -170,7 +156,7 @@ def map_figures(report: Report) -> list[Figure]:
         "rect",
         x_axis("left", report.series.axis_label),
         alt.X2("right"),
-        concentration_y("low", label, report.series.concentrations),
+        concentration(alt.Y, "low", label, report.series.concentrations),
         alt.Y2("high"),
     )
     bar = alt.Legend(title="metric g", gradientLength=220)
@@ -204,7 +190,7 @@ def metric_figure(table: pd.DataFrame, levels: Float[np.ndarray, "level"], unit:
     low, high = (mean - deviation).clip(lower=0), mean + deviation
     rows = {"concentration": table["concentration"], "predicted": mean, "low": low, "high": high}
     name, label = "posterior mean ± standard deviation", per("√g", unit)
-    x = concentration_x("concentration", labelled("concentration", unit), levels)
+    x = concentration(alt.X, "concentration", labelled("concentration", unit), levels)
     chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, label, zero=True))
     what = "posterior of the square root of the metric"
     return Figure("posterior_metric", what, chart, {"metric": rows}, 260)
@@ -215,7 +201,7 @@ def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:
     lines = [name for name in paths["line"].unique() if name != FLAT]
     label = labelled("concentration", report.level_unit)
     x = x_axis("t", "affine parameter t")
-    y = concentration_y("concentration", label, report.series.concentrations)
+    y = concentration(alt.Y, "concentration", label, report.series.concentrations)
     dashes: dict[str, Any] = {"strokeDash": [6, 4], "color": MUTED}
     first, last = (
         _level_choice(report, name, label, start)
@@ -247,7 +233,7 @@ def posterior_figure(report: Report) -> Figure:
         for low, high in (estimated.get(name) or {}).get("set90") or []
     ]
     label, chosen = labelled("concentration", unit), "datum.level == left_out"
-    at, start = (concentration_x(one, label, levels) for one in ("concentration", "low"))
+    at, start = (concentration(alt.X, one, label, levels) for one in ("concentration", "low"))
     density = y_axis("density", per("density", unit), zero=True)
     part = keyed({"density": MODEL, "90% set": SECOND, "true concentration": INK})
     ends = (start, alt.X2("high"), alt.YDatum(0))
@@ -265,16 +251,3 @@ def posterior_figure(report: Report) -> Figure:
     }
     what = "posterior density of the concentration of the spectrum that was left out"
     return Figure("posterior", what, chart, tables, 300)
-
-
-def training_figure(report: Report, what: str) -> Figure:
-    """Loss over the epochs of a training, one line per fold."""
-    log, names = report.training[what], [*report.names, "none"]
-    rows = log.assign(level=[names[int(fold)] for fold in log["fold"]])
-    scale = alt.Scale(type="log") if (log["loss"] > 0).all() else alt.Scale(zero=False)
-    loss = alt.Y("loss", type="quantitative").title("loss").scale(scale)
-    colours = level_colours("level", names, f"left out ({report.level_unit})")
-    chart = marks("line", x_axis("epoch", "epoch"), loss, colours)
-    name = what.removeprefix("the ")
-    about = f"loss over the epochs of training {what}"
-    return Figure(f"training_{name}", about, chart, {"training": rows}, 300)

@@ -156,14 +156,29 @@ def y_axis(field: str, title: str, *, zero: bool = False) -> alt.Y:
     return alt.Y(field, type="quantitative").title(wrapped(title)).scale(zero=zero)
 
 
-def concentration_x(field: str, title: str, levels: Float[np.ndarray, "level"]) -> alt.X:
-    """Horizontal axis of concentrations, by decades if the measured levels are."""
-    return alt.X(field, type="quantitative", title=wrapped(title), **_concentrations(levels))
+def concentration(
+    channel: type[alt.X] | type[alt.Y],
+    field: str,
+    title: str,
+    levels: Float[np.ndarray, "level"],
+) -> Any:
+    """Axis of concentrations; measured levels of more than two decades are drawn by decades.
 
-
-def concentration_y(field: str, title: str, levels: Float[np.ndarray, "level"]) -> alt.Y:
-    """Vertical axis of concentrations, by decades if the measured levels are."""
-    return alt.Y(field, type="quantitative", title=wrapped(title), **_concentrations(levels))
+    Args:
+        channel: which axis it is.
+        field: column of the table.
+        title: title of the axis.
+        levels: measured concentrations.
+    """
+    axis = channel(field, type="quantitative").title(wrapped(title))
+    if not spans_decades(levels):
+        return axis.scale(nice=False, zero=False, padding=8)
+    least, most = float(levels[levels > 0].min()), float(levels.max())
+    first, last = math.ceil(math.log10(least)), math.floor(math.log10(most))
+    powers = [float(f"1e{power}") for power in range(first, last + 1)]
+    ticks = [0.0, *powers[:: math.ceil(len(powers) / 8)]]
+    scaled = axis.scale(type="symlog", constant=least, nice=False, padding=8)
+    return scaled.axis(values=ticks, format="~g")
 
 
 def per(name: str, unit: str) -> str:
@@ -174,19 +189,6 @@ def per(name: str, unit: str) -> str:
 def wrapped(title: str) -> list[str]:
     """A title in lines short enough for a phone."""
     return textwrap.wrap(title, TITLE_LETTERS) or [""]
-
-
-def _concentrations(levels: Float[np.ndarray, "level"]) -> dict[str, Any]:
-    """Scale and ticks: levels of more than two decades are drawn by decades, with zero."""
-    if not spans_decades(levels):
-        return {"scale": alt.Scale(nice=False, zero=False, padding=8)}
-    least, most = float(levels[levels > 0].min()), float(levels.max())
-    first, last = math.ceil(math.log10(least)), math.floor(math.log10(most))
-    powers = [float(f"1e{power}") for power in range(first, last + 1)]
-    return {
-        "scale": alt.Scale(type="symlog", constant=least, nice=False, padding=8),
-        "axis": alt.Axis(values=[0.0, *powers[:: math.ceil(len(powers) / 8)]], format="~g"),
-    }
 
 
 def legend(names: Sequence[str], title: str | None = None, **more: Any) -> alt.Legend:

@@ -14,6 +14,7 @@ from geonode.estimation.posterior import posterior
 from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import EstimateRow
 from geonode.learning.predicted import COVERAGE
+from geonode.report.data import by_level
 from geonode.report.figures import spectrum_chart
 from geonode.report.kit import (
     BAND,
@@ -22,7 +23,7 @@ from geonode.report.kit import (
     MUTED,
     SECOND,
     Figure,
-    concentration_x,
+    concentration,
     keyed,
     level_colours,
     marks,
@@ -59,10 +60,7 @@ class PredictedSpectra:
 
     def __call__(self, block: PredictedBlock) -> None:
         """Take what is shown of a block."""
-        low, high = block.signal - block.std, block.signal + block.std
-        self._band = "standard deviation"
-        if block.interval is not None:
-            (low, high), self._band = block.interval, f"{COVERAGE:.0%} interval"
+        low, high, self._band = _band(block)
         for place in self._chosen - block.start:
             if 0 <= place < len(block.concentrations):
                 level = float(block.concentrations[place])
@@ -75,16 +73,12 @@ class PredictedSpectra:
         at = sample(len(axis), 1000)
         levels, *spectra = zip(*self._rows, strict=True)
         names = [f"{name} {unit}" for name in level_names(np.array(levels))]
-        signal, low, high = (np.array(one)[:, at].ravel() for one in spectra)
-        predicted = {
-            "level": np.repeat(names, len(at)),
-            "wavelength": np.tile(axis[at], len(names)),
-            **{"signal": signal, "low": low, "high": high},
-        }
-        measured = {
-            "level": np.repeat(level_names(series.concentrations), len(at)),
-            "wavelength": np.tile(axis[at], len(series.signal)),
-            "signal": series.signal[:, at].ravel(),
+        along, columns = {"wavelength": axis[at]}, ("signal", "low", "high")
+        values = {name: np.array(one)[:, at] for name, one in zip(columns, spectra, strict=True)}
+        measured = {"signal": series.signal[:, at]}
+        tables = {
+            "measured": by_level(level_names(series.concentrations), along, measured),
+            "predicted": by_level(names, along, values),
         }
         few = len(names) <= BANDS
         title = "predicted, with " + self._band if few else "predicted"
@@ -100,7 +94,6 @@ class PredictedSpectra:
             ends = (low_end, alt.Y2("high"))
             layers.append(marks("area", x, *ends, colour, table="predicted", opacity=BAND))
         chart = alt.layer(*layers).properties(width=620, height=340)
-        tables = {"measured": measured, "predicted": predicted}
         return Figure("predicted", "predicted spectra over the measured ones", chart, tables)
 
 
@@ -168,7 +161,9 @@ def _densities(series: Series) -> Any:
     unit = series.labels["concentration_unit"]
     density, mode = f"posterior density, shaded: {CREDIBLE:.0%} set", "mode (weight)"
     part = keyed({density: SECOND, mode: MODEL}, columns=2)
-    x = concentration_x("concentration", labelled("concentration", unit), series.concentrations)
+    x = concentration(
+        alt.X, "concentration", labelled("concentration", unit), series.concentrations
+    )
     y = y_axis("density", per("density", unit), zero=True)
     kind, text = alt.datum.kind, alt.Text("label", type="nominal")
     away = alt.ExprRef("datum.side == 'right' ? -7 : 7")
@@ -186,36 +181,25 @@ def _densities(series: Series) -> Any:
 def _fit(
     model: SpectralModel, mode: float, measured: np.ndarray, *, offset: bool, scale: bool
 ) -> tuple[Any, dict[str, np.ndarray]]:
-    """A measured spectrum over the one predicted at its mode."""
+    """A measured spectrum over the one predicted at its mode, times a factor, plus an offset."""
     series, block = model.series, PredictedBlock.of(model, np.array([mode]))
-    factor, constant = _fitted(block.signal[0], measured, offset=offset, scale=scale)
-    low, high = block.signal[0] - block.std[0], block.signal[0] + block.std[0]
-    band = "standard deviation"
-    if block.interval is not None:
-        (low, high), band = block.interval[:, 0], f"{COVERAGE:.0%} interval"
+    low, high, band = _band(block)
+    predicted = block.signal[0]
+    design = np.stack([predicted, np.ones_like(predicted)], axis=1)[:, np.array([scale, offset])]
+    rest = measured if scale else measured - predicted
+    found = iter(np.linalg.lstsq(design, rest)[0].tolist())
+    factor, constant = next(found) if scale else 1.0, next(found) if offset else 0.0
     name = f"predicted at {mode:.4g} {series.labels['concentration_unit']}"
     name += f", times {factor:.3g}" * scale + f", offset {constant:.2g}" * offset + f", {band}"
-    table = {
-        "wavelength": series.axis,
-        "measured": measured,
-        "predicted": factor * block.signal[0] + constant,
-        "low": factor * low + constant,
-        "high": factor * high + constant,
-    }
+    lines = {"predicted": predicted, "low": low[0], "high": high[0]}
+    table = {"wavelength": series.axis, "measured": measured}
+    table |= {key: factor * line + constant for key, line in lines.items()}
     chart = spectrum_chart(series, name).properties(data=alt.NamedData("fit"))
     return chart, table
 
 
-def _fitted(
-    predicted: Float[np.ndarray, "wavelength"],
-    measured: Float[np.ndarray, "wavelength"],
-    *,
-    offset: bool,
-    scale: bool,
-) -> tuple[float, float]:
-    """Factor and constant that take a prediction to a spectrum, by least squares."""
-    if not scale:
-        return 1.0, float(np.mean(measured - predicted)) if offset else 0.0
-    columns = [predicted, np.ones_like(predicted)] if offset else [predicted]
-    factor, *constant = np.linalg.lstsq(np.stack(columns, axis=1), measured)[0].tolist()
-    return factor, constant[0] if constant else 0.0
+def _band(block: PredictedBlock) -> tuple[np.ndarray, np.ndarray, str]:
+    """Lower and upper end of the bands about predictions, and their name."""
+    if block.interval is not None:
+        return *block.interval, f"{COVERAGE:.0%} interval"
+    return block.signal - block.std, block.signal + block.std, "standard deviation"

@@ -13,16 +13,16 @@ from geonode.report.figures import (
     paths_figure,
     posterior_figure,
     spectra_figure,
-    training_figure,
 )
-from geonode.report.page import Cell, Part, Section, Table, escaped, page, parts_html
-from geonode.report.verdicts import unmeasured, verdicts
+from geonode.report.page import Cell, Part, Section, Table, Verdict, escaped, page, parts_html
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import labelled
 from geonode.wording import difference, listed, number, quantity, share, signed
 
 ABSENT = "not measured"
 
+PROMISED = 0.9
+"""Nominal coverage of the intervals."""
 
 FOLD_SCORES = ("r2", "rmse", "mae", "max_error", "pearson", "peak_position_error")
 """Scores of a fold shown in the table; all are in validate.json."""
@@ -42,13 +42,8 @@ def report_page(report: Report) -> str:
         _geometry(report),
         _paths(report),
         _posterior(report),
-        _training(report),
         _machine(report),
-        Section(
-            "unmeasured",
-            "What was not measured",
-            ["The limits of the numbers above, with reasons.", unmeasured(report)],
-        ),
+        _unmeasured(report),
     ]
     return page(f"{report.source}: leave-one-out report", _first(report), sections)
 
@@ -63,7 +58,7 @@ def _first(report: Report) -> str:
         ["axis", f"{series.labels['axis'].replace('_', ' ')}, {low} to {high}"],
         ["wavelengths", number(len(series.axis))],
         ["spectra", series.signal_label],
-        ["scans", number(int(report.scans.sum()))],
+        ["scans", number(report.metrics["spectra"].get("scans"))],
         ["chart of concentration", _chart(series.chart, unit)],
         ["chart of the learned metric", _chart(report.chart, unit)],
     ]
@@ -72,7 +67,7 @@ def _first(report: Report) -> str:
         "Each level was left out in turn, its spectrum was predicted from the others, and the "
         "prediction was compared with the measurement. In figures of spectra, Alt and the mouse "
         "wheel zoom, dragging moves, and a double click returns.",
-        verdicts(report),
+        _verdicts(report),
         Table("series", "the series", [], facts),
     ]
     return f"<h1>{escaped(title)}</h1>\n{parts_html(parts)}"
@@ -82,6 +77,60 @@ def _chart(chart: Chart, unit: str) -> str:
     if chart.kappa == math.inf:
         return "linear"
     return "logarithmic" if chart.kappa == 0 else f"asinh, kappa {quantity(chart.kappa, unit)}"
+
+
+def _verdicts(report: Report) -> list[Verdict]:
+    """Results in words, with worse results as plainly as better ones."""
+    scores, unit = report.scores, report.signal_unit
+    rmse, best = scores["rmse"], scores["best_baseline_rmse"]
+    baseline = scores["baselines"][scores["best_baseline"]]
+    name = scores["best_baseline"].replace("_", " ")
+    ratio = max(rmse, best) / min(rmse, best) if min(rmse, best) > 0 else None
+    size = "smaller" if rmse < best else "larger"
+    compared = "the same" if rmse == best else f"{size} by a factor of {number(ratio)}"
+    found = [
+        Verdict(
+            f"Q² is {number(scores.get('q2'))}: 1 for perfect predictions, 0 for the mean of the "
+            f"other spectra. Pooled R² is {number(scores.get('pooled_r2'))} over all levels and "
+            f"{number(scores.get('interior_pooled_r2'))} without the lowest and the highest, which "
+            f"are extrapolated; RMSE is {quantity(rmse, unit)}."
+        ),
+        Verdict(
+            f"The best of {len(scores['baselines'])} simple methods, chosen with hindsight, is "
+            f"{name}: RMSE {quantity(best, unit)}, pooled R² {number(baseline.get('pooled_r2'))}. "
+            f"The error of geonode is {compared}.",
+            *_comparison(rmse, best),
+        ),
+    ]
+    skill = scores.get("skill")
+    if skill is not None:
+        found.append(
+            Verdict(
+                f"Skill is {number(skill)}: the error is {share(abs(skill))} "
+                f"{'smaller' if skill > 0 else 'larger'} than that of the simple method that would "
+                "have been chosen without hindsight (RMSE "
+                f"{quantity(scores['chosen_baseline_rmse'], unit)}).",
+                *_comparison(-skill, 0.0),
+            )
+        )
+    held = (scores.get("coverage") or {}).get("90")
+    if held is None:
+        none = "No intervals were calibrated: how far to trust a prediction is not known."
+        return [*found, Verdict(none)]
+    good = held["all"] >= PROMISED
+    sentence = (
+        f"The 90% intervals hold {share(held['all'])} of the measured points "
+        f"({share(held['interior'])} between the ends, {share(held['ends'])} at the two ends); "
+        f"on average they are ±{quantity(held['half_width'], unit)} wide."
+    )
+    return [*found, Verdict(sentence, good, "As promised." if good else "Less than promised.")]
+
+
+def _comparison(error: float, other: float) -> tuple[bool | None, str]:
+    """Whether an error is smaller than another, and the word for it."""
+    if error == other:
+        return None, "Equal."
+    return (True, "Better.") if error < other else (False, "Worse.")
 
 
 def _data(report: Report) -> Section:
@@ -141,7 +190,7 @@ def _scores(report: Report) -> Section:
         "Every method predicted every level from the others: the smaller the RMSE and the nearer "
         "Q² and R² are to 1, the better. Q² is 0 for the mean of the other spectra; R² flatters "
         f"where all spectra have one shape. {number(better) if better else 'None'} of "
-        f"{len(baselines)} baselines {'has' if better == 1 else 'have'} a smaller error than "
+        f"{len(baselines)} simple methods {'has' if better == 1 else 'have'} a smaller error than "
         "geonode.",
         Table(
             "methods",
@@ -156,7 +205,7 @@ def _scores(report: Report) -> Section:
         rows: list[list[Cell]] = [[name, *_four(found)] for name, found in bands.items()]
         title = f"parts of the axis ({report.axis_unit})"
         parts.append(Table("parts", title, ["part", *titles], rows))
-    return Section("scores", "Scores against every baseline", parts)
+    return Section("scores", "Scores beside those of simple methods", parts)
 
 
 def _four(scores: Mapping[str, float | None]) -> list[Cell]:
@@ -167,6 +216,7 @@ def _four(scores: Mapping[str, float | None]) -> list[Cell]:
 
 
 def _levels(report: Report) -> Table:
+    """Scores of every level; undefined where a measured spectrum varies too little for them."""
     unit = report.signal_unit
     errors = [labelled(name, unit) for name in ("RMSE", "mean error", "largest error")]
     shape = ["correlation", labelled("peak moved by", report.axis_unit)]
@@ -274,34 +324,49 @@ def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
     return [sentence, Table("concentrations", f"concentrations ({unit})", columns, rows)]
 
 
-def _training(report: Report) -> Section:
-    if not report.training:
-        return Section("training", "Training", ["Nothing was trained in this run."])
-    parts: list[Part] = [
-        "The loss during training, averaged over the members, one line for every level left out "
-        "and one with all levels: lines should fall and then flatten. Other quantities are in "
-        "metrics/plots."
-    ]
-    for what in report.training:
-        parts += [f"Training of {what}.", training_figure(report, what)]
-    return Section("training", "Training", parts)
-
-
 def _machine(report: Report) -> Section:
     environment, benchmark = report.metrics["env"], report.metrics["benchmark"]
     named = ("device", "name", "training", "geometry", "processor", "cores", "system", "torch")
     machine: list[list[Cell]] = [[key, str(environment.get(key, ABSENT))] for key in named]
     parts: list[Part] = ["The machine that ran the pipeline.", Table("run", "", [], machine)]
-    if not benchmark:
-        parts.append("Time and memory are not on record: `dvc repro` measures them.")
-        return Section("machine", "Device and time", parts)
-    stages: list[list[Cell]] = [
-        [name, number(found["seconds"]), number(found["peak_mb"], absent=ABSENT)]
-        for name, found in [*benchmark["stages"].items(), ("all", benchmark)]
-    ]
-    parts += [
-        "Seconds of a stage are those of its whole command, start included; its memory is the "
-        "largest it needed.",
-        Table("stages", "every stage", ["stage", "seconds", "memory (MB)"], stages),
-    ]
+    if benchmark:
+        stages: list[list[Cell]] = [
+            [name, number(found["seconds"]), number(found["peak_mb"], absent=ABSENT)]
+            for name, found in [*benchmark["stages"].items(), ("all", benchmark)]
+        ]
+        title = "every stage: seconds of its whole command, and the most memory it needed"
+        parts.append(Table("stages", title, ["stage", "seconds", "memory (MB)"], stages))
     return Section("machine", "Device and time", parts)
+
+
+def _unmeasured(report: Report) -> Section:
+    """What was not measured, with reasons."""
+    scores, geodesics = report.scores, report.metrics["geodesics"]
+    masked = report.metrics["spectra"].get("masked_wavelengths") or 0
+    solved, checked, lost = (
+        geodesics.get(key) or 0 for key in ("geodesics", "checked_on_network", "unconverged")
+    )
+    found = {
+        "Replicate noise: every level was scanned once, so it is not known how much of the error "
+        "is noise of the measurement.": report.metrics["spectra"].get("replicate_noise") is None,
+        "Other preparations: this is one series. How far another batch, instrument or day would "
+        "differ from it was not measured.": True,
+        f"Masked wavelengths: {masked} were left out because a value was missing; nothing is "
+        "predicted there.": masked > 0,
+        "Intervals: none were calibrated (inner.members is 0), so their coverage was not measured; "
+        "the band in the figures is a standard deviation and promises nothing.": not scores.get(
+            "coverage"
+        ),
+        "Skill: there are too few levels to choose a simple method without hindsight.": scores.get(
+            "chosen_baseline_rmse"
+        )
+        is None,
+        "Concentrations: estimating a concentration from its spectrum was not "
+        "tested.": not scores.get("estimation"),
+        f"Geodesics: {number(lost)} of {number(solved)} miss their target by more than the "
+        "tolerance; features made of them are off by as much.": lost > 0,
+        f"Geodesics on the network itself: {number(checked)} of {number(solved)} were integrated "
+        "again; the others were checked on the grid alone.": checked < solved,
+    }
+    sentences = [Verdict(sentence) for sentence, missing in found.items() if missing]
+    return Section("unmeasured", "What was not measured", [sentences])

@@ -97,9 +97,21 @@ def test_over_decades_small_errors_of_the_highest_level_are_not_enough():
     assert Verdict.of(levels, {"pcr": wider, "pls": relative}).chosen.key == "pls"
 
 
-def test_the_sentence_names_method_wavelength_and_errors():
-    verdict = Verdict.of(LEVELS, estimates(straight_line=2.0, geonode=2.35))
-    assert verdict.sentence("ppb", {"straight_line": "451 nm"}) == (
-        "Use a straight line at 451 nm: RMSEP 2 ppb (5 % of the range), median error 2 ppb, as "
-        "good here as geonode with 2.4 ppb (5.9 % of the range)."
-    )
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        (
+            {"straight_line": 2.0, "geonode": 2.35},
+            "Use a straight line at 451 nm: RMSEP 2 ppb (5 % of the range), median error 2 ppb. A "
+            "straight line is simplest; geonode's typical error is no smaller.",
+        ),
+        (
+            {"pcr": 2.08, "geonode": 2.0},
+            "Use PCR: RMSEP 2.1 ppb (5.2 % of the range), median error 2.1 ppb. PCR is simplest; "
+            "geonode's typical error is smaller by 0.20 % of the range.",
+        ),
+    ],
+)
+def test_the_sentence_names_method_wavelength_and_errors(errors, said):
+    verdict = Verdict.of(LEVELS, estimates(**errors))
+    assert verdict.sentence("ppb", {"straight_line": "451 nm"}) == said

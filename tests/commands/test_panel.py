@@ -94,6 +94,8 @@ def test_what_cannot_begin_is_one_line_and_status_2(project, quick):
         assert result.stdout == ""
     assert not quick
     assert contents(project) == before
+    (project / "params.yaml").unlink()  # outside of a project
+    assert_refused(call("panel", "empty", "--out", "out.csv"), "empty", "no file *.csv")
 
 
 @pytest.mark.parametrize("after", [0, 1])

@@ -126,7 +126,7 @@ def test_without_a_file_there_is_a_line_about_every_spectrum(trained):
 def test_json_has_the_same_numbers(trained, tmp_path):
     out = tmp_path / "out.csv"
     words = (*options(WANTED), "--extrapolate", "--root", trained, "--json", "--out", out)
-    result = call("--quiet", "predict", *words)
+    result = call("predict", "-q", *words)
     assert (result.exit_code, result.stderr) == (0, "")
     found = json.loads(result.stdout)
     signal, scale, _ = expected(trained, WANTED)

@@ -1,7 +1,6 @@
 """A run that needs no training: artifacts and metrics whose every number has a closed form."""
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,7 +88,7 @@ class Run:
         """Leave the headers of some tables alone."""
         for name in names:
             header = self.plot_file(name).read_text(encoding="utf-8").splitlines()[0]
-            self._write_plot(name, header, [])
+            self.plot_file(name).write_text(f"{header}\n", encoding="utf-8")
 
     def change(self, name, **content):
         """Replace keys of one metrics file."""
@@ -172,14 +171,6 @@ class Run:
         }
         pd.DataFrame(table).to_csv(self.plot_file("predictions"), index=False)
         self._write_posteriors()
-        for file, term in (("metric_training", "reconstruction"), ("training", "loss")):
-            rows = [
-                f"{epoch},{fold},{member},{math.exp(-epoch) * (member + 1):.6g},0.01"
-                for member in range(2)
-                for fold in range(len(self.levels) + 1)
-                for epoch in (0, 5, 10)
-            ]
-            self._write_plot(file, f"epoch,fold,member,{term},learning_rate", rows)
 
     def _write_posteriors(self):
         """Density 1 / width over the whole range; sqrt(g) = 2 / sqrt(c high), known to a half."""
@@ -191,10 +182,6 @@ class Run:
         mean = 2 / np.sqrt(points[1:] * high)
         metric = {"concentration": points[1:], "sqrt_g": mean, "deviation": mean / 2}
         pd.DataFrame(metric).to_csv(self.plot_file("metric_posterior"), index=False)
-
-    def _write_plot(self, name, header, rows):
-        text = "\n".join([header, *rows, ""])
-        self.plot_file(name).write_text(text, encoding="utf-8")
 
     def _metrics(self):
         names = self.names
@@ -223,7 +210,7 @@ class Run:
         counts = {"geodesics": 1000, "unconverged": 0, "checked_on_network": 64}
         noise = 0.014 if self.replicates > 1 else None
         return {
-            "spectra": {"replicate_noise": noise, "non_monotonic_share": 0.0},
+            "spectra": {"scans": 8, "replicate_noise": noise, "non_monotonic_share": 0.0},
             "metric": {"chart_kappa": kappas},
             "christoffel": {},
             "geodesics": counts,

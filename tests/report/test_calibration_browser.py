@@ -1,8 +1,10 @@
 """The page of a calibration in a browser: what it draws, saves, and estimates by itself."""
 
+import base64
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -28,10 +30,13 @@ pytestmark = [
 
 # The concentration, the wavelength and the file are given as by hand; every button is pressed.
 SCRIPT = """
-const unknown = UNKNOWN, other = OTHER, saved = [];
-function give(page, view, text) {
+const unknown = UNKNOWN, others = OTHERS, saved = [];
+function give(page, view, named) {
   const files = new view.DataTransfer(), input = page.getElementById('file');
-  files.items.add(new view.File([text], 'unknown.csv'));
+  for (const [name, text] of Object.entries(named)) {
+    const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+    files.items.add(new view.File([bytes], name));
+  }
   input.files = files.files;
   input.dispatchEvent(new view.Event('change', {bubbles: true}));
 }
@@ -69,10 +74,9 @@ async function report(page, view) {
   seen.moved = [page.getElementById('curve-note').textContent,
     Number(page.getElementById('concentration-number').value)];
   const told = page.getElementById('drop-told'), before = told.textContent;
-  give(page, view, other);
+  give(page, view, others);
   while (told.textContent === before) await wait(50);
   seen.refused = told.textContent;
-  seen.kept = page.getElementById('dropped').hidden;
   give(page, view, unknown);
   while (!page.querySelector('#plot-unknown svg')) await wait(50);
   await wait(300);
@@ -85,10 +89,20 @@ async function report(page, view) {
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 
 
-def look(folder, text, width, unknown, other):
-    """What the frame saw of a page, and what the browser complained of."""
-    given = json.dumps(unknown).replace("<", "\\u003c")
-    script = SCRIPT.replace("UNKNOWN", given).replace("OTHER", json.dumps(other))
+def look(folder, text, width, unknown, others):
+    """What the frame saw of a page, and what the browser complained of.
+
+    Args:
+        folder: for the files of the browser.
+        text: of the page.
+        width: of the frame.
+        unknown: bytes of files by name, which are dropped together.
+        others: the same, dropped before.
+    """
+    script = SCRIPT
+    for key, files in (("UNKNOWN", unknown), ("OTHERS", others)):
+        coded = {name: base64.b64encode(given).decode() for name, given in files.items()}
+        script = script.replace(key, json.dumps(coded))
     return browse(folder, text, script, width, milliseconds=20_000_000)
 
 
@@ -111,9 +125,8 @@ def test_the_page_draws_saves_and_estimates_as_python_does(calibration, unknown,
     found = calibration.with_unknown(unknown, read_unknown(unknown, calibration.series))
     text = calibration_page(calibration, tables(calibration))
     assert len(text.encode()) < 1_500_000
-    given = unknown.read_text(encoding="utf-8")
-    other = beer.table({"a": beer.UNIT_SPECTRUM}).replace("\n480,", "\n481,")
-    seen, console = look(tmp_path, text, width, given, other)
+    given = {unknown.name: unknown.read_bytes()}
+    seen, console = look(tmp_path, text, width, given, {"other.csv": b"nothing"})
     assert (console, seen["errors"], seen["loaded"], seen["hacked"]) == ([], [], [], False)
     assert (seen["width"], seen["wide"]) == (width, width)
     assert seen["unreachable"] == []
@@ -128,17 +141,19 @@ def test_the_page_draws_saves_and_estimates_as_python_does(calibration, unknown,
         "spectra": (levels, 0, 0, 0, 0),
         "curve": (2, 1, 0, 0, levels),
         "residuals": (0, 0, 0, levels, levels),
+        "regression": (levels + 1, 0, 0, 1, 0),
+        "influence": (0, 0, 0, 2, levels),
+        "components": (2, 0, 0, 1, sum(map(len, calibration.diagnostics.rmsecv.values()))),
         "predicted": (1, 1, 0, 0, 0),
         "unknown": (2, 1, 0, 0, 0),
         "posterior_metric": (1, 1, 0, 0, 0),
     }
     assert seen["moved"] == [seen["moved"][0], beer.LEVELS[-1]] != [seen["note"], beer.LEVELS[-1]]
-    assert "found nothing at 480" in seen["refused"]
-    assert seen["kept"]
+    assert seen["refused"].startswith("0 estimated. Not estimated: other.csv: found no table")
     assert calibration.calibration.law is not None  # of another method than geonode
     saved = seen["saved"]
     rows = list(csv.reader(io.StringIO(saved["rows"])))
-    assert rows[0][:3] == ["spectrum", "method", "estimated (ppb)"]
+    assert rows[0][:4] == ["file", "spectrum", "method", "estimated (ppb)"]
     assert_estimates(rows[1:], found.unknowns[0][1], found.method)
     assert saved["csv"].startswith("method,level,estimated\ngeonode,0,")
     assert (saved["svg"], saved["png"]) == ("svg", "image/png")
@@ -147,9 +162,9 @@ def test_the_page_draws_saves_and_estimates_as_python_does(calibration, unknown,
 
 def assert_estimates(shown, expected, method):
     """What the page says of spectra is what Python says of them."""
-    for found, one in zip(shown, expected, strict=True):
+    for (file, *found), one in zip(shown, expected, strict=True):
         row = one.of_geonode
-        assert found[:2] == [row.name, method]
+        assert [file, *found[:2]] == ["unknown.csv", row.name, method]
         numbers = (*one[1:], row.mode, row.low, row.high)
         np.testing.assert_allclose(list(map(float, found[2:8])), numbers, rtol=1e-9)
         assert len(found[8].split(";")) == len(row.sets)
@@ -164,11 +179,65 @@ def assert_estimates(shown, expected, method):
     assert any(one.concentration > beer.LEVELS[-1] for one in expected)
 
 
+PLAIN = beer.table(dict(zip("ab", beer.spectra_at([3.3, 9.1]), strict=True)))
+ONE = beer.table({"a": beer.spectra_at([3.3])[0]})
+TABS = PLAIN.replace(",", "\t")
+READ = {
+    "utf16.txt": TABS.encode("utf-16"),
+    "utf16be.txt": b"\xfe\xff" + TABS.encode("utf-16-be"),
+    "units.txt": TABS.replace("\n", "\nnm\tAU\tAU\n", 1).encode(),
+    "comments.csv": f"# by hand\n{PLAIN}# the end, 1\n".encode(),
+    "decimal.txt": PLAIN.replace(",", ";").replace(".", ",").encode(),
+    "blanks.txt": PLAIN.replace(",", "   ").replace("\n", "\r\n").encode(),
+    "micro.csv": PLAIN.replace("a,b", "a \xb5,b").encode("cp1252"),
+    "one.csv": ONE.encode(),
+}
+REFUSED = {
+    "digits.csv": (b"1" * 200_000 + b"x", "found no table"),
+    "cell.csv": (ONE.replace("\n480,", f"\n480,{'1' * 200_000}").encode(), "row 10: found"),
+    "wide.csv": (ONE.replace("\n480,", "\n480,1,").encode(), "row 10: found"),
+    "overflow.csv": (re.sub(r"\n480,\S+", "\n480,1e308", ONE).encode(), "found 1e+308"),
+    "tiny.csv": (re.sub(r",0\S+", ",1e-40", ONE).encode(), "found no number above 1e-40"),
+    "groups.txt": (re.sub(r",0\.\S+", "\t1,984", ONE).encode(), "found 1,984 and no number"),
+    "marks.txt": (
+        re.sub(r",0\.", ";0,", ONE, count=3).replace(",0.", ";0.").encode(),
+        "found numbers with",
+    ),
+    "gap.csv": (re.sub(r"\n480,\S+", "\n480,", ONE).encode(), "row 10: found"),
+    "axis.csv": (ONE.replace("\n480,", "\n481,").encode(), "found nothing at 480"),
+    "twice.csv": (ONE.replace("\n490,", "\n480,").encode(), "found 480 twice"),
+    "bare.csv": (PLAIN.split("\n", 1)[1].encode(), "found no header"),
+    "names.txt": (TABS.replace("\n", "\nx\tc\td\n", 1).encode(), "found two rows of names"),
+    "book.xlsx": (b"PK\x03\x04", "found a workbook"),
+    "binary.csv": (b"a\0b", "found binary data"),
+}
+
+
+def test_files_are_read_as_the_command_reads_them_or_refused(calibration, tmp_path):
+    text = calibration_page(calibration, tables(calibration))
+    others = {name: given for name, (given, _) in REFUSED.items()}
+    seen, console = look(tmp_path, text, SCREEN, READ, others)
+    assert (console, seen["errors"]) == ([], [])
+    assert seen["refused"].startswith("0 estimated.")
+    assert seen["refused"].endswith("geonode calibrate FILE --unknown FILE.")
+    for name, (_, message) in REFUSED.items():
+        assert f"{name}: {message}" in seen["refused"]
+    _, *rows = csv.reader(io.StringIO(seen["saved"]["rows"]))
+    expected = []
+    for name, given in READ.items():
+        (tmp_path / name).write_bytes(given)
+        spectra = read_unknown(tmp_path / name, calibration.series)
+        ((_, found),) = calibration.with_unknown(tmp_path / name, spectra).unknowns
+        expected += [(name, one.of_geonode.name, one.concentration) for one in found]
+    for row, (name, spectrum, concentration) in zip(rows, expected, strict=True):
+        assert row[:2] == [name, spectrum]
+        assert float(row[3]) == pytest.approx(concentration, rel=1e-9)
+
+
 def test_a_name_that_looks_like_html_is_text(calibration, tmp_path):
     labels = dict.fromkeys(calibration.series.labels, HOSTILE)
     series = replace(calibration.series, labels=labels)
     hostile = replace(calibration, source=HOSTILE, series=series)
-    given = beer.table({"a": beer.spectra_at([3.0])[0]})
     text = calibration_page(hostile, tables(hostile))
-    seen, console = look(tmp_path, text, SCREEN, given, "")
+    seen, console = look(tmp_path, text, SCREEN, {HOSTILE[:8]: ONE.encode()}, {HOSTILE: b""})
     assert (console, seen["errors"], seen["hacked"]) == ([], [], False)

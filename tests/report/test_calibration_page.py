@@ -12,8 +12,12 @@ from openpyxl import load_workbook
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.verdict import Verdict
+from geonode.commands.spectra_file import spectra_parameters
 from geonode.errors import ArtifactError, ParameterError
 from geonode.report.calibration_files import require_folder, write_calibration
+from geonode.report.calibration_page import calibration_page
+from geonode.report.calibration_tables import tables
+from geonode.spectra.series import read_series_csv
 from tests.calibration import beer
 from tests.commands.calling import call
 from tests.stages.conftest import assert_refused
@@ -21,6 +25,7 @@ from tests.stages.conftest import assert_refused
 NAMES = {
     *("index.html", "calibration.xlsx", "summary.csv", "calibration.csv", "validation.csv"),
     *("unknowns.csv", "limits.csv", "peaks.csv", "predicted.csv", "next.csv"),
+    *("samples.csv", "components.csv", "regression.csv"),
 }
 
 
@@ -83,6 +88,24 @@ def test_the_band_is_a_peak_and_the_summary_gives_errors_and_limits(made):
     assert summary["limit of detection, straight line"].endswith(" ppb")
 
 
+def test_diagnostics_are_tables_of_levels_wavelengths_and_components(made):
+    header, *levels = rows(made / "samples.csv")
+    assert header[1:] == ["leverage", "limit of leverage", "Q", "limit of Q", "inside both limits"]
+    assert [float(row[0]) for row in levels] == [*beer.LEVELS]
+    for _, *pairs, inside in levels:
+        leverage, highest, q, largest = map(float, pairs)
+        assert (inside == "true") == (leverage <= highest and q <= largest)
+    (_, _, name), *vector = rows(made / "regression.csv")
+    assert name == "regression vector of PLS"
+    at, mean, found = np.array(vector, float).T
+    np.testing.assert_allclose(at, beer.AXIS)
+    np.testing.assert_allclose(mean, np.mean([one.mean(0) for one in beer.scans()], 0), rtol=1e-4)
+    assert np.corrcoef(found, beer.UNIT_SPECTRUM)[0, 1] > 0.9  # of one substance, with noise
+    header, *errors = rows(made / "components.csv")
+    assert header == ["components", "RMSECV of PCR (ppb)", "RMSECV of PLS (ppb)"]
+    assert float(errors[0][1]) < 0.1
+
+
 def test_the_workbook_holds_the_same_cells(made):
     book = load_workbook(made / "calibration.xlsx")
     assert {entry.name for entry in made.iterdir()} == NAMES
@@ -106,7 +129,8 @@ REFUSED = {
     "missing values": (["gaps.csv"], "an empty or NaN cell"),
     "axis": (["beer.csv", "--unknown", "other.csv"], "other.csv: axis: found 401 to 600"),
     "unit": (["beer.csv", "--concentration-unit", "mol/L"], "found concentrations in ppb, and"),
-    "step": (["beer.csv", "--preprocess", "[smooth]"], "smooth"),
+    "step": (["beer.csv", "--preprocess", "[smooth]"], "options: --preprocess 0 smooth: found"),
+    "window": (["beer.csv", "--window", "500", "100"], "options: --window: found (500.0, 100.0)"),
     "yaml": (["beer.csv", "--preprocess", "[snv"], "YAML"),
 }
 
@@ -176,6 +200,16 @@ def test_proposals_lie_between_the_levels_and_are_told_apart(series_file):
     header, line = call("next", series_file, "--count", 1).stdout.splitlines()
     assert "(ppb)" in header
     assert float(line.split()[0]) == float(f"{found['concentration']:.4g}")
+
+
+@pytest.mark.parametrize("steps", [None, "[snv]"])
+def test_a_page_that_cannot_estimate_names_the_command(calibration, series_file, steps):
+    options = {"file": series_file, "preprocess": steps}
+    done = read_series_csv(spectra_parameters(options)).preprocessing
+    found = replace(calibration, series=replace(calibration.series, preprocessing=done))
+    text = calibration_page(found, tables(found))
+    assert ('id="drop"' in text) == (steps is None)
+    assert ("This page cannot estimate unknown spectra" in text) == (steps is not None)
 
 
 # the folder

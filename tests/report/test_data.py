@@ -11,17 +11,11 @@ from tests.report.run import SLOPE, Run
 def test_everything_of_a_run_is_read(written):
     report = written.report()
     assert report.names == ["0", "10", "20", "40"]
-    assert report.scans.tolist() == [2, 2, 2, 2]
     assert (report.level_unit, report.axis_unit, report.signal_unit) == ("ppb", "nm", "1")
     assert np.allclose(report.predicted - written.signal, 0.25, atol=1e-5)
     assert np.allclose(report.half_width, 0.5)
     assert report.band == "90% interval"
     assert report.metrics["benchmark"] == {}
-    log = report.training["the decoders"]
-    assert log["fold"].tolist() == [fold for fold in range(5) for _ in range(3)]
-    assert log["epoch"].tolist() == [0, 5, 10] * 5
-    expected = 1.5 * np.exp([0.0, -5.0, -10.0])  # members end in 1 and 2 times that
-    assert np.allclose(log["loss"], np.tile(expected, 5), rtol=1e-5)
     density = report.posterior.groupby("level")["density"]
     assert density.count().to_dict() == dict.fromkeys(report.names, 9)
     assert np.allclose(report.posterior["density"], 1 / 40)
@@ -89,8 +83,10 @@ def other_metric(run):
         (other_metric, "metric_posterior.csv"),
         (lambda run: run.metric_file("validate").write_text("{"), "validate.json"),
         (
-            lambda run: run.plot_file("training").write_text("epoch,fold,member,loss\n0,0,0,x\n"),
-            "t",
+            lambda run: run.plot_file("posterior").write_text(
+                "level,concentration,density\n0,0,x\n"
+            ),
+            "posterior",
         ),
         (lambda run: run.plot_file("posterior").unlink(), "posterior.csv"),
     ],

@@ -11,12 +11,10 @@ from geonode.report.figures import (
     folds_figure,
     map_figures,
     metric_figure,
-    paths_figure,
     posterior_figure,
     spectra_figure,
-    training_figure,
 )
-from geonode.report.kit import Figure, concentration_x, keyed, marks, wrapped, x_axis
+from geonode.report.kit import Figure, concentration, keyed, marks, x_axis
 from tests.report.run import Run
 
 
@@ -45,19 +43,12 @@ def test_numbers_are_rounded_and_gaps_stay_gaps():
     assert rows["width"] == "container"
 
 
-def test_long_titles_are_broken_into_lines():
-    lines = wrapped("fluorescence intensity after blank subtraction (counts per second)")
-    assert lines[0] == "fluorescence intensity after blank"
-    assert max(map(len, lines)) <= 38
-    assert wrapped("") == [""]
-
-
 @pytest.mark.parametrize(
     ("levels", "ticks"),
     [([0, 10, 60], None), ([0, 0.5, 5, 70], [0, 1, 10]), ([1, 10, 1000], [0, 1, 10, 100, 1000])],
 )
 def test_concentrations_of_more_than_two_decades_are_drawn_by_decades(levels, ticks):
-    scale = concentration_x("c", "c", np.array(levels, float)).to_dict()
+    scale = concentration(alt.X, "c", "c", np.array(levels, float)).to_dict()
     assert scale["scale"].get("type") == ("symlog" if ticks else None)
     assert scale.get("axis", {}).get("values") == ticks
 
@@ -141,13 +132,6 @@ def test_the_posterior_metric_is_drawn_with_its_deviation(report):
         assert np.allclose(rows[name], share * mean, rtol=1e-4)
 
 
-def test_every_pair_of_levels_can_be_chosen(report):
-    spec = json.loads(paths_figure(report, report.paths).to_json())
-    first, last = spec["params"]
-    assert (first["value"], last["value"]) == ("0", "40")
-    assert first["bind"]["options"] == last["bind"]["options"] == report.names
-
-
 def test_posterior_has_its_set_and_the_true_level(report):
     figure = posterior_figure(report)
     curve, sets, true = (table(figure, name) for name in ("posterior", "sets", "true"))
@@ -167,9 +151,3 @@ def test_a_level_without_a_posterior_cannot_be_chosen_and_what_is_negligible_is_
     assert chosen["bind"]["labels"] == ["10 ppb", "20 ppb"]
     rows = table(figure)
     assert rows[rows["level"] == "20"]["concentration"].tolist() == [1, 2]
-
-
-def test_losses_fall_on_a_logarithmic_axis(report):
-    figure = training_figure(report, "the metric")
-    assert json.loads(figure.to_json())["encoding"]["y"]["scale"]["type"] == "log"
-    assert table(figure)["level"].unique().tolist() == [*report.names, "none"]

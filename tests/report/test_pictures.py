@@ -39,10 +39,10 @@ def test_every_left_out_level_has_a_panel(run, tmp_path):
     figure = folds_panels(run.report())
     rows = table(figure, "folds")
     assert [name[4:].split("|") for name in rows["panel"].unique()] == [
-        ["left out 0 ppb", "R² = 0.953"],
-        ["left out 10 ppb", "R² = −34.130"],
+        ["left out 0 ppb", "R² 0.953"],
+        ["left out 10 ppb", "R² −34.1"],
         ["left out 20 ppb", "R² undefined"],
-        ["left out 40 ppb", "R² = 1.000"],
+        ["left out 40 ppb", "R² 1"],
     ]
     assert np.allclose(rows["predicted"] - rows["measured"], 0.25, atol=1e-3)
     figure.save_png(tmp_path / "folds.png")

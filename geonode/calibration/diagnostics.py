@@ -1,0 +1,137 @@
+"""What chemists look at in a calibration by PLS or PCR: its vector, its samples, its components.
+
+An estimate is the mean concentration plus (x - mean spectrum) b, with b the regression vector. Of
+components with scores t_a, a sample has
+
+    leverage  h = 1/n + sum_a t_a^2 / sum_i t_ia^2,        Q = |x - mean spectrum - sum_a t_a p_a|^2
+
+with p_a the loadings. A sample above the limit of its leverage is unlike the others along the
+components, one above that of Q has something that the components do not describe. Limits hold 95%
+of the samples of one normal population:
+
+    h: 1/n + (n - 1)/n B,   B = A F / (A F + n - A - 1),   F: 95% quantile for A and n - A - 1
+       degrees of freedom (N. D. Tracy, J. C. Young and R. L. Mason, J. Qual. Technol. 24 (1992) 88,
+       whose T^2 is (n - 1) (h - 1/n))
+    Q: J. E. Jackson and G. S. Mudholkar, Technometrics 21 (1979) 341, from the eigenvalues of the
+       covariance of what is left
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.stats import f as fisher
+from scipy.stats import norm
+
+from geonode.calibration.methods import CALIBRATIONS, ON_SCORES, ROUNDING, Fitted, Linear, own_basis
+
+HELD = 0.95
+"""Share of the samples below a limit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnostics:
+    """Diagnostics of a calibration by PLS or PCR.
+
+    Attributes:
+        key: "pls" or "pcr".
+        components: their number.
+        vector: concentration per unit of the signal at every wavelength.
+        leverages: of the samples.
+        leverage_limit: theirs; None: there are too few samples for one.
+        residuals: Q of the samples (signal unit squared).
+        residual_limit: theirs; None: the components describe the samples exactly.
+        rmsecv: root mean square error of samples left out by PLS and PCR (unit of the
+            concentrations), with one component and more.
+    """
+
+    key: str
+    components: int
+    vector: Float[np.ndarray, "wavelength"]
+    leverages: Float[np.ndarray, "sample"]
+    leverage_limit: float | None
+    residuals: Float[np.ndarray, "sample"]
+    residual_limit: float | None
+    rmsecv: dict[str, Float[np.ndarray, "component"]]
+
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        fitted: Fitted,
+        spectra: Float[np.ndarray, "sample wavelength"],
+        concentrations: Float[np.ndarray, "sample"],
+        folds: Int[np.ndarray, "sample"],
+    ) -> "Diagnostics":
+        """Diagnostics of a fitted method.
+
+        Args:
+            key: "pls" or "pcr".
+            fitted: the method.
+            spectra: those that it was fitted to.
+            concentrations: theirs.
+            folds: of samples that are left out together, as of `folds_of`.
+        """
+        fit = fitted.fit
+        assert isinstance(fit, Linear)
+        assert fit.rotation is not None  # of components
+        count = int(np.isfinite(fit.sizes[: fitted.option + 1]).sum())
+        rotation, sizes = fit.rotation[:, :count], fit.sizes[:count]
+        centred = spectra - fit.centre
+        scores = centred @ rotation
+        left = centred - scores @ (scores.T @ centred / sizes[:, None])
+        samples = len(spectra)
+        return cls(
+            key,
+            count,
+            rotation @ fit.slopes[:count],
+            1 / samples + np.sum(scores**2 / sizes, axis=1),
+            leverage_limit(samples, count),
+            np.sum(left**2, axis=1),
+            residual_limit(left, ROUNDING * float(np.linalg.norm(centred))),
+            {one: _rmsecv(one, spectra, concentrations, folds) for one in ON_SCORES},
+        )
+
+
+def leverage_limit(samples: int, components: int) -> float | None:
+    """Leverage that 95% of the samples of a calibration are below."""
+    freedom = samples - components - 1
+    if freedom < 1 or not components:
+        return None
+    ratio = components * float(fisher.ppf(HELD, components, freedom)) / freedom
+    return 1 / samples + (samples - 1) / samples * ratio / (ratio + 1)
+
+
+def residual_limit(
+    left: Float[np.ndarray, "sample wavelength"], rounding: float = 0.0
+) -> float | None:
+    """Q that 95% of samples are below; None for spectra that are all but zero.
+
+    Args:
+        left: spectra of the samples without their components.
+        rounding: singular value from which they are not zero.
+    """
+    singular = np.linalg.svd(left, compute_uv=False)
+    eigenvalues = singular[singular > rounding] ** 2 / (len(left) - 1)
+    if not eigenvalues.size:
+        return None
+    one, two, three = (float(np.sum(eigenvalues**power)) for power in (1, 2, 3))
+    power = 1 - 2 * one * three / (3 * two**2)
+    spread = float(norm.ppf(HELD)) * np.sqrt(2 * two * power**2) / one
+    return float(one * (1 + spread + two * power * (power - 1) / one**2) ** (1 / power))
+
+
+def _rmsecv(
+    key: str, spectra: np.ndarray, concentrations: np.ndarray, folds: np.ndarray
+) -> Float[np.ndarray, "component"]:
+    """Error of samples left out by every number of components that all folds have."""
+    scores, fit = spectra @ own_basis(spectra), CALIBRATIONS[key]
+    squares, most = 0.0, len(spectra)
+    for fold in np.unique(folds):
+        out = folds == fold
+        of_fold = fit(concentrations[~out], scores[~out])
+        assert isinstance(of_fold, Linear)
+        errors = of_fold.estimates(scores[out]) - concentrations[out, None]
+        squares = squares + np.sum(errors**2, axis=0)
+        most = min(most, int(np.isfinite(of_fold.sizes).sum()))
+    return np.sqrt(squares / len(spectra))[: max(most, 1)]
