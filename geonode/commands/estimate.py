@@ -122,10 +122,8 @@ def estimate(
     meaningless = {"--figure": figure} if image is not None else of_images
     for option, value in meaningless.items():
         if value is not None:
-            expected = (
-                "no figure of an image" if image is not None else "an image, or no such option"
-            )
-            raise ParameterError("options", option, value, expected)
+            expected = "an image" if image is None else "a file of spectra"
+            raise ParameterError("options", option, value, f"{expected}, or no such option")
     model = SpectralModel.read(data)
     series = model.series
     if (allow_offset or allow_scale) and not series.preprocessing.keeps_offset_and_scale:

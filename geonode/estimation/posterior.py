@@ -205,7 +205,7 @@ class Law:
         ends = edges[low], edges[high + 1]
         return Summaries(*self.moments(found), *ends, self.p_values(found), disconnected)
 
-    def moments(self, found: Posteriors) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def moments(self, found: Posteriors) -> tuple[Float[np.ndarray, "spectrum"], ...]:
         """Mode, mean and standard deviation of posteriors, see `Estimates`."""
         probability, values = found.probability, self._concentrations
         mean, square = probability @ values, probability @ values**2

@@ -88,7 +88,7 @@ def test_the_screen_has_a_table_and_plain_sentences(trained, samples):
         "sample 1 is ambiguous",
         "sample 2 is ambiguous",
     ]
-    assert re.search(r"ambiguous: \S+-\S+ or \S+-\S+ ppb are its 90% set", told[0])
+    assert re.search(r"ambiguous: \S+-\S+ or \S+-\S+ ppb: both fit", told[0])
 
 
 def test_what_fits_nowhere_is_told_and_status_1(trained, tmp_path):

@@ -233,7 +233,7 @@ def test_the_command_writes_maps_and_refuses_what_is_not_for_images(tmp_path, tr
     for words, message in (
         (["--out", out], "expected a name that is not taken; --overwrite"),
         (["--out", tmp_path / "map.csv"], "a name that ends in .zarr"),
-        (["--figure", tmp_path / "a.png"], "expected no figure of an image"),
+        (["--figure", tmp_path / "a.png"], "expected a file of spectra, or no such option"),
         (["--workers", 1, "--scheduler", "tcp://x:1"], "one of --workers and --sch"),
         ([], "found 'nothing', expected a store of maps"),
     ):

@@ -39,8 +39,7 @@ def test_cells_have_six_digits_and_concentrations_no_exponent():
 def test_sentences_are_about_what_must_be_known():
     assert ONE.sentence("ppb") is None
     assert TWO.sentence("ppb") == (
-        'b, "c" is ambiguous: 12.1-14.2 or 40.3-44 ppb are its 90% set, and the spectrum does not '
-        "tell which."
+        'b, "c" is ambiguous: 12.1-14.2 or 40.3-44 ppb: both fit; dilute and measure again.'
     )
     assert NONE.sentence("ppb").startswith("d fits nowhere (p = 1.2e-09)")
 
