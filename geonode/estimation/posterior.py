@@ -46,6 +46,7 @@ BATCH_ON_CPU, BATCH_ON_DEVICE = 256, 16_384
 CPU = torch.device("cpu")
 
 Pairs = list[tuple[float, float]]
+Column = Float[np.ndarray, "spectrum"]
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ class Law:
         ends = edges[low], edges[high + 1]
         return Summaries(*self.moments(found), *ends, self.p_values(found), disconnected)
 
-    def moments(self, found: Posteriors) -> tuple[Float[np.ndarray, "spectrum"], ...]:
+    def moments(self, found: Posteriors) -> tuple[Column, Column, Column]:
         """Mode, mean and standard deviation of posteriors, see `Estimates`."""
         probability, values = found.probability, self._concentrations
         mean, square = probability @ values, probability @ values**2
