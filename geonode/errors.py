@@ -43,6 +43,10 @@ class SpectraError(GeonodeError):
     """A table of spectra cannot be read or is not a concentration series."""
 
 
+class MixtureError(GeonodeError):
+    """Amounts of several substances cannot calibrate, or spectra do not belong to them."""
+
+
 class DeviceError(GeonodeError):
     """A requested device or precision is absent on this machine."""
 

@@ -1,0 +1,162 @@
+"""Amounts of the substances in the samples of a calibration, checked before anything is fitted."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from geonode.errors import MixtureError
+from geonode.spectra.sheet import require_size
+from geonode.spectra.table import without_rounding
+from geonode.wording import listed
+
+MOST_SUBSTANCES = 6
+MOST_SAMPLES = 300
+"""More would take minutes: times grow with the third power."""
+
+CLOSED = 1e-3
+"""Largest deviation of the sums of amounts, relative to their mean, that is none."""
+
+ENTANGLED = 0.97
+"""Share of the variance of an amount that others explain, from which nothing tells it from them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Known amounts of every sample; samples of equal amounts are one composition.
+
+    Attributes:
+        names: of the substances.
+        amounts: unit of each substance, none negative.
+        composition: of every sample, from 0 on.
+    """
+
+    names: tuple[str, ...]
+    amounts: Float[np.ndarray, "sample substance"]
+    composition: Int[np.ndarray, "sample"]
+
+    @classmethod
+    def of(
+        cls, amounts: Float[np.ndarray, "sample substance"], names: tuple[str, ...] | None = None
+    ) -> "Design":
+        """Design of samples.
+
+        Args:
+            amounts: of every substance in every sample; they need not lie on a grid.
+            names: of the substances; None: "substance 1" and so on.
+
+        Raises:
+            MixtureError: the amounts cannot calibrate; the message says why and what to do.
+            SpectraError: amounts are of no usual size.
+        """
+        count, substances = amounts.shape
+        names = names or tuple(f"substance {place + 1}" for place in range(substances))
+        _require_numbers(names, amounts)
+        amounts = np.stack([without_rounding(column) for column in amounts.T], axis=1)
+        _, composition = np.unique(amounts, axis=0, return_inverse=True)
+        found = cls(names, amounts, composition.ravel())
+        for name, range_ in zip(names, found.ranges, strict=True):
+            if not range_:
+                raise MixtureError(
+                    f"{name}: found the same amount in all {count} samples, expected one that "
+                    "varies; leave the substance out, or prepare mixtures with other amounts of it"
+                )
+        fewest = 2 * substances + 2
+        if found.compositions < fewest:
+            raise MixtureError(
+                f"found {found.compositions} different compositions of {substances} substances, "
+                f"expected {fewest} or more; prepare further mixtures, or leave a substance out"
+            )
+        _require_independent(names, amounts)
+        return found
+
+    @property
+    def compositions(self) -> int:
+        """Number of different compositions."""
+        return int(self.composition.max()) + 1
+
+    @property
+    def low(self) -> Float[np.ndarray, "substance"]:
+        """Lowest amounts."""
+        return self.amounts.min(axis=0)
+
+    @property
+    def high(self) -> Float[np.ndarray, "substance"]:
+        """Highest amounts."""
+        return self.amounts.max(axis=0)
+
+    @property
+    def ranges(self) -> Float[np.ndarray, "substance"]:
+        """Highest amounts less the lowest."""
+        return np.ptp(self.amounts, axis=0)
+
+    def are_outside(
+        self, amounts: Float[np.ndarray, "unknown substance"]
+    ) -> Bool[np.ndarray, "unknown substance"]:
+        """Which amounts are lower or higher than those of all samples."""
+        slack = 1e-9 * self.ranges
+        return (amounts < self.low - slack) | (amounts > self.high + slack)
+
+
+def _require_numbers(names: tuple[str, ...], amounts: np.ndarray) -> None:
+    """Refuse amounts that are no amounts.
+
+    Raises:
+        MixtureError, SpectraError: as `Design.of`.
+    """
+    count, substances = amounts.shape
+    if not 1 <= substances <= MOST_SUBSTANCES or len(names) != substances:
+        raise MixtureError(
+            f"found {substances} substances with {len(names)} names, expected 1 to "
+            f"{MOST_SUBSTANCES}, each with its name"
+        )
+    if not 1 <= count <= MOST_SAMPLES:
+        raise MixtureError(
+            f"found {count} samples, expected 1 to {MOST_SAMPLES}; average replicates, or leave "
+            "some out"
+        )
+    for wrong, what in ((~np.isfinite(amounts), "no number"), (amounts < 0, "negative")):
+        if wrong.any():
+            sample, place = np.argwhere(wrong)[0]
+            raise MixtureError(
+                f"{names[place]}: found {amounts[sample, place]:g} in sample {sample + 1}, which "
+                f"is {what}, expected an amount from 0; correct it, or leave the sample out"
+            )
+    require_size(amounts)
+
+
+def _require_independent(names: tuple[str, ...], amounts: np.ndarray) -> None:
+    """Refuse amounts of which one follows from the others.
+
+    Raises:
+        MixtureError: as `Design.of`.
+    """
+    if len(names) == 1:
+        return
+    total = amounts.sum(axis=1)
+    if np.ptp(total) <= CLOSED * total.mean():
+        raise MixtureError(
+            f"found amounts of {listed([*names])} that sum to {total.mean():.4g} in every sample, "
+            "so that each follows from the others; leave one substance out, which is what is left, "
+            "or prepare mixtures with another sum"
+        )
+    scaled = (amounts - amounts.mean(axis=0)) / amounts.std(axis=0)
+    correlation = scaled.T @ scaled / len(scaled)
+    np.fill_diagonal(correlation, 0)
+    one, other = divmod(int(np.abs(correlation).argmax()), len(names))
+    if (found := correlation[one, other]) ** 2 >= ENTANGLED:
+        raise MixtureError(
+            f"{names[one]} and {names[other]}: found amounts that vary together (correlation "
+            f"{found:.3f}), so that nothing tells their spectra apart; prepare mixtures with one "
+            "high and the other low, or leave one of them out"
+        )
+    for place, name in enumerate(names):
+        others = np.delete(scaled, place, axis=1)
+        left = scaled[:, place] - others @ np.linalg.lstsq(others, scaled[:, place])[0]
+        if np.mean(left**2) <= 1 - ENTANGLED:
+            rest = listed([each for each in names if each != name])
+            raise MixtureError(
+                f"{name}: found amounts that follow from those of {rest}, so that nothing tells "
+                f"their spectra apart; prepare mixtures with other amounts of {name}, or leave it "
+                "out"
+            )
