@@ -21,6 +21,19 @@ ENTANGLED = 0.97
 """Share of the variance of an amount that others explain, from which nothing tells it from them."""
 
 
+MOST_FOLDS = 20
+"""Compositions that are left out one by one; of more, ten parts are."""
+
+
+def folds_of(composition: Int[np.ndarray, "sample"]) -> Int[np.ndarray, "sample"]:
+    """Fold of every sample: samples of a composition are left out together."""
+    _, place = np.unique(composition, return_inverse=True)
+    count = place.max() + 1
+    if count <= MOST_FOLDS:
+        return place
+    return np.random.default_rng(0).permutation(count)[place] % (MOST_FOLDS // 2)
+
+
 @dataclass(frozen=True, eq=False)
 class Design:
     """Known amounts of every sample; samples of equal amounts are one composition.
@@ -55,8 +68,9 @@ class Design:
         amounts = np.stack([without_rounding(column) for column in amounts.T], axis=1)
         _, composition = np.unique(amounts, axis=0, return_inverse=True)
         found = cls(names, amounts, composition.ravel())
-        for name, range_ in zip(names, found.ranges, strict=True):
-            if not range_:
+        for name, column in zip(names, found.amounts.T, strict=True):
+            _, samples = np.unique(column, return_counts=True)
+            if samples.max() == count:
                 raise MixtureError(
                     f"{name}: found the same amount in all {count} samples, expected one that "
                     "varies; leave the substance out, or prepare mixtures with other amounts of it"
@@ -68,7 +82,25 @@ class Design:
                 f"expected {fewest} or more; prepare further mixtures, or leave a substance out"
             )
         _require_independent(names, amounts)
+        for fold in range(found.folds.max() + 1):
+            fixed = np.ptp(amounts[found.folds != fold], axis=0) == 0
+            if fixed.any():
+                raise MixtureError(
+                    f"{names[int(fixed.argmax())]}: found another amount in one composition only, "
+                    "so that nothing is left to compare it with; prepare further mixtures with "
+                    "other amounts of it"
+                )
         return found
+
+    def without(self, out: Bool[np.ndarray, "sample"]) -> "Design":
+        """Design of the samples that are not left out."""
+        _, composition = np.unique(self.composition[~out], return_inverse=True)
+        return Design(self.names, self.amounts[~out], composition)
+
+    @property
+    def folds(self) -> Int[np.ndarray, "sample"]:
+        """Fold of every sample, as of `folds_of`."""
+        return folds_of(self.composition)
 
     @property
     def compositions(self) -> int:

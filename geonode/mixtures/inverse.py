@@ -16,10 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from threadpoolctl import threadpool_limits
 
+from geonode.mixtures.design import folds_of
 from geonode.mixtures.partial_least_squares import components, own_basis
-from geonode.progress import Progress, silent
 
 METHODS = {
     "pls": "PLS of each substance",
@@ -31,9 +30,6 @@ METHODS = {
 
 MOST_COMPONENTS = 20
 """More than of one substance: everything else that varies takes components too."""
-
-MOST_FOLDS = 20
-"""Compositions that are left out one by one; of more, ten parts are."""
 
 REWEIGHTED = 2
 """Times that wavelengths are weighted anew."""
@@ -61,15 +57,6 @@ class Inverse(NamedTuple):
         return self.constant + spectra @ self.slopes
 
 
-def folds_of(composition: Folds) -> Folds:
-    """Fold of every sample: samples of a composition are left out together."""
-    _, place = np.unique(composition, return_inverse=True)
-    count = place.max() + 1
-    if count <= MOST_FOLDS:
-        return place
-    return np.random.default_rng(0).permutation(count)[place] % (MOST_FOLDS // 2)
-
-
 def fit_inverse(spectra: Spectra, amounts: Amounts, composition: Folds) -> dict[str, Inverse]:
     """All methods of `METHODS`, fitted to samples.
 
@@ -91,21 +78,6 @@ def fit_inverse(spectra: Spectra, amounts: Amounts, composition: Folds) -> dict[
     pure = np.linalg.lstsq(np.column_stack([np.ones(len(amounts)), targets]), spectra)[0]
     back = np.linalg.pinv(pure[1:]) * scale
     found["cls"] = Inverse(mean - pure[0] @ back, back)
-    return found
-
-
-def left_out_inverse(
-    spectra: Spectra, amounts: Amounts, composition: Folds, report: Progress = silent
-) -> dict[str, Amounts]:
-    """Amounts of every sample by fits without its fold, by method."""
-    folds, found = folds_of(composition), {key: np.empty_like(amounts) for key in METHODS}
-    with threadpool_limits(1):  # matrices of this size are slower with several threads
-        for fold in range(folds.max() + 1):
-            out = folds == fold
-            fits = fit_inverse(spectra[~out], amounts[~out], composition[~out])
-            for key, fit in fits.items():
-                found[key][out] = fit.estimates(spectra[out])
-            report(1)
     return found
 
 
