@@ -3,12 +3,14 @@
 `python -m benchmarks.trust simulated` leaves every level of new simulated series out, by the number
 of levels, and `choices` does so with the choice of a method inside. `series DIR` leaves every level
 of every series of a folder out. `samples FILE` leaves the compositions of a table of samples in
-rows out, whose columns `y_NAME` are known amounts.
+rows out, whose columns `y_NAME` are known amounts. `mixtures` calibrates simulated mixtures and
+estimates their unknowns, and with a folder of such tables leaves compositions of each out.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from time import perf_counter
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,6 +22,9 @@ from geonode.calibration.methods import fitted, folds_of
 from geonode.compute.processes import finished, processes_for
 from geonode.estimation.simulated_sets import ERRORS, LEVELS, Batch, left_out
 from geonode.learning.folds import leave_one_out
+from geonode.mixtures.design import Design
+from geonode.mixtures.mixture import NAMES, MixtureCalibration
+from geonode.mixtures.simulated import simulate_mixtures
 from geonode.parameters_file import read_parameters
 from geonode.posterior.draws import Draws
 from geonode.posterior.prior import PROBABILITIES, Prior, packaged_prior
@@ -177,6 +182,107 @@ def samples(
                 report(1)
         ratio = np.sqrt(np.mean(errors**2) / np.mean(by_pls**2))
         typer.echo(f"{file.stem} {name}: RMSEP / PLS {ratio:.3f}, intervals hold {held.mean():.3f}")
+
+
+UNKNOWNS = 20
+"""Of every simulated mixture."""
+
+
+@app.command()
+def mixtures(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Of CSV with two columns y_NAME or more.")
+    ] = None,
+    count: Annotated[int, typer.Option(help="Simulated calibrations.")] = 200,
+    seed: Annotated[int, typer.Option(help="Of the first one.")] = 70_000,
+    parts: Annotated[int, typer.Option(help="Most parts of compositions left out.")] = 20,
+) -> None:
+    """RMSEP over that of the better of PLS and PLS2, and shares of 90% regions that hold."""
+    work: list[MixtureFold] = [MixtureFold.of(seed + number) for number in range(count)]
+    for file in sorted(folder.glob("*.csv")) if folder else []:
+        table = pd.read_csv(file)
+        names = [name for name in table if name.startswith("y_")]
+        if len(names) > 1:
+            work += MixtureFold.of_table(file.stem, table, names, parts)
+    rows: list[dict[str, object]] = []
+    with bar("calibrating mixtures", len(work)) as report:
+        for _, found in finished(estimated_mixtures, work, processes_for(8, "cpu"), report):
+            rows += found
+    table = pd.DataFrame(rows)
+    shown = [*NAMES, "combined"]
+    errors = table.groupby(["set", "substance"])[shown].agg(lambda e: np.sqrt((e**2).mean()))
+    errors = errors.div(errors[["pls", "pls2"]].min(axis=1), axis=0)
+    simulated_ones = errors.index.get_level_values("set").str.isdigit()
+    for title, some in (("simulated", errors[simulated_ones]), ("", errors[~simulated_ones])):
+        if len(some):
+            typer.echo(some.round(3).to_string() if not title else f"{len(some)} substances")
+            means = pd.DataFrame({"mean": np.exp(np.log(some).mean()), "worst": some.max()})
+            typer.echo(f"geometric means, {title or 'measured'}:\n{means.T.round(3).to_string()}")
+    table["set"] = table["set"].where(~table["set"].str.isdigit(), table["substances"].astype(str))
+    typer.echo("90% regions hold, spectra fit, by set or number of simulated substances:")
+    held = table.groupby("set")[["joint", "one", "fits"]].mean()
+    typer.echo(held.round(3).to_string())
+    typer.echo(f"{len(table)} estimates; seconds of a fit at most {table['seconds'].max():.1f}")
+
+
+class MixtureFold(NamedTuple):
+    """Samples, and unknowns of known amounts.
+
+    Attributes:
+        name: of the set; a number if it is simulated.
+        amounts, spectra: of the samples.
+        true, unknowns: amounts and spectra of the unknowns.
+    """
+
+    name: str
+    amounts: np.ndarray
+    spectra: np.ndarray
+    true: np.ndarray
+    unknowns: np.ndarray
+
+    @classmethod
+    def of(cls, seed: int) -> "MixtureFold":
+        """Simulated calibration of 2 to 5 substances and 10 to 90 samples."""
+        random = np.random.default_rng(seed)
+        substances = int(random.choice([2, 2, 3, 3, 4, 5]))
+        most = 45 if random.random() < 0.75 else 90
+        samples = int(random.integers(max(10, 3 * substances + 2), most))
+        draws = Draws.of(seed, torch.device("cpu"))
+        found = simulate_mixtures(draws, substances, samples, UNKNOWNS)
+        return cls(str(seed), *(part.numpy() for part in found))
+
+    @classmethod
+    def of_table(
+        cls, name: str, table: pd.DataFrame, names: list[str], parts: int
+    ) -> list["MixtureFold"]:
+        """Folds of a measured table, by compositions."""
+        amounts, spectra = table[names].to_numpy(float), table.drop(columns=names).to_numpy(float)
+        composition = Design.of(amounts, tuple(names)).composition
+        shuffled = np.random.default_rng(0).permutation(composition.max() + 1)
+        part = shuffled[composition] % min(parts, len(shuffled))
+        outs = [part == number for number in range(part.max() + 1)]
+        return [cls(name, amounts[~o], spectra[~o], amounts[o], spectra[o]) for o in outs]
+
+
+def estimated_mixtures(fold: MixtureFold, report: Progress = silent) -> list[dict[str, object]]:
+    """Errors over the range by every method, and what the regions hold, by unknown and substance."""
+    start = perf_counter()
+    calibration = MixtureCalibration.of(fold.spectra, fold.amounts)
+    seconds = perf_counter() - start
+    found = calibration.estimate(fold.unknowns)
+    held, inside = found.holds(fold.true), found.hold(fold.true)
+    errors = {"combined": found.amounts - fold.true}
+    errors["geonode"] = calibration.by_geonode(fold.unknowns) - fold.true
+    for key, method in calibration.linear.items():
+        errors[key] = method.estimates(fold.unknowns) - fold.true
+    ranges, rows = calibration.design.ranges, []
+    for unknown, substance in np.ndindex(*fold.true.shape):
+        one = {key: error[unknown, substance] / ranges[substance] for key, error in errors.items()}
+        facts = {"set": fold.name, "substance": substance, "substances": len(ranges)}
+        facts |= {"joint": held[unknown], "one": inside[unknown, substance]}
+        rows.append(facts | one | {"fits": found.fits[unknown], "seconds": seconds})
+    report(1)
+    return rows
 
 
 if __name__ == "__main__":

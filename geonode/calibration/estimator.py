@@ -17,8 +17,9 @@ from sklearn.utils.validation import (
 )
 
 from geonode.calibration.fit import Calibration
-from geonode.errors import SpectraError
+from geonode.errors import MixtureError, SpectraError
 from geonode.estimation.posterior import Estimates
+from geonode.mixtures.mixture import MixtureCalibration, MixtureEstimates
 from geonode.spectra.headers import wavelength
 
 SAME_WAVELENGTH = 1e-6
@@ -28,6 +29,9 @@ SAME_WAVELENGTH = 1e-6
 class ConcentrationRegressor(RegressorMixin, BaseEstimator):
     """Concentrations by spectrum, by the method with the smallest errors, with 90% intervals.
 
+    Of several substances all are estimated together, and each by the methods whose errors are small
+    for it (`geonode.mixtures`).
+
     Args:
         method: "auto", or the key of a method: "straight_line", "line_over_c", "line_over_c2",
             "quadratic", "single_wavelength", "pcr", "pls" or "geonode".
@@ -35,8 +39,10 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         scale: for geonode, whether they may differ by a factor close to 1.
 
     Attributes:
-        calibration_ (Calibration): all methods and their errors on samples left out.
-        method_ (str): key of the method that estimates.
+        calibration_ (Calibration): all methods and their errors on samples left out; of several
+            substances a `MixtureCalibration`.
+        method_ (str): key of the method that estimates; of several substances one of each, the
+            method with the largest weight.
         n_features_in_ (int): number of wavelengths.
         feature_names_in_ (ndarray): their names, if X had some.
 
@@ -62,7 +68,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         Args:
             X: spectra, array-like of shape (sample, wavelength).
             y: concentrations, array-like of shape (sample,), none negative, at least two different
-                ones.
+                ones; of several substances (sample, substance), in at least 2 d + 2 compositions of
+                d substances. Columns of a DataFrame name the substances.
             groups: array-like of shape (sample,): samples that are left out together when methods
                 are compared; None: those of one concentration that are nearer to each other than
                 to all of other ones.
@@ -75,8 +82,14 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
             SpectraError: all concentrations are equal, or there is one wavelength that an offset
                 leaves nothing.
             ParameterError: there is no such method, or it is geonode and takes no part.
+            MixtureError: amounts of several substances cannot calibrate, or there are options that
+                they have not.
         """
         columns = columns_of(X)
+        if np.asarray(y).ndim == 2 and np.asarray(y).shape[1] > 1:
+            self._fit_mixtures(X, y, groups)
+            self._columns = columns
+            return self
         X, y = validate_data(  # noqa: N806
             self, X, y, dtype=np.float64, ensure_min_samples=2, y_numeric=True
         )
@@ -91,18 +104,38 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
             "offset": self.offset,
             "scale": self.scale,
         }
-        self.calibration_ = Calibration.fit(X, y.astype(np.float64), groups, **options)
-        self.method_ = self.calibration_.method
+        self.calibration_: Calibration | MixtureCalibration = Calibration.fit(
+            X, y.astype(np.float64), groups, **options
+        )
+        self.method_: str | tuple[str, ...] = self.calibration_.method
         self._columns = columns
         return self
+
+    def _fit_mixtures(self, X: Any, y: Any, groups: Any) -> None:  # noqa: N803
+        """Learn several substances together.
+
+        Raises:
+            MixtureError: as `fit`.
+        """
+        if groups is not None or self.method != "auto" or self.offset or self.scale:
+            raise MixtureError(
+                "fit: found groups, a method, offset or scale with several substances, expected "
+                'method="auto" alone; leave them out, or fit one substance'
+            )
+        names = tuple(map(str, y.columns)) if hasattr(y, "columns") else None
+        X, y = validate_data(  # noqa: N806
+            self, X, y, dtype=np.float64, ensure_min_samples=2, multi_output=True, y_numeric=True
+        )
+        self.calibration_ = MixtureCalibration.of(X, y.astype(np.float64), names)
+        self.method_ = self.calibration_.verdict
 
     def predict(
         self,
         X: Any,  # noqa: N803
         return_interval: bool = False,
     ) -> (
-        Float[np.ndarray, "sample"]
-        | tuple[Float[np.ndarray, "sample"], Float[np.ndarray, "sample 2"]]
+        Float[np.ndarray, "sample *substance"]
+        | tuple[Float[np.ndarray, "sample *substance"], Float[np.ndarray, "sample *substance 2"]]
     ):
         """Concentrations by `method_`; a warning says how many spectra geonode has none for.
 
@@ -118,19 +151,26 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
             SpectraError: columns are called by other numbers than those of `fit`.
         """
         X = self._validated(X)  # noqa: N806
-        if self.calibration_.curve is not None:
-            fits = self.calibration_.by_geonode(X).fits
-            if misfits := int((~fits).sum()):
-                warnings.warn(
-                    f"{misfits} of {len(fits)} spectra fit no concentration; `estimate` tells "
-                    "which",
-                    stacklevel=2,
-                )
-        found, intervals = self.calibration_.estimate(X)
+        found: Any
+        fits = np.ones(len(X), dtype=bool)
+        if isinstance(self.calibration_, MixtureCalibration):
+            mixtures = self.calibration_.estimate(X)
+            fits, found, intervals = mixtures.fits, mixtures.amounts, mixtures.intervals
+        else:
+            if self.calibration_.curve is not None:
+                fits = self.calibration_.by_geonode(X).fits
+            found, intervals = self.calibration_.estimate(X)
+        if misfits := int((~fits).sum()):
+            warnings.warn(
+                f"{misfits} of {len(fits)} spectra fit no concentration; `estimate` tells which",
+                stacklevel=2,
+            )
         return (found, intervals) if return_interval else found
 
-    def estimate(self, X: Any) -> Estimates:  # noqa: N803
+    def estimate(self, X: Any) -> Estimates | MixtureEstimates:  # noqa: N803
         """Posterior of the concentration of every spectrum by geonode, with its 90% sets.
+
+        Of several substances: their amounts, with joint regions.
 
         Args:
             X: spectra, array-like of shape (sample, wavelength).
@@ -140,7 +180,10 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
             SpectraError: geonode takes no part.
             ValueError: as `predict`.
         """
-        return self.calibration_.by_geonode(self._validated(X))
+        spectra = self._validated(X)
+        if isinstance(self.calibration_, MixtureCalibration):
+            return self.calibration_.estimate(spectra)
+        return self.calibration_.by_geonode(spectra)
 
     def _validated(self, X: Any) -> np.ndarray:  # noqa: N803
         """Spectra with the columns of `fit`."""
@@ -150,6 +193,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         return spectra
 
     def __sklearn_tags__(self) -> Any:
+        # No multi_output: scikit-learn's check of it has negative targets, whatever is said here.
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags

@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits
 
+from geonode.mixtures.partial_least_squares import ROUNDING, components, own_basis
 from geonode.spectra.series import Series
 
 Concentrations = Float[np.ndarray, "sample"]
@@ -36,9 +37,6 @@ MOST_FOLDS = 20
 """Groups that are left out one by one; of more, `INTERLEAVED` parts are left out in turn."""
 
 INTERLEAVED = 10
-
-ROUNDING = 1e-12
-"""Largest variation due to rounding, relative to the size of the spectra."""
 
 TIE = 1e-10
 """Largest difference of equal errors, relative to the range of the concentrations."""
@@ -186,36 +184,17 @@ def wavelengths(concentrations: Concentrations, spectra: Spectra) -> Linear:
 
 
 def pls(concentrations: Concentrations, scores: Spectra) -> Linear:
-    """Partial least squares by the orthogonal scores algorithm.
-
-    The first components of a fit are those of a fit with fewer. Where the residual scores are
-    uncorrelated with the residual levels, further components change nothing. scikit-learn's
-    `PLSRegression`, with which the tests compare, refuses such samples, as those of a response that
-    rises and falls evenly, and takes six times as long.
+    """Partial least squares, as of `mixtures.partial_least_squares`.
 
     Args:
         concentrations: of the samples.
         scores: theirs, as of `own_basis`.
     """
     mean, span = concentrations.mean(), np.ptp(concentrations) or 1.0
-    centre = scores.mean(axis=0)
-    residual, x = (concentrations - mean) / span, scores - centre
-    rotation, loadings = np.zeros((2, scores.shape[1], MOST_COMPONENTS))
-    sizes, slopes = np.full(MOST_COMPONENTS, np.inf), np.zeros(MOST_COMPONENTS)
-    for component in range(min(MOST_COMPONENTS, len(scores) - 1)):
-        covariance = residual @ x
-        size = np.linalg.norm(covariance)
-        if size <= ROUNDING:
-            break
-        weights = covariance / size
-        along = x @ weights
-        sizes[component] = along @ along
-        loadings[:, component] = along @ x / sizes[component]
-        slopes[component] = along @ residual / sizes[component]
-        residual = residual - slopes[component] * along
-        x = x - np.outer(along, loadings[:, component])
-        rotation[:, component] = weights - rotation @ (loadings.T @ weights)
-    return Linear(len(scores), float(mean), centre, rotation, sizes, span * slopes)
+    centre, targets = scores.mean(axis=0), (concentrations - mean) / span
+    found = components(targets[:, None], scores - centre, MOST_COMPONENTS)
+    slopes = span * found.slopes[:, 0]
+    return Linear(len(scores), float(mean), centre, found.rotation, found.sizes, slopes)
 
 
 def pcr(concentrations: Concentrations, scores: Spectra) -> Linear:
@@ -231,19 +210,6 @@ def pcr(concentrations: Concentrations, scores: Spectra) -> Linear:
     rotation[:, :count], sizes[:count] = basis[:count].T, singular[:count] ** 2
     slopes[:count] = (concentrations - mean) @ left[:, :count] / singular[:count]
     return Linear(len(scores), mean, centre, rotation, sizes, slopes)
-
-
-def own_basis(spectra: Spectra) -> Float[np.ndarray, "wavelength direction"]:
-    """Directions of the span of spectra, scaled so that the largest score is of norm one.
-
-    PLS and PCR give the same estimates from scores as from spectra, also with samples left out.
-    Their coefficients are combinations of the centred spectra, which the basis spans. Scores have
-    the inner products of the spectra, up to a factor, which determine the combination. `ROUNDING`
-    is relative to it.
-    """
-    _, singular, basis = np.linalg.svd(spectra - spectra.mean(axis=0), full_matrices=False)
-    kept = singular > max(ROUNDING * np.linalg.norm(spectra), np.finfo(float).tiny)
-    return basis[kept].T / (singular[0] if kept.any() else 1.0)
 
 
 # the registry

@@ -119,6 +119,12 @@ class ForwardModel:
         )  # fmt: skip
         return model._with_law()
 
+    @property
+    def distances(self) -> Float[Tensor, "sample"]:
+        """q of the samples at their amounts, with their composition left out of the surface."""
+        errors = self.surface.residuals @ self.whitening.T
+        return errors.square().sum(1) / self.surface.relative
+
     def scores(
         self, spectra: Float[np.ndarray, "unknown wavelength"]
     ) -> Float[Tensor, "unknown score"]:

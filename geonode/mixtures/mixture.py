@@ -1,7 +1,7 @@
 """Calibration of several substances: every method, weighed by what it errs on left-out samples.
 
 The forward model, PLS, PLS2, reweighted PLS and CLS are refitted without every fold of compositions.
-The weight of a method for a substance is its root mean square error to the power -4, so that the
+The weight of a method for a substance is its root mean square error to the power -6, so that the
 best one estimates nearly alone where others are far behind, and equals share. The verdict names
 the method with the largest weight.
 
@@ -35,13 +35,13 @@ from geonode.spectra.sheet import require_size
 NAMES = {"geonode": "geonode", **inverse.METHODS}
 """Names of all methods for people."""
 
-POWER = 4.0
+POWER = 6.0
 COVERAGE = 0.9
 PRIOR, EXPECTED = 4.0, 1.5
 """Samples that the prior of the ratios counts for, and their mean ratio."""
 
 LARGEST_RATIO = 25.0
-FURTHEST = 2.0
+FURTHEST = 3.0
 """Times the largest distance of a sample left out that a spectrum may have."""
 
 AT_ONCE = 64
@@ -59,14 +59,16 @@ class Found:
         others: amounts at all minima of the forward model.
         above: how much L is larger at these than at the lowest one.
         covariance: inverse of the information of the forward model.
-        distance: of the forward model, and squared residual beyond its scores.
+        distance: squared, from the forward model, as of `Modes`.
+        beyond: squared residual that the scores do not have.
     """
 
     by_method: dict[str, Amounts]
     others: Float[np.ndarray, "unknown start substance"]
     above: Float[np.ndarray, "unknown start"]
     covariance: Float[np.ndarray, "unknown substance substance"]
-    distance: Float[np.ndarray, "unknown 2"]
+    distance: Float[np.ndarray, "unknown"]
+    beyond: Float[np.ndarray, "unknown"]
 
     @classmethod
     def of(
@@ -90,7 +92,8 @@ class Found:
             amounts.numpy(),
             (loss - loss[each, best][:, None]).numpy(),
             torch.linalg.inv(information[each, best]).numpy(),
-            np.stack([distance[each, best].numpy(), np.maximum(beyond, 0)], axis=1),
+            distance[each, best].numpy(),
+            beyond,
         )
 
 
@@ -101,12 +104,10 @@ class Regions:
     Attributes:
         joint: t of the joint region.
         each: t of every substance.
-        furthest: largest distances of a spectrum that fits, as of `Found`.
     """
 
     joint: float
     each: Float[np.ndarray, "substance"]
-    furthest: Float[np.ndarray, "2"]
 
     @classmethod
     def of(
@@ -114,7 +115,6 @@ class Regions:
         design: Design,
         errors: Float[np.ndarray, "sample substance"],
         covariance: Float[np.ndarray, "sample substance substance"],
-        distance: Float[np.ndarray, "sample 2"],
     ) -> "Regions":
         """Bounds by the errors of samples, with their covariance by the law."""
         substances = errors.shape[1]
@@ -125,7 +125,7 @@ class Regions:
             _bound(ratios, size, freedom)
             for ratios, size in ((joint, substances), *((one, 1) for one in each.T))
         ]
-        return cls(bounds[0], np.array(bounds[1:]), FURTHEST * distance.max(axis=0))
+        return cls(bounds[0], np.array(bounds[1:]))
 
 
 def _bound(ratios: np.ndarray, size: int, freedom: int) -> float:
@@ -174,6 +174,14 @@ class MixtureEstimates:
             found[place] = ratios.min() <= self.radius
         return found
 
+    def hold(self, true: Amounts) -> Bool[np.ndarray, "unknown substance"]:
+        """Whether the sets of every substance hold amounts."""
+        found = [
+            [any(low <= one <= high for low, high in parts) for one, parts in zip(*row, strict=True)]
+            for row in zip(true, self.sets, strict=True)
+        ]
+        return np.array(found).reshape(true.shape)
+
 
 @dataclass(frozen=True, eq=False)
 class MixtureCalibration:
@@ -188,6 +196,7 @@ class MixtureCalibration:
         weights: of every method and substance; they sum to 1 over the methods.
         rest: R, second moment of the errors of the methods other than geonode.
         regions: bounds of what is likely.
+        furthest: largest distance, and largest residual beyond the scores, of a spectrum that fits.
     """
 
     design: Design
@@ -197,6 +206,7 @@ class MixtureCalibration:
     weights: dict[str, Float[np.ndarray, "substance"]]
     rest: Float[np.ndarray, "substance substance"]
     regions: Regions
+    furthest: tuple[float, float]
 
     @classmethod
     def of(
@@ -228,9 +238,9 @@ class MixtureCalibration:
         each = [folds == fold for fold in range(folds.max() + 1)]
         left_out = {key: np.empty_like(design.amounts) for key in NAMES}
         covariance = np.empty((*amounts.shape, amounts.shape[1]))
-        distance = np.empty((len(amounts), 2))
+        beyond = 0.0
         for out, found in zip(each, in_threads(without, each, report), strict=True):
-            covariance[out], distance[out] = found.covariance, found.distance
+            covariance[out], beyond = found.covariance, max(beyond, found.beyond.max())
             for key, values in found.by_method.items():
                 left_out[key][out] = values
         squares = np.stack([(left_out[key] - design.amounts) ** 2 for key in NAMES])
@@ -244,11 +254,12 @@ class MixtureCalibration:
         rest = of_rest.T @ of_rest / len(errors[0])
         combined = left_out["combined"] - design.amounts
         covariances = _combined(weights[0], covariance, rest)
-        regions = Regions.of(design, combined, covariances, distance)
+        regions = Regions.of(design, combined, covariances)
         with one_thread(), threadpool_limits(1):
             forward, linear = _fitted(design, spectra)
         by_key = dict(zip(NAMES, weights, strict=True))
-        return cls(design, forward, linear, left_out, by_key, rest, regions)
+        furthest = FURTHEST * float(forward.distances.max()), FURTHEST * beyond
+        return cls(design, forward, linear, left_out, by_key, rest, regions, furthest)
 
     @property
     def rmsep(self) -> dict[str, Float[np.ndarray, "substance"]]:
@@ -263,6 +274,10 @@ class MixtureCalibration:
         """Key of the method with the largest weight, of every substance."""
         keys, weights = [*self.weights], np.stack([*self.weights.values()])
         return tuple(keys[place] for place in weights.argmax(axis=0))
+
+    def by_geonode(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> Amounts:
+        """Amounts of unknowns by the forward model alone."""
+        return Found.of(self.forward, self.linear, spectra).by_method["geonode"]
 
     def estimate(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> MixtureEstimates:
         """Amounts of unknowns, with their regions.
@@ -294,7 +309,7 @@ class MixtureCalibration:
             self.regions.joint,
             parts,
             sets,
-            (found.distance <= self.regions.furthest).all(axis=1),
+            (found.distance <= self.furthest[0]) & (found.beyond <= self.furthest[1]),
             self.design.are_outside(amounts),
         )
 
