@@ -127,7 +127,10 @@ def _signal(
         fluorophore = bands(draws, 1, 1, wavelengths)[0]
         signal = 0.1 * signal + fluorophore * torch.exp(-absorbed) / quenched[:, None]
     elif _is(draws, 0.3 if harder else 0.1):
-        stray, largest = draws.log_uniform(1, low=3e-4, high=0.03), draws.uniform(1, low=1, high=2.5)
+        stray, largest = (
+            draws.log_uniform(1, low=3e-4, high=0.03),
+            draws.uniform(1, low=1, high=2.5),
+        )
         relative = signal * largest / signal.abs().max()
         signal = -torch.log10((10**-relative + stray) / (1 + stray))
     return signal
@@ -139,7 +142,7 @@ def _shifted(pure: Tensor, shift: Tensor) -> Float[Tensor, "mixture component wa
     place = place.clamp(0, pure.shape[1] - 1.001)
     below = place.floor().long()
     part = (place - below)[:, None]
-    return ((1 - part) * pure[:, below].transpose(0, 1) + part * pure[:, below + 1].transpose(0, 1))
+    return (1 - part) * pure[:, below].transpose(0, 1) + part * pure[:, below + 1].transpose(0, 1)
 
 
 def _recorded(draws: Draws, signal: Tensor, *, natural: bool) -> Tensor:
