@@ -209,18 +209,18 @@ def mixtures(
         for _, found in finished(estimated_mixtures, work, processes_for(8, "cpu"), report):
             rows += found
     table = pd.DataFrame(rows)
-    shown = [*NAMES, "combined"]
-    errors = table.groupby(["set", "substance"])[shown].agg(lambda e: np.sqrt((e**2).mean()))
+    methods = [*NAMES, "combined"]
+    groups = table.groupby(["kind", "set", "substance"])
+    errors = groups[methods].agg(lambda e: np.sqrt((e**2).mean()))
     errors = errors.div(errors[["pls", "pls2"]].min(axis=1), axis=0)
-    simulated_ones = errors.index.get_level_values("set").str.isdigit()
-    for title, some in (("simulated", errors[simulated_ones]), ("", errors[~simulated_ones])):
-        if len(some):
-            typer.echo(some.round(3).to_string() if not title else f"{len(some)} substances")
-            means = pd.DataFrame({"mean": np.exp(np.log(some).mean()), "worst": some.max()})
-            typer.echo(f"geometric means, {title or 'measured'}:\n{means.T.round(3).to_string()}")
-    table["set"] = table["set"].where(~table["set"].str.isdigit(), table["substances"].astype(str))
-    typer.echo("90% regions hold, spectra fit, by set or number of simulated substances:")
-    held = table.groupby("set")[["joint", "one", "fits"]].mean()
+    typer.echo("RMSEP / the better of PLS and PLS2, geometric means and worst:")
+    for name, agg in {"mean": lambda e: np.exp(np.log(e).mean()), "worst": "max"}.items():
+        typer.echo(f"{name}\n{errors.groupby('kind').agg(agg).round(3).to_string()}")
+    typer.echo("combined, by substance:")
+    measured = errors.drop(index="simulated", level="kind", errors="ignore")["combined"]
+    typer.echo(measured.droplevel("set").unstack().round(3).to_string())
+    typer.echo("90% regions hold, spectra fit, by kind and number of substances:")
+    held = table.groupby(["kind", "substances"])[["joint", "one", "fits"]].mean()
     typer.echo(held.round(3).to_string())
     typer.echo(f"{len(table)} estimates; seconds of a fit at most {table['seconds'].max():.1f}")
 
@@ -229,12 +229,14 @@ class MixtureFold(NamedTuple):
     """Samples, and unknowns of known amounts.
 
     Attributes:
-        name: of the set; a number if it is simulated.
+        kind: "simulated", or the name of the table.
+        number: of the set.
         amounts, spectra: of the samples.
         true, unknowns: amounts and spectra of the unknowns.
     """
 
-    name: str
+    kind: str
+    number: int
     amounts: np.ndarray
     spectra: np.ndarray
     true: np.ndarray
@@ -249,7 +251,7 @@ class MixtureFold(NamedTuple):
         samples = int(random.integers(max(10, 3 * substances + 2), most))
         draws = Draws.of(seed, torch.device("cpu"))
         found = simulate_mixtures(draws, substances, samples, UNKNOWNS)
-        return cls(str(seed), *(part.numpy() for part in found))
+        return cls("simulated", seed, *(part.numpy() for part in found))
 
     @classmethod
     def of_table(
@@ -261,26 +263,25 @@ class MixtureFold(NamedTuple):
         shuffled = np.random.default_rng(0).permutation(composition.max() + 1)
         part = shuffled[composition] % min(parts, len(shuffled))
         outs = [part == number for number in range(part.max() + 1)]
-        return [cls(name, amounts[~o], spectra[~o], amounts[o], spectra[o]) for o in outs]
+        return [cls(name, 0, amounts[~o], spectra[~o], amounts[o], spectra[o]) for o in outs]
 
 
 def estimated_mixtures(fold: MixtureFold, report: Progress = silent) -> list[dict[str, object]]:
-    """Errors over the range by every method, and what the regions hold, by unknown and substance."""
+    """Errors over the range by every method, and what the regions hold, of every amount."""
     start = perf_counter()
     calibration = MixtureCalibration.of(fold.spectra, fold.amounts)
     seconds = perf_counter() - start
     found = calibration.estimate(fold.unknowns)
-    held, inside = found.holds(fold.true), found.hold(fold.true)
-    errors = {"combined": found.amounts - fold.true}
-    errors["geonode"] = calibration.by_geonode(fold.unknowns) - fold.true
-    for key, method in calibration.linear.items():
-        errors[key] = method.estimates(fold.unknowns) - fold.true
+    low, high = np.moveaxis(found.intervals, -1, 0)
+    joint, one = found.holds(fold.true), (low <= fold.true) & (fold.true <= high)
+    estimates = calibration.by_method(fold.unknowns) | {"combined": found.amounts}
     ranges, rows = calibration.design.ranges, []
     for unknown, substance in np.ndindex(*fold.true.shape):
-        one = {key: error[unknown, substance] / ranges[substance] for key, error in errors.items()}
-        facts = {"set": fold.name, "substance": substance, "substances": len(ranges)}
-        facts |= {"joint": held[unknown], "one": inside[unknown, substance]}
-        rows.append(facts | one | {"fits": found.fits[unknown], "seconds": seconds})
+        at = unknown, substance
+        facts = {"kind": fold.kind, "set": fold.number, "substance": substance}
+        facts |= {"substances": len(ranges), "seconds": seconds, "fits": found.fits[unknown]}
+        errors = {key: (e[at] - fold.true[at]) / ranges[substance] for key, e in estimates.items()}
+        rows.append(facts | {"joint": joint[unknown], "one": one[at]} | errors)
     report(1)
     return rows
 

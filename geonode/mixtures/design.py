@@ -59,8 +59,8 @@ class Design:
             names: of the substances; None: "substance 1" and so on.
 
         Raises:
-            MixtureError: the amounts cannot calibrate; the message says why and what to do.
-            SpectraError: amounts are of no usual size.
+            MixtureError: the amounts cannot calibrate.
+            SpectraError: they are of no usual size.
         """
         count, substances = amounts.shape
         names = names or tuple(f"substance {place + 1}" for place in range(substances))

@@ -172,6 +172,10 @@ class MixtureCalibration:
         """Key of the method with the largest weight, of every substance."""
         return tuple([*NAMES][place] for place in self.weights.argmax(axis=0))
 
+    def by_method(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> dict[str, Amounts]:
+        """Amounts of unknowns by every method, by key of `NAMES`."""
+        return dict(zip(NAMES, _estimated(self.forward, self.linear, spectra)[1], strict=True))
+
     def estimate(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> MixtureEstimates:
         """Amounts of unknowns, with their regions.
 
