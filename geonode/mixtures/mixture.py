@@ -3,7 +3,9 @@
 The forward model, PLS, PLS2, reweighted PLS and CLS are refitted without every fold of
 compositions. The weight of a method for a substance is its root mean square error to the power -6,
 so that the best one estimates nearly alone where others are far behind, and equals share. The
-verdict names the method with the largest weight.
+verdict names the method with the largest weight. Where a spectrum has several likely minima, the
+error of the forward model is that of the nearest one: all point estimates fail there, and its
+region has them all.
 
 With W the weights of the forward model, V the covariance of its amounts, and R the second moment of
 the left-out errors of the rest, the errors e of an unknown have
@@ -11,8 +13,7 @@ the left-out errors of the rest, the errors e of an unknown have
     M = W V W + (1 - W) R (1 - W),    joint region: e^T M^-1 e <= t,    sets: e_j^2 / M_jj <= t_j
 
 where t follows from the same ratios of the samples left out, half by the F distribution and half by
-their own quantile. Where another minimum of the forward model is nearly as likely, the region has
-another part around it.
+their own quantile. The region has a part around every likely minimum.
 """
 
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ NAMES = {"geonode": "geonode", **inverse.METHODS}
 POWER, COVERAGE = 6.0, 0.9
 PRIOR, EXPECTED, LARGEST_RATIO = 4.0, 1.5, 25.0
 """Samples that a prior of the ratios counts for, their mean ratio, and the largest that counts."""
+
+LIKELY = 3.0
+"""Largest difference of L from the lowest minimum, up to which another is one as well."""
 
 FURTHEST = 3.0
 """Times the largest residual of a sample left out that a spectrum may have."""
@@ -139,24 +143,28 @@ class MixtureCalibration:
             return _estimated(forward, linear, spectra[out])
 
         estimates = np.empty((len(NAMES), *amounts.shape))
-        covariance, beyond = np.empty((*amounts.shape, amounts.shape[1])), np.empty(len(amounts))
+        nearest, beyond = np.empty_like(amounts), np.empty(len(amounts))
+        covariance = np.empty((*amounts.shape, amounts.shape[1]))
         for out, (modes, found) in zip(each, in_threads(without, each, report), strict=True):
             estimates[:, out], covariance[out], beyond[out] = found, modes.covariance, modes.beyond
-        errors = estimates - design.amounts
+            away = np.sum(((modes.amounts - amounts[out, None]) / design.ranges) ** 2, axis=2)
+            place = np.where(modes.above <= LIKELY, away, np.inf).argmin(axis=1)
+            nearest[out] = modes.amounts[np.arange(len(place)), place]
+        errors = np.concatenate([nearest[None], estimates[1:]]) - amounts
         of_folds = np.stack([np.sum(errors[:, out] ** 2, axis=1) for out in each], axis=1)
         total = of_folds.sum(axis=1, keepdims=True)
-        combined = np.sum(_weights(total - of_folds)[:, folds] * estimates, axis=0)
-        weights = _weights(total)[:, 0]
+        others, weights = _weights(total - of_folds)[:, folds], _weights(total)[:, 0]
         of_rest = np.sum(weights[1:, None] * errors[1:], axis=0) / weights[1:].sum(axis=0)
         rest = of_rest.T @ of_rest / len(of_rest)
-        missed, spread = combined - design.amounts, _spread(weights[0], covariance, rest)
+        missed, spread = np.sum(others * errors, axis=0), _spread(weights[0], covariance, rest)
         radius = _bound(_ratios(missed, spread), design, len(rest))
         each_ratio = missed**2 / np.einsum("ndd->nd", spread)
         radii = np.array([_bound(ratios, design, 1) for ratios in each_ratio.T])
         with one_thread(), threadpool_limits(1):
             forward, linear = _fitted(design, spectra)
         furthest = FURTHEST * forward.furthest, FURTHEST * float(beyond.max())
-        left_out = dict(zip(NAMES, estimates, strict=True)) | {"combined": combined}
+        left_out = dict(zip(NAMES, estimates, strict=True))
+        left_out["combined"] = np.sum(others * estimates, axis=0)
         return cls(design, forward, linear, left_out, weights, rest, radius, radii, furthest)
 
     @property
@@ -196,7 +204,7 @@ class MixtureCalibration:
         moved = self.weights[0] * (modes.amounts - modes.amounts[:, :1])
         half = np.sqrt(self.radii * np.einsum("udd->ud", covariance))
         parts = [
-            centre + _distinct(one[above <= self.radius / 2], spread, self.radius)
+            centre + _distinct(one[above <= LIKELY], spread, self.radius)
             for centre, one, above, spread in zip(
                 amounts, moved, modes.above, covariance, strict=True
             )

@@ -70,9 +70,10 @@ class Smoothers:
         self._levels = amounts.T.sort(1).values.contiguous()
         self.counts = torch.bincount(torch.from_numpy(design.composition)).double()
         self.compositions = _means(design, amounts)
-        charts, lengths, noise = (torch.tensor(one) for one in zip(*chosen, strict=True))
-        self._charts, self._lengths = charts, lengths.double()[..., None]
-        self.noise = noise.double()
+        charts, lengths, noise = zip(*chosen, strict=True)
+        self._charts = torch.tensor(charts)
+        self._lengths = torch.tensor(lengths, dtype=torch.float64)[..., None]
+        self.noise = torch.tensor(noise, dtype=torch.float64)
 
     def _on_charts(self, every: Float[Tensor, "substance chart point"]) -> Tensor:
         return every[torch.arange(len(every)), self._charts] / self._lengths
@@ -109,10 +110,13 @@ class Smoothers:
         slopes = slopes + TREND * (slope[:, None] * known.T)[:, None]
         return found, slopes.permute(2, 1, 0, 3)
 
-    def inverses(self) -> Float[Tensor, "smoother composition composition"]:
-        """P of every smoother."""
+    def roots(self) -> Float[Tensor, "smoother composition composition"]:
+        """Q with Q^T Q = P of every smoother, which lose fewer digits than P."""
         kernels, _ = self.kernels(self.compositions)
-        return torch.linalg.inv(kernels + torch.diag_embed(self.noise[:, None] / self.counts))
+        lower = torch.linalg.cholesky(kernels + torch.diag_embed(self.noise[:, None] / self.counts))
+        return torch.linalg.solve_triangular(
+            lower, torch.eye(len(self.counts)).to(lower), upper=False
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +127,8 @@ class Surface:
         smoothers: those kept.
         weights: theirs; they sum to 1.
         composition: of every sample.
-        inverses: P of every smoother.
-        dual: P y of every smoother.
+        roots: Q of every smoother.
+        dual: P y.
         within: scores of the samples less the mean of their composition.
         residuals: of the samples, with their composition left out.
         relative: variance expected of these, over its mean.
@@ -134,7 +138,7 @@ class Surface:
     smoothers: Smoothers
     weights: Float[Tensor, "smoother"]
     composition: Int[Tensor, "sample"]
-    inverses: Float[Tensor, "smoother composition composition"]
+    roots: Float[Tensor, "smoother composition composition"]
     dual: Float[Tensor, "smoother composition score"]
     within: Float[Tensor, "sample score"]
     residuals: Float[Tensor, "sample score"]
@@ -148,7 +152,8 @@ class Surface:
         within = scores - means[which]
         chosen, weights = _searched(design, means, within.square().sum(0))
         smoothers = Smoothers(design, chosen)
-        inverses = smoothers.inverses()
+        roots = smoothers.roots()
+        inverses = roots.mT @ roots
         diagonal, dual = inverses.diagonal(dim1=1, dim2=2), inverses @ means
         left_out = torch.einsum("m,mgr->gr", weights, dual / diagonal[..., None])
         # A sample has the noise of one, its composition that of the mean.
@@ -157,13 +162,14 @@ class Surface:
         relative = (weights * sizes) @ variances
         residuals = left_out[which] + within
         return cls(
-            smoothers, weights, which, inverses, dual, within, residuals, relative, sizes
+            smoothers, weights, which, roots, dual, within, residuals, relative, sizes
         )  # fmt: skip
 
     def residuals_without(self) -> Float[Tensor, "composition sample score"]:
         """Residuals of the samples without a further composition, the first dimension."""
         found = torch.zeros(len(self.smoothers.counts), *self.residuals.shape, dtype=torch.float64)
-        for weight, inverse, dual in zip(self.weights, self.inverses, self.dual, strict=True):
+        for weight, root, dual in zip(self.weights, self.roots, self.dual, strict=True):
+            inverse = root.T @ root
             own = inverse.diagonal()
             numerator = dual - inverse[:, :, None] * (dual / own[:, None])[:, None]
             denominator = (own - inverse**2 / own[:, None]).fill_diagonal_(1.0)
@@ -183,7 +189,7 @@ class Surface:
         weighted = (self.weights[:, None, None] * self.dual).flatten(0, 1)
         scores = kernels.transpose(0, 1).flatten(1) @ weighted
         derivatives = (slopes.flatten(2) @ weighted).mT
-        explained = ((kernels @ self.inverses) * kernels).sum(-1)
+        explained = (kernels @ self.roots.mT).square().sum(-1)
         noise = self.smoothers.noise[:, None]
         variance = (self.smoothers.own(amounts) - explained).clamp(min=0) + noise
         return scores, derivatives, (self.weights * self.sizes) @ variance
@@ -244,7 +250,8 @@ def _errors(smoothers: Smoothers, means: Tensor, within: Tensor) -> Float[Tensor
     Mean of that of their sum, in which directions count that vary much, and of the mean logarithm
     over directions, in which all do.
     """
-    inverses = smoothers.inverses()
+    roots = smoothers.roots()
+    inverses = roots.mT @ roots
     residuals = inverses @ means / inverses.diagonal(dim1=1, dim2=2)[..., None]
     counts = smoothers.counts[:, None]
     squares = (counts * residuals**2).sum(1) + within

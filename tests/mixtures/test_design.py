@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+from geonode.errors import MixtureError, SpectraError
+from geonode.mixtures.design import MOST_SAMPLES, Design, folds_of
+from tests.mixtures import beer
+
+GOOD = beer.amounts(12, 2)
+ONE = np.linspace(0, 1, 12)
+OTHER = np.cos(7 * ONE) + 1
+
+
+def changed(place, value):
+    found = GOOD.copy()
+    found[place] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("amounts", "message"),
+    [
+        (np.c_[ONE, 1 - ONE], "lead and zinc that sum to 1 in every sample"),
+        (np.c_[ONE, np.full(12, 2.0)], "zinc: found the same amount in all 12 samples"),
+        (np.c_[ONE, 3 * ONE], r"lead and zinc: found amounts .* \(correlation 1.000\)"),
+        (np.c_[ONE, 3 - 2 * ONE + 0.01 * OTHER], r"lead and zinc: .* \(correlation -1.000\)"),
+        (GOOD[:5], "5 different compositions of 2 substances, expected 6 or more"),
+        (np.repeat(GOOD[:4], 5, axis=0), "4 different compositions"),
+        (changed((3, 1), -0.5), "zinc: found -0.5 in sample 4, which is negative"),
+        (changed((0, 0), np.nan), "lead: found nan in sample 1, which is no number"),
+        (np.c_[ONE, np.eye(12)[0]], "zinc: found another amount in one composition only"),
+        (beer.amounts(MOST_SAMPLES + 1, 2), "found 301 samples, expected 1 to 300"),
+    ],
+)
+def test_amounts_that_cannot_calibrate_are_refused(amounts, message):
+    with pytest.raises(MixtureError, match=message):
+        Design.of(amounts, ("lead", "zinc"))
+
+
+def test_three_of_which_one_follows_from_the_others():
+    three = np.c_[ONE, OTHER, 2 * ONE + OTHER]
+    with pytest.raises(MixtureError, match="follow from those of substance 2 and substance 3"):
+        Design.of(three)
+    assert Design.of(np.c_[ONE, OTHER, np.sin(20 * ONE) + 1]).names[2] == "substance 3"
+
+
+def test_numbers_and_names_of_substances():
+    with pytest.raises(MixtureError, match="2 substances with 1 names"):
+        Design.of(GOOD, ("lead",))
+    with pytest.raises(MixtureError, match="7 substances with 7 names, expected 1 to 6"):
+        Design.of(beer.amounts(40, 7))
+    with pytest.raises(SpectraError, match="change the unit"):
+        Design.of(GOOD * 1e300)
+
+
+def test_correlated_amounts_that_can_be_told_apart_pass():
+    random = np.random.default_rng(0)
+    common = random.normal(size=(40, 1))
+    related = 10 + common + 0.3 * random.normal(size=(40, 2))
+    assert np.corrcoef(related.T)[0, 1] > 0.85
+    assert Design.of(related).compositions == 40
+
+
+def test_samples_of_equal_amounts_are_one_composition_and_one_fold():
+    twice = np.concatenate([GOOD, GOOD + 1e-16])
+    design = Design.of(twice)
+    assert design.compositions == 12
+    np.testing.assert_array_equal(design.composition[:12], design.composition[12:])
+    np.testing.assert_array_equal(design.folds, design.composition)
+    rest = design.without(design.folds == 3)
+    assert rest.compositions == 11
+    assert len(rest.amounts) == 22
+    assert set(rest.composition) == set(range(11))
+
+
+def test_many_compositions_are_left_out_in_ten_parts():
+    folds = folds_of(np.repeat(np.arange(45), 2))
+    np.testing.assert_array_equal(folds[::2], folds[1::2])
+    counts = np.bincount(folds) // 2
+    assert sorted(counts) == [4] * 5 + [5] * 5
+    assert len(np.bincount(folds_of(np.arange(20)))) == 20
+
+
+def test_amounts_beyond_the_samples_are_told_by_substance():
+    design = Design.of(GOOD)
+    low, high = GOOD.min(axis=0), GOOD.max(axis=0)
+    outside = design.are_outside(np.array([low, high, [low[0] - 1, high[1] + 1]]))
+    np.testing.assert_array_equal(outside, [[False, False], [False, False], [True, True]])

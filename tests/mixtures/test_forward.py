@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+import torch
+
+from geonode.mixtures.design import Design
+from geonode.mixtures.forward import MARGIN, ForwardModel, _covariance
+from tests.mixtures import beer
+
+KNOWN = beer.amounts(30, 2)
+UNKNOWN = np.clip(beer.amounts(8, 2, seed=3), 1, 9)
+
+
+@pytest.fixture(scope="module")
+def bent():
+    return ForwardModel.of(Design.of(KNOWN), beer.spectra(KNOWN, noise=2e-3, bend=2.0))
+
+
+@pytest.mark.parametrize("substances", [1, 2, 3])
+def test_linear_mixtures_are_recovered_exactly(substances):
+    known, unknown = beer.amounts(16, substances), beer.amounts(6, substances, seed=3)
+    model = ForwardModel.of(Design.of(known), 0.3 + beer.spectra(known))
+    found = model.modes(0.3 + beer.spectra(unknown)).amounts[:, 0]
+    np.testing.assert_allclose(found, unknown, atol=1e-3)
+
+
+def test_bent_responses_with_an_interaction_are_read_back(bent):
+    modes = bent.modes(beer.spectra(UNKNOWN, noise=2e-3, bend=2.0, seed=9))
+    np.testing.assert_allclose(modes.amounts[:, 0], UNKNOWN, atol=0.1)
+    errors = modes.amounts[:, 0] - UNKNOWN
+    ratios = np.einsum("ud,ude,ue->u", errors, np.linalg.inv(modes.covariance), errors)
+    assert 0.2 < ratios.mean() / 2 < 5  # the covariance is of the size of the errors
+    assert (modes.distance <= 3 * bent.furthest).all()
+
+
+def test_unknowns_are_estimated_each_by_itself(bent):
+    signal = beer.spectra(np.tile(UNKNOWN, (10, 1)), noise=2e-3, bend=2.0, seed=9)
+    together = bent.modes(signal)
+    for place in (0, 37, 79):
+        alone = bent.modes(signal[[place]])
+        np.testing.assert_allclose(together.amounts[[place]], alone.amounts, rtol=1e-7, atol=1e-7)
+
+
+def test_modes_are_the_lowest_points_of_a_grid(bent):
+    signal = beer.spectra(UNKNOWN[:3], noise=2e-3, bend=2.0, seed=9)
+    scores = torch.from_numpy((signal - bent.mean) @ bent.directions)
+    axis = np.linspace(0, 10, 41)
+    grid = torch.from_numpy(np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2))
+    modes = bent.modes(signal)
+    for place in range(3):
+        on_grid = bent.likelihood(grid, scores[[place]].expand(len(grid), -1)).loss
+        here = torch.from_numpy(modes.amounts[[place], 0])
+        assert bent.likelihood(here, scores[[place]]).loss <= on_grid.min() + 1e-6
+        assert (modes.above[place] >= 0).all()
+        assert modes.above[place, 0] == 0
+
+
+def test_gradients_are_those_of_finite_differences_where_the_variance_is_even(bent):
+    centre = torch.from_numpy(KNOWN.mean(axis=0, keepdims=True))
+    scores = torch.from_numpy((beer.spectra([[5.5, 4.4]], bend=2.0) - bent.mean) @ bent.directions)
+    found = bent.likelihood(centre, scores)
+    _, _, variance = bent.surface.at(centre)
+    leading = len(bent.whitening)
+
+    def loss(at):
+        """L with the variance of the centre."""
+        one = bent.likelihood(at, scores)
+        own = bent.surface.at(at)[2]
+        square = one.distance * own
+        change = torch.log1p(square / variance / 6) - torch.log1p(one.distance / 6)
+        return float(one.loss + (2 + leading) / 2 * change + leading / 2 * (variance / own).log())
+
+    for place in range(2):
+        step = torch.zeros(2, dtype=torch.float64)
+        step[place] = 1e-4
+        difference = (loss(centre + step) - loss(centre - step)) / 2e-4
+        assert float(found.gradient[0, place]) == pytest.approx(difference, rel=1e-3)
+
+
+def test_estimates_stay_near_the_range_of_the_amounts(bent):
+    far = bent.modes(beer.spectra([[60.0, 0.0], [0.0, 50.0]], bend=2.0)).amounts[:, 0]
+    low, high = KNOWN.min(axis=0), KNOWN.max(axis=0)
+    assert (far >= 0).all()
+    assert (far <= high + MARGIN * (high - low) + 1e-9).all()
+
+
+def test_the_law_of_errors_is_that_of_its_formula():
+    errors = torch.from_numpy(np.random.default_rng(0).normal(size=(9, 4)) * [1, 2, 3, 4])
+    padded = torch.cat([errors, torch.zeros(2, 4)])[None]
+    squares = (errors**2).mean(0)
+    for shape, prior in (
+        (1.0, squares),
+        (0.0, squares.mean()),
+        (0.5, (squares * squares.mean()).sqrt()),
+    ):
+        expected = (3 * torch.eye(4) * prior + errors.T @ errors) / 12
+        found = _covariance(padded, torch.tensor([9]), shape, 3.0)[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_whitening_is_the_root_of_the_inverse_law(bent):
+    whitened = bent.surface.residuals / bent.surface.relative.sqrt()[:, None] @ bent.whitening.T
+    spread = np.linalg.eigvalsh((whitened.T @ whitened / len(whitened)).numpy())
+    assert 0.1 < spread.min() <= spread.max() < 1.3

@@ -1,0 +1,167 @@
+import numpy as np
+import pytest
+import torch
+
+from geonode.errors import MixtureError, SpectraError
+from geonode.mixtures.design import Design
+from geonode.mixtures.forward import ForwardModel
+from geonode.mixtures.inverse import fit_inverse
+from geonode.mixtures.mixture import NAMES, POWER, MixtureCalibration
+from geonode.mixtures.simulated import simulate_mixtures
+from geonode.posterior.draws import Draws
+from tests.mixtures import beer
+
+KNOWN = beer.amounts(18, 2)
+SIGNAL = beer.spectra(KNOWN, noise=5e-3, bend=1.0)
+UNKNOWN = np.clip(beer.amounts(10, 2, seed=3), 1, 9)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return MixtureCalibration.of(SIGNAL, KNOWN, ("lead", "zinc"))
+
+
+def test_unknowns_are_estimated_with_regions_that_hold_them(fitted):
+    found = fitted.estimate(beer.spectra(UNKNOWN, noise=5e-3, bend=1.0, seed=7))
+    np.testing.assert_allclose(found.amounts, UNKNOWN, atol=0.15)
+    assert found.fits.all()
+    assert not found.outside.any()
+    assert found.holds(UNKNOWN).mean() >= 0.7
+    assert not found.holds(UNKNOWN + 2).any()
+    low, high = np.moveaxis(found.intervals, -1, 0)
+    np.testing.assert_allclose((low + high) / 2, found.amounts, rtol=1e-9)
+    assert ((low <= UNKNOWN) & (UNKNOWN <= high)).mean() >= 0.7
+    half = np.sqrt(fitted.radii * np.diagonal(found.covariance, axis1=1, axis2=2))
+    np.testing.assert_allclose(high - found.amounts, half, rtol=1e-9)
+    edge = found.amounts + np.sqrt(found.radius) * np.linalg.cholesky(found.covariance)[:, :, 1]
+    assert found.holds(found.amounts + 0.999 * (edge - found.amounts)).all()
+    assert not found.holds(found.amounts + 1.001 * (edge - found.amounts)).any()
+
+
+def test_left_out_estimates_are_those_of_fits_that_never_saw_the_composition(fitted):
+    for fold in (0, 11):
+        out = fitted.design.folds == fold
+        design = fitted.design.without(out)
+        linear = fit_inverse(SIGNAL[~out], design.amounts, design.composition)
+        for key, one in linear.items():
+            expected = one.estimates(SIGNAL[out])
+            np.testing.assert_allclose(fitted.left_out[key][out], expected, rtol=1e-9)
+        model = ForwardModel.of(design, SIGNAL[~out])
+        expected = model.modes(SIGNAL[out]).amounts[:, 0]
+        np.testing.assert_allclose(fitted.left_out["geonode"][out], expected, rtol=1e-6)
+
+
+def test_weights_and_verdict_follow_the_errors(fitted):
+    errors = np.stack([fitted.rmsep[key] for key in NAMES])
+    np.testing.assert_allclose(fitted.weights.sum(axis=0), 1)
+    expected = errors**-POWER / np.sum(errors**-POWER, axis=0)
+    np.testing.assert_allclose(fitted.weights, expected, rtol=1e-3)
+    assert fitted.verdict == tuple([*NAMES][place] for place in errors.argmin(axis=0))
+    signal = beer.spectra(UNKNOWN, bend=1.0)
+    each = fitted.by_method(signal)
+    combined = sum(fitted.weights[place] * each[key] for place, key in enumerate(NAMES))
+    np.testing.assert_allclose(fitted.estimate(signal).amounts, combined, rtol=1e-9)
+
+
+def test_the_response_surface_is_chosen_where_responses_bend():
+    known = beer.amounts(40, 2)
+    found = MixtureCalibration.of(beer.spectra(known, noise=1e-3, bend=4.0), known)
+    assert found.verdict == ("geonode", "geonode")
+    assert (found.rmsep["combined"] < 0.5 * found.rmsep["pls"]).all()
+
+
+def test_other_methods_are_chosen_where_much_else_varies():
+    known, random = beer.amounts(40, 2), np.random.default_rng(0)
+    matter = random.normal(size=(8, len(beer.AXIS))).cumsum(axis=1)
+    varied = random.normal(size=(40, 8)) @ matter
+    found = MixtureCalibration.of(beer.spectra(known, noise=1e-3) + varied, known)
+    assert "geonode" not in found.verdict
+    assert (found.rmsep["combined"] < 1.2 * found.rmsep["pls"]).all()
+
+
+def test_linear_mixtures_are_recovered_exactly():
+    found = MixtureCalibration.of(0.1 + beer.spectra(KNOWN), KNOWN)
+    estimates = found.estimate(0.1 + beer.spectra(UNKNOWN))
+    np.testing.assert_allclose(estimates.amounts, UNKNOWN, atol=1e-6)
+
+
+def test_one_substance_is_estimated_nearly_as_well_as_can_be():
+    """Errors about as small as the bound of Cramer and Rao, for a known pure spectrum and noise."""
+    known, unknown = beer.amounts(20, 1), np.clip(beer.amounts(60, 1, seed=3), 1, 9)
+    found = MixtureCalibration.of(beer.spectra(known, noise=0.05), known)
+    estimates = found.estimate(beer.spectra(unknown, noise=0.05, seed=7)).amounts
+    bound = 0.05 / np.linalg.norm(beer.PURE[0])
+    assert 0.7 * bound < np.sqrt(np.mean((estimates - unknown) ** 2)) < 1.4 * bound
+
+
+def test_two_amounts_with_one_spectrum_are_both_in_the_region():
+    """A signal that is the same at c and 10 - c, but for the range of the samples."""
+    known = np.linspace(0, 10, 21)[:, None]
+    noise = 1e-3 * np.random.default_rng(0).normal(size=(21, len(beer.AXIS)))
+    found = MixtureCalibration.of((known - 5) ** 2 * beer.PURE[0] / 25 + noise, known)
+    estimates = found.estimate((np.array([[2.0], [8.5]]) - 5) ** 2 * beer.PURE[0] / 25)
+    for place, pair in enumerate(([2.0, 8.0], [1.5, 8.5])):
+        np.testing.assert_allclose(np.sort(estimates.parts[place][:, 0]), pair, atol=0.3)
+        assert len(estimates.sets[place][0]) == 2
+        assert estimates.holds(np.tile(pair[0], (2, 1)))[place]
+        assert estimates.holds(np.tile(pair[1], (2, 1)))[place]
+    low, high = np.moveaxis(estimates.intervals[:, 0], -1, 0)
+    assert (low < [2.0, 1.5]).all()
+    assert (high > [8.0, 8.5]).all()
+
+
+def test_spectra_that_fit_nowhere_and_amounts_beyond_the_samples_are_told(fitted):
+    strange = beer.spectra(UNKNOWN[:2], noise=5e-3, bend=1.0)
+    strange[1] += 2 * np.exp(-(((beer.AXIS - 0.95) / 0.02) ** 2))
+    np.testing.assert_array_equal(fitted.estimate(strange).fits, [True, False])
+    outside = fitted.estimate(beer.spectra([[11.5, 5.0], [5.0, 5.0]], bend=1.0)).outside
+    np.testing.assert_array_equal(outside, [[True, False], [False, False]])
+
+
+def test_nine_of_ten_regions_hold():
+    joint, one = [], []
+    for seed in range(90_000, 90_010):
+        draws = Draws.of(seed, torch.device("cpu"))
+        known, signal, true, unknown = (
+            part.numpy() for part in simulate_mixtures(draws, 2, 16, 20)
+        )
+        found = MixtureCalibration.of(signal, known).estimate(unknown)
+        joint.append(found.holds(true).mean())
+        ends = found.intervals
+        one.append(np.mean((ends[..., 0] <= true) & (true <= ends[..., 1])))
+    assert 0.8 <= np.mean(joint) <= 0.99
+    assert 0.8 <= np.mean(one) <= 0.99
+
+
+def test_units_of_amounts_and_signal_do_not_matter(fitted):
+    scale = np.array([1e-3, 1e4])
+    other = MixtureCalibration.of(100 * SIGNAL, KNOWN * scale)
+    signal = beer.spectra(UNKNOWN, bend=1.0)
+    expected = fitted.estimate(signal)
+    found = other.estimate(100 * signal)
+    np.testing.assert_allclose(found.amounts / scale, expected.amounts, rtol=1e-4)
+    np.testing.assert_allclose(
+        found.intervals / scale[:, None], expected.intervals, rtol=1e-2, atol=1e-3
+    )
+
+
+def test_spectra_that_are_none_of_the_samples_are_refused(fitted):
+    with pytest.raises(MixtureError, match="17 spectra of 18 samples"):
+        MixtureCalibration.of(SIGNAL[1:], KNOWN)
+    with pytest.raises(MixtureError, match="the same one in all samples"):
+        MixtureCalibration.of(np.ones_like(SIGNAL), KNOWN)
+    with pytest.raises(SpectraError, match="change the unit"):
+        MixtureCalibration.of(SIGNAL * 1e300, KNOWN)
+    with pytest.raises(MixtureError, match="found 59 wavelengths, or NaN, expected 60"):
+        fitted.estimate(SIGNAL[:, 1:])
+    with pytest.raises(MixtureError, match="or NaN"):
+        fitted.estimate(np.full((1, 60), np.nan))
+    with pytest.raises(MixtureError, match="sum to 1"):
+        MixtureCalibration.of(SIGNAL, np.c_[KNOWN[:, :1] / 10, 1 - KNOWN[:, :1] / 10])
+
+
+def test_replicates_of_a_composition_are_left_out_together():
+    twice = np.repeat(KNOWN[:9], 2, axis=0)
+    found = MixtureCalibration.of(beer.spectra(twice, noise=5e-3), twice)
+    assert found.design == found.forward.design
+    assert Design.of(twice).compositions == found.design.compositions == 9

@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+import torch
+
+from geonode.mixtures.design import Design
+from geonode.mixtures.surface import MOST_KEPT, TREND, Smoother, Smoothers, Surface
+from geonode.posterior.charts import positions
+from tests.mixtures import beer
+
+KNOWN = beer.amounts(11, 2)
+TWICE = np.concatenate([KNOWN, KNOWN[:4], KNOWN[:2]])
+ONE = Smoother((0, 3), (0.8, 1.7), 1e-2)
+OTHER = Smoother((8, 2), (3.0, 0.6), 1e-1)
+
+
+def kernel(smoother, known, at):
+    """The formula of the module, written down for NumPy."""
+    levels = torch.from_numpy(np.sort(known.T, axis=1).copy())
+    total = 1.0
+    low, high = known.min(axis=0), known.max(axis=0)
+    for place, (chart, length) in enumerate(zip(smoother.charts, smoother.lengths, strict=True)):
+        here, there = (
+            positions(levels, torch.from_numpy(one.T.copy())).targets[place, chart].numpy()
+            for one in (at, known)
+        )
+        distance = np.subtract.outer(here, there) / length
+        total = total * (1 + np.exp(-(distance**2) / 2)) / 2
+    u, v = (2 * (one - low) / (high - low) - 1 for one in (at, known))
+    return total + TREND * (1 + u @ v.T)
+
+
+def kriged(smoother, known, scores, at, ends):
+    """Scores at amounts by the samples themselves, each with its own noise."""
+    every = np.concatenate([known, at])
+    whole = kernel(smoother, np.concatenate([every, ends]), np.concatenate([every, ends]))
+    count = len(known)
+    covariance = whole[:count, :count] + smoother.noise * np.eye(count)
+    across = whole[count : len(every), :count]
+    variance = np.diag(whole)[count : len(every)] + smoother.noise
+    gain = np.linalg.solve(covariance, across.T)
+    return gain.T @ scores, variance - np.sum(across * gain.T, axis=1)
+
+
+@pytest.fixture(scope="module")
+def surface():
+    random = np.random.default_rng(0)
+    scores = np.c_[np.sin(TWICE[:, 0] / 4) * TWICE[:, 1], TWICE[:, 1]]
+    scores = scores + 0.05 * random.normal(size=scores.shape)
+    return Surface.of(Design.of(TWICE), torch.from_numpy(scores)), scores
+
+
+def smoothers_of(surface):
+    """The smoothers of a surface, as they were chosen."""
+    of = surface.smoothers
+    return [
+        Smoother(tuple(charts.tolist()), tuple(lengths[:, 0].tolist()), float(noise))
+        for charts, lengths, noise in zip(of._charts, of._lengths, of.noise, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("smoother", [ONE, OTHER])
+def test_kernels_follow_their_formula(smoother):
+    found, _ = Smoothers(Design.of(KNOWN), [smoother, ONE]).kernels(torch.from_numpy(KNOWN[:4]))
+    order = np.unique(KNOWN, axis=0, return_index=True)[1]
+    np.testing.assert_allclose(found[0], kernel(smoother, KNOWN, KNOWN[:4])[:, order], rtol=1e-10)
+
+
+def left_out(surface, scores, *without):
+    """Residuals of all samples by a refit without some compositions, averaged over smoothers."""
+    kept = ~np.isin(surface.composition.numpy(), without)
+    ends = np.stack([TWICE.min(axis=0), TWICE.max(axis=0)])
+    total = 0
+    for weight, smoother in zip(surface.weights.tolist(), smoothers_of(surface), strict=True):
+        mean, _ = kriged(smoother, TWICE[kept], scores[kept], TWICE, ends)
+        total = total + weight * (scores - mean)
+    return total
+
+
+def test_residuals_are_those_of_refits_without_a_composition(surface):
+    surface, scores = surface
+    which = surface.composition.numpy()
+    for out in range(11):
+        expected = left_out(surface, scores, out)[which == out]
+        np.testing.assert_allclose(surface.residuals[which == out], expected, rtol=1e-5, atol=1e-7)
+
+
+def test_residuals_without_another_are_those_of_refits_without_both(surface):
+    surface, scores = surface
+    which, found = surface.composition.numpy(), surface.residuals_without()
+    for one, other in ((0, 3), (3, 0), (7, 10)):
+        expected = left_out(surface, scores, one, other)[which == other]
+        np.testing.assert_allclose(found[one, which == other], expected, rtol=1e-5, atol=1e-7)
+
+
+def test_scores_and_variances_are_those_of_kriging_on_every_sample(surface):
+    surface, scores = surface
+    at = beer.amounts(5, 2, seed=4)
+    at = np.clip(at, TWICE.min(axis=0), TWICE.max(axis=0))
+    mean, _, variance = surface.at(torch.from_numpy(at))
+    expected, spread = 0, 0
+    ends = np.stack([TWICE.min(axis=0), TWICE.max(axis=0)])
+    sizes = surface.sizes.tolist()
+    for weight, size, smoother in zip(
+        surface.weights.tolist(), sizes, smoothers_of(surface), strict=True
+    ):
+        one, its = kriged(smoother, TWICE, scores, at, ends)
+        expected, spread = expected + weight * one, spread + weight * size * its
+    np.testing.assert_allclose(mean, expected, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(variance, spread, rtol=1e-5)
+    assert 1 <= len(surface.weights) <= MOST_KEPT
+    assert float(surface.weights.sum()) == pytest.approx(1)
+    assert float(surface.relative.mean()) == pytest.approx(1)
+
+
+def test_derivatives_are_those_of_finite_differences(surface):
+    surface, _ = surface
+    at = torch.from_numpy(beer.amounts(6, 2, seed=4))
+    _, found, _ = surface.at(at)
+    for place in range(2):
+        step = torch.zeros(2, dtype=torch.float64)
+        step[place] = 1e-5
+        difference = (surface.at(at + step)[0] - surface.at(at - step)[0]) / 2e-5
+        np.testing.assert_allclose(found[:, :, place], difference, rtol=1e-5, atol=1e-6)
+
+
+def test_a_bent_response_is_predicted_between_the_samples():
+    known, at = beer.amounts(40, 2), beer.amounts(20, 2, seed=5) * 0.8 + 1
+    scores = [np.c_[np.sin(one[:, 0] / 4) * one[:, 1], one[:, 1] ** 2] for one in (known, at)]
+    surface = Surface.of(Design.of(known), torch.from_numpy(scores[0]))
+    np.testing.assert_allclose(surface.at(torch.from_numpy(at))[0], scores[1], atol=0.1)
