@@ -53,7 +53,7 @@ def components(
     sizes, slopes = np.full(most, np.inf), np.zeros((most, targets.shape[1]))
     for component in range(min(most, len(x) - 1)):
         covariance = residual.T @ x
-        size = np.linalg.norm(covariance)
+        size = float(np.linalg.norm(covariance))
         if size <= ROUNDING:
             break
         if len(covariance) > 1:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from geonode.posterior.draws import Draws
 from geonode.posterior.responses import responses
-from geonode.posterior.simulated_series import bands
+from geonode.posterior.simulated_series import random_bands
 
 DESIGNS = (0.4, 0.2, 0.2, 0.2)
 """Shares of random, stratified, levelled and natural designs."""
@@ -90,7 +90,7 @@ def _signal(draws: Draws, true: Tensor, *, harder: bool) -> Float[Tensor, "mixtu
     if _is(draws, 0.5 if harder else 0.15):  # competition for sites
         strength = draws.log_uniform(substances, low=0.3, high=6.0 if harder else 1.5)
         active = active * (1 + strength) / (1 + active @ strength)[:, None]
-    pure = bands(draws, 1, substances + 1, WAVELENGTHS)[0]
+    pure = random_bands(draws, 1, substances + 1, WAVELENGTHS)[0]
     pure = pure / pure.amax(1, keepdim=True)
     if _is(draws, 0.4):  # strong overlap
         pure = pure + draws.uniform(1, low=0.25, high=2.0) * pure[0]
@@ -108,7 +108,7 @@ def _signal(draws: Draws, true: Tensor, *, harder: bool) -> Float[Tensor, "mixtu
     below = place.floor().clamp(0, WAVELENGTHS - 2).long()
     moved = torch.lerp(pure[:, below], pure[:, below + 1], (place - below).clamp(0, 1))
     signal = (parts.T[..., None] * moved).sum(0)
-    filtering = bands(draws, 1, substances, WAVELENGTHS)[0]
+    filtering = random_bands(draws, 1, substances, WAVELENGTHS)[0]
     absorbed = true @ (filtering * torch.exp(0.6 * draws.normal(substances, 1) - 1.5))
     law = int(draws.choice(LAWS, 1))
     if law == 1:  # less exciting light, and reabsorption
@@ -117,7 +117,7 @@ def _signal(draws: Draws, true: Tensor, *, harder: bool) -> Float[Tensor, "mixtu
         signal = signal * torch.exp(-absorbed)
     if law == 2:
         quenched = 1 + true @ torch.exp(0.7 * draws.normal(substances) - (0 if harder else 0.3))
-        fluorophore = bands(draws, 1, 1, WAVELENGTHS)[0]
+        fluorophore = random_bands(draws, 1, 1, WAVELENGTHS)[0]
         signal = 0.1 * signal + fluorophore * torch.exp(-absorbed) / quenched[:, None]
     return signal
 
@@ -128,7 +128,9 @@ def _recorded(draws: Draws, signal: Tensor, *, natural: bool) -> Tensor:
     if natural or _is(draws, 0.35):
         kinds = 2 + int(draws.uniform(1) * (7 if natural else 3))
         sizes = draws.log_uniform(kinds, 1, low=0.01, high=3.0 if natural else 0.5)
-        matter = draws.normal(mixtures, kinds) @ (sizes * bands(draws, 1, kinds, WAVELENGTHS)[0])
+        matter = draws.normal(mixtures, kinds) @ (
+            sizes * random_bands(draws, 1, kinds, WAVELENGTHS)[0]
+        )
         signal = signal + spread * matter
     axis = torch.linspace(-1, 1, WAVELENGTHS, dtype=signal.dtype)
     signal = signal * torch.exp(_perhaps(draws, 0.4, 1e-3, 0.03) * draws.normal(mixtures, 1))

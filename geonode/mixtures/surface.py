@@ -228,7 +228,7 @@ def _searched(
     for place in substances:
         for field, values in (("charts", CHARTS), ("lengths", LENGTHS)):
             best = attempt(
-                one._replace(**{field: (*old[:place], value, *old[place + 1 :])})
+                one._replace(**{field: (*old[:place], value, *old[place + 1 :])})  # type: ignore[arg-type]
                 for one in best[:2]
                 for old in [getattr(one, field)]
                 for value in values

@@ -65,7 +65,7 @@ def simulate(
     signal = _with_filter(draws, _mixture(draws, true, wavelengths), true)
     signal = signal / signal.abs().amax((1, 2), keepdim=True).clamp(min=1e-9)
     background = draws.log_uniform(series, 1, 1, low=0.01, high=10.0)
-    background = background * bands(draws, series, 1, wavelengths)
+    background = background * random_bands(draws, series, 1, wavelengths)
     signal = signal + background * draws.chance(0.5, series, 1, 1)
     return SimulatedSeries(nominal, _recorded(draws, _saturated(draws, signal), errors))
 
@@ -127,7 +127,9 @@ def _mixture(draws: Draws, true: Tensor, wavelengths: int) -> Tensor:
     strength[:, 0] = 1
     sign = torch.where(draws.chance(0.25, series, COMPONENTS, 1), -1.0, 1.0)
     amounts = amounts * strength * sign
-    bands = bands(draws, series, COMPONENTS, wavelengths)[:, :, None].expand(-1, -1, levels, -1)
+    bands = random_bands(draws, series, COMPONENTS, wavelengths)[:, :, None].expand(
+        -1, -1, levels, -1
+    )
     moving = draws.chance(0.3, series, 1, 1)
     first = torch.where(moving, _moving_band(draws, true, wavelengths), bands[:, 0])
     return amounts[:, 0, :, None] * first + torch.einsum(
@@ -135,7 +137,7 @@ def _mixture(draws: Draws, true: Tensor, wavelengths: int) -> Tensor:
     )
 
 
-def bands(
+def random_bands(
     draws: Draws, series: int, count: int, wavelengths: int
 ) -> Float[Tensor, "series count wavelength"]:
     """Sums of three Gaussian bands each, over an axis from 0 to 1."""
@@ -164,7 +166,7 @@ def _with_filter(draws: Draws, signal: Tensor, true: Tensor) -> Tensor:
     """Signal reduced by absorption that depends on wavelength (inner filter), in some series."""
     series, _, wavelengths = signal.shape
     strength = draws.log_uniform(series, 1, 1, low=0.1, high=6.0)
-    absorbed = strength * bands(draws, series, 1, wavelengths) * true[:, :, None]
+    absorbed = strength * random_bands(draws, series, 1, wavelengths) * true[:, :, None]
     filtered = signal * torch.exp(-absorbed)
     return torch.where(draws.chance(0.15, series, 1, 1), filtered, signal)
 
@@ -211,12 +213,12 @@ def _recorded(draws: Draws, signal: Tensor, errors: float) -> Tensor:
         size(3e-3, 0.4, 0.7) * of_levels()
         + size(1e-3, 0.2, 0.4) * of_levels() * axis
         + noise * draws.normal(series, levels, wavelengths)
-        + size(3e-3, 0.7, 0.7) * of_levels() * bands(draws, series, 1, wavelengths)
-        + size(3e-3, 0.5, 0.25) * order * bands(draws, series, 1, wavelengths)
+        + size(3e-3, 0.7, 0.7) * of_levels() * random_bands(draws, series, 1, wavelengths)
+        + size(3e-3, 0.5, 0.25) * order * random_bands(draws, series, 1, wavelengths)
         + size(0.1, 1.0, 0.08)
         * at_mishap
         * draws.normal(series, 1, 1)
-        * bands(draws, series, 1, wavelengths)
+        * random_bands(draws, series, 1, wavelengths)
     )
     return signal * gain + span * disturbed
 

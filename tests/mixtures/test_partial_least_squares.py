@@ -71,7 +71,7 @@ def test_classical_least_squares_reads_amounts_from_pure_spectra():
     foreign = 0.3 * np.sin(9 * beer.AXIS)
     signal = offset + beer.spectra([2.0, 3.0, 4.0]) + foreign
     along = np.linalg.lstsq(beer.PURE.T, foreign)[0]
-    np.testing.assert_allclose(found.estimates(signal), [[2, 3, 4] + along], rtol=1e-8)
+    np.testing.assert_allclose(found.estimates(signal), np.add([[2, 3, 4]], along), rtol=1e-8)
 
 
 @pytest.mark.parametrize("key", METHODS)
