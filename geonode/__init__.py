@@ -6,10 +6,11 @@ if TYPE_CHECKING:
     from geonode.calibration.estimator import ConcentrationRegressor
     from geonode.calibration.fit import Calibration
     from geonode.estimation.model import SpectralModel
+    from geonode.mixtures.mixture import MixtureCalibration
 
 __version__ = "0.1.0"
 
-__all__ = ["Calibration", "ConcentrationRegressor", "SpectralModel"]
+__all__ = ["Calibration", "ConcentrationRegressor", "MixtureCalibration", "SpectralModel"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,6 +23,10 @@ def __getattr__(name: str) -> Any:
         from geonode.calibration.estimator import ConcentrationRegressor  # noqa: PLC0415
 
         return ConcentrationRegressor
+    if name == "MixtureCalibration":
+        from geonode.mixtures.mixture import MixtureCalibration  # noqa: PLC0415
+
+        return MixtureCalibration
     if name == "SpectralModel":
         from geonode.estimation.model import SpectralModel  # noqa: PLC0415
 
