@@ -6,7 +6,7 @@ from geonode.errors import MixtureError, SpectraError
 from geonode.mixtures.design import Design
 from geonode.mixtures.forward import ForwardModel
 from geonode.mixtures.inverse import fit_inverse
-from geonode.mixtures.mixture import NAMES, POWER, MixtureCalibration
+from geonode.mixtures.mixture import NAMES, POWER, MixtureCalibration, _joined
 from geonode.mixtures.simulated import simulate_mixtures
 from geonode.posterior.draws import Draws
 from tests.mixtures import beer
@@ -108,6 +108,11 @@ def test_two_amounts_with_one_spectrum_are_both_in_the_region():
     low, high = np.moveaxis(estimates.intervals[:, 0], -1, 0)
     assert (low < [2.0, 1.5]).all()
     assert (high > [8.0, 8.5]).all()
+
+
+def test_intervals_that_overlap_are_one():
+    found = _joined(np.array([3.0, 1.0, 1.5]), 0.4)
+    np.testing.assert_allclose(found, [(0.6, 1.9), (2.6, 3.4)])
 
 
 def test_spectra_that_fit_nowhere_and_amounts_beyond_the_samples_are_told(fitted):
