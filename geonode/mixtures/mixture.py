@@ -39,6 +39,9 @@ POWER, COVERAGE = 6.0, 0.9
 PRIOR, EXPECTED, LARGEST_RATIO = 4.0, 1.5, 25.0
 """Samples that a prior of the ratios counts for, their mean ratio, and the largest that counts."""
 
+WIDER = 1.06
+"""Factor of the joint t for every further substance: on 160 simulated mixtures 90% hold so."""
+
 LIKELY = 3.0
 """Largest difference of L from the lowest minimum, up to which another is one as well."""
 
@@ -262,7 +265,7 @@ def _bound(ratios: np.ndarray, design: Design, size: int) -> float:
     freedom = max(design.compositions - len(design.names) - 1 + PRIOR, 3)
     by_law = size * scale * f_distribution.ppf(COVERAGE, size, freedom)
     place = min(len(ratios), int(np.ceil((len(ratios) + 1) * COVERAGE))) - 1
-    return float(np.sqrt(by_law * np.sort(ratios)[place]))
+    return float(WIDER ** (size - 1) * np.sqrt(by_law * np.sort(ratios)[place]))
 
 
 def _distinct(moved: np.ndarray, spread: np.ndarray, radius: float) -> Float[np.ndarray, "part d"]:

@@ -1,12 +1,20 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import chi2
 
 from geonode.errors import MixtureError, SpectraError
 from geonode.mixtures.design import Design
 from geonode.mixtures.forward import ForwardModel
 from geonode.mixtures.inverse import fit_inverse
-from geonode.mixtures.mixture import NAMES, POWER, MixtureCalibration, _joined
+from geonode.mixtures.mixture import (
+    NAMES,
+    POWER,
+    WIDER,
+    MixtureCalibration,
+    _bound,
+    _joined,
+)
 from geonode.mixtures.simulated import simulate_mixtures
 from geonode.posterior.draws import Draws
 from tests.mixtures import beer
@@ -76,6 +84,20 @@ def test_other_methods_are_chosen_where_much_else_varies():
     varied = random.normal(size=(40, 8)) @ matter
     found = MixtureCalibration.of(beer.spectra(known, noise=1e-3) + varied, known)
     assert "geonode" not in found.verdict
+    # The covariance is that of both parts, and no sample weighs the methods that estimate it.
+    signal = beer.spectra(UNKNOWN)
+    ours, rest = np.diag(found.weights[0]), np.diag(1 - found.weights[0])
+    for own, whole in zip(
+        found.forward.modes(signal).covariance, found.estimate(signal).covariance, strict=True
+    ):
+        np.testing.assert_allclose(whole, ours @ own @ ours + rest @ found.rest @ rest, rtol=1e-9)
+    every = np.stack([found.left_out[key] for key in NAMES])
+    folds = found.design.folds
+    for fold in range(folds.max() + 1):
+        squares = np.sum((every - known)[:, folds != fold] ** 2, axis=1)
+        weights = squares ** (-POWER / 2)
+        expected = np.einsum("mns,ms->ns", every[:, folds == fold], weights / weights.sum(axis=0))
+        np.testing.assert_allclose(found.left_out["combined"][folds == fold], expected, rtol=1e-3)
     assert (found.rmsep["combined"] < 1.2 * found.rmsep["pls"]).all()
 
 
@@ -113,6 +135,15 @@ def test_two_amounts_with_one_spectrum_are_both_in_the_region():
 def test_intervals_that_overlap_are_one():
     found = _joined(np.array([3.0, 1.0, 1.5]), 0.4)
     np.testing.assert_allclose(found, [(0.6, 1.9), (2.6, 3.4)])
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_bounds_are_the_quantiles_of_normal_errors(size):
+    ratios = chi2(size).rvs(20_000, random_state=0)
+    expected = WIDER ** (size - 1) * chi2(size).ppf(0.9)
+    assert _bound(ratios, Design.of(beer.amounts(300, 2)), size) == pytest.approx(
+        expected, rel=0.03
+    )
 
 
 def test_spectra_that_fit_nowhere_and_amounts_beyond_the_samples_are_told(fitted):

@@ -3,7 +3,15 @@ import pytest
 import torch
 
 from geonode.mixtures.design import Design
-from geonode.mixtures.surface import MOST_KEPT, TREND, Smoother, Smoothers, Surface
+from geonode.mixtures.surface import (
+    MOST_KEPT,
+    TREND,
+    Smoother,
+    Smoothers,
+    Surface,
+    _errors,
+    _means,
+)
 from geonode.posterior.charts import positions
 from tests.mixtures import beer
 
@@ -66,30 +74,50 @@ def test_kernels_follow_their_formula(smoother):
 
 
 def left_out(surface, scores, *without):
-    """Residuals of all samples by a refit without some compositions, averaged over smoothers."""
+    """Residuals of all samples, and their variances, by a refit without some compositions."""
     kept = ~np.isin(surface.composition.numpy(), without)
     ends = np.stack([TWICE.min(axis=0), TWICE.max(axis=0)])
-    total = 0
-    for weight, smoother in zip(surface.weights.tolist(), smoothers_of(surface), strict=True):
-        mean, _ = kriged(smoother, TWICE[kept], scores[kept], TWICE, ends)
-        total = total + weight * (scores - mean)
-    return total
+    total, spread = 0, 0
+    for weight, size, smoother in zip(
+        surface.weights.tolist(), surface.sizes.tolist(), smoothers_of(surface), strict=True
+    ):
+        mean, variance = kriged(smoother, TWICE[kept], scores[kept], TWICE, ends)
+        total, spread = total + weight * (scores - mean), spread + weight * size * variance
+    return total, spread
 
 
 def test_residuals_are_those_of_refits_without_a_composition(surface):
     surface, scores = surface
     which = surface.composition.numpy()
     for out in range(11):
-        expected = left_out(surface, scores, out)[which == out]
-        np.testing.assert_allclose(surface.residuals[which == out], expected, rtol=1e-5, atol=1e-7)
+        expected, spread = left_out(surface, scores, out)
+        own = which == out
+        np.testing.assert_allclose(surface.residuals[own], expected[own], rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(surface.relative[own], spread[own], rtol=1e-4)
 
 
 def test_residuals_without_another_are_those_of_refits_without_both(surface):
     surface, scores = surface
     which, found = surface.composition.numpy(), surface.residuals_without()
     for one, other in ((0, 3), (3, 0), (7, 10)):
-        expected = left_out(surface, scores, one, other)[which == other]
+        expected = left_out(surface, scores, one, other)[0][which == other]
         np.testing.assert_allclose(found[one, which == other], expected, rtol=1e-5, atol=1e-7)
+
+
+def test_smoothers_are_compared_by_the_residuals_of_all_samples(surface):
+    surface, scores = surface
+    ends = np.stack([TWICE.min(axis=0), TWICE.max(axis=0)])
+    which, residuals = surface.composition.numpy(), np.empty_like(scores)
+    for out in range(11):
+        own = which == out
+        mean, _ = kriged(OTHER, TWICE[~own], scores[~own], TWICE[own], ends)
+        residuals[own] = scores[own] - mean
+    squares = np.sum(residuals**2, axis=0)
+    expected = (np.log(squares.sum()) + np.log(squares).mean()) / 2
+    design, within = Design.of(TWICE), surface.within.square().sum(0)
+    means = _means(design, torch.from_numpy(scores))
+    found = _errors(Smoothers(design, [OTHER]), means, within)
+    assert float(found[0]) == pytest.approx(expected, rel=1e-6)
 
 
 def test_scores_and_variances_are_those_of_kriging_on_every_sample(surface):
@@ -99,9 +127,8 @@ def test_scores_and_variances_are_those_of_kriging_on_every_sample(surface):
     mean, _, variance = surface.at(torch.from_numpy(at))
     expected, spread = 0, 0
     ends = np.stack([TWICE.min(axis=0), TWICE.max(axis=0)])
-    sizes = surface.sizes.tolist()
     for weight, size, smoother in zip(
-        surface.weights.tolist(), sizes, smoothers_of(surface), strict=True
+        surface.weights.tolist(), surface.sizes.tolist(), smoothers_of(surface), strict=True
     ):
         one, its = kriged(smoother, TWICE, scores, at, ends)
         expected, spread = expected + weight * one, spread + weight * size * its
