@@ -21,6 +21,9 @@ ENTANGLED = 0.97
 """Share of the variance of an amount that others explain, from which nothing tells it from them."""
 
 
+ROUNDING = 1e-9
+"""Smallest error of an amount, relative to the range."""
+
 MOST_FOLDS = 20
 """Compositions that are left out one by one; of more, ten parts are."""
 
@@ -122,11 +125,16 @@ class Design:
         """Highest amounts less the lowest."""
         return np.ptp(self.amounts, axis=0)
 
+    @property
+    def rounding(self) -> Float[np.ndarray, "substance substance"]:
+        """Smallest covariance of estimated amounts."""
+        return np.diag((ROUNDING * self.ranges) ** 2)
+
     def are_outside(
         self, amounts: Float[np.ndarray, "unknown substance"]
     ) -> Bool[np.ndarray, "unknown substance"]:
         """Which amounts are lower or higher than those of all samples."""
-        slack = 1e-9 * self.ranges
+        slack = ROUNDING * self.ranges
         return (amounts < self.low - slack) | (amounts > self.high + slack)
 
 

@@ -110,8 +110,10 @@ class ForwardModel:
         _, singular, basis = np.linalg.svd(spectra - mean, full_matrices=False)
         rank = min(MOST_SCORES, design.compositions - 1, int(np.sum(singular > 1e-7 * singular[0])))
         directions = basis[: max(rank, 1)].T
-        surface = Surface.of(design, torch.from_numpy((spectra - mean) @ directions))
-        return cls(design, mean, directions, surface, *_law(design, surface))
+        scores = torch.from_numpy((spectra - mean) @ directions)
+        surface = Surface.of(design, scores)
+        law = _law(design, surface, TINY**2 * float(scores.square().mean()))
+        return cls(design, mean, directions, surface, *law)
 
     @property
     def furthest(self) -> float:
@@ -143,7 +145,7 @@ class ForwardModel:
         return Modes(
             amounts.reshape(starts.shape).gather(1, order[..., None].expand(starts.shape)).numpy(),
             (loss - loss[:, :1]).numpy(),
-            torch.linalg.inv(at.information[best]).numpy(),
+            torch.linalg.inv(at.information[best]).numpy() + self.design.rounding,
             at.distance[best].numpy(),
             np.sum(away**2, axis=1) - np.sum(scores.numpy() ** 2, axis=1),
         )
@@ -199,7 +201,7 @@ class ForwardModel:
 
 
 def _law(
-    design: Design, surface: Surface
+    design: Design, surface: Surface, rounding: float
 ) -> tuple[Float[Tensor, "leading score"], Float[Tensor, "substance substance"]]:
     """Whitening and prior precision whose linear estimates of left-out compositions err least."""
     amounts, ranges = torch.from_numpy(design.amounts), torch.from_numpy(design.ranges)
@@ -213,7 +215,7 @@ def _law(
     ranks = {min(len(ranges) + more, own.shape[1]) for more in SCORES}
     best, chosen = torch.inf, (1.0, 1.0, 1, prior)
     for shape, size in product(SHAPES, PRIOR_SAMPLES):
-        law = _covariance(others, kept.sum(1), shape, size)
+        law = _covariance(others, kept.sum(1), shape, size, rounding)
         root = torch.linalg.cholesky(law)[surface.composition]
         along = torch.linalg.solve_triangular(root, derivatives / scale[..., None], upper=False)
         error = torch.linalg.solve_triangular(root, own[..., None], upper=False)
@@ -228,17 +230,19 @@ def _law(
             if (total := float(torch.log(relative + 1e-12).mean())) < best:
                 best, chosen = total, (shape, size, rank, precision)
     shape, size, rank, precision = chosen
-    law = _covariance(own[None], torch.tensor([len(own)]), shape, size)[0]
+    law = _covariance(own[None], torch.tensor([len(own)]), shape, size, rounding)[0]
     root = torch.linalg.cholesky(law[:rank, :rank])
     whitening = torch.zeros(rank, len(law), dtype=torch.float64)
     whitening[:, :rank] = torch.linalg.inv(root)
     return whitening, precision
 
 
-def _covariance(residuals: Tensor, counts: Tensor, shape: float, size: float) -> Tensor:
+def _covariance(
+    residuals: Tensor, counts: Tensor, shape: float, size: float, rounding: float
+) -> Tensor:
     """S of several sets of residuals, of which rows of zeros are no samples."""
     moments = residuals.mT @ residuals
     squares = moments.diagonal(dim1=1, dim2=2) / counts[:, None]
-    squares = squares + 1e-8 * squares.amax(1, keepdim=True) + 1e-300
+    squares = squares + 1e-8 * squares.amax(1, keepdim=True) + rounding
     prior = squares**shape * squares.mean(1, keepdim=True) ** (1 - shape)
     return (size * torch.diag_embed(prior) + moments) / (size + counts)[:, None, None]

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from geonode.compute.device import in_threads, one_thread
 from geonode.errors import MixtureError
 from geonode.mixtures import inverse
-from geonode.mixtures.design import Design
+from geonode.mixtures.design import ROUNDING, Design
 from geonode.mixtures.forward import ForwardModel, Modes
 from geonode.mixtures.inverse import Inverse, fit_inverse
 from geonode.progress import Progress, silent
@@ -158,14 +158,15 @@ class MixtureCalibration:
         total = of_folds.sum(axis=1, keepdims=True)
         others, weights = _weights(total - of_folds)[:, folds], _weights(total)[:, 0]
         of_rest = np.sum(weights[1:, None] * errors[1:], axis=0) / weights[1:].sum(axis=0)
-        rest = of_rest.T @ of_rest / len(of_rest)
+        rest = of_rest.T @ of_rest / len(of_rest) + design.rounding
         missed, spread = np.sum(others * errors, axis=0), _spread(weights[0], covariance, rest)
         radius = _bound(_ratios(missed, spread), design, len(rest))
         each_ratio = missed**2 / np.einsum("ndd->nd", spread)
         radii = np.array([_bound(ratios, design, 1) for ratios in each_ratio.T])
         with one_thread(), threadpool_limits(1):
             forward, linear = _fitted(design, spectra)
-        furthest = FURTHEST * forward.furthest, FURTHEST * float(beyond.max())
+        rounding = ROUNDING**2 * float(np.square(spectra).sum(axis=1).max())
+        furthest = FURTHEST * forward.furthest, FURTHEST * float(beyond.max()) + rounding
         left_out = dict(zip(NAMES, estimates, strict=True))
         left_out["combined"] = np.sum(others * estimates, axis=0)
         return cls(design, forward, linear, left_out, weights, rest, radius, radii, furthest)

@@ -105,6 +105,9 @@ def test_linear_mixtures_are_recovered_exactly():
     found = MixtureCalibration.of(0.1 + beer.spectra(KNOWN), KNOWN)
     estimates = found.estimate(0.1 + beer.spectra(UNKNOWN))
     np.testing.assert_allclose(estimates.amounts, UNKNOWN, atol=1e-6)
+    assert estimates.fits.all()
+    assert estimates.holds(UNKNOWN).all()
+    assert np.ptp(estimates.intervals, axis=2).max() < 1e-3
 
 
 def test_one_substance_is_estimated_nearly_as_well_as_can_be():
