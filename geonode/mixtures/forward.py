@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from geonode.mixtures.design import Design
@@ -48,7 +48,12 @@ MARGIN = 0.3
 FREEDOM, WIDTH = 2.0, 3.0
 """a and f of Student's distribution."""
 
-STARTS, STEPS = 3, 15
+STARTS, STEPS, ALWAYS = 3, 15, 2
+"""Nearest compositions to start from; steps at most, and of every start."""
+
+SAME, HOPELESS = 0.01, 10.0
+"""Distance over the range from the best start, and difference of L: where another is given up."""
+
 AT_ONCE = 64
 """Unknowns of a batch."""
 
@@ -138,8 +143,10 @@ class ForwardModel:
         centre = torch.from_numpy(self.design.amounts.mean(axis=0)).expand(len(scores), 1, -1)
         starts = torch.cat([compositions[near], centre], dim=1)
         repeated = scores.repeat_interleave(starts.shape[1], 0)
-        amounts = self._minimised(starts.flatten(0, 1), repeated)
+        amounts = self._minimised(starts, repeated)
         at = self.likelihood(amounts, repeated)
+        given_up = self._given_up(amounts.reshape(starts.shape), at.loss)
+        at.loss[given_up] = torch.inf
         loss, order = at.loss.reshape(starts.shape[:2]).sort(1)
         best = torch.arange(len(scores)) * starts.shape[1] + order[:, 0]
         return Modes(
@@ -150,14 +157,31 @@ class ForwardModel:
             np.sum(away**2, axis=1) - np.sum(scores.numpy() ** 2, axis=1),
         )
 
-    def _minimised(self, amounts: Tensor, scores: Tensor) -> Float[Tensor, "point substance"]:
-        """Amounts at minima of L, of every point by itself."""
+    def _given_up(self, amounts: Tensor, loss: Tensor) -> Bool[Tensor, "point"]:
+        """Starts of an unknown that join its best one, or are far worse.
+
+        Args:
+            amounts: (unknown, start, substance).
+            loss: of all starts.
+        """
+        loss, each = loss.reshape(amounts.shape[:2]), torch.arange(len(amounts))
+        best = loss.argmin(1)
+        away = (amounts - amounts[each, best][:, None]) / torch.from_numpy(self.design.ranges)
+        given_up = (away.abs().amax(2) < SAME) | (loss > loss[each, best][:, None] + HOPELESS)
+        given_up[each, best] = False
+        return given_up.flatten()
+
+    def _minimised(
+        self, starts: Float[Tensor, "unknown start substance"], scores: Tensor
+    ) -> Float[Tensor, "point substance"]:
+        """Amounts at minima of L, from every start by itself unless it is given up."""
         ranges = torch.from_numpy(self.design.ranges)
         low = (torch.from_numpy(self.design.low) - MARGIN * ranges).clamp(min=0)
         high = torch.from_numpy(self.design.high) + MARGIN * ranges
+        amounts = starts.flatten(0, 1).clone()
         damping = torch.full((len(amounts),), 1e-3, dtype=torch.float64)
         at, moving = self.likelihood(amounts, scores), torch.arange(len(amounts))
-        for _ in range(STEPS):
+        for step_number in range(STEPS):
             here, slope, curvature = amounts[moving], at.gradient[moving], at.curvature[moving]
             diagonal = curvature.diagonal(dim1=1, dim2=2)
             damped = curvature + torch.diag_embed(damping[moving, None] * diagonal)
@@ -174,7 +198,10 @@ class ForwardModel:
                 old[moving[better]] = found[better]
             damping[moving] = (damping[moving] * torch.where(better, 0.2, 8.0)).clamp(1e-6, 1e6)
             still = ((new - here) / ranges).abs().amax(1) < 1e-5
-            moving = moving[~((better & still) | (damping[moving] > 1e5))]
+            ended = (better & still) | (damping[moving] > 1e5)
+            if step_number >= ALWAYS:
+                ended |= self._given_up(amounts.reshape(starts.shape), at.loss)[moving]
+            moving = moving[~ended]
             if not len(moving):
                 break
         return amounts
