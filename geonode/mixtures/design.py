@@ -71,13 +71,12 @@ class Design:
         amounts = np.stack([without_rounding(column) for column in amounts.T], axis=1)
         _, composition = np.unique(amounts, axis=0, return_inverse=True)
         found = cls(names, amounts, composition.ravel())
-        for name, column in zip(names, found.amounts.T, strict=True):
-            _, samples = np.unique(column, return_counts=True)
-            if samples.max() == count:
-                raise MixtureError(
-                    f"{name}: found the same amount in all {count} samples, expected one that "
-                    "varies; leave the substance out, or prepare mixtures with other amounts of it"
-                )
+        if (found.ranges == 0).any():
+            raise MixtureError(
+                f"{names[int(found.ranges.argmin())]}: found the same amount in all {count} "
+                "samples, expected one that varies; leave the substance out, or prepare mixtures "
+                "with other amounts of it"
+            )
         fewest = 2 * substances + 2
         if found.compositions < fewest:
             raise MixtureError(
