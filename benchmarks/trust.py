@@ -216,9 +216,10 @@ def mixtures(
     typer.echo("RMSEP / the better of PLS and PLS2, geometric means and worst:")
     for name, agg in {"mean": lambda e: np.exp(np.log(e).mean()), "worst": "max"}.items():
         typer.echo(f"{name}\n{errors.groupby('kind').agg(agg).round(3).to_string()}")
-    typer.echo("combined, by substance:")
-    measured = errors.drop(index="simulated", level="kind", errors="ignore")["combined"]
-    typer.echo(measured.droplevel("set").unstack().round(3).to_string())
+    if folder:
+        measured = errors.drop(index="simulated", level="kind", errors="ignore")["combined"]
+        typer.echo("combined, by substance:")
+        typer.echo(measured.droplevel("set").unstack().round(3).to_string())
     typer.echo("90% regions hold, spectra fit, by kind and number of substances:")
     held = table.groupby(["kind", "substances"])[["joint", "one", "fits"]].mean()
     typer.echo(held.round(3).to_string())
