@@ -97,7 +97,7 @@ def test_other_methods_are_chosen_where_much_else_varies():
         squares = np.sum((every - known)[:, folds != fold] ** 2, axis=1)
         weights = squares ** (-POWER / 2)
         expected = np.einsum("mns,ms->ns", every[:, folds == fold], weights / weights.sum(axis=0))
-        np.testing.assert_allclose(found.left_out["combined"][folds == fold], expected, rtol=1e-3)
+        np.testing.assert_allclose(found.left_out["combined"][folds == fold], expected, rtol=1e-7)
     assert (found.rmsep["combined"] < 1.2 * found.rmsep["pls"]).all()
 
 
@@ -107,7 +107,7 @@ def test_linear_mixtures_are_recovered_exactly():
     np.testing.assert_allclose(estimates.amounts, UNKNOWN, atol=1e-6)
     assert estimates.fits.all()
     assert estimates.holds(UNKNOWN).all()
-    assert np.ptp(estimates.intervals, axis=2).max() < 1e-3
+    assert np.ptp(estimates.intervals, axis=2).max() < 1e-6
 
 
 def test_one_substance_is_estimated_nearly_as_well_as_can_be():
