@@ -182,9 +182,8 @@ class Maps:
         """Layers and flags of the pixels of a tile."""
         layers = np.full((len(LAYERS), len(rows)), MISSING_VALUE)
         flags = np.full(len(rows), MISSING, dtype=np.uint8)
-        there = np.flatnonzero(np.isfinite(rows).all(axis=1))
-        values = prepared(self.series, self.image.axis, rows[there])
-        there, values = (part[np.isfinite(values).all(axis=1)] for part in (there, values))
+        there, values = _complete(np.arange(len(rows)), rows)
+        there, values = _complete(there, prepared(self.series, self.image.axis, values))
         for start in range(0, len(there), law.spectra_at_once):
             some = slice(start, start + law.spectra_at_once)
             *numbers, disconnected = law.summaries(values[some])
@@ -192,6 +191,12 @@ class Maps:
             layers[:, place] = np.stack(numbers)
             flags[place] = AMBIGUOUS * disconnected + MISFIT * (numbers[-1] < SMALLEST_P)
         return layers, flags
+
+
+def _complete(places: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places and rows without NaN; a tile is seldom copied, as most are complete."""
+    complete = np.isfinite(rows.sum(axis=1))
+    return (places, rows) if complete.all() else (places[complete], rows[complete])
 
 
 def _fill(maps: dict[str, np.ndarray], folder: Path, tile: ImageTile) -> None:

@@ -29,8 +29,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from scipy.special import chdtrc as chi2_tail  # scipy.stats takes 0.3 s to import
-from scipy.special import fdtrc as f_tail
+from scipy.special import fdtrc as f_tail  # scipy.stats takes 0.3 s to import
 from torch import Tensor
 
 from geonode.compute.device import on_device, unless_out_of_memory
@@ -165,10 +164,10 @@ class Law:
                 f"spectra: found {spectra.shape[1]} wavelengths, expected the {wavelengths} of the "
                 "model"
             )
-        if not np.isfinite(spectra).all():
-            raise SpectraError("spectra: found NaN or infinity, expected finite numbers")
         # A copy, as tensors of torch begin where products of matrices always round alike.
-        signal = torch.tensor(spectra, dtype=self.dtype).to(self.place)
+        signal = torch.tensor(np.ascontiguousarray(spectra), dtype=self.dtype).to(self.place)
+        if not torch.isfinite(signal.sum(dim=1)).all():
+            raise SpectraError("spectra: found NaN or infinity, expected finite numbers")
         if self.curve.offset:
             signal = signal - signal.mean(dim=1, keepdim=True)
         scores = signal @ self._basis.T
@@ -236,12 +235,14 @@ class Law:
         """Combined p-values of distances from the curve and residuals in other directions."""
         freedom, novelty = self.curve.training / 2 + 1, self.curve.novelty
         nearest, residual = (part.cpu().double().numpy() for part in found[1:])
-        near = f_tail(2.0, freedom, nearest / self.curve.scores.shape[1])
+        # F of 2 degrees of freedom, and chi-squared of 4, have tails in closed form.
+        near = -freedom / 2 * np.log1p(2 / freedom * nearest / self.curve.scores.shape[1])
         rounding = np.finfo(float).eps * float(np.abs(self.curve.scores).max()) ** 2
         square = max(novelty.square, rounding)
         new = f_tail(novelty.freedom, novelty.freedom * novelty.spectra, residual / square)
-        tiny = np.finfo(float).tiny
-        return chi2_tail(4, -2 * (np.log(near.clip(min=tiny)) + np.log(new.clip(min=tiny))))
+        least = np.log(np.finfo(float).tiny)
+        fisher = near.clip(min=least) + np.log(new.clip(min=np.finfo(float).tiny))
+        return np.exp(fisher) * (1 - fisher)
 
 
 def posterior(
