@@ -1,7 +1,7 @@
-"""Model of a series: what is learned from its spectra, and predicts spectra at any concentration.
+"""Model of a series: what is learned from its spectra and predicts spectra at any concentration.
 
-A model is read from the artifacts of a pipeline, or learned in memory. As in the pipeline, but
-without the grid: there, path features come from the networks themselves.
+A model is read from the artifacts of a pipeline, or learned in memory by the same steps: metrics,
+path features, decoders (`geonode.learning`).
 """
 
 from dataclasses import dataclass
