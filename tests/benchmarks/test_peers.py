@@ -1,18 +1,15 @@
-import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import Tensor
-from typer.testing import CliRunner
 
 import benchmarks.peers as benchmark
 from benchmarks import peer_solvers
-from benchmarks.peer_solvers import PEERS, Rows
-from benchmarks.peers import Case, Entry
+from benchmarks.peer_solvers import Rows
+from benchmarks.peers import Case
 from geonode.geometry.problem import BoundaryValueProblem
 from tests.geometry.closed_forms import random_metric
-from tests.geometry.small_series import small_metrics, small_series
 
 WAVELENGTHS = torch.tensor([-0.8, 0.1, 0.6], dtype=torch.float64)
 ERROR = 1e-4
@@ -55,16 +52,6 @@ def known_case():
 CASE = known_case()
 
 
-def exact(rows, velocity, tolerance):
-    a = rate(rows.wavelengths)
-    return rows.start + torch.log1p(a * velocity) / a
-
-
-def entry(solve, ladder=(1e-1, 1e-2, 1e-3, 1e-4)):
-    """A solver that misses by what `solve` makes of its setting."""
-    return Entry("s", "", ladder, lambda value: CASE.velocity + solve(value))
-
-
 def test_all_reach_the_error_they_claim_on_a_known_metric(monkeypatch):
     monkeypatch.setattr(benchmark, "SCIPY_SHARE", 5)
     with torch.no_grad():
@@ -104,82 +91,3 @@ def test_the_symbol_in_jax_is_that_in_torch():
     expected = metric.at_points(x, w)[1][0]
     torch.testing.assert_close(torch.tensor(found.tolist()).double(), expected, rtol=0, atol=1e-6)
     assert str(found.dtype) == "float64"
-
-
-def test_shooting_stops_each_row_when_it_has_arrived_in_batches_that_change_nothing(monkeypatch):
-    shots = []
-
-    def integrate(rows, velocity, tolerance):
-        shots.append(len(velocity))
-        return exact(rows, velocity, tolerance)
-
-    whole = peer_solvers.shoot(integrate, CASE.rows, 1e-9, 1e-8)
-    assert CASE.error(whole) < 1e-8
-    assert shots[0] == len(whole) > shots[-1]
-    assert shots == sorted(shots, reverse=True)
-    assert len(shots) <= 4  # quadratic
-    shots.clear()
-    monkeypatch.setattr(peer_solvers, "BATCH", 10)
-    parts = peer_solvers.shoot(integrate, CASE.rows, 1e-9, 1e-8)
-    torch.testing.assert_close(parts, whole, rtol=0, atol=1e-14)
-    assert shots[:4] == [9, 9, 9, 9]
-
-
-def test_the_ladder_takes_the_loosest_setting_that_suffices():
-    ready = entry(lambda value: value / CASE.sensitivity).chosen(CASE, 2.5e-3)
-    assert (ready.setting, ready.error) == (1e-3, pytest.approx(1e-3))
-
-
-def failing(value):
-    raise MemoryError("no room for 7 GB\nand more")
-
-
-@pytest.mark.parametrize(
-    ("solve", "note"),
-    [
-        (lambda value: 1.0 / CASE.sensitivity, "no setting suffices: best error 1.0e+00"),
-        (lambda value: torch.nan, "no setting suffices"),
-        (failing, "failed: no room for 7 GB"),
-    ],
-)
-def test_a_solver_that_never_suffices_says_why(solve, note):
-    ready = entry(solve).chosen(CASE, 1e-6)
-    assert ready.setting is None
-    assert ready.note.startswith(note)
-    assert ready.timed() is ready
-
-
-def test_an_absent_peer_is_reported(monkeypatch):
-    absent = {"nobody's solver": (("torch", "no_such_package"), failing)}
-    monkeypatch.setattr(benchmark, "PEERS", absent)
-    ready = benchmark.take_turns(CASE, benchmark.entries_of(CASE, ERROR), ERROR, 1)
-    line = benchmark.results(ready).set_index("solver").loc["nobody's solver"]
-    assert line[["setting", "error", "ratio"]].isna().all()
-    assert line["note"] == "not installed: no_such_package"
-
-
-def test_the_ratio_is_of_medians_to_the_first_solver():
-    ready = [replace(entry(float), setting=0.1, seconds=(1.0, s, 100.0)) for s in (2.0, 6.0)]
-    assert benchmark.results(ready)["ratio"].tolist() == [1, 3]
-
-
-def test_the_command_writes_all_it_measured(tmp_path, monkeypatch):
-    one = {"torchdiffeq": PEERS["torchdiffeq"]}
-    monkeypatch.setattr(benchmark, "PEERS", one)
-    monkeypatch.setattr(
-        benchmark.LearnedMetrics, "read", lambda path: small_metrics(small_series())
-    )
-    application = benchmark.typer.Typer()
-    application.command()(benchmark.main)
-    out = tmp_path / "peers.json"
-    options = ["--wavelengths", "2", "--error", "1e-3", "--repeats", "2", "--out", str(out)]
-    result = CliRunner().invoke(application, options, catch_exceptions=False)
-    assert result.exit_code == 0
-    assert "60 rows, largest error 0.001, 2 turns" in result.output
-    document = json.loads(out.read_text())
-    assert document["machine"]["threads"] == 1
-    assert set(document["versions"]) == {"torch", "torchdiffeq"}
-    assert len(document["solvers"]) == 4
-    for line in document["solvers"]:
-        assert line["error"] <= 1e-3
-        assert len(line["seconds"]) == 2

@@ -1,11 +1,10 @@
 import os
-from importlib.util import find_spec
 
 import pytest
 import torch
 
 from geonode.compute.kernels import available
-from geonode.compute.profile import Present, Profile, machine, present, profile_of
+from geonode.compute.profile import Present, Profile, present, profile_of
 
 OLD, SMALL, LARGE = (
     ("Old", 10**9, (7, 5)),
@@ -62,11 +61,3 @@ def test_every_device_is_listed_and_auto_takes_the_first_accelerator(
     processor = profile_of(torch.device("cpu"))
     name = found[0].name
     assert found[0] == Present("cpu", name, None, not automatic, "float32", "float64", processor)
-
-
-def test_the_machine_is_described():
-    found = machine()
-    assert (found["cores"], found["threads"]) == (os.cpu_count(), torch.get_num_threads())
-    assert str(torch.__version__).startswith(found["torch"])  # without or with a local label
-    assert found["processor"] and found["system"] and found["python"]
-    assert (found["triton"] is None) == (find_spec("triton") is None)

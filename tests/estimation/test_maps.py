@@ -4,10 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray
-import zarr
 
 from geonode.errors import SpectraError
-from geonode.estimation.image import Image, ImageTile
+from geonode.estimation.image import Image
 from geonode.estimation.maps import AMBIGUOUS, MISFIT, MISSING, Maps
 from geonode.estimation.posterior import estimate
 from geonode.storage.artifact import open_artifact
@@ -86,26 +85,6 @@ def test_coordinates_of_the_pixels_go_with_them(tmp_path, written):
     path = store(tmp_path / "nan.zarr", image_values(), x=place)
     with pytest.raises(SpectraError, match="coordinate 'x': found NaN"):
         written(path, tmp_path / "none.zarr")
-
-
-def test_nothing_is_read_but_the_tile_and_that_once(tmp_path, monkeypatch, written, cube):
-    read = []
-    real = zarr.storage.LocalStore.get
-
-    async def get(self, key, *arguments, **options):
-        found = await real(self, key, *arguments, **options)
-        if found is not None and "signal/c/" in key:
-            read.append(key.split("signal/c/")[1])
-        return found
-
-    monkeypatch.setattr(zarr.storage.LocalStore, "get", get)
-    found = Image.open(cube)
-    assert read == []
-    found.read(ImageTile(slice(2, 4), slice(3, 6)))
-    assert sorted(read) == ["1/1/0", "1/1/1"]
-    read.clear()
-    written(cube, tmp_path / "map.zarr", pixels=6)
-    assert len(read) == len(set(read)) == 3 * 3 * 2
 
 
 def test_bytes_do_not_depend_on_threads_nor_values_on_tiles(tmp_path, written, cube):

@@ -5,7 +5,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 CREATION = torch.ops.aten.lift_fresh.default
-PRODUCTS = {getattr(torch.ops.aten, name).default for name in ("mm", "bmm", "baddbmm", "addmm")}
 
 
 class NoFloat64(TorchDispatchMode):
@@ -39,21 +38,3 @@ class NoWideningMove(TorchDispatchMode):
         ):
             raise TypeError("moved and widened at once")
         return func(*args, **kwargs)
-
-
-class Threads(TorchDispatchMode):
-    """Collects by how many threads matrix products may be computed, of two that are there."""
-
-    def __enter__(self):
-        self.seen, self._before = set(), torch.get_num_threads()
-        torch.set_num_threads(2)
-        return super().__enter__()
-
-    def __exit__(self, *error):
-        torch.set_num_threads(self._before)
-        return super().__exit__(*error)
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func in PRODUCTS:
-            self.seen.add(torch.get_num_threads())
-        return func(*args, **(kwargs or {}))

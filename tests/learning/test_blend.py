@@ -5,7 +5,6 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from geonode.config import DecodersParameters, InnerParameters
 from geonode.errors import CorruptArtifactError, MissingArtifactError
@@ -282,17 +281,3 @@ def test_what_holds_no_decoders_is_refused(written):
     write_weights(written, tensors, metadata | {"kinds": json.dumps(["oracle"])})
     with pytest.raises(CorruptArtifactError, match="holds no decoders: 'oracle' is absent"):
         Blend.read(written)
-
-
-def test_linear_algebra_has_one_thread_so_that_no_bit_depends_on_the_cores(monkeypatch):
-    threads, of = [], blend_module.InnerPredictions.of
-
-    def spy(*arguments):
-        threads.extend(pool["num_threads"] for pool in threadpool_info())
-        return of(*arguments)
-
-    monkeypatch.setattr(blend_module.InnerPredictions, "of", spy)
-    with threadpool_limits(2):
-        fit(SERIES, "path")
-        assert set(threads) == {1}
-        assert max(pool["num_threads"] for pool in threadpool_info()) == 2

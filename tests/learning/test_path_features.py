@@ -7,7 +7,6 @@ from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.path_features import features_to, path_features
 from geonode.spectra.chart import Chart
 from tests.geometry.closed_forms import CPU
-from tests.geometry.precision import Threads
 from tests.geometry.small_series import MEMBERS, small_metrics, small_series
 from tests.learning.series import ordered_pairs
 
@@ -87,13 +86,3 @@ def test_what_else_is_asked_for_changes_rounding_alone():
     for place in (0, 63, 64, 149):
         alone = features_to(LEARNED, fold, SERIES, targets[[place]], CHOSEN)
         np.testing.assert_allclose(together[:, :, [place]], alone, rtol=SINGLE)
-
-
-def test_features_are_computed_by_one_thread():
-    for ask in (
-        lambda: path_features(LEARNED, SERIES, CHOSEN),
-        lambda: features_to(LEARNED, Fold(5, 5, ()), SERIES, np.array([3.0]), CHOSEN),
-    ):
-        with Threads() as threads:
-            ask()
-        assert threads.seen == {1}

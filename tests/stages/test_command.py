@@ -1,6 +1,4 @@
 import logging
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -34,12 +32,6 @@ def test_help_lists_the_parameters_of_the_stage(name, run, monkeypatch):
     assert result.exit_code == 0
     for option in ["params", "log-level", *STAGES[name]]:
         assert f"--{option} " in result.stdout
-
-
-def test_help_does_not_import_torch():
-    modules = ", ".join(f"stages.{name}" for name in STAGES)
-    code = f"import sys, {modules}; sys.exit('torch' in sys.modules or 'zarr' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_option_overrides_the_file(run, project):
@@ -123,12 +115,6 @@ def call(fails=None, options=()):
     return CliRunner().invoke(app, options)
 
 
-def test_nothing_is_said_unless_asked_for(project):
-    result = call()
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "0\n", "")
-    assert [path.name for path in project.iterdir()] == ["params.yaml"]
-
-
 @pytest.mark.parametrize(
     ("level", "said"),
     [
@@ -149,27 +135,3 @@ def test_every_level_says_as_much_as_it_should(level, said, project):
     if level == "debug":
         assert "multiplying: 3 units in " in lines[1]
     assert not logging.getLogger("geonode").handlers
-
-
-def test_a_level_that_does_not_exist_is_refused(project):
-    result = call(options=["--log-level", "loud"])
-    assert result.exit_code == 2
-    assert "loud" in result.stderr
-
-
-def test_the_log_imports_no_torch(project):
-    """Synthetic spectra are made without it."""
-    code = (
-        "import sys\nfrom stages.generate import app\n"
-        "app(['--log-level', 'debug'], standalone_mode=False)\n"
-        "print('torch' in sys.modules)"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "generate is done" in run.stderr
-    assert run.stdout.splitlines()[-1] == "False"

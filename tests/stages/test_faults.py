@@ -172,20 +172,6 @@ def test_the_example_of_the_documentation_runs(damaged, capsys):
     assert "absorbance" in capsys.readouterr().out
 
 
-def test_unsolved_geodesics_leave_the_old_artifact(damaged, run):
-    before = snapshot(damaged / "data")
-    assert_refused(run("geodesics", "--tolerance", "1e-300"), "geodesics", "1e-300")
-    assert snapshot(damaged / "data") == before
-
-
-def test_too_sharp_a_metric_is_refused(damaged, run):
-    assert_refused(
-        run("christoffel", "--largest-degree", "8", "--tolerance", "1e-14"),
-        "christoffel.largest_degree",
-        "degree 8",
-    )
-
-
 GOOD = "wavelength_nm,0,10,20,40\n" + "".join(f"{w},1,2,3,{w}\n" for w in range(400, 410))
 
 
@@ -205,11 +191,6 @@ def test_a_bad_table_is_refused_and_the_old_artifact_kept(text, options, parts, 
     before = snapshot(damaged)
     assert_refused(run("spectra", "--source", "mine.csv", *options), *parts)
     assert snapshot(damaged) == before
-
-
-def test_a_scheduler_without_dask_is_refused(run):
-    given = ("--engine-scheduler", "tcp://127.0.0.1:9")
-    assert_refused(run("geodesics", *given), "engine", "scheduler", "kind is dask")
 
 
 NAMED = "name,concentration\na,0\nb,10\nc,20\nd,40\n"

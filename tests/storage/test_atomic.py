@@ -237,11 +237,3 @@ def test_a_full_disk_of_temporary_files_is_named(tmp_path, monkeypatch):
     message = f"found 0 bytes free in {temporary}; make room"
     with pytest.raises(ArtifactError, match=message), replacing(tmp_path / "file"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def test_a_full_disk_is_the_one_of_the_file_that_was_refused(tmp_path):
-    other = tmp_path / "other"
-    other.mkdir()
-    message = rf"free in {other}; make room"
-    with pytest.raises(ArtifactError, match=message), replacing(tmp_path / "file"):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(other / "scratch"))

@@ -4,19 +4,16 @@ import numpy as np
 import pytest
 
 from benchmarks.performance import benchmark, floors
-from benchmarks.performance.benchmark import Kernels, time_training
+from benchmarks.performance.benchmark import Kernels
 from geonode.compute.device import resolve
 from geonode.config import PrecisionParameters
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning.context import TrainingRun
 from geonode.learning.folds import leave_one_out
-from geonode.learning.path_decoder import PathDecoders
 from geonode.parameters_file import read_parameters
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
-from tests.learning.series import decoder_parameters
 
 WAVELENGTHS = 7
 
@@ -50,22 +47,6 @@ def small(monkeypatch):
     monkeypatch.setattr(benchmark, "PUBLISHED_EPOCHS", 3)
 
 
-def test_an_epoch_is_the_difference_of_two_trainings(monkeypatch, device):
-    clock, epochs = [0.0], []
-
-    def fit(series, features, block, run):
-        epochs.append(block.epochs)
-        clock[0] += 3 + 0.25 * block.epochs  # 3 s to begin with, and 0.25 s an epoch
-
-    monkeypatch.setattr(PathDecoders, "fit", fit)
-    monkeypatch.setattr(benchmark.time, "perf_counter", lambda: clock[0])
-    features = np.zeros((1, 6, 20, WAVELENGTHS, 5))
-    parameters = decoder_parameters(wavelengths=WAVELENGTHS, epochs=500)
-    run = TrainingRun(leave_one_out(5)[:-1], 1, device)
-    assert time_training(series_of(5), features, parameters, run, 2) == pytest.approx((0.25,) * 3)
-    assert epochs == [2, 2, 7, 2, 7]
-
-
 @pytest.mark.usefixtures("small")
 def test_every_timing_stands_beside_its_floor(device):
     found = kernels(5, device).measure()
@@ -91,19 +72,3 @@ def test_a_long_series_takes_no_longer(device, monkeypatch):
     pairs = len(leave_one_out(20)[0].training_pairs)
     assert found["models"] == 6
     assert found["rows"] == pairs * max(1, 1000 // (6 * pairs))
-
-
-@pytest.mark.usefixtures("small")
-def test_the_work_of_the_publication_is_of_every_fold_and_all_wavelengths(device, monkeypatch):
-    learned_by, fit = [], benchmark.fit
-
-    def learn(objective, run):
-        block = objective.parameters
-        learned_by.append((block.epochs, block.wavelengths, block.members, len(run.folds)))
-        return fit(objective, run)
-
-    monkeypatch.setattr(benchmark, "fit", learn)
-    work = kernels(5, device).published_work()
-    assert learned_by == [(3, WAVELENGTHS, 1, 5)]
-    assert work["seconds"] == work["geometry_seconds"] + work["training_seconds"]
-    assert min(work.values()) > 0

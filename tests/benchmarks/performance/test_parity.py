@@ -8,7 +8,7 @@ import torch
 from benchmarks.performance import parity
 from benchmarks.performance.benchmark import Kernels
 from benchmarks.performance.parity import MiddleFold
-from benchmarks.sequential import MetricModule, SequentialSolver
+from benchmarks.sequential import SequentialSolver
 from geonode.compute.device import resolve
 from geonode.config import PrecisionParameters
 from geonode.geometry.learned import LearnedMetrics
@@ -58,21 +58,6 @@ def test_the_sequential_way_is_timed_per_metric_call(monkeypatch):
     kept = walked[0, 0][(source == 2).numpy()]
     np.testing.assert_array_equal(kept, here.features[0, 2][(source == 2).numpy()][:, [0, -1]])
     assert (walked[0, 0][(source != 2).numpy()][..., 1:4] == 0).all()
-
-
-def test_the_sequential_way_runs_in_the_training_format_on_one_thread(monkeypatch):
-    monkeypatch.setattr("benchmarks.sequential.STEPS", 2)
-    seen, forward = [], MetricModule.forward
-
-    def spy(module, points):
-        formats = {parameter.dtype for parameter in module.parameters()}
-        seen.append((formats, torch.get_num_threads()))
-        return forward(module, points)
-
-    monkeypatch.setattr(MetricModule, "forward", spy)
-    _, seconds = fold(training="float32").walk()
-    assert 0 < seconds.q25 <= seconds.median <= seconds.q75
-    assert seen == [({torch.float32}, 1)] * (32 * (10 * 2 * 6 + 1))
 
 
 def test_both_methods_walk_on_the_metric_of_the_fold(monkeypatch):
