@@ -1,46 +1,29 @@
-import logging
 import os
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from geonode.compute import processes as opening
 from geonode.compute.engine import LOCAL, Engine
 from geonode.compute.processes import finished, open_engine, processes_for
-from geonode.config import EngineParameters
 from geonode.errors import EngineError, SpectraError
 from geonode.usage import WORKERS, Usage, own_memory, resident_memory
 from tests.compute import tiles
+from tests.compute.jobs import HERE, busy_and_logging, dies, fails, square
 
+IMPORTS = """\
+import logging, os, signal
+from functools import partial
+from pathlib import Path
+from geonode.compute.processes import finished, open_engine
+from geonode.errors import EngineError
+from tests.compute.jobs import *
+"""
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="threads elsewhere")
-HERE = EngineParameters(kind="local", scheduler=None, workers=1)
-
-
-def square(job, report):
-    report(job)
-    return job**2, os.getpid(), os.getppid()
-
-
-def fails(job, report):
-    if job == 2:
-        raise SpectraError("found 2")
-    return job
-
-
-def waits(job, report):
-    os.write(1, b"at work\n")  # at once: two of them write to one pipe
-    time.sleep(600)
-
-
-def dies(job, report):
-    report(1)
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
@@ -79,7 +62,7 @@ def test_a_process_that_dies_is_an_error():
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_is_left_where_the_caller_is_killed_or_its_user_interrupts(how):
     code = (
-        "from tests.compute.test_processes import *\n"
+        f"{IMPORTS}\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background\n"
         "list(finished(waits, [1, 2], 2, print))"
     )
@@ -133,9 +116,7 @@ def engine(tmp_path):
 def in_a_program(folder, *lines, **environment):
     """A program of its own: what is forked has the surroundings of the first call of `prepare`."""
     root, body = str(Path(__file__).parents[2]), "\n".join(f"    {line}" for line in lines)
-    (folder / "main.py").write_text(
-        f"from tests.compute.test_processes import *\nif __name__ == '__main__':\n{body}\n"
-    )
+    (folder / "main.py").write_text(f"{IMPORTS}\nif __name__ == '__main__':\n{body}\n")
     return subprocess.run(
         [sys.executable, "main.py"],
         cwd=folder,
@@ -166,21 +147,6 @@ def test_ctrl_c_while_processes_are_started_waits_until_they_are_and_leaves_none
     )
     lines = [line for line in done.stdout.splitlines() if line != "at work"]
     assert lines == ["started", "started", "over []"]
-
-
-def busy_and_logging(seconds, size=8):
-    """Logs, takes processor time and some bytes of memory, and tells which process does."""
-
-    def work(tile, report):
-        logging.getLogger("geonode.tests").info("tile %d", tile)
-        held, end = np.ones(size // 8), time.process_time() + seconds
-        while time.process_time() < end:
-            held += 1
-        report(1)
-        time.sleep(seconds)  # until its memory has been looked at
-        return os.getpid()
-
-    return work
 
 
 def test_results_come_in_order_and_arrays_are_mapped(engine):

@@ -35,15 +35,8 @@ MEMBERS, LEVELS, EPOCHS = 3, 5, 6
 OUTER, INNER = leave_one_out(LEVELS), leave_two_out(LEVELS, None)
 
 
-class Elsewhere(Device):
-    """Stands for any accelerator."""
-
-    place = torch.device("meta")
-
-
 CPU = cpu()
 NONE = Footprint(7, 0, 1)
-ACCELERATOR = Elsewhere("cuda", "test", torch.float32, torch.float64)
 
 
 def batches(folds=OUTER, device=CPU, memory=NONE):

@@ -30,7 +30,7 @@ def by_quadrature(model, source, target):
     outside = np.abs(ends - inside)[:, None] * root(inside)
     length = weights @ root(nodes) + outside.sum(0)
     moment = (weights * nodes) @ root(nodes) + ((ends + inside) / 2) @ outside
-    slowest = root(np.linspace(low, high, 20_001)).min(0)
+    slowest = root(np.linspace(low, high, 4_001)).min(0)
     mean = np.divide(moment, length, out=np.full_like(length, target), where=length > 0)
     rows = (target + 0 * length, mean, length, length / slowest, wavelengths.numpy())
     return np.stack(rows, axis=1)

@@ -86,8 +86,7 @@ def by_refits(target, spectra):
     return np.stack(features, axis=1), np.array(context, dtype=float)
 
 
-@pytest.mark.parametrize("pedestal", [0.0, 1e5])
-@pytest.mark.parametrize("place", range(len(TARGETS)))
+@pytest.mark.parametrize(("place", "pedestal"), [(0, 0.0), (1, 0.0), (2, 0.0), (2, 1e5)])
 def test_evidence_is_that_of_refits(place, pedestal):
     spectra = SPECTRA + pedestal
     fitted = FittedSmoothers.of(torch.from_numpy(LEVELS)[None], torch.from_numpy(spectra)[None])

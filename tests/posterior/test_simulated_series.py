@@ -5,7 +5,7 @@ from scipy.optimize import brentq
 
 from geonode.posterior.draws import Draws
 from geonode.posterior.responses import responses, smooth_functions
-from geonode.posterior.simulated_series import WIDEST, designs, simulate
+from geonode.posterior.simulated_series import DESIGNS, WIDEST, designs, simulate
 
 CPU = torch.device("cpu")
 
@@ -23,6 +23,7 @@ def test_levels_ascend_to_one_over_a_bounded_range(levels):
     assert lowest.min() >= 0.99 / WIDEST
     blanks = (found[:, 0] == 0).double().mean()
     assert 0.3 < blanks < 0.6
+    assert sum(DESIGNS.values()) == pytest.approx(1)
 
 
 def test_series_are_those_of_their_seed_finite_and_of_the_asked_shape():

@@ -118,7 +118,6 @@ def call(fails=None, options=()):
 @pytest.mark.parametrize(
     ("level", "said"),
     [
-        ("error", []),
         ("warning", []),
         ("info", ["stages", "stages"]),
         ("debug", ["stages", "usage", "stages"]),

@@ -4,7 +4,6 @@ import torch
 from scipy.integrate import solve_ivp
 
 from geonode.geometry.field import GridField, NetworkField
-from geonode.geometry.solvers import initial_value
 from geonode.geometry.solvers.initial_value import DormandPrince, RungeKutta
 from tests.geometry.closed_forms import (
     RECIPROCAL,
@@ -74,7 +73,8 @@ def test_rk4_is_of_order_four_in_as_many_steps_as_it_is_told():
         assert (arrival.evaluations == 4 * count + 2).all()
 
 
-def test_easy_rows_do_not_hide_a_hard_one(monkeypatch):
+def test_easy_rows_do_not_hide_a_hard_one():
+    """Steps that are chosen by the mean of all errors end 2e-5 away."""
     rows, hard = 2_000, 777
     column = torch.zeros(rows, dtype=torch.int64)
     column[hard] = 2
@@ -82,14 +82,8 @@ def test_easy_rows_do_not_hide_a_hard_one(monkeypatch):
     start, velocity = torch.full((rows,), -0.9).double(), torch.full((rows,), 0.1).double()
     velocity[hard] = 0.4
     truth = exact(start[[hard]], velocity[[hard]], METRICS[2:3])[0]
-
-    def error():
-        return largest(DormandPrince(1e-6)(field, start, velocity).position[hard] - truth)
-
-    worst = error()
-    assert worst <= 1e-5
-    monkeypatch.setattr(initial_value, "_largest", lambda errors: errors.square().mean().sqrt())
-    assert error() >= 5 * worst
+    found = DormandPrince(1e-6)(field, start, velocity).position[hard]
+    assert largest(found - truth) <= 2e-6
 
 
 @pytest.mark.parametrize(
