@@ -88,9 +88,27 @@ def test_a_preset_changes_something_in_its_blocks(name):
         ({}, {"preset": "slow"}, r"command line: preset: found 'slow', expected .*'fast', 'stand"),
         ({"preset": 3}, None, r"preset: found 3, "),
         ({"presets": {"standard": {}}}, None, r"presets: .*no such key"),
+        ({}, {"decoders.epochs": 0}, r"command line: decoders\.epochs: found 0, expected"),
+        ({}, {"metric.bounds": [1, "x"]}, r"command line: metric\.bounds\.1: found 'x', expected"),
+        (
+            {},
+            {"decoders.epoch": 3},
+            r"command line: decoders\.epoch: found 3, expected no such key",
+        ),
+        ({}, {"nothing.at.all": 3}, "nothing: found .*, expected no such key"),
+        (  # a wrong value of the file is the file's, whatever else is given
+            {"decoders.epochs": 0},
+            {"decoders.learning_rate": 0.1, "decoders.epochs_": 1},
+            r"params\.yaml: decoders\.epochs: found 0",
+        ),
+        (
+            {"decoders": [1]},
+            {"decoders.epochs": 3},
+            r"decoders: found .*, expected a mapping of param",
+        ),
     ],
 )
-def test_a_preset_that_cannot_be_meant_is_named(read, changes, overrides, message):
+def test_what_is_wrong_is_named_with_where_it_was_given(read, changes, overrides, message):
     with pytest.raises(ParameterError, match=message):
         read(changes, overrides)
 
@@ -206,27 +224,3 @@ def test_overrides_replace_values_of_the_file(read):
     parameters = read({"decoders.epochs": -1, "metric.epochs": 11}, given)
     assert (parameters.decoders.epochs, parameters.metric.epochs) == (7, 11)
     assert (parameters.device, parameters.generate.noise.detector) == ("cpu", 0.5)
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ({"decoders.epochs": 0}, r"command line: decoders\.epochs: found 0, expected"),
-        ({"metric.bounds": [1, "x"]}, r"command line: metric\.bounds\.1: found 'x', expected"),
-        ({"decoders.epoch": 3}, r"command line: decoders\.epoch: found 3, expected no such key"),
-        ({"nothing.at.all": 3}, "nothing: found .*, expected no such key"),
-    ],
-)
-def test_a_wrong_override_is_the_command_lines(read, override, message):
-    with pytest.raises(ParameterError, match=message):
-        read({}, override)
-
-
-def test_a_wrong_value_of_the_file_is_the_files_whatever_is_overridden(read):
-    with pytest.raises(ParameterError, match=r"params\.yaml: decoders\.epochs: found 0"):
-        read({"decoders.epochs": 0}, {"decoders.learning_rate": 0.1, "decoders.epochs_": 1})
-
-
-def test_an_override_into_what_is_no_block(read):
-    with pytest.raises(ParameterError, match=r"decoders: found .*, expected a mapping of param"):
-        read({"decoders": [1]}, {"decoders.epochs": 3})

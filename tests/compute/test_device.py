@@ -14,6 +14,7 @@ from geonode.compute.device import MOST_THREADS, Device, in_threads, one_thread,
 from geonode.config import PrecisionParameters
 from geonode.errors import DeviceError
 from geonode.storage.document import write_json
+from tests.geometry.precision import threads
 
 CARD = ("A Card", 80 * 10**9, (8, 0))
 
@@ -116,16 +117,12 @@ def test_double_precision_is_where_it_can_be(computer):
 
 
 def test_one_thread_and_back():
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
+    with threads(3):
         with pytest.raises(ArithmeticError), one_thread(), ThreadPoolExecutor(1) as other:
             assert torch.get_num_threads() == 1
             assert other.submit(torch.get_num_threads).result() == 1
             raise ArithmeticError
         assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_a_card_is_what_torch_finds_and_looked_for_without_torch_where_there_is_no_driver():
@@ -152,19 +149,16 @@ def test_a_driver_of_amd_is_enough_to_ask_torch(monkeypatch, tmp_path):
     assert choose("auto", precision())["device"] == "cpu"
 
 
-@pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 2), (16, MOST_THREADS)])
-def test_items_are_computed_in_order_by_few_threads_of_one_thread_each(cores, threads):
+@pytest.mark.parametrize(("cores", "several"), [(1, 1), (2, 2), (16, MOST_THREADS)])
+def test_items_are_computed_in_order_by_few_threads_of_one_thread_each(cores, several):
     def work(item):
         time.sleep(0.01)
         return 2 * item, threading.get_ident(), torch.get_num_threads()
 
-    before, reported = torch.get_num_threads(), []
-    torch.set_num_threads(cores)
-    try:
+    reported = []
+    with threads(cores):
         found = in_threads(work, range(24), reported.append)
-    finally:
-        torch.set_num_threads(before)
     assert [double for double, *_ in found] == list(range(0, 48, 2))
-    assert len({thread for _, thread, _ in found}) == threads
+    assert len({thread for _, thread, _ in found}) == several
     assert {each for *_, each in found} == {1}
     assert reported == [1] * 24

@@ -15,7 +15,7 @@ from tests.commands.calling import call
 from tests.estimation.images import COLUMNS, CONCENTRATIONS, ROWS, image_values, store
 from tests.estimation.trained import AXIS
 from tests.stages.conftest import assert_refused
-from tests.storage.damage import contents
+from tests.storage.damage import contents, flip
 
 
 @pytest.fixture
@@ -159,8 +159,7 @@ def test_what_fails_leaves_the_older_map_and_is_gone_on_with(tmp_path, written, 
     beside = {path.name for path in tmp_path.iterdir()}
     assert beside == {"map.zarr", "whole.zarr", ".map.zarr.geonode"}
     (kept,) = kept_of(out).iterdir()
-    damaged = kept / all_tiles[0]
-    damaged.write_bytes(bytes([damaged.read_bytes()[0] ^ 1]) + damaged.read_bytes()[1:])
+    flip(kept / all_tiles[0])
     second, reported = failing_at(monkeypatch, None), []
     written(cube, out, cores=2, report=reported.append)
     assert set(second) == (set(all_tiles) - set(first)) | {all_tiles[0]}

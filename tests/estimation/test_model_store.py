@@ -13,6 +13,7 @@ from geonode.progress import silent
 from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
 from tests.learning.series import cpu, decoder_parameters, metric_parameters, series, spectra
+from tests.storage.damage import flip
 
 SERIES = series(5, 9)
 
@@ -74,10 +75,7 @@ def test_key_is_of_all_that_decides(monkeypatch):
 def test_damaged_entry_is_learned_again(own, caplog):
     first = fit()
     (entry,) = own.entries()
-    file = entry / DECODERS
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
+    flip(entry / DECODERS)
     again = fit()
     assert "learned again" in caplog.text
     assert torch.equal(again.learned.network.weights[0], first.learned.network.weights[0])

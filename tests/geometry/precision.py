@@ -1,10 +1,23 @@
 """What torch is asked to compute: in which formats, and by how many threads."""
 
+from contextlib import contextmanager
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 CREATION = torch.ops.aten.lift_fresh.default
+
+
+@contextmanager
+def threads(count):
+    """Context with some threads of torch, and afterwards with as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class NoFloat64(TorchDispatchMode):

@@ -4,12 +4,11 @@ import torch
 from numpy.polynomial import chebyshev
 
 from geonode.errors import GeometryError
-from geonode.geometry import chebyshev as chebyshev_module
 from geonode.geometry.chebyshev import ChebyshevSource, differentiation, expand, polynomials
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from tests.geometry.closed_forms import CPU, DirectSource, nodes, random_metric
-from tests.geometry.precision import NoWideningMove
+from tests.geometry.precision import threads
 
 CHECK = 8 * 8  # calls for the points of the check
 
@@ -113,16 +112,6 @@ def test_an_expansion_is_as_good_as_the_network_for_a_hundredth_of_the_calls():
     assert fast.calls < 2000 * 601 / 100
 
 
-def test_wavelengths_and_nodes_are_moved_before_they_are_widened(monkeypatch):
-    metric, w = random_metric(0), nodes(30)
-    expansion = expand(metric, **USUAL, model=0)  # starts from the CPU, where both is no harm
-    monkeypatch.setattr(chebyshev_module, "expand", lambda *_: expansion)
-    with NoWideningMove():
-        single = source(metric, w.float()).grid(0, nodes(40, torch.float32))
-    double = source(metric, w.float().double()).grid(0, nodes(40, torch.float32).double())
-    assert (single.symbol - double.symbol).abs().max() <= 1e-6
-
-
 @pytest.mark.parametrize(("axis", "name"), [(0, "concentration"), (1, "wavelength")])
 def test_a_metric_that_is_too_sharp_is_refused(axis, name):
     network = random_metric(13, models=3).network
@@ -135,13 +124,10 @@ def test_a_metric_that_is_too_sharp_is_refused(axis, name):
 
 
 def test_the_last_digits_do_not_depend_on_the_number_of_threads():
-    metric, found, before = random_metric(0), [], torch.get_num_threads()
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
+    metric, found = random_metric(0), []
+    for count in (1, 3):
+        with threads(count):
             grid = source(metric, nodes(301)).grid(0, nodes(200))
             found.append((grid.log_sqrt, grid.symbol))
-            assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
+            assert torch.get_num_threads() == count
     assert all(torch.equal(part, same) for part, same in zip(*found, strict=True))

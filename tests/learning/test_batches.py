@@ -18,6 +18,7 @@ from geonode.learning.objective import fit
 from geonode.learning.path_decoder import PathDecoding
 from geonode.progress import silent
 from tests.compute.allocated import peak_bytes
+from tests.geometry.precision import threads
 from tests.learning.series import (
     cpu,
     decoder_parameters,
@@ -122,18 +123,16 @@ def assert_rounding_alone(found, expected):
 
 @pytest.fixture
 def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+    with threads(2):
+        yield
 
 
 def test_the_number_of_cores_changes_not_a_bit(rows, two_threads, monkeypatch):
     rows(150)  # so that there is work for several
     results = []
-    for cores, threads in ((1, 1), (5, 3)):
+    for cores, count in ((1, 1), (5, 3)):
         monkeypatch.setattr(profile, "usable_cores", lambda cores=cores: cores)
-        torch.set_num_threads(threads)
+        torch.set_num_threads(count)
         results.append([*trained_metrics(run(LEVELS, 2)), *decoders(CPU)])
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 

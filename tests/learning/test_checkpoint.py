@@ -17,6 +17,7 @@ from tests.learning.series import (
     trained_decoders,
     trained_metrics,
 )
+from tests.storage.damage import flip
 
 ROOT = Path(__file__).parents[2]
 LEVELS, EPOCHS = 4, 12
@@ -87,9 +88,7 @@ def test_an_interrupted_training_ends_in_the_same_bits(fit, scratch, steps):
 def test_a_flipped_byte_is_refused_and_its_batch_is_trained_anew_without_it(scratch):
     interrupt(decoders, scratch, EPOCHS * MODELS)
     (newest,) = scratch.glob("member0-fold0-to-*.safetensors")
-    content = bytearray(newest.read_bytes())
-    content[len(content) // 2] ^= 0x10
-    newest.write_bytes(content)
+    flip(newest)
     with pytest.raises(CorruptArtifactError, match=r"safetensors: the file fails its"):
         decoders(scratch)
     newest.unlink()

@@ -10,6 +10,7 @@ from sklearn.linear_model import Ridge
 from geonode.learning.folds import leave_one_out, training_wavelengths
 from geonode.learning.path_decoder import PathDecoders, lift
 from geonode.learning.path_features import FeatureScale
+from tests.geometry.precision import threads
 from tests.learning.series import (
     TRAINING_WAVELENGTHS,
     decoder_parameters,
@@ -107,13 +108,10 @@ def test_the_number_of_threads_changes_not_a_bit():
     wide = series(LEVELS, 301)
     features, block = flat_features(LEVELS, 301, training=16), decoder_parameters(wavelengths=16)
     decoders, _ = PathDecoders.fit(wide, features, block, run(LEVELS))
-    before, found = torch.get_num_threads(), []
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
+    found = []
+    for count in (1, 2):
+        with threads(count):
             found.append(left_out(decoders, wide, features))
-    finally:
-        torch.set_num_threads(before)
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -7,6 +7,7 @@ import torch
 from geonode.errors import CorruptArtifactError, MissingArtifactError
 from geonode.posterior.prior import PROBABILITIES, Prior, packaged_prior, read_prior
 from geonode.posterior.rule import WeightRule
+from tests.storage.damage import flip
 
 COUNTS = np.array([3.0, 5.0, 9.0])
 WIDTHS = np.arange(24.0).reshape(3, 2, 4)
@@ -37,9 +38,7 @@ def test_what_is_no_prior_is_refused(tmp_path):
     replace(prior(), provenance={}).write(path)
     with pytest.raises(CorruptArtifactError, match="no prior"):
         read_prior(path)
-    content = bytearray(path.read_bytes())
-    content[-3] ^= 1
-    path.write_bytes(content)
+    flip(path)
     with pytest.raises(CorruptArtifactError, match="checksum"):
         read_prior(path)
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from geonode import cli
 from geonode.storage.atomic import file_lock
 from tests.stages.conftest import ROOT, assert_refused, small_parameters
+from tests.storage.damage import flip
 
 PIPELINE = ["probe", "generate", "spectra", "metric", "christoffel", "geodesics", "decoders"]
 
@@ -47,12 +48,6 @@ def damaged(finished, project) -> Path:
     """A copy of the finished folder, to damage."""
     shutil.copytree(finished, project, dirs_exist_ok=True)
     return project
-
-
-def flip(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 0x10
-    file.write_bytes(content)
 
 
 def snapshot(folder: Path) -> dict[Path, bytes]:

@@ -21,6 +21,13 @@ def flip_every_byte(file: Path) -> Iterator[int]:
                     yield offset
 
 
+def flip(file: Path) -> None:
+    """Flip a bit in the middle."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    file.write_bytes(content)
+
+
 def cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1])
 

@@ -30,11 +30,13 @@ def series_of(count):
     return Series(levels, axis, signal, Chart.of("linear", None, levels), {})
 
 
-def kernels(count, device):
-    series = series_of(count)
-    network = Perceptron.initial(SIZES, [(0, fold) for fold in range(count + 1)])
-    learned = LearnedMetrics(network, [series.chart] * (count + 1))
-    changes = {"christoffel.resolution": 50, "benchmark.repeats": 2}
+def kernels(series, device, **changes):
+    """Of metrics that have not been trained; dots in keys are double underscores."""
+    folds = len(series.concentrations) + 1
+    network = Perceptron.initial(SIZES, [(0, fold) for fold in range(folds)])
+    learned = LearnedMetrics(network, [series.chart] * folds)
+    given = {"christoffel.resolution": 50, "benchmark.repeats": 2}
+    changes = given | {key.replace("__", "."): value for key, value in changes.items()}
     return Kernels(learned, series, device, read_parameters(Path("params.yaml"), changes))
 
 
@@ -49,7 +51,7 @@ def small(monkeypatch):
 
 @pytest.mark.usefixtures("small")
 def test_every_timing_stands_beside_its_floor(device):
-    found = kernels(5, device).measure()
+    found = kernels(series_of(5), device).measure()
     assert found["geodesics"]["rows"] == found["training"]["rows"] == 4 * 3 * WAVELENGTHS
     assert found["training"]["models"] == 5
     assert found["christoffel"]["network_calls"] < 10_000
@@ -68,7 +70,7 @@ def test_every_timing_stands_beside_its_floor(device):
 @pytest.mark.usefixtures("small")
 def test_a_long_series_takes_no_longer(device, monkeypatch):
     monkeypatch.setattr(benchmark, "MOST_ROWS", 1000)
-    found = kernels(20, device).measure()["training"]
+    found = kernels(series_of(20), device).measure()["training"]
     pairs = len(leave_one_out(20)[0].training_pairs)
     assert found["models"] == 6
     assert found["rows"] == pairs * max(1, 1000 // (6 * pairs))

@@ -1,4 +1,3 @@
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -6,35 +5,27 @@ import pytest
 import torch
 
 from benchmarks.performance import parity
-from benchmarks.performance.benchmark import Kernels
 from benchmarks.performance.parity import MiddleFold
 from benchmarks.sequential import SequentialSolver
 from geonode.compute.device import resolve
 from geonode.config import PrecisionParameters
-from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.metric import SIZES
-from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.problem import ordered_pairs
-from geonode.parameters_file import read_parameters
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
+from tests.benchmarks.performance.test_benchmark import kernels
 
 LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 60.0])
 WAVELENGTHS = 7
 
 
-def fold(training="float64", epochs=30, wavelengths=2):
+def fold(epochs=30, wavelengths=2):
     """Fold of a series whose features are those of quadrature on untrained metrics."""
     axis = np.linspace(200, 800, WAVELENGTHS)
     signal = np.log1p(LEVELS / 10)[:, None] * np.cos(axis / 300) + 0.1 * np.sin(LEVELS)[:, None]
     series = Series(LEVELS, axis, signal, Chart.of("linear", None, LEVELS), {})
-    folds = len(LEVELS) + 1
-    network = Perceptron.initial(SIZES, [(0, fold) for fold in range(folds)])
-    learned = LearnedMetrics(network, [series.chart] * folds)
-    device = resolve("cpu", PrecisionParameters(training=training, geometry="float64"))
-    changes = {"benchmark.sequential_wavelengths": wavelengths, "decoders.epochs": epochs}
-    parameters = read_parameters(Path("params.yaml"), changes)
-    return MiddleFold.of(Kernels(learned, series, device, parameters))
+    device = resolve("cpu", PrecisionParameters(training="float64", geometry="float64"))
+    changes = {"benchmark__sequential_wavelengths": wavelengths, "decoders__epochs": epochs}
+    return MiddleFold.of(kernels(series, device, **changes))
 
 
 def test_the_sequential_way_is_timed_per_metric_call(monkeypatch):
