@@ -90,11 +90,7 @@ def test_a_preset_changes_something_in_its_blocks(name):
         ({"presets": {"standard": {}}}, None, r"presets: .*no such key"),
         ({}, {"decoders.epochs": 0}, r"command line: decoders\.epochs: found 0, expected"),
         ({}, {"metric.bounds": [1, "x"]}, r"command line: metric\.bounds\.1: found 'x', expected"),
-        (
-            {},
-            {"decoders.epoch": 3},
-            r"command line: decoders\.epoch: found 3, expected no such key",
-        ),
+        ({}, {"decoders.epoch": 3}, r"command line: decoders\.epoch: found 3, .* no such key"),
         ({}, {"nothing.at.all": 3}, "nothing: found .*, expected no such key"),
         (  # a wrong value of the file is the file's, whatever else is given
             {"decoders.epochs": 0},
