@@ -44,22 +44,6 @@ def test_flat_networks_have_no_curvature_on_the_given_chart():
     assert found.history.shape[0] == 0
 
 
-@pytest.mark.parametrize("name", LEARNING)
-def test_inner_metrics_are_those_of_the_inner_folds(name):
-    block = parameters(learning=name, evidence_margin=None)
-    metrics, history, terms = learn(SERIES, block, RUNS)
-    outer = LEARNING[name](SERIES, block, RUNS.outer)
-    inner = LEARNING[name](SERIES, block, RUNS.inner).metrics
-    assert torch.equal(history, outer.history)
-    assert history.shape[1] == len(terms) == len(outer.terms)
-    for found, expected in ((metrics, outer.metrics), (metrics.inner, inner)):
-        assert found.charts == expected.charts
-        for one, other in zip(found.network.parameters, expected.network.parameters, strict=True):
-            assert torch.equal(one, other)
-    assert metrics.inner.left_out == tuple(fold.left_out for fold in RUNS.inner.folds)
-    assert learn(SERIES, block, NestedRuns(RUNS.outer, None)).metrics.inner is None
-
-
 @pytest.mark.parametrize(("value", "named"), [(0.0, "zero"), (2.5, "same at every concentration")])
 def test_a_series_that_does_not_vary_is_refused(value, named):
     constant = replace(SERIES, signal=np.full_like(SERIES.signal, value))

@@ -12,18 +12,8 @@ from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.initial_value import Arrival, RungeKutta
 from geonode.geometry.solvers.methods import rows_of
 from geonode.geometry.solvers.shooting import shoot
-from tests.geometry.closed_forms import (
-    RECIPROCAL,
-    FormulaField,
-    constant,
-    exponential,
-    grid_of,
-    nodes,
-)
-
-METRICS = (constant(2.5), exponential(0.7), exponential(-1.9), RECIPROCAL)
-START = torch.tensor([-0.9, -0.5, -0.6, -0.3], dtype=torch.float64)
-VELOCITY = torch.tensor([1.7, 1.2, 0.25, -0.6], dtype=torch.float64)
+from tests.geometry.closed_forms import RECIPROCAL, FormulaField, exponential, grid_of, nodes
+from tests.geometry.solvers.test_initial_value import METRICS, START
 
 
 @dataclass(frozen=True)
