@@ -80,6 +80,8 @@ def test_texts_and_lines_count_with_their_size(tmp_path, dtype, size):
     for bounds in ((20 * size - 1, 1, 40 * size), (20 * size, 1, 40 * size - 1)):
         with pytest.raises(ArtifactError, match=r"found .* bytes of shape"):
             require_plain(tmp_path, *bounds)
+    with pytest.raises(ArtifactError, match="found 1 chunks, expected at most 0"):
+        require_plain(tmp_path, 20 * size, 0, 40 * size)
 
 
 def test_links_and_pipes_are_no_own_files(tmp_path):
