@@ -190,14 +190,13 @@ def _by_calibration(
     routine = Routine.read(found.series, given, *checks)
     require = partial(require_destination, never=(calibration, *routine.files), overwrite=overwrite)
     require("--out", out, ".csv", ".xlsx")
+    for one in beside(out) if out is not None else ():
+        require("--out", one, ".csv")
     total = sum(len(one.names) for one in routine.unknowns.values())
     with threadpool_limits(1, user_api="blas"), bar("estimating", total) as report:
         found = routine.used(found, report)
     found = replace(found, record=record(found, calibration, routine.files, user))
     if out is not None:
-        if out.suffix.lower() == ".csv":
-            for one in beside(out, found):
-                require("--out", one, ".csv")
         write_results(found, out)
     failed = tell_checks(found)
     if found.correction:
@@ -212,7 +211,8 @@ def _by_calibration(
     else:
         shown = tables["unknowns"]
         text = csv_text(shown.columns, shown.rows[:MOST_LINES])
-        cells = [[*row[:6], row[-1]] for row in csv.reader(text.splitlines())]
+        remark = shown.columns.index("remark")
+        cells = [[*row[:6], row[remark]] for row in csv.reader(text.splitlines())]
         tell("\n".join(aligned(cells)))
         if len(shown.rows) > MOST_LINES:
             tell(f"and {len(shown.rows) - MOST_LINES} more; --out writes all of them")

@@ -24,12 +24,15 @@ from geonode.estimation.tables import csv_text
 from geonode.report.calibration_page import calibration_page
 from geonode.report.calibration_tables import result_tables, tables
 from geonode.report.page import Cell, Table
-from geonode.storage.atomic import replacing, write_bytes
+from geonode.storage.atomic import remove, replacing, write_bytes
 from geonode.storage.document import write_text
 from geonode.storage.seal import file_checksum
 from geonode.terminal import printable
 
 PAGE, WORKBOOK, CALIBRATION = "index.html", "calibration.xlsx", "calibration.safetensors"
+BESIDE = ("controls", "validated", "standards", "record")
+"""Tables of results beside that of the unknowns."""
+
 WRITTEN = re.compile(r"<!-- geonode wrote (\S+) (\w{8}) -->")
 """Name and checksum of a file beside a page, at the end of the page."""
 
@@ -110,31 +113,33 @@ def write_calibration(
         (temporary / PAGE).write_text(page, encoding="utf-8")
 
 
-def beside(out: Path, file: CalibratedFile) -> dict[Path, Table]:
-    """Files of results by path: unknowns in `out`, other tables beside it.
+def beside(out: Path) -> list[Path]:
+    """Files of results that stand or may stand beside the file of estimates.
 
     Args:
-        out: such as estimates.csv, beside which estimates.record.csv is written.
-        file: the calibration with its results.
+        out: such as estimates.csv, beside which estimates.record.csv is; a workbook has them all.
     """
-    found = {table.name: table for table in result_tables(file)}
-    return {
-        out if name == "unknowns" else out.with_suffix(f".{name}.csv"): table
-        for name, table in found.items()
-    }
+    is_table = out.suffix.lower() == ".csv"
+    return [out.with_suffix(f".{name}.csv") for name in BESIDE] if is_table else []
 
 
 def write_results(file: CalibratedFile, out: Path) -> None:
     """Write results and their record: a workbook with all, or a CSV file with others beside it.
 
+    Tables of results that were there before, and are not among these, are removed.
+
     Raises:
         ArtifactError: the operating system refuses.
     """
-    if out.suffix.lower() == ".xlsx":
-        write_bytes(out, workbook(result_tables(file)))
+    tables = {table.name: table for table in result_tables(file)}
+    if not (others := beside(out)):
+        write_bytes(out, workbook([*tables.values()]))
         return
-    for path, table in reversed(beside(out, file).items()):
-        write_text(path, csv_text(table.columns, table.rows))
+    for path, name in zip((*others, out), (*BESIDE, "unknowns"), strict=True):
+        if name in tables:
+            write_text(path, csv_text(tables[name].columns, tables[name].rows))
+        elif path.exists():
+            remove(path)
 
 
 def _written(folder: Path) -> dict[str, str]:
