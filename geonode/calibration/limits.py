@@ -8,8 +8,8 @@ one size and risks of 5%.
 
 The same line by DIN 32645:2008-11 (calibration line method), for one measurement of an unknown and
 a risk of 1%: the decision limit x_D (Nachweisgrenze) and the limit of determination x_Q
-(Bestimmungsgrenze, relative uncertainty 1 / k with k = 3), with n levels, their mean m and their sum
-of squares Q about it:
+(Bestimmungsgrenze, relative uncertainty 1 / k with k = 3), with n levels, their mean m and sum of
+squares Q about it:
 
     x_D = s / b t_99% sqrt(1 + 1/n + m^2 / Q)
     x_Q = k s / b t_99.5% sqrt(1 + 1/n + (x_Q - m)^2 / Q)
