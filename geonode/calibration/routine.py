@@ -72,7 +72,8 @@ class Routine:
 
     Attributes:
         unknowns: spectra by file.
-        controls: known concentrations by name of a spectrum among them.
+        controls: known concentrations by name of a spectrum among them, or of its file if that
+            holds no other.
         validation: samples to judge the calibration by.
         standards: samples to correct it by.
     """
@@ -108,7 +109,7 @@ class Routine:
         """
         known = [_control(one) for one in controls]
         spectra = {one: read_unknown(one, series, sheet) for one in tables_of(unknowns)}
-        names = {name for one in spectra.values() for name in one.names}
+        names = {name for path, one in spectra.items() for name in _names(path, one.names)}
         for name, count in Counter(name for name, _ in known).items():
             if count > 1:
                 raise ParameterError(OPTIONS, "--control", name, "every name once")
@@ -155,10 +156,11 @@ class Routine:
             file = file.with_unknown(path, spectra, name)
             report(len(spectra.names))
         controls = [
-            Control(path, row.name, self.controls[row.name], *one[1:4], row.fits)
+            Control(path, name, self.controls[name], *one[1:4], one.of_geonode.fits)
             for path, found in file.unknowns
             for one in found
-            if (row := one.of_geonode).name in self.controls
+            for name in _names(Path(path), [one.of_geonode.name], alone=len(found) == 1)
+            if name in self.controls
         ]
         return replace(file, controls=controls)
 
@@ -185,6 +187,12 @@ def tables_of(given: list[Path]) -> list[Path]:
                 raise SpectraError(f"{table}: found this file twice, expected every file once")
             found.append(table)
     return found
+
+
+def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:
+    """Names of spectra, and that of the file of a single one, which often has none of its own."""
+    alone = len(names) == 1 if alone is None else alone
+    return list(dict.fromkeys([*names, path.stem])) if alone else names
 
 
 def _control(text: str) -> tuple[str, float]:

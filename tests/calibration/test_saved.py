@@ -240,3 +240,10 @@ def test_checksums_are_sha_256(tmp_path):
     before = sha256(tmp_path)
     (tmp_path / "a").rename(tmp_path / "b")
     assert sha256(tmp_path) != before
+
+
+def test_a_file_of_one_spectrum_is_a_control_by_its_own_name(calibration, tmp_path):
+    (tmp_path / "QC.csv").write_text(beer.table({"absorbance": UNKNOWN[1]}), encoding="utf-8")
+    routine = Routine.read(calibration.series, [tmp_path], ["QC=3.5"], None, None)
+    (control,) = routine.used(calibration).controls
+    assert (control.name, control.file, control.passed) == ("QC", "QC.csv", True)
