@@ -10,6 +10,7 @@ import pytest
 
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.spectra.reading import read_table
+from tests.calibration import beer
 from tests.commands.calling import call
 from tests.estimation.images import image_values, store
 from tests.estimation.trained import AXIS, spectra_at, write_model
@@ -126,3 +127,17 @@ def test_the_example_of_the_regressor_runs(project):
     exec(compile(example, "README.md", "exec"), found)
     np.testing.assert_allclose(found["found"], [0, 10], atol=3)
     assert found["interval"].shape == (2, 2)
+
+
+def test_the_example_of_a_saved_calibration_runs(project):
+    (example,) = [block for block in blocks(ROOT / "docs/api.md") if "load_calibration" in block]
+    columns = {f"{level:g}": one for level, one in zip(beer.LEVELS, beer.scans(1), strict=True)}
+    text = beer.table({name: scans[0] for name, scans in columns.items()})
+    (project / "my_spectra.csv").write_text(text, encoding="utf-8")
+    unknown = dict(zip("ab", beer.spectra_at([3, 7]), strict=True))
+    (project / "unknown.csv").write_text(beer.table(unknown), encoding="utf-8")
+    assert call("calibrate", "my_spectra.csv").exit_code == 0
+    found = {}
+    exec(compile(example, "api.md", "exec"), found)
+    np.testing.assert_allclose(found["concentrations"], [3, 7], atol=0.3)
+    assert found["intervals"].shape == (2, 2)

@@ -1,19 +1,20 @@
 """Calibration with the series of one file, and what its page and tables say about it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
+from geonode.calibration.checks import Control, Correction, Validation
 from geonode.calibration.diagnostics import Diagnostics
 from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit, limits
 from geonode.calibration.methods import ON_SCORES, folds_of, most_sensitive
 from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
-from geonode.errors import TrainingError
+from geonode.errors import SpectraError, TrainingError
 from geonode.estimation.axis import own_values, require_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
@@ -36,13 +37,18 @@ PREDICTED = 65
 """Number of concentrations at which spectra are predicted for tables and figures."""
 
 
-def read_unknown(file: Path, series: Series) -> Spectra:
+def read_unknown(file: Path, series: Series, sheet: str | None = None) -> Spectra:
     """Read spectra of unknown concentration, whose axis must cover that of a series.
+
+    Args:
+        file: any file of spectra.
+        series: the series.
+        sheet: of a workbook.
 
     Raises:
         SpectraError: they cannot be read, or their axis does not cover that of the series.
     """
-    spectra = read_spectra(file)
+    spectra = read_spectra(file, sheet_name=sheet)
     with errors_naming(file):
         require_axis(series, spectra)
     return spectra
@@ -55,12 +61,14 @@ class Unknown(NamedTuple):
         of_geonode: by geonode, with its verdict on the spectrum.
         concentration: by the chosen method.
         low, high: ends of its 90% interval.
+        uncorrected: the concentration before a correction by standards.
     """
 
     of_geonode: EstimateRow
     concentration: float
     low: float
     high: float
+    uncorrected: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +80,12 @@ class CalibratedFile:
         series: what was measured.
         calibration: of the mean spectra of its levels, with a curve; unknowns are single scans.
         curve: of geonode.
-        unknowns: names of files of unknown spectra, each with the estimates of its spectra.
+        unknowns: files of unknown spectra, each with the estimates of its spectra.
+        controls: samples of known concentration among the unknowns.
+        validation: of the calibration by samples that it does not know.
+        correction: of its estimates by standards.
+        about: source and options of the calibration, for records.
+        record: of these results.
     """
 
     source: str
@@ -80,6 +93,11 @@ class CalibratedFile:
     calibration: Calibration
     curve: Curve
     unknowns: list[tuple[str, list[Unknown]]]
+    controls: list[Control] = field(default_factory=list)
+    validation: Validation | None = None
+    correction: Correction | None = None
+    about: dict[str, str] = field(default_factory=dict)
+    record: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -94,7 +112,9 @@ class CalibratedFile:
         """
         levels, spectra = series.concentrations, series.signal
         require_response(spectra)
-        found = Calibration.fit(spectra, levels, method=method, scans=_scans(series), report=report)
+        found = Calibration.fit(
+            spectra, levels, method=method, scans=scans_of(series), report=report
+        )
         if found.curve is None:
             raise TrainingError(found.absent)
         return cls(source, series, found, found.curve, [])
@@ -105,8 +125,12 @@ class CalibratedFile:
         levels = series.concentrations
         return int(folds_of(levels, np.arange(len(levels))).max()) + 1
 
-    def with_unknown(self, file: Path, spectra: Spectra) -> "CalibratedFile":
-        """The same calibration, with estimates of a file of unknown spectra.
+    def estimated(self, file: Path, spectra: Spectra) -> list[Unknown]:
+        """Estimates of measured spectra, with the correction if there is one.
+
+        Args:
+            file: theirs, for messages.
+            spectra: of `read_unknown`.
 
         Raises:
             SpectraError: interpolated to their axis, the series no longer gives its own levels.
@@ -114,14 +138,56 @@ class CalibratedFile:
         with errors_naming(file):
             rows = estimated(self.curve, self.series, spectra)
             values = own_values(self.series, spectra)
-        numbers = np.column_stack(self.calibration.estimate(values)).tolist()
-        unknowns = [Unknown(row, *three) for row, three in zip(rows, numbers, strict=True)]
-        return replace(self, unknowns=[*self.unknowns, (file.name, unknowns)])
+        raw, _ = self.calibration.estimate(values)
+        numbers = np.column_stack([*self._estimates(values), raw]).tolist()
+        return [Unknown(row, *four) for row, four in zip(rows, numbers, strict=True)]
+
+    def with_unknown(
+        self, file: Path, spectra: Spectra, name: str | None = None
+    ) -> "CalibratedFile":
+        """The same calibration, with the estimates of a file of unknown spectra.
+
+        Args:
+            file: the file.
+            spectra: of `read_unknown`.
+            name: of the file, for tables; None: without its folder.
+        """
+        unknowns = [*self.unknowns, (name or file.name, self.estimated(file, spectra))]
+        return replace(self, unknowns=unknowns)
+
+    def estimate(
+        self, spectra: Float[np.ndarray, "unknown wavelength"]
+    ) -> tuple[Float[np.ndarray, "unknown"], Float[np.ndarray, "unknown 2"]]:
+        """Concentrations of unknown spectra, and their 90% intervals.
+
+        Args:
+            spectra: as measured, on the axis of the series; they are preprocessed as it was.
+
+        Raises:
+            SpectraError: spectra are not finite, too flat, or have other wavelengths.
+        """
+        axis = self.series.axis
+        if spectra.ndim != 2 or spectra.shape[1] != len(axis) or not np.isfinite(spectra).all():
+            raise SpectraError(
+                f"spectra: found an array of shape {spectra.shape}, or NaN, expected finite "
+                f"spectra of {len(axis)} wavelengths in rows"
+            )
+        names = [str(place) for place in range(len(spectra))]
+        return self._estimates(self.series.preprocessing.require(axis, spectra, names))
+
+    def _estimates(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = self.calibration.estimate(values)
+        return self.correction.applied(*found) if self.correction else found
 
     @cached_property
     def limits(self) -> list[Limit]:
         """Limits of detection and of quantification."""
         return limits(self.series, self.calibration, self.curve)
+
+    @cached_property
+    def scans(self) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
+        """Place of the level of every scan, and its spectrum."""
+        return scans_of(self.series)
 
     @property
     def method(self) -> str:
@@ -204,7 +270,9 @@ class CalibratedFile:
         return SpectralModel.fit(self.series, parameters).predict(self.places)
 
 
-def _scans(series: Series) -> tuple[np.ndarray, np.ndarray]:
+def scans_of(
+    series: Series,
+) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
     """Scans behind the levels of a series: the index of its level and the spectrum of each."""
     level = np.arange(len(series.signal))
     if series.replicates is None:

@@ -6,6 +6,14 @@ Nomenclature in evaluation of analytical methods including detection and quantif
 (IUPAC Recommendations 1995), Pure Appl. Chem. 67 (1995) 1699, sections 3.7 and 4.1, for errors of
 one size and risks of 5%.
 
+The same line by DIN 32645:2008-11 (calibration line method), for one measurement of an unknown and
+a risk of 1%: the decision limit x_D (Nachweisgrenze) and the limit of determination x_Q
+(Bestimmungsgrenze, relative uncertainty 1 / k with k = 3), with n levels, their mean m and sum of
+squares Q about it:
+
+    x_D = s / b t_99% sqrt(1 + 1/n + m^2 / Q)
+    x_Q = k s / b t_99.5% sqrt(1 + 1/n + (x_Q - m)^2 / Q)
+
 PLS: an interval. The limit depends on what else is in a blank, and so on its leverage h0:
 
     3.3 sqrt(var_x / SEN^2 (1 + h0) + h0 var_y),     SEN = 1 / |b|,
@@ -27,6 +35,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import linregress
+from scipy.stats import t as student
 
 from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import EXACT
@@ -38,6 +47,9 @@ from geonode.wording import quantity
 
 DETECTION, QUANTIFICATION = 3.3, 10.0
 """Multiples of the standard deviation of a concentration near zero."""
+
+RISK, UNCERTAINTY = 0.01, 3
+"""By DIN 32645: the risk of a false positive, and k."""
 
 GUESSED = "left-out levels are not estimated well enough for a limit"
 
@@ -78,7 +90,7 @@ def limits(series: Series, calibration: Calibration, curve: Curve) -> list[Limit
     line = Line.of(series, most_sensitive(series.concentrations, series.signal))
     better = {method.name for method in verdict.methods if verdict.counts(method)}
     multivariate = [pls_limit(series, of_pls), curve_limit(series, curve)]
-    return [line.limit(), line.blank_limit()] + [
+    return [line.limit(), line.din_limit(), line.blank_limit()] + [
         one if one.method in better else Limit(one.method, GUESSED) for one in multivariate
     ]
 
@@ -143,6 +155,31 @@ class Line:
         )
         return _limit(self.series, name, said, deviation, deviation)
 
+    def din_limit(self) -> Limit:
+        """Decision limit and limit of determination by DIN 32645."""
+        name, levels = "straight line, DIN 32645", self.series.concentrations
+        found = self.limit()
+        if found.detection is None:
+            return Limit(name, found.said)
+        deviation, freedom = self.deviation / abs(self.slope), len(levels) - 2
+        mean, size, once = levels.mean(), np.sum((levels - levels.mean()) ** 2), 1 + 1 / len(levels)
+        decision = student.ppf(1 - RISK, freedom) * np.sqrt(once + mean**2 / size)
+        # The second equation squared, for x_Q over the deviation.
+        factor = UNCERTAINTY * student.ppf(1 - RISK / 2, freedom)
+        terms = (
+            1 - (factor * deviation) ** 2 / size,
+            2 * factor**2 * deviation * mean / size,
+            -(factor**2) * (once + mean**2 / size),
+        )
+        root = np.sqrt(max(terms[1] ** 2 - 4 * terms[0] * terms[2], 0))
+        determination = (root - terms[1]) / (2 * terms[0]) if terms[0] > 0 else np.inf
+        said = (
+            "decision limit (Nachweisgrenze; twice it is the Erfassungsgrenze) and limit of "
+            "determination, risk 1%, k = 3, one measurement, equal errors at all levels"
+        )
+        factors = float(decision), float(determination)
+        return _limit(self.series, name, said, deviation, deviation, factors)
+
     def blank_limit(self) -> Limit:
         """Limits from scans of the blank: what the instrument alone could do."""
         name, replicates = "scans of the blank", self.series.replicates
@@ -173,14 +210,19 @@ class Line:
         return f"from {low} to {high} the signal does not {verb} as the line does"
 
 
-def _limit(series: Series, name: str, said: str, low: float, high: float) -> Limit:
+def _limit(
+    series: Series,
+    name: str,
+    said: str,
+    low: float,
+    high: float,
+    factors: tuple[float, float] = (DETECTION, QUANTIFICATION),
+) -> Limit:
     """Limits from the lowest and highest standard deviation of a concentration near zero."""
     first, top = series.concentrations[[0, -1]].tolist()
     if high <= EXACT * top:
         return Limit(name, "errors are those of rounding: equal scans, or exact numbers")
-    detection, quantification = (
-        (factor * low, factor * high) for factor in (DETECTION, QUANTIFICATION)
-    )
+    detection, quantification = ((factor * low, factor * high) for factor in factors)
     if detection[1] >= top:
         return Limit(name, "the limit is above the highest level")
     if detection[1] < first - (top - first):

@@ -1,9 +1,11 @@
-"""Command `geonode estimate`: concentrations of measured spectra."""
+"""Command `geonode estimate`: by the model of a pipeline, or by a calibration file."""
 
+import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,7 +20,7 @@ from geonode.commands.common import (
     note,
     require_destination,
 )
-from geonode.commands.spectra_file import SheetName
+from geonode.commands.spectra_file import Controls, SheetName, User, ValidationFile, tell_checks
 from geonode.config import EngineParameters, PrecisionParameters
 from geonode.errors import ParameterError
 from geonode.parameter_types import Format
@@ -38,10 +40,29 @@ NAMED = 5
 """Largest number of names in the last line."""
 
 Measured = Annotated[
-    Path, typer.Argument(metavar="SPECTRA", help="Measured spectra, in any known format.")
+    list[Path],
+    typer.Argument(
+        metavar="SPECTRA",
+        help="Measured spectra, in any known format; with --calibration several files, patterns or "
+        "folders of tables.",
+    ),
 ]
 Out = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="All estimates, .csv; maps of an image, .zarr.")
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="All estimates, .csv; maps of an image, .zarr; with --calibration also .xlsx.",
+    ),
+]
+CalibrationFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Calibration file of `geonode calibrate`, to estimate by."),
+]
+Standards = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Spectra of known concentration of another day, to correct by."
+    ),
 ]
 Figure = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The first posteriors drawn, .png.")
@@ -84,7 +105,12 @@ MapDevice = Annotated[
 
 
 def estimate(
-    file: Measured,
+    files: Measured,
+    calibration: CalibrationFile = None,
+    control: Controls = None,
+    validation: ValidationFile = None,
+    standards: Standards = None,
+    user: User = None,
     out: Out = None,
     figure: Figure = None,
     allow_offset: AllowOffset = False,
@@ -102,9 +128,111 @@ def estimate(
     """Estimate the concentration of every spectrum of a file, with its uncertainty.
 
     A spectrum may fit several concentrations, or none; both are reported. The exit status is 1 if
-    a spectrum fits none. For an image (y, x, wavelength) in a Zarr store, --out is a store of maps,
-    in which such pixels are flagged. An interrupted run resumes from its finished tiles.
+    a spectrum fits none, or a control failed. For an image (y, x, wavelength) in a Zarr store,
+    --out is a store of maps, in which such pixels are flagged. An interrupted run resumes from its
+    finished tiles.
+
+    With --calibration nothing is fitted: all spectra are estimated as when it was made, controls
+    first, and beside --out the other tables and a record are written.
     """
+    of_images = {"--workers": workers, "--scheduler": scheduler, "--batch-size": batch_size}
+    of_images["--cache-dtype"] = cache_dtype
+    of_model = of_images | {"--figure": figure, "--allow-offset": allow_offset or None}
+    of_model["--allow-scale"] = allow_scale or None
+    of_file: dict[str, Any] = {
+        "--control": control,
+        "--validation": validation,
+        "--standards": standards,
+    }
+    of_file["--user"] = user
+    if calibration is not None:
+        _refuse(of_model, "no such option with --calibration")
+        checks = control or [], validation, standards, sheet
+        _by_calibration(calibration, files, checks, user, out, overwrite, as_json)
+        return
+    _refuse(of_file, "--calibration beside it")
+    if len(files) > 1:
+        raise ParameterError("options", "SPECTRA", str(files[1]), "one file, or --calibration")
+    _by_model(files[0], locals(), of_images)
+
+
+def _refuse(options: dict[str, Any], expected: str) -> None:
+    """Refuse options that mean nothing here.
+
+    Raises:
+        ParameterError: one was given.
+    """
+    for option, value in options.items():
+        if value is not None:
+            found = str(value) if isinstance(value, Path) else value
+            raise ParameterError("options", option, found, expected)
+
+
+def _by_calibration(
+    calibration: Path,
+    given: list[Path],
+    checks: tuple[list[str], Path | None, Path | None, str | None],
+    user: str | None,
+    out: Path | None,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Estimate by a calibration file; `checks` are the last arguments of `Routine.read`."""
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+    from geonode.calibration.routine import Routine, record  # noqa: PLC0415
+    from geonode.calibration.saved import load_calibration  # noqa: PLC0415
+    from geonode.estimation.tables import csv_text  # noqa: PLC0415
+    from geonode.report.calibration_files import beside, write_results  # noqa: PLC0415
+    from geonode.report.calibration_tables import result_tables  # noqa: PLC0415
+
+    found = load_calibration(calibration)
+    routine = Routine.read(found.series, given, *checks)
+    require = partial(require_destination, never=(calibration, *routine.files), overwrite=overwrite)
+    require("--out", out, ".csv", ".xlsx")
+    for one in beside(out) if out is not None else ():
+        require("--out", one, ".csv")
+    total = sum(len(one.names) for one in routine.unknowns.values())
+    with threadpool_limits(1, user_api="blas"), bar("estimating", total) as report:
+        found = routine.used(found, report)
+    found = replace(found, record=record(found, calibration, routine.files, user))
+    if out is not None:
+        write_results(found, out)
+    failed = tell_checks(found)
+    if found.correction:
+        tell(f"estimates are {found.correction.sentence(found.unit)}")
+    tables = {table.name: table for table in result_tables(found)}
+    if as_json:
+        of_table = {
+            name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+            for name, table in tables.items()
+        }
+        echo_json({"concentration_unit": found.unit, **of_table})
+    else:
+        shown = tables["unknowns"]
+        text = csv_text(shown.columns, shown.rows[:MOST_LINES])
+        remark = shown.columns.index("remark")
+        cells = [[*row[:6], row[remark]] for row in csv.reader(text.splitlines())]
+        tell("\n".join(aligned(cells)))
+        if len(shown.rows) > MOST_LINES:
+            tell(f"and {len(shown.rows) - MOST_LINES} more; --out writes all of them")
+    if out is not None:
+        note(f"{total} estimates -> {out}")
+    rows = [one.of_geonode for _, of_file in found.unknowns for one in of_file]
+    _end_with([row.name for row in rows if not row.fits], total)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _end_with(wrong: list[str], total: int) -> None:
+    """End with exit status 1 if spectra fit nowhere."""
+    if wrong:
+        names = ", ".join(wrong[:NAMED]) + (", ..." if len(wrong) > NAMED else "")
+        found_wrong(f"{len(wrong)} of {total} spectra fit nowhere: {names}")
+
+
+def _by_model(file: Path, options: dict[str, Any], of_images: dict[str, Any]) -> None:
+    """Estimate by the model of a pipeline; `options` are those of `estimate` by name."""
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.curve import Curve  # noqa: PLC0415
     from geonode.estimation.image import Image  # noqa: PLC0415
@@ -113,35 +241,36 @@ def estimate(
     from geonode.spectra.reading import read_spectra  # noqa: PLC0415
     from geonode.storage.document import write_text  # noqa: PLC0415
 
-    data, image = root / "data", Image.open(file)
+    out, figure, overwrite, as_json = (
+        options[name] for name in ("out", "figure", "overwrite", "as_json")
+    )
+    offset, scale = options["allow_offset"], options["allow_scale"]
+    data, image = options["root"] / "data", Image.open(file)
     require = partial(require_destination, never=(data, file), overwrite=overwrite)
     require("--out", out, ".zarr" if image is not None else ".csv")
     require("--figure", figure, ".png")
-    of_images = {"--workers": workers, "--scheduler": scheduler, "--batch-size": batch_size}
-    of_images["--cache-dtype"] = cache_dtype
-    meaningless = {"--figure": figure} if image is not None else of_images
-    for option, value in meaningless.items():
-        if value is not None:
-            expected = "an image" if image is None else "a file of spectra"
-            raise ParameterError("options", option, value, f"{expected}, or no such option")
+    if image is not None:
+        _refuse({"--figure": figure}, "a file of spectra, or no such option")
+    else:
+        _refuse(of_images, "an image, or no such option")
     model = SpectralModel.read(data)
     series = model.series
-    if (allow_offset or allow_scale) and not series.preprocessing.keeps_offset_and_scale:
+    if (offset or scale) and not series.preprocessing.keeps_offset_and_scale:
         raise ParameterError(
             "options",
-            "--allow-offset" if allow_offset else "--allow-scale",
+            "--allow-offset" if offset else "--allow-scale",
             True,
             f"neither, as the model is of {series.labels['signal']}, in which offsets and "
             "factors are others",
         )
-    curve_of = partial(
-        Curve.of, series, model.fold, offset=allow_offset, scale=allow_scale, one_scan=True
-    )
+    curve_of = partial(Curve.of, series, model.fold, offset=offset, scale=scale, one_scan=True)
     if image is not None:
-        engine, number = _engine(workers, scheduler), cache_dtype or "float64"
-        _write_maps(image, out, curve_of(), series, engine, batch_size, number, device)
+        engine = _engine(options["workers"], options["scheduler"])
+        number: Format = options["cache_dtype"] or "float64"
+        pixels, device = options["batch_size"], options["device"]
+        _write_maps(image, out, curve_of(), series, engine, pixels, number, device)
         return
-    spectra = read_spectra(file, sheet_name=sheet)
+    spectra = read_spectra(file, sheet_name=options["sheet"])
     require_axis(series, spectra)
     curve = curve_of()
     with bar("estimating", len(spectra.names)) as report:
@@ -153,15 +282,13 @@ def estimate(
     if figure is not None:
         from geonode.report.pictures import estimates_figure  # noqa: PLC0415
 
-        estimates_figure(model, curve, spectra, rows, scale=allow_scale).save_png(figure)
+        estimates_figure(model, curve, spectra, rows, scale=scale).save_png(figure)
     unit = series.labels["concentration_unit"]
     if as_json:
         echo_json({"concentration_unit": unit, "spectra": [row.to_json() for row in rows]})
     else:
         tell("\n".join(_described(rows, unit)))
-    if wrong := [row.name for row in rows if not row.fits]:
-        names = ", ".join(wrong[:NAMED]) + (", ..." if len(wrong) > NAMED else "")
-        found_wrong(f"{len(wrong)} of {len(rows)} spectra fit nowhere: {names}")
+    _end_with([row.name for row in rows if not row.fits], len(rows))
 
 
 def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:

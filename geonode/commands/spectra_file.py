@@ -1,7 +1,8 @@
 """Commands `geonode inspect`, `calibrate` and `next`: a file of spectra, without a pipeline."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from ruamel.yaml.error import YAMLError
@@ -11,9 +12,15 @@ from geonode.config import SpectraParameters
 from geonode.errors import ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.progress import bar
-from geonode.terminal import tell
+from geonode.terminal import refuse, tell
+
+if TYPE_CHECKING:
+    from geonode.calibration.calibrated_file import CalibratedFile
 
 ENDING = "_calibration"
+
+NOT_RECORDED = ("unknown", "out", "control", "validation", "user", "overwrite")
+"""Options of `calibrate` that do not decide what the calibration is."""
 
 KnownSpectra = Annotated[
     Path, typer.Argument(metavar="FILE", help="Spectra of known concentration, in any format.")
@@ -50,8 +57,20 @@ ConcentrationUnit = Annotated[
 ]
 Unknowns = Annotated[
     list[Path] | None,
-    typer.Option(metavar="FILE", help="Spectra of unknown concentration; may be repeated."),
+    typer.Option(
+        metavar="FILE",
+        help="Spectra of unknown concentration, or a pattern or folder; may be repeated.",
+    ),
 ]
+Controls = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=NUMBER", help="Unknown whose concentration is known; repeatable."),
+]
+ValidationFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Spectra of known concentration, to judge by."),
+]
+User = Annotated[str | None, typer.Option(metavar="NAME", help="Who, for the record.")]
 Method = Annotated[
     str, typer.Option(help="What estimates unknowns, such as pls; auto: the simplest of the best.")
 ]
@@ -102,17 +121,23 @@ def calibrate(
     replicates: RenamedColumns = "ask",
     target: Target = None,
     method: Method = "auto",
+    control: Controls = None,
+    validation: ValidationFile = None,
+    user: User = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Calibrate with a file of spectra, and say which method to use and how far off it is.
 
     Every level is estimated from the others by eight methods, of which the best estimates unknowns.
-    DIR gets a page (index.html), a workbook (calibration.xlsx) and CSV files.
+    DIR gets a page (index.html), a workbook (calibration.xlsx), CSV files, and the calibration file
+    for `geonode estimate --calibration` (calibration.safetensors). The exit status is 1 if a
+    control failed.
     """
     options = locals()
     from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
-    from geonode.calibration.calibrated_file import CalibratedFile, read_unknown  # noqa: PLC0415
+    from geonode.calibration.calibrated_file import CalibratedFile  # noqa: PLC0415
+    from geonode.calibration.routine import Routine, about_series  # noqa: PLC0415
     from geonode.calibration.verdict import NAMES  # noqa: PLC0415
     from geonode.report.calibration_files import (  # noqa: PLC0415
         require_folder,
@@ -123,19 +148,31 @@ def calibrate(
     if method not in (known := ["auto", *NAMES]):
         raise ParameterError("options", "--method", method, ", ".join(known))
     series = read_series_csv(spectra_parameters(options))
-    spectra = {one: read_unknown(one, series) for one in unknown or []}
+    routine = Routine.read(series, unknown or [], control or [], validation, None)
     folder = out or Path(f"{file.stem}{ENDING}")
     # Threads take folds and blocks of predictions, not parts of a matrix.
-    require_folder(folder, [file, *spectra], overwrite=overwrite)
+    require_folder(folder, [file, *routine.files], overwrite=overwrite)
+    about = about_series({key: one for key, one in options.items() if key not in NOT_RECORDED})
     with threadpool_limits(1, user_api="blas"):
         with bar("calibrating", CalibratedFile.steps(series)) as report:
             found = CalibratedFile.of(file.name, series, method=method, report=report)
-        for one, read in spectra.items():
-            found = found.with_unknown(one, read)
-        write_calibration(found, folder)
+        found = routine.used(replace(found, about=about))
+        write_calibration(found, folder, routine.files, user)
+    failed = tell_checks(found)
     tell(found.sentence)
-    unknowns = f", unknowns estimated by {found.method}" if spectra else ""
+    unknowns = f", unknowns estimated by {found.method}" if routine.unknowns else ""
     note(f"{len(series.concentrations)} levels calibrated{unknowns} -> {folder / 'index.html'}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def tell_checks(found: "CalibratedFile") -> bool:
+    """Say how controls and validation came out, failed controls in red; whether one failed."""
+    for control in found.controls:
+        (tell if control.passed else refuse)(control.sentence(found.unit))
+    if found.validation is not None:
+        tell(found.validation.sentence(found.unit))
+    return not all(control.passed for control in found.controls)
 
 
 def next_levels(

@@ -37,7 +37,8 @@ DROP = Markup(
 )
 BY_COMMAND = Markup(
     '<p class="note">This page cannot estimate unknown spectra, because they need preprocessing or '
-    "the calibration is too large. Use <code>geonode calibrate FILE --unknown FILE</code>.</p>"
+    "the calibration is too large. Use <code>geonode estimate FILE --calibration "
+    "calibration.safetensors</code>.</p>"
 )
 
 
@@ -190,7 +191,8 @@ def _unknown(
     file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], estimates: bool
 ) -> list[Part]:
     """Estimates of the command, and the place to drop more."""
-    of_command: list[Part] = [tables["unknowns"]] if "unknowns" in tables else []
+    checked = ("controls", "unknowns", "standards", "validated")
+    of_command: list[Part] = [tables[name] for name in checked if name in tables]
     columns = ["file", "spectrum", "method", *interval_columns(file.unit)]
     columns += [*interval_columns(file.unit, "geonode "), "geonode set90", "p", "remark"]
     dropped: list[Part] = [

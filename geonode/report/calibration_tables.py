@@ -32,10 +32,22 @@ MOST_PEAKS = 12
 
 def tables(file: CalibratedFile) -> list[Table]:
     """All tables, the summary first."""
-    unknowns = [_unknowns] if file.unknowns else []
-    made = [_summary, _levels, _methods, *unknowns, _limits]
-    made += [_samples, _components, _regression, _peaks, _predicted, _next]
-    return [make(file) for make in made]
+    made = [make(file) for make in (_summary, _levels, _methods)]
+    made += result_tables(file)
+    rest = (_limits, _samples, _components, _regression, _peaks, _predicted, _spectra, _next)
+    return made + [make(file) for make in rest]
+
+
+def result_tables(file: CalibratedFile) -> list[Table]:
+    """Tables of what the calibration was used on, and the record."""
+    made = {
+        _unknowns: file.unknowns,
+        _controls: file.controls,
+        _validated: file.validation,
+        _standards: file.correction,
+        _record: file.record,
+    }
+    return [make(file) for make, there in made.items() if there]
 
 
 def interval_columns(unit: str, of: str = "") -> list[str]:
@@ -211,18 +223,72 @@ def _unknowns(file: CalibratedFile) -> Table:
     columns = ["file", "spectrum", "method", *interval_columns(unit)]
     columns += interval_columns(unit, "geonode ")
     columns += ["ambiguous", "fits", "p", labelled("geonode set90", unit), "remark"]
+    corrected = [labelled("uncorrected", unit)] if file.correction else []
+    failed = "a control failed" if not all(one.passed for one in file.controls) else ""
     rows: list[list[Cell]] = []
     for name, found in file.unknowns:
         for one in found:
             row = one.of_geonode
             said = [file.range_remark(one.concentration), row.sentence("" if unit == "1" else unit)]
-            remark = "; ".join(part for part in said if part)
+            remark = "; ".join(part for part in (*said, failed) if part)
             numbers: list[Cell] = [one.concentration, one.low, one.high]
             of_geonode: list[Cell] = [row.mode, row.low, row.high, row.ambiguous, row.fits]
             ends: list[Cell] = [row.p_value, _set_text(row.sets), remark]
-            rows.append([name, row.name, file.method, *numbers, *of_geonode, *ends])
-    title = f"Unknown spectra, estimated by {file.method}, geonode beside it"
-    return Table("unknowns", title, columns, rows)
+            before: list[Cell] = [one.uncorrected] if corrected else []
+            rows.append([name, row.name, file.method, *numbers, *of_geonode, *ends, *before])
+    by = f"{file.method}, corrected by standards" if corrected else file.method
+    title = f"Unknown spectra, estimated by {by}, geonode beside it"
+    return Table("unknowns", title, columns + corrected, rows)
+
+
+def _controls(file: CalibratedFile) -> Table:
+    unit = file.unit
+    columns = ["file", "control", labelled("known", unit), *interval_columns(unit)]
+    columns += ["fits", "passed"]
+    rows: list[list[Cell]] = [[*astuple(one), one.passed] for one in file.controls]
+    return Table("controls", "Controls, which must lie in their 90% intervals", columns, rows)
+
+
+def _validated(file: CalibratedFile) -> Table:
+    assert file.validation
+    found, unit = file.validation, file.unit
+    low, high = found.ends.T
+    numbers = zip(interval_columns(unit), (found.estimated, low, high), strict=True)
+    columns: Columns = [("spectrum", found.names), (labelled("known", unit), found.known)]
+    columns += [*numbers, (labelled("error", unit), found.estimated - found.known)]
+    columns += [("inside the interval", found.held), ("fits", found.fits)]
+    said = found.sentence(unit)
+    return _of_columns("validated", f"{said[0].upper()}{said[1:]}", columns)
+
+
+def _standards(file: CalibratedFile) -> Table:
+    assert file.correction
+    found, unit = file.correction, file.unit
+    after = found.intercept + found.slope * found.estimated
+    columns: Columns = [("spectrum", found.names), (labelled("known", unit), found.known)]
+    columns += [
+        (labelled("estimated", unit), found.estimated),
+        (labelled("corrected", unit), after),
+    ]
+    said = found.sentence(unit)
+    return _of_columns("standards", f"Estimates are {said}", columns)
+
+
+def _record(file: CalibratedFile) -> Table:
+    rows: list[list[Cell]] = [[*one] for one in file.record]
+    return Table("record", "Record", ["what", "value"], rows)
+
+
+def _spectra(file: CalibratedFile) -> Table:
+    """Every scan of the series, as it was calibrated with."""
+    series = file.series
+    level, scans = file.scans
+    columns: Columns = [(series.axis_label, series.axis)]
+    names = [quantity(float(one), file.unit, 6) for one in series.concentrations[level]]
+    order = np.argsort(level, kind="stable")
+    columns += [(name, scan) for name, scan in ((names[at], scans[at]) for at in order)]
+    title = f"Spectra of the levels: {series.signal_label}"
+    return _of_columns("spectra", title, columns)
 
 
 def _peaks(file: CalibratedFile) -> Table:

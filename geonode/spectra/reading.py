@@ -175,6 +175,26 @@ def read_spectra(
     return Spectra(sheet.names, sheet.axis[kept], sheet.axis_name, sheet.axis_unit, values, masked)
 
 
+def read_known(path: Path) -> tuple[Spectra, Float[np.ndarray, "spectrum"], str | None]:
+    """Read spectra of known concentration, any number of them.
+
+    Returns:
+        The spectra, by ascending concentration; the concentrations; their unit if the file has it.
+
+    Raises:
+        SpectraError: the file cannot be read, or its names are no concentrations.
+    """
+    with errors_naming(path):
+        sheet = read_sheet(path, Asked(series=True))
+        scans, unit = scans_of(sheet, "ask")
+        kept, masked = _selected(sheet, None, "refuse")
+        order = [scans[key] for key in sorted(scans)]
+        names = [sheet.names[place] for place in order]
+        about = sheet.axis[kept], sheet.axis_name, sheet.axis_unit
+        spectra = Spectra(names, *about, sheet.values[order][:, kept], masked)
+    return spectra, np.array([level for level, _ in sorted(scans)]), unit
+
+
 def _warn(path: Path, sheet: Sheet, doubtful: list[str]) -> None:
     for line in (*sheet.understood.notes, *doubtful):
         _LOG.warning("%s: %s", printable(str(path)), line)

@@ -58,6 +58,25 @@ def test_the_limit_of_a_line_is_that_of_its_residuals():
     assert found.quantification == pytest.approx((10 * deviation, 10 * deviation))
 
 
+def test_limits_by_din_are_those_of_its_example():
+    """The example of DIN 32645, as the documentation of the R package chemCal has it.
+
+    Ten levels from 0.05 to 0.5; the standard error of a concentration of 0.1054792 is 0.02215619.
+    Limits depend on these alone: decision limit 0.0698 (0.07 in the standard), 0.212 beyond it.
+    """
+    levels = np.linspace(0.05, 0.5, 10)
+    design = np.vander(levels, 3)
+    curved = design @ np.linalg.solve(design[[0, 4, 9]], [1, -1, 1])
+    residuals = curved - np.polyval(np.polyfit(levels, curved, 1), levels)
+    error = 0.02215619 / np.sqrt(1.1 + (0.1054792 - 0.275) ** 2 / 0.20625)
+    residuals *= 9662 * error / np.sqrt(residuals @ residuals / 8)
+    found = line_of(levels, 2481 + 9662 * levels + residuals).din_limit()
+    assert found.detection[0] == pytest.approx(0.0698127, rel=1e-4)
+    assert round(found.quantification[0], 3) == 0.212
+    exact = line_of(levels, 2481 + 9662 * levels).din_limit()
+    assert (exact.detection, "rounding" in exact.said) == (None, True)
+
+
 @pytest.mark.parametrize(
     ("signal", "reason"),
     [

@@ -165,7 +165,7 @@ def assert_estimates(shown, expected, method):
     for (file, *found), one in zip(shown, expected, strict=True):
         row = one.of_geonode
         assert [file, *found[:2]] == ["unknown.csv", row.name, method]
-        numbers = (*one[1:], row.mode, row.low, row.high)
+        numbers = (*one[1:4], row.mode, row.low, row.high)
         np.testing.assert_allclose(list(map(float, found[2:8])), numbers, rtol=1e-9)
         assert len(found[8].split(";")) == len(row.sets)
         assert float(found[9]) == pytest.approx(row.p_value, rel=1e-6)

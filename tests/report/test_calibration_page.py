@@ -25,7 +25,8 @@ from tests.stages.conftest import assert_refused
 NAMES = {
     *("index.html", "calibration.xlsx", "summary.csv", "calibration.csv", "validation.csv"),
     *("unknowns.csv", "limits.csv", "peaks.csv", "predicted.csv", "next.csv"),
-    *("samples.csv", "components.csv", "regression.csv"),
+    *("samples.csv", "components.csv", "regression.csv", "spectra.csv", "record.csv"),
+    "calibration.safetensors",
 }
 
 

@@ -1,0 +1,184 @@
+"""What is known of a calibration in use: controls, validation, and correction by standards.
+
+A control is a sample of known concentration among the unknowns. It passes if its spectrum fits and
+its 90% interval holds what is known; of sound controls one in ten fails by chance.
+
+Validation samples were never calibrated with. RMSEP is the root mean square of their errors, bias
+the mean of these, slope that of the line of the estimates over the known concentrations.
+
+Standards measured on another day or instrument correct the estimates e by a line, known = a + b e,
+by least squares. A half width w of an interval becomes sqrt((b w)^2 + (t s)^2 (1/n + (e - mean)^2
+/ sum (e_i - mean)^2)), with s the residual deviation of n standards and t the 95% quantile of
+Student's distribution with n - 2 degrees of freedom.
+
+Source: ISO 12099:2017 (bias, slope, RMSEP, and the correction).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.stats import t as student
+
+from geonode.errors import SpectraError
+from geonode.learning.predicted import COVERAGE
+from geonode.wording import number, quantity
+
+FEWEST_STANDARDS = 3
+"""Of a correction by slope and bias: a line and what is left to judge it by."""
+
+Samples = Float[np.ndarray, "sample"]
+Ends = Float[np.ndarray, "sample 2"]
+
+
+@dataclass(frozen=True)
+class Control:
+    """A sample of known concentration among the unknowns.
+
+    Attributes:
+        file, name: of the spectrum.
+        known: its concentration.
+        estimated, low, high: as for unknowns, with the 90% interval.
+        fits: whether the spectrum may be one of the series.
+    """
+
+    file: str
+    name: str
+    known: float
+    estimated: float
+    low: float
+    high: float
+    fits: bool
+
+    @property
+    def passed(self) -> bool:
+        """Whether the spectrum fits, and the interval holds what is known."""
+        return self.fits and self.low <= self.known <= self.high
+
+    def sentence(self, unit: str) -> str:
+        """The outcome, with the numbers."""
+        low, high = (number(end) for end in (self.low, self.high))
+        found, known = (quantity(one, unit) for one in (self.estimated, self.known))
+        said = (
+            f"control {self.name} ({self.file}) {'passed' if self.passed else 'failed'}: found "
+            f"{found} ({low} to {high}), known {known}"
+        )
+        return said if self.fits else f"{said}; its spectrum fits nowhere"
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Samples of known concentration that the calibration does not know.
+
+    Attributes:
+        file: their file.
+        names: of the spectra.
+        known: their concentrations.
+        estimated, ends: as for unknowns, with the 90% intervals.
+        fits: whether a spectrum may be one of the series.
+    """
+
+    file: str
+    names: list[str]
+    known: Samples
+    estimated: Samples
+    ends: Ends
+    fits: Bool[np.ndarray, "sample"]
+
+    @cached_property
+    def held(self) -> Bool[np.ndarray, "sample"]:
+        """Whether the intervals hold the known concentrations."""
+        return (self.ends[:, 0] <= self.known) & (self.known <= self.ends[:, 1])
+
+    @property
+    def rmsep(self) -> float:
+        """Root mean square error of prediction."""
+        return float(np.sqrt(np.mean((self.estimated - self.known) ** 2)))
+
+    @property
+    def bias(self) -> float:
+        """Mean error."""
+        return float(np.mean(self.estimated - self.known))
+
+    @property
+    def slope(self) -> float | None:
+        """Slope of the estimates over what is known; None for one concentration."""
+        away = self.known - self.known.mean()
+        return float(away @ self.estimated / (away @ away)) if np.ptp(self.known) else None
+
+    def sentence(self, unit: str) -> str:
+        """The scores in words."""
+        said = (
+            f"validation with {len(self.known)} spectra ({self.file}): RMSEP "
+            f"{quantity(self.rmsep, unit)}, bias {quantity(self.bias, unit)}, slope "
+            f"{number(self.slope, absent='not known')}, {self.held.sum()} of {len(self.held)} "
+            f"inside their {COVERAGE:.0%} intervals"
+        )
+        wrong = int((~self.fits).sum())
+        return f"{said}; {wrong} fit nowhere" if wrong else said
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """Line from estimates to concentrations, by standards.
+
+    Attributes:
+        file: of the standards.
+        names: of their spectra.
+        known: their concentrations.
+        estimated: theirs by the calibration alone.
+    """
+
+    file: str
+    names: list[str]
+    known: Samples
+    estimated: Samples
+
+    def __post_init__(self) -> None:
+        levels = len(np.unique(self.known))
+        if levels < 2 or len(self.known) < FEWEST_STANDARDS:
+            raise SpectraError(
+                f"{self.file}: found {len(self.known)} standards of {levels} concentrations, "
+                f"expected {FEWEST_STANDARDS} or more, of two or more"
+            )
+        if not self.slope > 0:
+            raise SpectraError(
+                f"{self.file}: found estimates that do not rise with the concentrations of the "
+                "standards, expected some that do; no line corrects them, calibrate again"
+            )
+
+    @cached_property
+    def slope(self) -> float:
+        """Factor b of the estimates."""
+        away = self.estimated - self.estimated.mean()
+        return float(away @ self.known / (away @ away)) if np.ptp(self.estimated) else 0.0
+
+    @cached_property
+    def intercept(self) -> float:
+        """Constant a (unit of the concentrations)."""
+        return float(self.known.mean() - self.slope * self.estimated.mean())
+
+    @cached_property
+    def deviation(self) -> float:
+        """Deviation s of the standards from the line (unit of the concentrations)."""
+        left = self.known - self.intercept - self.slope * self.estimated
+        return float(np.sqrt(left @ left / (len(left) - 2)))
+
+    def applied(self, estimates: Samples, ends: Ends) -> tuple[Samples, Ends]:
+        """Corrected estimates and intervals."""
+        away = self.estimated - self.estimated.mean()
+        share = 1 / len(away) + (estimates - self.estimated.mean()) ** 2 / (away @ away)
+        of_line = student.ppf((1 + COVERAGE) / 2, len(away) - 2) * self.deviation * np.sqrt(share)
+        middle = self.intercept + self.slope * estimates
+        half = self.slope * np.abs(ends - estimates[:, None])
+        half = np.hypot(half, of_line[:, None])
+        return middle, middle[:, None] + half * np.array([-1.0, 1.0])
+
+    def sentence(self, unit: str) -> str:
+        """What is done to the estimates."""
+        return (
+            f"corrected by {len(self.known)} standards ({self.file}): {number(self.slope, 4)} "
+            f"times the estimate, plus {quantity(self.intercept, unit)}; what is left of the "
+            f"standards: {quantity(self.deviation, unit, 2)}"
+        )

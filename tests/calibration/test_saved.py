@@ -1,0 +1,249 @@
+"""A calibration that is saved and read again, and controls, validation and standards with it."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import linregress
+from scipy.stats import t as student
+
+import geonode
+from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.checks import Control, Correction, Validation
+from geonode.calibration.routine import Known, Routine, sha256, tables_of
+from geonode.calibration.saved import load_calibration, save_calibration
+from geonode.calibration.verdict import NAMES
+from geonode.commands.spectra_file import spectra_parameters
+from geonode.errors import ArtifactError, GeonodeError, ParameterError, SpectraError
+from geonode.spectra.series import read_series_csv
+from geonode.storage.weights import read_weights, write_weights
+from tests.calibration import beer
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory, calibration):
+    path = tmp_path_factory.mktemp("saved") / "calibration.safetensors"
+    save_calibration(path, replace(calibration, about={"calibrated with": "beer.csv"}))
+    return path
+
+
+UNKNOWN = beer.spectra_at([0.5, 3.5, 9.0, 12.0])
+
+
+def test_what_is_read_back_estimates_to_the_last_bit(saved, calibration, tmp_path):
+    found = load_calibration(saved)
+    for one, other in zip(found.estimate(UNKNOWN), calibration.estimate(UNKNOWN), strict=True):
+        np.testing.assert_array_equal(one, other)
+    middle, ends = found.estimate(UNKNOWN)
+    np.testing.assert_allclose(middle[1:3], [3.5, 9], atol=0.1)
+    assert (ends[1, 0], ends[1, 1]) == pytest.approx((3.5, 3.5), abs=1)
+    assert found.sentence == calibration.sentence
+    assert found.about == {"calibrated with": "beer.csv"}
+    again = tmp_path / "again.safetensors"
+    save_calibration(again, found)
+    assert again.read_bytes() == saved.read_bytes()
+    assert geonode.load_calibration is load_calibration
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_every_method_and_preprocessing_is_kept(tmp_path, method):
+    file = beer.write_series(tmp_path / "beer.csv", 1)
+    options = {"file": file, "preprocess": "[{savgol: {window: 5, degree: 2, derivative: 1}}]"}
+    made = CalibratedFile.of(
+        "beer.csv", read_series_csv(spectra_parameters(options)), method=method
+    )
+    save_calibration(tmp_path / "saved.safetensors", made)
+    found = load_calibration(tmp_path / "saved.safetensors")
+    for one, other in zip(found.estimate(UNKNOWN), made.estimate(UNKNOWN), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert found.series.labels == made.series.labels
+
+
+def damaged(path, at):
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def altered(path, **changes):
+    tensors, metadata = read_weights(path)
+    write_weights(path, tensors, metadata | changes)
+
+
+DAMAGES = {
+    "flipped bit": (lambda path: damaged(path, -5), "found a damaged file"),
+    "cut short": (lambda path: path.write_bytes(path.read_bytes()[:-100]), "found a damaged file"),
+    "another file": (lambda path: path.write_text("calibration"), "none of `geonode calibrate`"),
+    "other weights": (lambda path: write_weights(path, {}, {}), "none of `geonode calibrate`"),
+    "version": (lambda path: altered(path, geonode="9.9"), "found a calibration of geonode 9.9"),
+    "layout": (lambda path: altered(path, layout="0"), "calibrate again"),
+    "content": (lambda path: altered(path, calibration='{"dict": {}}'), "found a damaged file"),
+    "kind": (lambda path: altered(path, calibration='{"Path": {"a": 1}}'), "found a damaged file"),
+    "absent": (lambda path: path.unlink(), "not found, expected a calibration file"),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES)
+def test_what_is_no_calibration_is_refused(saved, tmp_path, damage, message):
+    path = tmp_path / "copy.safetensors"
+    path.write_bytes(saved.read_bytes())
+    damage(path)
+    with pytest.raises(ArtifactError, match=re.escape(message)) as told:
+        load_calibration(path)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("wrong", [UNKNOWN[:, 1:], UNKNOWN[0] * np.nan, UNKNOWN[:1] * np.nan])
+def test_arrays_of_another_axis_are_refused(calibration, wrong):
+    with pytest.raises(GeonodeError):
+        calibration.estimate(np.atleast_2d(wrong))
+
+
+# controls, validation, standards
+
+
+@pytest.mark.parametrize(
+    ("known", "fits", "passed"),
+    [
+        *[(9.0, True, True), (11.0, True, True), (8.9, True, False), (11.1, True, False)],
+        (10.0, False, False),
+    ],
+)
+def test_a_control_passes_inside_its_interval_if_it_fits(known, fits, passed):
+    control = Control("day.csv", "QC", known, 10.0, 9.0, 11.0, fits)
+    assert control.passed == passed
+    said = control.sentence("ppb")
+    assert said.startswith(f"control QC (day.csv) {'passed' if passed else 'failed'}: found 10 ppb")
+    assert ("fits nowhere" in said) == (not fits)
+
+
+def test_a_factor_is_caught_by_a_control(calibration, tmp_path):
+    """As the band of Beer's law stands on a ground, but the law of one band alone could not."""
+    path = tmp_path / "day.csv"
+    path.write_text(beer.table({"QC": 1.2 * beer.spectra_at([8.0])[0]}), encoding="utf-8")
+    routine = Routine.read(calibration.series, [path], ["QC=8"], None, None)
+    (control,) = routine.used(calibration).controls
+    assert not control.passed
+
+
+def test_validation_scores_are_those_of_the_field():
+    known, random = np.repeat([1.0, 4.0, 9.0], 2), np.random.default_rng(4)
+    found = 0.3 + 1.1 * known + 0.1 * random.normal(size=6)
+    ends = np.stack([found - 0.7, found + 0.7], axis=1)
+    judged = Validation("v.csv", list("abcdef"), known, found, ends, np.ones(6, bool))
+    line = linregress(known, found)
+    assert judged.slope == pytest.approx(line.slope)
+    errors = found - known
+    assert judged.bias == pytest.approx(sum(errors) / 6)
+    assert judged.rmsep**2 == pytest.approx(judged.bias**2 + errors.var())
+    assert judged.held.tolist() == (abs(errors) <= 0.7).tolist()
+    assert "slope 1.09, 2 of 6 inside" in judged.sentence("ppb")
+    one = Validation("v.csv", ["a"], known[:1], found[:1], ends[:1], np.zeros(1, bool))
+    assert one.slope is None
+    assert one.sentence("ppb").endswith("1 fit nowhere")
+
+
+def test_the_correction_is_a_line_by_least_squares_with_its_own_error():
+    known, random = np.array([1.0, 3.0, 6.0, 9.0]), np.random.default_rng(5)
+    found = (known - 0.4) / 0.9 + 0.05 * random.normal(size=4)
+    line, expected = Correction("s.csv", list("abcd"), known, found), linregress(found, known)
+    assert (line.slope, line.intercept) == pytest.approx((expected.slope, expected.intercept))
+    middle, ends = line.applied(np.array([0.0, 5.0]), np.array([[0.0, 0.0], [4.0, 7.0]]))
+    np.testing.assert_allclose(middle, expected.intercept + expected.slope * np.array([0, 5]))
+    # At zero the error of the line is that of its intercept.
+    half = student.ppf(0.95, 2) * expected.intercept_stderr
+    np.testing.assert_allclose(ends[0], middle[0] + np.array([-half, half]))
+    assert ends[1, 1] - middle[1] > 2 * expected.slope > 1.9 * (middle[1] - ends[1, 0]) / 2
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "message"),
+    [
+        ([1, 2], [1, 2], "found 2 standards"),
+        ([2, 2, 2], [1, 2, 3], "of 1 concentrations"),
+        ([1, 2, 3], [3, 2, 1], "do not rise"),
+        ([1, 2, 3], [2, 2, 2], "do not rise"),
+    ],
+)
+def test_standards_that_determine_no_line_are_refused(known, found, message):
+    with pytest.raises(SpectraError, match=message):
+        Correction("s.csv", [*"abc"[: len(known)]], np.array(known, float), np.array(found, float))
+
+
+def test_standards_of_another_instrument_correct_what_is_estimated(calibration, tmp_path):
+    """An instrument whose signal is 10% higher."""
+    levels = np.array([1.0, 3.0, 6.0, 9.0])
+    other = 1.1 * (beer.spectra_at(levels) - beer.spectra_at([0])) + beer.spectra_at([0])
+    unknown = 1.1 * (UNKNOWN[1] - beer.spectra_at([0])[0]) + beer.spectra_at([0])[0]
+    names = [f"{level:g} ppb" for level in levels]
+    for name, columns in (("s", dict(zip(names, other, strict=True))), ("u", {"a": unknown})):
+        (tmp_path / f"{name}.csv").write_text(beer.table(columns), encoding="utf-8")
+    given = [tmp_path / "u.csv"], [], tmp_path / "s.csv", tmp_path / "s.csv"
+    found = Routine.read(calibration.series, *given).used(calibration)
+    ((_, (one,)),) = found.unknowns
+    assert one.concentration == pytest.approx(3.5, abs=0.06)
+    assert one.uncorrected == pytest.approx(1.1 * 3.5, abs=0.1)
+    assert one.low < 3.5 < one.high
+    assert found.validation.rmsep < 0.05  # of what is corrected
+
+
+# files
+
+
+def test_files_patterns_and_folders_of_tables_are_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("day1/a.csv", "day1/b.tsv", "day1/notes.md", "day1/.c.csv", "day2/a.csv"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    (tmp_path / "empty").mkdir()
+
+    def names(*given):
+        return [path.as_posix() for path in tables_of([type(tmp_path)(one) for one in given])]
+
+    assert names("day1") == ["day1/a.csv", "day1/b.tsv"]
+    assert names("day*/a.csv", "day1/b.tsv") == ["day1/a.csv", "day2/a.csv", "day1/b.tsv"]
+    assert len(names(tmp_path / "day?/*.csv")) == 3  # hidden files too, as they are asked for
+    for given in (["empty"], ["day3/*.csv"], ["day1", "day1/a.csv"]):
+        with pytest.raises(SpectraError, match="expected"):
+            names(*given)
+
+
+KNOWN = {
+    "no concentrations": ({"sample 1": UNKNOWN[0]}, "expected a concentration"),
+    "range": ({"12 ppb": UNKNOWN[3]}, "found a concentration of 12 ppb, expected 0 to 10 ppb"),
+    "unit": ({"3 mol/L": UNKNOWN[1]}, "found concentrations in mol/L, expected ppb"),
+}
+
+
+@pytest.mark.parametrize(("columns", "message"), KNOWN.values(), ids=KNOWN)
+def test_a_file_that_cannot_validate_is_refused(calibration, tmp_path, columns, message):
+    (tmp_path / "known.csv").write_text(beer.table(columns), encoding="utf-8")
+    with pytest.raises(SpectraError, match=f"known.csv: .*{message}"):
+        Known.read(tmp_path / "known.csv", calibration.series)
+
+
+@pytest.mark.parametrize(
+    "controls", [["QC"], ["QC=x"], ["QC=-1"], ["QC=inf"], ["=3"], ["other=3"], ["a=1", "a=2"]]
+)
+def test_a_control_that_is_no_number_or_not_there_is_refused(calibration, tmp_path, controls):
+    (tmp_path / "day.csv").write_text(beer.table({"a": UNKNOWN[1]}), encoding="utf-8")
+    with pytest.raises(ParameterError, match="--control"):
+        Routine.read(calibration.series, [tmp_path / "day.csv"], controls, None, None)
+
+
+def test_checksums_are_sha_256(tmp_path):
+    """Of the empty file, as FIPS 180 has it; a folder's changes with any name or byte in it."""
+    (tmp_path / "a").touch()
+    assert sha256(tmp_path / "a").startswith("e3b0c44298fc1c149afbf4c8996fb924")
+    before = sha256(tmp_path)
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert sha256(tmp_path) != before
+
+
+def test_a_file_of_one_spectrum_is_a_control_by_its_own_name(calibration, tmp_path):
+    (tmp_path / "QC.csv").write_text(beer.table({"absorbance": UNKNOWN[1]}), encoding="utf-8")
+    routine = Routine.read(calibration.series, [tmp_path], ["QC=3.5"], None, None)
+    (control,) = routine.used(calibration).controls
+    assert (control.name, control.file, control.passed) == ("QC", "QC.csv", True)

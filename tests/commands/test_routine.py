@@ -1,0 +1,169 @@
+"""A chemist's week: calibrate once, estimate by the saved file, control, validate, record."""
+
+import csv
+import hashlib
+import json
+from datetime import datetime
+
+import numpy as np
+import pytest
+from openpyxl import load_workbook
+
+from tests.calibration import beer
+from tests.commands.calling import call
+from tests.stages.conftest import assert_refused
+
+
+def rows(path):
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.reader(stream))
+
+
+def write(path, **columns):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(beer.table(columns), encoding="utf-8")
+    return path
+
+
+SAMPLES = dict(zip("abc", beer.spectra_at([1.5, 4.0, 7.0]), strict=True))
+QC = beer.spectra_at([5.0])[0]
+
+
+@pytest.fixture(scope="module")
+def week(tmp_path_factory):
+    """A calibration with unknowns and a validation file, made by the command."""
+    folder = tmp_path_factory.mktemp("week")
+    beer.write_series(folder / "beer.csv")
+    write(folder / "day1/run.csv", QC=QC, **SAMPLES)
+    known = dict(zip(("3 ppb", "6 ppb"), beer.spectra_at([3, 6]), strict=True))
+    write(folder / "known.csv", **known)
+    words = ("--unknown", folder / "day1/*.csv", "--control", "QC=5", "--user", "A. Chemist")
+    done = call(
+        *("calibrate", folder / "beer.csv", *words, "--validation", folder / "known.csv"),
+        *("--preprocess", "[{savgol: {window: 5, degree: 2}}]", "--out", folder / "made"),
+    )
+    assert done.exit_code == 0, done.output
+    control, validation, verdict = done.stdout.splitlines()
+    assert control.startswith("control QC (run.csv) passed: found 5")
+    assert "2 of 2 inside their 90% intervals" in validation
+    assert verdict.startswith("Use ")
+    return folder
+
+
+def estimate(week, *words):
+    return call("estimate", *words, "--calibration", week / "made/calibration.safetensors")
+
+
+def test_the_saved_calibration_gives_the_same_digits(week, tmp_path):
+    out = tmp_path / "out.csv"
+    done = estimate(week, week / "day1", "--control", "QC=5", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert rows(out) == rows(week / "made/unknowns.csv")
+    assert rows(out.with_suffix(".controls.csv")) == rows(week / "made/controls.csv")
+    assert float(rows(out)[3][3]) == pytest.approx(4, abs=0.1)
+
+
+def test_results_stay_until_they_are_to_be_replaced(week, tmp_path):
+    out, day2 = tmp_path / "out.csv", write(tmp_path / "day2/run.csv", **SAMPLES)
+    assert estimate(week, week / "day1", "--control", "QC=5", "--out", out).exit_code == 0
+    before = {path: path.read_bytes() for path in tmp_path.glob("*.csv")}
+    assert len(before) == 3
+    assert_refused(estimate(week, day2, "--out", out), "a name that is not taken")
+    out.unlink()
+    assert_refused(estimate(week, day2, "--out", out), "out.controls.csv")
+    done = estimate(week, week / "day1", day2, "--out", out, "--overwrite")
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in tmp_path.glob("*.csv")} == {"out.csv", "out.record.csv"}
+    files = [row[0] for row in rows(out)[1:]]
+    assert files == [str(week / "day1/run.csv")] * 4 + [str(day2)] * 3
+
+
+def test_the_record_says_by_what_from_what_and_when(week, tmp_path):
+    out = tmp_path / "out.csv"
+    assert estimate(week, week / "day1/run.csv", "--out", out).exit_code == 0
+    for path in (week / "made/record.csv", out.with_suffix(".record.csv")):
+        found = dict(rows(path)[1:])
+        content = (week / "made/calibration.safetensors").read_bytes()
+        assert found["calibration file, SHA-256"] == hashlib.sha256(content).hexdigest()
+        source = (week / "beer.csv").read_bytes()
+        assert found["calibrated with, SHA-256"] == hashlib.sha256(source).hexdigest()
+        assert found["option preprocess"] == "[{savgol: {window: 5, degree: 2}}]"
+        assert datetime.fromisoformat(found["date and time"]).tzinfo is not None
+        assert {"method", "made by", "read, SHA-256", "preprocessing"} <= {*found}
+    assert "user" not in found
+    assert dict(rows(week / "made/record.csv"))["user"] == "A. Chemist"
+
+
+@pytest.mark.parametrize(("control", "said"), [(1.2 * QC, "known 5 ppb"), (2 - QC, "fits nowhere")])
+def test_a_failed_control_is_said_first_and_ends_with_status_1(week, tmp_path, control, said):
+    day, out = write(tmp_path / "day.csv", **SAMPLES, QC=control), tmp_path / "out.csv"
+    done = estimate(week, day, "--control", "QC=5", "--out", out)
+    assert done.exit_code == 1
+    first = done.output.splitlines()[0]
+    assert first.startswith("error: control QC (day.csv) failed: ")
+    assert said in first
+    assert all("a control failed" in row[-1] for row in rows(out)[1:])
+
+
+def test_validation_and_standards_are_said_and_recorded(week, tmp_path):
+    ground = beer.spectra_at([0])
+    higher = 1.1 * (beer.spectra_at([2, 5, 8]) - ground) + ground
+    standards = write(tmp_path / "standards.csv", **dict(zip(("2", "5", "8"), higher, strict=True)))
+    out = tmp_path / "out.xlsx"
+    words = ("--standards", standards, "--validation", week / "known.csv", "--out", out)
+    done = estimate(week, week / "day1", *words, "--json")
+    assert done.exit_code == 0, done.output
+    lines, found = done.stdout.split("{", 1)
+    assert "RMSEP" in lines.splitlines()[0]
+    assert "estimates are corrected by 3 standards" in lines.splitlines()[1]
+    unknown = json.loads("{" + found)["unknowns"][1]
+    assert unknown["estimated (ppb)"] == pytest.approx(unknown["uncorrected (ppb)"] / 1.1, abs=0.05)
+    book = load_workbook(out)
+    assert book.sheetnames == ["unknowns", "validated", "standards", "record"]
+    kinds = [row[0].value for row in book["record"].iter_rows()]
+    assert {"correction", "validation"} <= {*kinds}
+
+
+def test_the_workbook_has_spectra_charts_and_formats(week):
+    book = load_workbook(week / "made/calibration.xlsx")
+    spectra = np.array([[cell.value for cell in row] for row in book["spectra"].iter_rows(2)])
+    assert spectra.shape == (21, 1 + 3 * len(beer.LEVELS))
+    mean = spectra[:, -3:].mean(axis=1)
+    np.testing.assert_allclose(mean, beer.spectra_at([10])[0], atol=0.01)
+    assert [len(book[name]._charts) for name in ("calibration", "regression")] == [1, 1]
+    assert book["calibration"]["C3"].number_format == "0.0000"
+
+
+WRONG = {
+    "empty folder": (["empty"], [], "empty: found no file of spectra"),
+    "axis": (["other.csv"], [], "axis: found 401 to 600 nm"),
+    "unit": (["unit.csv"], [], "axis: found a raman"),
+    "twice": (["twice.csv"], [], "expected every name once"),
+    "control": (["good.csv"], ["--control", "QC=5"], "--control: found 'QC'"),
+    "no calibration": (["good.csv"], ["--root", "x", "--figure", "x.png"], "--figure"),
+    "outside": (["good.csv"], ["--validation", "outside.csv"], "a concentration of 20 ppb"),
+    "replaced": (["good.csv"], ["--out", "good.csv", "--overwrite"], "which is read here"),
+}
+
+
+@pytest.mark.parametrize(("files", "words", "message"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(
+    week, tmp_path, monkeypatch, files, words, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    good = write(tmp_path / "good.csv", **SAMPLES).read_text(encoding="utf-8")
+    (tmp_path / "other.csv").write_text(good.replace("\n400,", "\n401,"), encoding="utf-8")
+    (tmp_path / "unit.csv").write_text(good.replace("wavelength_nm", "raman_shift_cm1"), "utf-8")
+    (tmp_path / "twice.csv").write_text(good.replace(",b,", ",a,"), encoding="utf-8")
+    write(tmp_path / "outside.csv", **{"20 ppb": SAMPLES["a"]})
+    before = sorted(tmp_path.iterdir())
+    assert_refused(estimate(week, *files, *words), message)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_options_of_a_saved_calibration_need_one(tmp_path):
+    good = write(tmp_path / "good.csv", **SAMPLES)
+    for words in (["--control", "a=1"], ["--standards", good], ["--user", "me"]):
+        assert_refused(call("estimate", good, *words), "expected --calibration beside it")
+    assert_refused(call("estimate", good, good), "expected one file, or --calibration")
