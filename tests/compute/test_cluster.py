@@ -86,13 +86,13 @@ def pair(address, tmp_path):
         yield engine
 
 
-def refused(address, folder, match, recipe=tiles.squares):
+def refused(address, folder, match):
     """The cluster is not joined, or runs no tile."""
     with (
         pytest.raises(EngineError, match=match),
         open_cluster(address, 1, folder / "shared") as engine,
     ):
-        engine.work(recipe, [1], print)
+        engine.work(tiles.squares, [1], print)
     assert not list(folder.glob("*shared*"))
 
 

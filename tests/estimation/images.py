@@ -17,8 +17,8 @@ def image_values():
     return values
 
 
-def store(path, values, axis=AXIS, dims=("y", "x", "wavelength"), chunks=None, unit="nm", **others):
-    at_axis = {"wavelength": ("wavelength", axis, {"units": unit})} if "wavelength" in dims else {}
+def store(path, values, axis=AXIS, dims=("y", "x", "wavelength"), chunks=None, **others):
+    at_axis = {"wavelength": ("wavelength", axis, {"units": "nm"})} if "wavelength" in dims else {}
     data = xarray.Dataset({"signal": (dims, values)}, at_axis | others)
     encoding = {"signal": {"chunks": chunks}} if chunks else {}
     data.to_zarr(path, consolidated=False, encoding=encoding)

@@ -64,15 +64,14 @@ def learned(levels, signal):
     return SpectralModel(series, LearnedMetrics(network, [series.chart] * (count + 1)), blend)
 
 
-def curve_by(formula, covariance, inside=(10.0, 50.0), masses=(0.9, 0.9), offset=False):
+def curve_by(formula, covariance, masses=(0.9, 0.9), offset=False):
     """The curve of a formula from 0 to 60, with even nodes and prior.
 
     Args:
         formula: spectra (target, wavelength) of concentrations.
         covariance: S (direction, direction) of all nodes, in any directions, as rows (row,
             wavelength) whose outer products add up to it.
-        inside: ends of the levels.
-        masses: between them and beyond.
+        masses: between the levels, which are from 10 to 50, and beyond.
         offset: whether a constant is allowed.
     """
     nodes, width = np.linspace(0, 60, NODES), 60 / (NODES - 1)
@@ -86,7 +85,7 @@ def curve_by(formula, covariance, inside=(10.0, 50.0), masses=(0.9, 0.9), offset
     rows = covariance @ basis.T
     both = np.repeat((rows.T @ rows)[None], 2, axis=0)
     places, terms = np.linspace(0, 1, NODES), np.zeros((NODES, 1, len(basis)))
-    between = (nodes >= inside[0]) & (nodes <= inside[1])
+    between = (nodes >= 10) & (nodes <= 50)
     return Curve(
         nodes,
         edges,

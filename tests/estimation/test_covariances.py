@@ -9,9 +9,9 @@ KNOTS = np.array([0.0, 0.1, 0.4, 1.0])
 NODES = np.linspace(0, 1, 23)
 
 
-def drawn(directions, terms, decades, seed=0):
+def drawn(directions, terms, decades):
     """Covariances at the knots over some decades, terms, means and scores."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     sizes = 10.0 ** random.uniform(-decades, 0, (len(KNOTS), 1, directions))
     bases = np.linalg.qr(random.normal(size=(len(KNOTS), directions, directions)))[0]
     at_knots = (bases * sizes) @ bases.swapaxes(1, 2)

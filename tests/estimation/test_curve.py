@@ -116,22 +116,13 @@ def test_novelty_is_what_the_others_do_not_have():
 # single scans
 
 
-def scanned(seed, count=6):
-    """A series of means of scans that have an offset and noise, and the scans' generator."""
-    generator = np.random.default_rng(seed)
-
-    def scans(concentration, number):
-        offset = 0.03 * generator.normal(size=(number, 1))
-        reading = 0.02 * generator.normal(size=(number, len(W)))
-        return straight(np.full(number, concentration)) + offset + reading
-
-    of_levels = [scans(level, count) for level in LEVELS]
-    series = series_of(LEVELS, np.stack([part.mean(axis=0) for part in of_levels]))
-    return replace(series, replicates=Replicates.of(of_levels)), scans
-
-
 def test_the_covariance_of_a_scan_is_that_of_a_mean_and_the_excess():
-    series, _ = scanned(0)
+    """Of means of scans that have an offset and noise."""
+    generator = np.random.default_rng(0)
+    scans = straight(LEVELS)[:, None] + 0.03 * generator.normal(size=(6, 6, 1))
+    scans = scans + 0.02 * generator.normal(size=(6, 6, len(W)))
+    series = series_of(LEVELS, scans.mean(axis=1))
+    series = replace(series, replicates=Replicates.of(list(scans)))
     mean, scan = (Curve.of(series, whole(series), one_scan=one) for one in (False, True))
     rows = series.replicates.excess(np.arange(6)) @ mean.basis.T
     constant, proportional = series.replicates.growth(np.arange(6), series.concentrations)

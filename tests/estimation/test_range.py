@@ -11,15 +11,14 @@ from geonode.estimation.range import (
     knots_over_range,
     nodes_on_metric,
 )
-from geonode.learning.folds import leave_one_out
-from tests.estimation.known import LEVELS, series_of
+from tests.estimation.known import LEVELS, series_of, whole
 
 LOW_AND_HIGH = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
 
 
-def curve_of(levels, signal, fold=-1):
-    """The curve of one fold, by default of the one that leaves nothing out."""
-    return Curve.of(series_of(levels, signal), leave_one_out(len(levels))[fold])
+def curve_of(levels, signal):
+    series = series_of(levels, signal)
+    return Curve.of(series, whole(series))
 
 
 @pytest.mark.parametrize(

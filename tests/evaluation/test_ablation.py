@@ -144,8 +144,8 @@ def test_the_path_alone_is_that_of_the_blend():
 # paired comparisons
 
 
-def row(series, method, rmse, seed=0, origin=MEASURED):
-    return dict(zip(COLUMNS, (origin, series, seed, method, rmse), strict=False))
+def row(series, method, rmse, seed=0):
+    return dict(zip(COLUMNS, (MEASURED, series, seed, method, rmse), strict=False))
 
 
 def pairs(rows):

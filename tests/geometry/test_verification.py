@@ -41,14 +41,14 @@ def grid_of(metric, resolution):
 GRID = grid_of(METRIC, 2000)
 
 
-def check(grid, problem=PROBLEM, rows=50, column=None, metric=METRIC, change=lambda found: found):
+def check(grid, problem=PROBLEM, rows=50, column=None, change=lambda found: found):
     """Errors on the network of random rows, or of rows at one wavelength."""
     wavelengths = WAVELENGTHS.to(problem.stations)
     if column is not None:
         grid, wavelengths = grid.at_wavelengths(torch.tensor([column])), wavelengths[[column]]
     closed_form = ClosedForm(grid)
     solved = change(closed_form.solve(problem, 1.0))
-    return network_errors(metric, closed_form, problem, solved, wavelengths, rows=rows, seed=0)
+    return network_errors(METRIC, closed_form, problem, solved, wavelengths, rows=rows, seed=0)
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.7])

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -19,7 +17,6 @@ from tests.learning.series import (
 )
 from tests.storage.damage import flip
 
-ROOT = Path(__file__).parents[2]
 LEVELS, EPOCHS = 4, 12
 MODELS = 2 * (LEVELS + 1)
 LARGEST_BATCH = 5  # models

@@ -18,11 +18,11 @@ def parameters(**changes):
     return TrainingParameters(**(TRAINING | {"epochs": EPOCHS, "gradient_clip": CLIP} | changes))
 
 
-def problem(models=3):
+def problem():
     """First values of two groups of parameters, and data for a nonlinear regression."""
     random = torch.Generator().manual_seed(0)
-    normal = [torch.randn(models, *shape, generator=random).double() for shape in ((4, 3), (1, 3))]
-    return normal, torch.randn(models, ROWS, 4, generator=random).double()
+    normal = [torch.randn(3, *shape, generator=random).double() for shape in ((4, 3), (1, 3))]
+    return normal, torch.randn(3, ROWS, 4, generator=random).double()
 
 
 def terms_of(weight, bias, data, scale):

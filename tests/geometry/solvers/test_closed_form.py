@@ -47,8 +47,8 @@ def solve(grid, stations=STATIONS, tolerance=TOLERANCE):
     )
 
 
-def network_grid(metric, resolution, wavelengths=NETWORK_WAVELENGTHS):
-    return DirectSource(metric, wavelengths).grid(0, nodes(resolution))
+def network_grid(metric, resolution):
+    return DirectSource(metric, NETWORK_WAVELENGTHS).grid(0, nodes(resolution))
 
 
 def expected_features(metrics, problem):

@@ -35,11 +35,11 @@ def solve(name, grid=GRID, problem=PROBLEM, tolerance=1e-6, **others):
     return METHODS[name](ClosedForm(grid), problem, parameters(tolerance, **others))
 
 
-def endpoint_errors(solution, problem=PROBLEM, metrics=METRICS):
+def endpoint_errors(solution, problem=PROBLEM):
     """Where velocities lead minus the target, to first order, by formula."""
     start, end = (problem.stations.double()[i] for i in (problem.source, problem.target))
     errors = []
-    for column, metric in enumerate(metrics):
+    for column, metric in enumerate(METRICS):
         v0 = (metric.arc_length(end) - metric.arc_length(start)) / metric.log_sqrt(start).exp()
         sensitivity = (metric.log_sqrt(start) - metric.log_sqrt(end)).exp()
         errors.append((solution.v0[:, column] - v0) * sensitivity)
