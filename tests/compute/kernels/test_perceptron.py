@@ -115,6 +115,17 @@ def test_gradients_of_parameters_are_those_without_inputs_up_to_rounding(device)
     assert both[1][1] is None
 
 
+def test_small_sums_keep_their_digits(device):
+    """As a difference from one, values of a thousandth would be off by 2e-4 of themselves."""
+    joined, inputs, errors = draw(DECODER, 40)
+    weights = sum(a * b for a, b in itertools.pairwise(DECODER))
+    joined[:, weights:] = 0  # no biases
+    arguments = (joined, 1e-3 * inputs, errors)
+    exact, *_ = recorded(arguments, DECODER, torch.float64, torch.float64, device)
+    found, *_ = computed(arguments, DECODER, torch.float32, device)
+    assert error(found, exact) < 1e-6
+
+
 def test_saturated_units_have_no_gradient_and_a_nan_is_passed_on(device):
     joined, inputs, errors = draw(DECODER, 64)
     joined[0], inputs[0] = 1e4 * joined[0], 1e4 * inputs[0]
