@@ -215,7 +215,7 @@ def to_number(text: str, decimal: Decimal = ".") -> float | None:
     if len(text) > LONGEST_NAME or "_" in text or not text.isascii():
         return None
     if decimal == ",":
-        if "." in text:
+        if "." in text or text.endswith(","):
             return None
         text = text.replace(",", ".")
     try:

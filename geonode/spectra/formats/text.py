@@ -27,7 +27,7 @@ class Text(NamedTuple):
     """Text of a file.
 
     Attributes:
-        lines: lines, with their ends.
+        lines: lines, without their ends.
         encoding: how the bytes were decoded.
         notes: what a reader should check.
     """
@@ -60,7 +60,7 @@ def read_text(path: Path, longest: int = LONGEST_LINE, largest: int = LARGEST_TE
             f"found more than {largest} bytes or {MOST_LINES} lines, expected at most that; read "
             "the spectra from several files"
         )
-    lines = content.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
+    lines = content.removeprefix(codecs.BOM_UTF8).splitlines()
     if b"\0" in content or any(len(line) >= longest for line in lines):
         raise SpectraError(
             f"found binary data or a line of {longest} characters, expected text saved as UTF-8"
