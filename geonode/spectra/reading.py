@@ -55,6 +55,12 @@ FORMATS: dict[str, Callable[[Path], Grid | Sheet]] = {
 }
 """Readers by extension, of cells or of formats that say which way their spectra run."""
 
+WITH_AMOUNTS: dict[str, Callable[[Path, str | None], Sheet]] = {
+    **dict.fromkeys(JCAMP, read_jcamp),
+    ".mat": read_matlab,
+}
+"""Readers of formats that may give several amounts of one spectrum, of which one is asked for."""
+
 SUFFIXES = tuple(FORMATS)
 
 TEXTS = (".txt", ".dat", ".asc")
@@ -293,12 +299,11 @@ def read_sheet(
     if sheet_name is not None and suffix != ".xlsx":
         raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
     if path.is_dir() and suffix not in SUFFIXES:
-        found: Grid | Sheet = _read_folder(path, apart)
-    else:
-        found = _read_format(path, sheet_name)
+        return _read_folder(path, apart, asked.target)
+    found = _read_format(path, sheet_name, asked.target)
     if isinstance(found, Grid):
         return sheet_of(found, replace(asked, called=path.stem))
-    if asked.target is not None:
+    if asked.target is not None and suffix not in WITH_AMOUNTS:
         raise SpectraError(
             f"found {found.understood.format}, which has no column of amounts, and the amount "
             f"{asked.target[:40]!r} asked for; leave spectra.target (--target) out"
@@ -306,7 +311,9 @@ def read_sheet(
     return found
 
 
-def _read_format(path: Path, sheet_name: str | None = None) -> Grid | Sheet:
+def _read_format(
+    path: Path, sheet_name: str | None = None, target: str | None = None
+) -> Grid | Sheet:
     """Cells or spectra of a file, by its ending in any case."""
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
@@ -316,14 +323,22 @@ def _read_format(path: Path, sheet_name: str | None = None) -> Grid | Sheet:
             f"found a file {suffix or 'without extension'}, expected one of {', '.join(SUFFIXES)}"
             + (f"; {way}" if way else "")
         )
-    return read_excel(path, sheet_name) if suffix == ".xlsx" else FORMATS[suffix](path)
+    if suffix == ".xlsx":
+        return read_excel(path, sheet_name)
+    return WITH_AMOUNTS[suffix](path, target) if suffix in WITH_AMOUNTS else FORMATS[suffix](path)
 
 
 # folders
 
 
-def _read_folder(path: Path, apart: Path | None) -> Sheet:
-    """Spectra of the files of a folder on one axis; of several endings, the most frequent one."""
+def _read_folder(path: Path, apart: Path | None, column: str | None) -> Sheet:
+    """Spectra of the files of a folder on one axis; of several endings, the most frequent one.
+
+    Args:
+        path: the folder.
+        apart: a file of it that holds no spectrum.
+        column: name of the spectrum, or of the amount, to take from each file; None: the only one.
+    """
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     if apart is not None:
         files = [file for file in files if file.resolve() != apart.resolve()]
@@ -345,13 +360,20 @@ def _read_folder(path: Path, apart: Path | None) -> Sheet:
     sheets = {}
     for file in kept:
         try:
-            sheets[file.name] = read_sheet(file, Asked())
+            amounts = ending in WITH_AMOUNTS
+            sheet = read_sheet(file, Asked(target=column if amounts else None))
+            whole = column is None or amounts
+            sheets[file.name] = sheet if whole else sheet.one_called(str(column))
         except SpectraError as error:
             raise SpectraError(f"{file.name}: {error}") from error
     joined = _joined(sheets, by_title=ending in JCAMP)
     if not left:
         return joined
-    note = f"files that are not {ending} are left out: {', '.join(left[:10])}"
+    more = f" and {len(left) - 10} more" if len(left) > 10 else ""
+    note = (
+        f"of the folder, the {len(kept)} files {ending} are read; left out are "
+        f"{', '.join(left[:10])}{more}: if they are spectra too, save all in one format"
+    )
     return replace(joined, understood=joined.understood.also(notes=(note,)))
 
 
@@ -372,8 +394,9 @@ def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
     for file, sheet in sheets.items():
         if len(sheet.names) != 1 and not by_title:
             raise SpectraError(
-                f"{file}: found {len(sheet.names)} spectra, expected one in every file of a "
-                "folder; or read this file alone"
+                f"{file}: found {len(sheet.names)} spectra, "
+                f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every "
+                "file of a folder; choose it by --target (spectra.target), or read this file alone"
             )
         units = [
             (one.axis_name, one.axis_unit, one.signal) if by_title else one.axis_unit

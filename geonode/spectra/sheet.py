@@ -108,6 +108,22 @@ class Sheet:
         require_size(self.axis)
         require_size(self.values)
 
+    def one_called(self, name: str) -> "Sheet":
+        """The spectrum of this name alone, whatever its letters are, large or small.
+
+        Raises:
+            SpectraError: none is called so, or several are.
+        """
+        found = [at for at, one in enumerate(self.names) if one.lower() == name.strip().lower()]
+        if len(found) != 1:
+            raise SpectraError(
+                f"found {len(found)} spectra called {name[:40]!r} among "
+                f"{', '.join(repr(one[:40]) for one in self.names[:10])}, expected one; choose it "
+                "by --target (spectra.target)"
+            )
+        names, places = ([of[found[0]]] for of in (self.names, self.name_places))
+        return replace(self, names=names, name_places=places, values=self.values[found])
+
     def cell_place(self, spectrum: int, wavelength: int) -> str:
         """Where a value stands, for messages."""
         at, name = self.axis_places[wavelength], self.names[spectrum]

@@ -83,7 +83,7 @@ READ = {
     "behind a blank": (text(wide([f"{name} mg/L" for name in NAMES])), "mg/L"),
     # layouts
     "unknown corner": (text(wide(PPB, "pixel")), "ppb", "1"),
-    "both corners": (text(wide(corner="nm \\ conc (ppb)")), "ppb", "1"),
+    "both corners": (text(wide(corner="nm \\ conc (ppb)")), "ppb"),
     "rows": (text(tall()), "ppb", "1"),
     "rows with units": text(tall("conc.", axis=[f"{at:g} nm" for at in AXIS])),
     "rows, unknown corner": (text(tall("As", PPB)), "ppb", "1"),

@@ -63,8 +63,9 @@ def read_delimited(path: Path) -> Grid:
     decimal = _decimal_mark(cells, delimiter)
     if delimiter != ",":
         _refuse_groups(cells)
+    point = "point" if decimal == "." else "comma"
     understood = Understood(
-        f"text, delimiter {DELIMITERS[delimiter]}, decimal {'point' if decimal == '.' else 'comma'}",
+        f"text, delimiter {DELIMITERS[delimiter]}, decimal {point}",
         encoding=text.encoding,
         notes=text.notes,
     )

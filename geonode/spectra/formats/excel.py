@@ -54,20 +54,23 @@ def read_excel(path: Path, sheet: str | None = None) -> Grid:
             than the cells hold, or several units.
         OSError: it cannot be read.
     """
-    import openpyxl  # noqa: PLC0415 - only where a workbook is read
+    from openpyxl.reader.excel import ExcelReader  # noqa: PLC0415 - only for workbooks
 
     _require_small(path)
     try:
         with path.open("rb") as file:
-            book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+            reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
+            reader.read()
             filled = [
                 one
-                for one in book.worksheets
+                for one in reader.wb.worksheets
                 if any(value is not None for row in _rows(one) for value, _ in row)
             ]
             chosen = [one for one in filled if sheet in (None, one.title)]
             if len(chosen) == 1:
-                return _grid(chosen[0], _Marks.of(path, chosen[0]))
+                parts = {one.name: part.target for one, part in reader.parser.find_sheets()}
+                xml = reader.archive.read(parts[chosen[0].title]).decode("utf-8", "replace")
+                return _grid(chosen[0], _Marks.of(xml))
             names = ", ".join(repr(one.title) for one in filled)
     except SpectraError:
         raise
@@ -165,12 +168,10 @@ class _Marks(NamedTuple):
     merged: dict[int, list[tuple[int, int]]]
 
     @classmethod
-    def of(cls, path: Path, sheet: Any) -> "_Marks":
-        """Marks of a sheet of a workbook."""
+    def of(cls, xml: str) -> "_Marks":
+        """Marks in the XML of a sheet."""
         from openpyxl.utils import get_column_letter, range_boundaries  # noqa: PLC0415
 
-        with zipfile.ZipFile(path) as archive:
-            xml = archive.read(sheet._worksheet_path).decode("utf-8", "replace")
         rows = [int(row) for row in _HIDDEN_ROW.findall(xml)]
         columns = [
             letter

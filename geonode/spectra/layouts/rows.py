@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from geonode.errors import SpectraError
 from geonode.spectra.headers import (
     AXIS_OF_UNIT,
     axis_header,
@@ -149,6 +150,14 @@ class OneRow:
         """The spectra; rows of one concentration are its scans, those without one are left out."""
         header = grid.header
         axis = axis_columns(header) or range(1, len(header))
+        for at in axis[1:-1]:
+            before, after = wavelength(header[at - 1]), wavelength(header[at + 1])
+            if before and after and not wavelength(header[at]):
+                raise SpectraError(
+                    f"{grid.place(at + 1)}: found {header[at][:40]!r} on the axis, between "
+                    f"{before[0]:g} and {after[0]:g}, expected a number; move a column about the "
+                    "samples to the front, or remove it"
+                )
         about = [at for at in range(len(header)) if at not in axis]
         corner, of_columns = corner_parts(header[0])
         axis_name, unit = axis_header(of_columns)
