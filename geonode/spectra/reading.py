@@ -35,7 +35,7 @@ from geonode.spectra.layouts.choice import sheet_of
 from geonode.spectra.layouts.layout import Asked
 from geonode.spectra.levels import RenamedColumns, scans_of, with_concentrations
 from geonode.spectra.sense import doubts, doubts_of_cells
-from geonode.spectra.sheet import Grid, Sheet, Understood, require_values, shortest
+from geonode.spectra.sheet import Grid, Sheet, require_values, shortest
 from geonode.spectra.table import FEWEST_WAVELENGTHS, SpectraTable
 from geonode.terminal import printable
 
@@ -360,10 +360,7 @@ def _read_folder(path: Path, apart: Path | None, column: str | None) -> Sheet:
     sheets = {}
     for file in kept:
         try:
-            amounts = ending in WITH_AMOUNTS
-            sheet = read_sheet(file, Asked(target=column if amounts else None))
-            whole = column is None or amounts
-            sheets[file.name] = sheet if whole else sheet.one_called(str(column))
+            sheets[file.name] = _one_of_folder(file, column)
         except SpectraError as error:
             raise SpectraError(f"{file.name}: {error}") from error
     joined = _joined(sheets, by_title=ending in JCAMP)
@@ -377,63 +374,70 @@ def _read_folder(path: Path, apart: Path | None, column: str | None) -> Sheet:
     return replace(joined, understood=joined.understood.also(notes=(note,)))
 
 
+def _one_of_folder(file: Path, column: str | None) -> Sheet:
+    """The spectrum of a file, called like the file; of JCAMP-DX all, called as the file says."""
+    if file.suffix.lower() in JCAMP:
+        sheet = read_sheet(file, Asked(target=column))
+        places = [f"{file.name}, {place}" for place in sheet.name_places]
+        return replace(sheet, name_places=places)
+    sheet = read_sheet(file, Asked())
+    if column is not None:
+        sheet = sheet.one_called(column)
+    if len(sheet.names) != 1:
+        raise SpectraError(
+            f"found {len(sheet.names)} spectra, "
+            f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every file "
+            "of a folder; choose it by --target (spectra.target), or read this file alone"
+        )
+    return replace(sheet, names=[file.stem], name_places=[file.name], names_are="other")
+
+
 def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
     """The spectra of several files, on one axis.
 
     Args:
         sheets: contents of each file, by its name.
-        by_title: whether spectra have the names in the files, several in each, rather than those
-            of their files.
+        by_title: whether spectra have the names in the files, rather than those of their files.
 
     Raises:
-        SpectraError: a file that names its spectrum holds several, units differ, or the axes
-            cannot be brought to one.
+        SpectraError: two files have one name, units differ, or the axes cannot be brought to one.
     """
     (first_file, first), *_ = sheets.items()
     stems: dict[str, str] = {}
     for file, sheet in sheets.items():
-        if len(sheet.names) != 1 and not by_title:
-            raise SpectraError(
-                f"{file}: found {len(sheet.names)} spectra, "
-                f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every "
-                "file of a folder; choose it by --target (spectra.target), or read this file alone"
-            )
-        units = [
-            (one.axis_name, one.axis_unit, one.signal) if by_title else one.axis_unit
+        found, expected = (
+            (one.axis_name, one.axis_unit, one.signal, one.names_are) if by_title else one.axis_unit
             for one in (sheet, first)
-        ]
-        if units[0] != units[1] or (by_title and sheet.names_are != first.names_are):
+        )
+        if found != expected:
             raise SpectraError(
-                f"{file}: found an axis in {units[0]}, expected {units[1]} as in {first_file}"
+                f"{file}: found an axis in {found}, expected {expected} as in {first_file}"
             )
         if (other := stems.setdefault(Path(file).stem, file)) != file and not by_title:
             raise SpectraError(f"found {other} and {file}, expected one file a spectrum")
     require_values(sum(sheet.values.size for sheet in sheets.values()))
     spectra = [
-        (sheet.axis, values, f"{file}, {place}" if by_title else file)
-        for file, sheet in sheets.items()
-        for values, place in zip(sheet.values, sheet.name_places, strict=True)
+        (name, sheet.axis, values, place)
+        for sheet in sheets.values()
+        for name, values, place in zip(sheet.names, sheet.values, sheet.name_places, strict=True)
     ]
-    axes, values, places = (list(part) for part in zip(*spectra, strict=True))
+    names, axes, values, places = (list(part) for part in zip(*spectra, strict=True))
     axis, common, notes = on_common_axis(axes, values, places)
-    about = [sheet.understood for sheet in sheets.values()]
-    skipped = zip(sheets, about, strict=True)
+    about = {file: sheet.understood for file, sheet in sheets.items()}
+    understood = replace(
+        first.understood,
+        format=f"{len(sheets)} files of one spectrum each, {first.understood.format}",
+        skipped=tuple(f"{file}: {part}" for file, one in about.items() for part in one.skipped),
+        notes=tuple(dict.fromkeys(note for one in about.values() for note in one.notes)) + notes,
+    )
     return replace(
         first,
-        names=[name for one in sheets.values() for name in one.names] if by_title else list(stems),
+        names=names,
         axis=axis,
         values=common,
         name_places=places,
         axis_places=[f"wavelength {value:.10g}" for value in axis],
-        understood=Understood(
-            f"{len(sheets)} files of one spectrum each, {about[0].format}",
-            encoding=about[0].encoding,
-            header_rows=about[0].header_rows,
-            skipped=tuple(f"{file}: {part}" for file, one in skipped for part in one.skipped),
-            layouts=about[0].layouts,
-            notes=tuple(dict.fromkeys(note for one in about for note in one.notes)) + notes,
-        ),
-        names_are=first.names_are if by_title else "other",
+        understood=understood,
         concentration_unit=None,
         columns=False,
     )

@@ -37,6 +37,8 @@ _SAYS_SOMETHING = re.compile(r'[^\s,;|"]')
 _GROUPS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:[.,][0-9]{3})+")  # of thousands, or decimals
 _WITH_MARKS = re.compile(r"[+-]?[0-9.,]*[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?")
 
+LOOK_AT_SIGNS = "the bytes are no UTF-8, and are read as Windows-1252: look at signs such as µ"
+
 Numbered = list[tuple[int, str]]
 """Lines with the numbers of their rows, counted from 1."""
 
@@ -49,8 +51,8 @@ def read_delimited(path: Path) -> Grid:
             and column.
         OSError, UnicodeDecodeError: it cannot be read.
     """
-    text = read_text(path)
-    lines = list(enumerate(text.lines, start=1))
+    texts, encoding = read_text(path)
+    lines = list(enumerate(texts, start=1))
     comments = [line for line in lines if _COMMENT.match(line[1])]
     lines = [line for line in lines if not _COMMENT.match(line[1])]
     if not any(_SAYS_SOMETHING.search(line) for _, line in lines):
@@ -66,8 +68,8 @@ def read_delimited(path: Path) -> Grid:
     point = "point" if decimal == "." else "comma"
     understood = Understood(
         f"text, delimiter {DELIMITERS[delimiter]}, decimal {point}",
-        encoding=text.encoding,
-        notes=text.notes,
+        encoding=encoding,
+        notes=(LOOK_AT_SIGNS,) if encoding == "Windows-1252" else (),
     )
     remarks = _rows([(number, line.lstrip("# \t")) for number, line in comments], delimiter)
     return grid_of(rows, decimal, understood, even=True, comments=remarks, mark=delimiter)

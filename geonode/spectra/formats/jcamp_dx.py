@@ -225,7 +225,7 @@ def read_jcamp(path: Path, target: str | None = None) -> Sheet:
         SpectraError: it is damaged or holds no spectra, or their axes or units differ.
         OSError, UnicodeDecodeError: it cannot be read.
     """
-    blocks = list(_blocks(read_text(require_file(path), LONGEST_LINE, LARGEST_TEXT).lines))
+    blocks = list(_blocks(read_text(require_file(path), LONGEST_LINE, LARGEST_TEXT)[0]))
     places = [f"block {number}" for number in range(1, len(blocks) + 1)]
     if not blocks or any(block.points is None for block in blocks):
         raise SpectraError("found a block without XYDATA or XYPOINTS, expected JCAMP-DX spectra")

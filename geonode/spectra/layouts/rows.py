@@ -15,7 +15,6 @@ from geonode.spectra.headers import (
     wavelength,
     with_point,
 )
-from geonode.spectra.layouts.headings import INDEX_NAMES
 from geonode.spectra.layouts.layout import (
     NAMES_ARE,
     Asked,
@@ -31,6 +30,12 @@ from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS
 
 PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
 """Range in which spectra are measured, by unit; an axis without a unit is taken to be in nm."""
+
+INDEX_NAMES = {
+    *("", "unnamed: 0", "index", "#", "no", "no.", "nr", "nr.", "n", "row", "point", "pixel"),
+    *("number", "s.no", "s.no.", "sno", "sample no", "sample no.", "data point"),
+}
+"""Headers of a column that counts rows (lower case)."""
 
 EMPTY = ("", "nan", "na", "n/a", "none", "-")
 """Cells of a sample whose amount is not known (lower case)."""
