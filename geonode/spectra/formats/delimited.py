@@ -61,7 +61,7 @@ def read_delimited(path: Path) -> Grid:
         )
     delimiter = _delimiter(lines[:_FIRST_LINES]) or _delimiter(lines) or ","
     rows = _rows(lines, delimiter)
-    cells = [row for _, row in Place.of(rows).table]
+    cells = [row for _, row in Place.of(rows, delimiter).table]
     decimal = _decimal_mark(cells, delimiter)
     if delimiter != ",":
         _refuse_groups(cells)
@@ -105,11 +105,14 @@ def _delimiter(lines: Numbered) -> str | None:
         SpectraError: two are as close, and part the lines into other cells.
     """
     found: dict[str, tuple[float, list[list[str | float | None]]]] = {}
+    tabs = False
     for delimiter in DELIMITERS:
-        rows = [cells for _, cells in Place.of(_rows(lines, delimiter)).table[: FIRST_ROWS + 1]]
-        parts = bool(rows) and len(rows[0]) > 1
+        place = Place.of(_rows(lines, delimiter), delimiter)
+        rows = [cells for _, cells in place.table[: FIRST_ROWS + 1]]
+        if delimiter == "\t":
+            tabs = all(len(cells) > 1 for cells in rows)
         # Two tabs are no blanks.
-        if parts and not (delimiter == " " and "\t" in found and found["\t"][0] > 1):
+        if rows and len(rows[0]) > 1 and not (tabs and delimiter == " "):
             found[delimiter] = _fit(rows, delimiter)
     if not found:
         return None

@@ -1,7 +1,7 @@
 """Text files: UTF-8, UTF-16 with a byte order mark, or Windows-1252, which contains Latin-1.
 
-Bytes that are not UTF-8 and have no byte order mark are taken for Windows-1252. Files that mix UTF-8
-with other bytes, or end within a character, are refused.
+Bytes that are not UTF-8 and have no byte order mark are taken for Windows-1252. Files that mix
+UTF-8 with other bytes, or end within a character, are refused.
 """
 
 import codecs
@@ -25,7 +25,7 @@ _UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}")
 def read_text(
     path: Path, longest: int = LONGEST_LINE, largest: int = LARGEST_TEXT
 ) -> tuple[list[str], str]:
-    """Lines of a file without their ends, and its encoding.
+    """Lines of a file with their ends, and its encoding.
 
     Args:
         path: the file.
@@ -47,7 +47,7 @@ def read_text(
             f"found more than {largest} bytes or {MOST_LINES} lines, expected at most that; read "
             "the spectra from several files"
         )
-    lines = content.removeprefix(codecs.BOM_UTF8).splitlines()
+    lines = content.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
     if b"\0" in content or any(len(line) >= longest for line in lines):
         raise SpectraError(
             f"found binary data or a line of {longest} characters, expected text saved as UTF-8"

@@ -5,6 +5,7 @@ Nothing that looks like a row of numbers is ever left out: if such a row stands 
 table, the file is read as if all of it were one, and is then refused for the row that does not fit.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,6 +26,9 @@ FIRST_ROWS = 20
 """Rows of a body that tell how many columns it has, and what parts them."""
 
 
+_MARKS = re.compile(r'[,;\t| "]+')
+
+
 class Place(NamedTuple):
     """The rows of a table among those of a file.
 
@@ -42,15 +46,15 @@ class Place(NamedTuple):
         return [row for row in (*self.header[-1:], *self.body) if row[1]]
 
     @classmethod
-    def of(cls, rows: Sequence[Row]) -> "Place":
-        """The table among rows, all of them if it is not clear where it is.
+    def of(cls, rows: Sequence[Row], mark: str) -> "Place":
+        """The table among rows that a mark parts, all of them if it is not clear where it is.
 
         Raises:
             SpectraError: the row above the numbers looks like a damaged one of them.
         """
         filled = [at for at, (_, cells) in enumerate(rows) if cells]
         rows = rows[filled[0] : filled[-1] + 1] if filled else []
-        found = _ends_of([kind_of_row(cells) for _, cells in rows])
+        found = _ends_of([kind_of_row(cells, mark) for _, cells in rows])
         if found is None:
             return cls(list(rows[:1]), list(rows[1:]))
         top, start, end = found
@@ -58,17 +62,23 @@ class Place(NamedTuple):
         return cls(header if _names_columns(header[-2:], body) else [], body)
 
 
-def kind_of_row(cells: Sequence[str]) -> Kind:
-    """Kind of a row of cells."""
+def kind_of_row(cells: Sequence[str], mark: str) -> Kind:
+    """Kind of a row of cells that a mark parts."""
     filled = [cell for cell in cells if cell]
     if not filled:
         return "blank"
-    if _is_number(cells[0]):
+    # Between blanks a number may begin a sentence.
+    says = mark == " " and cells[1:] and cells[1][:1] not in "+-.,0123456789"
+    if _is_number(cells[0]) and not says:
         if len(filled) == 1:
             return "lone" if len(cells) > 1 else "number"
         paired = len(trimmed(cells)) > 4 and all(cells[:-1:2]) and not any(cells[1::2])
         return "paired" if paired else "data"
-    ends_in_numbers = len(filled) > 2 and all(map(_is_number, filled[-2:]))
+    # Whatever else may part it: rows of another table are not text around this one.
+    parts = [part for part in _MARKS.split(" ".join(cells)) if part]
+    if cells[0] and len(parts) > 1 and all(map(_is_number, parts)):
+        return "data"
+    ends_in_numbers = len(parts) > 2 and all(map(_is_number, parts[-2:]))
     if cells[0][:1].isdigit():
         return "data" if ends_in_numbers else "number"
     # Where an axis has ended before its neighbours, numbers stand without a name.
@@ -174,16 +184,16 @@ def grid_of(
         even: whether a row must have all its cells, or ends with its last filled one.
         comments: rows that are marked as comments; the last one above a table without a header is
             its header, as NumPy writes it.
-        mark: what joins the cells of the rows above the table.
+        mark: what parts the cells.
 
     Raises:
         SpectraError: a row is blank above another, has more cells than the header, or fewer where
             it must have all.
     """
-    header, body = Place.of(rows)
+    header, body = Place.of(rows, mark)
     around = sorted([*rows, *comments])
     before = [row for row in around if body and row[0] < body[0][0] and row[1]]
-    numbers_first = bool(body) and kind_of_row(body[0][1]) == "data"
+    numbers_first = bool(body) and kind_of_row(body[0][1], mark) == "data"
     if not header and before[-1:] and before[-1] in comments and numbers_first:
         header = before[-1:] if _names_columns(before[-1:], body) else []
     if not header:  # of names and numbers without a row above them, the first is the header
