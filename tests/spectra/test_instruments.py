@@ -55,6 +55,7 @@ INSTRUMENTS = {
     "bare, descending, blanks": (one("", mark="  ").splitlines(keepends=True)[::-1], "1"),
     "blanks for a tab": (one("Spectral Data\n").replace("400\t", "400 "), "1"),
     "a sentence above blanks": (one("5 scans averaged\n", mark="  "), "1"),
+    "many lines of words above": (one("Key, 5\n" * 2500), "1"),
     "foreign words": (one("Wellenlänge;Extinktion\n", mark=";"), "1"),
     "UTF-16": (one("Wavelength (nm)\tAbs\n").encode("utf-16"), "nm"),
 }

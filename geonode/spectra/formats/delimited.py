@@ -30,7 +30,7 @@ from geonode.spectra.sheet import (
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "blanks"}
 
-_FIRST_LINES = 500  # among which the delimiter is looked for at first
+_FIRST_LINES = 2000  # among which the delimiter is looked for at first
 _QUOTED_OR_NOT = re.compile(r'"([^"]*)"|(\S+)')
 _COMMENT = re.compile(r"\s*#(?!\s*[,;\t|])")  # a column may be called #
 _SAYS_SOMETHING = re.compile(r'[^\s,;|"]')
@@ -59,7 +59,7 @@ def read_delimited(path: Path) -> Grid:
         raise SpectraError(
             "found an empty file, expected a header such as wavelength_nm,0,10,20,30,60"
         )
-    delimiter = _delimiter(lines[:_FIRST_LINES]) or _delimiter(lines) or ","
+    delimiter = _delimiter(lines[:_FIRST_LINES], clear=True) or _delimiter(lines) or ","
     rows = _rows(lines, delimiter)
     cells = [row for _, row in Place.of(rows, delimiter).table]
     decimal = _decimal_mark(cells, delimiter)
@@ -98,8 +98,12 @@ def _parted(line: str, delimiter: str) -> list[str]:
     return line.split(delimiter)
 
 
-def _delimiter(lines: Numbered) -> str | None:
+def _delimiter(lines: Numbered, *, clear: bool = False) -> str | None:
     """The delimiter that comes closest to a table; None if all leave one cell a row.
+
+    Args:
+        lines: lines of a file, or the first of them.
+        clear: whether it must be clear where the table is.
 
     Raises:
         SpectraError: two are as close, and part the lines into other cells.
@@ -112,7 +116,8 @@ def _delimiter(lines: Numbered) -> str | None:
         if delimiter == "\t":
             tabs = all(len(cells) > 1 for cells in rows)
         # Two tabs are no blanks.
-        if rows and len(rows[0]) > 1 and not (tabs and delimiter == " "):
+        parts = bool(rows) and len(rows[0]) > 1 and not (tabs and delimiter == " ")
+        if parts and (place.is_clear or not clear):
             found[delimiter] = _fit(rows, delimiter)
     if not found:
         return None

@@ -35,10 +35,12 @@ class Place(NamedTuple):
     Attributes:
         header: rows that may belong to its header, the last of which does; none where it has none.
         body: rows below them, of which some may be blank.
+        is_clear: whether it is clear that they are the table, or else they are all rows.
     """
 
     header: list[Row]
     body: list[Row]
+    is_clear: bool
 
     @property
     def table(self) -> list[Row]:
@@ -56,10 +58,10 @@ class Place(NamedTuple):
         rows = rows[filled[0] : filled[-1] + 1] if filled else []
         found = _ends_of([kind_of_row(cells, mark) for _, cells in rows])
         if found is None:
-            return cls(list(rows[:1]), list(rows[1:]))
+            return cls(list(rows[:1]), list(rows[1:]), False)
         top, start, end = found
         header, body = [row for row in rows[top:start] if row[1]], list(rows[start:end])
-        return cls(header if _names_columns(header[-2:], body) else [], body)
+        return cls(header if _names_columns(header[-2:], body) else [], body, True)
 
 
 def kind_of_row(cells: Sequence[str], mark: str) -> Kind:
@@ -190,7 +192,7 @@ def grid_of(
         SpectraError: a row is blank above another, has more cells than the header, or fewer where
             it must have all.
     """
-    header, body = Place.of(rows, mark)
+    header, body, _ = Place.of(rows, mark)
     around = sorted([*rows, *comments])
     before = [row for row in around if body and row[0] < body[0][0] and row[1]]
     numbers_first = bool(body) and kind_of_row(body[0][1], mark) == "data"
