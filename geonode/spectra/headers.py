@@ -129,7 +129,13 @@ class Level(NamedTuple):
 
 
 def axis_header(header: str) -> tuple[str, str]:
-    """Name and unit of a spectral axis; unit "1" where the header names none that is known."""
+    """Name and unit of a spectral axis; unit "1" where the header names none that is known.
+
+    A header that is a unit alone names the usual axis of that unit, as `nm` does wavelengths.
+    """
+    alone = UNITS.get(header.strip("()[] ").lower())
+    if alone and not re.fullmatch(CONCENTRATION_UNIT, header):  # nM is no nanometre
+        return AXIS_OF_UNIT[alone], alone
     match = _AXIS_HEADER.fullmatch(header)
     unit = UNITS.get(match["unit"].lower().rstrip(".")) if match else None
     return (match["name"], unit) if match and match["name"] and unit else (header, "1")
@@ -172,7 +178,7 @@ def role(header: str) -> Role | None:
             return found
     if concentration_header(header)[1] or re.fullmatch(CONCENTRATION_UNIT, header):
         return "concentration"  # before the axis: a µM is no micrometre
-    if axis_header(header)[1] != "1" or header.strip("()[]").lower() in UNITS:
+    if axis_header(header)[1] != "1":
         return "axis"
     return None
 

@@ -35,7 +35,7 @@ from geonode.spectra.layouts.choice import sheet_of
 from geonode.spectra.layouts.layout import Asked
 from geonode.spectra.levels import RenamedColumns, scans_of, with_concentrations
 from geonode.spectra.sense import doubts, doubts_of_cells
-from geonode.spectra.sheet import Grid, Sheet, Understood, require_values, shortest
+from geonode.spectra.sheet import Grid, Sheet, require_values, shortest
 from geonode.spectra.table import FEWEST_WAVELENGTHS, SpectraTable
 from geonode.terminal import printable
 
@@ -54,6 +54,12 @@ FORMATS: dict[str, Callable[[Path], Grid | Sheet]] = {
     ".nc": read_netcdf,
 }
 """Readers by extension, of cells or of formats that say which way their spectra run."""
+
+WITH_AMOUNTS: dict[str, Callable[[Path, str | None], Sheet]] = {
+    **dict.fromkeys(JCAMP, read_jcamp),
+    ".mat": read_matlab,
+}
+"""Readers of formats that may give several amounts of one spectrum, of which one is asked for."""
 
 SUFFIXES = tuple(FORMATS)
 
@@ -293,12 +299,11 @@ def read_sheet(
     if sheet_name is not None and suffix != ".xlsx":
         raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
     if path.is_dir() and suffix not in SUFFIXES:
-        found: Grid | Sheet = _read_folder(path, apart)
-    else:
-        found = _read_format(path, sheet_name)
+        return _read_folder(path, apart, asked.target)
+    found = _read_format(path, sheet_name, asked.target)
     if isinstance(found, Grid):
         return sheet_of(found, replace(asked, called=path.stem))
-    if asked.target is not None:
+    if asked.target is not None and suffix not in WITH_AMOUNTS:
         raise SpectraError(
             f"found {found.understood.format}, which has no column of amounts, and the amount "
             f"{asked.target[:40]!r} asked for; leave spectra.target (--target) out"
@@ -306,7 +311,9 @@ def read_sheet(
     return found
 
 
-def _read_format(path: Path, sheet_name: str | None = None) -> Grid | Sheet:
+def _read_format(
+    path: Path, sheet_name: str | None = None, target: str | None = None
+) -> Grid | Sheet:
     """Cells or spectra of a file, by its ending in any case."""
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
@@ -316,14 +323,22 @@ def _read_format(path: Path, sheet_name: str | None = None) -> Grid | Sheet:
             f"found a file {suffix or 'without extension'}, expected one of {', '.join(SUFFIXES)}"
             + (f"; {way}" if way else "")
         )
-    return read_excel(path, sheet_name) if suffix == ".xlsx" else FORMATS[suffix](path)
+    if suffix == ".xlsx":
+        return read_excel(path, sheet_name)
+    return WITH_AMOUNTS[suffix](path, target) if suffix in WITH_AMOUNTS else FORMATS[suffix](path)
 
 
 # folders
 
 
-def _read_folder(path: Path, apart: Path | None) -> Sheet:
-    """Spectra of the files of a folder on one axis; of several endings, the most frequent one."""
+def _read_folder(path: Path, apart: Path | None, column: str | None) -> Sheet:
+    """Spectra of the files of a folder on one axis; of several endings, the most frequent one.
+
+    Args:
+        path: the folder.
+        apart: a file of it that holds no spectrum.
+        column: name of the spectrum, or of the amount, to take from each file; None: the only one.
+    """
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     if apart is not None:
         files = [file for file in files if file.resolve() != apart.resolve()]
@@ -345,14 +360,36 @@ def _read_folder(path: Path, apart: Path | None) -> Sheet:
     sheets = {}
     for file in kept:
         try:
-            sheets[file.name] = read_sheet(file, Asked())
+            sheets[file.name] = _one_of_folder(file, column)
         except SpectraError as error:
             raise SpectraError(f"{file.name}: {error}") from error
     joined = _joined(sheets, by_title=ending in JCAMP)
     if not left:
         return joined
-    note = f"files that are not {ending} are left out: {', '.join(left[:10])}"
+    more = f" and {len(left) - 10} more" if len(left) > 10 else ""
+    note = (
+        f"of the folder, the {len(kept)} files {ending} are read; left out are "
+        f"{', '.join(left[:10])}{more}: if they are spectra too, save all in one format"
+    )
     return replace(joined, understood=joined.understood.also(notes=(note,)))
+
+
+def _one_of_folder(file: Path, column: str | None) -> Sheet:
+    """The spectrum of a file, called like the file; of JCAMP-DX all, called as the file says."""
+    if file.suffix.lower() in JCAMP:
+        sheet = read_sheet(file, Asked(target=column))
+        places = [f"{file.name}, {place}" for place in sheet.name_places]
+        return replace(sheet, name_places=places)
+    sheet = read_sheet(file, Asked())
+    if column is not None:
+        sheet = sheet.one_called(column)
+    if len(sheet.names) != 1:
+        raise SpectraError(
+            f"found {len(sheet.names)} spectra, "
+            f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every file "
+            "of a folder; choose it by --target (spectra.target), or read this file alone"
+        )
+    return replace(sheet, names=[file.stem], name_places=[file.name], names_are="other")
 
 
 def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
@@ -360,57 +397,47 @@ def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
 
     Args:
         sheets: contents of each file, by its name.
-        by_title: whether spectra have the names in the files, several in each, rather than those
-            of their files.
+        by_title: whether spectra have the names in the files, rather than those of their files.
 
     Raises:
-        SpectraError: a file that names its spectrum holds several, units differ, or the axes
-            cannot be brought to one.
+        SpectraError: two files have one name, units differ, or the axes cannot be brought to one.
     """
     (first_file, first), *_ = sheets.items()
     stems: dict[str, str] = {}
     for file, sheet in sheets.items():
-        if len(sheet.names) != 1 and not by_title:
-            raise SpectraError(
-                f"{file}: found {len(sheet.names)} spectra, expected one in every file of a "
-                "folder; or read this file alone"
-            )
-        units = [
-            (one.axis_name, one.axis_unit, one.signal) if by_title else one.axis_unit
+        found, expected = (
+            (one.axis_name, one.axis_unit, one.signal, one.names_are) if by_title else one.axis_unit
             for one in (sheet, first)
-        ]
-        if units[0] != units[1] or (by_title and sheet.names_are != first.names_are):
+        )
+        if found != expected:
             raise SpectraError(
-                f"{file}: found an axis in {units[0]}, expected {units[1]} as in {first_file}"
+                f"{file}: found an axis in {found}, expected {expected} as in {first_file}"
             )
         if (other := stems.setdefault(Path(file).stem, file)) != file and not by_title:
             raise SpectraError(f"found {other} and {file}, expected one file a spectrum")
     require_values(sum(sheet.values.size for sheet in sheets.values()))
     spectra = [
-        (sheet.axis, values, f"{file}, {place}" if by_title else file)
-        for file, sheet in sheets.items()
-        for values, place in zip(sheet.values, sheet.name_places, strict=True)
+        (name, sheet.axis, values, place)
+        for sheet in sheets.values()
+        for name, values, place in zip(sheet.names, sheet.values, sheet.name_places, strict=True)
     ]
-    axes, values, places = (list(part) for part in zip(*spectra, strict=True))
+    names, axes, values, places = (list(part) for part in zip(*spectra, strict=True))
     axis, common, notes = on_common_axis(axes, values, places)
-    about = [sheet.understood for sheet in sheets.values()]
-    skipped = zip(sheets, about, strict=True)
+    about = {file: sheet.understood for file, sheet in sheets.items()}
+    understood = replace(
+        first.understood,
+        format=f"{len(sheets)} files of one spectrum each, {first.understood.format}",
+        skipped=tuple(f"{file}: {part}" for file, one in about.items() for part in one.skipped),
+        notes=tuple(dict.fromkeys(note for one in about.values() for note in one.notes)) + notes,
+    )
     return replace(
         first,
-        names=[name for one in sheets.values() for name in one.names] if by_title else list(stems),
+        names=names,
         axis=axis,
         values=common,
         name_places=places,
         axis_places=[f"wavelength {value:.10g}" for value in axis],
-        understood=Understood(
-            f"{len(sheets)} files of one spectrum each, {about[0].format}",
-            encoding=about[0].encoding,
-            header_rows=about[0].header_rows,
-            skipped=tuple(f"{file}: {part}" for file, one in skipped for part in one.skipped),
-            layouts=about[0].layouts,
-            notes=tuple(dict.fromkeys(note for one in about for note in one.notes)) + notes,
-        ),
-        names_are=first.names_are if by_title else "other",
+        understood=understood,
         concentration_unit=None,
         columns=False,
     )

@@ -18,9 +18,6 @@ MOST_VALUES = 20_000_000
 LARGEST_NUMBER, SMALLEST_NUMBER = 1e30, 1e-30
 """Sizes whose fourth powers can be summed even in single precision."""
 
-NEVER_WRITTEN = 9.969209968386869e36
-"""What NetCDF reads where nothing was written: NC_FILL_FLOAT and NC_FILL_DOUBLE of netcdf.h."""
-
 OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*+|#+", re.I)
 """What instruments write in place of a number that is too large."""
 
@@ -107,6 +104,22 @@ class Sheet:
         _require_order(self.axis, self.axis_places)
         require_size(self.axis)
         require_size(self.values)
+
+    def one_called(self, name: str) -> "Sheet":
+        """The spectrum of this name alone, whatever its letters are, large or small.
+
+        Raises:
+            SpectraError: none is called so, or several are.
+        """
+        found = [at for at, one in enumerate(self.names) if one.lower() == name.strip().lower()]
+        if len(found) != 1:
+            raise SpectraError(
+                f"found {len(found)} spectra called {name[:40]!r} among "
+                f"{', '.join(repr(one[:40]) for one in self.names[:10])}, expected one; choose it "
+                "by --target (spectra.target)"
+            )
+        names, places = ([of[found[0]]] for of in (self.names, self.name_places))
+        return replace(self, names=names, name_places=places, values=self.values[found])
 
     def cell_place(self, spectrum: int, wavelength: int) -> str:
         """Where a value stands, for messages."""
@@ -215,7 +228,7 @@ def to_number(text: str, decimal: Decimal = ".") -> float | None:
     if len(text) > LONGEST_NAME or "_" in text or not text.isascii():
         return None
     if decimal == ",":
-        if "." in text:
+        if "." in text or text.endswith(","):
             return None
         text = text.replace(",", ".")
     try:
@@ -264,11 +277,6 @@ def require_size(numbers: Float[np.ndarray, "..."]) -> None:
     sizes = np.abs(numbers)
     wrong = numbers[sizes > LARGEST_NUMBER]
     if wrong.size:
-        if (np.abs(wrong / NEVER_WRITTEN - 1) < 1e-6).any():
-            raise SpectraError(
-                f"found {NEVER_WRITTEN:.6g}, which NetCDF has where nothing was written, expected "
-                "a measured number; leave the cell empty"
-            )
         raise SpectraError(
             f"found {wrong[0]}, expected finite numbers of at most {LARGEST_NUMBER:g}; "
             "change the unit, or empty the cell if nothing was measured"

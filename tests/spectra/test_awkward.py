@@ -83,7 +83,7 @@ READ = {
     "behind a blank": (text(wide([f"{name} mg/L" for name in NAMES])), "mg/L"),
     # layouts
     "unknown corner": (text(wide(PPB, "pixel")), "ppb", "1"),
-    "both corners": (text(wide(corner="nm \\ conc (ppb)")), "ppb", "1"),
+    "both corners": (text(wide(corner="nm \\ conc (ppb)")), "ppb"),
     "rows": (text(tall()), "ppb", "1"),
     "rows with units": text(tall("conc.", axis=[f"{at:g} nm" for at in AXIS])),
     "rows, unknown corner": (text(tall("As", PPB)), "ppb", "1"),
@@ -172,11 +172,14 @@ REFUSED = [
     (plain("0.8", "0.8,9"), "row 3: found 6 cells, expected 5"),
     (plain("420,", "\n420,"), "row 4: found a blank row above data"),
     (PLAIN + "\nmean,1,2,3,4\n", "a blank row above data"),
+    (PLAIN + "\n" + TABS, "row 6: found a blank row above data"),
+    (text(tall("As", PPB)) + "\n" + text(above(wide()[0]), "\t"), "a blank row above data"),
+    (plain("410,", "410;"), "row 3: found 4 cells, expected 5"),
     (ABOVE + PLAIN[:-5], "row 8: found 4 cells, expected 5"),
     (ABOVE + PLAIN + "465", "row 9: found 1 cells"),
     (ABOVE + plain("400,", "400,high"), "row 5, column '0': found 'high"),
-    (plain("0.7", '"0"7'), "row 3: .*expected plain cells"),
-    (plain("0.7", '"0.7'), "row .*expected plain cells"),
+    (plain("0.7", '"0"7'), "row 3, column '20': found '\"0\"7'"),
+    (plain("0.7", '"0.7'), "row 3, column '20': found '\"0.7'"),
     # axis
     (plain("410", "nan"), "row 3, column 'wavelength_nm': found 'nan'"),
     (plain("410", ""), "row 3, column 'wavelength_nm': found ''"),
@@ -229,7 +232,6 @@ REFUSED = [
     # which way a table runs
     (text(wide(corner="x")), "row 1, column 1: found 'x', which does not tell whether"),
     # numbers that stand for none
-    (plain("0.7", "9.969209968386869e36"), r"found 9\.96921e\+36, which NetCDF has where"),
     (plain("0.7", "1e101"), r"expected finite numbers of at most 1e\+30"),
 ]
 
@@ -265,6 +267,7 @@ SETTLED = {
     "four digits before": (groups("1234.567"), 1234.567),
     "four decimals": (groups("1.2345"), 1.2345),
     "commas between the cells": (groups("1.234", ","), 1.234),
+    "commas and blanks between the cells": (groups("7", ", "), 7),
     "both marks": (groups("0,125", names=["0,5", "10,25", "20,125", "30"]), 0.125),
     "no marks": (groups("1234"), 1234),
     "an axis that cannot be of thousands": (groups("0,5", axis=["400.5", "401.5", "402.5"]), 0.5),

@@ -70,7 +70,8 @@ def test_roles_of_headers(header, expected):
         ("wavelength_µm", ("wavelength", "um")),
         ("photon_energy_eV", ("photon_energy", "eV")),
         ("shift (parsec)", ("shift (parsec)", "1")),  # of no known unit
-        ("nm", ("nm", "1")),
+        ("nm", ("wavelength", "nm")),
+        ("(cm-1)", ("wavenumber", "cm-1")),
     ],
 )
 def test_name_and_unit_of_an_axis(header, expected):

@@ -53,6 +53,9 @@ INSTRUMENTS = {
     "bare": (one(""), "1"),
     "bare, decimal commas": (one("", point=","), "1"),
     "bare, descending, blanks": (one("", mark="  ").splitlines(keepends=True)[::-1], "1"),
+    "blanks for a tab": (one("Spectral Data\n").replace("400\t", "400 "), "1"),
+    "a sentence above blanks": (one("5 scans averaged\n", mark="  "), "1"),
+    "many lines of words above": (one("Key, 5\n" * 2500), "1"),
     "foreign words": (one("Wellenlänge;Extinktion\n", mark=";"), "1"),
     "UTF-16": (one("Wavelength (nm)\tAbs\n").encode("utf-16"), "nm"),
 }
@@ -79,6 +82,7 @@ def samples(*columns, axis=HEADER, trailing=()):
     return text([[*head, *axis], *body])
 
 
+ROWS_WITH_WORDS = [[*row[:3], f"dilution {row[0]}", *row[3:]] for row in ROWS]
 INDEX, COUNT = ["", *"0123"], ["No", *"1234"]
 CONC, NAMED = ["conc_ppb", *NAMES], ["Sample", *"abcd"]
 TABLES = {
@@ -222,11 +226,47 @@ def test_a_folder_says_what_it_leaves_out(tmp_path, caplog):
     (tmp_path / "notes.docx").touch()
     (tmp_path / "levels.csv").write_text("a,b\n")
     assert len(read_table(tmp_path).scans) == 4
-    assert "files that are not .txt are left out: levels.csv, notes.docx" in caplog.text
+    assert (
+        "the 4 files .txt are read; left out are levels.csv, notes.docx: if they are spe"
+        in caplog.text
+    )
     for name in NAMES[1:]:
         (tmp_path / f"{name}.csv").write_text(one(""))
     with pytest.raises(SpectraError, match=r"as many files \.\w+ as \.\w+"):
         read_table(tmp_path)
+
+
+def test_one_of_several_signals_in_each_file_is_chosen(tmp_path):
+    head = AVANTES + "Wave   ;Sample   ;Dark   ;Absorbance\n[nm]   ;[counts] ;[counts] ;[A.U.]\n\n"
+    for name, values in zip(NAMES, SPECTRA, strict=True):
+        rows = (f"{at:g};7;{at + 1:g};{v:g}\n" for at, v in zip(AXIS, values, strict=True))
+        (tmp_path / f"{name} ppb.txt").write_text(head + "".join(rows))
+    with pytest.raises(SpectraError, match=r"'Sample', 'Dark', 'Absorbance', .* by --target"):
+        read_table(tmp_path)
+    found = read_table(tmp_path, choices=Choices(target="ABSORBANCE"))
+    np.testing.assert_array_equal(found.spectra, SPECTRA)
+    with pytest.raises(SpectraError, match="found 0 spectra called 'x' among 'Sample'"):
+        read_table(tmp_path, choices=Choices(target="x"))
+
+
+def test_words_beside_samples_and_wells_are_left_out_or_named(file):
+    rows = text([["conc", *HEADER[:2], "remark", *HEADER[2:]], *ROWS_WITH_WORDS])
+    message = r"row 1, column 4: found 'remark' on the axis, between 410 and 420, .* move a column"
+    with pytest.raises(SpectraError, match=message):
+        read_table(file(rows))
+    last = [[*row[:3], *row[4:], row[3]] for row in ROWS_WITH_WORDS]
+    assert_series(read_table(file(text([["conc_ppb", *HEADER, "remark"], *last]))), "ppb", "1")
+    wells = "Well,Type,Conc (ppb),Wavelength (nm),Abs\n" + "".join(
+        f"A{place},M{place},{level:g},{at:g},{value:g}\n"
+        for place, (level, values) in enumerate(zip(LEVELS, SPECTRA, strict=True))
+        for at, value in zip(AXIS, values, strict=True)
+    )
+    assert_series(read_table(file(wells)), "ppb")
+    assert "column 'Type'" in inspect_file(file(wells)).text()
+    with pytest.raises(
+        SpectraError, match=r"found the columns 'Well', 'Type', .* remove the others"
+    ):
+        read_table(file(wells.replace(",M", ",")))
 
 
 @pytest.mark.parametrize(

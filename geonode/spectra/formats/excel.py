@@ -10,21 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.spectra.formats.number_formats import (
-    Units,
-    body_with_units,
-    header_with_units,
-    scale_shown,
-    units_shown,
-)
-from geonode.spectra.layouts.table_place import (
-    find_table,
-    grid_of,
-    kind_of_cells,
-    names_columns,
-    rows_said,
-    trimmed,
-)
+from geonode.spectra.formats.number_formats import Units, scale_shown, units_shown, with_units
+from geonode.spectra.layouts.table_place import filled_columns, grid_of, trimmed
 from geonode.spectra.levels import numbered
 from geonode.spectra.sheet import LONGEST_NAME, MOST_VALUES, Grid, Row, Understood, require_columns
 
@@ -67,20 +54,23 @@ def read_excel(path: Path, sheet: str | None = None) -> Grid:
             than the cells hold, or several units.
         OSError: it cannot be read.
     """
-    import openpyxl  # noqa: PLC0415 - only where a workbook is read
+    from openpyxl.reader.excel import ExcelReader  # noqa: PLC0415 - only for workbooks
 
     _require_small(path)
     try:
         with path.open("rb") as file:
-            book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+            reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
+            reader.read()
             filled = [
                 one
-                for one in book.worksheets
+                for one in reader.wb.worksheets
                 if any(value is not None for row in _rows(one) for value, _ in row)
             ]
             chosen = [one for one in filled if sheet in (None, one.title)]
             if len(chosen) == 1:
-                return _grid(chosen[0], _Marks.of(path, chosen[0]))
+                parts = {one.name: part.target for one, part in reader.parser.find_sheets()}
+                xml = reader.archive.read(parts[chosen[0].title]).decode("utf-8", "replace")
+                return _grid(chosen[0], _Marks.of(xml))
             names = ", ".join(repr(one.title) for one in filled)
     except SpectraError:
         raise
@@ -178,12 +168,10 @@ class _Marks(NamedTuple):
     merged: dict[int, list[tuple[int, int]]]
 
     @classmethod
-    def of(cls, path: Path, sheet: Any) -> "_Marks":
-        """Marks of a sheet of a workbook."""
+    def of(cls, xml: str) -> "_Marks":
+        """Marks in the XML of a sheet."""
         from openpyxl.utils import get_column_letter, range_boundaries  # noqa: PLC0415
 
-        with zipfile.ZipFile(path) as archive:
-            xml = archive.read(sheet._worksheet_path).decode("utf-8", "replace")
         rows = [int(row) for row in _HIDDEN_ROW.findall(xml)]
         columns = [
             letter
@@ -222,42 +210,21 @@ def _grid(sheet: Any, marks: _Marks) -> Grid:
         units |= {(number, at): unit for at, (_, unit) in enumerate(found) if unit is not None}
         width = max(width, len(cells))
         require_columns(width)
-        rows.append((number, cells))
+        rows.append((number, marks.filled(number, cells)))
         _require_at_most(MOST_VALUES, width * len(rows), "cells")
-    while not rows[-1][1]:
-        rows.pop()
-    rows = [(number, marks.filled(number, cells)) for number, cells in rows]
-    indent = min(next(at for at, cell in enumerate(cells) if cell) for _, cells in rows if cells)
-    rows = [(number, cells[indent:]) for number, cells in rows]
-    units = {(number, at - indent): unit for (number, at), unit in units.items()}
-    top, start, end = find_table([kind_of_cells(cells) for _, cells in rows]) or (0, 1, len(rows))
-    above = [row for row in rows[top:start] if row[1]]
-    width = max(len(cells) for _, cells in rows[start:end])
-    if above and not names_columns(above[-2:], rows[start][0], width):
-        top = start
-    header = [row for row in rows[top:start] if row[1]] or rows[start : start + 1]
-    body = rows[max(start, rows.index(header[-1]) + 1) : end]
-    blank = next((number for number, cells in body if not cells), None)
-    if blank is not None:
-        raise SpectraError(
-            f"row {blank}: found a blank row above data; remove it, or export one block of rows "
-            "alone"
-        )
-    lost = [marks.not_computed[number] for number, _ in body if number in marks.not_computed]
+    place_of = {column: at for at, column in enumerate(filled_columns(rows))}
+    rows = [(number, [cells[at] for at in place_of if at < len(cells)]) for number, cells in rows]
+    units = {(row, place_of[at]): unit for (row, at), unit in units.items()}
+    notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
+    understood = Understood(f"Excel workbook, sheet {sheet.title!r}", notes=notes)
+    grid = grid_of(rows, ".", understood)
+    lost = [marks.not_computed[row] for row in grid.row_numbers if row in marks.not_computed]
     if lost:
         raise SpectraError(
             f"found a formula in {lost[0]} whose value was never saved, expected a number; open "
             "the workbook in Excel or LibreOffice and save it, or paste the values"
         )
-    parts = ("above the table", rows[:top]), ("below the table", rows[end:])
-    left = [(where, [number for number, cells in part if cells]) for where, part in parts]
-    said = tuple(rows_said(numbers, where) for where, numbers in left if numbers)
-    notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
-    understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=said, notes=notes)
-    lines = tuple("\t".join(cells) for _, cells in rows[:top])
-    table = [*header_with_units(header, units), *body]
-    grid = grid_of(table, len(header), ".", understood, even=False, preamble=lines)
-    return body_with_units(grid, units)
+    return with_units(grid, units)
 
 
 def _text(value: Any) -> str:

@@ -1,8 +1,8 @@
 """Spectra as JCAMP-DX: a file of one block a spectrum, possibly linked.
 
 A spectrum is called by its title, or by its concentration where every block has the label
-`##CONCENTRATIONS=`, as `10 ppb` or `(arsenic, 10, ppb)`. Only one component is taken, as nothing
-tells which of several the series is about. The mark of a further scan, as in the title
+`##CONCENTRATIONS=`, as `10 ppb` or `(arsenic, 10, ppb)`. Which of several components the series is
+about has to be asked for. The mark of a further scan, as in the title
 `30 ppb__r2`, goes with the label too.
 
 McDonald and Wilks, JCAMP-DX: A Standard Form for Exchange of Infrared Spectra in Computer Readable
@@ -44,7 +44,7 @@ HALF = 0.51
 _POINTS = ("XYDATA", "XYPOINTS")
 _TEXTS = ("TITLE", "CONCENTRATIONS", "DATATYPE", "XUNITS", "YUNITS")
 _NUMBERS = ("NPOINTS", "FIRSTX", "LASTX", "DELTAX", "XFACTOR", "YFACTOR", "FIRSTY")
-_COMPONENT = re.compile(r"\s*(?:\(NCU\)\s*)?\([^(),]*,([^(),]+),([^(),]+)\)\s*")
+_COMPONENT = re.compile(r"\(([^(),]*),([^(),]+),([^(),]+)\)")
 _SCAN_MARK = re.compile(r".*(__r[0-9]+)", re.DOTALL)
 
 # A letter stands for a sign and a first digit: of a value, of a difference (d), or of a repeat
@@ -92,14 +92,30 @@ class _Block:
         is_raman = unit == "cm-1" and "RAMAN" in self.texts.get("DATATYPE", "").upper()
         return "raman_shift" if is_raman else AXIS_OF_UNIT.get(unit, "axis"), unit
 
-    @property
-    def concentration(self) -> str | None:
-        """Concentration that the block names, with the mark of the scan in its title."""
+    def concentration(self, target: str | None) -> str | None:
+        """Concentration that the block names, with the mark of the scan in its title.
+
+        Args:
+            target: name of the component to take; None: the only one.
+
+        Raises:
+            SpectraError: no component has that name.
+        """
         text = self.texts.get("CONCENTRATIONS")
-        if text is None:
+        if text is None and target is None:
             return None
-        if component := _COMPONENT.fullmatch(text):
-            text = f"{component[1].strip()} {component[2].strip()}"
+        text = text or ""
+        parts = [[part.strip() for part in found] for found in _COMPONENT.findall(text)]
+        if target is not None:
+            known = f"one of {', '.join(repr(name) for name, *_ in parts)}" if parts else "some"
+            parts = [part for part in parts if part[0].lower() == target.strip().lower()]
+            if len(parts) != 1:
+                raise SpectraError(
+                    f"found no component {target[:40]!r} in CONCENTRATIONS, expected {known} "
+                    "(spectra.target, --target)"
+                )
+        if len(parts) == 1:
+            text = " ".join(parts[0][1:])
         elif (number := _to_number(text)) is not None:
             text = shortest(number)
         mark = _SCAN_MARK.fullmatch(self.texts.get("TITLE", ""))
@@ -198,14 +214,18 @@ class _Block:
             raise SpectraError(f"found {found} points, expected {self.count} (NPOINTS)")
 
 
-def read_jcamp(path: Path) -> Sheet:
+def read_jcamp(path: Path, target: str | None = None) -> Sheet:
     """Spectra of a file.
+
+    Args:
+        path: the file.
+        target: name of the component whose concentrations are taken; None: the only one.
 
     Raises:
         SpectraError: it is damaged or holds no spectra, or their axes or units differ.
         OSError, UnicodeDecodeError: it cannot be read.
     """
-    blocks = list(_blocks(read_text(require_file(path), LONGEST_LINE, LARGEST_TEXT).lines))
+    blocks = list(_blocks(read_text(require_file(path), LONGEST_LINE, LARGEST_TEXT)[0]))
     places = [f"block {number}" for number in range(1, len(blocks) + 1)]
     if not blocks or any(block.points is None for block in blocks):
         raise SpectraError("found a block without XYDATA or XYPOINTS, expected JCAMP-DX spectra")
@@ -228,7 +248,7 @@ def read_jcamp(path: Path) -> Sheet:
                 f"{place}: found another axis than in {places[0]} ({len(own)} and "
                 f"{len(axis)} points); bring all spectra to one axis"
             )
-    concentrations = [block.concentration for block in blocks]
+    concentrations = [block.concentration(target) for block in blocks]
     by_label = None not in concentrations
     titles = [block.texts.get("TITLE", "") for block in blocks]
     return Sheet(

@@ -18,7 +18,6 @@ from geonode.errors import ArtifactError, SpectraError
 from geonode.spectra.headers import UNITS, Role, role
 from geonode.spectra.sheet import (
     MOST_VALUES,
-    NEVER_WRITTEN,
     Sheet,
     Understood,
     require_columns,
@@ -34,7 +33,7 @@ LARGEST_NETCDF = 2**28
 """Bytes of a NetCDF file."""
 
 NEVER_WRITTEN_OF = {
-    **{"f4": NEVER_WRITTEN, "f8": NEVER_WRITTEN},
+    **dict.fromkeys(("f4", "f8"), 9.969209968386869e36),
     **{"i2": -32767, "u2": 65535, "i4": -(2**31) + 1, "u4": 2**32 - 1},
     **{"i8": -(2**63) + 2, "u8": 2**64 - 2},
 }

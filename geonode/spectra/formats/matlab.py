@@ -12,6 +12,7 @@ import numpy as np
 from geonode.errors import SpectraError
 from geonode.spectra.formats.labelled_arrays import errors_explained, sheet_of_arrays
 from geonode.spectra.headers import axis_header, concentration_header, role
+from geonode.spectra.layouts.layout import chosen_amount, is_marked_amount
 from geonode.spectra.sheet import Sheet, require_values
 from geonode.storage.seal import require_file
 
@@ -22,8 +23,12 @@ _NUMBERS = ("double", "single", *(f"{sign}int{bits}" for sign in ("", "u") for b
 _WAY_OUT = "save a matrix of spectra, its wavelengths and its concentrations alone, with -v7"
 
 
-def read_matlab(path: Path) -> Sheet:
+def read_matlab(path: Path, target: str | None = None) -> Sheet:
     """Spectra of a file.
+
+    Args:
+        path: the file.
+        target: name of the vector of amounts to take; None: the only one.
 
     Raises:
         SpectraError: it is damaged, of another version, too large, or does not tell which of its
@@ -53,10 +58,14 @@ def read_matlab(path: Path) -> Sheet:
             f"expected one of them along one side as axis; call it wavelength, or {_WAY_OUT}"
         )
     spectra = matrix if len(vectors[axes[0]]) == matrix.shape[1] else matrix.T
-    levels = [name for name in vectors if roles[name] == "concentration"]
-    levels = [name for name in levels if len(vectors[name]) == len(spectra)]
-    if len(levels) > 1:
-        raise SpectraError(f"found the amounts {levels}, expected one; {_WAY_OUT}")
+    beside = {at: name for at, name in enumerate(vectors) if len(vectors[name]) == len(spectra)}
+    amounts = {
+        at: name
+        for at, name in beside.items()
+        if target or roles[name] == "concentration" or is_marked_amount(name)
+    }
+    chosen = chosen_amount(amounts, target, path.name)
+    levels = [] if chosen is None else [amounts[chosen]]
     names = vectors[levels[0]] if levels else np.arange(1, len(spectra) + 1)
     called, unit = axis_header(axes[0])
     of_names = "concentration" if levels else "sample"

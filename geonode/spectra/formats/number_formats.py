@@ -17,7 +17,7 @@ from geonode.spectra.headers import (
     role,
     wavelength,
 )
-from geonode.spectra.sheet import Grid, Row, to_number
+from geonode.spectra.sheet import Grid, to_number
 
 Units = dict[tuple[int, int], str]
 """Units of numbers by row, as `Row` counts them, and place in it."""
@@ -55,26 +55,22 @@ def units_shown(number_format: str) -> frozenset[str]:
     return frozenset(text for text in found if re.search(r"[^\W\d_]|%", text))
 
 
-def header_with_units(rows: list[Row], units: Units) -> list[Row]:
-    """Rows above a table with the units of their numbers, unless they begin with a number."""
-    return [
-        (row, cells)
-        if to_number(cells[0]) is not None
-        else (row, [_with_unit(cell, units.get((row, at))) for at, cell in enumerate(cells)])
-        for row, cells in rows
-    ]
-
-
-def body_with_units(grid: Grid, units: Units) -> Grid:
+def with_units(grid: Grid, units: Units) -> Grid:
     """A table with the units of levels at the levels, and that of the axis in the header.
 
     Raises:
         SpectraError: the axis has two units, or the spectra have.
     """
-    header = list(grid.header)
+    headings = [
+        (row, [_with_unit(cell, units.get((row, at))) for at, cell in enumerate(cells)])
+        for row, cells in grid.headings
+    ]
+    if not grid.understood.header_rows or to_number(grid.header[0]) is not None:
+        headings = grid.headings
+    header = list(headings[-1][1])
     rows = [(row, list(cells)) for row, cells in grid.rows]
     values: Units = {}
-    for at, name in enumerate(grid.header):
+    for at, name in enumerate(headings[-1][1]):
         found = {(row, at): units[row, at] for row in grid.row_numbers if (row, at) in units}
         is_number = any((level(name), labelled_level(name), wavelength(name)))
         means = None if is_number else role(name)
@@ -101,7 +97,7 @@ def body_with_units(grid: Grid, units: Units) -> Grid:
             values |= found
     if values:
         _one_unit(values)
-    return replace(grid, headings=[*grid.headings[:-1], (grid.header_row, header)], rows=rows)
+    return replace(grid, headings=[*headings[:-1], (grid.header_row, header)], rows=rows)
 
 
 def _one_unit(units: Units) -> str:

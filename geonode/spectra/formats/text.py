@@ -1,13 +1,12 @@
 """Text files: UTF-8, UTF-16 with a byte order mark, or Windows-1252, which contains Latin-1.
 
-Bytes that are not UTF-8 and have no byte order mark are taken for Windows-1252, with a note. Files
-that mix UTF-8 with other bytes, or end within a character, are refused.
+Bytes that are not UTF-8 and have no byte order mark are taken for Windows-1252. Files that mix
+UTF-8 with other bytes, or end within a character, are refused.
 """
 
 import codecs
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from geonode.errors import SpectraError
 
@@ -23,22 +22,10 @@ LONGEST_LINE = 2**20
 _UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}")
 
 
-class Text(NamedTuple):
-    """Text of a file.
-
-    Attributes:
-        lines: lines, with their ends.
-        encoding: how the bytes were decoded.
-        notes: what a reader should check.
-    """
-
-    lines: list[str]
-    encoding: str
-    notes: tuple[str, ...] = ()
-
-
-def read_text(path: Path, longest: int = LONGEST_LINE, largest: int = LARGEST_TEXT) -> Text:
-    """Lines of a file in any of the encodings.
+def read_text(
+    path: Path, longest: int = LONGEST_LINE, largest: int = LARGEST_TEXT
+) -> tuple[list[str], str]:
+    """Lines of a file with their ends, and its encoding.
 
     Args:
         path: the file.
@@ -66,12 +53,11 @@ def read_text(path: Path, longest: int = LONGEST_LINE, largest: int = LARGEST_TE
             f"found binary data or a line of {longest} characters, expected text saved as UTF-8"
         )
     try:
-        return Text([line.decode() for line in lines], encoding)
+        return [line.decode() for line in lines], encoding
     except UnicodeDecodeError as error:
         if error.reason == "unexpected end of data":  # the file was cut
             raise
     decoded = [line.decode("cp1252") for line in lines]
     if _UTF8.search(content):
         raise SpectraError("found bytes partly of UTF-8, expected text saved as UTF-8 throughout")
-    note = "the bytes are no UTF-8, and are read as Windows-1252: look at signs such as µ"
-    return Text(decoded, "Windows-1252", (note,))
+    return decoded, "Windows-1252"

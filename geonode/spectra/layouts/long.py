@@ -13,7 +13,7 @@ from geonode.spectra.headers import (
 )
 from geonode.spectra.layouts.layout import NAMES_ARE, Asked, Fit, chosen_amount
 from geonode.spectra.layouts.rows import texts_of
-from geonode.spectra.sheet import Grid, Sheet, require_values
+from geonode.spectra.sheet import Grid, Sheet, require_values, to_number
 
 
 class OneRowAValue:
@@ -44,19 +44,26 @@ class OneRowAValue:
     def sheet(self, grid: Grid, asked: Asked) -> Sheet:
         """The spectra; a column of replicates numbers scans of one concentration."""
         roles = [role(name) for name in grid.header]
+        left = [at for at, one in enumerate(roles) if one is None and _is_text(grid.column(at))]
+        left = left if len(left) < roles.count(None) else []
         amounts = {at: grid.header[at] for at, one in enumerate(roles) if one == "concentration"}
         wanted = "concentration" if amounts and (asked.series or "other" not in roles) else "other"
-        others = sorted(str(one) for one in roles if one not in ("axis", "concentration", "other"))
-        if roles.count("other") > 1 or others not in (["None"], ["None", "replicate"]):
+        if (
+            roles.count("other") > 1
+            or roles.count("replicate") > 1
+            or roles.count(None) != len(left) + 1
+        ):
             found = ", ".join(map(repr, grid.header[:10]))
             raise SpectraError(
                 f"row {grid.header_row}: found the columns {found}, expected one of "
-                "concentrations, one of wavelengths, one of values and at most one of replicates"
+                "concentrations, one of wavelengths, one of values and at most one of replicates; "
+                "remove the others"
             )
         at_name = roles.index("other") if wanted == "other" else None
         if at_name is None:
             at_name = chosen_amount(amounts, asked.target, f"row {grid.header_row}") or 0
-        at_axis, at_value = roles.index("axis"), roles.index(None)
+        at_axis = roles.index("axis")
+        (at_value,) = [at for at, one in enumerate(roles) if one is None and at not in left]
         rows = grid.row_numbers
         wavelengths = grid.column_of_numbers(at_axis)
         wrong = np.flatnonzero(~np.isfinite(wavelengths))
@@ -87,6 +94,7 @@ class OneRowAValue:
             first[cell] = row
             values[cell] = value
         axis_name, axis_unit = axis_header(grid.header[at_axis])
+        skipped = tuple(f"column {grid.header[at]!r}" for at in left)
         first_rows = dict(zip(reversed(spectra), reversed(rows), strict=True))
         return Sheet(
             names=names,
@@ -96,11 +104,16 @@ class OneRowAValue:
             values=values,
             name_places=[f"row {first_rows[n]}, column {at_name + 1}" for n in range(len(names))],
             axis_places=[f"wavelength {value:.10g}" for value in axis],
-            understood=grid.understood.also("samples are scans" if by_sample else ""),
+            understood=grid.understood.also("samples are scans" * by_sample, skipped=skipped),
             names_are=NAMES_ARE.get(roles[at_name], "unknown"),
             concentration_unit=concentration_header(grid.header[at_name])[1],
             signal=grid.header[at_value],
         )
+
+
+def _is_text(cells: list[str]) -> bool:
+    """Whether cells are words throughout, such as the type of a well."""
+    return all(not cell[:1].isdigit() and to_number(cell, ",") is None for cell in cells)
 
 
 def _spectra_of_rows(levels: list[str], marks: list[str]) -> tuple[list[str], list[int]]:

@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from geonode.errors import SpectraError
 from geonode.spectra.headers import (
     AXIS_OF_UNIT,
     axis_header,
@@ -14,7 +15,6 @@ from geonode.spectra.headers import (
     wavelength,
     with_point,
 )
-from geonode.spectra.layouts.headings import INDEX_NAMES
 from geonode.spectra.layouts.layout import (
     NAMES_ARE,
     Asked,
@@ -30,6 +30,12 @@ from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS
 
 PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
 """Range in which spectra are measured, by unit; an axis without a unit is taken to be in nm."""
+
+INDEX_NAMES = {
+    *("", "unnamed: 0", "index", "#", "no", "no.", "nr", "nr.", "n", "row", "point", "pixel"),
+    *("number", "s.no", "s.no.", "sno", "sample no", "sample no.", "data point"),
+}
+"""Headers of a column that counts rows (lower case)."""
 
 EMPTY = ("", "nan", "na", "n/a", "none", "-")
 """Cells of a sample whose amount is not known (lower case)."""
@@ -149,6 +155,14 @@ class OneRow:
         """The spectra; rows of one concentration are its scans, those without one are left out."""
         header = grid.header
         axis = axis_columns(header) or range(1, len(header))
+        for at in axis[1:-1]:
+            before, after = wavelength(header[at - 1]), wavelength(header[at + 1])
+            if before and after and not wavelength(header[at]):
+                raise SpectraError(
+                    f"{grid.place(at + 1)}: found {header[at][:40]!r} on the axis, between "
+                    f"{before[0]:g} and {after[0]:g}, expected a number; move a column about the "
+                    "samples to the front, or remove it"
+                )
         about = [at for at in range(len(header)) if at not in axis]
         corner, of_columns = corner_parts(header[0])
         axis_name, unit = axis_header(of_columns)

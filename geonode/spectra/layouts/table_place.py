@@ -6,12 +6,13 @@ table, the file is read as if all of it were one, and is then refused for the ro
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.spectra.headers import UNITS, role
+from geonode.spectra.headers import UNITS, role, with_point
 from geonode.spectra.sheet import Decimal, Grid, Row, Understood, to_number
 
 Kind = Literal["data", "paired", "lone", "named", "number", "text", "blank"]
@@ -21,69 +22,82 @@ ones, numbers behind a name, a single number, no numbers, nothing."""
 FEWEST_ROWS = 3
 """Successive rows that make a body."""
 
-_NUMBER = r"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-_DATA = re.compile(rf'[ "]*{_NUMBER}"?(?:[ ]*[,;\t|]|\s+[-+.,0-9])')
-_NUMBER_FIRST = re.compile(r'[ "]*[+-]?\.?[0-9]')
-_PARTS = re.compile(r'[,;\t| "]+')
-_SOME_EMPTY = re.compile(r"([,;\t|])[ \"]*(?:\1|\s*$)")
+FIRST_ROWS = 20
+"""Rows of a body that tell how many columns it has, and what parts them."""
 
 
-class TablePlace(NamedTuple):
-    """Where a table stands among the rows of a file.
+_MARKS = re.compile(r'[,;\t| "]+')
+
+
+class Place(NamedTuple):
+    """The rows of a table among those of a file.
 
     Attributes:
-        top: first row that may belong to its header.
-        start: first row of its body.
-        end: row behind its last one.
+        header: rows that may belong to its header, the last of which does; none where it has none.
+        body: rows below them, of which some may be blank.
+        is_clear: whether it is clear that they are the table, or else they are all rows.
     """
 
-    top: int
-    start: int
-    end: int
+    header: list[Row]
+    body: list[Row]
+    is_clear: bool
+
+    @property
+    def table(self) -> list[Row]:
+        """The last row of the header, and the rows below it."""
+        return [row for row in (*self.header[-1:], *self.body) if row[1]]
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], mark: str) -> "Place":
+        """The table among rows that a mark parts, all of them if it is not clear where it is.
+
+        Raises:
+            SpectraError: the row above the numbers looks like a damaged one of them.
+        """
+        filled = [at for at, (_, cells) in enumerate(rows) if cells]
+        rows = rows[filled[0] : filled[-1] + 1] if filled else []
+        found = _ends_of([kind_of_row(cells, mark) for _, cells in rows])
+        if found is None:
+            return cls(list(rows[:1]), list(rows[1:]), False)
+        top, start, end = found
+        header, body = [row for row in rows[top:start] if row[1]], list(rows[start:end])
+        return cls(header if _names_columns(header[-2:], body) else [], body, True)
 
 
-def kind_of_line(line: str) -> Kind:
-    """Kind of a line of text, whatever separates its cells."""
-    if not line.strip(' \t\r\n,;|"'):
-        return "blank"
-    if _DATA.match(line):
-        return _kind_of_data(re.split(r"[,;\t|]", line)) if _SOME_EMPTY.search(line) else "data"
-    parts = [part for part in _PARTS.split(line.strip()) if part]
-    if _NUMBER_FIRST.match(line):
-        return "data" if _ends_in_numbers(parts) else "number"
-    return _kind_of_named(parts, named=line.lstrip(" ")[0] not in ",;\t|")
-
-
-def kind_of_cells(cells: Sequence[str]) -> Kind:
-    """Kind of a row of cells."""
+def kind_of_row(cells: Sequence[str], mark: str) -> Kind:
+    """Kind of a row of cells that a mark parts."""
     filled = [cell for cell in cells if cell]
     if not filled:
         return "blank"
-    if cells[0] and to_number(cells[0]) is not None:
-        return _kind_of_data(cells) if len(filled) > 1 else "number"
-    return _kind_of_named(filled, named=bool(cells[0]))
+    # Between blanks a number may begin a sentence.
+    says = mark == " " and cells[1:] and cells[1][:1] not in "+-.,0123456789"
+    if _is_number(cells[0]) and not says:
+        if len(filled) == 1:
+            return "lone" if len(cells) > 1 else "number"
+        paired = len(trimmed(cells)) > 4 and all(cells[:-1:2]) and not any(cells[1::2])
+        return "paired" if paired else "data"
+    # Whatever else may part it: rows of another table are not text around this one.
+    parts = [part for part in _MARKS.split(" ".join(cells)) if part]
+    if cells[0] and len(parts) > 1 and all(map(_is_number, parts)):
+        return "data"
+    ends_in_numbers = len(parts) > 2 and all(map(_is_number, parts[-2:]))
+    if cells[0][:1].isdigit():
+        return "data" if ends_in_numbers else "number"
+    # Where an axis has ended before its neighbours, numbers stand without a name.
+    alone = not cells[0] and all(map(_is_number, filled))
+    return "named" if alone or ends_in_numbers else "text"
 
 
-def _kind_of_data(cells: Sequence[str]) -> Kind:
-    """Kind of a row of numbers; every second cell is empty above two columns a spectrum."""
-    found = trimmed([cell.strip(' "\r\n') for cell in cells])
-    if len(found) == 1:
-        return "lone"
-    return "paired" if len(found) > 4 and all(found[::2]) and not any(found[1::2]) else "data"
+def _is_number(cell: str) -> bool:
+    """Whether a cell is a number with a decimal point or comma."""
+    return to_number(cell) is not None or to_number(cell, ",") is not None
 
 
-def _kind_of_named(parts: list[str], *, named: bool) -> Kind:
-    """Kind of a row that does not begin with a number; without a name its axis has ended."""
-    alone = not named and all(to_number(part) is not None for part in parts)
-    return "named" if alone or _ends_in_numbers(parts) else "text"
+def _ends_of(kinds: Sequence[Kind]) -> tuple[int, int, int] | None:
+    """First row that may be of the header, first one of the body, and the row behind its last one.
 
-
-def _ends_in_numbers(parts: list[str]) -> bool:
-    return len(parts) > 2 and all(to_number(part) is not None for part in parts[-2:])
-
-
-def find_table(kinds: Sequence[Kind]) -> TablePlace | None:
-    """Where the table stands among rows of some kinds; None if that is not clear."""
+    None if that is not clear.
+    """
     # Numbers that name samples stand above the names of their axes, and again behind the table.
     settled: list[Kind] = []
     rows, ended = 0, False
@@ -115,7 +129,7 @@ def find_table(kinds: Sequence[Kind]) -> TablePlace | None:
     is_apart = body == "data" and kinds[end : end + 1] == ["blank"] and behind[:1] == ["text"]
     if ({"data"} if is_apart else {"data", "named"}) & {*behind}:
         end = len(kinds)
-    return TablePlace(top, start, end)
+    return top, start, end
 
 
 def _run(kinds: Sequence[Kind], body: Kind) -> int | None:
@@ -124,24 +138,23 @@ def _run(kinds: Sequence[Kind], body: Kind) -> int | None:
     return next((at for at in runs if {*kinds[at : at + FEWEST_ROWS]} == {body}), None)
 
 
-def names_columns(above: list[Row], first: int, width: int) -> bool:
+def _names_columns(above: list[Row], body: list[Row]) -> bool:
     """Whether the last of the rows above a body may be its header, and not text around it.
 
     Above two columns stands the name of an axis, or a row unlike the one above it that gives no
     value to a key, as `User: x` does.
 
-    Args:
-        above: rows, their cells up to the last one that is not empty.
-        first: number of the first row of the body.
-        width: number of columns of the body.
-
     Raises:
         SpectraError: it looks like a damaged row of the body.
     """
-    number, cells = above[-1]
-    numbers = [to_number(cell) is not None for cell in cells]
+    if not above:
+        return False
+    widths = Counter(len(trimmed(cells)) for _, cells in body[:FIRST_ROWS])
+    width = max(widths, key=lambda one: widths[one])
+    number, cells = above[-1][0], trimmed(above[-1][1])
+    numbers = [_is_number(cell) for cell in cells]
     damaged = len(cells) == 2 == width and cells[0][:1].isdigit() and numbers[1]
-    if number + 1 == first and (numbers == [True] or damaged):
+    if number + 1 == body[0][0] and width > 1 and (numbers == [True] or damaged):
         raise SpectraError(
             f"row {number}: found {' '.join(cells)[:40]!r} right above the numbers, expected "
             f"{width} numbers, or a header; mend the row or remove it"
@@ -151,75 +164,103 @@ def names_columns(above: list[Row], first: int, width: int) -> bool:
     if len(cells) != 2:
         return False
     is_key = "=" in cells[0] or cells[0].endswith(":") or numbers[1]
-    return role(cells[0]) == "axis" or not (is_key or any(len(row) == 2 for _, row in above[:-1]))
+    alike = any(len(trimmed(row)) == 2 for _, row in above[:-1])
+    return role(cells[0]) == "axis" or not (is_key or alike)
 
 
 def grid_of(
     rows: list[Row],
-    candidates: int,
     decimal: Decimal,
     understood: Understood,
     *,
-    even: bool,
-    preamble: tuple[str, ...] = (),
+    even: bool = False,
+    comments: Sequence[Row] = (),
+    mark: str = "\t",
 ) -> Grid:
-    """The table that rows of cells are.
+    """The table among the rows of a file.
 
     Args:
-        rows: number and cells of each row, none blank.
-        candidates: how many of them, at the top, may be its header.
+        rows: number and cells of each row.
         decimal: decimal mark.
         understood: what is known of the file.
         even: whether a row must have all its cells, or ends with its last filled one.
-        preamble: lines above the header.
+        comments: rows that are marked as comments; the last one above a table without a header is
+            its header, as NumPy writes it.
+        mark: what parts the cells.
 
     Raises:
-        SpectraError: a row has more cells than the header, or fewer where it must have all.
+        SpectraError: a row is blank above another, has more cells than the header, or fewer where
+            it must have all.
     """
-    rows = _without_empty_columns(rows)
-    bare = candidates == 1 and is_pair_of_numbers(rows[0][1], decimal)
+    header, body, _ = Place.of(rows, mark)
+    around = sorted([*rows, *comments])
+    before = [row for row in around if body and row[0] < body[0][0] and row[1]]
+    numbers_first = bool(body) and kind_of_row(body[0][1], mark) == "data"
+    if not header and before[-1:] and before[-1] in comments and numbers_first:
+        header = before[-1:] if _names_columns(before[-1:], body) else []
+    if not header:  # of names and numbers without a row above them, the first is the header
+        header, body = body[:1], body[1:]
+    blank = next((number for number, cells in body if not cells), None)
+    if blank is not None:
+        raise SpectraError(
+            f"row {blank}: found a blank row above data; remove it, or export one block of rows "
+            "alone"
+        )
+    inside = _without_empty_columns([*header, *body])
+    header, body = inside[: len(header)], inside[len(header) :]
+    bare = len(header) == 1 and len(header[0][1]) == 2 and all(map(_is_number, header[0][1]))
     if bare:  # two columns of numbers say enough by themselves
-        rows = [(rows[0][0], ["axis", ""]), *rows]
-    top = candidates - _header_height([cells for _, cells in rows[:candidates]])
-    left, header, body = rows[:top], rows[top:candidates], rows[candidates:]
+        header, body = [(header[0][0], ["axis", ""])], [*header, *body]
+    header = header[-_header_height([cells for _, cells in header]) :]
     width = 2 if bare else len(trimmed(header[-1][1])) or 1
     longer = bool(body) and all(len(trimmed(cells)) == width + 1 for _, cells in body)
     if longer and counts_rows([cells[0] for _, cells in body]):
         header, width = [(number, ["", *cells]) for number, cells in header], width + 1
     for number, cells in body:
         found = len(trimmed(cells)) if len(cells) > width else len(cells)
-        if found > width or (even and len(cells) < width):
+        if found > width or (even and found < width):
             missing = "; add the name of the first column if it has none, as R writes tables"
             raise SpectraError(
                 f"row {number}: found {found} cells, expected {width} as in the header"
                 + (missing if longer else "")
             )
-    said = (rows_said([number for number, _ in left], "above the table"),) if left else ()
     header_rows = () if bare else tuple(number for number, _ in header)
-    understood = replace(understood, skipped=said + understood.skipped, header_rows=header_rows)
+    said = _around(around, {*header_rows, *(number for number, _ in body)})
+    if decimal == ",":
+        header = [(number, [with_point(cell) for cell in cells]) for number, cells in header]
+        body = [(number, [with_point(cells[0]), *cells[1:]]) for number, cells in body]
     above, below = (
         [(number, (cells + [""] * width)[:width]) for number, cells in part]
         for part in (header, body)
     )
+    understood = replace(understood, skipped=said, header_rows=header_rows)
+    preamble = tuple(mark.join(cells) for _, cells in before)
     return Grid(above, below, decimal, understood, preamble=preamble)
 
 
-def is_pair_of_numbers(cells: Sequence[str], decimal: Decimal) -> bool:
-    """Whether a row is two numbers."""
-    found = [to_number(cell, mark) for cell, mark in zip(cells, (".", decimal), strict=False)]
-    return len(cells) == 2 and None not in found
+def _around(rows: Sequence[Row], inside: set[int]) -> tuple[str, ...]:
+    """Rows in order that are no part of the table, for people."""
+    parts: dict[str, list[int]] = {"above the table": [], "comments": [], "below the table": []}
+    for number, cells in rows:
+        if number not in inside and any(cells):
+            within = "comments" if number < max(inside) else "below the table"
+            parts["above the table" if number < min(inside) else within].append(number)
+    return tuple(
+        f"row{f's {found[0]} to' if len(found) > 1 else ''} {found[-1]} ({where})"
+        for where, found in parts.items()
+        if found
+    )
+
+
+def filled_columns(rows: Sequence[Row]) -> list[int]:
+    """Columns that are not empty in all rows."""
+    width = max((len(cells) for _, cells in rows), default=0)
+    return [at for at in range(width) if any(cells[at] for _, cells in rows if at < len(cells))]
 
 
 def _without_empty_columns(rows: list[Row]) -> list[Row]:
-    """Rows without the columns that are empty in all of them."""
-    width = max((len(cells) for _, cells in rows), default=0)
-    filled = [any(cells[at] for _, cells in rows if at < len(cells)) for at in range(width)]
-    if all(filled):
-        return rows
-    return [
-        (row, [cell for cell, is_filled in zip(cells, filled, strict=False) if is_filled])
-        for row, cells in rows
-    ]
+    kept = filled_columns(rows)
+    return [(number, [cells[at] for at in kept if at < len(cells)]) for number, cells in rows]
 
 
 def counts_rows(cells: Sequence[str]) -> bool:
@@ -252,10 +293,3 @@ def trimmed(row: Sequence[str]) -> list[str]:
     while end and not row[end - 1]:
         end -= 1
     return list(row[:end])
-
-
-def rows_said(numbers: Sequence[int], where: str) -> str:
-    """Rows for people."""
-    if len(numbers) == 1:
-        return f"row {numbers[0]} ({where})"
-    return f"rows {numbers[0]} to {numbers[-1]} ({where})"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.spectra.reading import read_spectra, read_table
+from geonode.spectra.reading import Choices, read_spectra, read_table
 
 AXIS = np.arange(400.0, 410.0)
 LEVELS = [0.0, 10.0, 20.0, 60.0]
@@ -140,6 +140,22 @@ def test_what_says_the_same_is_read_the_same(file, old, new):
 def test_the_label_goes_before_the_title(file, labels, unit):
     titles = ["run 4", "run 3", "run 2", "run 1"]
     assert_series(read_table(file(link(series(titles=titles, labels=labels)), "a.jdx")), unit)
+
+
+def test_one_of_several_components_is_asked_for(tmp_path, file):
+    labels = [f"(NCU) (lead, {70 - n}, mg/L) (arsenic, {n}, ppb)" for n in (0, 10, 20, 60)]
+    path = file(link(series(labels=labels)), "a.jdx")
+    assert_series(read_table(path, choices=Choices(target="Arsenic")), "ppb")
+    lead = read_table(path, choices=Choices(target="lead"))
+    assert (lead.concentrations.tolist(), lead.concentration_unit) == ([10, 50, 60, 70], "mg/L")
+    with pytest.raises(SpectraError, match=r"no component 'zinc' .* expected one of 'lead', 'ars"):
+        read_table(path, choices=Choices(target="zinc"))
+    with pytest.raises(SpectraError, match="expected a concentration"):
+        read_table(path)
+    for number, one in enumerate(series(labels=labels)):
+        file(one, f"{number}.dx")
+    path.unlink()
+    assert_series(read_table(tmp_path, choices=Choices(target="arsenic")), "ppb")
 
 
 def test_a_folder_of_files_and_scans_marked_in_titles(tmp_path, file):

@@ -11,9 +11,9 @@ from geonode.spectra import sheet
 from geonode.spectra.formats import labelled_arrays
 from geonode.spectra.layouts.layout import Asked
 from geonode.spectra.reading import read_sheet, read_spectra, read_table
-from geonode.spectra.sheet import NEVER_WRITTEN
 
 AXIS = np.array([420.0, 410.0, 400.0, 390.0])
+NC_FILL = 9.969209968386869e36  # NC_FILL_DOUBLE of netcdf.h
 LEVELS = np.array([60.0, 0.0, 20.0, 10.0])
 SIGNAL = np.random.default_rng(0).normal(size=(4, 4))
 THREE = ("concentration", "replicate", "wavelength")
@@ -131,7 +131,7 @@ def test_netcdf_is_read_as_zarr_is(store, tmp_path, engine):
 @pytest.mark.parametrize(
     ("engine", "kind", "fill"),
     [
-        *(("scipy", "f8", NEVER_WRITTEN), ("scipy", "f4", NEVER_WRITTEN), ("scipy", "i2", -32767)),
+        *(("scipy", "f8", NC_FILL), ("scipy", "f4", NC_FILL), ("scipy", "i2", -32767)),
         ("h5netcdf", "i4", -2147483647),
     ],
 )

@@ -3,7 +3,7 @@ import pytest
 import scipy.io
 
 from geonode.errors import SpectraError
-from geonode.spectra.reading import read_spectra, read_table
+from geonode.spectra.reading import Choices, read_spectra, read_table
 
 AXIS, LEVELS = np.arange(430.0, 400, -5), np.array([20.0, 0, 5, 9])
 X = np.random.default_rng(0).normal(size=(4, 6))
@@ -29,13 +29,22 @@ def test_a_matrix_its_axis_and_its_concentrations_are_read(mat, arrays, axis, un
     assert (found.axis_unit, found.concentration_unit) == (unit, "ppb")
 
 
+def test_one_of_several_amounts_is_asked_for(mat):
+    path = mat(X=X, wavelength_nm=AXIS, octane=LEVELS + 1, y_fat_ppb=LEVELS)
+    found = read_table(path, choices=Choices(target="octane"))
+    np.testing.assert_array_equal(found.concentrations, [1, 6, 10, 21])
+    assert read_table(path).concentrations.tolist() == [0, 5, 9, 20]
+    with pytest.raises(SpectraError, match="no amount called 'x', expected one of 'octane', 'fat'"):
+        read_table(path, choices=Choices(target="x"))
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
         ({"X": X, "Y": X, "nm": AXIS}, "found the matrices .*'X', 'Y'"),
         ({"X": X}, "expected one of them along one side as axis"),
         ({"X": X, "a": AXIS, "b": -AXIS}, "expected one of them along one side as axis"),
-        ({"X": X, "nm": AXIS, "conc": LEVELS, "level": LEVELS}, "found the amounts"),
+        ({"X": X, "nm": AXIS, "conc": LEVELS, "level": LEVELS}, "found several amounts"),
         ({"X": X, "nm": AXIS}, "name of a sample"),
     ],
 )
