@@ -117,7 +117,8 @@ def _of_table(path: Path, sheet_name: str | None) -> tuple[Sheet, Columns] | Non
     if len(amounts) < 2:
         return None
     rows = [row for row in grid.rows if all(row[1][at].lower() not in EMPTY for at in amounts)]
-    left = [f"row {number}" for number, cells in grid.rows if (number, cells) not in rows]
+    kept = {number for number, _ in rows}
+    left = [f"row {number}" for number in grid.row_numbers if number not in kept]
     _require_samples(path, len(rows), left)
     grid = replace(grid, rows=rows)
     sheet = sheet_of(grid, Asked(called=path.stem))

@@ -85,6 +85,8 @@ def with_amounts(grid: Grid) -> tuple[Grid, dict[int, str]]:
     Only tables with one row a spectrum have amounts here.
     """
     asked = Asked(series=True)
+    if len(grid.header) < 2:
+        return grid, {}
     grid = _without_prefixes(_without_index(grid), asked)
     chosen = next((layout for layout in LAYOUTS if layout.fit(grid, asked).fits), None)
     if not isinstance(chosen, OneRow):
