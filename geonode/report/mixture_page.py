@@ -6,7 +6,6 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from geonode.mixtures.mixture import NAMES
 from geonode.report.calibration_figures import DASHES, DOTS, DRAWN
 from geonode.report.kit import (
     INK,
@@ -24,7 +23,6 @@ from geonode.report.kit import (
 from geonode.report.mixture_tables import MixtureFile
 from geonode.report.page import Markup, Part, Section, Table, escaped, page, parts_html
 from geonode.spectra.series import labelled
-from geonode.wording import number
 
 GENERATOR = "geonode calibrate"
 
@@ -33,7 +31,9 @@ LEFT_OUT = (
     "how wide they must be was found with these same samples."
 )
 PURE = "The right panel is the change of the signal per amount at the mean composition."
-DESIGN = "Amounts of the samples. Estimates are safe inside of them, and extrapolated beyond."
+DESIGN = (
+    "Amounts of the samples: between them estimates are interpolated, beyond them extrapolated."
+)
 
 
 def mixture_page(file: MixtureFile, tables: list[Table]) -> str:
@@ -55,37 +55,17 @@ def mixture_page(file: MixtureFile, tables: list[Table]) -> str:
         Section("substances", "Substances", each),
         Section("design", "Design", [DESIGN, _row(design)]),
         Section("left-out", "Left-out samples", [by_name["left_out"]]),
-        Section("methods", "Methods", [by_name["errors"]]),
     ]
     if "unknowns" in by_name:
         sections.insert(0, Section("unknown", "Unknown spectra", [by_name["unknowns"]]))
-    title = f"{file.source}: calibration"
-    return page(title, _first(file), sections, generator=GENERATOR)
-
-
-def _first(file: MixtureFile) -> str:
-    """The first screen: the errors of every substance."""
     kind = "" if file.is_sound else ' class="bad"'
     book = Markup('<p><a href="calibration.xlsx">All tables as an Excel workbook</a></p>')
-    return f"""<div class="first">
+    first = f"""<div class="first">
 <h1>Calibration of {escaped(file.source)}</h1>
 <p id="answer"{kind}>{escaped(file.sentence)}</p>
 </div>
-{parts_html([_errors(file), book])}"""
-
-
-def _errors(file: MixtureFile) -> Table:
-    errors, verdict = file.calibration.rmsep, file.calibration.verdict
-    rows: list[list[Any]] = [
-        [
-            name,
-            *(number(errors[key][at], 3) for key in ("combined", "pls", "pls2")),
-            NAMES[verdict[at]],
-        ]
-        for at, name in enumerate(file.series.named)
-    ]
-    columns = ["substance", "RMSEP combined", "PLS of each", "PLS2", "best method"]
-    return Table("short_errors", "Errors of left-out samples", columns, rows)
+{parts_html([by_name["errors"], book])}"""
+    return page(f"{file.source}: calibration", first, sections, generator=GENERATOR)
 
 
 def _row(figures: list[Figure]) -> Markup:

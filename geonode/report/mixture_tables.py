@@ -1,6 +1,5 @@
 """Calibration of several substances with one file, and its tables."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -117,11 +116,7 @@ class MixtureFile:
                 series.substances, series.units, errors, self.of_range.tolist(), strict=True
             )
         ]
-        poor = [
-            name
-            for name, relative in zip(series.substances, self.of_range, strict=True)
-            if relative > LARGEST_ERROR
-        ]
+        poor = [series.substances[at] for at in np.flatnonzero(self.of_range > LARGEST_ERROR)]
         warning = f" Do not rely on {listed(poor)}: the errors are too large." if poor else ""
         return (
             f"{listed([*series.substances])} are calibrated together. Errors of left-out samples "
@@ -134,7 +129,7 @@ class MixtureFile:
         if not self.estimates.fits[unknown]:
             return "fits nowhere: unlike the samples, the numbers mean nothing"
         outside = self.estimates.outside[unknown]
-        names = [name for name, is_so in zip(self.series.substances, outside, strict=True) if is_so]
+        names = [self.series.substances[at] for at in np.flatnonzero(outside)]
         several = len(self.estimates.parts[unknown]) > 1
         said = [f"outside the design in {listed(names)}: extrapolated"] if names else []
         return "; ".join([*said, *["several mixtures fit"] * several])
@@ -142,8 +137,8 @@ class MixtureFile:
 
 def tables(file: MixtureFile) -> list[Table]:
     """All tables, the summary first."""
-    unknowns = [] if file.estimates is None else [unknowns_table(file)]
-    return [_summary(file), errors_table(file), _left_out(file), *unknowns, _pure(file)]
+    unknowns = [] if file.estimates is None else [_unknowns(file)]
+    return [_summary(file), _errors(file), _left_out(file), *unknowns, _pure(file)]
 
 
 def _summary(file: MixtureFile) -> Table:
@@ -162,27 +157,21 @@ def _summary(file: MixtureFile) -> Table:
     return Table("summary", "Summary", ["what", "value"], rows)
 
 
-def errors_table(file: MixtureFile) -> Table:
-    """Errors of every substance by all methods, and the method with the largest weight."""
+def _errors(file: MixtureFile) -> Table:
     found, rows = file.calibration, []
-    held = _inside(file).sum(axis=0)
-    columns = ["substance", "lowest", "highest", *(f"RMSEP, {one}" for one in METHODS.values())]
-    columns += ["RMSEP of the range", "best method", "its weight", "inside the intervals"]
+    ends, amounts = found.left_out_intervals, file.series.amounts
+    held = ((ends[..., 0] <= amounts) & (amounts <= ends[..., 1])).sum(axis=0)
+    columns = ["substance", *(f"RMSEP, {one}" for one in METHODS.values()), "best method"]
+    columns += ["its weight", "RMSEP of the range", "inside the intervals", "lowest", "highest"]
     for place, name in enumerate(file.series.named):
         errors = [float(found.rmsep[key][place]) for key in METHODS]
         ends = (float(found.design.low[place]), float(found.design.high[place]))
         weight, relative = found.weights[:, place].max(), file.of_range[place]
         best = NAMES[found.verdict[place]]
         inside = f"{held[place]} of {len(found.design.amounts)}"
-        row: list[Cell] = [name, *ends, *errors, float(relative), best, float(weight), inside]
+        row: list[Cell] = [name, *errors, best, float(weight), float(relative), inside, *ends]
         rows.append(row)
     return Table("errors", "Errors of samples whose composition was left out", columns, rows)
-
-
-def _inside(file: MixtureFile) -> np.ndarray:
-    """Which measured amounts are inside their left-out intervals."""
-    ends, amounts = file.calibration.left_out_intervals, file.series.amounts
-    return (ends[..., 0] <= amounts) & (amounts <= ends[..., 1])
 
 
 def _left_out(file: MixtureFile) -> Table:
@@ -200,26 +189,18 @@ def _left_out(file: MixtureFile) -> Table:
     return Table("left_out", "Samples, estimated without their composition", columns, rows)
 
 
-def unknowns_table(file: MixtureFile) -> Table:
-    """Estimated amounts of the unknown spectra."""
-    found, columns = file.estimates, ["file", "spectrum"]
+def _unknowns(file: MixtureFile) -> Table:
+    found, columns = file.estimates, ["file", "spectrum", "fits", "remark"]
     assert found is not None
     for name, unit in zip(file.series.substances, file.series.units, strict=True):
         columns += [labelled(f"{name}{end}", unit) for end in ("", " low90", " high90")]
-        columns += [f"{name} outside"]
-    rows: list[list[Cell]] = []
-    for place, names in enumerate(file.unknowns):
-        cells = list(_cells(found, place))
-        rows.append([*names, *cells, bool(found.fits[place]), file.remark(place)])
+    numbers = np.concatenate([found.amounts[..., None], found.intervals], axis=2)
+    rows: list[list[Cell]] = [
+        [*names, bool(found.fits[place]), file.remark(place), *numbers[place].ravel().tolist()]
+        for place, names in enumerate(file.unknowns)
+    ]
     title = "Unknown spectra, all amounts estimated together, with 90% intervals"
-    return Table("unknowns", title, [*columns, "fits", "remark"], rows)
-
-
-def _cells(found: MixtureEstimates, place: int) -> Iterator[Cell]:
-    for amount, ends, outside in zip(
-        found.amounts[place], found.intervals[place], found.outside[place], strict=True
-    ):
-        yield from (float(amount), *ends.tolist(), bool(outside))
+    return Table("unknowns", title, columns, rows)
 
 
 def _pure(file: MixtureFile) -> Table:

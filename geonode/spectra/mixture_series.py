@@ -160,10 +160,10 @@ def _of_second_table(
             )
         rows[name] = place
     sheet = read_sheet(path, Asked(), sheet_name=sheet_name, apart=second)
-    for name, place in zip(sheet.names, sheet.name_places, strict=True):
+    for name, where in zip(sheet.names, sheet.name_places, strict=True):
         if name not in rows:
             raise SpectraError(
-                f"{place}: found {name[:40]!r}, which {second.name} has not, expected the name of "
+                f"{where}: found {name[:40]!r}, which {second.name} has not, expected the name of "
                 "every spectrum there; leave its amounts empty to leave it out"
             )
     texts = {header[at]: texts_of(grid, at) for at in amounts}

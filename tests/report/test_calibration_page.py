@@ -216,16 +216,11 @@ def test_a_page_that_cannot_estimate_names_the_command(calibration, series_file,
 # the folder
 
 
-def write(calibration, folder):
-    found = tables(calibration)
-    write_calibration(found, calibration_page(calibration, found), folder)
-
-
 def test_a_folder_is_written_once_and_replaced_when_asked(calibration, tmp_path):
     folder = tmp_path / "out"
     for overwrite in (False, True):
         require_folder(folder, [], overwrite=overwrite)
-        write(calibration, folder)
+        write_calibration(calibration, folder)
         assert {entry.name for entry in folder.iterdir()} == NAMES - {"unknowns.csv"}
         with pytest.raises(ParameterError, match="--overwrite replaces it"):
             require_folder(folder, [], overwrite=False)
@@ -244,7 +239,7 @@ def test_what_is_not_ours_is_not_replaced(tmp_path, name):
 def test_what_was_put_into_a_calibration_since_is_not_replaced(
     calibration, tmp_path, name, as_folder
 ):
-    write(calibration, tmp_path / "out")
+    write_calibration(calibration, tmp_path / "out")
     mine = tmp_path / "out" / name
     mine.unlink(missing_ok=True)
     if as_folder:
@@ -265,4 +260,4 @@ def test_a_file_and_the_folder_of_an_input_are_no_places(calibration, tmp_path):
     with pytest.raises(ParameterError, match="a name that is not taken"):
         require_folder(tmp_path / "link", [], overwrite=True)
     with pytest.raises(ArtifactError, match="cannot be written"):
-        write(calibration, Path("/proc/nowhere/out"))
+        write_calibration(calibration, Path("/proc/nowhere/out"))
