@@ -23,6 +23,7 @@ from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
+from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.reading import Spectra, errors_naming, read_spectra
 from geonode.spectra.series import Series, require_response
 from geonode.wording import quantity
@@ -37,7 +38,7 @@ PREDICTED = 65
 """Number of concentrations at which spectra are predicted for tables and figures."""
 
 
-def read_unknown(file: Path, series: Series, sheet: str | None = None) -> Spectra:
+def read_unknown(file: Path, series: Series | MixtureSeries, sheet: str | None = None) -> Spectra:
     """Read spectra of unknown concentration, whose axis must cover that of a series.
 
     Args:

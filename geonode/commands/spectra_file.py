@@ -129,6 +129,7 @@ def calibrate(
     """Calibrate with a file of spectra, and say which method to use and how far off it is.
 
     Every level is estimated from the others by eight methods, of which the best estimates unknowns.
+    Several amounts are calibrated together, unless --target names one.
     DIR gets a page (index.html), a workbook (calibration.xlsx), CSV files, and the calibration file
     for `geonode estimate --calibration` (calibration.safetensors). The exit status is 1 if a
     control failed.
@@ -139,17 +140,22 @@ def calibrate(
     from geonode.calibration.calibrated_file import CalibratedFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, about_series  # noqa: PLC0415
     from geonode.calibration.verdict import NAMES  # noqa: PLC0415
+    from geonode.commands.mixture import calibrate_mixtures  # noqa: PLC0415
     from geonode.report.calibration_files import (  # noqa: PLC0415
         require_folder,
         write_calibration,
     )
+    from geonode.spectra.mixture_series import read_mixtures  # noqa: PLC0415
     from geonode.spectra.series import read_series_csv  # noqa: PLC0415
 
     if method not in (known := ["auto", *NAMES]):
         raise ParameterError("options", "--method", method, ", ".join(known))
-    series = read_series_csv(spectra_parameters(options))
+    parameters, folder = spectra_parameters(options), out or Path(f"{file.stem}{ENDING}")
+    if (mixtures := read_mixtures(parameters)) is not None:
+        calibrate_mixtures(options, mixtures, folder)
+        return
+    series = read_series_csv(parameters)
     routine = Routine.read(series, unknown or [], control or [], validation, None)
-    folder = out or Path(f"{file.stem}{ENDING}")
     # Threads take folds and blocks of predictions, not parts of a matrix.
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
     about = about_series({key: one for key, one in options.items() if key not in NOT_RECORDED})

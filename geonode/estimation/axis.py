@@ -19,6 +19,7 @@ from geonode.estimation.posterior import estimate
 from geonode.spectra.common_axis import WIDEST_GAP, gap_around, interpolated, is_same, tolerance
 from geonode.spectra.headers import axis_kind, unknown_unit
 from geonode.spectra.inspection import noise_along_the_axis
+from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
 
@@ -39,7 +40,7 @@ EVERY = 8
 """Shifted spectra are compared with every eighth node of the curve."""
 
 
-def require_axis(series: Series, spectra: Spectra | Image) -> None:
+def require_axis(series: Series | MixtureSeries, spectra: Spectra | Image) -> None:
     """Refuse spectra without values at some wavelengths of a series.
 
     Raises:
@@ -96,7 +97,9 @@ def prepared(
     return series.preprocessing.transform(series.axis, interpolated(axis, values, series.axis))
 
 
-def own_values(series: Series, spectra: Spectra) -> Float[np.ndarray, "spectrum wavelength"]:
+def own_values(
+    series: Series | MixtureSeries, spectra: Spectra
+) -> Float[np.ndarray, "spectrum wavelength"]:
     """Spectra that passed `require_axis`, as `prepared` does.
 
     Raises:

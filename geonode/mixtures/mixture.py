@@ -99,6 +99,7 @@ class MixtureCalibration:
         linear: the other methods, by key of `NAMES`.
         left_out: amounts of the samples by fits without their fold, by key of `NAMES`; "combined"
             with the weights that the other folds give.
+        spread: M of the samples left out.
         weights: of every method and substance; they sum to 1 over the methods.
         rest: R.
         radius: t of the joint region.
@@ -110,6 +111,7 @@ class MixtureCalibration:
     forward: ForwardModel
     linear: dict[str, Inverse]
     left_out: dict[str, Float[np.ndarray, "sample substance"]]
+    spread: Float[np.ndarray, "sample substance substance"]
     weights: Float[np.ndarray, "method substance"]
     rest: Float[np.ndarray, "substance substance"]
     radius: float
@@ -169,7 +171,9 @@ class MixtureCalibration:
         furthest = FURTHEST * forward.furthest, FURTHEST * float(beyond.max()) + rounding
         left_out = dict(zip(NAMES, estimates, strict=True))
         left_out["combined"] = np.sum(others * estimates, axis=0)
-        return cls(design, forward, linear, left_out, weights, rest, radius, radii, furthest)
+        return cls(
+            design, forward, linear, left_out, spread, weights, rest, radius, radii, furthest
+        )
 
     @property
     def rmsep(self) -> dict[str, Float[np.ndarray, "substance"]]:
@@ -178,6 +182,12 @@ class MixtureCalibration:
             key: np.sqrt(np.mean((values - self.design.amounts) ** 2, axis=0))
             for key, values in self.left_out.items()
         }
+
+    @property
+    def left_out_intervals(self) -> Float[np.ndarray, "sample substance 2"]:
+        """Ends of the 90% intervals about the combined amounts of samples left out."""
+        half = np.sqrt(self.radii * np.einsum("sdd->sd", self.spread))
+        return self.left_out["combined"][..., None] + half[..., None] * [-1, 1]
 
     @property
     def verdict(self) -> tuple[str, ...]:

@@ -101,16 +101,23 @@ def write_calibration(
         made = record(file, temporary / CALIBRATION, [*files], user)
         file = replace(file, record=made)
         found = tables(file)
-        (temporary / WORKBOOK).write_bytes(workbook(found))
-        for table in found:
-            (temporary / f"{table.name}.csv").write_text(
-                csv_text(table.columns, table.rows), encoding="utf-8"
-            )
-        written = {one.name: file_checksum(one) for one in sorted(temporary.iterdir())}
-        page = calibration_page(file, found)
-        for name, checksum in written.items():
-            page += f"<!-- geonode wrote {name} {checksum} -->\n"
-        (temporary / PAGE).write_text(page, encoding="utf-8")
+        write_tables(found, calibration_page(file, found), temporary)
+
+
+def write_tables(tables: list[Table], page: str, folder: Path) -> None:
+    """Write tables as CSV files and as a workbook, and the page, which names what else is there.
+
+    Raises:
+        OSError: the operating system refuses.
+    """
+    (folder / WORKBOOK).write_bytes(workbook(tables))
+    for table in tables:
+        (folder / f"{table.name}.csv").write_text(
+            csv_text(table.columns, table.rows), encoding="utf-8"
+        )
+    for one in sorted(folder.iterdir()):
+        page += f"<!-- geonode wrote {one.name} {file_checksum(one)} -->\n"
+    (folder / PAGE).write_text(page, encoding="utf-8")
 
 
 def beside(out: Path) -> list[Path]:

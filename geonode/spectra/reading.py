@@ -140,7 +140,7 @@ def read_table(
             column, what was found and what was expected.
     """
     sheet, table = sheet_and_series(path, window, missing, choices)
-    _warn(path, sheet, doubts(sheet, table))
+    warn(path, sheet, doubts(sheet, table))
     return table
 
 
@@ -170,13 +170,13 @@ def read_spectra(
                     "name once"
                 )
             places[name] = place
-        kept, masked = _selected(sheet, None, missing)
+        kept, masked = selected(sheet, None, missing)
         if len(kept) < FEWEST_WAVELENGTHS or not sheet.names:
             raise SpectraError(
                 f"found {len(sheet.names)} spectra at {len(kept)} wavelengths, expected at least "
                 f"one at {FEWEST_WAVELENGTHS}"
             )
-    _warn(path, sheet, doubts_of_cells(sheet))
+    warn(path, sheet, doubts_of_cells(sheet))
     values = sheet.values[:, kept]
     return Spectra(sheet.names, sheet.axis[kept], sheet.axis_name, sheet.axis_unit, values, masked)
 
@@ -193,7 +193,7 @@ def read_known(path: Path) -> tuple[Spectra, Float[np.ndarray, "spectrum"], str 
     with errors_naming(path):
         sheet = read_sheet(path, Asked(series=True))
         scans, unit = scans_of(sheet, "ask")
-        kept, masked = _selected(sheet, None, "refuse")
+        kept, masked = selected(sheet, None, "refuse")
         order = [scans[key] for key in sorted(scans)]
         names = [sheet.names[place] for place in order]
         about = sheet.axis[kept], sheet.axis_name, sheet.axis_unit
@@ -201,7 +201,8 @@ def read_known(path: Path) -> tuple[Spectra, Float[np.ndarray, "spectrum"], str 
     return spectra, np.array([level for level, _ in sorted(scans)]), unit
 
 
-def _warn(path: Path, sheet: Sheet, doubtful: list[str]) -> None:
+def warn(path: Path, sheet: Sheet, doubtful: list[str]) -> None:
+    """Log the notes on a file, and doubts."""
     for line in (*sheet.understood.notes, *doubtful):
         _LOG.warning("%s: %s", printable(str(path)), line)
 
@@ -254,7 +255,7 @@ def sheet_and_series(
     with errors_naming(path):
         if second is not None:
             with errors_naming(second):
-                grid = _read_format(second)
+                grid = read_format(second)
                 if not isinstance(grid, Grid):
                     raise SpectraError("found spectra, expected a table of names")
                 table = grid if grid.rows else None
@@ -264,7 +265,7 @@ def sheet_and_series(
             with errors_naming(second):
                 sheet = with_concentrations(sheet, table, second.name, SUFFIXES, choices.target)
         scans, unit = scans_of(sheet, choices.replicates)
-        kept, masked = _selected(sheet, window, missing)
+        kept, masked = selected(sheet, window, missing)
         by_level = groupby(sorted(scans), key=itemgetter(0))
         spectra_of = {level: [scans[key] for key in keys] for level, keys in by_level}
         return sheet, SpectraTable(
@@ -300,7 +301,7 @@ def read_sheet(
         raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
     if path.is_dir() and suffix not in SUFFIXES:
         return _read_folder(path, apart, asked.target)
-    found = _read_format(path, sheet_name, asked.target)
+    found = read_format(path, sheet_name, asked.target)
     if isinstance(found, Grid):
         return sheet_of(found, replace(asked, called=path.stem))
     if asked.target is not None and suffix not in WITH_AMOUNTS:
@@ -311,10 +312,14 @@ def read_sheet(
     return found
 
 
-def _read_format(
+def read_format(
     path: Path, sheet_name: str | None = None, target: str | None = None
 ) -> Grid | Sheet:
-    """Cells or spectra of a file, by its ending in any case."""
+    """Cells or spectra of a file, by its ending in any case.
+
+    Raises:
+        SpectraError, OSError: as `read_sheet`.
+    """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         is_opus = suffix[1:].isdigit()  # Bruker's are numbered
@@ -446,10 +451,14 @@ def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
 # wavelengths
 
 
-def _selected(
+def selected(
     sheet: Sheet, window: Window, missing: Missing
 ) -> tuple[np.ndarray, Float[np.ndarray, "masked"]]:
-    """Places of the wavelengths that are kept, ascending, and the wavelengths left out."""
+    """Places of the wavelengths that are kept, ascending, and the wavelengths left out.
+
+    Raises:
+        SpectraError: too few are left, or a value is missing that must not be.
+    """
     axis = sheet.axis
     inside = np.full(axis.shape, True)
     if window is not None and len(axis) >= FEWEST_WAVELENGTHS:

@@ -204,6 +204,31 @@ def texts_of(grid: Grid, column: int) -> list[str]:
     return cells if grid.decimal == "." else [with_point(cell) for cell in cells]
 
 
+def amounts_of(grid: Grid, about: Sequence[int], asked: Asked) -> dict[int, str]:
+    """Headers of the columns that may be amounts, by column.
+
+    Args:
+        grid: one row a spectrum.
+        about: columns that are not of the axis.
+        asked: whether an amount is named; then columns of numbers count beside those called so.
+    """
+    header = grid.header
+    roles = {at: role(corner_parts(header[at])[0]) for at in about}
+    known = {
+        at: header[at]
+        for at in about
+        if roles[at] == "concentration" or is_marked_amount(header[at])
+    }
+    numbers = {
+        at: header[at]
+        for at in about
+        if roles[at] is None
+        and (asked.target or not counts_rows(grid.column(at)))
+        and all(level(cell) or cell.lower() in EMPTY for cell in texts_of(grid, at))
+    }
+    return known | numbers if asked.target else known or numbers
+
+
 def _names(grid: Grid, about: Sequence[int], asked: Asked) -> tuple[int, NamesAre]:
     """Column of the names of the spectra, and what they are.
 
@@ -214,19 +239,7 @@ def _names(grid: Grid, about: Sequence[int], asked: Asked) -> tuple[int, NamesAr
     roles = {at: role(corner_parts(header[at])[0]) for at in about}
     counting = {at for at in about if counts_rows(grid.column(at))}
     if asked.series:
-        known = {
-            at: header[at]
-            for at in about
-            if roles[at] == "concentration" or is_marked_amount(header[at])
-        }
-        numbers = {
-            at: header[at]
-            for at in about
-            if roles[at] is None
-            and (at not in counting or asked.target)
-            and all(level(cell) or cell.lower() in EMPTY for cell in texts_of(grid, at))
-        }
-        amounts = known | numbers if asked.target else known or numbers
+        amounts = amounts_of(grid, about, asked)
         found = chosen_amount(amounts, asked.target, f"row {grid.header_row}")
         if found is not None:
             return found, "concentrations"

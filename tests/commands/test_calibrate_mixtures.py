@@ -1,0 +1,170 @@
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from openpyxl import load_workbook
+
+from geonode.commands.spectra_file import spectra_parameters
+from geonode.spectra.mixture_series import read_mixtures
+from tests.commands.calling import call
+from tests.mixtures import beer
+
+AXIS = np.arange(400, 400 + 2 * len(beer.AXIS), 2)
+KNOWN = beer.amounts(14, 2)
+UNKNOWN = np.clip(beer.amounts(4, 2, seed=3), 1, 9)
+HEADERS = ["y_lead (ppm)", "y_zinc (ppm)"]
+
+
+def frame(signal):
+    return pd.DataFrame(signal, columns=[str(one) for one in AXIS])
+
+
+def table(known=KNOWN, headers=HEADERS, noise=5e-3):
+    found = frame(beer.spectra(known, noise=noise))
+    for at, header in enumerate(headers):
+        found.insert(at, header, known[:, at])
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A mixture of two substances, and four unknowns of which one fits nowhere and one is far."""
+    found = tmp_path_factory.mktemp("mixture")
+    table().to_csv(found / "known.csv", index=False)
+    far = np.vstack([UNKNOWN, [[5.0, 14.0]]])
+    signal = beer.spectra(far)
+    signal[0] += 3 * np.exp(-(((beer.AXIS - 0.95) / 0.02) ** 2))
+    unknown = frame(signal)
+    unknown.insert(0, "sample", [f"u{at}" for at in range(len(unknown))])
+    unknown.to_csv(found / "unknown.csv", index=False)
+    result = call(
+        *("calibrate", found / "known.csv", "--unknown", found / "unknown.csv"),
+        *("--out", found / "out"),
+    )
+    assert result.exit_code == 0, result.output
+    (found / "said.txt").write_text(result.stdout)
+    return found
+
+
+def test_unknowns_are_estimated_together_with_their_intervals(folder):
+    found = pd.read_csv(folder / "out" / "unknowns.csv", keep_default_na=False)
+    estimated = found[["lead (ppm)", "zinc (ppm)"]].to_numpy(float)
+    np.testing.assert_allclose(estimated[1:4], UNKNOWN[1:], atol=0.1)
+    assert found["fits"].tolist()[:4] == [False, True, True, True]
+    assert "fits nowhere" in found["remark"][0]
+    assert found["remark"].tolist()[2:] == ["", "", "outside the design in zinc: extrapolated"]
+    low, high = found["lead low90 (ppm)"], found["lead high90 (ppm)"]
+    assert (low < found["lead (ppm)"]).all() and (high > found["lead (ppm)"]).all()
+
+
+def test_the_screen_has_errors_and_unknowns(folder):
+    said = (folder / "said.txt").read_text()
+    assert "lead and zinc are calibrated together" in said
+    assert re.search(r"lead \(ppm\) +0\.0\d+ +0\.0\d+ +0\.0\d+ ", said)
+    assert re.search(r"u0 +- +- +fits nowhere", said)
+    assert re.search(r"u4 .*outside the design in zinc", said)
+
+
+def test_left_out_samples_and_errors_agree(folder):
+    found = pd.read_csv(folder / "out" / "left_out.csv")
+    np.testing.assert_allclose(found["zinc measured (ppm)"], KNOWN[:, 1], rtol=1e-5)
+    away = found["zinc estimated (ppm)"] - KNOWN[:, 1]
+    errors = pd.read_csv(folder / "out" / "errors.csv")
+    assert errors["RMSEP, combined"][1] == pytest.approx(np.sqrt((away**2).mean()), rel=1e-4)
+    held = (found["zinc low90 (ppm)"] <= KNOWN[:, 1]) & (KNOWN[:, 1] <= found["zinc high90 (ppm)"])
+    assert errors["inside the intervals"][1] == f"{held.sum()} of 14"
+
+
+def test_spectra_of_the_substances_are_those_of_beers_law(folder):
+    found = pd.read_csv(folder / "out" / "pure.csv").to_numpy()
+    np.testing.assert_array_equal(found[:, 0], AXIS)
+    np.testing.assert_allclose(found[:, 1:].T, beer.PURE[:2], atol=0.02)
+
+
+def test_page_and_workbook_have_everything(folder):
+    page = (folder / "out" / "index.html").read_text()
+    assert len(page) < 1_500_000
+    assert not re.search(r"(src|href)=.https?:", page)
+    for name in ("true_0", "pure_0", "true_1", "pure_1", "design_0_1"):
+        assert f'data-figure="{name}"' in page
+    book = load_workbook(folder / "out" / "calibration.xlsx")
+    assert book.sheetnames == ["summary", "errors", "left_out", "unknowns", "pure"]
+    again = call("calibrate", folder / "known.csv", "--out", folder / "out")
+    assert again.exit_code == 2
+    assert "--overwrite" in again.output
+
+
+def read(folder, **options):
+    return read_mixtures(spectra_parameters({"file": folder / "known.csv"} | options))
+
+
+def test_one_of_several_amounts_is_one_substance(folder, tmp_path):
+    assert read(folder, target="zinc") is None
+    table(KNOWN[:, :1], HEADERS[:1]).to_csv(tmp_path / "known.csv", index=False)
+    assert read(tmp_path) is None
+
+
+def test_amounts_of_a_second_table(folder, tmp_path):
+    spectra = frame(beer.spectra(KNOWN)).T
+    spectra.columns = [f"s{at}" for at in range(14)]
+    spectra.to_csv(tmp_path / "known.csv", index_label="wavelength_nm")
+    second = pd.DataFrame(KNOWN[::-1], columns=["Pb", "Zn"]).astype(object)
+    second.insert(0, "sample", spectra.columns[::-1])
+    second.loc[3, "Zn"] = ""  # of s10
+    second.to_csv(tmp_path / "amounts.csv", index=False)
+    found = read(tmp_path, concentrations=tmp_path / "amounts.csv", concentration_unit="ppb")
+    assert (found.substances, found.units) == (("Pb", "Zn"), ("ppb", "ppb"))
+    assert found.samples == [f"s{at}" for at in range(14) if at != 10]
+    np.testing.assert_allclose(found.amounts, np.delete(KNOWN, 10, axis=0))
+    np.testing.assert_allclose(found.signal, np.delete(beer.spectra(KNOWN), 10, axis=0))
+
+
+def test_samples_without_an_amount_are_left_out_and_said(tmp_path, caplog):
+    known = table()
+    known.loc[2, HEADERS[1]] = np.nan
+    known.to_csv(tmp_path / "known.csv", index=False)
+    found = read(tmp_path)
+    np.testing.assert_allclose(found.amounts, np.delete(KNOWN, 2, axis=0))
+    assert found.samples[1:3] == ["row 3", "row 5"]
+    assert "left out: row 4" in caplog.text
+
+
+CLOSED = np.c_[KNOWN[:, 0], 10 - KNOWN[:, 0]]
+FEW, FIXED = KNOWN[:5], np.c_[KNOWN[:, 0], np.full(14, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("known", "options", "message"),
+    [
+        (table(CLOSED), [], "known.csv: found amounts of lead and zinc that sum to 10"),
+        (table(FEW), [], "expected 6 or more"),
+        (table(FIXED), [], "zinc: found the same amount in all 14 samples"),
+        (table(), ["--method", "pls"], "--method"),
+        (table(), ["--target", "iron"], "found no amount called 'iron'"),
+        (table(), ["--concentration-unit", "mol/L"], "found amounts in ppm and mol/L"),
+        (table(), ["--window", 10, 20], "keeps 0 wavelengths"),
+        (table(headers=["y_lead", "Y_lead"]), [], "two amounts called 'lead'"),
+        (table().replace(KNOWN[3, 1], -2.0), [], "row 5, zinc: found '-2.0'"),
+    ],
+)
+def test_bad_mixtures_are_refused_in_one_line(known, options, message, tmp_path):
+    known.to_csv(tmp_path / "known.csv", index=False)
+    result = call("calibrate", tmp_path / "known.csv", "--out", tmp_path / "out", *options)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert len(result.output.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("low", "message"), [(410, "400 to 410 nm is missing"), (400, "")])
+def test_unknowns_must_have_the_axis_of_the_samples(folder, tmp_path, low, message):
+    wide = table().rename(columns={"400": "400 nm"})
+    wide.to_csv(tmp_path / "known.csv", index=False)
+    unknown = frame(beer.spectra(UNKNOWN)).T[lambda rows: rows.index.astype(int) >= low]
+    unknown.columns = list("abcd")
+    unknown.to_csv(tmp_path / "unknown.csv", index_label="wavelength_nm")
+    words = ("--unknown", tmp_path / "unknown.csv", "--out", tmp_path / "out")
+    result = call("calibrate", tmp_path / "known.csv", *words)
+    assert (result.exit_code == 2) == bool(message)
+    assert message in result.output
