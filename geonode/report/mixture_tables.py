@@ -111,7 +111,7 @@ class MixtureFile:
         """What was calibrated, and how far off it is."""
         series, errors = self.series, self.calibration.rmsep["combined"].tolist()
         said = [
-            f"{name} {quantity(error, unit)} ({share(round(relative, 3))} of its range)"
+            f"{name} {quantity(error, unit)} ({share(float(f"{relative:.2g}"))} of its range)"
             for name, unit, error, relative in zip(
                 series.substances, series.units, errors, self.of_range.tolist(), strict=True
             )
