@@ -111,7 +111,7 @@ class MixtureFile:
         """What was calibrated, and how far off it is."""
         series, errors = self.series, self.calibration.rmsep["combined"].tolist()
         said = [
-            f"{name} {quantity(error, unit)} ({share(round(relative, 3))} of its range)"
+            f"{name} {quantity(error, unit)} ({share(float(f"{relative:.2g}"))} of its range)"
             for name, unit, error, relative in zip(
                 series.substances, series.units, errors, self.of_range.tolist(), strict=True
             )
@@ -165,11 +165,11 @@ def _errors(file: MixtureFile) -> Table:
     columns += ["its weight", "RMSEP of the range", "inside the intervals", "lowest", "highest"]
     for place, name in enumerate(file.series.named):
         errors = [float(found.rmsep[key][place]) for key in METHODS]
-        ends = (float(found.design.low[place]), float(found.design.high[place]))
+        low, high = float(found.design.low[place]), float(found.design.high[place])
         weight, relative = found.weights[:, place].max(), file.of_range[place]
         best = NAMES[found.verdict[place]]
         inside = f"{held[place]} of {len(found.design.amounts)}"
-        row: list[Cell] = [name, *errors, best, float(weight), float(relative), inside, *ends]
+        row: list[Cell] = [name, *errors, best, float(weight), float(relative), inside, low, high]
         rows.append(row)
     return Table("errors", "Errors of samples whose composition was left out", columns, rows)
 
