@@ -17,7 +17,7 @@ from geonode.report.page import Cell, Table
 from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.reading import Spectra, errors_naming
 from geonode.spectra.series import labelled
-from geonode.wording import listed, quantity, share
+from geonode.wording import listed, number, quantity
 
 METHODS = {"combined": "combined", **NAMES}
 """Names of all that is compared, for people."""
@@ -111,7 +111,7 @@ class MixtureFile:
         """What was calibrated, and how far off it is."""
         series, errors = self.series, self.calibration.rmsep["combined"].tolist()
         said = [
-            f"{name} {quantity(error, unit)} ({share(float(f"{relative:.2g}"))} of its range)"
+            f"{name} {quantity(error, unit)} ({number(100 * relative, 2)} % of its range)"
             for name, unit, error, relative in zip(
                 series.substances, series.units, errors, self.of_range.tolist(), strict=True
             )

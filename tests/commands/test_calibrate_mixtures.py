@@ -71,7 +71,8 @@ def test_left_out_samples_and_errors_agree(folder):
     np.testing.assert_allclose(found["zinc measured (ppm)"], KNOWN[:, 1], rtol=1e-5)
     away = found["zinc estimated (ppm)"] - KNOWN[:, 1]
     errors = pd.read_csv(folder / "out" / "errors.csv")
-    assert errors["RMSEP, combined"][1] == pytest.approx(np.sqrt((away**2).mean()), rel=1e-2)  # of rounded numbers
+    rmsep = np.sqrt((away**2).mean())  # of rounded numbers
+    assert errors["RMSEP, combined"][1] == pytest.approx(rmsep, rel=1e-2)
     held = (found["zinc low90 (ppm)"] <= KNOWN[:, 1]) & (KNOWN[:, 1] <= found["zinc high90 (ppm)"])
     assert errors["inside the intervals"][1] == f"{held.sum()} of 14"
 
