@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from geonode.errors import SpectraError
 from geonode.spectra.common_axis import on_common_axis
@@ -453,7 +453,7 @@ def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
 
 def selected(
     sheet: Sheet, window: Window, missing: Missing
-) -> tuple[np.ndarray, Float[np.ndarray, "masked"]]:
+) -> tuple[Int[np.ndarray, "kept"], Float[np.ndarray, "masked"]]:
     """Places of the wavelengths that are kept, ascending, and the wavelengths left out.
 
     Raises:
