@@ -1,25 +1,23 @@
 """What `geonode calibrate` does with several amounts: all substances together."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from geonode.calibration.calibrated_file import read_unknown
 from geonode.commands.common import aligned, note
 from geonode.errors import ParameterError
-from geonode.mixtures.mixture import NAMES
 from geonode.progress import bar
-from geonode.report.calibration_files import require_folder, write_tables
-from geonode.report.mixture_page import mixture_page
-from geonode.report.mixture_tables import METHODS, MixtureFile, tables
-from geonode.spectra.mixture_series import MixtureSeries
 from geonode.storage.atomic import replacing
 from geonode.terminal import tell
+
+if TYPE_CHECKING:
+    from geonode.report.mixture_tables import MixtureFile
+    from geonode.spectra.mixture_series import MixtureSeries
 
 ONE_ALONE = ("method", "control", "validation", "user")
 """Options of a calibration with one substance that several have not."""
 
 
-def calibrate_mixtures(options: dict[str, Any], series: MixtureSeries, folder: Path) -> None:
+def calibrate_mixtures(options: dict[str, Any], series: "MixtureSeries", folder: Path) -> None:
     """Calibrate all substances of a file together, estimate unknowns, and write the folder.
 
     Args:
@@ -30,6 +28,11 @@ def calibrate_mixtures(options: dict[str, Any], series: MixtureSeries, folder: P
     Raises:
         GeonodeError: the amounts cannot calibrate, a file cannot be read, or the folder is taken.
     """
+    from geonode.calibration.calibrated_file import read_unknown  # noqa: PLC0415
+    from geonode.report.calibration_files import require_folder, write_tables  # noqa: PLC0415
+    from geonode.report.mixture_page import mixture_page  # noqa: PLC0415
+    from geonode.report.mixture_tables import MixtureFile, tables  # noqa: PLC0415
+
     for name in ONE_ALONE:
         if options[name] not in (None, [], "auto"):
             expected = "none: several amounts are calibrated together; --target NAME takes one"
@@ -51,17 +54,19 @@ def calibrate_mixtures(options: dict[str, Any], series: MixtureSeries, folder: P
     )
 
 
-def _errors(found: MixtureFile) -> list[str]:
+def _errors(found: "MixtureFile") -> list[str]:
     """Errors of the methods, one line a substance."""
+    from geonode.report.mixture_tables import METHODS  # noqa: PLC0415
+
     errors, shown = found.calibration.rmsep, ("combined", "pls", "pls2")
     rows = [["substance", *(f"RMSEP {METHODS[key]}" for key in shown), "best method"]]
     for place, name in enumerate(found.series.named):
         numbers = [f"{errors[key][place]:.3g}" for key in shown]
-        rows.append([name, *numbers, NAMES[found.calibration.verdict[place]]])
+        rows.append([name, *numbers, METHODS[found.calibration.verdict[place]]])
     return aligned(rows)
 
 
-def _unknowns(found: MixtureFile) -> list[str]:
+def _unknowns(found: "MixtureFile") -> list[str]:
     """Estimated amounts, one line an unknown spectrum."""
     estimates = found.estimates
     if estimates is None:

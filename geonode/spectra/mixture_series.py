@@ -15,8 +15,8 @@ from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
 from geonode.spectra.headers import concentration_header, level, role, same_unit
 from geonode.spectra.layouts.choice import sheet_of, with_amounts
-from geonode.spectra.layouts.layout import Asked, amount_name, is_marked_amount
-from geonode.spectra.layouts.rows import EMPTY, texts_of
+from geonode.spectra.layouts.layout import Asked, amount_name
+from geonode.spectra.layouts.rows import EMPTY, amounts_of, texts_of
 from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.reading import (
     SUFFIXES,
@@ -136,18 +136,10 @@ def _of_second_table(
         grid = read_format(second)
     if not isinstance(grid, Grid) or not grid.rows:
         return None
-    header, roles = grid.header, [role(name) for name in grid.header]
-    numbers = [
-        at
-        for at, one in enumerate(roles)
-        if one is None and all(level(cell) or cell.lower() in EMPTY for cell in texts_of(grid, at))
-    ]
-    known = [
-        at for at, one in enumerate(roles) if one == "concentration" or is_marked_amount(header[at])
-    ]
-    amounts = known or numbers
-    others = [at for at in range(len(header)) if at not in amounts]
-    named = [at for at in others if roles[at] == "other"] or others
+    columns = range(len(grid.header))
+    amounts = amounts_of(grid, columns, Asked(series=True))
+    others = [at for at in columns if at not in amounts]
+    named = [at for at in others if role(grid.header[at]) == "other"] or others
     if len(amounts) < 2 or len(named) != 1:
         return None
     rows: dict[str, int] = {}
@@ -166,7 +158,7 @@ def _of_second_table(
                 f"{where}: found {name[:40]!r}, which {second.name} has not, expected the name of "
                 "every spectrum there; leave its amounts empty to leave it out"
             )
-    texts = {header[at]: texts_of(grid, at) for at in amounts}
+    texts = {header: texts_of(grid, at) for at, header in amounts.items()}
     kept = [
         place
         for place, name in enumerate(sheet.names)
