@@ -132,6 +132,9 @@ PPB = '0" ppb"'
 def test_units_of_number_formats_are_units(workbook, number_format):
     table = read_table(workbook(CELLS, **dict.fromkeys(HEADER, number_format)))
     assert_series(table, unit="ppb")
+    shifted = [[None, row[0], None, *row[1:]] for row in CELLS]
+    table = read_table(workbook(shifted, **dict.fromkeys(("D1", "G1"), number_format)))
+    assert_series(table, unit="ppb")
 
 
 TALL = [["concentration", *AXIS], *np.column_stack([LEVELS, SPECTRA]).tolist()]
