@@ -187,7 +187,7 @@ REFUSED = [
     (plain("420", "410"), "row 4: found 410 .*again, first in row 3"),
     (plain("420", "405"), "row 4: found 405 .*after 410, expected it to asc"),
     (text([wide()[0], *wide(axis=[9, 8, 8.5, 7])[1:]]), "row 4: .* expected it to descend"),
-    (text(tall(axis=["400", "x", "420", "430"])), "row 1, column 3: found 'x' on the axis"),
+    (text(tall(axis=["400", "x", "420", "430"])), "column 3: found 'x' on the axis, between 400"),
     (text(tall(axis=["400", "430", "420", "440"])), "column 4: found 420 on the axis after"),
     (text(tall(axis=["400 nm", "410 um", "1", "2"])), "column 3: found units nm and um on one"),
     # levels
@@ -248,7 +248,7 @@ def test_what_is_wrong_or_may_mean_two_things_is_refused(file, content, message)
 
 CELLS = ["abc", "<0.5", "0.5*", "$1", "12:30", "2024-01-01", "1_000", "0x1F", "1/2", "#N/A", "True"]
 CELLS += ["inf", "-inf", "1e999", "0.5 0.6", "--1", "1e", "٣", "10%", "1.2.3", "0.5nm", "½"]
-CELLS += ["1 000", "'0.5", "=A1", "０.5", "−", "1e2.5", "", "nan", "9" * 400, "1," * 9]
+CELLS += ["7,", "1 000", "'0.5", "=A1", "０.5", "−", "1e2.5", "", "nan", "9" * 400, "1," * 9]
 
 
 @pytest.mark.parametrize(("mark", "point"), [(",", "."), (";", ","), ("\t", ".")])
@@ -268,6 +268,7 @@ SETTLED = {
     "four decimals": (groups("1.2345"), 1.2345),
     "commas between the cells": (groups("1.234", ","), 1.234),
     "commas and blanks between the cells": (groups("7", ", "), 7),
+    "commas and blanks between two cells": (groups("7", ", ", ["0 ppb"]), 7),
     "both marks": (groups("0,125", names=["0,5", "10,25", "20,125", "30"]), 0.125),
     "no marks": (groups("1234"), 1234),
     "an axis that cannot be of thousands": (groups("0,5", axis=["400.5", "401.5", "402.5"]), 0.5),
@@ -276,7 +277,19 @@ SETTLED = {
 
 @pytest.mark.parametrize(("content", "value"), SETTLED.values(), ids=SETTLED)
 def test_a_mark_that_is_settled_is_read(file, content, value):
-    np.testing.assert_array_equal(read_table(file(content)).spectra, np.full((4, 3), value))
+    found = read_spectra(file(content)).values
+    np.testing.assert_array_equal(found, np.full((len(found), 3), value))
+
+
+def test_what_stands_around_the_table_is_said(file):
+    content = ABOVE + PLAIN.replace("\n420,", "\n# lamp changed\n420,") + BELOW
+    skipped = inspect_file(file(content)).to_json()["skipped"]
+    expected = [
+        "rows 1 to 3 (above the table)",
+        "row 7 (comments)",
+        "rows 11 to 12 (below the table)",
+    ]
+    assert skipped == expected
 
 
 def test_a_decimal_comma_may_come_late_and_stays_in_names(file):

@@ -239,7 +239,7 @@ def test_a_folder_says_what_it_leaves_out(tmp_path, caplog):
 def test_one_of_several_signals_in_each_file_is_chosen(tmp_path):
     head = AVANTES + "Wave   ;Sample   ;Dark   ;Absorbance\n[nm]   ;[counts] ;[counts] ;[A.U.]\n\n"
     for name, values in zip(NAMES, SPECTRA, strict=True):
-        rows = (f"{at:g};7;{at + 1:g};{v:g}\n" for at, v in zip(AXIS, values, strict=True))
+        rows = [f"{at:g};7;{at + 1:g};{v:g}\n" for at, v in zip(AXIS, values, strict=True)]
         (tmp_path / f"{name} ppb.txt").write_text(head + "".join(rows))
     with pytest.raises(SpectraError, match=r"'Sample', 'Dark', 'Absorbance', .* by --target"):
         read_table(tmp_path)
@@ -247,6 +247,9 @@ def test_one_of_several_signals_in_each_file_is_chosen(tmp_path):
     np.testing.assert_array_equal(found.spectra, SPECTRA)
     with pytest.raises(SpectraError, match="found 0 spectra called 'x' among 'Sample'"):
         read_table(tmp_path, choices=Choices(target="x"))
+    (tmp_path / "0 ppb.txt").write_text(head.replace("Dark", "SAMPLE") + "".join(rows))
+    with pytest.raises(SpectraError, match="found 2 spectra called 'sample'"):
+        read_table(tmp_path, choices=Choices(target="sample"))
 
 
 def test_words_beside_samples_and_wells_are_left_out_or_named(file):

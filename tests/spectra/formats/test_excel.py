@@ -136,6 +136,7 @@ def test_units_of_number_formats_are_units(workbook, number_format):
 
 TALL = [["concentration", *AXIS], *np.column_stack([LEVELS, SPECTRA]).tolist()]
 LONG = numbers(long())
+CELLS_OF_X = [["x", *LEVELS], *CELLS[1:]]
 
 
 def column(letter, number_format):
@@ -153,6 +154,7 @@ def column(letter, number_format):
         (CELLS, column("A", '0.0" nm"') | column("B", '0.0" AU"'), ("nm", None)),
         ([["x", *LEVELS], *CELLS[1:]], column("A", '0" nm"'), ("nm", None)),
         ([["wavelength", *LEVELS], *CELLS[1:]], column("A", '0" nm"'), ("nm", None)),
+        ([[None, None, *row] for row in CELLS_OF_X], column("C", '0" nm"'), ("nm", None)),
         ([["wavelength", *LEVELS], *CELLS[1:]], {"E3": '0.0" %"'}, ("1", None)),
     ],
 )
