@@ -170,7 +170,7 @@ class Report:
 def by_level(
     names: list[str],
     along: dict[str, Float[np.ndarray, "wavelength"]],
-    values: dict[str, Float[np.ndarray, "level wavelength"]],
+    values: dict[str, Float[np.ndarray, "..."]],
     of: str = "level",
 ) -> pd.DataFrame:
     """Spectra of levels as one row per level and wavelength.

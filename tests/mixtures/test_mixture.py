@@ -185,6 +185,7 @@ def test_units_of_amounts_and_signal_do_not_matter(fitted):
     )
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_spectra_that_are_none_of_the_samples_are_refused(fitted):
     with pytest.raises(MixtureError, match="17 spectra of 18 samples"):
         MixtureCalibration.of(SIGNAL[1:], KNOWN)
