@@ -20,9 +20,7 @@ AMD = Path("/dev/kfd")
 """Device of the driver of AMD's GPUs on Linux."""
 
 
-def choose(
-    device: Literal["auto", "cpu", "cuda", "mps"], precision: PrecisionParameters
-) -> dict[str, str]:
+def choose(device: str, precision: PrecisionParameters) -> dict[str, str]:
     """Description of a device and its formats, for `Device.from_description`.
 
     Args:
@@ -32,9 +30,7 @@ def choose(
     Raises:
         DeviceError: the device is absent, or does not have a format that is requested.
     """
-    kind: DeviceKind = (
-        next(k for k in ("cuda", "mps", "cpu") if _is_present(k)) if device == "auto" else device
-    )
+    kind = next(k for k in ("cuda", "mps", "cpu") if _is_present(k)) if device == "auto" else device
     require(kind)
     training, geometry = precision.training, precision.geometry
     if geometry == "auto":
@@ -48,7 +44,7 @@ def choose(
     return {"device": kind, "name": _name(kind), "training": training, "geometry": geometry}
 
 
-def require(kind: DeviceKind) -> None:
+def require(kind: str) -> None:
     """Check that a device is present.
 
     Raises:
@@ -62,7 +58,7 @@ def require(kind: DeviceKind) -> None:
         )
 
 
-def _is_present(kind: DeviceKind) -> bool:
+def _is_present(kind: str) -> bool:
     if kind == "cuda":
         return _card() is not None
     if kind == "mps" and sys.platform == "darwin":
@@ -72,7 +68,7 @@ def _is_present(kind: DeviceKind) -> bool:
     return kind == "cpu"
 
 
-def _name(kind: DeviceKind) -> str:
+def _name(kind: str) -> str:
     return (_card() if kind == "cuda" else None) or processor()
 
 
