@@ -6,7 +6,7 @@ python -m benchmarks.maps --side 288 --device cpu
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
@@ -30,10 +30,10 @@ NOISE = 0.002
 
 def main(
     side: Annotated[int, typer.Option(help="Pixels of a side of the image.")] = 288,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "auto",
+    device: Literal["auto", "cpu", "cuda"] = "auto",
 ) -> None:
     """Print the rates of maps of the series of the pipeline, each turn by itself."""
-    series, place = read_series(SPECTRA), resolve(device, PrecisionParameters()).place  # type: ignore[arg-type]
+    series, place = read_series(SPECTRA), resolve(device, PrecisionParameters()).reference
     whole = leave_one_out(len(series.concentrations))[-1]
     curve = Curve.of(series, whole, one_scan=True)
     random = np.random.default_rng(0)

@@ -99,8 +99,12 @@ BatchSize = Annotated[
 
 
 MapDevice = Annotated[
-    Literal["auto", "cpu", "cuda", "mps"],
-    typer.Option("--device", help="For an image: device that estimates."),
+    Literal["cpu", "cuda"] | None,
+    typer.Option(
+        "--device",
+        help="For an image: device that estimates.",
+        show_default="a GPU with double precision, if there is one",
+    ),
 ]
 
 
@@ -120,7 +124,7 @@ def estimate(
     scheduler: Scheduler = None,
     batch_size: BatchSize = None,
     cache_dtype: CacheDtype = None,
-    device: MapDevice = "auto",
+    device: MapDevice = None,
     sheet: SheetName = None,
     root: Root = Path(),
     as_json: AsJson = False,
@@ -136,7 +140,7 @@ def estimate(
     first, and beside --out the other tables and a record are written.
     """
     of_images = {"--workers": workers, "--scheduler": scheduler, "--batch-size": batch_size}
-    of_images["--cache-dtype"] = cache_dtype
+    of_images |= {"--cache-dtype": cache_dtype, "--device": device}
     of_model = of_images | {"--figure": figure, "--allow-offset": allow_offset or None}
     of_model["--allow-scale"] = allow_scale or None
     of_file: dict[str, Any] = {
@@ -326,7 +330,7 @@ def _write_maps(
     engine: EngineParameters,
     batch_size: int | None,
     number: Format,
-    device: Literal["auto", "cpu", "cuda", "mps"],
+    device: Literal["cpu", "cuda"] | None,
 ) -> None:
     """Write the maps of an image, tile by tile."""
     from geonode.compute.device import resolve  # noqa: PLC0415
@@ -337,7 +341,7 @@ def _write_maps(
     if out is None:
         expected = "a store of maps, .zarr, for an image"
         raise ParameterError("options", "--out", "nothing", expected)
-    place = resolve(device, PrecisionParameters()).place
+    place = resolve(device or "auto", PrecisionParameters()).reference
     (rows, columns), cores = image.shape, usable_cores()
     own_cluster = engine.kind == "dask" and engine.scheduler is None
     pixels = batch_size or image.pixels_at_once(engine.workers if own_cluster else cores)

@@ -39,8 +39,7 @@ class Distances:
     Args:
         covariances: covariances of the nodes.
         means: scores of the nodes.
-        place: device of the scores of spectra.
-        dtype: their format.
+        place: device of the scores of spectra, with double precision.
     """
 
     def __init__(
@@ -48,7 +47,6 @@ class Distances:
         covariances: Covariances,
         means: Float[np.ndarray, "node direction"],
         place: torch.device,
-        dtype: torch.dtype,
     ) -> None:
         self.stretches = []
         for pair in np.unique(covariances.pair):
@@ -66,7 +64,9 @@ class Distances:
                 explained.transpose(1, 2, 0),
                 -np.einsum("ntd,nd->tn", explained, apart),
             )
-            self.stretches.append(_Stretch(*(on_device(part, place, dtype) for part in parts)))
+            self.stretches.append(
+                _Stretch(*(on_device(part, place, torch.float64) for part in parts))
+            )
 
     def __call__(
         self, scores: Float[Tensor, "spectrum direction"]

@@ -125,7 +125,7 @@ class Maps:
     def _fingerprint(self) -> str:
         """Hash of all that decides the maps: code, model, image files and format."""
         curve, image = self.curve, self.image
-        about = (code_digest(), self.number, curve.novelty, curve.offset)
+        about = (code_digest(), self.number, self.place.type, curve.novelty, curve.offset)
         found = hashlib.sha256(repr(about).encode())
         parts = *vars(curve).values(), *vars(curve.covariances).values(), image.axis
         for array in (*parts, self.series.axis):

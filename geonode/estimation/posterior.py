@@ -129,23 +129,22 @@ class Law:
 
     Args:
         curve: the curve.
-        place: device on which to compute, in double precision if it can.
+        place: device on which to compute, with double precision.
     """
 
     def __init__(self, curve: Curve, place: torch.device = CPU) -> None:
         self.curve, self.place = curve, place
-        self.dtype = torch.float32 if place.type == "mps" else torch.float64
         directions = curve.scores.shape[1]
         self._effective = min(DIRECTIONS, directions)
         of_errors = self._effective / directions * curve.covariances.log_determinant
         self._constant, self._basis, self._concentrations = (
-            on_device(part, place, self.dtype)
+            on_device(part, place, torch.float64)
             for part in (curve.log_prior - of_errors / 2, curve.basis, curve.concentrations)
         )
         self._inside, self._tested = (
             torch.from_numpy(part).to(place) for part in (curve.inside, curve.tested)
         )
-        self._distances = Distances(curve.covariances, curve.scores, place, self.dtype)
+        self._distances = Distances(curve.covariances, curve.scores, place)
 
     @property
     def spectra_at_once(self) -> int:
@@ -165,7 +164,7 @@ class Law:
                 "model"
             )
         # A copy, as tensors of torch begin where products of matrices always round alike.
-        signal = torch.tensor(np.ascontiguousarray(spectra), dtype=self.dtype).to(self.place)
+        signal = torch.tensor(np.ascontiguousarray(spectra), dtype=torch.float64).to(self.place)
         if not torch.isfinite(signal.sum(dim=1)).all():
             raise SpectraError("spectra: found NaN or infinity, expected finite numbers")
         if self.curve.offset:
@@ -209,7 +208,7 @@ class Law:
         """Mode, mean and standard deviation of posteriors, see `Estimates`."""
         probability, values = found.probability, self._concentrations
         mean, square = probability @ values, probability @ values**2
-        between = probability @ self._inside.to(self.dtype) >= EVIDENCE
+        between = probability @ self._inside.double() >= EVIDENCE
         density = torch.where(self._inside == between[:, None], _density(probability), -1.0)
         mode = values[density.argmax(dim=1)]
         deviation = (square - mean**2).clamp(min=0).sqrt()

@@ -126,6 +126,7 @@ REFUSED = {
     "itself": (None, "nm", ("--out", "in.csv"), "another place than in.csv"),
     "workers": (None, "nm", ("--workers", "2"), "--workers: found 2, expected an image"),
     "format": (None, "nm", ("--cache-dtype", "float16"), "--cache-dtype: found 'float16'"),
+    "device": (None, "nm", ("--device", "cpu"), "--device: found 'cpu', expected an image"),
 }
 
 

@@ -22,7 +22,7 @@ def drawn(directions, terms, decades):
 
 def distances(covariances, means, scores):
     """Distances in double precision on the CPU."""
-    law = Distances(covariances, means, torch.device("cpu"), torch.float64)
+    law = Distances(covariances, means, torch.device("cpu"))
     return law(torch.from_numpy(scores)).numpy()
 
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 import xarray
 
 from geonode.errors import SpectraError
@@ -187,6 +188,13 @@ def test_tiles_of_another_map_are_not_gone_on_with(
         os.utime(path / "signal" / "c" / "0" / "0" / "0", (0, 0))
     Maps(curve, model.series, Image.open(path), **options).write(out, 6)
     assert sorted(computed) == sorted(all_tiles)
+
+
+def test_tiles_of_another_device_are_kept_apart(model, curve, cube):
+    """Their last digits differ."""
+    image, devices = Image.open(cube), map(torch.device, ("cpu", "cuda"))
+    one, other = (Maps(curve, model.series, image, place=place) for place in devices)
+    assert one._fingerprint() != other._fingerprint()
 
 
 def test_a_damaged_chunk_leaves_the_older_map(tmp_path, written):
