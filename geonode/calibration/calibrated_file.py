@@ -146,7 +146,7 @@ class CalibratedFile:
     def with_unknown(
         self, file: Path, spectra: Spectra, name: str | None = None
     ) -> "CalibratedFile":
-        """The same calibration, with the estimates of a file of unknown spectra.
+        """Calibration to which the estimates of a file of unknown spectra are added.
 
         Args:
             file: the file.

@@ -1,4 +1,4 @@
-"""What is known of a calibration in use: controls, validation, and correction by standards.
+"""Checks of a calibration in use: controls, validation, and correction by standards.
 
 A control is a sample of known concentration among the unknowns. It passes if its spectrum fits and
 its 90% interval holds what is known; of sound controls one in ten fails by chance.
@@ -176,7 +176,7 @@ class Correction:
         return middle, middle[:, None] + half * np.array([-1.0, 1.0])
 
     def sentence(self, unit: str) -> str:
-        """What is done to the estimates."""
+        """Sentence on the correction: its line, and what it leaves of the standards."""
         return (
             f"corrected by {len(self.known)} standards ({self.file}): {number(self.slope, 4)} "
             f"times the estimate, plus {quantity(self.intercept, unit)}; what is left of the "

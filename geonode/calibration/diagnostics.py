@@ -1,4 +1,4 @@
-"""What chemists look at in a calibration by PLS or PCR: its vector, its samples, its components.
+"""Diagnostics of a calibration by PLS or PCR: its vector, its samples, its components.
 
 An estimate is the mean concentration plus (x - mean spectrum) b, with b the regression vector. Of
 components with scores t_a, a sample has

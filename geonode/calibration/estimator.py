@@ -200,7 +200,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
 
 
 def columns_of(table: Any) -> list[float] | list[str] | None:
-    """What the columns of a DataFrame are called: numbers if all are, as of wavelengths, or texts.
+    """Names of the columns of a DataFrame: numbers if all are, as of wavelengths, or texts.
 
     None for an array, and for columns that are only counted from 0 on.
     """

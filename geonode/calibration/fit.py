@@ -182,7 +182,7 @@ class Calibration:
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader must know before using the chosen method; each is a sentence."""
+        """Sentences that a reader must know before using the chosen method."""
         found, held = [], self.held(self.method)
         if _are_few(held):
             found.append(

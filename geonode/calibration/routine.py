@@ -1,4 +1,4 @@
-"""What a calibration is used on: unknowns with controls, a validation file, standards."""
+"""Use of a calibration: on unknowns with controls, a validation file, standards."""
 
 import hashlib
 import json
@@ -222,7 +222,7 @@ def sha256(path: Path) -> str:
 
 
 def about_series(options: dict[str, Any]) -> dict[str, str]:
-    """What a calibration file says of its source: checksums, and options as they were given.
+    """Source of a calibration, for its file: checksums, and options as they were given.
 
     Args:
         options: of the command by name; `file` and `concentrations` are files.

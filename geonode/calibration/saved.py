@@ -144,7 +144,7 @@ def _packed(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _unpacked(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """What `_packed` has packed.
+    """Value that `_packed` has packed.
 
     Raises:
         KeyError, TypeError, ValueError: it is something else.

@@ -1,4 +1,4 @@
-"""What `geonode calibrate` does with several amounts: all substances together."""
+"""Calibration of several amounts together, as `geonode calibrate` does it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -66,7 +66,7 @@ VERSIONS = _versions()
 
 
 class Session(NamedTuple):
-    """What a client expects of its workers.
+    """Expectations of a client of its workers.
 
     Attributes:
         token: identity of one recipe of one client.

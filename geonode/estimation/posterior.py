@@ -107,7 +107,7 @@ class Posteriors(NamedTuple):
 
 
 class Summaries(NamedTuple):
-    """What a map shows of the posteriors of its spectra, as arrays; see `Estimates`.
+    """Summaries of the posteriors of spectra for a map, as arrays; see `Estimates`.
 
     Attributes:
         mode, mean, deviation, p_value: as those of `Estimates`.

@@ -126,7 +126,7 @@ def _left_out(series: Series, fold: Fold) -> tuple[Estimates, np.ndarray]:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a method says of every level of a series, with that level left out, and its scores.
+    """Answers of a method for every level of a series, with that level left out, and their scores.
 
     Attributes:
         series: the measured series.

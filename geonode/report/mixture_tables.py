@@ -108,7 +108,7 @@ class MixtureFile:
 
     @property
     def sentence(self) -> str:
-        """What was calibrated, and how far off it is."""
+        """Sentence on the substances calibrated, and how far off each is."""
         series, errors = self.series, self.calibration.rmsep["combined"].tolist()
         said = [
             f"{name} {quantity(error, unit)} ({number(100 * relative, 2)} % of its range)"

@@ -27,7 +27,7 @@ LONGEST_NAME = 256
 
 @dataclass(frozen=True)
 class Understood:
-    """How a file was understood, for people.
+    """Reading of a file, told for people.
 
     Attributes:
         format: in words.

@@ -22,7 +22,7 @@ NAMES_ARE: dict[str | None, NamesAre] = {"concentration": "concentrations", "oth
 
 @dataclass(frozen=True)
 class Asked:
-    """What a table is read for.
+    """Wishes with which a table is read.
 
     Attributes:
         series: whether its spectra should be named by concentrations rather than by names.
