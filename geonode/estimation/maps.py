@@ -131,8 +131,7 @@ class Maps:
     @property
     def threads(self) -> int:
         """Number of tiles at the same time in this process."""
-        cores = usable_cores()
-        return min(MOST_THREADS, cores) if self.place.type == "cuda" else cores
+        return min(MOST_THREADS, usable_cores())
 
     def pixels_at_once(self, at_once: int) -> int:
         """Pixels of a tile: those of one chunk, or more small chunks; fewer if memory is short.
