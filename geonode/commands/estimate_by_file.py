@@ -22,6 +22,7 @@ from geonode.terminal import tell
 
 if TYPE_CHECKING:
     from geonode.report.page import Table
+    from geonode.spectra.reading import Choices
 
 
 def estimate_by_file(
@@ -30,7 +31,7 @@ def estimate_by_file(
     controls: list[str],
     validation: Path | None,
     standards: Path | None,
-    sheet: str | None,
+    choices: "Choices",
     user: str | None,
     out: Path | None,
     overwrite: bool,
@@ -50,7 +51,7 @@ def estimate_by_file(
     from geonode.report.calibration_tables import result_tables  # noqa: PLC0415
 
     found = load_calibration(calibration)
-    routine = Routine.read(found.series, given, controls, validation, standards, sheet)
+    routine = Routine.read(found.series, given, controls, validation, standards, choices)
     require = partial(require_destination, never=(calibration, *routine.files), overwrite=overwrite)
     require("--out", out, ".csv", ".xlsx")
     for one in beside(out) if out is not None else ():
