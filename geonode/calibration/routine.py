@@ -18,7 +18,7 @@ from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.axis import require_axis
 from geonode.progress import Progress, silent
 from geonode.spectra.headers import same_unit
-from geonode.spectra.reading import FORMATS, Choices, Spectra, errors_naming, read_known
+from geonode.spectra.reading import FORMATS, UNCHOSEN, Choices, Spectra, errors_naming, read_known
 from geonode.spectra.series import Series
 from geonode.wording import quantity
 
@@ -44,7 +44,7 @@ class Known:
     concentrations: Float[np.ndarray, "spectrum"]
 
     @classmethod
-    def read(cls, file: Path, series: Series, choices: Choices) -> "Known":
+    def read(cls, file: Path, series: Series, choices: Choices = UNCHOSEN) -> "Known":
         """Read a file of known concentrations, in the unit of a series, as one of levels is read.
 
         Raises:
@@ -94,7 +94,7 @@ class Routine:
         controls: list[str],
         validation: Path | None,
         standards: Path | None,
-        choices: Choices,
+        choices: Choices = UNCHOSEN,
     ) -> "Routine":
         """Read all files.
 

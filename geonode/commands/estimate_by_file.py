@@ -21,7 +21,7 @@ from geonode.progress import bar
 from geonode.terminal import tell
 
 if TYPE_CHECKING:
-    from geonode.report.page import Table
+    from geonode.report.table import Table
     from geonode.spectra.reading import Choices
 
 
@@ -47,8 +47,7 @@ def estimate_by_file(
 
     from geonode.calibration.routine import Routine, record  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
-    from geonode.report.calibration_files import beside, write_results  # noqa: PLC0415
-    from geonode.report.calibration_tables import result_tables  # noqa: PLC0415
+    from geonode.report.results import beside, result_tables, write_results  # noqa: PLC0415
 
     found = load_calibration(calibration)
     routine = Routine.read(found.series, given, controls, validation, standards, choices)

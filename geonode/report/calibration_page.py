@@ -7,11 +7,12 @@ from geonode.report.calibration_figures import drawn_places, figures
 from geonode.report.calibration_tables import (
     components_said,
     coverage,
-    interval_columns,
     said_limit,
 )
 from geonode.report.kit import Figure
-from geonode.report.page import Cell, Markup, Part, Section, Table, escaped, page, parts_html
+from geonode.report.page import Markup, Part, Section, escaped, page, parts_html
+from geonode.report.results import interval_columns
+from geonode.report.table import Cell, Table
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
 from geonode.wording import number
