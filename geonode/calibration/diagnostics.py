@@ -34,7 +34,10 @@ class Diagnostics:
 
     Attributes:
         key: "pls" or "pcr".
-        components: their number.
+        centre: mean spectrum.
+        rotation: scores are the deviations from it times these.
+        loadings: spectra of the components.
+        sizes: sums of the squared scores of the samples.
         vector: concentration per unit of the signal at every wavelength.
         leverages: of the samples.
         leverage_limit: theirs; None: there are too few samples for one.
@@ -45,13 +48,21 @@ class Diagnostics:
     """
 
     key: str
-    components: int
+    centre: Float[np.ndarray, "wavelength"]
+    rotation: Float[np.ndarray, "wavelength component"]
+    loadings: Float[np.ndarray, "component wavelength"]
+    sizes: Float[np.ndarray, "component"]
     vector: Float[np.ndarray, "wavelength"]
     leverages: Float[np.ndarray, "sample"]
     leverage_limit: float | None
     residuals: Float[np.ndarray, "sample"]
     residual_limit: float | None
     rmsecv: dict[str, Float[np.ndarray, "component"]]
+
+    @property
+    def components(self) -> int:
+        """Number of components."""
+        return len(self.sizes)
 
     @classmethod
     def of(
@@ -78,11 +89,15 @@ class Diagnostics:
         rotation, sizes = fit.rotation[:, :count], fit.sizes[:count]
         centred = spectra - fit.centre
         scores = centred @ rotation
-        left = centred - scores @ (scores.T @ centred / sizes[:, None])
+        loadings = scores.T @ centred / sizes[:, None]
+        left = centred - scores @ loadings
         samples = len(spectra)
         return cls(
             key,
-            count,
+            fit.centre,
+            rotation,
+            loadings,
+            sizes,
             rotation @ fit.slopes[:count],
             1 / samples + np.sum(scores**2 / sizes, axis=1),
             leverage_limit(samples, count),
