@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -14,16 +13,18 @@ from jaxtyping import Float
 from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile, read_unknown
 from geonode.calibration.checks import Control, Correction, Validation
+from geonode.config import SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.axis import require_axis
 from geonode.progress import Progress, silent
 from geonode.spectra.headers import same_unit
-from geonode.spectra.reading import FORMATS, Spectra, errors_naming, read_known
+from geonode.spectra.reading import FORMATS, UNCHOSEN, Choices, Spectra, errors_naming, read_known
 from geonode.spectra.series import Series
 from geonode.wording import quantity
 
 OPTIONS = "options"
 WILD = ("*", "?", "[")
+WORKBOOK = ".xlsx"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,23 +33,25 @@ class Known:
 
     Attributes:
         file: their file.
+        table: of their concentrations, if they are not in the file.
         spectra: on an axis that covers that of the series.
         concentrations: theirs.
     """
 
     file: Path
+    table: Path | None
     spectra: Spectra
     concentrations: Float[np.ndarray, "spectrum"]
 
     @classmethod
-    def read(cls, file: Path, series: Series) -> "Known":
-        """Read a file whose names are concentrations in the unit of a series.
+    def read(cls, file: Path, series: Series, choices: Choices = UNCHOSEN) -> "Known":
+        """Read a file of known concentrations, in the unit of a series, as one of levels is read.
 
         Raises:
             SpectraError: it cannot be read, gives no concentrations, or its unit or axis is
                 another; or a concentration is out of the range of the series.
         """
-        spectra, levels, unit = read_known(file)
+        spectra, levels, unit = read_known(file, _suiting(file, choices))
         expected = series.labels["concentration_unit"]
         with errors_naming(file):
             if unit is not None and expected != "1" and not same_unit(unit, expected):
@@ -63,7 +66,7 @@ class Known:
                     f"{low:g} to {quantity(high, expected)} as calibrated; leave it out"
                 )
             require_axis(series, spectra)
-        return cls(file, spectra, levels)
+        return cls(file, choices.concentrations, spectra, levels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +94,7 @@ class Routine:
         controls: list[str],
         validation: Path | None,
         standards: Path | None,
-        sheet: str | None = None,
+        choices: Choices = UNCHOSEN,
     ) -> "Routine":
         """Read all files.
 
@@ -101,14 +104,18 @@ class Routine:
             controls: each NAME=CONCENTRATION.
             validation: samples to judge by.
             standards: samples to correct by.
-            sheet: of workbooks of unknowns.
+            choices: what files leave open: the sheet of all workbooks, and where those of known
+                concentration have it.
 
         Raises:
             SpectraError: a file cannot be read, or its axis, unit or range is another.
             ParameterError: a control is no number, or none of the spectra.
         """
         known = [_control(one) for one in controls]
-        spectra = {one: read_unknown(one, series, sheet) for one in tables_of(unknowns)}
+        spectra = {
+            one: read_unknown(one, series, _suiting(one, choices).sheet)
+            for one in tables_of(unknowns)
+        }
         names = {name for path, one in spectra.items() for name in _names(path, one.names)}
         for name, count in Counter(name for name, _ in known).items():
             if count > 1:
@@ -117,14 +124,17 @@ class Routine:
                 expected = f"the name of a spectrum, such as {', '.join(sorted(names)[:3])}"
                 raise ParameterError(OPTIONS, "--control", name, expected)
         judge, correct = (
-            None if one is None else Known.read(one, series) for one in (validation, standards)
+            None if one is None else Known.read(one, series, choices)
+            for one in (validation, standards)
         )
         return cls(spectra, dict(known), judge, correct)
 
     @property
     def files(self) -> list[Path]:
         """All files that were read."""
-        return [*self.unknowns, *(one.file for one in (self.validation, self.standards) if one)]
+        known = [one for one in (self.validation, self.standards) if one]
+        tables = [one.table for one in known if one.table]
+        return [*dict.fromkeys([*self.unknowns, *(one.file for one in known), *tables])]
 
     def used(self, file: CalibratedFile, report: Progress = silent) -> CalibratedFile:
         """A calibration, corrected by the standards, with all estimates.
@@ -189,6 +199,11 @@ def tables_of(given: list[Path]) -> list[Path]:
     return found
 
 
+def _suiting(file: Path, choices: Choices) -> Choices:
+    """Choices without the sheet, which only workbooks have."""
+    return choices if file.suffix.lower() == WORKBOOK else replace(choices, sheet=None)
+
+
 def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:
     """Names of spectra, and that of the file of a single one, which often has none of its own."""
     alone = len(names) == 1 if alone is None else alone
@@ -221,22 +236,22 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def about_series(options: dict[str, Any]) -> dict[str, str]:
-    """Source of a calibration, for its file: checksums, and options as they were given.
+def about_series(parameters: SpectraParameters, method: str) -> dict[str, str]:
+    """Source and options of a calibration, for its file, with the checksums of what was read.
 
     Args:
-        options: of the command by name; `file` and `concentrations` are files.
+        parameters: of the series; those that were given are told.
+        method: as it was asked for.
     """
     about = {"calibration made by": f"geonode {__version__}"}
-    for key, value in options.items():
+    for key, value in parameters.model_dump(mode="json", exclude_unset=True).items():
         if value is None:
             continue
-        name = "calibrated with" if key == "file" else f"option {key.replace('_', '-')}"
-        about[name] = value if isinstance(value, str) else json.dumps(value, default=str)
-        if isinstance(value, Path):
-            about[name] = str(value)
-            about[f"{name}, SHA-256"] = sha256(value)
-    return about
+        name = "calibrated with" if key == "source" else f"option {key.replace('_', '-')}"
+        about[name] = value if isinstance(value, str) else json.dumps(value)
+        if key in ("source", "concentrations"):
+            about[f"{name}, SHA-256"] = sha256(Path(value))
+    return about | {"option method": method}
 
 
 def record(

@@ -13,7 +13,7 @@ from geonode.estimation.axis import own_values
 from geonode.mixtures.design import Design
 from geonode.mixtures.mixture import NAMES, MixtureCalibration, MixtureEstimates
 from geonode.progress import Progress, silent
-from geonode.report.page import Cell, Table
+from geonode.report.table import Cell, Table
 from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.reading import Spectra, errors_naming
 from geonode.spectra.series import labelled
