@@ -146,7 +146,7 @@ FEW, FIXED = KNOWN[:5], np.c_[KNOWN[:, 0], np.full(14, 2.0)]
         (table(), ["--concentration-unit", "mol/L"], "found amounts in ppm and mol/L"),
         (table(), ["--window", 10, 20], "keeps 0 wavelengths"),
         (table(headers=["y_lead", "Y_lead"]), [], "two amounts called 'lead'"),
-        (table().replace(KNOWN[3, 1], -2.0), [], "row 5, zinc: found '-2.0'"),
+        (table().replace(KNOWN[3, 1], -2.0), [], "row 5, column 2, zinc: found '-2.0'"),
     ],
 )
 def test_bad_mixtures_are_refused_in_one_line(known, options, message, tmp_path):
