@@ -159,12 +159,13 @@ class OneRow:
         about = [at for at in range(len(header)) if at not in axis]
         corner, of_columns = corner_parts(header[0])
         axis_name, unit = axis_header(of_columns)
-        amounts = amounts_of(grid, about) if asked.series else {}
-        at_names, names_are = _names(grid, about, amounts)
+        amounts = amounts_of(grid, about)
+        sure = [at for at, one in amounts.items() if one.is_sure]
+        is_named = not (sure and asked.series)
+        at_names, names_are = _names(grid, about, [] if is_named and len(sure) < 2 else sure)
         rows = [f"row {row}" for row in grid.row_numbers]
         names = rows if at_names is None else texts_of(grid, at_names)
-        is_named = not any(one.is_sure for one in amounts.values())
-        if asked.series and is_named:
+        if is_named and asked.series:
             names = numbered(names)
         places = [f"column {at + 1}" for at in axis]
         values, unit = axis_of(
@@ -185,7 +186,7 @@ class OneRow:
             ),
             names_are=names_are,
             concentration_unit=concentration_header(told)[1] if is_named else None,
-            amounts=tuple(amounts.values()),
+            amounts=tuple(amounts.values()) if asked.series else (),
         )
 
 
@@ -221,18 +222,15 @@ def amounts_of(grid: Grid, about: Sequence[int]) -> dict[int, Amount]:
     return found
 
 
-def _names(
-    grid: Grid, about: Sequence[int], amounts: dict[int, Amount]
-) -> tuple[int | None, NamesAre]:
-    """Column of the names of the spectra, and what they are; None: samples have only amounts."""
+def _names(grid: Grid, about: Sequence[int], amounts: Sequence[int]) -> tuple[int | None, NamesAre]:
+    """Column of the names of the spectra, and what they are; None: there are amounts alone."""
     roles = {at: role(corner_parts(grid.header[at])[0]) for at in about}
     texts = [at for at in about if any(to_number(cell) is None for cell in grid.column(at))]
     named = [at for at in about if roles[at] == "other"]
-    named += [at for at in texts if roles[at] is None]
-    named = [at for at in named if at not in amounts]
-    if not named and any(one.is_sure for one in amounts.values()):
+    named += [at for at in texts if roles[at] is None and at not in amounts]
+    if not named and (amounts or is_marked_amount(grid.header[about[0]])):
         return None, "unknown"
     at_names = [*named, *about][0]
-    if amounts and len(about) == 1:
-        return at_names, "other"  # it counts rows
+    if len(about) == 1 and counts_rows(grid.column(at_names)):
+        return at_names, "other"
     return at_names, NAMES_ARE.get(roles[at_names], "unknown")
