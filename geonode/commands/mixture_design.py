@@ -7,7 +7,7 @@ import numpy as np
 
 from geonode.commands.common import aligned, echo_json
 from geonode.errors import GeonodeError
-from geonode.mixtures.design import Design
+from geonode.mixtures.design import Design, errors_of_file
 from geonode.spectra.inspection import (
     in_lines,
     noise_along_the_axis,
@@ -57,11 +57,12 @@ def inspect_mixtures(file: Path, series: MixtureSeries, options: str, *, as_json
     tell("\n".join(lines))
 
 
-def next_mixtures(series: MixtureSeries, count: int, *, as_json: bool) -> None:
+def next_mixtures(file: Path, series: MixtureSeries, count: int, *, as_json: bool) -> None:
     """Propose the mixtures to prepare next.
 
     Args:
-        series: samples that were measured.
+        file: the file.
+        series: its samples.
         count: how many to propose.
         as_json: whether to print JSON.
 
@@ -71,7 +72,8 @@ def next_mixtures(series: MixtureSeries, count: int, *, as_json: bool) -> None:
     from geonode.mixtures.forward import ForwardModel  # noqa: PLC0415 - torch
     from geonode.mixtures.next_compositions import propose_mixtures  # noqa: PLC0415
 
-    design = Design.of(series.amounts, series.substances)
+    with errors_of_file(file.name):
+        design = Design.of(series.amounts, series.substances)
     found = propose_mixtures(ForwardModel.of(design, series.signal), count)
     if as_json:
         content = {"substances": list(series.substances), "units": list(series.units)}

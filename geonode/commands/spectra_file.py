@@ -215,7 +215,7 @@ def next_levels(
 
     parameters = spectra_parameters(options)
     if (mixtures := read_mixtures(parameters)) is not None:
-        next_mixtures(mixtures, count, as_json=as_json)
+        next_mixtures(file, mixtures, count, as_json=as_json)
         return
     series = read_series_csv(parameters)
     with bar("comparing concentrations", count) as report:

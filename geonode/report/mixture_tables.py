@@ -10,7 +10,7 @@ from jaxtyping import Float
 from geonode import __version__
 from geonode.errors import MixtureError
 from geonode.estimation.axis import own_values
-from geonode.mixtures.design import Design
+from geonode.mixtures.design import Design, errors_of_file
 from geonode.mixtures.mixture import NAMES, MixtureCalibration, MixtureEstimates
 from geonode.progress import Progress, silent
 from geonode.report.page import Cell, Table
@@ -51,13 +51,8 @@ class MixtureFile:
         Raises:
             MixtureError: the amounts cannot calibrate, naming the file.
         """
-        try:
+        with errors_of_file(source):
             found = MixtureCalibration.of(series.signal, series.amounts, series.substances, report)
-        except MixtureError as error:
-            raise MixtureError(
-                f"{source}: {error} (several amounts are calibrated together; --target NAME takes "
-                "one alone)"
-            ) from error
         return cls(source, series, found, [])
 
     @staticmethod
