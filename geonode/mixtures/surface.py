@@ -88,25 +88,21 @@ class Smoothers:
         return 1 + TREND * (1 + self._scaled(amounts)[0].square().sum(1))
 
     def kernels(
-        self,
-        amounts: Float[Tensor, "point substance"],
-        with_slopes: bool = False,
-        others: Float[Tensor, "other substance"] | None = None,
+        self, amounts: Float[Tensor, "point substance"], with_slopes: bool = False
     ) -> tuple[
-        Float[Tensor, "smoother point other"],
-        Float[Tensor, "point substance smoother other"] | None,
+        Float[Tensor, "smoother point composition"],
+        Float[Tensor, "point substance smoother composition"] | None,
     ]:
-        """Kernels of points and others, or compositions, and their derivatives by the amounts."""
-        others = self.compositions if others is None else others
+        """Kernels of points and compositions, and their derivatives by the amounts."""
         here, there = (
             self._on_charts(positions(self._levels, one.T.contiguous()).targets)
-            for one in (amounts, others)
+            for one in (amounts, self.compositions)
         )
         apart = here[..., None] - there[:, :, None]
         one = apart.square().mul_(-0.5).exp_()  # in place: memory takes most of the time
         factors = one.add(1).mul_(0.5)
         product = factors.prod(dim=1)
-        (scaled, slope), (known, _) = self._scaled(amounts), self._scaled(others)
+        (scaled, slope), (known, _) = self._scaled(amounts), self._scaled(self.compositions)
         found = product + TREND * (1 + scaled @ known.T)
         if not with_slopes:
             return found, None
