@@ -10,7 +10,7 @@ from geonode.storage.atomic import replacing
 from geonode.terminal import tell
 
 if TYPE_CHECKING:
-    from geonode.report.mixture_tables import MixtureFile
+    from geonode.calibration.mixture_file import MixtureFile
     from geonode.spectra.mixture_series import MixtureSeries
 
 ONE_ALONE = ("method", "control", "validation", "user")
@@ -29,9 +29,10 @@ def calibrate_mixtures(options: dict[str, Any], series: "MixtureSeries", folder:
         GeonodeError: the amounts cannot calibrate, a file cannot be read, or the folder is taken.
     """
     from geonode.calibration.calibrated_file import read_unknown  # noqa: PLC0415
+    from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.report.calibration_files import require_folder, write_tables  # noqa: PLC0415
     from geonode.report.mixture_page import mixture_page  # noqa: PLC0415
-    from geonode.report.mixture_tables import MixtureFile, tables  # noqa: PLC0415
+    from geonode.report.mixture_tables import tables  # noqa: PLC0415
 
     for name in ONE_ALONE:
         if options[name] not in (None, [], "auto"):
@@ -56,7 +57,7 @@ def calibrate_mixtures(options: dict[str, Any], series: "MixtureSeries", folder:
 
 def _errors(found: "MixtureFile") -> list[str]:
     """Errors of the methods, one line a substance."""
-    from geonode.report.mixture_tables import METHODS  # noqa: PLC0415
+    from geonode.calibration.mixture_file import METHODS  # noqa: PLC0415
 
     errors, shown = found.calibration.rmsep, ("combined", "pls", "pls2")
     rows = [["substance", *(f"RMSEP {METHODS[key]}" for key in shown), "best method"]]

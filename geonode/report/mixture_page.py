@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from geonode.calibration.mixture_file import MixtureFile
 from geonode.report.calibration_figures import DASHES, DOTS, DRAWN
 from geonode.report.kit import (
     INK,
@@ -20,7 +21,6 @@ from geonode.report.kit import (
     y_axis,
     zoom,
 )
-from geonode.report.mixture_tables import MixtureFile
 from geonode.report.page import Markup, Part, Section, Table, escaped, page, parts_html
 from geonode.spectra.series import labelled
 
