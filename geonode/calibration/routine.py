@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -14,6 +13,7 @@ from jaxtyping import Float
 from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile, read_unknown
 from geonode.calibration.checks import Control, Correction, Validation
+from geonode.config import SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.axis import require_axis
 from geonode.progress import Progress, silent
@@ -221,22 +221,22 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def about_series(options: dict[str, Any]) -> dict[str, str]:
-    """Source of a calibration, for its file: checksums, and options as they were given.
+def about_series(parameters: SpectraParameters, method: str) -> dict[str, str]:
+    """Source and options of a calibration, for its file, with the checksums of what was read.
 
     Args:
-        options: of the command by name; `file` and `concentrations` are files.
+        parameters: of the series; those that were given are told.
+        method: as it was asked for.
     """
     about = {"calibration made by": f"geonode {__version__}"}
-    for key, value in options.items():
+    for key, value in parameters.model_dump(mode="json", exclude_unset=True).items():
         if value is None:
             continue
-        name = "calibrated with" if key == "file" else f"option {key.replace('_', '-')}"
-        about[name] = value if isinstance(value, str) else json.dumps(value, default=str)
-        if isinstance(value, Path):
-            about[name] = str(value)
-            about[f"{name}, SHA-256"] = sha256(value)
-    return about
+        name = "calibrated with" if key == "source" else f"option {key.replace('_', '-')}"
+        about[name] = value if isinstance(value, str) else json.dumps(value)
+        if key in ("source", "concentrations"):
+            about[f"{name}, SHA-256"] = sha256(Path(value))
+    return about | {"option method": method}
 
 
 def record(

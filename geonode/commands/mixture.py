@@ -1,10 +1,9 @@
 """Calibration of several amounts together, as `geonode calibrate` does it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from geonode.commands.common import aligned, note
-from geonode.errors import ParameterError
 from geonode.progress import bar
 from geonode.storage.atomic import replacing
 from geonode.terminal import tell
@@ -13,17 +12,18 @@ if TYPE_CHECKING:
     from geonode.calibration.mixture_file import MixtureFile
     from geonode.spectra.mixture_series import MixtureSeries
 
-ONE_ALONE = ("method", "control", "validation", "user")
-"""Options of a calibration with one substance that several have not."""
 
-
-def calibrate_mixtures(options: dict[str, Any], series: "MixtureSeries", folder: Path) -> None:
+def calibrate_mixtures(
+    file: Path, series: "MixtureSeries", unknowns: list[Path], folder: Path, *, overwrite: bool
+) -> None:
     """Calibrate all substances of a file together, estimate unknowns, and write the folder.
 
     Args:
-        options: of `geonode calibrate`, by name.
-        series: samples of its file.
+        file: the file.
+        series: its samples.
+        unknowns: files of unknown spectra.
         folder: where page, workbook and tables go.
+        overwrite: whether an older calibration there may be replaced.
 
     Raises:
         GeonodeError: the amounts cannot calibrate, a file cannot be read, or the folder is taken.
@@ -34,13 +34,8 @@ def calibrate_mixtures(options: dict[str, Any], series: "MixtureSeries", folder:
     from geonode.report.mixture_page import mixture_page  # noqa: PLC0415
     from geonode.report.mixture_tables import tables  # noqa: PLC0415
 
-    for name in ONE_ALONE:
-        if options[name] not in (None, [], "auto"):
-            expected = "none: several amounts are calibrated together; --target NAME takes one"
-            raise ParameterError("options", f"--{name}", str(options[name]), expected)
-    file: Path = options["file"]
-    spectra = {one: read_unknown(one, series) for one in options["unknown"] or []}
-    require_folder(folder, [file, *spectra], overwrite=options["overwrite"])
+    spectra = {one: read_unknown(one, series) for one in unknowns}
+    require_folder(folder, [file, *spectra], overwrite=overwrite)
     with bar("calibrating", MixtureFile.steps(series)) as report:
         found = MixtureFile.of(file.name, series, report)
     found = found.with_unknowns(spectra)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from ruamel.yaml.error import YAMLError
 
-from geonode.commands.common import AsJson, Overwrite, aligned, echo_json, note
+from geonode.commands.common import AsJson, Overwrite, aligned, echo_json, note, refuse_given
 from geonode.config import SpectraParameters
 from geonode.errors import ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 ENDING = "_calibration"
 
-NOT_RECORDED = ("unknown", "out", "control", "validation", "user", "overwrite")
-"""Options of `calibrate` that do not decide what the calibration is."""
+OF_ONE_ALONE = ("method", "control", "validation", "user")
+"""Options of `calibrate` that several substances have not."""
 
 KnownSpectra = Annotated[
     Path, typer.Argument(metavar="FILE", help="Spectra of known concentration, in any format.")
@@ -107,6 +107,7 @@ def inspect(
 
 
 def calibrate(
+    context: typer.Context,
     file: KnownSpectra,
     unknown: Unknowns = None,
     out: Out = None,
@@ -134,7 +135,6 @@ def calibrate(
     for `geonode estimate --calibration` (calibration.safetensors). The exit status is 1 if a
     control failed.
     """
-    options = locals()
     from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
     from geonode.calibration.calibrated_file import CalibratedFile  # noqa: PLC0415
@@ -150,19 +150,33 @@ def calibrate(
 
     if method not in (known := ["auto", *NAMES]):
         raise ParameterError("options", "--method", method, ", ".join(known))
-    parameters, folder = spectra_parameters(options), out or Path(f"{file.stem}{ENDING}")
+    parameters = spectra_parameters(
+        file,
+        quantity=quantity,
+        unit=unit,
+        concentration_unit=concentration_unit,
+        window=window,
+        preprocess=preprocess,
+        missing=missing,
+        sheet=sheet,
+        concentrations=concentrations,
+        replicates=replicates,
+        target=target,
+    )
+    folder = out or Path(f"{file.stem}{ENDING}")
     if (mixtures := read_mixtures(parameters)) is not None:
-        calibrate_mixtures(options, mixtures, folder)
+        expected = "none: several amounts are calibrated together; --target NAME takes one"
+        refuse_given(context, OF_ONE_ALONE, expected)
+        calibrate_mixtures(file, mixtures, unknown or [], folder, overwrite=overwrite)
         return
     series = read_series_csv(parameters)
     routine = Routine.read(series, unknown or [], control or [], validation, None)
-    # Threads take folds and blocks of predictions, not parts of a matrix.
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
-    about = about_series({key: one for key, one in options.items() if key not in NOT_RECORDED})
+    # Threads take folds and blocks of predictions, not parts of a matrix.
     with threadpool_limits(1, user_api="blas"):
         with bar("calibrating", CalibratedFile.steps(series)) as report:
             found = CalibratedFile.of(file.name, series, method=method, report=report)
-        found = routine.used(replace(found, about=about))
+        found = routine.used(replace(found, about=about_series(parameters, method)))
         write_calibration(found, folder, routine.files, user)
     failed = tell_checks(found)
     tell(found.sentence)
@@ -201,11 +215,21 @@ def next_levels(
     Each is where the predicted spectrum is least certain. The gain is how much this standard should
     reduce the total error.
     """
-    options = locals()
     from geonode.posterior.next_levels import propose  # noqa: PLC0415
     from geonode.spectra.series import labelled, read_series_csv  # noqa: PLC0415
 
-    series = read_series_csv(spectra_parameters(options))
+    parameters = spectra_parameters(
+        file,
+        concentration_unit=concentration_unit,
+        window=window,
+        preprocess=preprocess,
+        missing=missing,
+        sheet=sheet,
+        concentrations=concentrations,
+        replicates=replicates,
+        target=target,
+    )
+    series = read_series_csv(parameters)
     with bar("comparing concentrations", count) as report:
         found = propose(series.concentrations, series.signal, count, report)
     unit = series.labels["concentration_unit"]
@@ -218,19 +242,19 @@ def next_levels(
     tell("\n".join(aligned(lines)))
 
 
-def spectra_parameters(options: dict[str, Any]) -> SpectraParameters:
+def spectra_parameters(file: Path, **options: Any) -> SpectraParameters:
     """Block `spectra` of the parameters: the defaults of the package with the values of options.
 
     Args:
-        options: arguments of a command by name, of which those that are in the block are taken;
-            `file` is its source, `preprocess` is YAML, None stands for the default.
+        file: the source.
+        options: values by key of the block; `preprocess` is YAML, None stands for the default.
 
     Raises:
         ParameterError: a value is wrong.
     """
-    values: dict[str, Any] = {"concentration_unit": None, "quantity": "signal"}
-    for key, value in (options | {"source": options["file"]}).items():
-        if key in SpectraParameters.model_fields and value is not None:
+    values: dict[str, Any] = {"concentration_unit": None, "quantity": "signal", "source": str(file)}
+    for key, value in options.items():
+        if value is not None:
             values[key] = str(value) if isinstance(value, Path) else value
     if "preprocess" in values:
         try:

@@ -97,7 +97,7 @@ def test_page_and_workbook_have_everything(folder):
 
 
 def read(folder, **options):
-    return read_mixtures(spectra_parameters({"file": folder / "known.csv"} | options))
+    return read_mixtures(spectra_parameters(folder / "known.csv", **options))
 
 
 def test_one_of_several_amounts_is_one_substance(folder, tmp_path):
