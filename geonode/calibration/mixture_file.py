@@ -1,12 +1,14 @@
 """Calibration of several substances with one file, and what its page and tables say about it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
+from geonode.calibration.calibrated_file import AnyCalibration
 from geonode.errors import MixtureError
 from geonode.estimation.axis import own_values
 from geonode.mixtures.design import Design
@@ -23,23 +25,32 @@ LARGEST_ERROR = 0.25
 """RMSEP over the range, from which a substance is not estimated."""
 
 
+class UnknownMixture(NamedTuple):
+    """Estimates of one unknown spectrum.
+
+    Attributes:
+        name: of the spectrum.
+        fits: whether it is like those of the samples.
+        numbers: amount and ends of its 90% interval, of every substance.
+        remark: that it fits nowhere, or which amounts are extrapolated.
+    """
+
+    name: str
+    fits: bool
+    numbers: list[tuple[float, float, float]]
+    remark: str
+
+
 @dataclass(frozen=True, eq=False)
-class MixtureFile:
+class MixtureFile(AnyCalibration[UnknownMixture]):
     """Calibration of the substances of a file, as its page and tables show it.
 
     Attributes:
-        source: name of the file.
-        series: its samples.
         calibration: of all substances together.
-        unknowns: name of the file and of every unknown spectrum.
-        estimates: of all of them; None without any.
     """
 
-    source: str
     series: MixtureSeries
     calibration: MixtureCalibration
-    unknowns: list[tuple[str, str]]
-    estimates: MixtureEstimates | None = None
 
     @classmethod
     def of(cls, source: str, series: MixtureSeries, report: Progress = silent) -> "MixtureFile":
@@ -55,7 +66,7 @@ class MixtureFile:
                 f"{source}: {error} (several amounts are calibrated together; --target NAME takes "
                 "one alone)"
             ) from error
-        return cls(source, series, found, [])
+        return cls(source, series, found)
 
     @staticmethod
     def steps(series: MixtureSeries) -> int:
@@ -65,21 +76,39 @@ class MixtureFile:
         except MixtureError:
             return 1
 
-    def with_unknowns(self, files: dict[Path, Spectra]) -> "MixtureFile":
-        """The same calibration, with estimates of unknown spectra.
+    def estimated(self, file: Path, spectra: Spectra) -> list[UnknownMixture]:
+        """Estimates of measured spectra, as of `AnyCalibration`."""
+        with errors_naming(file):
+            found = self.calibration.estimate(own_values(self.series, spectra))
+        numbers = np.concatenate([found.amounts[..., None], found.intervals], axis=2).tolist()
+        return [
+            UnknownMixture(name, bool(fits), [*map(tuple, numbers[at])], self._remark(found, at))
+            for at, (name, fits) in enumerate(zip(spectra.names, found.fits, strict=True))
+        ]
 
-        Raises:
-            SpectraError: a spectrum is too flat for a step of the preprocessing.
-        """
-        values, named = [], []
-        for file, spectra in files.items():
-            with errors_naming(file):
-                values.append(own_values(self.series, spectra))
-            named += [(file.name, name) for name in spectra.names]
-        if not values:
-            return self
-        found = self.calibration.estimate(np.concatenate(values))
-        return replace(self, unknowns=named, estimates=found)
+    @property
+    def substances(self) -> list[str]:
+        """Names of the substances, with units if these differ."""
+        return self.series.named if self.unit == "1" else [*self.series.substances]
+
+    @property
+    def counted(self) -> str:
+        """Numbers of samples and substances."""
+        several = len(self.series.substances)
+        return f"{len(self.series.samples)} samples of {several} substances"
+
+    @property
+    def method(self) -> str:
+        """The methods with the largest weights."""
+        best = zip(self.calibration.verdict, self.series.substances, strict=True)
+        said = listed([f"{NAMES[key]} of {name}" for key, name in best])
+        return f"all methods together, mostly {said}"
+
+    @property
+    def unit(self) -> str:
+        """Unit of all amounts; "1" if they have several."""
+        units = {*self.series.units}
+        return units.pop() if len(units) == 1 else "1"
 
     @property
     def centre(self) -> Float[np.ndarray, "substance"]:
@@ -120,13 +149,10 @@ class MixtureFile:
             f"(RMSEP): {listed(said)}.{warning}"
         )
 
-    def remark(self, unknown: int) -> str:
-        """Remark on an unknown: that it fits nowhere, or which amounts are extrapolated."""
-        assert self.estimates is not None
-        if not self.estimates.fits[unknown]:
+    def _remark(self, found: MixtureEstimates, unknown: int) -> str:
+        if not found.fits[unknown]:
             return "fits nowhere: unlike the samples, the numbers mean nothing"
-        outside = self.estimates.outside[unknown]
-        names = [self.series.substances[at] for at in np.flatnonzero(outside)]
-        several = len(self.estimates.parts[unknown]) > 1
+        names = [self.series.substances[at] for at in np.flatnonzero(found.outside[unknown])]
+        several = len(found.parts[unknown]) > 1
         said = [f"outside the design in {listed(names)}: extrapolated"] if names else []
         return "; ".join([*said, *["several mixtures fit"] * several])

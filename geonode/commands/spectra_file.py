@@ -16,11 +16,11 @@ from geonode.terminal import refuse, tell
 
 if TYPE_CHECKING:
     from geonode.calibration.calibrated_file import CalibratedFile
+    from geonode.calibration.mixture_file import MixtureFile
+    from geonode.spectra.mixture_series import MixtureSeries
+    from geonode.spectra.series import Series
 
 ENDING = "_calibration"
-
-OF_ONE_ALONE = ("method", "control", "validation", "user")
-"""Options of `calibrate` that several substances have not."""
 
 KnownSpectra = Annotated[
     Path, typer.Argument(metavar="FILE", help="Spectra of known concentration, in any format.")
@@ -64,7 +64,10 @@ Unknowns = Annotated[
 ]
 Controls = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=NUMBER", help="Unknown whose concentration is known; repeatable."),
+    typer.Option(
+        metavar="NAME=NUMBER",
+        help="Unknown of known concentration, or amounts: QC=2,0.5; repeatable.",
+    ),
 ]
 ValidationFile = Annotated[
     Path | None,
@@ -137,10 +140,10 @@ def calibrate(
     """
     from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
-    from geonode.calibration.calibrated_file import CalibratedFile  # noqa: PLC0415
+    from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, about_series  # noqa: PLC0415
     from geonode.calibration.verdict import NAMES  # noqa: PLC0415
-    from geonode.commands.mixture import calibrate_mixtures  # noqa: PLC0415
+    from geonode.commands.mixture import shown_errors, shown_mixtures  # noqa: PLC0415
     from geonode.report.calibration_files import (  # noqa: PLC0415
         require_folder,
         write_calibration,
@@ -166,32 +169,47 @@ def calibrate(
     folder = out or Path(f"{file.stem}{ENDING}")
     if (mixtures := read_mixtures(parameters)) is not None:
         expected = "none: several amounts are calibrated together; --target NAME takes one"
-        refuse_given(context, OF_ONE_ALONE, expected)
-        calibrate_mixtures(file, mixtures, unknown or [], folder, overwrite=overwrite)
-        return
-    series = read_series_csv(parameters)
+        refuse_given(context, ("method",), expected)
+    series = mixtures or read_series_csv(parameters)
     routine = Routine.read(series, unknown or [], control or [], validation, None)
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
     # Threads take folds and blocks of predictions, not parts of a matrix.
     with threadpool_limits(1, user_api="blas"):
-        with bar("calibrating", CalibratedFile.steps(series)) as report:
-            found = CalibratedFile.of(file.name, series, method=method, report=report)
+        found = _calibrated(file.name, series, method)
         found = routine.used(replace(found, about=about_series(parameters, method)))
         write_calibration(found, folder, routine.files, user)
     failed = tell_checks(found)
     tell(found.sentence)
-    unknowns = f", unknowns estimated by {found.method}" if routine.unknowns else ""
-    note(f"{len(series.concentrations)} levels calibrated{unknowns} -> {folder / 'index.html'}")
+    if isinstance(found, MixtureFile):
+        unknowns = ["", *shown_mixtures(found)] if routine.unknowns else []
+        tell("\n".join(["", *shown_errors(found), *unknowns]))
+    by = f", unknowns estimated by {found.method}" if routine.unknowns else ""
+    note(f"{found.counted} calibrated{by} -> {folder / 'index.html'}")
     if failed:
         raise typer.Exit(1)
 
 
-def tell_checks(found: "CalibratedFile") -> bool:
+def _calibrated(
+    name: str, series: "Series | MixtureSeries", method: str
+) -> "CalibratedFile | MixtureFile":
+    """Calibration with the series of a file, or with its mixtures."""
+    from geonode.calibration.calibrated_file import CalibratedFile  # noqa: PLC0415
+    from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
+    from geonode.spectra.series import Series  # noqa: PLC0415
+
+    if isinstance(series, Series):
+        with bar("calibrating", CalibratedFile.steps(series)) as report:
+            return CalibratedFile.of(name, series, method=method, report=report)
+    with bar("calibrating", MixtureFile.steps(series)) as report:
+        return MixtureFile.of(name, series, report)
+
+
+def tell_checks(found: "CalibratedFile | MixtureFile") -> bool:
     """Say how controls and validation came out, failed controls in red; whether one failed."""
     for control in found.controls:
         (tell if control.passed else refuse)(control.sentence(found.unit))
-    if found.validation is not None:
-        tell(found.validation.sentence(found.unit))
+    for judged in found.validations:
+        tell(judged.sentence(found.unit))
     return not all(control.passed for control in found.controls)
 
 

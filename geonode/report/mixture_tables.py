@@ -1,5 +1,7 @@
 """Tables of a calibration of several substances."""
 
+from itertools import chain
+
 import numpy as np
 
 from geonode import __version__
@@ -10,10 +12,9 @@ from geonode.spectra.series import labelled
 from geonode.wording import listed
 
 
-def tables(file: MixtureFile) -> list[Table]:
-    """All tables, the summary first."""
-    unknowns = [] if file.estimates is None else [_unknowns(file)]
-    return [_summary(file), _errors(file), _left_out(file), *unknowns, _pure(file)]
+def mixture_tables(file: MixtureFile, results: list[Table]) -> list[Table]:
+    """All tables, the summary first, with those of results among them."""
+    return [_summary(file), _errors(file), _left_out(file), *results, _pure(file)]
 
 
 def _summary(file: MixtureFile) -> Table:
@@ -64,16 +65,16 @@ def _left_out(file: MixtureFile) -> Table:
     return Table("left_out", "Samples, estimated without their composition", columns, rows)
 
 
-def _unknowns(file: MixtureFile) -> Table:
-    found, columns = file.estimates, ["file", "spectrum", "fits", "remark"]
-    assert found is not None
+def unknown_mixtures(file: MixtureFile, failed: str) -> Table:
+    """Unknown spectra; `failed` is said of all in the remark."""
+    columns = ["file", "spectrum", "fits", "remark"]
     for name, unit in zip(file.series.substances, file.series.units, strict=True):
         columns += [labelled(f"{name}{end}", unit) for end in ("", " low90", " high90")]
-    numbers = np.concatenate([found.amounts[..., None], found.intervals], axis=2)
-    rows: list[list[Cell]] = [
-        [*names, bool(found.fits[place]), file.remark(place), *numbers[place].ravel().tolist()]
-        for place, names in enumerate(file.unknowns)
-    ]
+    rows: list[list[Cell]] = []
+    for name, found in file.unknowns:
+        for one in found:
+            remark = "; ".join(part for part in (one.remark, failed) if part)
+            rows.append([name, one.name, one.fits, remark, *chain(*one.numbers)])
     title = "Unknown spectra, all amounts estimated together, with 90% intervals"
     return Table("unknowns", title, columns, rows)
 
