@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from geonode.commands.common import aligned, echo_json
+from geonode.config import SpectraParameters
 from geonode.errors import GeonodeError
 from geonode.mixtures.design import Design, errors_of_file
 from geonode.spectra.inspection import (
@@ -15,25 +16,33 @@ from geonode.spectra.inspection import (
     of_file,
     one_line_spectra,
 )
-from geonode.spectra.mixture_series import MixtureSeries
+from geonode.spectra.mixture_series import MixtureSeries, sheet_and_mixtures
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.sense import doubts_of_cells
 from geonode.terminal import tell
 
 
-def inspect_mixtures(file: Path, series: MixtureSeries, options: str, *, as_json: bool) -> None:
-    """Say how a file with several amounts is understood, and what can follow.
+def inspect_mixtures(parameters: SpectraParameters, options: str, *, as_json: bool) -> bool:
+    """Say how a file is understood, and what can follow; False: it has not several amounts.
 
     Args:
-        file: the file.
-        series: its samples.
-        options: words of a command line that reads the file in this way.
+        parameters: by which it is read.
+        options: words of a command line that reads it in this way.
         as_json: whether to print JSON.
+
+    Raises:
+        SpectraError: it cannot be read.
     """
-    found = _content(file, series) | {"options": options}
+    read = sheet_and_mixtures(parameters)
+    if read is None:
+        return False
+    sheet, masked, series = read
+    found = of_file(Path(parameters.source), sheet, series.axis, masked)
+    found |= _design(series) | {"options": options}
+    found["doubts"] = [*sheet.understood.notes, *doubts_of_cells(sheet)]
     if as_json:
         echo_json(found)
-        return
+        return True
     facts = {
         "samples": f"{found['samples']} of {found['compositions']} different compositions",
         "noise": noise_said(found["noise"], found["replicate_noise"]),
@@ -55,6 +64,7 @@ def inspect_mixtures(file: Path, series: MixtureSeries, options: str, *, as_json
     lines += aligned([(name, *one_line_spectra(shape[None])) for name, shape in shapes.items()])
     lines += ["", *(f"doubt: {line}" for line in found["doubts"]), *aligned(commands)]
     tell("\n".join(lines))
+    return True
 
 
 def next_mixtures(file: Path, series: MixtureSeries, count: int, *, as_json: bool) -> None:
@@ -86,10 +96,9 @@ def next_mixtures(file: Path, series: MixtureSeries, count: int, *, as_json: boo
     tell("\n".join(aligned(lines)))
 
 
-def _content(file: Path, series: MixtureSeries) -> dict[str, Any]:
-    """The inspection as plain numbers, texts and lists; NaN is the correlation of a constant."""
-    amounts, sheet, problem = series.amounts, series.sheet, None
-    assert sheet is not None and series.masked is not None
+def _design(series: MixtureSeries) -> dict[str, Any]:
+    """The design as plain numbers, texts and lists; NaN is the correlation of a constant."""
+    amounts, problem = series.amounts, None
     try:
         Design.of(amounts, series.substances)
     except GeonodeError as error:
@@ -100,7 +109,6 @@ def _content(file: Path, series: MixtureSeries) -> dict[str, Any]:
     each = range(len(compositions))
     noise = Replicates.of([series.signal[composition.ravel() == at] for at in each]).noise
     return {
-        **of_file(file, sheet, series.axis, series.masked),
         "samples": len(amounts),
         "compositions": len(compositions),
         "substances": list(series.substances),
@@ -112,5 +120,4 @@ def _content(file: Path, series: MixtureSeries) -> dict[str, Any]:
         "problem": problem,
         "replicate_noise": None if noise is None else float(np.sqrt(np.mean(noise**2))),
         "noise": noise_along_the_axis(series.axis, series.signal),
-        "doubts": [*sheet.understood.notes, *doubts_of_cells(sheet)],
     }

@@ -12,6 +12,7 @@ where smoothers count by their weights. None of this needs its spectrum, so furt
 Source: D. A. Cohn, Z. Ghahramani and M. I. Jordan, J. Artif. Intell. Res. 4 (1996) 129.
 """
 
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
@@ -67,7 +68,7 @@ def propose_mixtures(forward: ForwardModel, count: int) -> list[NextMixture]:
         smoothers.kernels(one)[0] @ surface.roots.mT for one in (points, candidates)
     )
     # Covariances of all points with those tried, which are the last of them.
-    found = smoothers.kernels(points, others=candidates)[0] - explained @ of_tried.mT
+    found = replace(smoothers, compositions=candidates).kernels(points)[0] - explained @ of_tried.mT
     variance = (smoothers.own(points) - explained.square().sum(-1)).clamp(min=0)
     noise, weights = smoothers.noise[:, None], surface.weights * surface.sizes
     unit = surface.residuals.square().sum(1).mean() / len(forward.mean)

@@ -10,8 +10,10 @@ from scipy.signal import find_peaks
 from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.limits import Line
+from geonode.calibration.mixture_file import MixtureFile
 from geonode.calibration.verdict import NAMES
 from geonode.learning.predicted import COVERAGE
+from geonode.report.mixture_tables import mixture_tables, unknown_mixtures
 from geonode.report.page import Cell, Table
 from geonode.spectra.inspection import noise_along_the_axis
 from geonode.spectra.series import Series, labelled
@@ -30,20 +32,22 @@ MOST_PEAKS = 12
 """Peaks of a table; the most prominent."""
 
 
-def tables(file: CalibratedFile) -> list[Table]:
+def tables(file: CalibratedFile | MixtureFile) -> list[Table]:
     """All tables, the summary first."""
+    if isinstance(file, MixtureFile):
+        return mixture_tables(file, result_tables(file))
     made = [make(file) for make in (_summary, _levels, _methods)]
     made += result_tables(file)
     rest = (_limits, _samples, _components, _regression, _peaks, _predicted, _spectra, _next)
     return made + [make(file) for make in rest]
 
 
-def result_tables(file: CalibratedFile) -> list[Table]:
+def result_tables(file: CalibratedFile | MixtureFile) -> list[Table]:
     """Tables of what the calibration was used on, and the record."""
     made = {
         _unknowns: file.unknowns,
         _controls: file.controls,
-        _validated: file.validation,
+        _validated: file.validations,
         _standards: file.correction,
         _record: file.record,
     }
@@ -218,13 +222,15 @@ def _of_columns(name: str, title: str, columns: Columns) -> Table:
     return Table(name, title, headers, [list(row) for row in zip(*listed, strict=True)])
 
 
-def _unknowns(file: CalibratedFile) -> Table:
+def _unknowns(file: CalibratedFile | MixtureFile) -> Table:
     unit = file.unit
+    failed = "a control failed" if not all(one.passed for one in file.controls) else ""
+    if isinstance(file, MixtureFile):
+        return unknown_mixtures(file, failed)
     columns = ["file", "spectrum", "method", *interval_columns(unit)]
     columns += interval_columns(unit, "geonode ")
     columns += ["ambiguous", "fits", "p", labelled("geonode set90", unit), "remark"]
     corrected = [labelled("uncorrected", unit)] if file.correction else []
-    failed = "a control failed" if not all(one.passed for one in file.controls) else ""
     rows: list[list[Cell]] = []
     for name, found in file.unknowns:
         for one in found:
@@ -241,7 +247,7 @@ def _unknowns(file: CalibratedFile) -> Table:
     return Table("unknowns", title, columns + corrected, rows)
 
 
-def _controls(file: CalibratedFile) -> Table:
+def _controls(file: CalibratedFile | MixtureFile) -> Table:
     unit = file.unit
     columns = ["file", "control", labelled("known", unit), *interval_columns(unit)]
     columns += ["fits", "passed"]
@@ -249,19 +255,22 @@ def _controls(file: CalibratedFile) -> Table:
     return Table("controls", "Controls, which must lie in their 90% intervals", columns, rows)
 
 
-def _validated(file: CalibratedFile) -> Table:
-    assert file.validation
-    found, unit = file.validation, file.unit
-    low, high = found.ends.T
-    numbers = zip(interval_columns(unit), (found.estimated, low, high), strict=True)
-    columns: Columns = [("spectrum", found.names), (labelled("known", unit), found.known)]
-    columns += [*numbers, (labelled("error", unit), found.estimated - found.known)]
-    columns += [("inside the interval", found.held), ("fits", found.fits)]
-    said = found.sentence(unit)
-    return _of_columns("validated", f"{said[0].upper()}{said[1:]}", columns)
+def _validated(file: CalibratedFile | MixtureFile) -> Table:
+    unit, several = file.unit, len(file.validations) > 1
+    columns = [*["file"] * several, "spectrum", labelled("known", unit)]
+    columns += [*interval_columns(unit), labelled("error", unit), "inside the interval", "fits"]
+    rows: list[list[Cell]] = []
+    for found in file.validations:
+        each = np.column_stack([found.known, found.estimated, found.ends])
+        each = np.column_stack([each, found.estimated - found.known]).tolist()
+        of_each = zip(found.names, each, found.held.tolist(), found.fits.tolist(), strict=True)
+        names = [found.file] * several
+        rows += [[*names, name, *numbers, *said] for name, numbers, *said in of_each]
+    said = ". ".join(one.sentence(unit) for one in file.validations)
+    return Table("validated", f"{said[0].upper()}{said[1:]}", columns, rows)
 
 
-def _standards(file: CalibratedFile) -> Table:
+def _standards(file: CalibratedFile | MixtureFile) -> Table:
     assert file.correction
     found, unit = file.correction, file.unit
     after = found.intercept + found.slope * found.estimated
@@ -274,7 +283,7 @@ def _standards(file: CalibratedFile) -> Table:
     return _of_columns("standards", f"Estimates are {said}", columns)
 
 
-def _record(file: CalibratedFile) -> Table:
+def _record(file: CalibratedFile | MixtureFile) -> Table:
     rows: list[list[Cell]] = [[*one] for one in file.record]
     return Table("record", "Record", ["what", "value"], rows)
 

@@ -4,8 +4,8 @@ from itertools import combinations
 from typing import Any
 
 import altair as alt
-import numpy as np
 
+from geonode.calibration.mixture_file import MixtureFile
 from geonode.report.calibration_figures import DASHES, DOTS, DRAWN
 from geonode.report.kit import (
     INK,
@@ -20,11 +20,15 @@ from geonode.report.kit import (
     y_axis,
     zoom,
 )
-from geonode.report.mixture_tables import MixtureFile
 from geonode.report.page import Markup, Part, Section, Table, escaped, page, parts_html
 from geonode.spectra.series import labelled
 
 GENERATOR = "geonode calibrate"
+
+BY_COMMAND = Markup(
+    '<p class="note">Further spectra are estimated by <code>geonode estimate FILE --calibration '
+    "calibration.safetensors</code>, which is beside this page; the page itself estimates none.</p>"
+)
 
 LEFT_OUT = (
     "Every sample is estimated by a calibration without its composition. Bars are 90% intervals; "
@@ -56,8 +60,10 @@ def mixture_page(file: MixtureFile, tables: list[Table]) -> str:
         Section("design", "Design", [DESIGN, _row(design)]),
         Section("left-out", "Left-out samples", [by_name["left_out"]]),
     ]
-    if "unknowns" in by_name:
-        sections.insert(0, Section("unknown", "Unknown spectra", [by_name["unknowns"]]))
+    used = [by_name[name] for name in ("controls", "unknowns", "validated") if name in by_name]
+    sections.insert(0, Section("unknown", "Unknown spectra", [*used, BY_COMMAND]))
+    if "record" in by_name:
+        sections.append(Section("record", "Record", [by_name["record"]]))
     kind = "" if file.is_sound else ' class="bad"'
     book = Markup('<p><a href="calibration.xlsx">All tables as an Excel workbook</a></p>')
     first = f"""<div class="first">
@@ -130,10 +136,9 @@ def _design(file: MixtureFile, one: int, other: int) -> Figure:
     tables: dict[str, Any] = {
         "samples": {"sample": file.series.samples, "x": amounts[:, one], "y": amounts[:, other]}
     }
-    if file.estimates is not None:
-        fits = np.flatnonzero(file.estimates.fits)
-        found, told = file.estimates.amounts[fits], [file.unknowns[at][1] for at in fits]
-        tables["unknowns"] = {"sample": told, "x": found[:, one], "y": found[:, other]}
+    if found := [each for _, of_file in file.unknowns for each in of_file if each.fits]:
+        x_of, y_of = ([each.numbers[at][0] for each in found] for at in (one, other))
+        tables["unknowns"] = {"sample": [each.name for each in found], "x": x_of, "y": y_of}
         colours["unknowns"] = MODEL
     part = keyed(colours)
     chart = alt.layer(

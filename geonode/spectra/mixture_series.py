@@ -35,8 +35,6 @@ class MixtureSeries:
         signal: spectrum of every sample, preprocessed.
         labels: `signal`, `signal_unit`, `axis` and `axis_unit`.
         preprocessing: what was done to every spectrum.
-        sheet: the spectra as their file has them; None: a calibration file has not.
-        masked: wavelengths that were left out because a value was missing.
     """
 
     samples: list[str]
@@ -47,8 +45,6 @@ class MixtureSeries:
     signal: Float[np.ndarray, "sample wavelength"]
     labels: dict[str, str]
     preprocessing: Preprocessing
-    sheet: Sheet | None = None
-    masked: Float[np.ndarray, "masked"] | None = None
 
     @property
     def axis_label(self) -> str:
@@ -63,6 +59,18 @@ class MixtureSeries:
 
 def read_mixtures(parameters: SpectraParameters) -> MixtureSeries | None:
     """Samples of the table that parameters name; None: it has one amount, or one is chosen.
+
+    Raises:
+        SpectraError: as `sheet_and_mixtures`.
+    """
+    found = sheet_and_mixtures(parameters)
+    return found and found[2]
+
+
+def sheet_and_mixtures(
+    parameters: SpectraParameters,
+) -> tuple[Sheet, Float[np.ndarray, "masked"], MixtureSeries] | None:
+    """Spectra of a table, wavelengths left out as a value is missing, and the samples they are.
 
     Raises:
         SpectraError: the table cannot be read, an amount is none, or units differ.
@@ -100,7 +108,7 @@ def read_mixtures(parameters: SpectraParameters) -> MixtureSeries | None:
         "axis_unit": sheet.axis_unit,
     }
     about = sheet.names, names, units, amounts, axis, signal, labels, done
-    return MixtureSeries(*about, sheet, masked)
+    return sheet, masked, MixtureSeries(*about)
 
 
 def _amounts(

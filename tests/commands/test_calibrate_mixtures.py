@@ -90,14 +90,14 @@ def test_page_and_workbook_have_everything(folder):
     for name in ("true_0", "pure_0", "true_1", "pure_1", "design_0_1"):
         assert f'data-figure="{name}"' in page
     book = load_workbook(folder / "out" / "calibration.xlsx")
-    assert book.sheetnames == ["summary", "errors", "left_out", "unknowns", "pure"]
+    assert book.sheetnames == ["summary", "errors", "left_out", "unknowns", "record", "pure"]
     again = call("calibrate", folder / "known.csv", "--out", folder / "out")
     assert again.exit_code == 2
     assert "--overwrite" in again.output
 
 
 def read(folder, **options):
-    return read_mixtures(spectra_parameters({"file": folder / "known.csv"} | options))
+    return read_mixtures(spectra_parameters(folder / "known.csv", **options))
 
 
 def test_one_of_several_amounts_is_one_substance(folder, tmp_path):

@@ -87,7 +87,7 @@ def test_the_record_says_by_what_from_what_and_when(week, tmp_path):
         assert found["calibration file, SHA-256"] == hashlib.sha256(content).hexdigest()
         source = (week / "beer.csv").read_bytes()
         assert found["calibrated with, SHA-256"] == hashlib.sha256(source).hexdigest()
-        assert found["option preprocess"] == "[{savgol: {window: 5, degree: 2}}]"
+        assert json.loads(found["option preprocess"]) == [{"savgol": {"window": 5, "degree": 2}}]
         assert datetime.fromisoformat(found["date and time"]).tzinfo is not None
         assert {"method", "made by", "read, SHA-256", "preprocessing"} <= {*found}
     assert "user" not in found

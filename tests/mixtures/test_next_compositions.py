@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -43,8 +44,9 @@ def test_the_error_taken_away_is_that_of_kriging_with_the_mixture_added():
     surface, smoothers = forward.surface, forward.surface.smoothers
     region = torch.from_numpy(points_of_region(forward.design, EVERYWHERE))
     known = torch.cat([smoothers.compositions, torch.tensor([first.amounts], dtype=torch.float64)])
-    kernels, _ = smoothers.kernels(known, others=known)
-    across, _ = smoothers.kernels(region, others=known)
+    kernels, across = (
+        replace(smoothers, compositions=known).kernels(each)[0] for each in (known, region)
+    )
     expected = 0
     for place, noise in enumerate(smoothers.noise):
         own = kernels[place] + torch.diag(torch.cat([noise / smoothers.counts, noise[None]]))

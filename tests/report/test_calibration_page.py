@@ -205,8 +205,7 @@ def test_proposals_lie_between_the_levels_and_are_told_apart(series_file):
 
 @pytest.mark.parametrize("steps", [None, "[snv]"])
 def test_a_page_that_cannot_estimate_names_the_command(calibration, series_file, steps):
-    options = {"file": series_file, "preprocess": steps}
-    done = read_series_csv(spectra_parameters(options)).preprocessing
+    done = read_series_csv(spectra_parameters(series_file, preprocess=steps)).preprocessing
     found = replace(calibration, series=replace(calibration.series, preprocessing=done))
     text = calibration_page(found, tables(found))
     assert ('id="drop"' in text) == (steps is None)

@@ -95,8 +95,8 @@ def read(path, table, known=None):
         table[1](file)
     if known is not None:
         known.to_csv(path / "b.csv", index=False)
-    options = {"file": file, "concentrations": None if known is None else path / "b.csv"}
-    return read_mixtures(spectra_parameters(options))
+    second = None if known is None else path / "b.csv"
+    return read_mixtures(spectra_parameters(file, concentrations=second))
 
 
 PLAIN = ("Cu", "Zn")
@@ -163,7 +163,7 @@ def test_a_folder_of_samples_with_components(tmp_path):
     (tmp_path / "mine").mkdir()
     for at, block in enumerate(jcamp().split("##END=\n")[:-1]):
         (tmp_path / "mine" / f"{at}.dx").write_text(block + "##END=\n")
-    found = read_mixtures(spectra_parameters({"file": tmp_path / "mine"}))
+    found = read_mixtures(spectra_parameters(tmp_path / "mine"))
     np.testing.assert_array_equal(found.amounts, AMOUNTS)
     assert found.samples == NAMES
 
