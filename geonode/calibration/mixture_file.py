@@ -9,8 +9,10 @@ import torch
 from jaxtyping import Float
 
 from geonode.calibration.calibrated_file import AnyCalibration
+from geonode.compute.device import moved
 from geonode.errors import MixtureError
 from geonode.estimation.axis import own_values
+from geonode.estimation.posterior import CPU
 from geonode.mixtures.design import Design
 from geonode.mixtures.mixture import NAMES, MixtureCalibration, MixtureEstimates
 from geonode.progress import Progress, silent
@@ -66,7 +68,7 @@ class MixtureFile(AnyCalibration[UnknownMixture]):
                 f"{source}: {error} (several amounts are calibrated together; --target NAME takes "
                 "one alone)"
             ) from error
-        return cls(source, series, found)
+        return cls(source, series, moved(found, CPU))
 
     @staticmethod
     def steps(series: MixtureSeries) -> int:
