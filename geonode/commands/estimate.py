@@ -267,21 +267,20 @@ class MapOptions:
         from geonode.compute.device import resolve  # noqa: PLC0415
         from geonode.compute.processes import open_engine  # noqa: PLC0415
         from geonode.estimation.maps import Maps  # noqa: PLC0415
-        from geonode.machine import usable_cores  # noqa: PLC0415
 
         if out is None:
             expected = "a store of maps, .zarr, for an image"
             raise ParameterError("options", "--out", "nothing", expected)
-        engine, cores = self.engine, usable_cores()
+        engine = self.engine
         place = resolve(self.device or "auto", PrecisionParameters()).reference
-        rows, columns = image.shape
+        maps, (rows, columns) = Maps(curve, series, image, self.number, place), image.shape
         own_cluster = engine.kind == "dask" and engine.scheduler is None
-        pixels = self.batch_size or image.pixels_at_once(engine.workers if own_cluster else cores)
+        at_once = engine.workers if own_cluster else maps.threads
+        pixels = self.batch_size or maps.pixels_at_once(at_once)
         shared = out.with_name(f"{out.name}.shared")
         with (
             open_engine(engine, shared) as opened,
             bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,
         ):
-            maps = Maps(curve, series, image, self.number, place)
-            maps.write(out, pixels, report, opened, cores)
+            maps.write(out, pixels, report, opened)
         note(f"maps of {rows} x {columns} pixels -> {out}")
