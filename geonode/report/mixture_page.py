@@ -20,7 +20,8 @@ from geonode.report.kit import (
     y_axis,
     zoom,
 )
-from geonode.report.page import Markup, Part, Section, Table, escaped, page, parts_html
+from geonode.report.page import Markup, Part, Section, escaped, page, parts_html
+from geonode.report.table import Table
 from geonode.spectra.series import labelled
 
 GENERATOR = "geonode calibrate"

@@ -7,7 +7,7 @@ import numpy as np
 from geonode import __version__
 from geonode.calibration.mixture_file import METHODS, MixtureFile
 from geonode.mixtures.mixture import NAMES
-from geonode.report.page import Cell, Table
+from geonode.report.table import Cell, Table
 from geonode.spectra.series import labelled
 from geonode.wording import listed
 

@@ -181,23 +181,25 @@ def read_spectra(
     return Spectra(sheet.names, sheet.axis[kept], sheet.axis_name, sheet.axis_unit, values, masked)
 
 
-def read_known(path: Path) -> tuple[Spectra, Float[np.ndarray, "spectrum"], str | None]:
-    """Read spectra of known concentration, any number of them.
+def read_known(
+    path: Path, choices: Choices = UNCHOSEN
+) -> tuple[Spectra, Float[np.ndarray, "spectrum"], str | None]:
+    """Read spectra of known concentration as `read_table` does, but any number of them.
 
     Returns:
         The spectra, by ascending concentration; the concentrations; their unit if the file has it.
 
     Raises:
-        SpectraError: the file cannot be read, or its names are no concentrations.
+        SpectraError: the file cannot be read, or says no concentrations.
     """
     with errors_naming(path):
-        sheet = read_sheet(path, Asked(series=True))
-        scans, unit = scans_of(sheet, "ask")
+        sheet, scans, unit = _known_sheet(path, choices)
         kept, masked = selected(sheet, None, "refuse")
         order = [scans[key] for key in sorted(scans)]
         names = [sheet.names[place] for place in order]
         about = sheet.axis[kept], sheet.axis_name, sheet.axis_unit
         spectra = Spectra(names, *about, sheet.values[order][:, kept], masked)
+    warn(path, sheet, doubts_of_cells(sheet))
     return spectra, np.array([level for level, _ in sorted(scans)]), unit
 
 
@@ -251,20 +253,8 @@ def sheet_and_series(
     Raises:
         SpectraError: as `read_table`.
     """
-    second, table = choices.concentrations, None
     with errors_naming(path):
-        if second is not None:
-            with errors_naming(second):
-                grid = read_format(second)
-                if not isinstance(grid, Grid):
-                    raise SpectraError("found spectra, expected a table of names")
-                table = grid if grid.rows else None
-        asked = Asked(series=True, target=choices.target) if table is None else Asked()
-        sheet = read_sheet(path, asked, sheet_name=choices.sheet, apart=second)
-        if second is not None and table is not None:
-            with errors_naming(second):
-                sheet = with_concentrations(sheet, table, second.name, SUFFIXES, choices.target)
-        scans, unit = scans_of(sheet, choices.replicates)
+        sheet, scans, unit = _known_sheet(path, choices)
         kept, masked = selected(sheet, window, missing)
         by_level = groupby(sorted(scans), key=itemgetter(0))
         spectra_of = {level: [scans[key] for key in keys] for level, keys in by_level}
@@ -277,6 +267,25 @@ def sheet_and_series(
             masked=masked,
             concentration_unit=unit,
         )
+
+
+def _known_sheet(
+    path: Path, choices: Choices
+) -> tuple[Sheet, dict[tuple[float, int], int], str | None]:
+    """Spectra named by their concentrations; their places by level and scan; unit of the levels."""
+    second, table = choices.concentrations, None
+    if second is not None:
+        with errors_naming(second):
+            grid = read_format(second)
+            if not isinstance(grid, Grid):
+                raise SpectraError("found spectra, expected a table of names")
+            table = grid if grid.rows else None
+    asked = Asked(series=True, target=choices.target) if table is None else Asked()
+    sheet = read_sheet(path, asked, sheet_name=choices.sheet, apart=second)
+    if second is not None and table is not None:
+        with errors_naming(second):
+            sheet = with_concentrations(sheet, table, second.name, SUFFIXES, choices.target)
+    return sheet, *scans_of(sheet, choices.replicates)
 
 
 def read_sheet(
