@@ -10,8 +10,10 @@ from jaxtyping import Float
 from scipy.stats import t as student
 
 from geonode.calibration.calibrated_file import AnyCalibration
+from geonode.compute.device import moved
 from geonode.errors import MixtureError
 from geonode.estimation.axis import own_values
+from geonode.estimation.posterior import CPU
 from geonode.mixtures.design import Design, errors_of_file
 from geonode.mixtures.mixture import NAMES, MixtureCalibration, MixtureEstimates
 from geonode.progress import Progress, silent
@@ -62,7 +64,7 @@ class MixtureFile(AnyCalibration[UnknownMixture]):
         """
         with errors_of_file(source):
             found = MixtureCalibration.of(series.signal, series.amounts, series.substances, report)
-        return cls(source, series, found)
+        return cls(source, series, moved(found, CPU))
 
     @staticmethod
     def steps(series: MixtureSeries) -> int:

@@ -21,12 +21,13 @@ from geonode.estimation.axis import require_axis
 from geonode.progress import Progress, silent
 from geonode.spectra.headers import same_unit
 from geonode.spectra.mixture_series import MixtureSeries, read_mixtures
-from geonode.spectra.reading import FORMATS, Spectra, errors_naming, read_known
+from geonode.spectra.reading import FORMATS, UNCHOSEN, Choices, Spectra, errors_naming, read_known
 from geonode.spectra.series import Series
 from geonode.wording import listed, quantity
 
 OPTIONS = "options"
 WILD = ("*", "?", "[")
+WORKBOOK = ".xlsx"
 
 C = TypeVar("C", bound=AnyCalibration[Any])
 
@@ -37,27 +38,32 @@ class Known:
 
     Attributes:
         file: their file.
+        table: of their concentrations, if they are not in the file.
         spectra: on an axis that covers that of the series.
         amounts: theirs, of every substance.
     """
 
     file: Path
+    table: Path | None
     spectra: Spectra
     amounts: Float[np.ndarray, "spectrum substance"]
 
     @classmethod
-    def read(cls, file: Path, series: Series | MixtureSeries) -> "Known":
-        """Read a file whose names are concentrations in the unit of a series, or of mixtures.
+    def read(
+        cls, file: Path, series: Series | MixtureSeries, choices: Choices = UNCHOSEN
+    ) -> "Known":
+        """Read a file of known amounts, in the units of a series, as one of that is read.
 
         Raises:
             SpectraError: it cannot be read, gives no amounts of the substances, or its unit or axis
                 is another; or an amount is out of the range of the series.
         """
+        choices = _suiting(file, choices)
         if isinstance(series, MixtureSeries):
-            spectra, amounts, units = _mixtures(file, series.substances)
+            spectra, amounts, units = _mixtures(file, choices, series.substances)
             known, expected = series.amounts, series.units
         else:
-            spectra, levels, unit = read_known(file)
+            spectra, levels, unit = read_known(file, choices)
             amounts, units = levels[:, None], (unit or "1",)
             known, expected = series.concentrations[:, None], (series.labels["concentration_unit"],)
         with errors_naming(file):
@@ -74,7 +80,7 @@ class Known:
                         f"{low:g} to {quantity(high, one)} as calibrated; leave it out"
                     )
             require_axis(series, spectra)
-        return cls(file, spectra, amounts)
+        return cls(file, choices.concentrations, spectra, amounts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +108,7 @@ class Routine:
         controls: list[str],
         validation: Path | None,
         standards: Path | None,
-        sheet: str | None = None,
+        choices: Choices = UNCHOSEN,
     ) -> "Routine":
         """Read all files.
 
@@ -113,7 +119,8 @@ class Routine:
                 order.
             validation: samples to judge by.
             standards: samples to correct by.
-            sheet: of workbooks of unknowns.
+            choices: what files leave open: the sheet of all workbooks, and where those of known
+                concentration have it.
 
         Raises:
             SpectraError: a file cannot be read, or its axis, unit or range is another.
@@ -125,7 +132,10 @@ class Routine:
             expected = "none: a line corrects one substance, which calibrate --target NAME takes"
             raise ParameterError(OPTIONS, "--standards", str(standards), expected)
         known = [_control(one, several) for one in controls]
-        spectra = {one: read_unknown(one, series, sheet) for one in tables_of(unknowns)}
+        spectra = {
+            one: read_unknown(one, series, _suiting(one, choices).sheet)
+            for one in tables_of(unknowns)
+        }
         names = {name for path, one in spectra.items() for name in _names(path, one.names)}
         for name, count in Counter(name for name, _ in known).items():
             if count > 1:
@@ -134,14 +144,17 @@ class Routine:
                 expected = f"the name of a spectrum, such as {', '.join(sorted(names)[:3])}"
                 raise ParameterError(OPTIONS, "--control", name, expected)
         judge, correct = (
-            None if one is None else Known.read(one, series) for one in (validation, standards)
+            None if one is None else Known.read(one, series, choices)
+            for one in (validation, standards)
         )
         return cls(spectra, dict(known), judge, correct)
 
     @property
     def files(self) -> list[Path]:
         """All files that were read."""
-        return [*self.unknowns, *(one.file for one in (self.validation, self.standards) if one)]
+        known = [one for one in (self.validation, self.standards) if one]
+        tables = [one.table for one in known if one.table]
+        return [*dict.fromkeys([*self.unknowns, *(one.file for one in known), *tables])]
 
     def used(self, file: C, report: Progress = silent) -> C:
         """A calibration, corrected by the standards, with all estimates.
@@ -213,6 +226,11 @@ def tables_of(given: list[Path]) -> list[Path]:
     return found
 
 
+def _suiting(file: Path, choices: Choices) -> Choices:
+    """Choices without the sheet, which only workbooks have."""
+    return choices if file.suffix.lower() == WORKBOOK else replace(choices, sheet=None)
+
+
 def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:
     """Names of spectra, and that of the file of a single one, which often has none of its own."""
     alone = len(names) == 1 if alone is None else alone
@@ -239,14 +257,22 @@ def _control(text: str, several: Sequence[str]) -> tuple[str, list[float]]:
 
 
 def _mixtures(
-    file: Path, substances: tuple[str, ...]
+    file: Path, choices: Choices, substances: tuple[str, ...]
 ) -> tuple[Spectra, Float[np.ndarray, "spectrum substance"], tuple[str, ...]]:
     """Spectra of a table of mixtures as they were measured, with the amounts of substances.
 
     Raises:
         SpectraError: it cannot be read, or has other substances.
     """
-    found = read_mixtures(SpectraParameters(source=str(file), concentration_unit=None))
+    second = None if choices.concentrations is None else str(choices.concentrations)
+    asked = SpectraParameters(
+        source=str(file),
+        sheet=choices.sheet,
+        concentrations=second,
+        target=choices.target,
+        concentration_unit=None,
+    )
+    found = read_mixtures(asked)
     if found is None or {*found.substances} != {*substances}:
         there = "one amount, or none" if found is None else listed([*found.substances])
         raise SpectraError(f"{file}: found {there}, expected amounts of {listed([*substances])}")

@@ -22,7 +22,15 @@ from geonode.commands.common import (
     require_destination,
 )
 from geonode.commands.estimate_by_file import estimate_by_file
-from geonode.commands.spectra_file import Controls, SheetName, User, ValidationFile
+from geonode.commands.spectra_file import (
+    Controls,
+    RenamedColumns,
+    SecondTable,
+    SheetName,
+    Target,
+    User,
+    ValidationFile,
+)
 from geonode.config import EngineParameters, PrecisionParameters
 from geonode.errors import ParameterError
 from geonode.parameter_types import Format
@@ -39,8 +47,9 @@ if TYPE_CHECKING:
 
 FOR_IMAGES = ("workers", "scheduler", "batch_size", "cache_dtype", "device")
 BY_MODEL = (*FOR_IMAGES, "figure", "allow_offset", "allow_scale", "root")
-BY_FILE = ("control", "validation", "standards", "user")
-"""Options for images, by a model of the pipeline, and by a calibration file."""
+OF_KNOWN = ("concentrations", "replicates", "target")
+BY_FILE = ("control", "validation", "standards", "user", *OF_KNOWN)
+"""Options for images, by a model of the pipeline, of known spectra, and by a calibration file."""
 
 Measured = Annotated[
     list[Path],
@@ -128,6 +137,9 @@ def estimate(
     cache_dtype: CacheDtype = None,
     device: MapDevice = None,
     sheet: SheetName = None,
+    concentrations: SecondTable = None,
+    replicates: RenamedColumns = "ask",
+    target: Target = None,
     root: Root = Path(),
     as_json: AsJson = False,
 ) -> None:
@@ -141,16 +153,20 @@ def estimate(
     With --calibration nothing is fitted: all spectra are estimated as when it was made, controls
     first, and beside --out the other tables and a record are written.
     """
+    from geonode.spectra.reading import Choices, read_spectra  # noqa: PLC0415
+
     if calibration is not None:
         refuse_given(context, BY_MODEL, "no such option with --calibration")
-        checks = control or [], validation, standards, sheet
+        if validation is None and standards is None:
+            refuse_given(context, OF_KNOWN, "--validation or --standards beside it")
+        choices = Choices(sheet, concentrations, replicates, target)
+        checks = control or [], validation, standards, choices
         estimate_by_file(calibration, files, *checks, user, out, overwrite, as_json)
         return
     refuse_given(context, BY_FILE, "--calibration beside it")
     if len(files) > 1:
         raise ParameterError("options", "SPECTRA", str(files[1]), "one file, or --calibration")
     from geonode.estimation.image import Image  # noqa: PLC0415
-    from geonode.spectra.reading import read_spectra  # noqa: PLC0415
 
     file, data = files[0], root / "data"
     require = partial(require_destination, never=(data, file), overwrite=overwrite)
@@ -267,21 +283,20 @@ class MapOptions:
         from geonode.compute.device import resolve  # noqa: PLC0415
         from geonode.compute.processes import open_engine  # noqa: PLC0415
         from geonode.estimation.maps import Maps  # noqa: PLC0415
-        from geonode.machine import usable_cores  # noqa: PLC0415
 
+        engine = self.engine
         if out is None:
             expected = "a store of maps, .zarr, for an image"
             raise ParameterError("options", "--out", "nothing", expected)
-        engine, cores = self.engine, usable_cores()
         place = resolve(self.device or "auto", PrecisionParameters()).reference
-        rows, columns = image.shape
+        maps, (rows, columns) = Maps(curve, series, image, self.number, place), image.shape
         own_cluster = engine.kind == "dask" and engine.scheduler is None
-        pixels = self.batch_size or image.pixels_at_once(engine.workers if own_cluster else cores)
+        at_once = engine.workers if own_cluster else maps.threads
+        pixels = self.batch_size or maps.pixels_at_once(at_once)
         shared = out.with_name(f"{out.name}.shared")
         with (
             open_engine(engine, shared) as opened,
             bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,
         ):
-            maps = Maps(curve, series, image, self.number, place)
-            maps.write(out, pixels, report, opened, cores)
+            maps.write(out, pixels, report, opened)
         note(f"maps of {rows} x {columns} pixels -> {out}")

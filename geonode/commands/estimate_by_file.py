@@ -22,7 +22,8 @@ from geonode.progress import bar
 from geonode.terminal import tell
 
 if TYPE_CHECKING:
-    from geonode.report.page import Table
+    from geonode.report.table import Table
+    from geonode.spectra.reading import Choices
 
 
 def estimate_by_file(
@@ -31,7 +32,7 @@ def estimate_by_file(
     controls: list[str],
     validation: Path | None,
     standards: Path | None,
-    sheet: str | None,
+    choices: "Choices",
     user: str | None,
     out: Path | None,
     overwrite: bool,
@@ -48,11 +49,10 @@ def estimate_by_file(
     from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, record  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
-    from geonode.report.calibration_files import beside, write_results  # noqa: PLC0415
-    from geonode.report.calibration_tables import result_tables  # noqa: PLC0415
+    from geonode.report.results import beside, result_tables, write_results  # noqa: PLC0415
 
     found = load_calibration(calibration)
-    routine = Routine.read(found.series, given, controls, validation, standards, sheet)
+    routine = Routine.read(found.series, given, controls, validation, standards, choices)
     require = partial(require_destination, never=(calibration, *routine.files), overwrite=overwrite)
     require("--out", out, ".csv", ".xlsx")
     for one in beside(out) if out is not None else ():

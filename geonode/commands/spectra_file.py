@@ -31,7 +31,7 @@ Window = Annotated[
 ]
 Missing = Annotated[Literal["refuse", "mask"], typer.Option(help="What a missing value does.")]
 SheetName = Annotated[
-    str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of a workbook.")
+    str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of workbooks.")
 ]
 SecondTable = Annotated[
     Path | None,
@@ -71,7 +71,9 @@ Controls = Annotated[
 ]
 ValidationFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Spectra of known concentration, to judge by."),
+    typer.Option(
+        metavar="FILE", help="Spectra of known concentration, to judge by; read as those of levels."
+    ),
 ]
 User = Annotated[str | None, typer.Option(metavar="NAME", help="Who, for the record.")]
 Method = Annotated[
@@ -154,6 +156,7 @@ def calibrate(
         write_calibration,
     )
     from geonode.spectra.mixture_series import read_mixtures  # noqa: PLC0415
+    from geonode.spectra.reading import Choices  # noqa: PLC0415
     from geonode.spectra.series import read_series_csv  # noqa: PLC0415
 
     if method not in (known := ["auto", *NAMES]):
@@ -176,7 +179,8 @@ def calibrate(
         expected = "none: several amounts are calibrated together; --target NAME takes one"
         refuse_given(context, ("method",), expected)
     series = mixtures or read_series_csv(parameters)
-    routine = Routine.read(series, unknown or [], control or [], validation, None)
+    choices = Choices(sheet, concentrations, replicates, target)
+    routine = Routine.read(series, unknown or [], control or [], validation, None, choices)
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
     # Threads take folds and blocks of predictions, not parts of a matrix.
     with threadpool_limits(1, user_api="blas"):

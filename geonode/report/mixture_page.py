@@ -7,7 +7,8 @@ from geonode.calibration.mixture_file import MixtureFile
 from geonode.report.calibration_data import as_json
 from geonode.report.mixture_data import surfaces
 from geonode.report.mixture_figures import of_pairs, of_substance
-from geonode.report.page import Figure, Markup, Part, Section, Table, escaped, page, parts_html
+from geonode.report.page import Figure, Markup, Part, Section, escaped, page, parts_html
+from geonode.report.table import Table
 
 GENERATOR = "geonode calibrate"
 

@@ -9,7 +9,7 @@ from geonode.calibration.calibrated_file import PROPOSALS
 from geonode.calibration.mixture_file import METHODS, MixtureFile
 from geonode.mixtures.mixture import NAMES
 from geonode.mixtures.next_compositions import propose_mixtures
-from geonode.report.page import Cell, Table
+from geonode.report.table import Cell, Table
 from geonode.spectra.series import labelled
 from geonode.wording import listed
 

@@ -176,23 +176,26 @@ def read_spectra(
     return Spectra(sheet.names, sheet.axis[kept], sheet.axis_name, sheet.axis_unit, values, masked)
 
 
-def read_known(path: Path) -> tuple[Spectra, Float[np.ndarray, "spectrum"], str | None]:
-    """Read spectra of known concentration, any number of them.
+def read_known(
+    path: Path, choices: Choices = UNCHOSEN
+) -> tuple[Spectra, Float[np.ndarray, "spectrum"], str | None]:
+    """Read spectra of known concentration as `read_table` does, but any number of them.
 
     Returns:
         The spectra, by ascending concentration; the concentrations; their unit if the file has it.
 
     Raises:
-        SpectraError: the file cannot be read, or its names are no concentrations.
+        SpectraError: the file cannot be read, or says no concentrations.
     """
     with errors_naming(path):
-        sheet = read_known_sheet(path, UNCHOSEN)
-        scans, unit = scans_of(sheet, "ask")
+        sheet = read_known_sheet(path, choices)
+        scans, unit = scans_of(sheet, choices.replicates)
         kept, masked = selected(sheet, None, "refuse")
         order = [scans[key] for key in sorted(scans)]
         names = [sheet.names[place] for place in order]
         about = sheet.axis[kept], sheet.axis_name, sheet.axis_unit
         spectra = Spectra(names, *about, sheet.values[order][:, kept], masked)
+    warn(path, sheet, doubts_of_cells(sheet))
     return spectra, np.array([level for level, _ in sorted(scans)]), unit
 
 
