@@ -284,12 +284,12 @@ class MapOptions:
         from geonode.compute.processes import open_engine  # noqa: PLC0415
         from geonode.estimation.maps import Maps  # noqa: PLC0415
 
-        engine, (rows, columns) = self.engine, image.shape
+        engine = self.engine
         if out is None:
             expected = "a store of maps, .zarr, for an image"
             raise ParameterError("options", "--out", "nothing", expected)
         place = resolve(self.device or "auto", PrecisionParameters()).reference
-        maps = Maps(curve, series, image, self.number, place)
+        maps, (rows, columns) = Maps(curve, series, image, self.number, place), image.shape
         own_cluster = engine.kind == "dask" and engine.scheduler is None
         at_once = engine.workers if own_cluster else maps.threads
         pixels = self.batch_size or maps.pixels_at_once(at_once)

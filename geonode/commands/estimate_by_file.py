@@ -16,6 +16,7 @@ from geonode.commands.common import (
     note,
     require_destination,
 )
+from geonode.commands.mixture import shown_mixtures
 from geonode.commands.spectra_file import tell_checks
 from geonode.progress import bar
 from geonode.terminal import tell
@@ -45,6 +46,7 @@ def estimate_by_file(
     """
     from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
+    from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, record  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
     from geonode.report.results import beside, result_tables, write_results  # noqa: PLC0415
@@ -71,12 +73,13 @@ def estimate_by_file(
             for name, table in tables.items()
         }
         echo_json({"concentration_unit": found.unit, **of_table})
+    elif isinstance(found, MixtureFile):
+        tell("\n".join(shown_mixtures(found)))
     else:
         _tell_unknowns(tables["unknowns"])
     if out is not None:
         note(f"{total} estimates -> {out}")
-    rows = [one.of_geonode for _, of_file in found.unknowns for one in of_file]
-    end_with_misfits([row.name for row in rows if not row.fits], total)
+    end_with_misfits(found.misfits, total)
     if failed:
         raise typer.Exit(1)
 

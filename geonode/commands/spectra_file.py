@@ -1,6 +1,6 @@
 """Commands `geonode inspect`, `calibrate` and `next`: a file of spectra, without a pipeline."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,11 +16,11 @@ from geonode.terminal import refuse, tell
 
 if TYPE_CHECKING:
     from geonode.calibration.calibrated_file import CalibratedFile
+    from geonode.calibration.mixture_file import MixtureFile
+    from geonode.spectra.mixture_series import MixtureSeries
+    from geonode.spectra.series import Series
 
 ENDING = "_calibration"
-
-OF_ONE_ALONE = ("method", "control", "validation", "user")
-"""Options of `calibrate` that several substances have not."""
 
 KnownSpectra = Annotated[
     Path, typer.Argument(metavar="FILE", help="Spectra of known concentration, in any format.")
@@ -64,7 +64,10 @@ Unknowns = Annotated[
 ]
 Controls = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=NUMBER", help="Unknown whose concentration is known; repeatable."),
+    typer.Option(
+        metavar="NAME=NUMBER",
+        help="Unknown of known concentration, or amounts: QC=2,0.5; repeatable.",
+    ),
 ]
 ValidationFile = Annotated[
     Path | None,
@@ -97,10 +100,15 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Say how a file of spectra is understood, how noisy it is, and which parameters read it."""
-    from geonode.spectra.inspection import inspect_file  # noqa: PLC0415
+    from geonode.commands.mixture_design import inspect_mixtures  # noqa: PLC0415
+    from geonode.spectra.inspection import inspect_file, options_of  # noqa: PLC0415
     from geonode.spectra.reading import Choices  # noqa: PLC0415
 
     choices = Choices(sheet, concentrations, replicates, target)
+    chosen = asdict(choices)
+    parameters = spectra_parameters(file, window=window, missing=missing, **chosen)
+    if inspect_mixtures(parameters, options_of(file, window, choices), as_json=as_json):
+        return
     found = inspect_file(file, window=window, missing=missing, choices=choices)
     if as_json:
         echo_json(found.to_json())
@@ -139,10 +147,10 @@ def calibrate(
     """
     from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
-    from geonode.calibration.calibrated_file import CalibratedFile  # noqa: PLC0415
+    from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, about_series  # noqa: PLC0415
     from geonode.calibration.verdict import NAMES  # noqa: PLC0415
-    from geonode.commands.mixture import calibrate_mixtures  # noqa: PLC0415
+    from geonode.commands.mixture import shown_errors, shown_mixtures  # noqa: PLC0415
     from geonode.report.calibration_files import (  # noqa: PLC0415
         require_folder,
         write_calibration,
@@ -169,40 +177,55 @@ def calibrate(
     folder = out or Path(f"{file.stem}{ENDING}")
     if (mixtures := read_mixtures(parameters)) is not None:
         expected = "none: several amounts are calibrated together; --target NAME takes one"
-        refuse_given(context, OF_ONE_ALONE, expected)
-        calibrate_mixtures(file, mixtures, unknown or [], folder, overwrite=overwrite)
-        return
-    series = read_series_csv(parameters)
+        refuse_given(context, ("method",), expected)
+    series = mixtures or read_series_csv(parameters)
     choices = Choices(sheet, concentrations, replicates, target)
     routine = Routine.read(series, unknown or [], control or [], validation, None, choices)
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
     # Threads take folds and blocks of predictions, not parts of a matrix.
     with threadpool_limits(1, user_api="blas"):
-        with bar("calibrating", CalibratedFile.steps(series)) as report:
-            found = CalibratedFile.of(file.name, series, method=method, report=report)
+        found = _calibrated(file.name, series, method)
         found = routine.used(replace(found, about=about_series(parameters, method)))
         write_calibration(found, folder, routine.files, user)
     failed = tell_checks(found)
     tell(found.sentence)
-    unknowns = f", unknowns estimated by {found.method}" if routine.unknowns else ""
-    note(f"{len(series.concentrations)} levels calibrated{unknowns} -> {folder / 'index.html'}")
+    if isinstance(found, MixtureFile):
+        unknowns = ["", *shown_mixtures(found)] if routine.unknowns else []
+        tell("\n".join(["", *shown_errors(found), *unknowns]))
+    by = f", unknowns estimated by {found.method}" if routine.unknowns else ""
+    note(f"{found.counted} calibrated{by} -> {folder / 'index.html'}")
     if failed:
         raise typer.Exit(1)
 
 
-def tell_checks(found: "CalibratedFile") -> bool:
+def _calibrated(
+    name: str, series: "Series | MixtureSeries", method: str
+) -> "CalibratedFile | MixtureFile":
+    """Calibration with the series of a file, or with its mixtures."""
+    from geonode.calibration.calibrated_file import CalibratedFile  # noqa: PLC0415
+    from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
+    from geonode.spectra.series import Series  # noqa: PLC0415
+
+    if isinstance(series, Series):
+        with bar("calibrating", CalibratedFile.steps(series)) as report:
+            return CalibratedFile.of(name, series, method=method, report=report)
+    with bar("calibrating", MixtureFile.steps(series)) as report:
+        return MixtureFile.of(name, series, report)
+
+
+def tell_checks(found: "CalibratedFile | MixtureFile") -> bool:
     """Say how controls and validation came out, failed controls in red; whether one failed."""
     for control in found.controls:
         (tell if control.passed else refuse)(control.sentence(found.unit))
-    if found.validation is not None:
-        tell(found.validation.sentence(found.unit))
+    for judged in found.validations:
+        tell(judged.sentence(found.unit))
     return not all(control.passed for control in found.controls)
 
 
 def next_levels(
     file: KnownSpectra,
     count: Annotated[
-        int, typer.Option(min=1, max=20, help="Concentrations, each after those before.")
+        int, typer.Option(min=1, max=20, help="Standards, each after those before.")
     ] = 3,
     concentration_unit: ConcentrationUnit = None,
     window: Window = None,
@@ -214,12 +237,14 @@ def next_levels(
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Propose the concentrations to measure next.
+    """Propose the concentrations to measure next, or the mixtures of several amounts.
 
-    Each is where the predicted spectrum is least certain. The gain is how much this standard should
-    reduce the total error.
+    Each is where the predicted spectrum is least certain, or a mixture that makes it surer
+    everywhere. The gain is how much this standard should reduce the total error.
     """
+    from geonode.commands.mixture_design import next_mixtures  # noqa: PLC0415
     from geonode.posterior.next_levels import propose  # noqa: PLC0415
+    from geonode.spectra.mixture_series import read_mixtures  # noqa: PLC0415
     from geonode.spectra.series import labelled, read_series_csv  # noqa: PLC0415
 
     parameters = spectra_parameters(
@@ -233,6 +258,9 @@ def next_levels(
         replicates=replicates,
         target=target,
     )
+    if (mixtures := read_mixtures(parameters)) is not None:
+        next_mixtures(file, mixtures, count, as_json=as_json)
+        return
     series = read_series_csv(parameters)
     with bar("comparing concentrations", count) as report:
         found = propose(series.concentrations, series.signal, count, report)

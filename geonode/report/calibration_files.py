@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.mixture_file import MixtureFile
 from geonode.calibration.routine import record
 from geonode.calibration.saved import save_calibration
 from geonode.errors import ParameterError
 from geonode.estimation.tables import csv_text
 from geonode.report.calibration_page import calibration_page
 from geonode.report.calibration_tables import tables
-from geonode.report.table import Table
+from geonode.report.mixture_page import mixture_page
 from geonode.report.workbook import workbook
 from geonode.storage.atomic import replacing
 from geonode.storage.seal import file_checksum
@@ -53,7 +54,10 @@ def require_folder(folder: Path, inputs: list[Path], *, overwrite: bool) -> None
 
 
 def write_calibration(
-    file: CalibratedFile, folder: Path, files: Sequence[Path] = (), user: str | None = None
+    file: CalibratedFile | MixtureFile,
+    folder: Path,
+    files: Sequence[Path] = (),
+    user: str | None = None,
 ) -> None:
     """Write page, workbook, tables and calibration file, all or none.
 
@@ -72,23 +76,17 @@ def write_calibration(
         made = record(file, temporary / CALIBRATION, [*files], user)
         file = replace(file, record=made)
         found = tables(file)
-        write_tables(found, calibration_page(file, found), temporary)
-
-
-def write_tables(tables: list[Table], page: str, folder: Path) -> None:
-    """Write tables as CSV files and as a workbook, and the page, which names what else is there.
-
-    Raises:
-        OSError: the operating system refuses.
-    """
-    (folder / WORKBOOK).write_bytes(workbook(tables))
-    for table in tables:
-        (folder / f"{table.name}.csv").write_text(
-            csv_text(table.columns, table.rows), encoding="utf-8"
-        )
-    for one in sorted(folder.iterdir()):
-        page += f"<!-- geonode wrote {one.name} {file_checksum(one)} -->\n"
-    (folder / PAGE).write_text(page, encoding="utf-8")
+        if isinstance(file, MixtureFile):
+            page = mixture_page(file, found)
+        else:
+            page = calibration_page(file, found)
+        (temporary / WORKBOOK).write_bytes(workbook(found))
+        for table in found:
+            text = csv_text(table.columns, table.rows)
+            (temporary / f"{table.name}.csv").write_text(text, encoding="utf-8")
+        for one in sorted(temporary.iterdir()):
+            page += f"<!-- geonode wrote {one.name} {file_checksum(one)} -->\n"
+        (temporary / PAGE).write_text(page, encoding="utf-8")
 
 
 def _written(folder: Path) -> dict[str, str]:

@@ -9,8 +9,10 @@ from scipy.signal import find_peaks
 from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.limits import Line
+from geonode.calibration.mixture_file import MixtureFile
 from geonode.calibration.verdict import NAMES
 from geonode.learning.predicted import COVERAGE
+from geonode.report.mixture_tables import mixture_tables
 from geonode.report.results import interval_columns, result_tables, set_text
 from geonode.report.table import Cell, Columns, Table
 from geonode.spectra.inspection import noise_along_the_axis
@@ -27,8 +29,10 @@ MOST_PEAKS = 12
 """Peaks of a table; the most prominent."""
 
 
-def tables(file: CalibratedFile) -> list[Table]:
+def tables(file: CalibratedFile | MixtureFile) -> list[Table]:
     """All tables, the summary first."""
+    if isinstance(file, MixtureFile):
+        return mixture_tables(file, result_tables(file))
     made = [make(file) for make in (_summary, _levels, _methods)]
     made += result_tables(file)
     rest = [_left_out, _limits, _samples, _components, _regression, _peaks, _predicted, _spectra]

@@ -11,6 +11,21 @@ async function unpacked(text) {
   return new Response(stream).text();
 }
 
+// Numbers of a figure or a table, in base64.
+function numbersOf(text, Kind = Float64Array) {
+  return new Kind(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)).buffer);
+}
+
+// A number with some significant digits.
+function shown(value, digits = 4) {
+  if (value === null || value === undefined || !isFinite(value)) return '';
+  const size = Math.abs(value);
+  const text = value && (size >= 1e6 || size < 1e-4)
+    ? value.toExponential(digits - 1).replace(/\.?0+e/, 'e').replace('e+', 'e')
+    : String(Number(value.toPrecision(digits)));
+  return text.replaceAll('-', '−');
+}
+
 // Tables of the figures that follow a control, as functions by name.
 const live = {};
 

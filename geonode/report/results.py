@@ -3,8 +3,12 @@
 from dataclasses import astuple
 from pathlib import Path
 
+import numpy as np
+
 from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.mixture_file import MixtureFile
 from geonode.estimation.tables import csv_text
+from geonode.report.mixture_tables import unknown_mixtures
 from geonode.report.table import Cell, Columns, Table
 from geonode.report.workbook import workbook
 from geonode.spectra.series import labelled
@@ -15,12 +19,12 @@ BESIDE = ("controls", "validated", "standards", "record")
 """Tables of results beside that of the unknowns."""
 
 
-def result_tables(file: CalibratedFile) -> list[Table]:
+def result_tables(file: CalibratedFile | MixtureFile) -> list[Table]:
     """Tables of what the calibration was used on, and the record."""
     made = {
         _unknowns: file.unknowns,
         _controls: file.controls,
-        _validated: file.validation,
+        _validated: file.validations,
         _standards: file.correction,
         _record: file.record,
     }
@@ -42,7 +46,7 @@ def beside(out: Path) -> list[Path]:
     return [out.with_suffix(f".{name}.csv") for name in BESIDE] if is_table else []
 
 
-def write_results(file: CalibratedFile, out: Path) -> None:
+def write_results(file: CalibratedFile | MixtureFile, out: Path) -> None:
     """Write results and their record: a workbook with all, or a CSV file with others beside it.
 
     Tables of results that were there before, and are not among these, are removed.
@@ -66,13 +70,15 @@ def set_text(sets: list[tuple[float, float]]) -> str:
     return "; ".join(f"{low:.4g} to {high:.4g}" for low, high in sets)
 
 
-def _unknowns(file: CalibratedFile) -> Table:
+def _unknowns(file: CalibratedFile | MixtureFile) -> Table:
     unit = file.unit
+    failed = "a control failed" if not all(one.passed for one in file.controls) else ""
+    if isinstance(file, MixtureFile):
+        return unknown_mixtures(file, failed)
     columns = ["file", "spectrum", "method", *interval_columns(unit)]
     columns += interval_columns(unit, "geonode ")
     columns += ["ambiguous", "fits", "p", labelled("geonode set90", unit), "remark"]
     corrected = [labelled("uncorrected", unit)] if file.correction else []
-    failed = "a control failed" if not all(one.passed for one in file.controls) else ""
     rows: list[list[Cell]] = []
     for name, found in file.unknowns:
         for one in found:
@@ -89,7 +95,7 @@ def _unknowns(file: CalibratedFile) -> Table:
     return Table("unknowns", title, columns + corrected, rows)
 
 
-def _controls(file: CalibratedFile) -> Table:
+def _controls(file: CalibratedFile | MixtureFile) -> Table:
     unit = file.unit
     columns = ["file", "control", labelled("known", unit), *interval_columns(unit)]
     columns += ["fits", "passed"]
@@ -97,19 +103,22 @@ def _controls(file: CalibratedFile) -> Table:
     return Table("controls", "Controls, which must lie in their 90% intervals", columns, rows)
 
 
-def _validated(file: CalibratedFile) -> Table:
-    assert file.validation
-    found, unit = file.validation, file.unit
-    low, high = found.ends.T
-    numbers = zip(interval_columns(unit), (found.estimated, low, high), strict=True)
-    columns: Columns = [("spectrum", found.names), (labelled("known", unit), found.known)]
-    columns += [*numbers, (labelled("error", unit), found.estimated - found.known)]
-    columns += [("inside the interval", found.held), ("fits", found.fits)]
-    said = found.sentence(unit)
-    return Table.of_columns("validated", f"{said[0].upper()}{said[1:]}", columns)
+def _validated(file: CalibratedFile | MixtureFile) -> Table:
+    unit, several = file.unit, len(file.validations) > 1
+    columns = [*["file"] * several, "spectrum", labelled("known", unit)]
+    columns += [*interval_columns(unit), labelled("error", unit), "inside the interval", "fits"]
+    rows: list[list[Cell]] = []
+    for found in file.validations:
+        each = np.column_stack([found.known, found.estimated, found.ends])
+        each = np.column_stack([each, found.estimated - found.known]).tolist()
+        of_each = zip(found.names, each, found.held.tolist(), found.fits.tolist(), strict=True)
+        names = [found.file] * several
+        rows += [[*names, name, *numbers, *said] for name, numbers, *said in of_each]
+    said = ". ".join(one.sentence(unit) for one in file.validations)
+    return Table("validated", f"{said[0].upper()}{said[1:]}", columns, rows)
 
 
-def _standards(file: CalibratedFile) -> Table:
+def _standards(file: CalibratedFile | MixtureFile) -> Table:
     assert file.correction
     found, unit = file.correction, file.unit
     after = found.intercept + found.slope * found.estimated
@@ -122,6 +131,6 @@ def _standards(file: CalibratedFile) -> Table:
     return Table.of_columns("standards", f"Estimates are {said}", columns)
 
 
-def _record(file: CalibratedFile) -> Table:
+def _record(file: CalibratedFile | MixtureFile) -> Table:
     rows: list[list[Cell]] = [[*one] for one in file.record]
     return Table("record", "Record", ["what", "value"], rows)

@@ -187,7 +187,7 @@ def test_standards_of_another_instrument_correct_what_is_estimated(calibration, 
     assert one.concentration == pytest.approx(3.5, abs=0.06)
     assert one.uncorrected == pytest.approx(1.1 * 3.5, abs=0.1)
     assert one.low < 3.5 < one.high
-    assert found.validation.rmsep < 0.05  # of what is corrected
+    assert found.validations[0].rmsep < 0.05  # of what is corrected
 
 
 # files
