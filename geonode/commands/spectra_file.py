@@ -186,7 +186,7 @@ def calibrate(
     with threadpool_limits(1, user_api="blas"):
         found = _calibrated(file.name, series, method)
         found = routine.used(replace(found, about=about_series(parameters, method)))
-        write_calibration(found, folder, routine.files, user)
+        write_calibration(found, folder, routine, user)
     failed = tell_checks(found)
     tell(found.sentence)
     if isinstance(found, MixtureFile):
