@@ -182,8 +182,6 @@ def _by_calibration(
     as_json: bool,
 ) -> None:
     """Estimate by a calibration file; `checks` are the last arguments of `Routine.read`."""
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415
-
     from geonode.calibration.routine import Routine, record  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
     from geonode.estimation.tables import csv_text  # noqa: PLC0415
@@ -197,7 +195,7 @@ def _by_calibration(
     for one in beside(out) if out is not None else ():
         require("--out", one, ".csv")
     total = sum(len(one.names) for one in routine.unknowns.values())
-    with threadpool_limits(1, user_api="blas"), bar("estimating", total) as report:
+    with bar("estimating", total) as report:
         found = routine.used(found, report)
     found = replace(found, record=record(found, calibration, routine.files, user))
     if out is not None:

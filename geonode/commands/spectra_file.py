@@ -135,8 +135,6 @@ def calibrate(
     control failed.
     """
     options = locals()
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415
-
     from geonode.calibration.calibrated_file import CalibratedFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, about_series  # noqa: PLC0415
     from geonode.calibration.verdict import NAMES  # noqa: PLC0415
@@ -156,14 +154,12 @@ def calibrate(
         return
     series = read_series_csv(parameters)
     routine = Routine.read(series, unknown or [], control or [], validation, None)
-    # Threads take folds and blocks of predictions, not parts of a matrix.
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
     about = about_series({key: one for key, one in options.items() if key not in NOT_RECORDED})
-    with threadpool_limits(1, user_api="blas"):
-        with bar("calibrating", CalibratedFile.steps(series)) as report:
-            found = CalibratedFile.of(file.name, series, method=method, report=report)
-        found = routine.used(replace(found, about=about))
-        write_calibration(found, folder, routine.files, user)
+    with bar("calibrating", CalibratedFile.steps(series)) as report:
+        found = CalibratedFile.of(file.name, series, method=method, report=report)
+    found = routine.used(replace(found, about=about))
+    write_calibration(found, folder, routine.files, user)
     failed = tell_checks(found)
     tell(found.sentence)
     unknowns = f", unknowns estimated by {found.method}" if routine.unknowns else ""

@@ -20,9 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 import zarr
-from threadpoolctl import threadpool_limits
 
-from geonode.compute.device import one_thread
 from geonode.compute.engine import LOCAL, Engine
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import prepared, require_axis, require_resolution
@@ -119,8 +117,7 @@ class Maps:
                 except ArtifactError:  # the file is absent or damaged
                     left.append(tile)
             recipe = partial(self._computing, folder)
-            with one_thread(), threadpool_limits(1):
-                engine.work(recipe, left, lambda tile, _: _fill(maps, folder, tile), report, cores)
+            engine.work(recipe, left, lambda tile, _: _fill(maps, folder, tile), report, cores)
 
     def _fingerprint(self) -> str:
         """Hash of all that decides the maps: code, model, image files and format."""

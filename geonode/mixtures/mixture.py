@@ -21,9 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.stats import f as f_distribution
-from threadpoolctl import threadpool_limits
 
-from geonode.compute.device import in_threads, one_thread
+from geonode.compute.threads import in_threads, one_thread
 from geonode.errors import MixtureError
 from geonode.mixtures import inverse
 from geonode.mixtures.design import ROUNDING, Design
@@ -119,6 +118,7 @@ class MixtureCalibration:
     furthest: tuple[float, float]
 
     @classmethod
+    @one_thread()
     def of(
         cls,
         spectra: Float[np.ndarray, "sample wavelength"],
@@ -165,8 +165,7 @@ class MixtureCalibration:
         radius = _bound(_ratios(missed, spread), design, len(rest))
         each_ratio = missed**2 / np.einsum("ndd->nd", spread)
         radii = np.array([_bound(ratios, design, 1) for ratios in each_ratio.T])
-        with one_thread(), threadpool_limits(1):
-            forward, linear = _fitted(design, spectra)
+        forward, linear = _fitted(design, spectra)
         rounding = ROUNDING**2 * float(np.square(spectra).sum(axis=1).max())
         furthest = FURTHEST * forward.furthest, FURTHEST * float(beyond.max()) + rounding
         left_out = dict(zip(NAMES, estimates, strict=True))
@@ -194,10 +193,12 @@ class MixtureCalibration:
         """Key of the method with the largest weight, of every substance."""
         return tuple([*NAMES][place] for place in self.weights.argmax(axis=0))
 
+    @one_thread()
     def by_method(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> dict[str, Amounts]:
         """Amounts of unknowns by every method, by key of `NAMES`."""
         return dict(zip(NAMES, _estimated(self.forward, self.linear, spectra)[1], strict=True))
 
+    @one_thread()
     def estimate(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> MixtureEstimates:
         """Amounts of unknowns, with their regions.
 
@@ -211,8 +212,7 @@ class MixtureCalibration:
                 f"{len(self.forward.mean)} finite numbers each"
             )
         require_size(spectra)
-        with one_thread(), threadpool_limits(1):
-            modes, found = _estimated(self.forward, self.linear, spectra)
+        modes, found = _estimated(self.forward, self.linear, spectra)
         amounts = np.sum(self.weights[:, None] * found, axis=0)
         covariance = _spread(self.weights[0], modes.covariance, self.rest)
         moved = self.weights[0] * (modes.amounts - modes.amounts[:, :1])
