@@ -90,8 +90,12 @@ class OneLine:
                 raise
             if ctx.params.get("verbose") or ctx.params.get("log_level") == "debug":
                 remark("".join(traceback.format_exception(error)).rstrip())
-            refuse(line)
+            refuse(self.said(line))
             raise typer.Exit(2) from error
+
+    def said(self, line: str) -> str:
+        """A message as this command line says it."""
+        return line
 
 
 class OneLineCommand(OneLine, TyperCommand):

@@ -18,6 +18,7 @@ from geonode.commands.common import (
 )
 from geonode.commands.mixture import shown_mixtures
 from geonode.commands.spectra_file import tell_checks
+from geonode.errors import ParameterError
 from geonode.progress import bar
 from geonode.terminal import tell
 
@@ -51,6 +52,9 @@ def estimate_by_file(
 
     found = load_calibration(calibration)
     routine = Routine.read(found.series, given, controls, validation, standards, choices)
+    workbooks = [one for one in routine.files if one.suffix.lower() == ".xlsx"]
+    if choices.sheet is not None and not workbooks:
+        raise ParameterError("options", "--sheet", choices.sheet, "a workbook to read it from")
     require = partial(require_destination, never=(calibration, *routine.files), overwrite=overwrite)
     require("--out", out, ".csv", ".xlsx")
     for one in beside(out) if out is not None else ():
@@ -58,7 +62,7 @@ def estimate_by_file(
     total = sum(len(one.names) for one in routine.unknowns.values())
     with bar("estimating", total) as report:
         found = routine.used(found, report)
-    found = replace(found, record=record(found, calibration, routine.files, user))
+    found = replace(found, record=record(found, calibration, routine, user))
     if out is not None:
         write_results(found, out)
     failed = tell_checks(found)

@@ -182,7 +182,7 @@ def calibrate(
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
     found = _calibrated(file.name, series, method)
     found = routine.used(replace(found, about=about_series(parameters, method)))
-    write_calibration(found, folder, routine.files, user)
+    write_calibration(found, folder, routine, user)
     failed = tell_checks(found)
     tell(found.sentence)
     if isinstance(found, MixtureFile):

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.stats import f as f_distribution
+from scipy.special import fdtri  # scipy.stats takes 0.3 s to import
 
 from geonode.compute.threads import in_threads, one_thread
 from geonode.errors import MixtureError
@@ -292,7 +292,7 @@ def _bound(ratios: np.ndarray, design: Design, size: int) -> float:
     clipped = np.minimum(ratios / size, LARGEST_RATIO).sum()
     scale = (EXPECTED * PRIOR + clipped) / (PRIOR + len(ratios))
     freedom = max(design.compositions - len(design.names) - 1 + PRIOR, 3)
-    by_law = size * scale * f_distribution.ppf(COVERAGE, size, freedom)
+    by_law = size * scale * fdtri(size, freedom, COVERAGE)
     place = min(len(ratios), int(np.ceil((len(ratios) + 1) * COVERAGE))) - 1
     return float(WIDER ** (size - 1) * np.sqrt(by_law * np.sort(ratios)[place]))
 
