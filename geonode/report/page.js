@@ -29,8 +29,11 @@ function shown(value, digits = 4) {
 // Tables of the figures that follow a control, as functions by name.
 const live = {};
 
-// Lay out again: the rows of a legend follow from the width, the margin from the labels drawn.
-const fit = view => view.resize().runAsync();
+// Lay out again: the rows of a legend follow from the width, the margin from the labels drawn, and
+// both from each other.
+async function fit(view) {
+  for (let i = 0; i < 2; i++) await view.resize().runAsync();
+}
 
 // Draw a figure, or give it the tables of now. Expressions are interpreted (`ast`), because the
 // policy of the page forbids to compile them.
@@ -98,5 +101,9 @@ async function start() {
   element('undrawn').remove();
 }
 
-addEventListener('resize', () => Object.values(views).forEach(fit));
+let settled;
+addEventListener('resize', () => {  // after Vega has taken the new width
+  clearTimeout(settled);
+  settled = setTimeout(() => Object.values(views).forEach(fit), 200);
+});
 start();
