@@ -2,13 +2,15 @@
 
 The forward model, PLS, PLS2, reweighted PLS and CLS are refitted without every fold of
 compositions. The weight of a method for a substance is its root mean square error to the power -6,
-so that the best one estimates nearly alone where others are far behind, and equals share. The
-verdict names the method with the largest weight. Where a spectrum has several likely minima, the
+so that the best one estimates nearly alone where others are far behind, and equals share. Methods
+that are flexible carry a `HANDICAP`: a small error of few samples may be luck. The verdict names
+the method with the largest weight. For an unknown, a method fades that is far from the weighted
+median of all, in units of its own error. Where a spectrum has several likely minima, the
 error of the forward model is that of the nearest one: all point estimates fail there, and its
 region has them all.
 
-With W the weights of the forward model, V the covariance of its amounts, and R the second moment of
-the left-out errors of the rest, the errors e of an unknown have
+With W the weights of the forward model for an unknown, V the covariance of its amounts, and R the
+second moment of the left-out errors of the rest, the errors e of an unknown have
 
     M = W V W + (1 - W) R (1 - W),    joint region: e^T M^-1 e <= t,    sets: e_j^2 / M_jj <= t_j
 
@@ -36,6 +38,12 @@ NAMES = {"geonode": "geonode", **inverse.METHODS}
 """Names of all methods for people."""
 
 POWER, COVERAGE = 6.0, 0.9
+HANDICAP = np.array([1.1, 1.0, 1.0, 1.2, 1.0])
+"""Factors of the errors of methods, in the order of `NAMES`."""
+
+APART = 3.0
+"""Errors of a method from the median, at which it has half of its weight."""
+
 PRIOR, EXPECTED, LARGEST_RATIO = 4.0, 1.5, 25.0
 """Samples that a prior of the ratios counts for, their mean ratio, and the largest that counts."""
 
@@ -100,7 +108,8 @@ class MixtureCalibration:
         left_out: amounts of the samples by fits without their fold, by key of `NAMES`; "combined"
             with the weights that the other folds give.
         spread: M of the samples left out.
-        weights: of every method and substance; they sum to 1 over the methods.
+        errors: root mean square ones of samples left out, those of the forward model at the
+            nearest minimum.
         rest: R.
         radius: t of the joint region.
         radii: t_j of every substance.
@@ -112,7 +121,7 @@ class MixtureCalibration:
     linear: dict[str, Inverse]
     left_out: dict[str, Float[np.ndarray, "sample substance"]]
     spread: Float[np.ndarray, "sample substance substance"]
-    weights: Float[np.ndarray, "method substance"]
+    errors: Float[np.ndarray, "method substance"]
     rest: Float[np.ndarray, "substance substance"]
     radius: float
     radii: Float[np.ndarray, "substance"]
@@ -157,11 +166,14 @@ class MixtureCalibration:
             nearest[out] = modes.amounts[np.arange(len(place)), place]
         errors = np.concatenate([nearest[None], estimates[1:]]) - amounts
         of_folds = np.stack([np.sum(errors[:, out] ** 2, axis=1) for out in each], axis=1)
-        total = of_folds.sum(axis=1, keepdims=True)
-        others, weights = _weights(total - of_folds)[:, folds], _weights(total)[:, 0]
+        total, counts = of_folds.sum(axis=1), np.bincount(folds)[:, None]
+        sizes = np.sqrt(total / len(folds))
+        others = np.sqrt((total[:, None] - of_folds) / (len(folds) - counts))[:, folds]
+        weights = _weights(sizes)
         of_rest = np.sum(weights[1:, None] * errors[1:], axis=0) / weights[1:].sum(axis=0)
         rest = of_rest.T @ of_rest / len(of_rest) + design.rounding
-        missed, spread = np.sum(others * errors, axis=0), _spread(weights[0], covariance, rest)
+        shares = _shares(estimates, others)
+        missed, spread = np.sum(shares * errors, axis=0), _spread(shares[0], covariance, rest)
         radius = _bound(_ratios(missed, spread), design, len(rest))
         each_ratio = missed**2 / np.einsum("ndd->nd", spread)
         radii = np.array([_bound(ratios, design, 1) for ratios in each_ratio.T])
@@ -170,10 +182,13 @@ class MixtureCalibration:
         rounding = ROUNDING**2 * float(np.square(spectra).sum(axis=1).max())
         furthest = FURTHEST * forward.furthest, FURTHEST * float(beyond.max()) + rounding
         left_out = dict(zip(NAMES, estimates, strict=True))
-        left_out["combined"] = np.sum(others * estimates, axis=0)
-        return cls(
-            design, forward, linear, left_out, spread, weights, rest, radius, radii, furthest
-        )
+        left_out["combined"] = np.sum(shares * estimates, axis=0)
+        return cls(design, forward, linear, left_out, spread, sizes, rest, radius, radii, furthest)
+
+    @property
+    def weights(self) -> Float[np.ndarray, "method substance"]:
+        """Of every method; they sum to 1."""
+        return _weights(self.errors)
 
     @property
     def rmsep(self) -> dict[str, Float[np.ndarray, "substance"]]:
@@ -213,9 +228,10 @@ class MixtureCalibration:
         require_size(spectra)
         with one_thread(), threadpool_limits(1):
             modes, found = _estimated(self.forward, self.linear, spectra)
-        amounts = np.sum(self.weights[:, None] * found, axis=0)
-        covariance = _spread(self.weights[0], modes.covariance, self.rest)
-        moved = self.weights[0] * (modes.amounts - modes.amounts[:, :1])
+        shares = _shares(found, self.errors[:, None])
+        amounts = np.sum(shares * found, axis=0)
+        covariance = _spread(shares[0], modes.covariance, self.rest)
+        moved = shares[0][:, None] * (modes.amounts - modes.amounts[:, :1])
         half = np.sqrt(self.radii * np.einsum("udd->ud", covariance))
         parts = [
             centre + _distinct(one[above <= LIKELY], spread, self.radius)
@@ -251,17 +267,31 @@ def _estimated(
     return modes, np.stack([modes.amounts[:, 0], *others])
 
 
-def _weights(squares: Float[np.ndarray, "method *rest"]) -> Float[np.ndarray, "method *rest"]:
-    """Weights of methods by the sums of their squared errors."""
-    squares = squares + np.finfo(float).tiny
-    weights = (squares.min(axis=0) / squares) ** (POWER / 2)
+def _weights(errors: Float[np.ndarray, "method *rest"]) -> Float[np.ndarray, "method *rest"]:
+    """Weights of methods by their root mean square errors."""
+    sizes = (errors.T * HANDICAP).T + np.finfo(float).tiny
+    weights = (sizes.min(axis=0) / sizes) ** POWER
     return weights / weights.sum(axis=0)
 
 
-def _spread(weights: np.ndarray, covariance: Covariances, rest: np.ndarray) -> Covariances:
-    """M of unknowns."""
-    of_rest = (1 - weights)[:, None] * rest * (1 - weights)
-    return weights[:, None] * covariance * weights + of_rest
+def _shares(
+    estimates: Float[np.ndarray, "method unknown substance"],
+    errors: Float[np.ndarray, "method #unknown substance"],
+) -> Float[np.ndarray, "method unknown substance"]:
+    """Weights of methods for every unknown."""
+    order = estimates.argsort(axis=0)
+    weights = np.broadcast_to(_weights(errors), estimates.shape)
+    half = np.take_along_axis(weights, order, axis=0).cumsum(axis=0) >= 0.5 - ROUNDING
+    median = np.take_along_axis(order, half.argmax(axis=0)[None], axis=0)
+    away = estimates - np.take_along_axis(estimates, median, axis=0)
+    faded = weights / (1 + (away / (APART * errors + np.finfo(float).tiny)) ** 2)
+    return faded / faded.sum(axis=0)
+
+
+def _spread(shares: Amounts, covariance: Covariances, rest: np.ndarray) -> Covariances:
+    """M of unknowns, by the weights of the forward model."""
+    ours, others = (one[..., None] * one[:, None] for one in (shares, 1 - shares))
+    return ours * covariance + others * rest
 
 
 def _ratios(errors: np.ndarray, covariance: np.ndarray) -> Float[np.ndarray, "unknown"]:

@@ -8,6 +8,7 @@ from geonode.mixtures.design import Design
 from geonode.mixtures.forward import ForwardModel
 from geonode.mixtures.inverse import fit_inverse
 from geonode.mixtures.mixture import (
+    HANDICAP,
     NAMES,
     POWER,
     WIDER,
@@ -62,6 +63,7 @@ def test_left_out_estimates_are_those_of_fits_that_never_saw_the_composition(fit
 def test_weights_and_verdict_follow_the_errors(fitted):
     errors = np.stack([fitted.rmsep[key] for key in NAMES])
     np.testing.assert_allclose(fitted.weights.sum(axis=0), 1)
+    errors *= HANDICAP[:, None]
     expected = errors**-POWER / np.sum(errors**-POWER, axis=0)
     np.testing.assert_allclose(fitted.weights, expected, rtol=1e-3)
     assert fitted.verdict == tuple([*NAMES][place] for place in errors.argmin(axis=0))
