@@ -5,6 +5,7 @@ python -m benchmarks.maps --side 288 --device cpu
 
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,7 +20,6 @@ from geonode.estimation.image import Image
 from geonode.estimation.maps import Maps
 from geonode.estimation.posterior import Law
 from geonode.learning.folds import leave_one_out
-from geonode.machine import usable_cores
 from geonode.spectra.series import read_series
 from stages.paths import SPECTRA
 
@@ -38,29 +38,29 @@ def main(
     curve = Curve.of(series, whole, one_scan=True)
     random = np.random.default_rng(0)
     levels = random.integers(0, len(series.concentrations), (side, side))
-    signal = series.signal[levels] + NOISE * random.normal(size=(side, side, len(series.axis)))
-    law, rows = Law(curve, place), signal.reshape(side * side, -1)
-    blocks = range(0, len(rows), law.spectra_at_once)
-    with one_thread():
-        for _ in range(TURNS):
-            start = time.perf_counter()
-            for at in blocks:
-                law.summaries(rows[at : at + law.spectra_at_once])
-            _say("estimates alone, one thread", len(rows), start)
+    noise = NOISE * random.normal(size=(side, side, len(series.axis)))
+    signal = (series.signal[levels] + noise).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "image.zarr"
         units = {"wavelength": ("wavelength", series.axis, {"units": "nm"})}
-        values = {"signal": (("y", "x", "wavelength"), signal.astype("float32"))}
         chunks = {"signal": {"chunks": (CHUNK, CHUNK, len(series.axis))}}
-        data = xarray.Dataset(values, units)
+        data = xarray.Dataset({"signal": (("y", "x", "wavelength"), signal)}, units)
         data.to_zarr(store, encoding=chunks, zarr_format=3, consolidated=False)
-        image, cores = Image.open(store), usable_cores()
+        image = Image.open(store)
         assert image is not None
+        maps = Maps(curve, series, image, "float64", place)
         for turn in range(TURNS):
             start = time.perf_counter()
-            maps = Maps(curve, series, image, "float64", place)
-            maps.write(Path(folder) / f"{turn}.zarr", image.pixels_at_once(cores), cores=cores)
-            _say("from Zarr to Zarr", len(rows), start)
+            maps.write(Path(folder) / f"{turn}.zarr", maps.pixels_at_once(maps.threads))
+            _say("from Zarr to Zarr", side * side, start)
+    law, rows = Law(curve, place), signal.reshape(side * side, -1)
+    size = law.spectra_at_once
+    blocks = [rows[at : at + size] for at in range(0, len(rows), size)]
+    with one_thread(), ThreadPoolExecutor(maps.threads) as threads:
+        for _ in range(TURNS):
+            start = time.perf_counter()
+            [*threads.map(law.summaries, blocks)]
+            _say(f"estimates alone, {maps.threads} threads", len(rows), start)
 
 
 def _say(name: str, pixels: int, start: float) -> None:

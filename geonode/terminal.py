@@ -26,8 +26,9 @@ EXHAUSTED = {
     "allocate": "lower memory_mb in the parameter file, close other programs, or raise `ulimit -v`",
     "Too many open files": "raise `ulimit -n`",
     "start new thread": "raise `ulimit -u`",
+    "CUDA error": "look for the GPU with `nvidia-smi`, or compute on the CPU",
 }
-"""What to do, by what torch and Python say where the system gives no more."""
+"""What to do, by what torch and Python say where the system gives no more, or lost a GPU."""
 
 
 def printable(text: str) -> str:
@@ -101,7 +102,7 @@ def _line(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, OSError) and error.errno != errno.EPIPE:
         return f"{error}{remedy(error)}"
-    said = " ".join(str(error).split())
+    said = str(error).split("\n", 1)[0].strip()  # torch goes on with hints for its developers
     if isinstance(error, MemoryError):
         said = said or "found no memory to allocate"
     advice = [advice for part, advice in EXHAUSTED.items() if part in said]

@@ -22,6 +22,12 @@ from geonode.terminal import OneLine, logged, printable, refuse, remark, tell
 
 PARAMETERS = Path("params.yaml")
 
+MOST_LINES = 50
+"""Largest number of rows, and of sentences, on the screen."""
+
+NAMED = 5
+"""Largest number of names in one line."""
+
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose")
 """Options that may stand before and after the name of a command."""
 
@@ -87,6 +93,25 @@ def require_destination(
     raise ParameterError("options", option, str(path), expected)
 
 
+def refuse_given(context: typer.Context, options: Sequence[str], expected: str) -> None:
+    """Refuse options that mean nothing here.
+
+    Args:
+        context: of the command.
+        options: names of its arguments.
+        expected: instead of them.
+
+    Raises:
+        ParameterError: one was given.
+    """
+    for name in options:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            found = context.params[name]
+            found = str(found) if isinstance(found, Path) else found
+            raise ParameterError("options", f"--{name.replace('_', '-')}", found, expected)
+
+
 def note(line: str) -> None:
     """Print a note on stderr, except with `--quiet`."""
     if not is_quiet():
@@ -97,6 +122,13 @@ def found_wrong(line: str) -> NoReturn:
     """End a command that found problems, with exit status 1."""
     refuse(line)
     raise typer.Exit(1)
+
+
+def end_with_misfits(names: list[str], total: int) -> None:
+    """End a command with exit status 1 if spectra, of `total`, fit nowhere."""
+    if names:
+        said = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
+        found_wrong(f"{len(names)} of {total} spectra fit nowhere: {said}")
 
 
 def echo_json(content: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args
 
@@ -171,6 +171,27 @@ def on_device(
     It is cast before it is moved, as a device without float64 cannot hold a double.
     """
     return torch.from_numpy(array).to(dtype).to(device)
+
+
+def moved(value: T, place: torch.device) -> T:
+    """Data class, named tuple or dict, of any depth, whose tensors are on a device.
+
+    Its tensors and arrays lie in one piece, as those that are read from a file: products of others
+    round differently.
+    """
+    found: Any = value
+    if isinstance(value, Tensor):
+        found = value.to(place).contiguous()
+    elif isinstance(value, np.ndarray):
+        found = np.ascontiguousarray(value)
+    elif isinstance(value, dict):
+        found = {key: moved(one, place) for key, one in value.items()}
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        found = type(value)(*(moved(one, place) for one in value))
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = {one.name: moved(getattr(value, one.name), place) for one in fields(value)}
+        found = replace(value, **parts)
+    return cast("T", found)
 
 
 @contextmanager

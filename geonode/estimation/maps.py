@@ -22,22 +22,29 @@ import torch
 import zarr
 from threadpoolctl import threadpool_limits
 
-from geonode.compute.device import one_thread
+from geonode.compute.device import MOST_THREADS, one_thread
 from geonode.compute.engine import LOCAL, Engine
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import prepared, require_axis, require_resolution
 from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image, ImageTile
-from geonode.estimation.large import in_format
-from geonode.estimation.posterior import CPU, Law
+from geonode.estimation.large import batch_size, in_format
+from geonode.estimation.posterior import BATCH_ON_DEVICE, CPU, Law
 from geonode.estimation.posterior import MISFIT as SMALLEST_P
+from geonode.machine import usable_cores
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
+from geonode.spectra.common_axis import is_same
 from geonode.spectra.series import Series
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes
 from geonode.storage.lineage import code_digest
 from geonode.storage.seal import UNSEALED, read_sealed, seal
+
+TILE_BYTES = 2**24
+"""Wanted size of the spectra of a tile in double precision on a CPU; a GPU takes a batch."""
+
+COPIES = 5  # double-precision arrays of the size of a tile's spectra while these are preprocessed
 
 MISSING_VALUE = -1.0
 """Value of a map where a spectrum is incomplete; readers that follow CF show NaN."""
@@ -84,7 +91,6 @@ class Maps:
         pixels: int,
         report: Progress = silent,
         engine: Engine = LOCAL,
-        cores: int | None = None,
     ) -> None:
         """Write the maps as an artifact (y, x), which replaces an older one when complete.
 
@@ -96,7 +102,6 @@ class Maps:
             pixels: largest number of pixels of a tile.
             report: called with the number of finished pixels.
             engine: runs the tiles.
-            cores: tiles at the same time in this process.
 
         Raises:
             SpectraError: the image has no values at some wavelengths of the series, or is
@@ -120,7 +125,25 @@ class Maps:
                     left.append(tile)
             recipe = partial(self._computing, folder)
             with one_thread(), threadpool_limits(1):
-                engine.work(recipe, left, lambda tile, _: _fill(maps, folder, tile), report, cores)
+                fill = partial(_fill, maps, folder)
+                engine.work(recipe, left, lambda tile, _: fill(tile), report, self.threads)
+
+    @property
+    def threads(self) -> int:
+        """Number of tiles at the same time in this process."""
+        return min(MOST_THREADS, usable_cores())
+
+    def pixels_at_once(self, at_once: int) -> int:
+        """Pixels of a tile: those of one chunk, or more small chunks; fewer if memory is short.
+
+        Args:
+            at_once: number of tiles that are computed at the same time.
+        """
+        image, length = self.image, len(self.image.axis)
+        at_least = BATCH_ON_DEVICE if self.place.type == "cuda" else TILE_BYTES // (8 * length)
+        as_it_is = is_same(image.axis, self.series.axis) and not self.series.preprocessing.steps
+        of_value = 2 * image.spectra.dtype.itemsize if as_it_is else 8 * COPIES
+        return batch_size(of_value * length, max(at_least, prod(image.chunks)), at_once)
 
     def _fingerprint(self) -> str:
         """Hash of all that decides the maps: code, model, image files and format."""
@@ -195,7 +218,7 @@ class Maps:
 
 def _complete(places: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Places and rows without NaN; a tile is seldom copied, as most are complete."""
-    complete = np.isfinite(rows.sum(axis=1))
+    complete = np.isfinite(rows).all(axis=1)
     return (places, rows) if complete.all() else (places[complete], rows[complete])
 
 

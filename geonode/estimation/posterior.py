@@ -163,8 +163,10 @@ class Law:
                 f"spectra: found {spectra.shape[1]} wavelengths, expected the {wavelengths} of the "
                 "model"
             )
-        # A copy, as tensors of torch begin where products of matrices always round alike.
-        signal = torch.tensor(np.ascontiguousarray(spectra), dtype=torch.float64).to(self.place)
+        # A copy, as tensors of torch begin where products of matrices always round alike. Single
+        # precision takes half of the time to a GPU.
+        copy = torch.tensor(np.ascontiguousarray(spectra), device=self.place)
+        signal = copy.to(torch.float64)
         if not torch.isfinite(signal.sum(dim=1)).all():
             raise SpectraError("spectra: found NaN or infinity, expected finite numbers")
         if self.curve.offset:

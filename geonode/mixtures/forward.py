@@ -19,6 +19,7 @@ itself would end where the logarithm of a large q is flat and the prior is not.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
@@ -55,7 +56,7 @@ STARTS, STEPS, ALWAYS = 3, 15, 2
 SAME, HOPELESS = 0.01, 10.0
 """Distance over the range from the best start, and difference of L: where another is given up."""
 
-AT_ONCE = 64
+BATCH_ON_CPU, BATCH_ON_DEVICE = 128, 16_384
 """Unknowns of a batch."""
 
 TINY = 1e-9
@@ -129,19 +130,27 @@ class ForwardModel:
 
     def modes(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> Modes:
         """Minima, from the nearest compositions and from the mean of the amounts."""
+        most = BATCH_ON_CPU if self.whitening.device.type == "cpu" else BATCH_ON_DEVICE
         parts = [
-            self._modes(spectra[start : start + AT_ONCE])
-            for start in range(0, len(spectra), AT_ONCE)
+            self._modes(spectra[start : start + most]) for start in range(0, len(spectra), most)
         ]
         return Modes(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
+    def _here(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.whitening)
+
+    @cached_property
+    def _of_compositions(self) -> Tensor:
+        """Whitened scores of the compositions."""
+        return self.surface.at(self.surface.smoothers.compositions)[0] @ self.whitening.T
+
     def _modes(self, spectra: np.ndarray) -> Modes:
-        away = spectra - self.mean
-        scores = torch.from_numpy(away @ self.directions)
+        away = self._here(spectra) - self._here(self.mean)
+        scores = away @ self._here(self.directions)
         compositions = self.surface.smoothers.compositions
-        predicted = self.surface.at(compositions)[0] @ self.whitening.T
-        near = torch.cdist(scores @ self.whitening.T, predicted).argsort(1)[:, :STARTS]
-        centre = torch.from_numpy(self.design.amounts.mean(axis=0)).expand(len(scores), 1, -1)
+        apart = torch.cdist(scores @ self.whitening.T, self._of_compositions)
+        near = apart.argsort(1)[:, :STARTS]
+        centre = self._here(self.design.amounts.mean(axis=0)).expand(len(scores), 1, -1)
         starts = torch.cat([compositions[near], centre], dim=1)
         repeated = scores.repeat_interleave(starts.shape[1], 0)
         amounts = self._minimised(starts, repeated)
@@ -149,14 +158,15 @@ class ForwardModel:
         given_up = self._given_up(amounts.reshape(starts.shape), at.loss)
         at.loss[given_up] = torch.inf
         loss, order = at.loss.reshape(starts.shape[:2]).sort(1)
-        best = torch.arange(len(scores)) * starts.shape[1] + order[:, 0]
-        return Modes(
-            amounts.reshape(starts.shape).gather(1, order[..., None].expand(starts.shape)).numpy(),
-            (loss - loss[:, :1]).numpy(),
-            torch.linalg.inv(at.information[best]).numpy() + self.design.rounding,
-            at.distance[best].numpy(),
-            np.sum(away**2, axis=1) - np.sum(scores.numpy() ** 2, axis=1),
+        best = torch.arange(len(scores)).to(order) * starts.shape[1] + order[:, 0]
+        parts = (
+            amounts.reshape(starts.shape).gather(1, order[..., None].expand(starts.shape)),
+            loss - loss[:, :1],
+            torch.linalg.inv(at.information[best]) + self._here(self.design.rounding),
+            at.distance[best],
+            away.square().sum(1) - scores.square().sum(1),
         )
+        return Modes(*(part.cpu().numpy() for part in parts))
 
     def _given_up(self, amounts: Tensor, loss: Tensor) -> Bool[Tensor, "point"]:
         """Starts of an unknown that join its best one, or are far worse.
@@ -167,7 +177,7 @@ class ForwardModel:
         """
         loss, each = loss.reshape(amounts.shape[:2]), torch.arange(len(amounts))
         best = loss.argmin(1)
-        away = (amounts - amounts[each, best][:, None]) / torch.from_numpy(self.design.ranges)
+        away = (amounts - amounts[each, best][:, None]) / self._here(self.design.ranges)
         given_up = (away.abs().amax(2) < SAME) | (loss > loss[each, best][:, None] + HOPELESS)
         given_up[each, best] = False
         return given_up.flatten()
@@ -176,12 +186,13 @@ class ForwardModel:
         self, starts: Float[Tensor, "unknown start substance"], scores: Tensor
     ) -> Float[Tensor, "point substance"]:
         """Amounts at minima, from every start by itself unless it is given up."""
-        ranges = torch.from_numpy(self.design.ranges)
-        low = (torch.from_numpy(self.design.low) - MARGIN * ranges).clamp(min=0)
-        high = torch.from_numpy(self.design.high) + MARGIN * ranges
+        ranges = self._here(self.design.ranges)
+        low = (self._here(self.design.low) - MARGIN * ranges).clamp(min=0)
+        high = self._here(self.design.high) + MARGIN * ranges
         amounts = starts.flatten(0, 1).clone()
-        damping = torch.full((len(amounts),), 1e-3, dtype=torch.float64)
-        at, moving = self.likelihood(amounts, scores), torch.arange(len(amounts))
+        damping = torch.full_like(amounts[:, 0], 1e-3)
+        at = self.likelihood(amounts, scores)
+        moving = torch.arange(len(amounts), device=amounts.device)
         for step_number in range(STEPS):
             here, slope, curvature = amounts[moving], at.gradient[moving], at.information[moving]
             diagonal = curvature.diagonal(dim1=1, dim2=2)
@@ -215,7 +226,7 @@ class ForwardModel:
         error = (scores - predicted) @ self.whitening.T
         along = self.whitening @ derivatives
         distance = error.square().sum(1) / variance
-        away = amounts - torch.from_numpy(self.design.amounts.mean(axis=0))
+        away = amounts - self._here(self.design.amounts.mean(axis=0))
         pull = away @ self.precision
         prior = (pull * away).sum(1) / 2
         leading = len(self.whitening)

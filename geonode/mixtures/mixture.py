@@ -68,25 +68,46 @@ class MixtureEstimates:
         amounts: of every substance.
         covariance: M.
         radius: t; the joint region is e^T M^-1 e <= t, for e from every part.
-        parts: of every unknown, centres of the parts of its region; the first is `amounts`.
-        sets: of every unknown and substance, the intervals of the 90% set, ascending.
-        fits: whether a spectrum is like those of the samples; else its numbers mean nothing.
+        half: half widths of the 90% sets about every part.
+        centres: where the region may have parts; the first are `amounts`.
+        are_parts: where it has.
+        misfit: distance of a spectrum from those of the samples, over the largest one that fits.
         outside: which amounts are beyond those of the samples.
     """
 
     amounts: Amounts
     covariance: Covariances
     radius: float
-    parts: list[Float[np.ndarray, "part substance"]]
-    sets: list[list[list[tuple[float, float]]]]
-    fits: Bool[np.ndarray, "unknown"]
+    half: Amounts
+    centres: Float[np.ndarray, "unknown start substance"]
+    are_parts: Bool[np.ndarray, "unknown start"]
+    misfit: Float[np.ndarray, "unknown"]
     outside: Bool[np.ndarray, "unknown substance"]
+
+    @property
+    def fits(self) -> Bool[np.ndarray, "unknown"]:
+        """Whether a spectrum is like those of the samples; else its numbers mean nothing."""
+        return self.misfit <= 1
+
+    @property
+    def parts(self) -> list[Float[np.ndarray, "part substance"]]:
+        """Centres of the parts of every region; the first is that of `amounts`."""
+        return [centres[kept] for centres, kept in zip(self.centres, self.are_parts, strict=True)]
+
+    @property
+    def sets(self) -> list[list[list[tuple[float, float]]]]:
+        """Of every unknown and substance, the intervals of the 90% set, ascending."""
+        return [
+            [_joined(centres, width) for centres, width in zip(one.T, of_one, strict=True)]
+            for one, of_one in zip(self.parts, self.half, strict=True)
+        ]
 
     @property
     def intervals(self) -> Float[np.ndarray, "unknown substance 2"]:
         """Lowest and highest amount of every set."""
-        ends = [(parts[0][0], parts[-1][1]) for one in self.sets for parts in one]
-        return np.array(ends).reshape(*self.amounts.shape, 2)
+        others = np.where(self.are_parts[..., None], self.centres, self.amounts[:, None])
+        ends = others.min(axis=1) - self.half, others.max(axis=1) + self.half
+        return np.stack(ends, axis=2)
 
     def holds(self, true: Amounts) -> Bool[np.ndarray, "unknown"]:
         """Whether the joint regions hold amounts."""
@@ -226,29 +247,26 @@ class MixtureCalibration:
                 f"{len(self.forward.mean)} finite numbers each"
             )
         require_size(spectra)
-        with one_thread(), threadpool_limits(1):
+        with one_thread():
             modes, found = _estimated(self.forward, self.linear, spectra)
         shares = _shares(found, self.errors[:, None])
         amounts = np.sum(shares * found, axis=0)
         covariance = _spread(shares[0], modes.covariance, self.rest)
         moved = shares[0][:, None] * (modes.amounts - modes.amounts[:, :1])
         half = np.sqrt(self.radii * np.einsum("udd->ud", covariance))
-        parts = [
-            centre + _distinct(one[above <= LIKELY], spread, self.radius)
-            for centre, one, above, spread in zip(
-                amounts, moved, modes.above, covariance, strict=True
-            )
-        ]
+        tiny = np.finfo(float).tiny
+        away, beyond = (
+            one / max(most, tiny)
+            for one, most in zip((modes.distance, modes.beyond), self.furthest, strict=True)
+        )
         return MixtureEstimates(
             amounts,
             covariance,
             self.radius,
-            parts,
-            [
-                [_joined(centres, width) for centres, width in zip(one.T, of_one, strict=True)]
-                for one, of_one in zip(parts, half, strict=True)
-            ],
-            (modes.distance <= self.furthest[0]) & (modes.beyond <= self.furthest[1]),
+            half,
+            amounts[:, None] + moved,
+            _distinct(moved, modes.above <= LIKELY, covariance, self.radius),
+            np.maximum(away, beyond),
             self.design.are_outside(amounts),
         )
 
@@ -309,12 +327,15 @@ def _bound(ratios: np.ndarray, design: Design, size: int) -> float:
     return float(WIDER ** (size - 1) * np.sqrt(by_law * np.sort(ratios)[place]))
 
 
-def _distinct(moved: np.ndarray, spread: np.ndarray, radius: float) -> Float[np.ndarray, "part d"]:
-    """Of minima relative to the lowest one, those in no region of another; the first is zero."""
-    kept = moved[:1]
-    for one in moved[1:]:
-        if _ratios(kept - one, spread).min() > radius:
-            kept = np.concatenate([kept, one[None]])
+def _distinct(
+    moved: np.ndarray, likely: np.ndarray, covariance: Covariances, radius: float
+) -> Bool[np.ndarray, "unknown start"]:
+    """Which likely minima are in no region of one before; the first is the lowest one."""
+    apart = moved[:, :, None] - moved[:, None]
+    in_region = _ratios(apart, covariance[:, None, None]) <= radius
+    kept = likely.copy()
+    for one in range(1, moved.shape[1]):
+        kept[:, one] &= ~(kept[:, :one] & in_region[:, one, :one]).any(axis=1)
     return kept
 
 

@@ -61,14 +61,14 @@ def smoothers_of(surface):
     """The smoothers of a surface, as they were chosen."""
     of = surface.smoothers
     return [
-        Smoother(tuple(charts.tolist()), tuple(lengths[:, 0].tolist()), float(noise))
-        for charts, lengths, noise in zip(of._charts, of._lengths, of.noise, strict=True)
+        Smoother(tuple(charts.tolist()), tuple(lengths.tolist()), float(noise))
+        for charts, lengths, noise in zip(of.charts, of.lengths, of.noise, strict=True)
     ]
 
 
 @pytest.mark.parametrize("smoother", [ONE, OTHER])
 def test_kernels_follow_their_formula(smoother):
-    found, _ = Smoothers(Design.of(KNOWN), [smoother, ONE]).kernels(torch.from_numpy(KNOWN[:4]))
+    found, _ = Smoothers.of(Design.of(KNOWN), [smoother, ONE]).kernels(torch.from_numpy(KNOWN[:4]))
     order = np.unique(KNOWN, axis=0, return_index=True)[1]
     np.testing.assert_allclose(found[0], kernel(smoother, KNOWN, KNOWN[:4])[:, order], rtol=1e-10)
 
@@ -116,7 +116,7 @@ def test_smoothers_are_compared_by_the_residuals_of_all_samples(surface):
     expected = (np.log(squares.sum()) + np.log(squares).mean()) / 2
     design, within = Design.of(TWICE), surface.within.square().sum(0)
     means = _means(design, torch.from_numpy(scores))
-    found = _errors(Smoothers(design, [OTHER]), means, within)
+    found = _errors(Smoothers.of(design, [OTHER]), means, within)
     assert float(found[0]) == pytest.approx(expected, rel=1e-6)
 
 
