@@ -96,7 +96,7 @@ def _signal(random: np.random.Generator, has: dict[str, bool], true: np.ndarray)
         by_amounts = np.tanh(true @ random.normal(size=substances)) * random.uniform(0, 0.03)
         moved = by_amounts + random.uniform(0, 0.004) * random.normal(size=count)
         axis = np.linspace(0, 1, wavelengths)
-        signal = np.stack([np.interp(axis - m, axis, s) for m, s in zip(moved, signal)])
+        signal = np.stack([np.interp(axis - m, axis, s) for m, s in zip(moved, signal, strict=True)])
     if has["filter"]:
         absorbed = true @ np.exp(0.6 * random.normal(size=substances) - 0.7)
         signal = signal * (-np.expm1(-absorbed) / absorbed.clip(1e-9))[:, None]

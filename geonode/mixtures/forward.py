@@ -101,6 +101,8 @@ class ForwardModel:
         surface: of the scores.
         whitening: W; W^T W is the inverse of S in the leading scores, zero elsewhere.
         precision: of the prior of the amounts, about their mean.
+        members: models of most of the samples. The minima are moved by as much as the median of
+            those that members reach from the lowest one is away from it.
     """
 
     design: Design
@@ -109,10 +111,16 @@ class ForwardModel:
     surface: Surface
     whitening: Float[Tensor, "leading score"]
     precision: Float[Tensor, "substance substance"]
+    members: "tuple[ForwardModel, ...]"
 
     @classmethod
-    def of(cls, design: Design, spectra: Float[np.ndarray, "sample wavelength"]) -> "ForwardModel":
-        """Fit to the spectra of a design."""
+    def of(
+        cls,
+        design: Design,
+        spectra: Float[np.ndarray, "sample wavelength"],
+        members: "tuple[ForwardModel, ...]" = (),
+    ) -> "ForwardModel":
+        """Fit to the spectra of a design; members have been fitted to most of them."""
         mean = spectra.mean(axis=0)
         _, singular, basis = np.linalg.svd(spectra - mean, full_matrices=False)
         rank = min(MOST_SCORES, design.compositions - 1, int(np.sum(singular > 1e-7 * singular[0])))
@@ -120,7 +128,7 @@ class ForwardModel:
         scores = torch.from_numpy((spectra - mean) @ directions)
         surface = Surface.of(design, scores)
         law = _law(design, surface, TINY**2 * float(scores.square().mean()))
-        return cls(design, mean, directions, surface, *law)
+        return cls(design, mean, directions, surface, *law, members)
 
     @property
     def furthest(self) -> float:
@@ -132,7 +140,8 @@ class ForwardModel:
         """Minima, from the nearest compositions and from the mean of the amounts."""
         most = BATCH_ON_CPU if self.whitening.device.type == "cpu" else BATCH_ON_DEVICE
         parts = [
-            self._modes(spectra[start : start + most]) for start in range(0, len(spectra), most)
+            self._modes(self._here(spectra[start : start + most]))
+            for start in range(0, len(spectra), most)
         ]
         return Modes(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
@@ -144,9 +153,11 @@ class ForwardModel:
         """Whitened scores of the compositions."""
         return self.surface.at(self.surface.smoothers.compositions)[0] @ self.whitening.T
 
-    def _modes(self, spectra: np.ndarray) -> Modes:
-        away = self._here(spectra) - self._here(self.mean)
-        scores = away @ self._here(self.directions)
+    def _scores(self, spectra: Tensor) -> Tensor:
+        return (spectra - self._here(self.mean)) @ self._here(self.directions)
+
+    def _modes(self, spectra: Tensor) -> Modes:
+        scores = self._scores(spectra)
         compositions = self.surface.smoothers.compositions
         apart = torch.cdist(scores @ self.whitening.T, self._of_compositions)
         near = apart.argsort(1)[:, :STARTS]
@@ -159,12 +170,15 @@ class ForwardModel:
         at.loss[given_up] = torch.inf
         loss, order = at.loss.reshape(starts.shape[:2]).sort(1)
         best = torch.arange(len(scores)).to(order) * starts.shape[1] + order[:, 0]
+        found = amounts.reshape(starts.shape).gather(1, order[..., None].expand(starts.shape))
+        lowest = found[:, :1]
+        each = [one._minimised(lowest, one._scores(spectra)) for one in self.members]
         parts = (
-            amounts.reshape(starts.shape).gather(1, order[..., None].expand(starts.shape)),
+            found - lowest + torch.stack([lowest[:, 0], *each]).median(0).values[:, None],
             loss - loss[:, :1],
             torch.linalg.inv(at.information[best]) + self._here(self.design.rounding),
             at.distance[best],
-            away.square().sum(1) - scores.square().sum(1),
+            (spectra - self._here(self.mean)).square().sum(1) - scores.square().sum(1),
         )
         return Modes(*(part.cpu().numpy() for part in parts))
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -38,6 +40,23 @@ def test_unknowns_are_estimated_each_by_itself(bent):
     for place in (0, 37, 79):
         alone = bent.modes(signal[[place]])
         np.testing.assert_allclose(together.amounts[[place]], alone.amounts, atol=1e-4)
+
+
+def test_minima_move_to_the_median_of_those_that_members_reach(bent):
+    signal = beer.spectra(UNKNOWN, noise=2e-3, bend=2.0, seed=9)
+    members = [
+        ForwardModel.of(
+            Design.of(KNOWN[part::2]), beer.spectra(KNOWN, noise=2e-3, bend=2.0)[part::2]
+        )
+        for part in (0, 1)
+    ]
+    found = replace(bent, members=tuple(members)).modes(signal)
+    each = [one.modes(signal).amounts[:, 0] for one in (bent, *members)]
+    np.testing.assert_allclose(found.amounts[:, 0], np.median(each, axis=0), atol=2e-3)
+    alone = bent.modes(signal).amounts
+    np.testing.assert_allclose(
+        found.amounts - found.amounts[:, :1], alone - alone[:, :1], rtol=0, atol=1e-12
+    )
 
 
 def test_modes_are_the_lowest_points_of_a_grid(bent):
