@@ -1,12 +1,14 @@
-"""Simulated mixtures of one difficulty each, apart from those that constants were chosen on.
+"""Simulated mixtures of 2 to 5 substances by class: each has one difficulty.
 
-Bands, laws and errors are drawn anew here, not by `geonode.mixtures.simulated`. Every class has one
-difficulty on top of a mixture of 2 to 5 substances; "several" has each with a chance of 0.3.
+"several" has each with a chance of 0.3. `simulated_mixtures` has interactions of substances beside.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+
+from geonode.errors import MixtureError
+from geonode.mixtures.design import Design
 
 CLASSES = (
     *("plain", "few", "many", "grid", "correlated", "closed", "replicates", "weak", "interferent"),
@@ -34,7 +36,13 @@ def simulate(kind: str, seed: int) -> Simulated:
         samples = int(random.integers(2 * substances + 4, 2 * substances + 9))
     if has["many"]:
         samples = int(random.integers(100, 201))
-    nominal = _designed(random, has, substances, samples)
+    while True:
+        nominal = _designed(random, has, substances, samples)
+        try:
+            Design.of(nominal[:samples])
+        except MixtureError:
+            continue
+        break
     true = nominal * np.exp(0.003 * random.normal(size=nominal.shape))
     if has["amounts"]:
         true = nominal * np.exp(random.uniform(0.01, 0.05) * random.normal(size=nominal.shape))
@@ -59,7 +67,9 @@ def _designed(
         levels = random.integers(2, 5)
         found[:samples] = np.round(found[:samples] * levels) / levels
     if has["replicates"]:
-        found[:samples] = found[:samples][np.arange(samples) % max(samples // 3, 2 * substances + 3)]
+        found[:samples] = found[:samples][
+            np.arange(samples) % max(samples // 3, 2 * substances + 3)
+        ]
     low, high = found[:samples].min(axis=0), found[:samples].max(axis=0)
     found[samples:] = np.clip(found[samples:], low, high)
     return found
@@ -72,7 +82,7 @@ def _bands(random: np.random.Generator, count: int, wavelengths: int, wide: bool
         for _ in range(random.integers(2, 9) if wide else random.integers(1, 4)):
             width = np.exp(random.uniform(*np.log([0.05, 0.25] if wide else [0.02, 0.12])))
             place = random.random()
-            one += random.random() * np.exp(-(((axis - place) / width) ** 2) / 2)
+            one[:] += random.random() * np.exp(-(((axis - place) / width) ** 2) / 2)
     return found / found.max(axis=1, keepdims=True)
 
 
@@ -96,7 +106,8 @@ def _signal(random: np.random.Generator, has: dict[str, bool], true: np.ndarray)
         by_amounts = np.tanh(true @ random.normal(size=substances)) * random.uniform(0, 0.03)
         moved = by_amounts + random.uniform(0, 0.004) * random.normal(size=count)
         axis = np.linspace(0, 1, wavelengths)
-        signal = np.stack([np.interp(axis - m, axis, s) for m, s in zip(moved, signal, strict=True)])
+        shifted = zip(axis - moved[:, None], signal, strict=True)
+        signal = np.stack([np.interp(places, axis, one) for places, one in shifted])
     if has["filter"]:
         absorbed = true @ np.exp(0.6 * random.normal(size=substances) - 0.7)
         signal = signal * (-np.expm1(-absorbed) / absorbed.clip(1e-9))[:, None]
@@ -115,7 +126,7 @@ def _recorded(
         return random.normal(size=(count, 1))
 
     if has["interferent"]:
-        matter = _bands(random, random.integers(1, 9), wavelengths, has["nir"])
+        matter = _bands(random, int(random.integers(1, 9)), wavelengths, has["nir"])
         sizes = np.exp(random.uniform(np.log(0.03), np.log(2), len(matter)))
         signal = signal + spread * random.random((count, len(matter))) * sizes @ matter
     if has["scatter"]:

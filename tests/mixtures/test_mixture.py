@@ -3,6 +3,7 @@ import pytest
 import torch
 from scipy.stats import chi2
 
+from benchmarks.simulated_mixtures import simulate_mixtures
 from geonode.errors import MixtureError, SpectraError
 from geonode.mixtures.design import Design
 from geonode.mixtures.forward import ForwardModel
@@ -17,7 +18,6 @@ from geonode.mixtures.mixture import (
     _bound,
     _joined,
 )
-from geonode.mixtures.simulated import simulate_mixtures
 from geonode.posterior.draws import Draws
 from tests.mixtures import beer
 
