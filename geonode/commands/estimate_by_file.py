@@ -45,8 +45,6 @@ def estimate_by_file(
         GeonodeError: a file cannot be read or used, or `out` must not be written.
         typer.Exit: a control failed, or a spectrum fits nowhere; results are written.
     """
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415
-
     from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, record  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
@@ -62,7 +60,7 @@ def estimate_by_file(
     for one in beside(out) if out is not None else ():
         require("--out", one, ".csv")
     total = sum(len(one.names) for one in routine.unknowns.values())
-    with threadpool_limits(1, user_api="blas"), bar("estimating", total) as report:
+    with bar("estimating", total) as report:
         found = routine.used(found, report)
     found = replace(found, record=record(found, calibration, routine, user))
     if out is not None:
