@@ -11,7 +11,7 @@ from geonode.spectra.headers import (
     level,
     role,
 )
-from geonode.spectra.layouts.layout import NAMES_ARE, Asked, Fit, is_marked_amount
+from geonode.spectra.layouts.layout import Asked, Fit, is_marked_amount
 from geonode.spectra.layouts.rows import texts_of
 from geonode.spectra.levels import numbered
 from geonode.spectra.sheet import Amount, Grid, Sheet, require_values, to_number
@@ -106,7 +106,7 @@ class OneRowAValue:
             name_places=[f"row {rows[row]}, column {at_name + 1}" for row in order],
             axis_places=[f"wavelength {value:.10g}" for value in axis],
             understood=grid.understood.also(scans, skipped=skipped),
-            names_are=NAMES_ARE.get(roles[at_name], "unknown"),
+            of_samples=bool(sample),
             concentration_unit=None if of_series else concentration_header(header[at_name])[1],
             signal=header[at_value],
             amounts=tuple(
