@@ -67,8 +67,10 @@ class OneRowAValue:
         of_series = asked.series and bool(amounts)  # samples of the same amounts are scans of them
         keys = [*(amounts if of_series or not sample else ()), *sample, *replicate]
         texts = {at: texts_of(grid, at) for at in keys}
-        each = list(zip(*([level(cell) or cell for cell in texts[at]] for at in keys), strict=True))
-        order = [each.index(key) for key in dict.fromkeys(each)]
+        said = {cell: level(cell) or cell for of in texts.values() for cell in {*of}}  # 10 is 10.0
+        each = list(zip(*([said[cell] for cell in texts[at]] for at in keys), strict=True))
+        first = dict(zip(reversed(each), reversed(range(len(each))), strict=True))
+        order = sorted(first.values())
         spectrum_of = {each[row]: place for place, row in enumerate(order)}
         spectra = [spectrum_of[key] for key in each]
         names = [", ".join(texts[at][row] for at in sample or amounts) for row in order]
