@@ -13,7 +13,8 @@ import numpy as np
 import typer
 import xarray
 
-from geonode.compute.device import one_thread, resolve
+from geonode.compute.device import resolve
+from geonode.compute.threads import one_thread
 from geonode.config import PrecisionParameters
 from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image
