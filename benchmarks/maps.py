@@ -17,7 +17,7 @@ from geonode.compute.device import one_thread, resolve
 from geonode.config import PrecisionParameters
 from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image
-from geonode.estimation.maps import Maps
+from geonode.estimation.maps import CurvePixels, Maps
 from geonode.estimation.posterior import Law
 from geonode.learning.folds import leave_one_out
 from geonode.spectra.series import read_series
@@ -48,7 +48,7 @@ def main(
         data.to_zarr(store, encoding=chunks, zarr_format=3, consolidated=False)
         image = Image.open(store)
         assert image is not None
-        maps = Maps(curve, series, image, "float64", place)
+        maps = Maps(CurvePixels(curve, series), image, "float64", place)
         for turn in range(TURNS):
             start = time.perf_counter()
             maps.write(Path(folder) / f"{turn}.zarr", maps.pixels_at_once(maps.threads))
