@@ -19,7 +19,7 @@ of the samples of one normal population:
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import fdtri, ndtri  # scipy.stats takes 0.3 s to import
 
 from geonode.calibration.methods import CALIBRATIONS, ON_SCORES, ROUNDING, Fitted, Linear, own_basis
@@ -63,6 +63,13 @@ class Diagnostics:
     def components(self) -> int:
         """Number of components."""
         return len(self.sizes)
+
+    @property
+    def inside(self) -> Bool[np.ndarray, "sample"]:
+        """Whether samples are within both limits."""
+        leverage = np.inf if self.leverage_limit is None else self.leverage_limit
+        residual = np.inf if self.residual_limit is None else self.residual_limit
+        return (self.leverages <= leverage) & (self.residuals <= residual)
 
     @classmethod
     def of(

@@ -7,13 +7,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
+from scipy.stats import t as student
 
 from geonode.calibration.calibrated_file import AnyCalibration
 from geonode.compute.device import moved
 from geonode.errors import MixtureError
 from geonode.estimation.axis import own_values
 from geonode.estimation.posterior import CPU
-from geonode.mixtures.design import Design
+from geonode.mixtures.design import Design, errors_of_file
 from geonode.mixtures.mixture import NAMES, MixtureCalibration, MixtureEstimates
 from geonode.progress import Progress, silent
 from geonode.spectra.mixture_series import MixtureSeries
@@ -61,13 +62,8 @@ class MixtureFile(AnyCalibration[UnknownMixture]):
         Raises:
             MixtureError: the amounts cannot calibrate, naming the file.
         """
-        try:
+        with errors_of_file(source):
             found = MixtureCalibration.of(series.signal, series.amounts, series.substances, report)
-        except MixtureError as error:
-            raise MixtureError(
-                f"{source}: {error} (several amounts are calibrated together; --target NAME takes "
-                "one alone)"
-            ) from error
         return cls(source, series, moved(found, CPU))
 
     @staticmethod
@@ -123,6 +119,16 @@ class MixtureFile(AnyCalibration[UnknownMixture]):
         forward = self.calibration.forward
         _, slopes, _ = forward.surface.at(torch.from_numpy(self.centre)[None])
         return forward.directions @ slopes[0].numpy()
+
+    @property
+    def pure_half_widths(self) -> Float[np.ndarray, "wavelength substance"]:
+        """Half widths of the 90% intervals of `pure`, by the law of the left-out residuals."""
+        forward, surface = self.calibration.forward, self.calibration.forward.surface
+        relative = surface.slope_variances(torch.from_numpy(self.centre)[None])[0].sqrt().numpy()
+        residuals = (surface.residuals / surface.relative.sqrt()[:, None]).numpy()
+        scale = np.sqrt(np.mean((residuals @ forward.directions.T) ** 2, axis=0))
+        freedom = max(self.calibration.design.compositions - len(relative) - 1, 3)
+        return student.ppf(0.95, freedom) * scale[:, None] * relative
 
     @property
     def of_range(self) -> Float[np.ndarray, "substance"]:

@@ -1,6 +1,6 @@
 """Commands `geonode inspect`, `calibrate` and `next`: a file of spectra, without a pipeline."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -100,10 +100,15 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Say how a file of spectra is understood, how noisy it is, and which parameters read it."""
-    from geonode.spectra.inspection import inspect_file  # noqa: PLC0415
+    from geonode.commands.mixture_design import inspect_mixtures  # noqa: PLC0415
+    from geonode.spectra.inspection import inspect_file, options_of  # noqa: PLC0415
     from geonode.spectra.reading import Choices  # noqa: PLC0415
 
     choices = Choices(sheet, concentrations, replicates, target)
+    chosen = asdict(choices)
+    parameters = spectra_parameters(file, window=window, missing=missing, **chosen)
+    if inspect_mixtures(parameters, options_of(file, window, choices), as_json=as_json):
+        return
     found = inspect_file(file, window=window, missing=missing, choices=choices)
     if as_json:
         echo_json(found.to_json())
@@ -220,7 +225,7 @@ def tell_checks(found: "CalibratedFile | MixtureFile") -> bool:
 def next_levels(
     file: KnownSpectra,
     count: Annotated[
-        int, typer.Option(min=1, max=20, help="Concentrations, each after those before.")
+        int, typer.Option(min=1, max=20, help="Standards, each after those before.")
     ] = 3,
     concentration_unit: ConcentrationUnit = None,
     window: Window = None,
@@ -232,12 +237,14 @@ def next_levels(
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Propose the concentrations to measure next.
+    """Propose the concentrations to measure next, or the mixtures of several amounts.
 
-    Each is where the predicted spectrum is least certain. The gain is how much this standard should
-    reduce the total error.
+    Each is where the predicted spectrum is least certain, or a mixture that makes it surer
+    everywhere. The gain is how much this standard should reduce the total error.
     """
+    from geonode.commands.mixture_design import next_mixtures  # noqa: PLC0415
     from geonode.posterior.next_levels import propose  # noqa: PLC0415
+    from geonode.spectra.mixture_series import read_mixtures  # noqa: PLC0415
     from geonode.spectra.series import labelled, read_series_csv  # noqa: PLC0415
 
     parameters = spectra_parameters(
@@ -251,6 +258,9 @@ def next_levels(
         replicates=replicates,
         target=target,
     )
+    if (mixtures := read_mixtures(parameters)) is not None:
+        next_mixtures(file, mixtures, count, as_json=as_json)
+        return
     series = read_series_csv(parameters)
     with bar("comparing concentrations", count) as report:
         found = propose(series.concentrations, series.signal, count, report)

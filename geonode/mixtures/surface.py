@@ -141,12 +141,22 @@ class Smoothers:
         found = (product + trend[:, None]).transpose(0, 1)
         if not with_slopes:
             return found, None
-        of_charts, _, length = self._scales
-        metrics = self._on_charts(2 * slopes(of_charts, amounts.T) / length)
-        low, _, high = self.ends.T
+        metrics, (low, _, high) = self._metrics(amounts), self.ends.T
         of_trend = TREND * (2 / (high - low))[:, None] * known
         found_slopes = one.div_(factors).mul_(apart).mul_(-0.5 * metrics[..., None])
         return found, found_slopes.mul_(product[:, None]).add_(of_trend[:, None])
+
+    def _metrics(self, amounts: Tensor) -> Float[Tensor, "point substance smoother"]:
+        of_charts, _, length = self._scales
+        return self._on_charts(2 * slopes(of_charts, amounts.T) / length)
+
+    def own_slopes(
+        self, amounts: Float[Tensor, "point substance"]
+    ) -> Float[Tensor, "point substance smoother"]:
+        """Derivatives of kernels by both amounts, d2 k(c, c') / dc dc', where they are the same."""
+        low, _, high = self.ends.T
+        of_trend = TREND * (2 / (high - low)).square()
+        return 0.5 * self._metrics(amounts).square() + of_trend[:, None]
 
     def roots(self) -> Float[Tensor, "smoother composition composition"]:
         """Q with Q^T Q = P of every smoother, which lose fewer digits than P."""
@@ -238,6 +248,16 @@ class Surface:
         noise = self.smoothers.noise[:, None]
         variance = (self.smoothers.own(amounts) - explained).clamp(min=0) + noise
         return scores, derivatives, (self.weights * self.sizes) @ variance
+
+    def slope_variances(
+        self, amounts: Float[Tensor, "point substance"]
+    ) -> Float[Tensor, "point substance"]:
+        """Relative variances of the derivatives of the scores, as that of the scores in `at`."""
+        _, derived = self.smoothers.kernels(amounts, with_slopes=True)
+        assert derived is not None
+        explained = torch.einsum("pdmc,mgc->pdmg", derived, self.roots).square().sum(-1)
+        variances = (self.smoothers.own_slopes(amounts) - explained).clamp(min=0)
+        return variances @ (self.weights * self.sizes)
 
 
 def _means(design: Design, values: Tensor) -> Float[Tensor, "composition value"]:

@@ -7,16 +7,6 @@ const [measured, predicted, half] = [data.measured, data.predicted, data.half].m
   text => numbersOf(text, Float32Array));
 const {places, levels} = data, [lowest, highest] = [levels[0], levels[levels.length - 1]];
 
-// A number with some significant digits.
-function shown(value, digits = 4) {
-  if (value === null || value === undefined || !isFinite(value)) return '';
-  const size = Math.abs(value);
-  const text = value && (size >= 1e6 || size < 1e-4)
-    ? value.toExponential(digits - 1).replace(/\.?0+e/, 'e').replace('e+', 'e')
-    : String(Number(value.toPrecision(digits)));
-  return text.replaceAll('-', '−');
-}
-
 // Two rows of predictions and the share of the second, at a concentration between.
 function between(value) {
   let at = 0;

@@ -123,6 +123,11 @@ def page_json(file: CalibratedFile, curve: dict[str, Any] | None) -> str:
         "curve": curve,
         "method": _method(file.calibration),
     }
+    return as_json(content)
+
+
+def as_json(content: dict[str, Any]) -> str:
+    """JSON that may stand inside a script element."""
     text = json.dumps(plain(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 

@@ -15,6 +15,7 @@ from geonode.report.kit import (
     INK,
     MODEL,
     MUTED,
+    NAMED,
     SECOND,
     Figure,
     band_layers,
@@ -178,16 +179,16 @@ def _influence(file: CalibratedFile) -> Figure:
     dashed = {"color": SECOND, "strokeDash": DASHES, "strokeWidth": 1.5}
     chart = alt.layer(
         marks("point", x, y, color=MODEL, tooltip=True, **DOTS),
-        marks("text", x, y, alt.Text("level", type="nominal"), color=INK, dy=-11),
+        marks("text", x, y, alt.Text("level", type="nominal"), table="named", color=INK, dy=-11),
         marks("rule", x, table="leverage_limit", **dashed),
         marks("rule", y, table="q_limit", **dashed),
     )
+    levels = [quantity(level, file.unit) for level in file.series.concentrations.tolist()]
+    samples = {"level": levels, "leverage": found.leverages, "q": found.residuals}
+    named = found.inside if len(levels) > NAMED else np.zeros(len(levels), bool)
     tables = {
-        "samples": {
-            "level": [quantity(level, file.unit) for level in file.series.concentrations.tolist()],
-            "leverage": found.leverages,
-            "q": found.residuals,
-        },
+        "samples": samples,
+        "named": {key: np.array(column)[~named] for key, column in samples.items()},
         "leverage_limit": {"leverage": [found.leverage_limit]},
         "q_limit": {"q": [found.residual_limit]},
     }

@@ -35,8 +35,8 @@ def tables(file: CalibratedFile | MixtureFile) -> list[Table]:
         return mixture_tables(file, result_tables(file))
     made = [make(file) for make in (_summary, _levels, _methods)]
     made += result_tables(file)
-    rest = (_limits, _samples, _components, _regression, _peaks, _predicted, _spectra, _next)
-    return made + [make(file) for make in rest]
+    rest = [_left_out, _limits, _samples, _components, _regression, _peaks, _predicted, _spectra]
+    return made + [make(file) for make in (*rest, _next)]
 
 
 def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
@@ -120,18 +120,24 @@ def _methods(file: CalibratedFile) -> Table:
     verdict, unit = file.calibration.verdict, file.unit
     columns = ["method", "use", labelled("median error", unit), "of the range"]
     columns += [labelled("RMSEP", unit), "RMSEP of the range", "Q2", "p against the best"]
-    names = [labelled(f"left out {level:g}", unit) for level in verdict.levels]
     rows: list[list[Cell]] = [
         [
             one.name,
             one.key == file.calibration.method,
             *astuple(one.scores),  # in the order of the columns
             verdict.p_value(one),
-            *one.estimates.tolist(),
         ]
         for one in verdict.methods
     ]
-    return Table("validation", "Methods, by levels that were left out", columns + names, rows)
+    return Table("validation", "Methods, by levels that were left out", columns, rows)
+
+
+def _left_out(file: CalibratedFile) -> Table:
+    """Estimates of every level by all methods."""
+    verdict, unit = file.calibration.verdict, file.unit
+    columns: Columns = [(labelled("level", unit), verdict.levels)]
+    columns += [(labelled(one.name, unit), one.estimates) for one in verdict.methods]
+    return Table.of_columns("left_out", "Left-out levels, estimated by every method", columns)
 
 
 def _limits(file: CalibratedFile) -> Table:
@@ -154,11 +160,9 @@ def _samples(file: CalibratedFile) -> Table:
         ("Q", found.residuals, found.residual_limit),
     ]
     columns: Columns = [(labelled("level", file.unit), levels)]
-    inside = np.ones(len(levels), bool)
     for name, values, limit in limits:
         columns += [(name, values), (f"limit of {name}", [limit] * len(levels))]
-        inside &= values <= (np.inf if limit is None else limit)
-    columns.append(("inside both limits", inside))
+    columns.append(("inside both limits", found.inside))
     title = f"Levels by {NAMES[found.key]}, {components_said(found.components)}: 95% limits"
     return Table.of_columns("samples", title, columns)
 

@@ -1,9 +1,5 @@
 // The posterior of the concentration of a spectrum: geonode/estimation/posterior.py, line by line.
 
-function numbersOf(text, Kind = Float64Array) {
-  return new Kind(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)).buffer);
-}
-
 // Lower Cholesky factor of every node, and the logarithm of its determinant.
 function curveOf(packed) {
   if (!packed.scores) {  // the components of another method

@@ -5,8 +5,10 @@ from itertools import chain
 import numpy as np
 
 from geonode import __version__
+from geonode.calibration.calibrated_file import PROPOSALS
 from geonode.calibration.mixture_file import METHODS, MixtureFile
 from geonode.mixtures.mixture import NAMES
+from geonode.mixtures.next_compositions import propose_mixtures
 from geonode.report.table import Cell, Table
 from geonode.spectra.series import labelled
 from geonode.wording import listed
@@ -14,7 +16,7 @@ from geonode.wording import listed
 
 def mixture_tables(file: MixtureFile, results: list[Table]) -> list[Table]:
     """All tables, the summary first, with those of results among them."""
-    return [_summary(file), _errors(file), _left_out(file), *results, _pure(file)]
+    return [_summary(file), _errors(file), _left_out(file), *results, _pure(file), _next(file)]
 
 
 def _summary(file: MixtureFile) -> Table:
@@ -80,9 +82,19 @@ def unknown_mixtures(file: MixtureFile, failed: str) -> Table:
 
 
 def _pure(file: MixtureFile) -> Table:
-    of = zip(file.series.substances, file.series.units, strict=True)
-    columns = [file.series.axis_label, *(f"d signal / d {labelled(*one)}" for one in of)]
-    rows = [list(row) for row in np.column_stack([file.series.axis, file.pure]).tolist()]
+    columns, numbers = [file.series.axis_label], [file.series.axis]
+    for place, name in enumerate(file.series.named):
+        columns += [f"d signal / d {name}", "± 90%"]
+        numbers += [file.pure[:, place], file.pure_half_widths[:, place]]
+    rows = [list(row) for row in np.column_stack(numbers).tolist()]
     return Table(
         "pure", "Spectra of the substances: change of the signal per amount", columns, rows
     )
+
+
+def _next(file: MixtureFile) -> Table:
+    signal = labelled("expected error there", file.series.labels["signal_unit"])
+    columns = [*file.series.named, signal, "gain, share of the error"]
+    found = propose_mixtures(file.calibration.forward, PROPOSALS)
+    rows: list[list[Cell]] = [[*one.amounts, one.expected_error, one.gain] for one in found]
+    return Table("next", "Mixtures to prepare next", columns, rows)

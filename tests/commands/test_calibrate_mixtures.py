@@ -80,7 +80,7 @@ def test_left_out_samples_and_errors_agree(folder):
 def test_spectra_of_the_substances_are_those_of_beers_law(folder):
     found = pd.read_csv(folder / "out" / "pure.csv").to_numpy()
     np.testing.assert_array_equal(found[:, 0], AXIS)
-    np.testing.assert_allclose(found[:, 1:].T, beer.PURE[:2], atol=0.02)
+    np.testing.assert_allclose(found[:, 1::2].T, beer.PURE[:2], atol=0.02)
 
 
 def test_page_and_workbook_have_everything(folder):
@@ -90,7 +90,15 @@ def test_page_and_workbook_have_everything(folder):
     for name in ("true_0", "pure_0", "true_1", "pure_1", "design_0_1"):
         assert f'data-figure="{name}"' in page
     book = load_workbook(folder / "out" / "calibration.xlsx")
-    assert book.sheetnames == ["summary", "errors", "left_out", "unknowns", "record", "pure"]
+    assert book.sheetnames == [
+        "summary",
+        "errors",
+        "left_out",
+        "unknowns",
+        "record",
+        "pure",
+        "next",
+    ]
     again = call("calibrate", folder / "known.csv", "--out", folder / "out")
     assert again.exit_code == 2
     assert "--overwrite" in again.output
@@ -146,7 +154,7 @@ FEW, FIXED = KNOWN[:5], np.c_[KNOWN[:, 0], np.full(14, 2.0)]
         (table(), ["--concentration-unit", "mol/L"], "found amounts in ppm and mol/L"),
         (table(), ["--window", 10, 20], "keeps 0 wavelengths"),
         (table(headers=["y_lead", "Y_lead"]), [], "two amounts called 'lead'"),
-        (table().replace(KNOWN[3, 1], -2.0), [], "row 5, zinc: found '-2.0'"),
+        (table().replace(KNOWN[3, 1], -2.0), [], "row 5, column 2, zinc: found '-2.0'"),
     ],
 )
 def test_bad_mixtures_are_refused_in_one_line(known, options, message, tmp_path):

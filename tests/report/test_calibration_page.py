@@ -24,6 +24,7 @@ from tests.stages.conftest import assert_refused
 
 NAMES = {
     *("index.html", "calibration.xlsx", "summary.csv", "calibration.csv", "validation.csv"),
+    "left_out.csv",
     *("unknowns.csv", "limits.csv", "peaks.csv", "predicted.csv", "next.csv"),
     *("samples.csv", "components.csv", "regression.csv", "spectra.csv", "record.csv"),
     "calibration.safetensors",
