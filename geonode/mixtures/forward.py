@@ -17,7 +17,7 @@ several compositions by Newton's steps without second derivatives of m, damped a
 Marquardt.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
@@ -139,9 +139,14 @@ class ForwardModel:
         return torch.from_numpy(array).to(self.whitening)
 
     @cached_property
+    def _whitened(self) -> Surface:
+        """Surface of whitened leading scores, which are fewer."""
+        return replace(self.surface, dual=self.surface.dual @ self.whitening.T)
+
+    @cached_property
     def _of_compositions(self) -> Tensor:
         """Whitened scores of the compositions."""
-        return self.surface.at(self.surface.smoothers.compositions)[0] @ self.whitening.T
+        return self._whitened.at(self.surface.smoothers.compositions)[0]
 
     def _modes(self, spectra: np.ndarray) -> Modes:
         away = self._here(spectra) - self._here(self.mean)
@@ -221,9 +226,8 @@ class ForwardModel:
         self, amounts: Float[Tensor, "point substance"], scores: Float[Tensor, "point score"]
     ) -> Likelihood:
         """L and what belongs to it, of scores at amounts."""
-        predicted, derivatives, variance = self.surface.at(amounts)
-        error = (scores - predicted) @ self.whitening.T
-        along = self.whitening @ derivatives
+        predicted, along, variance = self._whitened.at(amounts)
+        error = scores @ self.whitening.T - predicted
         distance = error.square().sum(1) / variance
         away = amounts - self._here(self.design.amounts.mean(axis=0))
         pull = away @ self.precision
