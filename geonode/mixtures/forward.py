@@ -55,7 +55,7 @@ STARTS, STEPS, ALWAYS = 3, 15, 2
 SAME, HOPELESS = 0.01, 10.0
 """Distance over the range from the best start, and difference of L: where another is given up."""
 
-BATCH_ON_CPU, BATCH_ON_DEVICE = 128, 16_384
+BATCH_ON_CPU, BATCH_ON_DEVICE = 256, 16_384
 """Unknowns of a batch."""
 
 TINY = 1e-9
