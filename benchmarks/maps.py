@@ -15,7 +15,8 @@ import typer
 import xarray
 
 from geonode.calibration.pixels import MixturePixels
-from geonode.compute.device import one_thread, resolve
+from geonode.compute.device import resolve
+from geonode.compute.threads import one_thread
 from geonode.config import PrecisionParameters
 from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from geonode.errors import ArtifactError, GeonodeError, remedy
+from geonode.machine import ONE_THREAD
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -70,6 +71,7 @@ class OneLine:
     def main(self, *given: Any, **named: Any) -> Any:
         """Run the command line; what the terminal cannot encode is replaced by a question mark."""
         _collect_seldom()
+        os.environ.update(ONE_THREAD)
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")
@@ -88,8 +90,12 @@ class OneLine:
                 raise
             if ctx.params.get("verbose") or ctx.params.get("log_level") == "debug":
                 remark("".join(traceback.format_exception(error)).rstrip())
-            refuse(line)
+            refuse(self.said(line))
             raise typer.Exit(2) from error
+
+    def said(self, line: str) -> str:
+        """A message as this command line says it."""
+        return line
 
 
 class OneLineCommand(OneLine, TyperCommand):

@@ -11,7 +11,7 @@ from scipy.special import bdtr  # scipy.stats takes 0.3 s to import
 from geonode.calibration.intervals import ErrorLaw, Sets, are_held, intervals_left_out
 from geonode.calibration.methods import CALIBRATIONS, Fitted, fitted, folds_of
 from geonode.calibration.verdict import NAMES, Verdict, chosen_without
-from geonode.compute.device import in_threads
+from geonode.compute.threads import in_threads, one_thread
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate
@@ -65,6 +65,7 @@ class Calibration:
     sets: dict[str, Sets]
 
     @classmethod
+    @one_thread()
     def fit(
         cls,
         spectra: Spectra,
@@ -139,6 +140,7 @@ class Calibration:
             law = ErrorLaw.of(concentrations[of], errors[of] + away, leverages[of], groups[of])
         return cls(concentrations, found, curve, absent, verdict, chosen, law, sets)
 
+    @one_thread()
     def estimate(
         self, spectra: Float[np.ndarray, "unknown wavelength"]
     ) -> tuple[Float[np.ndarray, "unknown"], Float[np.ndarray, "unknown 2"]]:
@@ -166,6 +168,7 @@ class Calibration:
         half = self.law.half_widths(middle, chosen.leverages_of(spectra))
         return middle, np.stack([middle - half, middle + half], axis=1)
 
+    @one_thread()
     def by_geonode(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> Estimates:
         """Concentrations and 90% sets of unknown spectra by geonode, whatever the method is.
 

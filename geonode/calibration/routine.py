@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -93,12 +93,14 @@ class Routine:
             file if that holds no other.
         validation: samples to judge the calibration by.
         standards: samples to correct it by.
+        asked: options that these were read with.
     """
 
     unknowns: dict[Path, Spectra]
     controls: dict[str, list[float]]
     validation: Known | None
     standards: Known | None
+    asked: dict[str, Any]
 
     @classmethod
     def read(
@@ -147,7 +149,9 @@ class Routine:
             None if one is None else Known.read(one, series, choices)
             for one in (validation, standards)
         )
-        return cls(spectra, dict(known), judge, correct)
+        said = asdict(choices).items()
+        asked = {key: value for key, value in said if value != getattr(UNCHOSEN, key)}
+        return cls(spectra, dict(known), judge, correct, asked)
 
     @property
     def files(self) -> list[Path]:
@@ -200,6 +204,10 @@ class Routine:
             )
         ]
         return replace(file, controls=controls)
+
+
+UNUSED = Routine({}, {}, None, None, {})
+"""A calibration that was not used yet."""
 
 
 def tables_of(given: list[Path]) -> list[Path]:
@@ -315,14 +323,14 @@ def about_series(parameters: SpectraParameters, method: str) -> dict[str, str]:
 
 
 def record(
-    file: AnyCalibration[Any], calibration: Path, files: list[Path], user: str | None = None
+    file: AnyCalibration[Any], calibration: Path, routine: Routine, user: str | None = None
 ) -> list[tuple[str, str]]:
     """The record of results: by what, from what, how and when they were made.
 
     Args:
         file: with its results.
         calibration: the calibration file.
-        files: that results are of.
+        routine: what it was used on.
         user: who made them, if that is to be told.
     """
     unit = file.unit
@@ -336,7 +344,8 @@ def record(
         ("preprocessing", ", ".join(step.said for step in file.series.preprocessing.steps) or "no"),
         ("method", file.method),
     ]
-    for one in files:
+    made += [(f"read with {key}", str(value)) for key, value in routine.asked.items()]
+    for one in routine.files:
         made += [("read", str(one)), ("read, SHA-256", sha256(one))]
     made += [("control", one.sentence(unit)) for one in file.controls]
     if file.correction:

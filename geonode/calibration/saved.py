@@ -22,7 +22,7 @@ from geonode.calibration.intervals import ErrorLaw
 from geonode.calibration.methods import Fitted, Linear, Polynomial
 from geonode.calibration.mixture_file import MixtureFile
 from geonode.calibration.verdict import Verdict
-from geonode.errors import ArtifactError, CorruptArtifactError, GeonodeError, MissingArtifactError
+from geonode.errors import ArtifactError, CorruptArtifactError, GeonodeError
 from geonode.estimation.covariances import Covariances
 from geonode.estimation.curve import Curve
 from geonode.estimation.novelty import Novelty
@@ -98,12 +98,12 @@ def load_calibration(path: Path | str) -> CalibratedFile | MixtureFile:
             of geonode.
     """
     path = Path(path)
+    if not path.is_file():
+        expected = "a calibration file, which `geonode calibrate` writes"
+        raise ArtifactError(f"{path}: found no such file, expected {expected}")
     try:
         tensors, metadata = read_weights(path)
         text = metadata["calibration"]
-    except MissingArtifactError as error:
-        said = "not found, expected a calibration file, which `geonode calibrate` writes"
-        raise ArtifactError(f"{path}: {said}") from error
     except (CorruptArtifactError, KeyError) as error:
         raise ArtifactError(_damaged(path)) from error
     made_by = metadata.get("geonode"), metadata.get("layout")

@@ -6,6 +6,7 @@ modules that compute inside of the function, so that help is quick.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from geonode.config import SpectraParameters
 from geonode.errors import ParameterError
 from geonode.parameter_types import Format
 from geonode.progress import is_quiet, quietly
@@ -30,6 +32,8 @@ NAMED = 5
 
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose")
 """Options that may stand before and after the name of a command."""
+
+PARAMETER = re.compile(rf"\bspectra\.({'|'.join(SpectraParameters.model_fields)})\b")
 
 Root = Annotated[
     Path, typer.Option("--root", metavar="DIR", help="Folder of the pipeline, with dvc.yaml.")
@@ -51,6 +55,10 @@ class Commands(OneLine, TyperGroup):
         ours = [one for one in args[:end] if one in ANYWHERE]
         others = [one for one in args[:end] if one not in ANYWHERE]
         return super().parse_args(ctx, [*ours, *others, *args[end:]])
+
+    def said(self, line: str) -> str:
+        """A message that names the option, and not the parameter that it sets."""
+        return PARAMETER.sub(lambda found: f"--{found[1].replace('_', '-')}", line)
 
     def invoke(self, ctx: Any) -> Any:  # a Context of click
         """Run the requested command."""

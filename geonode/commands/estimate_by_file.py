@@ -18,6 +18,7 @@ from geonode.commands.common import (
 )
 from geonode.commands.mixture import shown_mixtures
 from geonode.commands.spectra_file import tell_checks
+from geonode.errors import ParameterError
 from geonode.progress import bar
 from geonode.terminal import tell
 
@@ -44,8 +45,6 @@ def estimate_by_file(
         GeonodeError: a file cannot be read or used, or `out` must not be written.
         typer.Exit: a control failed, or a spectrum fits nowhere; results are written.
     """
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415
-
     from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, record  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
@@ -53,14 +52,17 @@ def estimate_by_file(
 
     found = load_calibration(calibration)
     routine = Routine.read(found.series, given, controls, validation, standards, choices)
+    workbooks = [one for one in routine.files if one.suffix.lower() == ".xlsx"]
+    if choices.sheet is not None and not workbooks:
+        raise ParameterError("options", "--sheet", choices.sheet, "a workbook to read it from")
     require = partial(require_destination, never=(calibration, *routine.files), overwrite=overwrite)
     require("--out", out, ".csv", ".xlsx")
     for one in beside(out) if out is not None else ():
         require("--out", one, ".csv")
     total = sum(len(one.names) for one in routine.unknowns.values())
-    with threadpool_limits(1, user_api="blas"), bar("estimating", total) as report:
+    with bar("estimating", total) as report:
         found = routine.used(found, report)
-    found = replace(found, record=record(found, calibration, routine.files, user))
+    found = replace(found, record=record(found, calibration, routine, user))
     if out is not None:
         write_results(found, out)
     failed = tell_checks(found)

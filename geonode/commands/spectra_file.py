@@ -145,8 +145,6 @@ def calibrate(
     for `geonode estimate --calibration` (calibration.safetensors). The exit status is 1 if a
     control failed.
     """
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415
-
     from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, about_series  # noqa: PLC0415
     from geonode.calibration.verdict import NAMES  # noqa: PLC0415
@@ -182,11 +180,9 @@ def calibrate(
     choices = Choices(sheet, concentrations, replicates, target)
     routine = Routine.read(series, unknown or [], control or [], validation, None, choices)
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
-    # Threads take folds and blocks of predictions, not parts of a matrix.
-    with threadpool_limits(1, user_api="blas"):
-        found = _calibrated(file.name, series, method)
-        found = routine.used(replace(found, about=about_series(parameters, method)))
-        write_calibration(found, folder, routine.files, user)
+    found = _calibrated(file.name, series, method)
+    found = routine.used(replace(found, about=about_series(parameters, method)))
+    write_calibration(found, folder, routine, user)
     failed = tell_checks(found)
     tell(found.sentence)
     if isinstance(found, MixtureFile):

@@ -21,11 +21,10 @@ import numpy as np
 import torch
 import zarr
 from jaxtyping import Float, UInt8
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from geonode.compute.device import MOST_THREADS, one_thread
 from geonode.compute.engine import LOCAL, Engine
+from geonode.compute.threads import MOST_THREADS
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import prepared, require_axis, require_resolution
 from geonode.estimation.curve import Curve
@@ -187,9 +186,8 @@ class Maps:
                 except ArtifactError:  # the file is absent or damaged
                     left.append(tile)
             recipe = partial(self._computing, folder)
-            with one_thread(), threadpool_limits(1):
-                fill = partial(_fill, maps, folder)
-                engine.work(recipe, left, lambda tile, _: fill(tile), report, self.threads)
+            fill = partial(_fill, maps, folder)
+            engine.work(recipe, left, lambda tile, _: fill(tile), report, self.threads)
 
     @property
     def threads(self) -> int:

@@ -1,13 +1,12 @@
 """The folder of a calibration: written whole or not at all."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.mixture_file import MixtureFile
-from geonode.calibration.routine import record
+from geonode.calibration.routine import UNUSED, Routine, record
 from geonode.calibration.saved import save_calibration
 from geonode.errors import ParameterError
 from geonode.estimation.tables import csv_text
@@ -56,7 +55,7 @@ def require_folder(folder: Path, inputs: list[Path], *, overwrite: bool) -> None
 def write_calibration(
     file: CalibratedFile | MixtureFile,
     folder: Path,
-    files: Sequence[Path] = (),
+    routine: Routine = UNUSED,
     user: str | None = None,
 ) -> None:
     """Write page, workbook, tables and calibration file, all or none.
@@ -64,7 +63,7 @@ def write_calibration(
     Args:
         file: the calibration with its results.
         folder: where to.
-        files: that were read for results, for the record.
+        routine: what it was used on, for the record.
         user: for the record; None: not told.
 
     Raises:
@@ -73,7 +72,7 @@ def write_calibration(
     with replacing(folder) as temporary:
         temporary.mkdir()
         save_calibration(temporary / CALIBRATION, file)
-        made = record(file, temporary / CALIBRATION, [*files], user)
+        made = record(file, temporary / CALIBRATION, routine, user)
         file = replace(file, record=made)
         found = tables(file)
         if isinstance(file, MixtureFile):

@@ -26,7 +26,7 @@ for (const [place, [one, other]] of data.pairs.entries()) {
 
 function tellPlace() {
   element('wavelength-at').textContent = `${shown(axis[Number(wavelength.value)], 5)} ${data.axisUnit}`;
-  if (others) element('others-at').textContent = `${25 * Number(others.value)} % of their ranges`;
+  if (others) element('others-at').textContent = `${100 * Number(others.value) / (data.steps - 1)} % of their ranges`;
 }
 
 for (const input of [wavelength, others]) {

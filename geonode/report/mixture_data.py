@@ -10,11 +10,11 @@ from geonode.calibration.mixture_file import MixtureFile
 from geonode.report.calibration_data import packed
 from geonode.report.kit import sample
 
-WAVELENGTHS, STEPS = 120, 5
-"""Wavelengths to choose from, and amounts of the other substances."""
+WAVELENGTHS = 120
+"""Wavelengths to choose from."""
 
-CELLS, FEWER = 15, 10
-"""Cells along each amount, for up to three substances and for more."""
+FEW, OF_FEW, OF_MANY = 3, (5, 15), (3, 10)
+"""Up to so many substances: amounts of the others and cells along each amount; those of more."""
 
 LOST = 1e-6
 """Share of the squared scores that directions which are left out may have."""
@@ -28,11 +28,13 @@ def surfaces(file: MixtureFile) -> dict[str, Any]:
     """
     forward, design = file.calibration.forward, file.calibration.design
     count = len(design.names)
-    pairs, steps = [*combinations(range(count), 2)], STEPS if count > 2 else 1
-    cells = CELLS if count <= 3 else FEWER
+    pairs = [*combinations(range(count), 2)]
+    steps, cells = OF_FEW if count <= FEW else OF_MANY
+    if count == 2:
+        steps = 1
     middles = (np.arange(cells) + 0.5) / cells
     shares = np.empty((len(pairs), steps, cells, cells, count))
-    shares[:] = np.linspace(0, 1, STEPS)[:steps, None, None, None]
+    shares[:] = np.linspace(0, 1, steps)[:, None, None, None]
     for place, (one, other) in enumerate(pairs):
         shares[place, ..., one], shares[place, ..., other] = middles, middles[:, None]
     amounts = design.low + shares.reshape(-1, count) * design.ranges

@@ -102,8 +102,8 @@ def _pure(file: MixtureFile, place: int) -> Figure:
     x, line = x_axis("wavelength", series.axis_label), "change, 90% interval"
     title = f"d {series.labels['signal']} / d {labelled(name, unit)}"
     chart = alt.layer(
-        marks("rule", alt.YDatum(0), table="ends", color=MUTED, strokeDash=DASHES),
         *band_layers(keyed({line: MODEL}), line, x, title),
+        marks("rule", alt.YDatum(0), table="ends", color=MUTED, strokeDash=DASHES),
     ).add_params(zoom())
     found, half = file.pure[at, place], file.pure_half_widths[at, place]
     ends = {"low": found - half, "high": found + half}

@@ -5,7 +5,7 @@ from typing import Any
 
 from geonode.calibration.mixture_file import MixtureFile
 from geonode.report.calibration_data import as_json
-from geonode.report.mixture_data import surfaces
+from geonode.report.mixture_data import FEW, surfaces
 from geonode.report.mixture_figures import of_pairs, of_substance
 from geonode.report.page import Figure, Markup, Part, Section, escaped, page, parts_html
 from geonode.report.table import Table
@@ -18,9 +18,9 @@ BY_COMMAND = Markup(
 )
 
 LEFT_OUT = (
-    "Left: every sample is estimated by a calibration without its composition. Bars are 90% "
-    "intervals; how wide they must be was found with these same samples. Middle: errors of these "
-    "estimates by method (RMSEP); long bars are cut. Right: the change of the signal per amount at "
+    "First: every sample is estimated by a calibration without its composition. Bars are 90% "
+    "intervals; how wide they must be was found with these same samples. Second: errors of these "
+    "estimates by method (RMSEP); long bars are cut. Third: the change of the signal per amount at "
     "the mean composition."
 )
 SURFACE = "Signal that the response surface expects; points are samples."
@@ -51,7 +51,11 @@ def mixture_page(file: MixtureFile, tables: list[Table]) -> str:
     said = SURFACE if data["steps"] == 1 else f"{SURFACE} {OTHERS}"
     sections = [
         Section("substances", "Substances", each),
-        Section("surface", "Response surface", [said, _controls(data), _row("first", surface)]),
+        Section(
+            "surface",
+            "Response surface",
+            [said, _controls(data), _row("first" if len(surface) <= FEW else "panels", surface)],
+        ),
         Section("design", "Design", [DESIGN, _row("panels", design)]),
         Section("next", "What to prepare next", [NEXT, by_name["next"]]),
         Section("left-out", "Left-out samples", [by_name["left_out"]]),

@@ -1,7 +1,5 @@
 """Tables of a calibration of several substances."""
 
-from itertools import chain
-
 import numpy as np
 
 from geonode import __version__
@@ -65,20 +63,6 @@ def _left_out(file: MixtureFile) -> Table:
         [name, *row] for name, row in zip(file.series.samples, values.tolist(), strict=True)
     ]
     return Table("left_out", "Samples, estimated without their composition", columns, rows)
-
-
-def unknown_mixtures(file: MixtureFile, failed: str) -> Table:
-    """Unknown spectra; `failed` is said of all in the remark."""
-    columns = ["file", "spectrum", "fits", "remark"]
-    for name, unit in zip(file.series.substances, file.series.units, strict=True):
-        columns += [labelled(f"{name}{end}", unit) for end in ("", " low90", " high90")]
-    rows: list[list[Cell]] = []
-    for name, found in file.unknowns:
-        for one in found:
-            remark = "; ".join(part for part in (one.remark, failed) if part)
-            rows.append([name, one.name, one.fits, remark, *chain(*one.numbers)])
-    title = "Unknown spectra, all amounts estimated together, with 90% intervals"
-    return Table("unknowns", title, columns, rows)
 
 
 def _pure(file: MixtureFile) -> Table:

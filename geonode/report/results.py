@@ -1,6 +1,8 @@
 """Results of a calibration in use: tables of estimates and checks, the record, and their files."""
 
+from contextlib import ExitStack
 from dataclasses import astuple
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +10,10 @@ import numpy as np
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.mixture_file import MixtureFile
 from geonode.estimation.tables import csv_text
-from geonode.report.mixture_tables import unknown_mixtures
 from geonode.report.table import Cell, Columns, Table
 from geonode.report.workbook import workbook
 from geonode.spectra.series import labelled
-from geonode.storage.atomic import remove, write_bytes
-from geonode.storage.document import write_text
+from geonode.storage.atomic import remove, replacing, write_bytes
 
 BESIDE = ("controls", "validated", "standards", "record")
 """Tables of results beside that of the unknowns."""
@@ -58,10 +58,13 @@ def write_results(file: CalibratedFile | MixtureFile, out: Path) -> None:
     if not (others := beside(out)):
         write_bytes(out, workbook([*tables.values()]))
         return
-    for path, name in zip((*others, out), (*BESIDE, "unknowns"), strict=True):
-        if name in tables:
-            write_text(path, csv_text(tables[name].columns, tables[name].rows))
-        elif path.exists():
+    paths = dict(zip(("unknowns", *BESIDE), (out, *others), strict=True))
+    with ExitStack() as files:  # all are written before one is replaced
+        for name, table in tables.items():
+            temporary = files.enter_context(replacing(paths[name]))
+            temporary.write_text(csv_text(table.columns, table.rows), encoding="utf-8")
+    for name, path in paths.items():
+        if name not in tables and path.exists():
             remove(path)
 
 
@@ -74,7 +77,7 @@ def _unknowns(file: CalibratedFile | MixtureFile) -> Table:
     unit = file.unit
     failed = "a control failed" if not all(one.passed for one in file.controls) else ""
     if isinstance(file, MixtureFile):
-        return unknown_mixtures(file, failed)
+        return _unknown_mixtures(file, failed)
     columns = ["file", "spectrum", "method", *interval_columns(unit)]
     columns += interval_columns(unit, "geonode ")
     columns += ["ambiguous", "fits", "p", labelled("geonode set90", unit), "remark"]
@@ -93,6 +96,20 @@ def _unknowns(file: CalibratedFile | MixtureFile) -> Table:
     by = f"{file.method}, corrected by standards" if corrected else file.method
     title = f"Unknown spectra, estimated by {by}, geonode beside it"
     return Table("unknowns", title, columns + corrected, rows)
+
+
+def _unknown_mixtures(file: MixtureFile, failed: str) -> Table:
+    """Unknown spectra; `failed` is said of all in the remark."""
+    columns = ["file", "spectrum", "fits", "remark"]
+    for name, unit in zip(file.series.substances, file.series.units, strict=True):
+        columns += [labelled(f"{name}{end}", unit) for end in ("", " low90", " high90")]
+    rows: list[list[Cell]] = []
+    for name, found in file.unknowns:
+        for one in found:
+            remark = "; ".join(part for part in (one.remark, failed) if part)
+            rows.append([name, one.name, one.fits, remark, *chain(*one.numbers)])
+    title = "Unknown spectra, all amounts estimated together, with 90% intervals"
+    return Table("unknowns", title, columns, rows)
 
 
 def _controls(file: CalibratedFile | MixtureFile) -> Table:

@@ -54,7 +54,7 @@ def _chosen(sheet: Sheet, target: str | None) -> Amount | None:
     if not sheet.amounts:
         raise SpectraError(
             f"found {sheet.understood.format}, which has no column of amounts, and the amount "
-            f"{target[:40]!r} asked for; leave spectra.target (--target) out"
+            f"{target[:40]!r} asked for; leave spectra.target out"
         )
     wanted = target.strip().lower()
     named = [one for one in sheet.amounts if amount_name(one.header).lower() == wanted]
@@ -64,7 +64,7 @@ def _chosen(sheet: Sheet, target: str | None) -> Amount | None:
     known = ", ".join(repr(amount_name(one.header)[:40]) for one in sheet.amounts[:10])
     raise SpectraError(
         f"found {'two amounts' if named else 'no amount'} called {target[:40]!r}, expected one of "
-        f"{known} (spectra.target, --target)"
+        f"{known} (spectra.target)"
     )
 
 

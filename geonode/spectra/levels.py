@@ -36,7 +36,7 @@ def scans_of(
     if several := [amount_name(one.header)[:40] for one in sheet.amounts if one.is_sure]:
         raise SpectraError(
             f"found several amounts, {', '.join(map(repr, several[:10]))}; choose "
-            "one by --target (or spectra.target)"
+            "one by spectra.target"
         )
     found = _without_rounding(_scans(sheet, renamed_are))
     unit = sheet.concentration_unit

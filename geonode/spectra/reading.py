@@ -394,7 +394,7 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
         raise SpectraError(
             f"found {len(sheet.names)} spectra, "
             f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every file "
-            "of a folder; choose it by --target (spectra.target), or read this file alone"
+            "of a folder; choose it by spectra.target, or read this file alone"
         )
     return replace(sheet, names=[file.stem], name_places=[file.name], names_are="other")
 

@@ -135,7 +135,7 @@ class Sheet:
             raise SpectraError(
                 f"found {len(found)} spectra called {name[:40]!r} among "
                 f"{', '.join(repr(one[:40]) for one in self.names[:10])}, expected one; choose it "
-                "by --target (spectra.target)"
+                "by spectra.target"
             )
         return self.at(found)
 

@@ -79,7 +79,7 @@ DAMAGES = {
     "layout": (lambda path: altered(path, layout="0"), "calibrate again"),
     "content": (lambda path: altered(path, calibration='{"dict": {}}'), "found a damaged file"),
     "kind": (lambda path: altered(path, calibration='{"Path": {"a": 1}}'), "found a damaged file"),
-    "absent": (lambda path: path.unlink(), "not found, expected a calibration file"),
+    "absent": (lambda path: path.unlink(), "found no such file, expected a calibration file"),
 }
 
 

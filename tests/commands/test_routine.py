@@ -1,6 +1,7 @@
 """A chemist's week: calibrate once, estimate by the saved file, control, validate, record."""
 
 import csv
+import errno
 import hashlib
 import json
 from datetime import datetime
@@ -76,6 +77,23 @@ def test_results_stay_until_they_are_to_be_replaced(week, tmp_path):
     assert {path.name for path in tmp_path.glob("*.csv")} == {"out.csv", "out.record.csv"}
     files = [row[0] for row in rows(out)[1:]]
     assert files == [str(week / "day1/run.csv")] * 4 + [str(day2)] * 3
+
+
+def test_a_full_disk_leaves_all_results_as_they_were(week, tmp_path, monkeypatch):
+    out, written = tmp_path / "out.csv", []
+
+    def full(columns, rows):
+        written.append(columns)
+        if len(written) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return "new"
+
+    assert estimate(week, week / "day1", "--control", "QC=5", "--out", out).exit_code == 0
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr("geonode.report.results.csv_text", full)
+    day2 = write(tmp_path.parent / f"{tmp_path.name}_day2/run.csv", **SAMPLES)
+    assert_refused(estimate(week, day2, "--out", out, "--overwrite"), "No space left on device")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_the_record_says_by_what_from_what_and_when(week, tmp_path):
@@ -162,6 +180,7 @@ WRONG = {
     "unit": (["unit.csv"], [], "axis: found a raman"),
     "twice": (["twice.csv"], [], "expected every name once"),
     "control": (["good.csv"], ["--control", "QC=5"], "--control: found 'QC'"),
+    "sheet": (["good.csv"], ["--sheet", "x"], "--sheet: found 'x', expected a workbook"),
     "no calibration": (["good.csv"], ["--root", "x", "--figure", "x.png"], "--figure"),
     "outside": (["good.csv"], ["--validation", "outside.csv"], "a concentration of 20 ppb"),
     "replaced": (["good.csv"], ["--out", "good.csv", "--overwrite"], "which is read here"),

@@ -150,6 +150,28 @@ def test_derivatives_are_those_of_finite_differences(surface):
         np.testing.assert_allclose(found[:, :, place], difference, rtol=1e-5, atol=1e-6)
 
 
+def test_variances_of_derivatives_are_those_of_finite_differences(surface):
+    """Of the covariances of the process at two near points, by the formula of the kernel."""
+    surface, _ = surface
+    ends = np.stack([TWICE.min(axis=0), TWICE.max(axis=0)])
+    at = np.clip(beer.amounts(1, 2, seed=4), ends[0] + 1, ends[1] - 1)
+    found = surface.slope_variances(torch.from_numpy(at))[0]
+    for place in range(2):
+        step = 0.02 * np.eye(2)[place]
+        points = np.concatenate([at - step, at + step])
+        expected = 0
+        for weight, size, smoother in zip(
+            surface.weights.tolist(), surface.sizes.tolist(), smoothers_of(surface), strict=True
+        ):
+            every = np.concatenate([TWICE, points, ends])
+            whole, count = kernel(smoother, every, every)[:-2, :-2], len(TWICE)
+            known = whole[:count, :count] + smoother.noise * np.eye(count)
+            across = whole[:count, count:]
+            left = whole[count:, count:] - across.T @ np.linalg.solve(known, across)
+            expected += weight * size * ([-1, 1] @ left @ [-1, 1]) / 0.04**2
+        assert float(found[place]) == pytest.approx(expected, rel=1e-2)
+
+
 def test_a_bent_response_is_predicted_between_the_samples():
     known, at = beer.amounts(40, 2), beer.amounts(20, 2, seed=5) * 0.8 + 1
     scores = [np.c_[np.sin(one[:, 0] / 4) * one[:, 1], one[:, 1] ** 2] for one in (known, at)]

@@ -178,7 +178,7 @@ def test_plates_are_read_where_wells_are_spectra(file):
 ASKED = {
     "several amounts": (
         samples(["y_a", *NAMES], ["y_b", *NAMES]),
-        "'a', 'b'; choose one by --target",
+        "'a', 'b'; choose one by spectra.target",
     ),
     "pixel, nm, counts": ("1,400,5\n2,401,6\n3,402,7\n", "with 3 columns nothing else tells which"),
     "a damaged first row": ("40o,1\n410,2\n420,3\n430,4\n", "row 1: found '40o 1' right above"),
@@ -241,7 +241,7 @@ def test_one_of_several_signals_in_each_file_is_chosen(tmp_path):
     for name, values in zip(NAMES, SPECTRA, strict=True):
         rows = [f"{at:g};7;{at + 1:g};{v:g}\n" for at, v in zip(AXIS, values, strict=True)]
         (tmp_path / f"{name} ppb.txt").write_text(head + "".join(rows))
-    with pytest.raises(SpectraError, match=r"'Sample', 'Dark', 'Absorbance', .* by --target"):
+    with pytest.raises(SpectraError, match=r"'Sample', 'Dark', 'Absorbance', .* by spectra.target"):
         read_table(tmp_path)
     found = read_table(tmp_path, choices=Choices(target="ABSORBANCE"))
     np.testing.assert_array_equal(found.spectra, SPECTRA)
