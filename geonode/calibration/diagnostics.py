@@ -57,7 +57,7 @@ class Diagnostics:
     leverage_limit: float | None
     residuals: Float[np.ndarray, "sample"]
     residual_limit: float | None
-    rmsecv: dict[str, Float[np.ndarray, "component"]]
+    rmsecv: dict[str, Float[np.ndarray, "_tried"]]
 
     @property
     def components(self) -> int:

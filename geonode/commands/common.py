@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -21,6 +21,11 @@ from geonode.errors import ParameterError
 from geonode.parameter_types import Format
 from geonode.progress import is_quiet, quietly
 from geonode.terminal import OneLine, logged, printable, refuse, remark, tell
+
+if TYPE_CHECKING:
+    from typer import Context
+else:
+    Context = typer.Context.__base__  # a command gets one of Click, which newer Typers bring along
 
 PARAMETERS = Path("params.yaml")
 
@@ -101,7 +106,7 @@ def require_destination(
     raise ParameterError("options", option, str(path), expected)
 
 
-def refuse_given(context: typer.Context, options: Sequence[str], expected: str) -> None:
+def refuse_given(context: Context, options: Sequence[str], expected: str) -> None:
     """Refuse options that mean nothing here.
 
     Args:

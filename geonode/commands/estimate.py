@@ -12,6 +12,7 @@ from geonode.commands.common import (
     MOST_LINES,
     AsJson,
     CacheDtype,
+    Context,
     Overwrite,
     Root,
     aligned,
@@ -121,7 +122,7 @@ MapDevice = Annotated[
 
 
 def estimate(
-    context: typer.Context,
+    context: Context,
     files: Measured,
     calibration: CalibrationFile = None,
     control: Controls = None,

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from ruamel.yaml.error import YAMLError
 
-from geonode.commands.common import AsJson, Overwrite, aligned, echo_json, note, refuse_given
+from geonode.commands.common import (
+    AsJson,
+    Context,
+    Overwrite,
+    aligned,
+    echo_json,
+    note,
+    refuse_given,
+)
 from geonode.config import SpectraParameters
 from geonode.errors import ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
@@ -117,7 +125,7 @@ def inspect(
 
 
 def calibrate(
-    context: typer.Context,
+    context: Context,
     file: KnownSpectra,
     unknown: Unknowns = None,
     out: Out = None,
