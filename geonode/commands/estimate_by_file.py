@@ -62,7 +62,8 @@ def estimate_by_file(
     total = sum(len(one.names) for one in routine.unknowns.values())
     with bar("estimating", total) as report:
         found = routine.used(found, report)
-    found = replace(found, record=record(found, calibration, routine, user))
+    made = record(found, calibration, routine.files, user, routine.asked)
+    found = replace(found, record=made)
     if out is not None:
         write_results(found, out)
     failed = tell_checks(found)
